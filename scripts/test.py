@@ -1,0 +1,52 @@
+"""Run every check a change must pass: lint, format, types, import contracts, tests.
+
+    python3 scripts/test.py                      everything
+    python3 scripts/test.py --only-tests         only the tests
+    python3 scripts/test.py tests/hooks -k order   the checks, and these tests
+
+Arguments this script does not know go to pytest; paths are relative to the repository's root.
+"""
+
+import argparse
+import sys
+
+import environment
+
+# pytest comes last, so that its closing line is what a passing run ends with.
+CHECKS = (
+    ("ruff", "check", "."),
+    ("ruff", "format", "--check", "."),
+    ("mypy",),
+    ("lint-imports", "--no-logo"),
+)
+
+
+def main() -> int:
+    """Run the checks, all of them even if one fails, and name those that failed."""
+    only_tests, pytest_arguments = _arguments()
+    environment.ensure("dev")
+    checks = () if only_tests else CHECKS
+    failed = [" ".join(c) for c in (*checks, ("pytest", *pytest_arguments)) if not _passes(*c)]
+    if failed:
+        print(f"\nFailed: {'; '.join(failed)}", flush=True)
+    return 1 if failed else 0
+
+
+def _arguments() -> tuple[bool, list[str]]:
+    parser = argparse.ArgumentParser(
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,
+    )
+    parser.add_argument("--only-tests", action="store_true", help="skip lint, types and contracts")
+    known, rest = parser.parse_known_args()
+    return known.only_tests, rest
+
+
+def _passes(program: str, *arguments: str) -> bool:
+    print(f"\n--- {' '.join((program, *arguments))}", flush=True)
+    return environment.run(environment.PROGRAMS / program, *arguments) == 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
