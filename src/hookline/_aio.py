@@ -1,0 +1,79 @@
+"""Small pieces of asyncio: threads that can be abandoned, and awaitables that notice when they are not awaited."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import contextvars
+import inspect
+import threading
+from collections.abc import Awaitable, Callable, Generator
+from typing import Any, Generic, TypeVar
+
+T = TypeVar("T")
+
+
+def is_async_callable(function: object) -> bool:
+    """Whether calling `function` gives a coroutine."""
+    code = getattr(function, "__code__", None)
+    if code is not None and code.co_flags & inspect.CO_COROUTINE:
+        return True  # the quick way, for plain async functions
+    if isinstance(function, type):
+        return False  # calling a class makes an object, whatever that object's own call gives
+    return inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(
+        getattr(function, "__call__", None)  # noqa: B004 - the method itself is asked, not whether it exists
+    )
+
+
+async def call_in_thread(function: Callable[..., T], /, *args: Any, **kwargs: Any) -> T:
+    """Run a sync function in a daemon thread of its own.
+
+    A pool would be cheaper by a few microseconds, but a function that never returns would keep a
+    place in it for ever, and keep the interpreter from exiting.
+    """
+    loop = asyncio.get_running_loop()
+    future: asyncio.Future[T] = loop.create_future()
+    context = contextvars.copy_context()
+
+    def settle(method: Callable[[Any], None], value: Any) -> None:
+        if not future.done():
+            method(value)
+
+    def work() -> None:
+        try:
+            value = context.run(function, *args, **kwargs)
+        except BaseException as error:
+            # A future cannot carry StopIteration; everything else travels as it is.
+            carried = RuntimeError("StopIteration") if isinstance(error, StopIteration) else error
+            deliver = (future.set_exception, carried)
+        else:
+            deliver = (future.set_result, value)  # type: ignore[assignment]
+        with contextlib.suppress(
+            RuntimeError
+        ):  # the loop is closed: nobody waits for this any more
+            loop.call_soon_threadsafe(settle, *deliver)
+
+    threading.Thread(
+        target=work, name=f"hookline:{getattr(function, '__name__', 'call')}", daemon=True
+    ).start()
+    return await future
+
+
+class Once(Generic[T]):
+    """An awaitable that may be awaited once, and knows whether it was."""
+
+    __slots__ = ("_start", "awaited")
+
+    def __init__(self, start: Callable[[], Awaitable[T]]) -> None:
+        self._start = start
+        self.awaited = False
+
+    def __await__(self) -> Generator[Any, None, T]:
+        self.awaited = True
+        return self._start().__await__()
+
+
+def is_being_cancelled() -> bool:
+    """Whether someone cancelled the task we are in, rather than the code we call raising CancelledError itself."""
+    task = asyncio.current_task()
+    return task is not None and task.cancelling() > 0

@@ -1,0 +1,117 @@
+"""Every exception Hookline raises, in one tree. Each says what was wrong and what to do about it."""
+
+from __future__ import annotations
+
+
+class HooklineError(Exception):
+    """The root of the tree. `remedy` is what the reader should do next, and ends the message."""
+
+    def __init__(self, message: str, *, remedy: str = "") -> None:
+        self.message = message
+        self.remedy = remedy
+        super().__init__(f"{message} {remedy}".rstrip())
+
+
+def in_words(exception: BaseException) -> str:
+    """What an exception says, as text that can be saved: whatever its author, or a file name in it, made of it."""
+    try:
+        return str(exception).encode(errors="replace").decode()
+    except Exception:
+        return ""
+
+
+# --- wrong use, caught before anything runs -----------------------------------------------------
+
+
+class BuildError(HooklineError):
+    """An agent cannot be built as it was described."""
+
+
+class RegistrationError(BuildError):
+    """A hook was registered in a way that can never work."""
+
+
+class OrderError(BuildError):
+    """`before=` and `after=` contradict each other, or name a hook that does not exist."""
+
+
+class ToolDefinitionError(BuildError):
+    """A function cannot become a tool as it is written."""
+
+
+class UsageError(HooklineError):
+    """A public method was called in a way that cannot be carried out."""
+
+
+# --- hooks --------------------------------------------------------------------------------------
+
+
+class HookError(HooklineError):
+    """A hook crashed, timed out or answered something that means nothing at its point."""
+
+    def __init__(self, hook: str, point: str, problem: str, *, remedy: str = "") -> None:
+        self.hook = hook
+        self.point = point
+        self.problem = problem
+        super().__init__(f"hook '{hook}' at {point}: {problem}", remedy=remedy)
+
+
+# --- state --------------------------------------------------------------------------------------
+
+
+class NotJSONError(HooklineError, TypeError):
+    """A value that is not JSON was about to enter state."""
+
+
+class StateVersionError(HooklineError):
+    """Serialised state (or a record) was written by a version this one cannot read."""
+
+
+class TranscriptError(HooklineError):
+    """A conversation in which a tool call has no result, or a result has no call."""
+
+
+# --- models -------------------------------------------------------------------------------------
+
+
+class ModelError(HooklineError):
+    """The model, or the way to it, failed. Drivers raise one of these; the error policy decides."""
+
+
+class RateLimitError(ModelError):
+    """The provider asks us to slow down; `retry_after` is in seconds, when it said how long."""
+
+    def __init__(self, message: str, *, retry_after: float | None = None, remedy: str = "") -> None:
+        self.retry_after = retry_after
+        super().__init__(message, remedy=remedy)
+
+
+class ModelTimeoutError(ModelError, TimeoutError):
+    """The model did not answer in time."""
+
+
+class ConnectionLostError(ModelError, ConnectionError):
+    """The connection to the model was lost."""
+
+
+class ScriptExhaustedError(ModelError):
+    """A scripted driver was asked for more turns than its script has."""
+
+
+# --- tools --------------------------------------------------------------------------------------
+
+
+class ToolError(HooklineError):
+    """Raise this in a tool to tell the model what went wrong, in words it can act on."""
+
+
+class UnknownToolError(ToolError):
+    """The model called a tool that does not exist."""
+
+
+class ToolArgumentsError(ToolError):
+    """The model called a tool with arguments that do not fit its schema."""
+
+
+class ToolTimeoutError(ToolError, TimeoutError):
+    """A tool did not finish within its time."""

@@ -1,0 +1,96 @@
+"""Limits, and what a run and its children have spent of them."""
+
+from __future__ import annotations
+
+import msgspec
+
+from hookline.errors import BuildError
+from hookline.state import AgentState, StopReason, Usage
+
+
+class Limits(msgspec.Struct, frozen=True, gc=False, kw_only=True):
+    """What a run, with all its children, may spend. None means no limit."""
+
+    steps: int | None = 20
+    tokens: int | None = 32_768
+    seconds: float | None = 300.0
+    """Active time: time a run spends paused does not count."""
+    cost: float | None = None
+    tool_calls: int | None = None
+
+    def __post_init__(self) -> None:
+        for name in self.__struct_fields__:
+            value = getattr(self, name)
+            wrong = isinstance(value, bool) or not isinstance(value, int | float) or not value >= 0
+            if value is not None and wrong:
+                raise BuildError(
+                    f"limit {name}={value!r} is not a number of at least zero.",
+                    remedy="Use None for no limit.",
+                )
+
+
+class Ledger:
+    """What a run and everything below it has spent so far. Shared by the whole tree, so it is not a value."""
+
+    __slots__ = ("cost", "parent", "seconds_before", "started", "steps", "tokens", "tool_calls")
+
+    def __init__(self, state: AgentState, started: float, parent: Ledger | None = None) -> None:
+        self.parent = parent
+        self.started = started
+        counters = state.counters
+        self.seconds_before = counters.active_seconds
+        self.steps = counters.steps
+        self.tool_calls = counters.tool_calls
+        self.tokens = counters.usage.total_tokens
+        self.cost = counters.usage.cost or 0.0
+
+    def add_usage(self, usage: Usage) -> None:
+        """Count a model call here and in every run above."""
+        self.tokens += usage.input_tokens + usage.output_tokens
+        if usage.cost:
+            self.cost += usage.cost
+        if self.parent is not None:
+            self.parent.add_usage(usage)
+
+    def add_step(self) -> None:
+        """Count a step here and in every run above."""
+        self.steps += 1
+        if self.parent is not None:
+            self.parent.add_step()
+
+    def add_tool_calls(self, count: int) -> None:
+        """Count calls that are about to run, here and in every run above."""
+        self.tool_calls += count
+        if self.parent is not None:
+            self.parent.add_tool_calls(count)
+
+    def carry(self, state: AgentState) -> None:
+        """Count what a child had spent before it paused: this ledger was opened after that."""
+        counters = state.counters
+        self.add_usage(counters.usage)
+        self.add_tool_calls(counters.tool_calls)
+        for _ in range(counters.steps):
+            self.add_step()
+
+    def seconds(self, now: float) -> float:
+        """Active time so far."""
+        return self.seconds_before + now - self.started
+
+    def above(self, levels: int) -> Ledger:
+        """The ledger of the run that many levels up."""
+        ledger = self
+        for _ in range(levels):
+            assert (
+                ledger.parent is not None
+            )  # an inherited guard is only ever given the levels that exist
+            ledger = ledger.parent
+        return ledger
+
+
+STOP_REASONS = {
+    "steps": StopReason.STEP_LIMIT,
+    "tokens": StopReason.TOKEN_LIMIT,
+    "seconds": StopReason.TIME_LIMIT,
+    "cost": StopReason.COST_LIMIT,
+    "tool_calls": StopReason.TOOL_CALL_LIMIT,
+}

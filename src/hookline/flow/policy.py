@@ -1,0 +1,170 @@
+"""What happens when something fails: stop, retry with back-off, or go on."""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Mapping
+
+import msgspec
+
+from hookline.errors import (
+    BuildError,
+    ConnectionLostError,
+    HookError,
+    ModelError,
+    ModelTimeoutError,
+    RateLimitError,
+    ToolArgumentsError,
+    ToolError,
+    UnknownToolError,
+)
+
+
+class ErrorClass(enum.StrEnum):
+    """What kind of thing failed."""
+
+    TOOL = "tool"
+    VALIDATION = "validation"
+    MODEL = "model"
+    RATE_LIMIT = "rate_limit"
+    TIMEOUT = "timeout"
+    CONNECTION = "connection"
+    HOOK = "hook"
+    UNKNOWN = "unknown"
+
+
+_CLASSES: tuple[tuple[type[BaseException], ErrorClass], ...] = (
+    (HookError, ErrorClass.HOOK),
+    (UnknownToolError, ErrorClass.VALIDATION),
+    (ToolArgumentsError, ErrorClass.VALIDATION),
+    (ToolError, ErrorClass.TOOL),
+    (RateLimitError, ErrorClass.RATE_LIMIT),
+    (ModelTimeoutError, ErrorClass.TIMEOUT),
+    (ConnectionLostError, ErrorClass.CONNECTION),
+    (ModelError, ErrorClass.MODEL),
+    (TimeoutError, ErrorClass.TIMEOUT),
+    (ConnectionError, ErrorClass.CONNECTION),
+)
+
+
+def classify(exception: BaseException) -> ErrorClass:
+    """The class of an exception raised outside a tool's body (whatever a tool raises is a tool error)."""
+    for kind, error_class in _CLASSES:
+        if isinstance(exception, kind):
+            return error_class
+    return ErrorClass.UNKNOWN
+
+
+class ErrorAction(enum.StrEnum):
+    """What the policy says about an error."""
+
+    STOP = "stop"
+    RETRY = "retry"
+    """Try again: a model call, or a tool that is pure or idempotent. A tool that must run once is left to the model."""
+    IGNORE = "ignore"
+    """Go on: the model reads what went wrong."""
+
+
+class ErrorDecision(msgspec.Struct, frozen=True, gc=False):
+    """What to do about one error, and after how many seconds."""
+
+    action: ErrorAction
+    delay: float = 0.0
+    reason: str = ""
+
+
+_DEFAULT_ACTIONS: dict[ErrorClass, ErrorAction] = {
+    ErrorClass.TOOL: ErrorAction.IGNORE,
+    ErrorClass.VALIDATION: ErrorAction.IGNORE,
+    ErrorClass.RATE_LIMIT: ErrorAction.RETRY,
+    ErrorClass.TIMEOUT: ErrorAction.RETRY,
+    ErrorClass.CONNECTION: ErrorAction.RETRY,
+}
+
+
+class ErrorPolicy(msgspec.Struct, frozen=True, kw_only=True):
+    """What to do per class of error, with budgets.
+
+    `max_retries` counts failures of one class in a row; one more stops the run. `max_errors` caps all
+    errors of a run, whatever their class.
+    """
+
+    actions: Mapping[ErrorClass, ErrorAction] = msgspec.field(
+        default_factory=lambda: dict(_DEFAULT_ACTIONS)
+    )
+    otherwise: ErrorAction = ErrorAction.STOP
+    max_retries: int = 3
+    max_errors: int | None = None
+    first_delay: float = 0.5
+    factor: float = 2.0
+    max_delay: float = 30.0
+
+    def __post_init__(self) -> None:
+        for name in ("max_retries", "max_errors", "first_delay", "factor", "max_delay"):
+            value = getattr(self, name)
+            wrong = isinstance(value, bool) or not isinstance(value, int | float) or value < 0
+            if wrong and not (value is None and name == "max_errors"):
+                raise BuildError(
+                    f"error policy: {name}={value!r} is not a number of at least zero."
+                )
+        try:
+            actions = {ErrorClass(kind): ErrorAction(does) for kind, does in self.actions.items()}
+            otherwise = ErrorAction(self.otherwise)
+        except ValueError as error:
+            raise BuildError(
+                f"error policy: {error}.",
+                remedy=f"Classes: {', '.join(ErrorClass)}; actions: {', '.join(ErrorAction)}.",
+            ) from None
+        msgspec.structs.force_setattr(self, "actions", actions)
+        msgspec.structs.force_setattr(self, "otherwise", otherwise)
+
+    @classmethod
+    def stop_on_any_error(cls) -> ErrorPolicy:
+        """The first error ends the run, whatever it is."""
+        return cls(actions={})
+
+    @classmethod
+    def retry_tool_errors(cls, max_retries: int = 3, *, first_delay: float = 0.0) -> ErrorPolicy:
+        """Tool errors are tried again (safe tools by us, others by the model), at most so often in a row."""
+        tools = {ErrorClass.TOOL: ErrorAction.RETRY, ErrorClass.VALIDATION: ErrorAction.RETRY}
+        return cls(
+            actions={**_DEFAULT_ACTIONS, **tools}, max_retries=max_retries, first_delay=first_delay
+        )
+
+    @classmethod
+    def ignore_tool_errors(cls) -> ErrorPolicy:
+        """Tool errors never end the run: the model reads them. This is also the default."""
+        return cls()
+
+    @classmethod
+    def retry_all(cls, max_retries: int = 3, *, first_delay: float = 0.5) -> ErrorPolicy:
+        """Every error is tried again, at most so often in a row."""
+        return cls(
+            actions={},
+            otherwise=ErrorAction.RETRY,
+            max_retries=max_retries,
+            first_delay=first_delay,
+        )
+
+    def decide(
+        self, error_class: ErrorClass, failures: int, errors: int, exception: BaseException
+    ) -> ErrorDecision:
+        """What to do about the `failures`-th failure of this class in a row, the `errors`-th of the run."""
+        action = self.actions.get(error_class, self.otherwise)
+        if self.max_errors is not None and errors > self.max_errors:
+            return ErrorDecision(
+                ErrorAction.STOP, 0.0, f"more than {self.max_errors} errors in this run"
+            )
+        if action is not ErrorAction.RETRY:
+            return ErrorDecision(action)
+        if failures > self.max_retries:
+            return ErrorDecision(
+                ErrorAction.STOP, 0.0, f"still failing after {self.max_retries} retries"
+            )
+        return ErrorDecision(ErrorAction.RETRY, self._delay(failures, exception))
+
+    def _delay(self, failures: int, exception: BaseException) -> float:
+        asked = getattr(exception, "retry_after", None)
+        if asked is not None:
+            return float(asked)
+        return float(min(self.max_delay, self.first_delay * self.factor ** (failures - 1)))

@@ -1,0 +1,276 @@
+"""A registration: a hook, where it runs, and how. Everything that can be checked is checked here."""
+
+from __future__ import annotations
+
+import enum
+import inspect
+from collections.abc import Callable, Iterable
+from types import MethodType
+from typing import Any, TypeAlias
+
+import msgspec
+
+from hookline.errors import RegistrationError
+from hookline.hooks.match import Matcher, as_matcher
+from hookline.hooks.point import Point
+
+HookLike: TypeAlias = Any
+"""A hook, in one of three shapes:
+
+- a function of the context, sync or async. It returns None to go on, a `HookOutcome`, a changed
+  context, or a plain value the point understands;
+- an object with `handle(ctx, next)`: middleware over the rest of its tier. `await next(ctx)` gives
+  what the rest decided. An object with `handle(ctx)` is like a function;
+- at an `around_*` point, a function `(ctx, call_next)` that returns the result of the action.
+"""
+
+
+class Tier(enum.StrEnum):
+    """Who a hook is. Tiers run in this order at each point."""
+
+    HOOK = "hook"
+    POLICY = "policy"
+    OBSERVER = "observer"
+
+
+class Shape(enum.Enum):
+    """How a hook is called."""
+
+    PLAIN = "plain"
+    MIDDLEWARE = "middleware"
+    AROUND = "around"
+
+
+class Registration(msgspec.Struct, frozen=True, kw_only=True):
+    """A hook at a point, with all its options."""
+
+    point: Point[Any]
+    hook: HookLike
+    name: str
+    named: bool = False
+    """The name was given by the user rather than taken from the function."""
+    priority: int = 0
+    before: tuple[str, ...] = ()
+    after: tuple[str, ...] = ()
+    matcher: Matcher | None = None
+    tier: Tier = Tier.HOOK
+    scope: str = "self"
+    timeout: float | None = None
+    on_failure: str = "closed"
+    shadow: bool = False
+    shape: Shape = Shape.PLAIN
+    source: str = ""
+    """The capability or default it came from; empty for the user's own."""
+
+
+class Options(msgspec.Struct, frozen=True, kw_only=True):
+    """The options every registration method takes."""
+
+    priority: int = 0
+    matcher: Any = None
+    name: str | None = None
+    before: str | Iterable[str] = ()
+    after: str | Iterable[str] = ()
+    tier: str = "hook"
+    scope: str | None = None
+    timeout: float | None = None
+    on_failure: str | None = None
+    shadow: bool = False
+
+
+DEFAULTS = Options()
+
+
+def register(
+    point: Point[Any], hook: HookLike, options: Options = DEFAULTS, *, source: str = ""
+) -> Registration:
+    """A checked registration. Every mistake it can see is an error that names hook, point and remedy."""
+    name = options.name if options.name is not None else name_of(hook)
+    where = f"hook '{name}' at {point.value}"
+    if not (isinstance(name, str) and name):
+        raise RegistrationError(f"{where}: name= takes a name as text, not {name!r}.")
+    shape = _shape(point, hook, where)
+    tier = _tier(point, options, where)
+    if options.shadow and tier is Tier.OBSERVER:
+        raise RegistrationError(
+            f"{where}: an observer decides nothing, so it cannot run in shadow."
+        )
+    if shape is Shape.MIDDLEWARE and tier is Tier.OBSERVER:
+        raise RegistrationError(
+            f"{where}: an observer decides nothing, so it has no `next` to call.",
+            remedy="Give it handle(ctx), or register it with tier='hook'.",
+        )
+    return Registration(
+        point=point,
+        hook=hook,
+        name=name,
+        named=options.name is not None,
+        priority=_number(options.priority, "priority", where),
+        before=_names(options.before, "before", where),
+        after=_names(options.after, "after", where),
+        matcher=None if options.matcher is None else _matcher(options.matcher, where),
+        tier=tier,
+        scope=_one_of(
+            options.scope or ("tree" if tier is Tier.POLICY else "self"),
+            ("self", "tree"),
+            "scope",
+            where,
+        ),
+        timeout=_timeout(options.timeout, where),
+        on_failure=_one_of(
+            options.on_failure or ("open" if tier is Tier.OBSERVER else "closed"),
+            ("closed", "open"),
+            "on_failure",
+            where,
+        ),
+        shadow=bool(options.shadow),
+        shape=shape,
+        source=source,
+    )
+
+
+def name_of(hook: HookLike) -> str:
+    """The name a hook has when none is given."""
+    name = getattr(hook, "name", None)
+    if isinstance(name, str) and name:
+        return name
+    name = getattr(hook, "__name__", None) or type(hook).__name__
+    return str(name)
+
+
+def target_of(hook: HookLike) -> Callable[..., Any]:
+    """What is called: the hook itself, or its `handle` method."""
+    handle = getattr(hook, "handle", None)
+    return handle if callable(handle) and not inspect.isroutine(hook) else hook  # type: ignore[no-any-return]
+
+
+def _shape(point: Point[Any], hook: HookLike, where: str) -> Shape:
+    """How the hook is to be called; refuses what cannot be a hook."""
+    _refuse_what_is_no_hook(hook, where)
+    target = target_of(hook)
+    if not callable(target):
+        raise RegistrationError(
+            f"{where}: {hook!r} is not a hook.",
+            remedy="Pass a function of the context, or an object with handle(ctx, next).",
+        )
+    if any(
+        inspect.isasyncgenfunction(function) or inspect.isgeneratorfunction(function)
+        for function in (target, getattr(target, "__call__", None))  # noqa: B004 - the method itself
+    ):
+        raise RegistrationError(
+            f"{where}: it is a generator function, whose body would never run.",
+            remedy="Use a plain or async function that returns its answer instead of yielding.",
+        )
+    least, most = _positional(target)
+    if point.around:
+        if not least <= 2 <= most:
+            raise RegistrationError(
+                f"{where}: it must take (ctx, call_next).",
+                remedy="Write `async def around(ctx, call_next): ...`.",
+            )
+        return Shape.AROUND
+    if target is not hook and least == 2:
+        return Shape.MIDDLEWARE
+    if not least <= 1 <= most:
+        takes = f"takes {least}" if least < _MANY else "needs keywords besides"
+        raise RegistrationError(
+            f"{where}: a hook takes one argument, the context, and this one {takes}.",
+            remedy=(
+                "Written as (call, state), where returning nothing blocked? Read ctx.tool_call and ctx.state, "
+                "and return HookOutcome.block(reason) to block."
+            ),
+        )
+    return Shape.PLAIN
+
+
+def _refuse_what_is_no_hook(hook: HookLike, where: str) -> None:
+    if inspect.iscoroutine(hook):
+        hook.close()  # it was never going to be awaited; closing it keeps Python from warning about that
+        raise RegistrationError(
+            f"{where}: you passed a coroutine, which is a call that was made already and never awaited.",
+            remedy="Pass the async function itself, without calling it.",
+        )
+    if isinstance(hook, type):
+        raise RegistrationError(
+            f"{where}: you passed the class {hook.__name__}.",
+            remedy=f"Pass an instance: {hook.__name__}(...).",
+        )
+
+
+_MANY = 99
+"""As many positional arguments as anybody gives."""
+
+
+def _positional(function: Callable[..., Any]) -> tuple[int, int]:
+    """How many positional arguments a call needs at least and takes at most."""
+    code = getattr(function, "__code__", None)
+    if code is not None and code.co_kwonlyargcount == 0 and not hasattr(function, "__wrapped__"):
+        # The quick way, for plain functions: building an agent should not cost a signature per hook.
+        count = code.co_argcount - isinstance(function, MethodType)
+        most = count if not code.co_flags & inspect.CO_VARARGS else _MANY
+        return count - len(function.__defaults__ or ()), most
+    try:
+        parameters = inspect.signature(function).parameters.values()
+    except (TypeError, ValueError):
+        return 1, _MANY  # a builtin without a signature: its first call will tell
+    least = most = 0
+    for parameter in parameters:
+        if parameter.kind is parameter.VAR_POSITIONAL:
+            most = _MANY
+        elif parameter.kind in (parameter.POSITIONAL_ONLY, parameter.POSITIONAL_OR_KEYWORD):
+            most += 1
+            least += parameter.default is parameter.empty
+        elif parameter.kind is parameter.KEYWORD_ONLY and parameter.default is parameter.empty:
+            least = _MANY  # a required keyword can never be given
+    return least, most
+
+
+def _tier(point: Point[Any], options: Options, where: str) -> Tier:
+    tier = Tier(_one_of(options.tier, tuple(tier.value for tier in Tier), "tier", where))
+    if point.around and tier is not Tier.HOOK:
+        raise RegistrationError(
+            f"{where}: only tier 'hook' can wrap an action.",
+            remedy="Register a policy at before_tool_use and an observer at after_tool_use.",
+        )
+    if tier is Tier.POLICY and options.shadow is False and options.on_failure == "open":
+        raise RegistrationError(
+            f"{where}: a policy that fails open is no policy.",
+            remedy="Drop on_failure='open', or roll it out with shadow=True first.",
+        )
+    return tier
+
+
+def _matcher(given: object, where: str) -> Matcher:
+    try:
+        return as_matcher(given)
+    except RegistrationError as error:
+        raise RegistrationError(f"{where}: {error.message}", remedy=error.remedy) from None
+
+
+def _names(given: str | Iterable[str], option: str, where: str) -> tuple[str, ...]:
+    names = tuple(given) if isinstance(given, Iterable) and not isinstance(given, str) else (given,)
+    for name in names:
+        if not (isinstance(name, str) and name):
+            raise RegistrationError(f"{where}: {option}= takes names of hooks, not {name!r}.")
+    return names
+
+
+def _one_of(given: object, allowed: tuple[str, ...], option: str, where: str) -> str:
+    value = given.value if isinstance(given, enum.Enum) else given
+    if value not in allowed:
+        raise RegistrationError(f"{where}: {option}={given!r} is not one of {', '.join(allowed)}.")
+    return str(value)
+
+
+def _number(given: object, option: str, where: str) -> int:
+    if isinstance(given, bool) or not isinstance(given, int):
+        raise RegistrationError(f"{where}: {option}= takes a whole number, not {given!r}.")
+    return given
+
+
+def _timeout(given: object, where: str) -> float | None:
+    if given is None:
+        return None
+    if isinstance(given, bool) or not isinstance(given, int | float) or not given > 0:
+        raise RegistrationError(f"{where}: timeout= takes seconds above zero, not {given!r}.")
+    return float(given)

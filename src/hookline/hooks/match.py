@@ -1,0 +1,251 @@
+"""Matchers: value objects that say for which contexts a hook runs. They compose with `&`, `|` and `~`."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from hookline._aio import is_async_callable
+from hookline.errors import RegistrationError
+from hookline.hooks.point import Context, Point
+
+_ANY = object()
+_STEP_TYPES = ("tool_use", "final_response", "incomplete")
+
+
+class Matcher:
+    """Says whether a hook runs for a context."""
+
+    def matches(self, ctx: Context) -> bool:
+        """Whether the hook runs for this context."""
+        raise NotImplementedError
+
+    def __and__(self, other: Matcher) -> CompositeMatcher:
+        return CompositeMatcher.all_of(self, other)
+
+    def __or__(self, other: Matcher) -> CompositeMatcher:
+        return CompositeMatcher.any_of(self, other)
+
+    def __invert__(self) -> NotMatcher:
+        return NotMatcher(self)
+
+
+@dataclass(frozen=True)
+class ToolNameMatcher(Matcher):
+    """Matches a tool by name: exact, a glob (`read_*`, `*`), or a regular expression between slashes.
+
+    It never matches a point that has no tool.
+    """
+
+    pattern: str
+
+    def __post_init__(self) -> None:
+        if not (isinstance(self.pattern, str) and self.pattern):
+            raise RegistrationError(
+                f"a tool-name matcher takes a pattern as text, not {self.pattern!r}.",
+                remedy="Use 'bash', 'read_*' or '/^(read|write)_/'.",
+            )
+        self.predicate()
+
+    def predicate(self) -> Callable[[str], bool]:
+        """The test for a name, made once when a plan is built."""
+        pattern = self.pattern
+        if len(pattern) > 1 and pattern.startswith("/"):
+            body, slash, flags = pattern[1:].rpartition("/")
+            if not slash or flags not in ("", "i"):
+                raise RegistrationError(
+                    f"matcher {pattern!r} begins like a regular expression and does not end like one.",
+                    remedy="Write '/expression/', or '/expression/i' to ignore case.",
+                )
+            try:
+                expression = re.compile(body, re.IGNORECASE if flags else 0)
+            except re.error as error:
+                raise RegistrationError(
+                    f"matcher {pattern!r} is not a regular expression: {error}."
+                ) from None
+            return lambda name: expression.search(name) is not None
+        if "*" in pattern or "?" in pattern:
+            glob = "".join({"*": ".*", "?": "."}.get(char, re.escape(char)) for char in pattern)
+            expression = re.compile(glob, re.DOTALL)
+            return lambda name: expression.fullmatch(name) is not None
+        return pattern.__eq__
+
+    def matches(self, ctx: Context) -> bool:
+        call = getattr(ctx, "tool_call", None)
+        return call is not None and self.predicate()(call.name)
+
+
+@dataclass(frozen=True)
+class ToolArgsMatcher(Matcher):
+    """Matches a tool call by its arguments: each given name must be present with that value.
+
+    A value that is callable is asked instead of compared: `ToolArgsMatcher({"path": is_secret})`.
+    """
+
+    args: Mapping[str, Any]
+
+    def matches(self, ctx: Context) -> bool:
+        call = getattr(ctx, "tool_call", None)
+        if call is None:
+            return False
+        return all(
+            name in call.args and _fits(call.args[name], wanted)
+            for name, wanted in self.args.items()
+        )
+
+
+@dataclass(frozen=True, init=False)
+class EventTypeMatcher(Matcher):
+    """Matches contexts of one or more hook points."""
+
+    points: tuple[str, ...]
+
+    def __init__(self, *points: str) -> None:
+        if not points or not all(isinstance(point, str) for point in points):
+            raise RegistrationError(f"an event matcher takes hook points, not {points!r}.")
+        object.__setattr__(self, "points", points)
+
+    def matches(self, ctx: Context) -> bool:
+        return ctx.point in self.points or any(ctx.point.is_named(point) for point in self.points)
+
+
+@dataclass(frozen=True)
+class StepTypeMatcher(Matcher):
+    """Matches by what kind of step it is: `tool_use` or `final_response`. Points without a step never match."""
+
+    type: str
+
+    def __post_init__(self) -> None:
+        if self.type not in _STEP_TYPES:
+            raise RegistrationError(
+                f"{self.type!r} is not a type of step.",
+                remedy=f"Use one of {', '.join(map(repr, _STEP_TYPES))}.",
+            )
+
+    def matches(self, ctx: Context) -> bool:
+        step = getattr(ctx, "step", None)
+        return step is not None and step.type == self.type
+
+
+@dataclass(frozen=True)
+class MetadataMatcher(Matcher):
+    """Matches when the run's metadata has a key, and, if a value is given, that value."""
+
+    key: str
+    value: Any = _ANY
+
+    def matches(self, ctx: Context) -> bool:
+        metadata = getattr(ctx, "metadata", {})
+        if self.key not in metadata:
+            return False
+        return self.value is _ANY or _fits(metadata[self.key], self.value)
+
+
+@dataclass(frozen=True)
+class CallableMatcher(Matcher):
+    """Matches when a function of the context says so."""
+
+    test: Callable[[Any], bool]
+
+    def __post_init__(self) -> None:
+        if not callable(self.test):
+            raise RegistrationError(
+                f"a callable matcher takes a function of the context, not {self.test!r}."
+            )
+        if is_async_callable(self.test):
+            raise RegistrationError(
+                f"matcher {self.test!r} is async: nobody awaits it, and a coroutine is always true.",
+                remedy="Use a plain function of the context.",
+            )
+
+    def matches(self, ctx: Context) -> bool:
+        return bool(self.test(ctx))
+
+
+@dataclass(frozen=True)
+class CompositeMatcher(Matcher):
+    """Several matchers as one: all of them, or any of them."""
+
+    parts: tuple[Matcher, ...]
+    needs_all: bool
+
+    @staticmethod
+    def all_of(*parts: Matcher | str | Callable[[Any], bool]) -> CompositeMatcher:
+        """Matches when every part matches."""
+        return CompositeMatcher(tuple(as_matcher(part) for part in parts), True)
+
+    @staticmethod
+    def any_of(*parts: Matcher | str | Callable[[Any], bool]) -> CompositeMatcher:
+        """Matches when at least one part matches."""
+        return CompositeMatcher(tuple(as_matcher(part) for part in parts), False)
+
+    def matches(self, ctx: Context) -> bool:
+        combine = all if self.needs_all else any
+        return combine(part.matches(ctx) for part in self.parts)
+
+
+@dataclass(frozen=True)
+class NotMatcher(Matcher):
+    """Matches when the other does not."""
+
+    part: Matcher
+
+    def matches(self, ctx: Context) -> bool:
+        return not self.part.matches(ctx)
+
+
+def as_matcher(given: object) -> Matcher:
+    """A matcher from what people write: a matcher, text (a tool name) or a function of the context."""
+    if isinstance(given, Matcher):
+        return given
+    if isinstance(given, Point):
+        return EventTypeMatcher(given)
+    if isinstance(given, str):
+        return ToolNameMatcher(given)
+    if callable(given) and not isinstance(given, type):
+        return CallableMatcher(given)
+    raise RegistrationError(
+        f"{given!r} is not a matcher.",
+        remedy="Use a tool name ('bash', 'read_*', '/regex/'), a Matcher, or a function of the context.",
+    )
+
+
+def predicate(matcher: Matcher) -> Callable[[Any], bool]:
+    """The fastest test for a matcher, made once when a plan is built."""
+    if type(matcher) is ToolNameMatcher:
+        fits = matcher.predicate()
+
+        def matches(ctx: Any) -> bool:
+            call = getattr(ctx, "tool_call", None)
+            return call is not None and fits(call.name)
+
+        return matches
+    return matcher.matches
+
+
+def describe(matcher: Matcher) -> str:
+    """A matcher in words, for `explain()`."""
+    if isinstance(matcher, ToolNameMatcher):
+        return f"tool {matcher.pattern}"
+    if isinstance(matcher, CompositeMatcher):
+        word = " & " if matcher.needs_all else " | "
+        return "(" + word.join(describe(part) for part in matcher.parts) + ")"
+    if isinstance(matcher, NotMatcher):
+        return f"~{describe(matcher.part)}"
+    if isinstance(matcher, EventTypeMatcher):
+        return "point " + "/".join(str(point) for point in matcher.points)
+    if isinstance(matcher, CallableMatcher):
+        return f"when {getattr(matcher.test, '__qualname__', repr(matcher.test))}"
+    if isinstance(matcher, ToolArgsMatcher):
+        return "args " + ", ".join(sorted(matcher.args))
+    if isinstance(matcher, MetadataMatcher):
+        return f"metadata {matcher.key}"
+    if isinstance(matcher, StepTypeMatcher):
+        return f"step {matcher.type}"
+    return repr(matcher)
+
+
+def _fits(value: object, wanted: object) -> bool:
+    return bool(wanted(value)) if callable(wanted) else value == wanted

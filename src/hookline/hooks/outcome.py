@@ -1,0 +1,126 @@
+"""What a hook may answer, and what the answers of all hooks at a point add up to."""
+
+from __future__ import annotations
+
+import enum
+from typing import Any, Generic
+
+import msgspec
+
+from hookline.hooks.point import C, Context
+
+
+class Kind(enum.IntEnum):
+    """What was decided, the strictest highest."""
+
+    ALLOW = -1
+    PROCEED = 0
+    ASK = 1
+    BLOCK = 2
+    STOP = 3
+
+    @property
+    def label(self) -> str:
+        """The word for it in journals and messages."""
+        return self.name.lower()
+
+
+class HookOutcome(msgspec.Struct, frozen=True):
+    """A hook's answer. `context` carries what it changed along the way."""
+
+    kind: Kind
+    reason: str = ""
+    context: Context | None = None
+    stop_reason: str | None = None
+    answer: Any = None
+    """At points with answers of their own (a permission decision), the answer."""
+
+    @staticmethod
+    def proceed(context: Context | None = None) -> HookOutcome:
+        """Go on, with this context if one is given."""
+        return _PROCEED if context is None else HookOutcome(Kind.PROCEED, "", context)
+
+    @staticmethod
+    def block(reason: str, context: Context | None = None) -> HookOutcome:
+        """Prevent this one thing; the run goes on where the point allows it."""
+        return HookOutcome(Kind.BLOCK, reason, context)
+
+    @staticmethod
+    def stop(
+        reason: str, context: Context | None = None, *, stop_reason: str | None = None
+    ) -> HookOutcome:
+        """End the run now."""
+        return HookOutcome(Kind.STOP, reason, context, stop_reason)
+
+    @staticmethod
+    def ask(reason: str, context: Context | None = None) -> HookOutcome:
+        """A person must say yes first."""
+        return HookOutcome(Kind.ASK, reason, context)
+
+    @staticmethod
+    def allow(reason: str = "", context: Context | None = None) -> HookOutcome:
+        """No need to ask: lifts an ask of another hook, never a block and never a policy."""
+        return HookOutcome(Kind.ALLOW, reason, context)
+
+    @property
+    def is_blocked(self) -> bool:
+        """This one thing is prevented."""
+        return self.kind is Kind.BLOCK
+
+    @property
+    def is_stopped(self) -> bool:
+        """The run ends."""
+        return self.kind is Kind.STOP
+
+    @property
+    def is_asking(self) -> bool:
+        """A person must say yes first."""
+        return self.kind is Kind.ASK
+
+
+_PROCEED = HookOutcome(Kind.PROCEED)
+
+
+class Verdict(msgspec.Struct, frozen=True, gc=False):
+    """What was decided at a point, and by whom: what observers are shown."""
+
+    kind: Kind = Kind.PROCEED
+    reason: str = ""
+    decided_by: str = ""
+
+    @property
+    def label(self) -> str:
+        """`proceed`, `ask`, `block` or `stop`."""
+        return self.kind.label
+
+
+class Result(msgspec.Struct, Generic[C], frozen=True):
+    """What all hooks at a point decided: the strictest verdict, who gave it, and the context they leave behind."""
+
+    context: C
+    kind: Kind = Kind.PROCEED
+    reason: str = ""
+    decided_by: str = ""
+    stop_reason: str | None = None
+    answer: Any = None
+    """At points with answers of their own (a permission decision), the answer that was given."""
+
+    @property
+    def is_blocked(self) -> bool:
+        """Some hook blocked."""
+        return self.kind is Kind.BLOCK
+
+    @property
+    def is_stopped(self) -> bool:
+        """Some hook stopped the run."""
+        return self.kind is Kind.STOP
+
+    @property
+    def is_asking(self) -> bool:
+        """Some hook asked for a person, and no hook forbade."""
+        return self.kind is Kind.ASK
+
+    @property
+    def verdict(self) -> Verdict:
+        """The decision without the context."""
+        return Verdict(self.kind, self.reason, self.decided_by)

@@ -1,0 +1,95 @@
+"""What runs at one point: registrations folded into callables, once, when an agent is built."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Any
+
+from hookline._aio import call_in_thread, is_async_callable
+from hookline.hooks.hook import Registration, Shape, Tier, target_of
+from hookline.hooks.match import predicate
+from hookline.hooks.point import Point
+
+
+class Entry:
+    """One hook, ready to be called: matcher, timeout and kind of function are settled."""
+
+    __slots__ = (
+        "call",
+        "is_async",
+        "is_middleware",
+        "is_policy",
+        "matches",
+        "name",
+        "point",
+        "registration",
+        "shadow",
+        "tier",
+        "tier_name",
+    )
+
+    def __init__(self, registration: Registration) -> None:
+        self.registration = registration
+        self.name = registration.name
+        self.point = registration.point.value
+        self.tier = registration.tier
+        self.tier_name = registration.tier.value
+        self.shadow = registration.shadow
+        self.is_policy = registration.tier is Tier.POLICY
+        self.is_middleware = registration.shape is Shape.MIDDLEWARE
+        self.matches = None if registration.matcher is None else predicate(registration.matcher)
+        target = target_of(registration.hook)
+        self.is_async = registration.timeout is not None or is_async_callable(target)
+        self.call = (
+            target if registration.timeout is None else _with_timeout(target, registration.timeout)
+        )
+
+
+class Plan:
+    """The hooks of one point in the order they run. An empty plan is falsy and costs one look-up."""
+
+    __slots__ = ("hooks", "is_flat", "judges", "observers", "point", "policies")
+
+    def __init__(self, point: Point[Any], registrations: Sequence[Registration] = ()) -> None:
+        entries = [Entry(registration) for registration in registrations]
+        self.point = point
+        self.hooks = tuple(entry for entry in entries if entry.tier is Tier.HOOK)
+        self.policies = tuple(entry for entry in entries if entry.tier is Tier.POLICY)
+        self.observers = tuple(entry for entry in entries if entry.tier is Tier.OBSERVER)
+        self.judges = self.hooks + self.policies
+        self.is_flat = not any(
+            entry.is_middleware or entry.shadow or entry.matches for entry in self.judges
+        )
+
+    def __bool__(self) -> bool:
+        return bool(self.judges or self.observers)
+
+    @property
+    def entries(self) -> tuple[Entry, ...]:
+        """All of them, in order."""
+        return self.judges + self.observers
+
+
+def _with_timeout(target: Callable[..., Any], seconds: float) -> Callable[..., Awaitable[Any]]:
+    """The hook under a time limit: async hooks are cancelled, sync ones run in a thread and are abandoned."""
+    is_async = is_async_callable(target)
+    too_long = f"it took longer than {seconds:g} s"
+
+    async def limited(*args: Any) -> Any:
+        timer = asyncio.timeout(seconds)
+        try:
+            async with timer:
+                answer = target(*args) if is_async else await call_in_thread(target, *args)
+                if inspect.isawaitable(answer):
+                    answer = await answer
+        except TimeoutError as error:
+            if timer.expired():
+                raise TimeoutError(too_long) from error
+            raise
+        if timer.expired():
+            raise TimeoutError(too_long)  # it was cancelled and answered all the same: too late
+        return answer
+
+    return limited

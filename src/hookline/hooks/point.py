@@ -1,0 +1,101 @@
+"""A hook point: a named place where hooks are asked, and the rules that hold there."""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Callable
+from typing import Any, Generic, TypeVar
+
+import msgspec
+
+C = TypeVar("C", bound="Context")
+
+
+class Failure(enum.Enum):
+    """What a failing hook (`on_failure="closed"`) counts as at a point."""
+
+    BLOCK = "a block"
+    ERROR = "an error"
+
+
+class Context(msgspec.Struct, frozen=True, kw_only=True):
+    """What a hook is shown. Contexts are immutable; `with_…` methods derive changed ones."""
+
+    point: Point[Any]
+
+
+class Point(str, Generic[C]):
+    """A place in a lifecycle where hooks are asked. It is its name, so it prints and compares like text.
+
+    `changes` are the context fields a hook may change here. `answers` are the plain values a hook may
+    return instead of an outcome, each with what it means. `blocks` says what a block prevents here;
+    None means that nothing can be blocked. `verdicts` are the words a hook may use besides `proceed`.
+    """
+
+    context: type[C]
+    spellings: frozenset[str]
+    changes: frozenset[str]
+    answers: tuple[tuple[type, Callable[[Any, Any], Any]], ...]
+    blocks: str | None
+    failure: Failure
+    verdicts: frozenset[str]
+    appends: type | None
+    """Answers of this type are appended to the context by `append(ctx, answer, hook name)`, and decide nothing."""
+    append: Callable[[Any, Any, str], Any] | None
+    around: bool
+    """Hooks here wrap an action: they are called as `(ctx, call_next)`."""
+    unskippable: bool
+    """When one hook fails here the others still run: these are the points on the way out."""
+
+    def __new__(
+        cls,
+        name: str,
+        context: type[C],
+        *,
+        aliases: tuple[str, ...] = (),
+        changes: frozenset[str] = frozenset(),
+        answers: tuple[tuple[type, Callable[[Any, Any], Any]], ...] = (),
+        blocks: str | None = None,
+        failure: Failure = Failure.ERROR,
+        verdicts: frozenset[str] = frozenset({"block", "stop"}),
+        append: tuple[type, Callable[[Any, Any, str], Any]] | None = None,
+        around: bool = False,
+        unskippable: bool = False,
+    ) -> Point[C]:
+        point = super().__new__(cls, name)
+        point.context = context
+        point.spellings = frozenset(spelled(text) for text in (name, *aliases))
+        point.changes = changes
+        point.answers = answers
+        point.blocks = blocks
+        point.failure = failure
+        point.verdicts = verdicts if blocks is not None else verdicts - {"block"}
+        point.appends, point.append = append if append is not None else (None, None)
+        point.around = around
+        point.unskippable = unskippable
+        return point
+
+    @property
+    def value(self) -> str:
+        """The point's name as plain text."""
+        return str.__str__(self)
+
+    def is_named(self, text: str) -> bool:
+        """Whether `text` names this point, in any spelling: `PreToolUse`, `pre_tool_use`, `BeforeToolUse`."""
+        name = spelled(text)
+        return name in self.spellings or name.removeprefix("on") in self.spellings
+
+    def __repr__(self) -> str:
+        return f"<point {self.value}>"
+
+    def expected(self) -> str:
+        """What a hook may return at this point, for error messages."""
+        kinds = [f"a changed {self.context.__name__}", *(kind.__name__ for kind, _ in self.answers)]
+        return "None, a HookOutcome, " + " or ".join(
+            [", ".join(kinds[:-1]), kinds[-1]] if kinds[1:] else kinds
+        )
+
+
+def spelled(text: str) -> str:
+    """A name without case and separators, so that every spelling of it reads alike."""
+    return str(text).replace("_", "").replace("-", "").lower()

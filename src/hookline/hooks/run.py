@@ -1,0 +1,443 @@
+"""The semantics of a hook call, on one screen.
+
+Hooks run one after the other in plan order, then policies, then observers. A hook that answers None
+goes on. `block` and `stop` end the chain; `ask` does not, so that everyone else still judges.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import time
+from collections.abc import Callable
+from typing import Any, Protocol
+
+import msgspec
+
+from hookline._aio import Once, is_being_cancelled
+from hookline.errors import HookError, HooklineError, in_words
+from hookline.hooks.outcome import HookOutcome, Kind, Result, Verdict
+from hookline.hooks.plan import Entry, Plan
+from hookline.hooks.point import C, Context, Failure
+
+
+class Trail(Protocol):
+    """Where the engine reports each hook that ran. Each report returns the time the next hook starts at."""
+
+    def clock(self) -> float:
+        """The time now, in seconds."""
+        ...
+
+    def ran(self, entry: Entry, started: float) -> float:
+        """A hook ran and let things be."""
+        ...
+
+    def appended(self, entry: Entry, started: float, ctx: Any) -> float:
+        """A hook ran and appended a value to its context, which is all it did."""
+        ...
+
+    def judged(self, entry: Entry, started: float, answer: Answered) -> float:
+        """A hook ran and said or changed something, or failed."""
+        ...
+
+
+class Answered(msgspec.Struct, frozen=True):
+    """One hook's answer, understood."""
+
+    before: Context
+    after: Context
+    kind: Kind = Kind.PROCEED
+    reason: str = ""
+    stop_reason: str | None = None
+    answer: Any = None
+    error: HookError | None = None
+
+
+class NoTrail:
+    """Reports to nobody: for a stack that is used alone."""
+
+    clock = staticmethod(time.perf_counter)
+
+    def ran(self, entry: Entry, started: float) -> float:  # noqa: ARG002 - the protocol's signature
+        """Not kept."""
+        return started
+
+    def appended(self, entry: Entry, started: float, ctx: Any) -> float:  # noqa: ARG002 - as above
+        """Not kept."""
+        return started
+
+    def judged(self, entry: Entry, started: float, answer: Answered) -> float:  # noqa: ARG002 - as above
+        """Not kept."""
+        return started
+
+
+Settle = Callable[[Entry, Any, Any], Any]
+"""(hook, context before, context after) -> the context to go on with. Called when a hook changed the context."""
+
+
+class _Tally:
+    """What the hooks of one point have decided so far."""
+
+    # Class attributes, so that a tally nobody adds to costs next to nothing: most points decide nothing.
+    strictest: tuple[Kind, str, str, str | None] = (Kind.PROCEED, "", "", None)
+    asked: tuple[str, str] | None = None
+    asked_by_policy: tuple[str, str] | None = None
+    allowed = False
+    ended = False
+    answer: Any = None
+    failure: HookError | None = None
+
+    def add(self, entry: Entry, said: Answered) -> None:
+        if said.kind >= Kind.BLOCK:
+            self.ended = True
+            # A second blocker never hides the first one's reason; only something stricter replaces it.
+            if said.kind > self.strictest[0]:
+                self.strictest = (said.kind, said.reason, entry.name, said.stop_reason)
+        elif said.kind is Kind.ASK and entry.is_policy:
+            self.asked_by_policy = self.asked_by_policy or (said.reason, entry.name)
+        elif said.kind is Kind.ASK:
+            self.asked = self.asked or (said.reason, entry.name)
+        elif said.kind is Kind.ALLOW:
+            self.allowed = True
+        if said.answer is not None and self.answer is None:
+            self.answer = said.answer
+
+    def result(self, ctx: C) -> Result[C]:
+        kind, reason, who, stop_reason = self.strictest
+        if kind is Kind.PROCEED:
+            asked = self.asked_by_policy or (None if self.allowed else self.asked)
+            if asked is not None:
+                kind, (reason, who) = Kind.ASK, asked
+        return Result(ctx, kind, reason, who, stop_reason, self.answer)
+
+
+NO_TRAIL = NoTrail()
+
+
+async def run_hooks(
+    plan: Plan,
+    ctx: C,
+    trail: Trail = NO_TRAIL,
+    settle: Settle | None = None,
+    *,
+    policies_only: bool = False,
+) -> Result[C]:
+    """Ask every hook of a point. Raises HookError when one failed closed at a point where that is an error."""
+    tally: _Tally | None = None
+    if plan.is_flat and not policies_only:
+        point = plan.point
+        started = trail.clock()
+        for entry in plan.judges:
+            try:
+                answer = entry.call(ctx)
+                if entry.is_async or (answer is not None and hasattr(answer, "__await__")):
+                    answer = await answer
+            except (Exception, asyncio.CancelledError) as error:
+                answer = hook_failure(entry, ctx, error)
+            if answer is None:
+                started = trail.ran(entry, started)
+            elif type(answer) is point.appends and point.append is not None and not entry.is_policy:
+                # The one answer that hooks give at every step: it is not weighed, only written down.
+                ctx = point.append(ctx, answer, entry.name)
+                started = trail.appended(entry, started, ctx)
+            else:
+                tally = tally or _Tally()
+                ctx, started = _weigh(entry, ctx, answer, tally, trail, settle, started)
+                if tally.ended:
+                    break
+    else:
+        tally = _Tally()
+        # Middleware wraps the rest of its own tier only: what policies have judged nobody changes afterwards.
+        for entries in (plan.policies,) if policies_only else (plan.hooks, plan.policies):
+            if not tally.ended:
+                ctx = await _judge(entries, ctx, tally, trail, settle)
+    result = Result(ctx) if tally is None else tally.result(ctx)
+    if plan.observers:
+        await observe(plan, ctx, result.verdict, trail)
+    if tally is not None and tally.failure is not None:
+        raise tally.failure
+    return result
+
+
+async def observe(plan: Plan, ctx: Context, verdict: Verdict, trail: Trail = NO_TRAIL) -> None:
+    """Show what was decided to the observers. Nothing they do reaches the run."""
+    shown = msgspec.structs.replace(ctx, verdict=verdict) if hasattr(ctx, "verdict") else ctx
+    for entry in plan.observers:
+        started = trail.clock()
+        try:
+            if entry.matches is not None and not entry.matches(shown):
+                continue
+            answer = entry.call(shown)
+            if entry.is_async or inspect.isawaitable(answer):
+                await answer
+        except (Exception, asyncio.CancelledError) as error:
+            failure = hook_failure(entry, shown, error)
+            trail.judged(entry, started, Answered(shown, shown, error=failure))
+        else:
+            trail.ran(entry, started)
+
+
+async def _judge(
+    entries: tuple[Entry, ...], ctx: Any, tally: _Tally, trail: Trail, settle: Settle | None
+) -> Any:
+    """The chain with everything it may contain: matchers, middleware, hooks in shadow."""
+    started = trail.clock()
+    for position, entry in enumerate(entries):
+        rest = None
+        try:
+            if entry.matches is not None and not entry.matches(ctx):
+                continue
+            if entry.is_middleware:
+                rest = _Rest(entry, entries[position + 1 :], ctx, tally, trail, settle)
+                answer = entry.call(ctx, rest.shadow if entry.shadow else rest)
+            else:
+                answer = entry.call(ctx)
+            if entry.is_async or (answer is not None and hasattr(answer, "__await__")):
+                answer = await answer
+            if rest is not None:
+                rest.check_awaited()
+        except (Exception, asyncio.CancelledError) as error:
+            answer = hook_failure(entry, ctx, error)
+        if rest is not None:
+            answer, ctx = rest.own_part(answer), rest.context
+        if answer is None:
+            started = trail.ran(entry, started)
+        else:
+            ctx, started = _weigh(entry, ctx, answer, tally, trail, settle, started, rest)
+        if tally.ended or (rest is not None and rest.ran):
+            break
+    return ctx
+
+
+def _weigh(
+    entry: Entry,
+    ctx: Any,
+    answer: Any,
+    tally: _Tally,
+    trail: Trail,
+    settle: Settle | None,
+    started: float,
+    rest: _Rest | None = None,
+) -> tuple[Any, float]:
+    """Understand an answer, report it, and count it; in shadow it is only reported."""
+    said = _understand(entry, ctx, answer, settle)
+    started = trail.judged(entry, started, said)
+    if entry.shadow:
+        return ctx, started
+    _count(entry, said, tally, rest)
+    return said.after, started
+
+
+class _Rest:
+    """`next` for middleware: runs the rest of the chain, once."""
+
+    __slots__ = ("_calls", "_chain", "_entry", "_given", "_handed", "context", "ran", "result")
+
+    def __init__(
+        self,
+        entry: Entry,
+        rest: tuple[Entry, ...],
+        ctx: Any,
+        tally: _Tally,
+        trail: Trail,
+        settle: Settle | None,
+    ) -> None:
+        self._entry = entry
+        self._chain = (rest, tally, trail, settle)
+        self._calls: list[Once[Any]] = []
+        self._given = self._handed = self.context = ctx
+        self.ran = False
+        self.result: Result[Any] | None = None
+
+    def __call__(self, ctx: Any) -> Once[Result[Any]]:
+        call = Once(lambda: self._run(ctx))
+        self._calls.append(call)
+        return call
+
+    def shadow(self, ctx: Any) -> Once[Result[Any]]:
+        """For middleware in shadow: the rest runs anyway, later, and not at its word."""
+
+        async def pretend() -> Result[Any]:
+            return Result(ctx)
+
+        call = Once(pretend)
+        self._calls.append(call)
+        return call
+
+    async def _run(self, ctx: Any) -> Result[Any]:
+        rest, tally, trail, settle = self._chain
+        entry = self._entry
+        if self.ran:
+            raise HookError(
+                entry.name, self.context.point, "it called next twice.", remedy="Call next once."
+            )
+        self._handed = self.context = _changed(entry, self.context, ctx, settle)
+        self.ran = True
+        self.context = await _judge(rest, self.context, tally, trail, settle)
+        self.result = tally.result(self.context)
+        return self.result
+
+    @property
+    def cut_short(self) -> bool:
+        """The rest was begun and not heard to its end: nobody knows what it would have said."""
+        return self.ran and self.result is None
+
+    def own_part(self, answer: Any) -> Any:
+        """The middleware's own part of its answer: what the rest decided is counted, what it changed stays."""
+        failure = self._chain[1].failure
+        if failure is not None and not self.context.point.unskippable:
+            raise failure  # a later hook failed: middleware neither hides nor owns that
+        if self.result is None:
+            return answer
+        if isinstance(answer, Result) and answer.kind <= self.result.kind:
+            answer = answer.context
+        if isinstance(answer, HookOutcome) and answer.context is not None:
+            return msgspec.structs.replace(answer, context=self._rebased(answer.context))
+        return self._rebased(answer)
+
+    def _rebased(self, changed: Any) -> Any:
+        """A context derived from the one before `next`, as if it were derived from the one after."""
+        if changed is self.context or type(changed) is not type(self.context):
+            return changed
+        mine = {}
+        for name in changed.__struct_fields__:
+            value = getattr(changed, name)
+            if value is not getattr(self._given, name) and value is not getattr(self._handed, name):
+                mine[name] = value
+        return msgspec.structs.replace(self.context, **mine)
+
+    def check_awaited(self) -> None:
+        """A `next(ctx)` that nobody awaited did nothing, which its author did not mean."""
+        if self.cut_short or any(not call.awaited for call in self._calls):
+            raise HookError(
+                self._entry.name,
+                self.context.point,
+                "it did not wait for next to finish."
+                if self.cut_short
+                else "it called next(ctx) and never awaited it.",
+                remedy="Write `return await next(ctx)`.",
+            )
+
+
+def _count(entry: Entry, said: Answered, tally: _Tally, rest: _Rest | None) -> None:
+    """Add an answer to the tally; a failure counts as the point and the hook's fail mode say."""
+    if said.error is None:
+        tally.add(entry, said)
+    elif entry.registration.on_failure == "open" and not (rest is not None and rest.cut_short):
+        return
+    elif said.before.point.failure is Failure.BLOCK:
+        reason = f"hook '{entry.name}' failed, so this is not let through: {said.error.problem}"
+        tally.add(entry, Answered(said.before, said.after, Kind.BLOCK, reason))
+    else:
+        tally.failure = tally.failure or said.error
+        if not said.before.point.unskippable:
+            raise said.error
+
+
+def _understand(entry: Entry, ctx: Any, answer: Any, settle: Settle | None) -> Answered:
+    """What an answer means at its point. An answer that means nothing is a failure of the hook."""
+    if isinstance(answer, HookError):
+        return Answered(ctx, ctx, error=answer)
+    try:
+        return _meaning(entry, ctx, answer, settle)
+    except Exception as error:
+        return Answered(ctx, ctx, error=hook_failure(entry, ctx, error))
+
+
+def _meaning(entry: Entry, ctx: Any, answer: Any, settle: Settle | None) -> Answered:
+    point = ctx.point
+    if isinstance(answer, Result):  # what another stack decided is this hook's word
+        answer = HookOutcome(
+            answer.kind, answer.reason, answer.context, answer.stop_reason, answer.answer
+        )
+    if type(answer) is point.appends and point.append is not None:
+        answer = point.append(ctx, answer, entry.name)
+    elif not isinstance(answer, HookOutcome | Context):
+        for kind, meaning in point.answers:
+            if isinstance(answer, kind):
+                answer = meaning(ctx, answer)
+                break
+        else:
+            raise HookError(
+                entry.name,
+                point,
+                f"it returned {answer!r} ({type(answer).__name__}), which means nothing here.",
+                remedy=f"Return {point.expected()}.",
+            )
+    if isinstance(answer, Context):
+        return Answered(ctx, _changed(entry, ctx, answer, settle))
+    kind = answer.kind
+    if not isinstance(answer.reason, str):
+        raise HookError(
+            entry.name, point, f"its reason is {answer.reason!r}.", remedy="Give it as text."
+        )
+    answer.reason.encode()  # half a surrogate pair cannot be saved: the hook's failure, here and now
+    if kind is not Kind.PROCEED and answer.answer is None and kind.label not in point.verdicts:
+        allowed = ", ".join(sorted({"proceed", *point.verdicts}))
+        raise HookError(
+            entry.name, point, f"nothing can be {_DONE[kind]} here.", remedy=f"Possible: {allowed}."
+        )
+    if kind is Kind.ALLOW and entry.is_policy:
+        raise HookError(
+            entry.name,
+            point,
+            "a policy may only narrow, and `allow` widens.",
+            remedy="Return None.",
+        )
+    after = ctx if answer.context is None else _changed(entry, ctx, answer.context, settle)
+    return Answered(ctx, after, kind, answer.reason, answer.stop_reason, answer.answer)
+
+
+_DONE = {
+    Kind.ALLOW: "allowed",
+    Kind.ASK: "asked about",
+    Kind.BLOCK: "blocked",
+    Kind.STOP: "stopped",
+}
+
+
+def _changed(entry: Entry, ctx: Any, changed: Any, settle: Settle | None) -> Any:
+    """The context a hook leaves behind, if it changed only what it may."""
+    if changed is ctx:
+        return ctx
+    point = ctx.point
+    if type(changed) is not type(ctx):
+        raise HookError(
+            entry.name,
+            point,
+            f"it returned a {type(changed).__name__} instead of a {type(ctx).__name__}.",
+            remedy="Derive the context you return from the one you were given.",
+        )
+    fields = [
+        name for name in ctx.__struct_fields__ if getattr(ctx, name) is not getattr(changed, name)
+    ]
+    for name in fields:
+        if name not in point.changes:
+            raise HookError(
+                entry.name, point, f"it changed '{name}', which cannot be changed here.",
+                remedy=f"Changeable: {', '.join(sorted(point.changes)) or 'nothing'}.",
+            )  # fmt: skip
+    if fields and entry.is_policy:
+        raise HookError(
+            entry.name, point, f"a policy may only judge, and it changed '{fields[0]}'.",
+            remedy="Return HookOutcome.block/stop/ask, or register it with tier='hook'.",
+        )  # fmt: skip
+    if fields and settle is not None:
+        return settle(entry, ctx, changed)
+    return changed
+
+
+def hook_failure(entry: Entry, ctx: Context, error: BaseException) -> HookError:
+    """A crash as an error that names the hook, with the original as its cause."""
+    if isinstance(error, asyncio.CancelledError) and is_being_cancelled():
+        raise error  # the run is being cancelled, and the hook happened to be awaiting
+    if isinstance(error, HookError) and error.hook == entry.name:
+        return error
+    words = (
+        error.message
+        if isinstance(error, HooklineError)
+        else f"{type(error).__name__}: {in_words(error)}"
+    )
+    failure = HookError(entry.name, ctx.point, words, remedy=getattr(error, "remedy", ""))
+    failure.__cause__ = error
+    return failure

@@ -1,0 +1,82 @@
+"""A set of hooks, usable alone: `await HookStack().with_hook(hook, point).process(context)`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from hookline.errors import RegistrationError, UsageError
+from hookline.hooks.hook import HookLike, Options, Registration, register
+from hookline.hooks.order import in_order, unique_names
+from hookline.hooks.outcome import Result
+from hookline.hooks.plan import Plan
+from hookline.hooks.point import C, Context, Point
+from hookline.hooks.run import run_hooks
+
+
+class HookStack:
+    """An immutable set of registrations and the plans made from them."""
+
+    __slots__ = ("_plans", "registrations")
+
+    def __init__(self, registrations: Iterable[Registration] = ()) -> None:
+        self.registrations = tuple(registrations)
+        self._plans: dict[str, Plan] = {}
+
+    def with_hook(
+        self,
+        hook: HookLike,
+        point: Point[Any],
+        *,
+        priority: int = 0,
+        matcher: Any = None,
+        name: str | None = None,
+        before: str | Iterable[str] = (),
+        after: str | Iterable[str] = (),
+        tier: str = "hook",
+        timeout: float | None = None,
+        on_failure: str | None = None,
+        shadow: bool = False,
+    ) -> HookStack:
+        """This stack and one more hook."""
+        if not isinstance(point, Point):
+            raise RegistrationError(
+                f"{point!r} is not a hook point.", remedy="Pass one, such as HookPoint.BEFORE_STEP."
+            )
+        options = Options(
+            priority=priority,
+            matcher=matcher,
+            name=name,
+            before=before,
+            after=after,
+            tier=tier,
+            timeout=timeout,
+            on_failure=on_failure,
+            shadow=shadow,
+        )
+        return HookStack((*self.registrations, register(point, hook, options)))
+
+    def plan(self, point: Point[Any]) -> Plan:
+        """What runs at a point, in order."""
+        plan = self._plans.get(point)
+        if plan is None:
+            plan = self._plans[point] = self._make_plan(point)
+        return plan
+
+    def _make_plan(self, point: Point[Any]) -> Plan:
+        here = [registration for registration in self.registrations if registration.point == point]
+        known = (registration.name for registration in self.registrations)
+        return Plan(point, in_order(unique_names(here), known))
+
+    async def process(self, context: C) -> Result[C]:
+        """Ask the hooks at the context's point, and give what they decided."""
+        if not isinstance(context, Context):
+            raise RegistrationError(
+                f"{context!r} is not a context.", remedy="Pass one, such as ToolHookContext(...)."
+            )
+        if context.point.around:
+            raise UsageError(
+                f"the hooks at {context.point.value} wrap an action, and a stack alone has none.",
+                remedy="Ask it about another point, or let an agent run them.",
+            )
+        return await run_hooks(self.plan(context.point), context)

@@ -1,0 +1,102 @@
+"""The small interface the loop is written against. Stores implement it; the loop never knows which one it has."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import Protocol, TypeAlias, TypeVar
+
+from hookline.journal.record import Record
+from hookline.state import Decision
+
+T = TypeVar("T")
+Key: TypeAlias = tuple[int | str | None, ...]
+"""Names a piece of work within its run: step, call, attempt. The same in every process that drives the run."""
+Listener = Callable[[Record], object]
+"""Hears every record as it happens. What it returns is ignored; what it raises never reaches the run."""
+
+_log = logging.getLogger("hookline")
+
+
+class Durable(Protocol):
+    """One run's record, and the ways to do something once.
+
+    Keys are stable: they are made of step number and call id, so that the same work has the same key
+    in every process that drives the run. Approvals are waited for under their id.
+    """
+
+    @property
+    def records(self) -> Sequence[Record]:
+        """What has happened so far."""
+        ...
+
+    @property
+    def append(self) -> Callable[[Record], None]:
+        """Writes a record and tells the listeners."""
+        ...
+
+    def tell(self, record: Record) -> None:
+        """Tell the listeners without writing: for the deltas between records."""
+        ...
+
+    def step(self, key: Key, work: Callable[[], Awaitable[T]]) -> Awaitable[T]:
+        """What was recorded under this key; if nothing was, do the work. The loop records it once it is settled."""
+        ...
+
+    async def wait(self, key: str) -> Decision | None:
+        """The outside answer under this key; None when there is none yet, and the run must pause."""
+        ...
+
+    def spawn(self, key: Key, start: Callable[[], Awaitable[T]]) -> Awaitable[T]:
+        """The result of the child run under this key, starting it if it never was."""
+        ...
+
+    def for_child(self, run_id: str, listeners: tuple[Listener, ...]) -> Durable:
+        """The record of a child run. Who listens to the parent hears the child too."""
+        ...
+
+
+class InMemory:
+    """The record of one run in memory: nothing on disk, nothing to recover. The library's default."""
+
+    __slots__ = ("_answers", "_listeners", "append", "records")
+    append: Callable[[Record], None]
+    """Write a record and tell the listeners. Without listeners it is the list's own, which costs nothing."""
+
+    def __init__(
+        self, listeners: tuple[Listener, ...] = (), answers: Mapping[str, Decision] | None = None
+    ) -> None:
+        self.records: list[Record] = []
+        self.append = self._append_and_tell if listeners else self.records.append
+        self._listeners = listeners
+        self._answers = answers or {}
+
+    def _append_and_tell(self, record: Record) -> None:
+        self.records.append(record)
+        self.tell(record)
+
+    def tell(self, record: Record) -> None:
+        """Tell the listeners without writing: for the deltas between records."""
+        for listener in self._listeners:
+            try:
+                listener(record)
+            except Exception:
+                _log.exception(
+                    "an event listener failed on a '%s' record; the run goes on", record.type
+                )
+
+    def step(self, key: Key, work: Callable[[], Awaitable[T]]) -> Awaitable[T]:  # noqa: ARG002 - nothing is remembered
+        """Do the work: in memory nothing outlives the process, so nothing was recorded before."""
+        return work()
+
+    async def wait(self, key: str) -> Decision | None:
+        """The answer handed to `resume`, if there is one."""
+        return self._answers.get(key)
+
+    def spawn(self, key: Key, start: Callable[[], Awaitable[T]]) -> Awaitable[T]:  # noqa: ARG002 - as in `step`
+        """Start the child."""
+        return start()
+
+    def for_child(self, run_id: str, listeners: tuple[Listener, ...]) -> InMemory:  # noqa: ARG002 - as in `step`
+        """A record of its own, with the parent's listeners and answers."""
+        return InMemory((*self._listeners, *listeners), self._answers)

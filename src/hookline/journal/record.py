@@ -1,0 +1,288 @@
+"""Everything that happens, as typed records. They are the journal, and they are the events."""
+
+from __future__ import annotations
+
+from typing import Any, TypeAlias
+
+import msgspec
+
+from hookline.errors import StateVersionError
+from hookline.state import (
+    NO_USAGE,
+    ContinuationEvaluation,
+    ContinuationOutcome,
+    Decision,
+    ErrorInfo,
+    Message,
+    PendingApproval,
+    RunStatus,
+    Step,
+    StopReason,
+    ToolCall,
+    ToolResult,
+    Usage,
+    valid_text,
+)
+
+RECORD_VERSION = 1
+
+
+class Record(msgspec.Struct, frozen=True, gc=False, omit_defaults=True, tag_field="type"):
+    """One thing that happened in a run. `seq` counts a run's records from zero; `at` is seconds since 1970."""
+
+    run_id: str
+    seq: int
+    at: float
+
+    @property
+    def type(self) -> str:
+        """The record's kind, as it stands in JSON."""
+        return str(self.__struct_config__.tag)
+
+
+class RunStarted(Record, frozen=True, gc=False, omit_defaults=True, tag="run_started"):
+    """A run began, or went on after a pause."""
+
+    agent_id: str = ""
+    session_id: str = ""
+    parent_run_id: str | None = None
+    resumed: bool = False
+    initial: dict[str, Any] | None = None
+    """The state the run began with, when it was not empty."""
+    version: int = RECORD_VERSION
+
+
+class PromptSubmitted(Record, frozen=True, gc=False, omit_defaults=True, tag="prompt"):
+    """A prompt entered the conversation."""
+
+    text: str = ""
+
+
+class StepStarted(Record, frozen=True, gc=False, omit_defaults=True, tag="step_started"):
+    """A step began."""
+
+    step: int = 0
+
+
+class HookRan(Record, frozen=True, gc=False, omit_defaults=True, tag="hook"):
+    """A hook gave its verdict."""
+
+    point: str = ""
+    hook: str = ""
+    duration: float = 0.0
+    step: int | None = None
+    call_id: str = ""
+    tier: str = "hook"
+    verdict: str = "proceed"
+    """`proceed`, `allow`, `ask`, `block`, `stop`, or `failed`."""
+    reason: str = ""
+    changes: dict[str, Any] | None = None
+    """What it changed, by field of the context."""
+    shadow: bool = False
+    """The verdict was not enforced: it says what would have happened."""
+    error: ErrorInfo | None = None
+
+
+class RequestSent(Record, frozen=True, gc=False, omit_defaults=True, tag="request"):
+    """A model was asked."""
+
+    step: int = 0
+    messages: int = 0
+    """How many messages of the conversation it was shown."""
+    attempt: int = 1
+    model: str = ""
+    altered: dict[str, Any] | None = None
+    """The request itself, when hooks made it differ from what the state adds up to."""
+
+
+class ResponseReceived(Record, frozen=True, gc=False, omit_defaults=True, tag="response"):
+    """A model's answer, after hooks had their say."""
+
+    step: int = 0
+    text: str = ""
+    calls: tuple[ToolCall, ...] = ()
+    usage: Usage = NO_USAGE
+    model: str = ""
+    discarded: bool = False
+    """A hook discarded it: its text and calls are not kept."""
+    supplied: bool = False
+    """A hook gave this answer; no model was called."""
+
+
+class CallAdmitted(Record, frozen=True, gc=False, omit_defaults=True, tag="call"):
+    """The intent to run a call, written before it starts. Without a result after it, the call is in doubt."""
+
+    step: int = 0
+    call: ToolCall = ToolCall("", "")
+    effect: str = "once"
+
+    @property
+    def idempotency_key(self) -> str:
+        """The same for every attempt at this call, in any process."""
+        return f"{self.run_id}/{self.step}/{self.call.id}"
+
+
+class CallSettled(Record, frozen=True, gc=False, omit_defaults=True, tag="tool_result"):
+    """What came of a call, after hooks had their say."""
+
+    step: int = 0
+    result: ToolResult = ToolResult()
+
+
+class ApprovalAsked(Record, frozen=True, gc=False, omit_defaults=True, tag="approval_asked"):
+    """A call waits for a person."""
+
+    step: int = 0
+    approval: PendingApproval | None = None
+
+
+class ApprovalAnswered(Record, frozen=True, gc=False, omit_defaults=True, tag="approval_answered"):
+    """A person, a hook or a remembered answer settled a question."""
+
+    step: int = 0
+    approval_id: str = ""
+    decision: Decision | None = None
+    by: str = ""
+
+
+class Evaluated(Record, frozen=True, gc=False, omit_defaults=True, tag="evaluation"):
+    """A hook said whether the run should go on."""
+
+    point: str = ""
+    evaluation: ContinuationEvaluation | None = None
+    step: int | None = None
+
+
+class Resolved(Record, frozen=True, gc=False, omit_defaults=True, tag="outcome"):
+    """What the evaluations of a step added up to."""
+
+    outcome: ContinuationOutcome = ContinuationOutcome()
+    step: int | None = None
+
+
+class ErrorRaised(Record, frozen=True, gc=False, omit_defaults=True, tag="error"):
+    """Something failed, and what the error policy made of it."""
+
+    error: ErrorInfo | None = None
+    action: str = "stop"
+    delay: float = 0.0
+    step: int | None = None
+    call_id: str = ""
+
+
+class StepFinished(Record, frozen=True, gc=False, omit_defaults=True, tag="step"):
+    """A step is settled: what it was, and what it added to the conversation."""
+
+    step: Step = Step(0)
+    messages: tuple[Message, ...] = ()
+    replaced: tuple[Message, ...] | None = None
+    """The whole conversation, when hooks rewrote it instead of adding to it."""
+    metadata: dict[str, Any] | None = None
+    """The metadata, when it changed."""
+
+
+class ChildStarted(Record, frozen=True, gc=False, omit_defaults=True, tag="child_started"):
+    """A child run began."""
+
+    child_run_id: str = ""
+    name: str = ""
+    call_id: str = ""
+
+
+class ChildFinished(Record, frozen=True, gc=False, omit_defaults=True, tag="child_finished"):
+    """A child run ended."""
+
+    child_run_id: str = ""
+    name: str = ""
+    call_id: str = ""
+    status: RunStatus = RunStatus.COMPLETED
+    text: str = ""
+    usage: Usage = NO_USAGE
+
+
+class StatusChanged(Record, frozen=True, gc=False, omit_defaults=True, tag="status"):
+    """The run ended, or paused; hooks at the end still run after this."""
+
+    status: RunStatus = RunStatus.RUNNING
+    stop_reason: StopReason | None = None
+    reason: str = ""
+    decided_by: str = ""
+
+
+class RunFinished(Record, frozen=True, gc=False, omit_defaults=False, tag="result"):
+    """The last record: the result as the caller gets it. Its JSON names every field, for those who only read this."""
+
+    text: str = ""
+    status: RunStatus = RunStatus.COMPLETED
+    stop_reason: StopReason | None = None
+    usage: Usage = NO_USAGE
+    steps: int = 0
+    reason: str = ""
+    decided_by: str = ""
+    error: ErrorInfo | None = None
+    pending: tuple[PendingApproval, ...] = ()
+
+
+class TextDelta(Record, frozen=True, gc=False, omit_defaults=True, tag="text_delta"):
+    """A piece of the model's text as it comes. Not journalled."""
+
+    text: str = ""
+    step: int = 0
+
+
+class ToolProgress(Record, frozen=True, gc=False, omit_defaults=True, tag="progress"):
+    """What a running tool reports. Not journalled."""
+
+    call_id: str = ""
+    name: str = ""
+    message: Any = None
+    step: int = 0
+
+
+AnyRecord: TypeAlias = (
+    RunStarted
+    | PromptSubmitted
+    | StepStarted
+    | HookRan
+    | RequestSent
+    | ResponseReceived
+    | CallAdmitted
+    | CallSettled
+    | ApprovalAsked
+    | ApprovalAnswered
+    | Evaluated
+    | Resolved
+    | ErrorRaised
+    | StepFinished
+    | ChildStarted
+    | ChildFinished
+    | StatusChanged
+    | RunFinished
+)
+
+_ENCODER = msgspec.json.Encoder()
+
+
+def encode(record: Record) -> bytes:
+    """A record as one line of JSON, without the line break."""
+    try:
+        return _ENCODER.encode(record)
+    except (
+        UnicodeEncodeError
+    ):  # half a character in someone's words: the record matters more than that half
+        return _ENCODER.encode(valid_text(msgspec.to_builtins(record)))
+
+
+def decode(line: str | bytes) -> AnyRecord:
+    """The record that `encode` wrote."""
+    try:
+        record: AnyRecord = msgspec.json.decode(line, type=AnyRecord)
+    except (msgspec.DecodeError, UnicodeError, RecursionError) as error:
+        raise StateVersionError(f"this is not a journal record: {error}.") from None
+    if isinstance(record, RunStarted) and record.version > RECORD_VERSION:
+        raise StateVersionError(
+            f"this journal was written in record version {record.version}; "
+            f"this Hookline reads up to version {RECORD_VERSION}.",
+            remedy="Upgrade hookline to read it.",
+        )
+    return record

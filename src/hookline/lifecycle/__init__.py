@@ -1,0 +1,36 @@
+"""The skeleton: every hook point of an agent's life, and what hooks are shown there."""
+
+from hookline.lifecycle.contexts import (
+    AgentContext,
+    CompactHookContext,
+    ExecutionHookContext,
+    FailureHookContext,
+    InferenceHookContext,
+    OutputHookContext,
+    PromptHookContext,
+    RunHandle,
+    SessionHookContext,
+    StepHookContext,
+    StopHookContext,
+    SubagentHookContext,
+    ToolHookContext,
+)
+from hookline.lifecycle.points import HookPoint, point_named
+
+__all__ = [
+    "AgentContext",
+    "CompactHookContext",
+    "ExecutionHookContext",
+    "FailureHookContext",
+    "HookPoint",
+    "InferenceHookContext",
+    "OutputHookContext",
+    "PromptHookContext",
+    "RunHandle",
+    "SessionHookContext",
+    "StepHookContext",
+    "StopHookContext",
+    "SubagentHookContext",
+    "ToolHookContext",
+    "point_named",
+]

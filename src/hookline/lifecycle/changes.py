@@ -1,0 +1,61 @@
+"""What a hook changed, as JSON for the journal: enough to do the change again without running the hook."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from hookline.hooks import Context
+from hookline.state import AgentState, Log, Message
+
+
+def describe_changes(before: Context, after: Context) -> dict[str, Any] | None:
+    """The changed fields of a context with their new values; None when nothing changed."""
+    if after is before:
+        return None
+    changes: dict[str, Any] = {}
+    for name in after.__struct_fields__:
+        old, new = getattr(before, name), getattr(after, name)
+        if new is not old:
+            changes[name] = (
+                _state(old, new) if isinstance(new, AgentState) else _plain(name, old, new)
+            )
+    return changes or None
+
+
+def _plain(name: str, old: Any, new: Any) -> Any:
+    if name == "evaluations":
+        return msgspec.to_builtins(new[len(old) :])
+    return msgspec.to_builtins(new, enc_hook=_encode)
+
+
+def _state(old: AgentState, new: AgentState) -> dict[str, Any]:
+    """A changed state by what differs: metadata set and removed, messages added or replaced."""
+    delta: dict[str, Any] = {}
+    if new.metadata is not old.metadata:
+        set_ = {
+            key: value
+            for key, value in new.metadata.items()
+            if key not in old.metadata or old.metadata[key] is not value
+        }
+        removed = [key for key in old.metadata if key not in new.metadata]
+        delta["metadata"] = {"set": set_, "removed": removed} if removed else {"set": set_}
+    if new.messages is not old.messages:
+        delta["messages"] = _messages(old.messages, new.messages)
+    for name in new.__struct_fields__:
+        if name not in ("metadata", "messages") and getattr(new, name) is not getattr(old, name):
+            delta[name] = msgspec.to_builtins(getattr(new, name), enc_hook=_encode)
+    return delta
+
+
+def _messages(old: Log[Message], new: Log[Message]) -> dict[str, Any]:
+    added = new.since(old)
+    if added is None:
+        return {"replaced": msgspec.to_builtins(list(new))}
+    return {"added": msgspec.to_builtins(added)}
+
+
+def _encode(value: object) -> object:
+    """Values that are not JSON are in the journal by their type and text: a child's result, an exception."""
+    return list(value) if isinstance(value, Log) else repr(value)

@@ -1,0 +1,274 @@
+"""What hooks are shown at each kind of point. All of it is immutable; `with_…` derives a changed context."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Protocol, TypeVar
+
+import msgspec
+
+from hookline.flow import ErrorClass, Ledger
+from hookline.hooks import Context, Verdict
+from hookline.state import (
+    AgentState,
+    ContinuationDecision,
+    ContinuationEvaluation,
+    ContinuationOutcome,
+    InferenceRequest,
+    InferenceResponse,
+    JSONValue,
+    Message,
+    RunStatus,
+    Step,
+    StopReason,
+    ToolCall,
+    ToolResult,
+    Usage,
+    checked_text,
+)
+
+Self = TypeVar("Self", bound="AgentContext")
+
+
+class RunHandle(Protocol):
+    """What a hook may know of, and do to, the run it is in."""
+
+    ledger: Ledger
+    depth: int
+    now: float
+    """The clock as it was last read."""
+
+    def clock(self) -> float:
+        """The run's monotonic clock, in seconds."""
+        ...
+
+    def charge(self, usage: Usage) -> None:
+        """Count a model call the hook made itself (a critic, a summariser) against the run's limits."""
+        ...
+
+
+class AgentContext(Context, frozen=True, kw_only=True):
+    """What every context of an agent's lifecycle carries."""
+
+    state: AgentState = AgentState()
+    evaluations: tuple[ContinuationEvaluation, ...] = ()
+    """What hooks have said about going on since this step began."""
+    verdict: Verdict | None = None
+    """For observers: what was decided here, and by whom."""
+    run: RunHandle | None = None
+
+    @property
+    def metadata(self) -> dict[str, Any]:
+        """The run's metadata: what one hook writes, later hooks read, to the end of the run."""
+        return self.state.metadata
+
+    def get(self, key: str, default: JSONValue = None) -> JSONValue:
+        """One entry of the metadata."""
+        return self.state.metadata.get(key, default)
+
+    def with_state(self: Self, state: AgentState) -> Self:
+        """This context with another state."""
+        return msgspec.structs.replace(self, state=state)
+
+    def with_metadata(self: Self, key: str, value: object) -> Self:
+        """This context with one entry of metadata set; it lives for the whole run."""
+        return msgspec.structs.replace(self, state=self.state.with_metadata(key, value))
+
+    def forbid(self: Self, reason: str, stop_reason: StopReason | None = None) -> Self:
+        """Let this step finish, then stop; nothing can override it."""
+        return self._evaluate(ContinuationDecision.FORBID_CONTINUATION, reason, stop_reason)
+
+    def request_continue(self: Self, reason: str) -> Self:
+        """Ask for another step even if the model is done; a guard still wins."""
+        return self._evaluate(ContinuationDecision.REQUEST_CONTINUATION, reason, None)
+
+    def allow_stop(self: Self, reason: str = "") -> Self:
+        """Nothing speaks against stopping."""
+        return self._evaluate(ContinuationDecision.ALLOW_STOP, reason, None)
+
+    def allow_continue(self: Self, reason: str = "") -> Self:
+        """There is something left to do."""
+        return self._evaluate(ContinuationDecision.ALLOW_CONTINUATION, reason, None)
+
+    def _evaluate(
+        self: Self, decision: ContinuationDecision, reason: str, stop_reason: StopReason | None
+    ) -> Self:
+        # The source is filled in with the hook's name when the hook has returned.
+        said = ContinuationEvaluation("", decision, checked_text(reason, "a reason"), stop_reason)
+        return msgspec.structs.replace(self, evaluations=(*self.evaluations, said))
+
+
+class SessionHookContext(AgentContext, frozen=True, kw_only=True):
+    """session_start, session_end."""
+
+    session_id: str = ""
+    source: str = "startup"
+    """`startup`, or `resume` when the conversation goes on from an earlier state."""
+
+
+class PromptHookContext(AgentContext, frozen=True, kw_only=True):
+    """prompt_submit: the user's text, before it enters the conversation."""
+
+    prompt: str = ""
+
+    def with_prompt(self, prompt: str) -> PromptHookContext:
+        """This context with another prompt."""
+        return msgspec.structs.replace(self, prompt=checked_text(prompt, "the prompt"))
+
+
+class ExecutionHookContext(AgentContext, frozen=True, kw_only=True):
+    """execution_start, execution_end."""
+
+    status: RunStatus = RunStatus.RUNNING
+    stop_reason: StopReason | None = None
+    outcome: ContinuationOutcome | None = None
+    """At the end: what decided that it ended."""
+    resumed: bool = False
+    """At the start: the run goes on after a pause."""
+
+    @property
+    def is_start(self) -> bool:
+        """Whether this is the start rather than the end."""
+        return self.point == "execution_start"
+
+
+class StepHookContext(AgentContext, frozen=True, kw_only=True):
+    """before_step, after_step."""
+
+    step_index: int = 0
+    step: Step | None = None
+    """After: the step that was made."""
+
+    @property
+    def step_number(self) -> int:
+        """The step's number, counted from one."""
+        return self.step_index + 1
+
+
+class InferenceHookContext(AgentContext, frozen=True, kw_only=True):
+    """before_inference, around_inference, after_inference."""
+
+    request: InferenceRequest = InferenceRequest()
+    response: InferenceResponse | None = None
+    step_index: int = 0
+
+    def with_request(self, request: InferenceRequest) -> InferenceHookContext:
+        """This context with another request."""
+        return msgspec.structs.replace(self, request=request)
+
+    def with_response(self, response: InferenceResponse | str) -> InferenceHookContext:
+        """This context with another response. Before the inference: the answer itself, and no model is called."""
+        if isinstance(response, str):
+            response = InferenceResponse(checked_text(response, "the response"))
+        return msgspec.structs.replace(self, response=response)
+
+
+class ToolHookContext(AgentContext, frozen=True, kw_only=True):
+    """before_tool_use, permission_request, around_tool_use, after_tool_use."""
+
+    tool_call: ToolCall = ToolCall("", "")
+    """Arguments validated, coerced, with defaults filled in, read-only to any depth."""
+    execution: ToolResult | None = None
+    response: InferenceResponse | None = None
+    """The turn of the model that made the call."""
+    reason: str = ""
+    """At permission_request: why a person is asked."""
+    asked_by: str = ""
+    step_index: int = 0
+
+    @property
+    def is_before_tool(self) -> bool:
+        """Whether the tool has not run yet."""
+        return self.point == "before_tool_use"
+
+    def with_tool_call(self, call: ToolCall) -> ToolHookContext:
+        """This context with another call; it is validated and judged again."""
+        return msgspec.structs.replace(self, tool_call=call)
+
+    def with_args(self, **changes: Any) -> ToolHookContext:
+        """This context with some arguments of the call changed."""
+        return msgspec.structs.replace(self, tool_call=self.tool_call.with_args(**changes))
+
+    def with_result(self, value: object) -> ToolHookContext:
+        """This context with this value as the result. Before the call: the tool does not run. None is a value."""
+        call = self.tool_call
+        execution = self.execution or ToolResult(call_id=call.id, name=call.name)
+        return msgspec.structs.replace(self, execution=execution.with_result(value))
+
+    def with_execution(self, execution: ToolResult) -> ToolHookContext:
+        """This context with another execution."""
+        return msgspec.structs.replace(self, execution=execution)
+
+
+class OutputHookContext(AgentContext, frozen=True, kw_only=True):
+    """output: the final answer, before the caller gets it."""
+
+    output: Any = ""
+
+    def with_output(self, output: Any) -> OutputHookContext:
+        """This context with another answer."""
+        return msgspec.structs.replace(self, output=output)
+
+
+class StopHookContext(AgentContext, frozen=True, kw_only=True):
+    """should_continue, stop."""
+
+    continuation: ContinuationOutcome = ContinuationOutcome()
+    """The outcome so far."""
+    step: Step | None = None
+    """The step that was just made."""
+
+
+class SubagentHookContext(AgentContext, frozen=True, kw_only=True):
+    """subagent_start, subagent_stop: a child run, seen by its parent."""
+
+    name: str = ""
+    child_agent_id: str = ""
+    child_run_id: str = ""
+    prompt: str = ""
+    result: Any = None
+    """At the stop: the child's RunResult."""
+    continuation: ContinuationOutcome | None = None
+    """At the stop: why the child stopped."""
+
+    def with_prompt(self, prompt: str) -> SubagentHookContext:
+        """This context with another task for the child."""
+        return msgspec.structs.replace(self, prompt=checked_text(prompt, "the prompt"))
+
+    def with_result(self, result: Any) -> SubagentHookContext:
+        """This context with another result of the child."""
+        return msgspec.structs.replace(self, result=result)
+
+
+class CompactHookContext(AgentContext, frozen=True, kw_only=True):
+    """before_compact: history is about to be summarised."""
+
+    messages: Sequence[Message] = ()
+    instructions: str = ""
+
+    def with_instructions(self, instructions: str) -> CompactHookContext:
+        """This context with other instructions for the summary."""
+        return msgspec.structs.replace(
+            self, instructions=checked_text(instructions, "the instructions")
+        )
+
+
+class FailureHookContext(AgentContext, frozen=True, kw_only=True):
+    """error, agent_failed."""
+
+    exception: BaseException | None = None
+    error_class: ErrorClass = ErrorClass.UNKNOWN
+    tool_call: ToolCall | None = None
+    """The call that failed, if it was one."""
+    step_index: int | None = None
+    """The step it happened in; None when no step had begun."""
+
+    @property
+    def error_message(self) -> str:
+        """The exception in words."""
+        return str(self.exception) or self.error_type
+
+    @property
+    def error_type(self) -> str:
+        """The name of the exception's class."""
+        return type(self.exception).__name__

@@ -1,0 +1,312 @@
+"""The skeleton: every place a hook may act, on one page.
+
+session_start                      once per session
+execution_start
+prompt_submit                      the user's text, before it enters the conversation
+  before_step
+    before_inference -> ( around_inference: the driver ) -> after_inference
+    for each tool call, in call order:   before_tool_use -> permission_request, when something asked
+    all admitted calls, concurrently:    ( around_tool_use: the tool )
+    for each tool call, in call order:   after_tool_use
+  after_step
+  should_continue                  evaluations collected, resolved once
+  stop                             only when about to stop: may object, unless a guard forbade going on
+output                             the final answer, before the caller gets it
+execution_end                      always, on every path out
+error                              any exception inside a step: the error policy decides
+agent_failed                       when the run is lost
+subagent_start, subagent_stop      around a child run, seen by the parent
+before_compact                     before history is summarised
+session_end
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterator
+from typing import Any
+
+import msgspec
+
+from hookline.errors import RegistrationError
+from hookline.hooks import Failure, HookOutcome, Point, spelled
+from hookline.hooks.outcome import Kind
+from hookline.lifecycle.contexts import (
+    AgentContext,
+    CompactHookContext,
+    ExecutionHookContext,
+    FailureHookContext,
+    InferenceHookContext,
+    OutputHookContext,
+    PromptHookContext,
+    SessionHookContext,
+    StepHookContext,
+    StopHookContext,
+    SubagentHookContext,
+    ToolHookContext,
+)
+from hookline.state import (
+    AgentState,
+    Answer,
+    ContinuationEvaluation,
+    Decision,
+    InferenceRequest,
+    InferenceResponse,
+    ToolCall,
+    ToolResult,
+)
+
+
+def _state(ctx: AgentContext, state: AgentState) -> AgentContext:
+    return ctx.with_state(state)
+
+
+def _evaluation(
+    ctx: AgentContext, evaluation: ContinuationEvaluation, hook: str = ""
+) -> AgentContext:
+    if not evaluation.source:
+        evaluation = msgspec.structs.replace(evaluation, source=hook)
+    return msgspec.structs.replace(ctx, evaluations=(*ctx.evaluations, evaluation))
+
+
+def _call(ctx: ToolHookContext, call: ToolCall) -> ToolHookContext:
+    return ctx.with_tool_call(call)
+
+
+def _execution(ctx: ToolHookContext, execution: ToolResult) -> ToolHookContext:
+    return ctx.with_execution(execution)
+
+
+def _request(ctx: InferenceHookContext, request: InferenceRequest) -> InferenceHookContext:
+    return ctx.with_request(request)
+
+
+def _response(ctx: InferenceHookContext, response: InferenceResponse) -> InferenceHookContext:
+    return ctx.with_response(response)
+
+
+def _decision(_ctx: ToolHookContext, decision: Decision) -> HookOutcome:
+    if decision.answer is Answer.DENY:
+        return HookOutcome(Kind.BLOCK, decision.reason or "denied", answer=decision)
+    return HookOutcome(Kind.ALLOW, decision.reason, answer=decision)
+
+
+_STATE = ((AgentState, _state), (ContinuationEvaluation, _evaluation))
+_APPEND = (ContinuationEvaluation, _evaluation)
+_SETTLED = frozenset({"state", "evaluations"})
+_LAST_WORD = frozenset[str]()
+"""The verdicts left when the run is over: none."""
+
+
+class _Points(type):
+    """Makes HookPoint behave like the enum people expect: iterable, and callable with any spelling."""
+
+    def __iter__(cls) -> Iterator[Point[Any]]:
+        return iter(_ALL)
+
+    def __len__(cls) -> int:
+        return len(_ALL)
+
+    def __call__(cls, name: str) -> Point[Any]:
+        return point_named(name)
+
+
+class HookPoint(metaclass=_Points):
+    """Every hook point. `HookPoint("PreToolUse")` finds one by any of its spellings."""
+
+    SESSION_START = Point(
+        "session_start", SessionHookContext, changes=_SETTLED, answers=_STATE, append=_APPEND
+    )
+    EXECUTION_START = Point(
+        "execution_start",
+        ExecutionHookContext,
+        aliases=("agent_start",),
+        changes=_SETTLED,
+        answers=_STATE,
+        append=_APPEND,
+        blocks="the run is refused",
+    )
+    PROMPT_SUBMIT = Point(
+        "prompt_submit",
+        PromptHookContext,
+        aliases=("user_prompt_submit", "input_submitted"),
+        changes=_SETTLED | {"prompt"},
+        answers=((str, PromptHookContext.with_prompt), *_STATE),
+        append=_APPEND,
+        blocks="the prompt is refused and the run ends stopped",
+        failure=Failure.BLOCK,
+    )
+    BEFORE_STEP = Point(
+        "before_step",
+        StepHookContext,
+        aliases=("step_start",),
+        changes=_SETTLED,
+        answers=_STATE,
+        append=_APPEND,
+        blocks="the step is not made and the run ends stopped",
+    )
+    BEFORE_INFERENCE = Point(
+        "before_inference",
+        InferenceHookContext,
+        aliases=("pre_inference",),
+        changes=_SETTLED | {"request", "response"},
+        answers=((InferenceRequest, _request), (InferenceResponse, _response), *_STATE),
+        append=_APPEND,
+        blocks="the model is not called and reads the reason in the next step",
+    )
+    AROUND_INFERENCE = Point("around_inference", InferenceHookContext, around=True)
+    AFTER_INFERENCE = Point(
+        "after_inference",
+        InferenceHookContext,
+        aliases=("post_inference",),
+        changes=_SETTLED | {"response"},
+        answers=((InferenceResponse, _response), *_STATE),
+        append=_APPEND,
+        blocks="the response is discarded and the model reads the reason in the next step",
+    )
+    BEFORE_TOOL_USE = Point(
+        "before_tool_use",
+        ToolHookContext,
+        aliases=("pre_tool_use", "before_tool_call", "before_tool"),
+        changes=_SETTLED | {"tool_call", "execution"},
+        answers=((ToolCall, _call), (ToolResult, _execution), *_STATE),
+        append=_APPEND,
+        blocks="the call is not run and the model reads the reason",
+        failure=Failure.BLOCK,
+        verdicts=frozenset({"block", "stop", "ask", "allow"}),
+    )
+    PERMISSION_REQUEST = Point(
+        "permission_request",
+        ToolHookContext,
+        changes=_SETTLED,
+        answers=((Decision, _decision), *_STATE),
+        append=_APPEND,
+        blocks="the call is denied",
+        failure=Failure.BLOCK,
+        verdicts=frozenset({"block", "stop"}),
+    )
+    AROUND_TOOL_USE = Point("around_tool_use", ToolHookContext, around=True)
+    AFTER_TOOL_USE = Point(
+        "after_tool_use",
+        ToolHookContext,
+        aliases=("post_tool_use", "after_tool_call", "after_tool"),
+        changes=_SETTLED | {"execution"},
+        answers=((ToolResult, _execution), *_STATE),
+        append=_APPEND,
+        blocks="the result is withheld and the model reads the reason",
+        failure=Failure.BLOCK,
+    )
+    AFTER_STEP = Point(
+        "after_step", StepHookContext, aliases=("step_end",), changes=_SETTLED, answers=_STATE
+    )
+    SHOULD_CONTINUE = Point(
+        "should_continue", StopHookContext, changes=_SETTLED, answers=_STATE, append=_APPEND
+    )
+    STOP = Point(
+        "stop",
+        StopHookContext,
+        changes=_SETTLED,
+        answers=_STATE,
+        append=_APPEND,
+        blocks="the run does not stop but goes on, with the reason shown",
+    )
+    OUTPUT = Point(
+        "output",
+        OutputHookContext,
+        changes=_SETTLED | {"output"},
+        answers=((str, OutputHookContext.with_output), *_STATE),
+        append=_APPEND,
+        blocks="the answer is withheld and the run ends stopped",
+        failure=Failure.BLOCK,
+    )
+    EXECUTION_END = Point(
+        "execution_end",
+        ExecutionHookContext,
+        aliases=("agent_end", "agent_finished"),
+        changes=_SETTLED,
+        answers=_STATE,
+        append=_APPEND,
+        verdicts=_LAST_WORD,
+        unskippable=True,
+    )
+    ERROR = Point(
+        "error",
+        FailureHookContext,
+        aliases=("on_error", "tool_error"),
+        changes=_SETTLED,
+        answers=_STATE,
+        append=_APPEND,
+        unskippable=True,
+    )
+    AGENT_FAILED = Point(
+        "agent_failed",
+        FailureHookContext,
+        aliases=("failure", "execution_failed"),
+        changes=_SETTLED,
+        answers=_STATE,
+        append=_APPEND,
+        verdicts=_LAST_WORD,
+        unskippable=True,
+    )
+    SUBAGENT_START = Point(
+        "subagent_start",
+        SubagentHookContext,
+        changes=frozenset({"prompt", "evaluations"}),
+        answers=((str, SubagentHookContext.with_prompt),),
+        blocks="the child is not started and the parent's model reads the reason",
+        failure=Failure.BLOCK,
+    )
+    SUBAGENT_STOP = Point(
+        "subagent_stop",
+        SubagentHookContext,
+        changes=frozenset({"result", "evaluations"}),
+        blocks="the child does not stop but goes on, with the reason shown",
+    )
+    BEFORE_COMPACT = Point(
+        "before_compact",
+        CompactHookContext,
+        aliases=("pre_compact",),
+        changes=_SETTLED | {"instructions"},
+        answers=((str, CompactHookContext.with_instructions), *_STATE),
+        append=_APPEND,
+        blocks="compaction is skipped",
+        failure=Failure.BLOCK,
+    )
+    SESSION_END = Point(
+        "session_end",
+        SessionHookContext,
+        changes=_SETTLED,
+        answers=_STATE,
+        append=_APPEND,
+        verdicts=_LAST_WORD,
+        unskippable=True,
+    )
+
+
+_ALL: tuple[Point[Any], ...] = tuple(
+    point for point in vars(HookPoint).values() if isinstance(point, Point)
+)
+_BY_SPELLING = {spelling: point for point in _ALL for spelling in point.spellings}
+
+
+def point_named(name: str | Point[Any], who: str = "") -> Point[Any]:
+    """The point with this name, in any spelling: `before_tool_use`, `PreToolUse`, `onBeforeToolUse`.
+
+    `who` asks for it, and begins the message when there is no such point.
+    """
+    if isinstance(name, Point):
+        return name
+    if isinstance(name, str):
+        key = spelled(name)
+        found = _BY_SPELLING.get(key) or _BY_SPELLING.get(key.removeprefix("on"))
+        if found is not None:
+            return found
+    close = difflib.get_close_matches(
+        str(name).lower(), [point.value for point in _ALL], n=1, cutoff=0.5
+    )
+    raise RegistrationError(
+        f"{who}{': ' * bool(who)}{name!r} is not a hook point.",
+        remedy=f"Did you mean '{close[0]}'?"
+        if close
+        else f"Points: {', '.join(point.value for point in _ALL)}.",
+    )

@@ -1,0 +1,207 @@
+"""The state of a run: everything that is settled, and nothing that can change."""
+
+from __future__ import annotations
+
+from typing import Any, get_args, get_origin
+
+import msgspec
+
+from hookline.errors import NotJSONError, StateVersionError
+from hookline.state.approvals import Decision, PendingApproval, PendingStep
+from hookline.state.continuation import ContinuationOutcome, RunStatus, StopReason
+from hookline.state.frozen import (
+    EMPTY,
+    FrozenDict,
+    JSONValue,
+    checked_text,
+    freeze,
+    freeze_dict,
+    valid_text,
+)
+from hookline.state.log import EMPTY_LOG, Log
+from hookline.state.messages import AssistantMessage, Message, UserMessage
+from hookline.state.step import Step
+from hookline.state.usage import NO_USAGE, Usage
+
+
+class Counters(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
+    """What limits and budgets need to know of the latest run. Children, and model calls of hooks, count too."""
+
+    steps: int = 0
+    tool_calls: int = 0
+    usage: Usage = NO_USAGE
+    active_seconds: float = 0.0
+    errors: int = 0
+    consecutive_errors: dict[str, int] = EMPTY
+    """By error class; a success of the same kind sets it back."""
+    objections: int = 0
+
+
+NO_COUNTERS = Counters()
+
+
+class Ending(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
+    """How the latest run over a state ended."""
+
+    status: RunStatus
+    stop_reason: StopReason
+    reason: str = ""
+    decided_by: str = ""
+
+
+class AgentState(msgspec.Struct, frozen=True, gc=False):
+    """Immutable. `with_…` derives a changed state; appending to it costs the same at any length."""
+
+    messages: Log[Message] = EMPTY_LOG
+    metadata: dict[str, Any] = EMPTY
+    steps: Log[Step] = EMPTY_LOG
+    usage: Usage = NO_USAGE
+    """Of the whole conversation; `counters.usage` is the latest run's."""
+    counters: Counters = NO_COUNTERS
+    agent_id: str = ""
+    run_id: str = ""
+    session_id: str = ""
+    parent_agent_id: str | None = None
+    parent_run_id: str | None = None
+    ending: Ending | None = None
+    pending_step: PendingStep | None = None
+    remembered: dict[str, Decision] = EMPTY
+    """Answers that hold for the session, by the fingerprint of the call."""
+    first_step: int = 0
+    """Where in `steps` the latest run begins; a state that is run again keeps the steps of earlier runs."""
+
+    @property
+    def step_count(self) -> int:
+        """How many steps the latest run has made."""
+        return len(self.steps) - self.first_step
+
+    @property
+    def last_step(self) -> Step | None:
+        """The latest step, if there is one."""
+        return self.steps[-1] if self.steps else None
+
+    @property
+    def pending(self) -> tuple[PendingApproval, ...]:
+        """The questions that wait for a person."""
+        return self.pending_step.approvals() if self.pending_step is not None else ()
+
+    @property
+    def continuation(self) -> ContinuationOutcome | None:
+        """The outcome of the latest step."""
+        step = self.last_step
+        return step.outcome if step is not None else None
+
+    def get(self, key: str, default: JSONValue = None) -> JSONValue:
+        """One entry of the metadata."""
+        return self.metadata.get(key, default)
+
+    def with_metadata(self, key: str, value: object) -> AgentState:
+        """This state with one entry of metadata set. The value must be JSON, or say how it becomes JSON."""
+        frozen = freeze(value, f"metadata '{key}'")
+        metadata = FrozenDict({**self.metadata, checked_text(key, "a metadata key"): frozen})
+        return msgspec.structs.replace(self, metadata=metadata)
+
+    def without_metadata(self, key: str) -> AgentState:
+        """This state without one entry of metadata."""
+        rest = {name: value for name, value in self.metadata.items() if name != key}
+        return msgspec.structs.replace(self, metadata=FrozenDict(rest))
+
+    def with_user_message(self, text: str, *, by: str = "") -> AgentState:
+        """This state with a message to the model appended."""
+        message = UserMessage(checked_text(text, "a user message"), by)
+        return self.with_messages(self.messages.append(message))
+
+    def with_messages(self, messages: Log[Message]) -> AgentState:
+        """This state with another conversation."""
+        return msgspec.structs.replace(self, messages=messages)
+
+    def checked(self) -> AgentState:
+        """This state with parts that were handed in as plain dicts and lists made immutable."""
+        # Not in __post_init__, because states are derived many times at every step.
+        counters = self.counters
+        if type(counters.consecutive_errors) is not FrozenDict:
+            errors = FrozenDict(counters.consecutive_errors)
+            counters = msgspec.structs.replace(counters, consecutive_errors=errors)
+        return msgspec.structs.replace(
+            self,
+            counters=counters,
+            metadata=freeze_dict(self.metadata, "metadata"),
+            messages=self.messages if type(self.messages) is Log else Log(self.messages),
+            remembered=FrozenDict(self.remembered),
+        )
+
+    def last_text(self) -> str:
+        """What the model said last."""
+        for message in reversed(self.messages):
+            if isinstance(message, AssistantMessage):
+                return message.text
+        return ""
+
+    def explain_stop(self) -> str:
+        """Why did it stop? One line."""
+        ending = self.ending
+        if ending is None:
+            return "It has not stopped: no run over this state has ended yet."
+        steps = f"{self.step_count} step{'' if self.step_count == 1 else 's'}"
+        words = f"{ending.status.value} after {steps}: {ending.stop_reason.value}"
+        if ending.reason:
+            words += f" ({ending.reason})"
+        return words + (f", decided by '{ending.decided_by}'" if ending.decided_by else "")
+
+    def to_json(self) -> str:
+        """This state as versioned JSON, without loss."""
+        envelope = {"format": _FORMAT, "version": STATE_VERSION, "state": self}
+        try:
+            return _ENCODER.encode(envelope).decode()
+        except UnicodeEncodeError:
+            # Someone's words (a reason, an exception) hold half a character. Saving matters more than that half.
+            plain = msgspec.to_builtins(envelope, enc_hook=_encode_log)
+            return _ENCODER.encode(valid_text(plain)).decode()
+
+    @classmethod
+    def from_json(cls, text: str | bytes) -> AgentState:
+        """The state that `to_json` wrote."""
+        try:
+            envelope = msgspec.json.decode(text, type=_Envelope)
+        except (msgspec.DecodeError, UnicodeError, RecursionError) as error:
+            raise StateVersionError(f"this is not a saved agent state: {error}.") from None
+        if envelope.format != _FORMAT:
+            raise StateVersionError(
+                f"this is a saved {envelope.format!r}, not a saved agent state."
+            )
+        if envelope.version > STATE_VERSION:
+            raise StateVersionError(
+                f"this state was saved in format version {envelope.version}; "
+                f"this Hookline reads up to version {STATE_VERSION}.",
+                remedy="Upgrade hookline to read it.",
+            )
+        try:
+            state = msgspec.json.decode(envelope.state, type=AgentState, dec_hook=_decode_log)
+            return state.checked()
+        except (msgspec.DecodeError, NotJSONError, RecursionError) as error:
+            raise StateVersionError(f"this saved agent state is damaged: {error}.") from None
+
+
+STATE_VERSION = 1
+_FORMAT = "hookline.state"
+
+
+class _Envelope(msgspec.Struct):
+    format: str
+    version: int
+    state: msgspec.Raw
+
+
+def _encode_log(value: object) -> object:
+    if isinstance(value, Log):
+        return list(value)
+    raise NotImplementedError(type(value).__qualname__)
+
+
+def _decode_log(kind: Any, value: Any) -> Any:
+    if get_origin(kind) is not Log:
+        raise NotImplementedError(repr(kind))
+    return Log(msgspec.convert(value, list[get_args(kind)[0]]))  # type: ignore[misc]
+
+
+_ENCODER = msgspec.json.Encoder(enc_hook=_encode_log)

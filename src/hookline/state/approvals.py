@@ -1,0 +1,119 @@
+"""Questions to a person that wait for an answer, and the answers."""
+
+from __future__ import annotations
+
+import enum
+from typing import Any
+
+import msgspec
+
+from hookline.state.calls import ToolCall, ToolResult
+from hookline.state.continuation import ContinuationEvaluation
+from hookline.state.frozen import FrozenDict, freeze_dict
+from hookline.state.usage import NO_USAGE, Usage
+
+
+class Answer(enum.StrEnum):
+    """What a person can say to a call."""
+
+    ALLOW = "allow"
+    DENY = "deny"
+    EDIT = "edit"
+
+
+class Decision(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
+    """An answer to an asked call. `remember` makes it hold for the same call for the rest of the session."""
+
+    answer: Answer
+    reason: str = ""
+    args: dict[str, Any] | None = None
+    remember: bool = False
+
+    def __post_init__(self) -> None:
+        if self.args is not None and type(self.args) is not FrozenDict:
+            msgspec.structs.force_setattr(
+                self, "args", freeze_dict(self.args, "an edited argument")
+            )
+
+    @staticmethod
+    def allow(reason: str = "", *, remember: bool = False) -> Decision:
+        """Run it as it is, this once or (`remember`) for the rest of the session."""
+        return Decision(Answer.ALLOW, reason, None, remember)
+
+    @staticmethod
+    def deny(reason: str = "", *, remember: bool = False) -> Decision:
+        """Do not run it; the model reads the reason."""
+        return Decision(Answer.DENY, reason, None, remember)
+
+    @staticmethod
+    def edit(**args: Any) -> Decision:
+        """Run it with these arguments changed; the changed call is validated and judged again."""
+        return Decision(Answer.EDIT, "", args)
+
+
+class PendingApproval(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
+    """A call that waits for a person. `fingerprint` binds an answer to exactly this tool and these arguments."""
+
+    id: str
+    tool_call: ToolCall
+    reason: str
+    asked_by: str
+    fingerprint: str
+    run_id: str = ""
+
+
+class CallStage(enum.StrEnum):
+    """How far a call of a paused step has come."""
+
+    ADMITTED = "admitted"
+    """Judged and cleared; not started."""
+    ASKED = "asked"
+    """Waits for a person."""
+    SETTLED = "settled"
+    """Has its result: blocked, invalid, or already run."""
+    SUSPENDED = "suspended"
+    """Started, and waits for a child run that waits for a person."""
+
+
+class PendingCall(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
+    """One call of a paused step."""
+
+    call: ToolCall
+    stage: CallStage
+    result: ToolResult | None = None
+    approval: PendingApproval | None = None
+    decision: Decision | None = None
+    children: dict[str, Any] | None = None
+    """For a suspended call: its child runs by spawn key, each an AgentState as JSON data."""
+    child_approvals: tuple[PendingApproval, ...] = ()
+
+    def __post_init__(self) -> None:
+        if self.children is not None and type(self.children) is not FrozenDict:
+            msgspec.structs.force_setattr(
+                self, "children", freeze_dict(self.children, "a saved child run")
+            )
+
+
+class PendingStep(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
+    """A step that stopped half-way to wait: what it needs to go on, in any process."""
+
+    index: int
+    text: str
+    model_calls: tuple[ToolCall, ...]
+    """The calls as the model made them."""
+    calls: tuple[PendingCall, ...]
+    evaluations: tuple[ContinuationEvaluation, ...] = ()
+    usage: Usage = NO_USAGE
+    started_at: float = 0.0
+    active: float = 0.0
+    follows: int | None = None
+    """How many messages the model had seen, when hooks have added others since: those come after the results."""
+
+    def approvals(self) -> tuple[PendingApproval, ...]:
+        """The questions that still wait for an answer, in call order, those of child runs included."""
+        own_and_nested = (
+            ((call.approval,) if call.approval and call.stage is CallStage.ASKED else ())
+            + call.child_approvals
+            for call in self.calls
+        )
+        return tuple(approval for group in own_and_nested for approval in group)

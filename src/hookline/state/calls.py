@@ -1,0 +1,174 @@
+"""A tool call, and what came of it."""
+
+from __future__ import annotations
+
+import enum
+import hashlib
+from typing import Any
+
+import msgspec
+
+from hookline.errors import NotJSONError, in_words
+from hookline.state.frozen import (
+    EMPTY,
+    FrozenDict,
+    JSONValue,
+    freeze,
+    freeze_dict,
+    valid_text,
+)
+
+
+class ToolCall(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
+    """A request to run a tool. `args` is read-only to any depth; `with_args` derives a changed call."""
+
+    id: str
+    name: str
+    args: dict[str, Any] = EMPTY
+    malformed: str = ""
+    """The arguments as the model wrote them, when they were not a JSON object. Such a call never runs."""
+
+    def __post_init__(self) -> None:
+        if type(self.args) is not FrozenDict:
+            frozen = freeze_dict(self.args, f"an argument of the call to '{self.name}'")
+            msgspec.structs.force_setattr(self, "args", frozen)
+
+    @classmethod
+    def from_json(cls, id: str, name: str, arguments: str | bytes) -> ToolCall:
+        """A call whose arguments are JSON text, as models write them. Text that is no JSON object is kept."""
+        try:
+            args = msgspec.json.decode(arguments or b"{}")
+            if isinstance(args, dict):
+                return cls(id, name, args)
+        except (msgspec.DecodeError, UnicodeError, NotJSONError, RecursionError):
+            pass
+        text = arguments if isinstance(arguments, str) else arguments.decode(errors="replace")
+        return cls(id, name, EMPTY, valid_text(text))
+
+    def with_args(self, **changes: Any) -> ToolCall:
+        """This call with some arguments changed."""
+        return ToolCall(self.id, self.name, {**self.args, **changes})
+
+    def fingerprint(self) -> str:
+        """A hash of tool and arguments: what an approval is bound to. The id does not count."""
+        content = msgspec.json.encode([self.name, self.args], order="deterministic")
+        return hashlib.sha256(content).hexdigest()
+
+
+class ErrorInfo(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
+    """An error as it is kept in state: what an exception was, without the exception."""
+
+    type: str
+    message: str
+    error_class: str = "unknown"
+
+    def __str__(self) -> str:
+        return self.message or self.type
+
+    @classmethod
+    def from_exception(cls, exception: BaseException, error_class: str = "unknown") -> ErrorInfo:
+        """What to remember of an exception."""
+        kind = type(exception)
+        name = (
+            kind.__qualname__
+            if kind.__module__ == "builtins"
+            else f"{kind.__module__}.{kind.__qualname__}"
+        )
+        return cls(name, in_words(exception), error_class)
+
+
+class ResultStatus(enum.StrEnum):
+    """What came of a tool call."""
+
+    OK = "ok"
+    ERROR = "error"
+    """The tool raised, timed out, or answered something that is not JSON."""
+    INVALID = "invalid"
+    """The call named an unknown tool or its arguments did not fit."""
+    BLOCKED = "blocked"
+    """A hook blocked the call; the tool did not run."""
+    DENIED = "denied"
+    """A person, or whoever answers for one, said no; the tool did not run."""
+    WITHHELD = "withheld"
+    """The tool ran and a hook withheld its result."""
+    NOT_RUN = "not_run"
+    """The run ended before the tool could start."""
+    CANCELLED = "cancelled"
+    """The run was cancelled while the tool was running: what it did is not known."""
+
+
+_KEPT_FROM_RUNNING_OR_SEEING = frozenset(
+    {ResultStatus.BLOCKED, ResultStatus.DENIED, ResultStatus.WITHHELD}
+)
+
+
+class ToolResult(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
+    """What came of one tool call: a value, or an error. Every call gets exactly one.
+
+    `ToolResult("text")` is enough for a hook that supplies a result itself.
+    """
+
+    result: JSONValue = None
+    error: ErrorInfo | None = None
+    status: ResultStatus = ResultStatus.OK
+    call_id: str = ""
+    name: str = ""
+    reason: str = ""
+    """Why a call was blocked, denied, withheld or not run."""
+    decided_by: str = ""
+    """The hook that said so."""
+    duration: float = 0.0
+    metadata: dict[str, Any] = EMPTY
+
+    def __post_init__(self) -> None:
+        if type(self.metadata) is not FrozenDict:
+            metadata = freeze_dict(self.metadata, "metadata of a tool result")
+            msgspec.structs.force_setattr(self, "metadata", metadata)
+        result = self.result
+        if result is not None and not (type(result) is str and result.isascii()):
+            what = f"the result of tool '{self.name}'" if self.name else "a tool result"
+            msgspec.structs.force_setattr(self, "result", freeze(result, what))
+
+    @property
+    def is_success(self) -> bool:
+        """The tool (or a hook in its place) gave a value."""
+        return self.status is ResultStatus.OK
+
+    @property
+    def is_blocked(self) -> bool:
+        """A hook or a person kept the call from running, or its result from being seen."""
+        return self.status in _KEPT_FROM_RUNNING_OR_SEEING
+
+    def with_result(self, value: object) -> ToolResult:
+        """A success with this value instead; None is a value like any other."""
+        return msgspec.structs.replace(
+            self, result=value, error=None, status=ResultStatus.OK, reason="", decided_by=""
+        )
+
+    def with_metadata(self, key: str, value: object) -> ToolResult:
+        """This result with one more entry of metadata."""
+        metadata = freeze_dict({**self.metadata, key: value}, f"metadata '{key}' of a tool result")
+        return msgspec.structs.replace(self, metadata=metadata)
+
+    def text(self) -> str:
+        """What the model reads."""
+        if self.status is ResultStatus.OK:
+            value = self.result
+            return value if type(value) is str else render(value)
+        if self.status in _PREFIX:
+            return f"{_PREFIX[self.status]}: {self.reason}"
+        return f"Error: {self.error}" if self.error is not None else f"Error: {self.reason}"
+
+
+_PREFIX = {
+    ResultStatus.BLOCKED: "Blocked",
+    ResultStatus.DENIED: "Denied",
+    ResultStatus.WITHHELD: "Result withheld",
+    ResultStatus.NOT_RUN: "Not run",
+    ResultStatus.CANCELLED: "Cancelled",
+}
+
+
+def render(value: JSONValue) -> str:
+    """A JSON value as text for a model: text as it is, the rest as JSON."""
+    return value if isinstance(value, str) else msgspec.json.encode(value).decode()

@@ -1,0 +1,114 @@
+"""Go on or stop: the decisions hooks append, and the one outcome they add up to."""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Iterable
+
+import msgspec
+
+
+class RunStatus(enum.StrEnum):
+    """How a run ended, or where it stands."""
+
+    RUNNING = "running"
+    COMPLETED = "completed"
+    STOPPED = "stopped"
+    PAUSED = "paused"
+    CANCELLED = "cancelled"
+    FAILED = "failed"
+
+
+class StopReason(enum.StrEnum):
+    """Why a run does not go on."""
+
+    COMPLETED = "completed"
+    NO_DECISION = "no_decision"
+    STEP_LIMIT = "step_limit"
+    TOKEN_LIMIT = "token_limit"
+    TIME_LIMIT = "time_limit"
+    COST_LIMIT = "cost_limit"
+    TOOL_CALL_LIMIT = "tool_call_limit"
+    OBJECTION_LIMIT = "objection_limit"
+    HOOK = "stopped_by_hook"
+    RUN_REFUSED = "run_refused"
+    PROMPT_REFUSED = "prompt_refused"
+    STEP_REFUSED = "step_refused"
+    OUTPUT_WITHHELD = "output_withheld"
+    APPROVAL_PENDING = "approval_pending"
+    CANCELLED = "cancelled"
+    ERROR = "error"
+
+
+class ContinuationDecision(enum.StrEnum):
+    """What one hook says about going on. Listed strongest first."""
+
+    FORBID_CONTINUATION = "forbid_continuation"
+    REQUEST_CONTINUATION = "request_continuation"
+    ALLOW_STOP = "allow_stop"
+    ALLOW_CONTINUATION = "allow_continuation"
+
+
+class ContinuationEvaluation(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
+    """One hook's word on whether the run goes on."""
+
+    source: str
+    decision: ContinuationDecision
+    reason: str = ""
+    stop_reason: StopReason | None = None
+
+
+_CONTINUES = {
+    ContinuationDecision.FORBID_CONTINUATION: False,
+    ContinuationDecision.REQUEST_CONTINUATION: True,
+    ContinuationDecision.ALLOW_STOP: False,
+    ContinuationDecision.ALLOW_CONTINUATION: True,
+}
+_STRENGTH = {decision: -position for position, decision in enumerate(ContinuationDecision)}
+_DEFAULT_REASON = {
+    ContinuationDecision.FORBID_CONTINUATION: StopReason.HOOK,
+    ContinuationDecision.ALLOW_STOP: StopReason.COMPLETED,
+}
+
+
+class ContinuationOutcome(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
+    """What all evaluations of a phase add up to. It does not depend on the order they came in."""
+
+    should_continue: bool = False
+    stop_reason: StopReason | None = None
+    resolved_by: str | None = None
+    reason: str = ""
+    evaluations: tuple[ContinuationEvaluation, ...] = ()
+
+    @classmethod
+    def from_evaluations(cls, evaluations: Iterable[ContinuationEvaluation]) -> ContinuationOutcome:
+        """Any Forbid stops; else any Request continues; else any AllowStop stops; else AllowContinuation continues."""
+        given = tuple(evaluations)
+        if not given:
+            return _NOTHING_SAID  # most often asked before anyone has spoken
+        deciding = given[0] if len(given) == 1 else _strongest(given)
+        decision = deciding.decision
+        go_on = _CONTINUES[decision]
+        stop_reason = None if go_on else deciding.stop_reason or _DEFAULT_REASON[decision]
+        return cls(go_on, stop_reason, deciding.source, deciding.reason, given)
+
+    @property
+    def is_forbidden(self) -> bool:
+        """A guard forbade going on: no stop hook can object."""
+        forbid = ContinuationDecision.FORBID_CONTINUATION
+        return any(evaluation.decision is forbid for evaluation in self.evaluations)
+
+
+def _strongest(evaluations: tuple[ContinuationEvaluation, ...]) -> ContinuationEvaluation:
+    """The deciding evaluation. Among equals the order must not matter either, so their text decides."""
+    top = max(_STRENGTH[evaluation.decision] for evaluation in evaluations)
+    equals = [evaluation for evaluation in evaluations if _STRENGTH[evaluation.decision] == top]
+    if len(equals) == 1:
+        return equals[0]
+    return min(
+        equals,
+        key=lambda evaluation: (evaluation.source, evaluation.reason, evaluation.stop_reason or ""),
+    )
+
+
+_NOTHING_SAID = ContinuationOutcome(False, StopReason.NO_DECISION)

@@ -1,0 +1,196 @@
+"""JSON values that cannot be changed, at any depth, and the door through which values enter state."""
+
+from __future__ import annotations
+
+import math
+from typing import Any, NoReturn, SupportsIndex, TypeAlias
+
+import msgspec
+
+from hookline.errors import NotJSONError
+
+JSONValue: TypeAlias = Any
+"""None, bool, int, float, str, or a FrozenList / FrozenDict of these."""
+
+_SCALARS = frozenset({int, bool, type(None)})
+_LARGEST = 2**63 - 1
+_DEEPEST = 128
+"""How deep values may be nested: what is let in here must be readable again, wherever the stack stands then."""
+_READ_ONLY = "this value is read-only; derive a changed one (ctx.with_args(...), ctx.with_metadata(...), dict(value))"
+
+
+class FrozenDict(dict[str, JSONValue]):
+    """A dict that equals, prints and encodes like one, and refuses to change."""
+
+    __slots__ = ()
+
+    def _refuse(self, *_: Any, **__: Any) -> NoReturn:
+        raise TypeError(_READ_ONLY)
+
+    __setitem__ = __delitem__ = __ior__ = _refuse
+    pop = popitem = clear = update = setdefault = _refuse
+
+    def __copy__(self) -> FrozenDict:
+        return self
+
+    def __deepcopy__(self, _memo: object) -> FrozenDict:
+        return self
+
+    def __reduce__(self) -> tuple[type[FrozenDict], tuple[dict[str, JSONValue]]]:
+        return FrozenDict, (dict(self),)
+
+    def with_item(self, key: str, value: JSONValue) -> FrozenDict:
+        """This dict with one entry set; `value` must be frozen already."""
+        return FrozenDict({**self, key: value})
+
+
+class FrozenList(list[JSONValue]):
+    """A list that equals, prints and encodes like one, and refuses to change."""
+
+    __slots__ = ()
+
+    def _refuse(self, *_: Any, **__: Any) -> NoReturn:
+        raise TypeError(_READ_ONLY)
+
+    __setitem__ = __delitem__ = __iadd__ = __imul__ = _refuse
+    append = extend = insert = remove = pop = clear = sort = reverse = _refuse
+
+    def __copy__(self) -> FrozenList:
+        return self
+
+    def __deepcopy__(self, _memo: object) -> FrozenList:
+        return self
+
+    def __reduce_ex__(
+        self, _protocol: SupportsIndex
+    ) -> tuple[type[FrozenList], tuple[list[JSONValue]]]:
+        return FrozenList, (list(self),)
+
+
+EMPTY = FrozenDict()
+
+
+def freeze(value: object, what: str = "this value", _level: int = 0) -> JSONValue:
+    """`value` as frozen JSON. `what` names it in the error when it cannot become JSON.
+
+    JSON values pass as they are. Types that declare how they become JSON are converted: an object
+    with `__json__()`, a pydantic model, a dataclass, a msgspec struct, an enum, a date, a UUID.
+    """
+    kind = type(value)
+    if kind is str:
+        return checked_text(value, what)  # type: ignore[arg-type]
+    if kind is float:
+        return _finite(value, what)  # type: ignore[arg-type]
+    if kind is int and not -_LARGEST - 1 <= value <= _LARGEST:  # type: ignore[operator]
+        raise NotJSONError(f"{what} is an integer beyond 64 bits.", remedy="Pass it as text.")
+    if kind in _SCALARS or kind is FrozenDict or kind is FrozenList:
+        return value
+    if _level > _DEEPEST:
+        raise NotJSONError(
+            f"{what} is nested deeper than {_DEEPEST} levels, or contains itself.",
+            remedy="Make it flatter.",
+        )
+    if kind is dict:
+        return freeze_dict(value, what, _level)  # type: ignore[arg-type]
+    if kind is list or kind is tuple:
+        return FrozenList([freeze(item, what, _level + 1) for item in value])  # type: ignore[attr-defined]
+    return freeze(_declared(value, what), what, _level + 1)
+
+
+def freeze_dict(value: dict[str, Any], what: str = "this value", _level: int = 0) -> FrozenDict:
+    """A dict of JSON values, frozen. Its keys must be strings."""
+    kind = type(value)
+    if kind is FrozenDict:
+        return value  # type: ignore[return-value]
+    frozen: dict[str, Any] = {}
+    for key, item in value.items():
+        if type(key) is not str or not key.isascii():
+            key = _checked_key(key, what)
+        # Most values are short plain text: let them in without a call each.
+        plain = type(item) is str and item.isascii()
+        frozen[key] = item if plain else freeze(item, what, _level + 1)
+    return FrozenDict(frozen)
+
+
+def _checked_key(key: object, what: str) -> str:
+    if not isinstance(key, str):
+        raise NotJSONError(
+            f"{what} has the key {key!r} ({type(key).__name__}), which is not JSON.",
+            remedy="Use string keys.",
+        )
+    return str(freeze(key, f"a key of {what}"))
+
+
+def thaw(value: JSONValue) -> Any:
+    """A private, changeable copy of frozen JSON."""
+    if isinstance(value, dict):
+        return {key: thaw(item) for key, item in value.items()}
+    if isinstance(value, list):
+        return [thaw(item) for item in value]
+    return value
+
+
+def checked_text(text: str, what: str = "this text") -> str:
+    """Text that UTF-8 can hold; half of a surrogate pair is refused here rather than when state is saved."""
+    if not isinstance(text, str):
+        raise NotJSONError(
+            f"{what} is {text!r} ({type(text).__name__}), which is not text.",
+            remedy="Pass a str.",
+        )
+    if not text.isascii():
+        try:
+            text.encode()
+        except UnicodeEncodeError as error:
+            raise NotJSONError(
+                f"{what} is not valid Unicode (position {error.start}).",
+                remedy='Decode bytes with errors="replace" before they become text.',
+            ) from None
+    return text
+
+
+def _finite(value: float, what: str) -> float:
+    if math.isfinite(value):
+        return value
+    raise NotJSONError(
+        f"{what} is {value}, which is not JSON.", remedy="Use a finite number or None."
+    )
+
+
+def _declared(value: object, what: str) -> Any:
+    """What `value` says it is in JSON; refuses values that say nothing."""
+    for method in ("__json__", "model_dump"):
+        declare = getattr(value, method, None)
+        if callable(declare) and not isinstance(value, type):
+            plain = declare() if method == "__json__" else declare(mode="json")
+            if type(plain) is not type(value):
+                return plain
+    try:
+        # A set has no order of its own; JSON has, and it must be the same in every process.
+        unordered = isinstance(value, set | frozenset)
+        plain = msgspec.to_builtins(value, order="deterministic" if unordered else None)
+    except (TypeError, ValueError, NotImplementedError, RecursionError):
+        plain = _plain_scalar(value)
+    if type(plain) is type(value):
+        raise NotJSONError(
+            f"{what} is of type {type(value).__qualname__}, which is not JSON.",
+            remedy="Convert it first, or give its class a `__json__()` method that returns JSON.",
+        )
+    return plain
+
+
+def _plain_scalar(value: object) -> object:
+    """Text or a number of a class of its own, as the text or the number it is."""
+    if isinstance(value, str):
+        return str.__str__(value)
+    if isinstance(value, int):
+        return int.__int__(value)
+    return float.__float__(value) if isinstance(value, float) else value
+
+
+def valid_text(value: Any) -> Any:
+    """JSON data in which text that UTF-8 cannot hold is replaced, so that it can be written at all."""
+    if isinstance(value, str):
+        return value.encode(errors="replace").decode()
+    if isinstance(value, dict):
+        return {valid_text(key): valid_text(item) for key, item in value.items()}
+    return [valid_text(item) for item in value] if isinstance(value, list | tuple) else value

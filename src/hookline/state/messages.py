@@ -1,0 +1,96 @@
+"""The messages of a conversation."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TypeAlias
+
+import msgspec
+
+from hookline.errors import TranscriptError
+from hookline.state.calls import ToolCall, ToolResult
+
+
+class UserMessage(
+    msgspec.Struct, frozen=True, gc=False, omit_defaults=True, tag_field="role", tag="user"
+):
+    """What a person said, or what a hook says to the model (`by` is then the hook's name)."""
+
+    text: str
+    by: str = ""
+
+    @property
+    def role(self) -> str:
+        """Who speaks."""
+        return "user"
+
+
+class AssistantMessage(
+    msgspec.Struct, frozen=True, gc=False, omit_defaults=True, tag_field="role", tag="assistant"
+):
+    """What the model said and which tools it called."""
+
+    text: str = ""
+    calls: tuple[ToolCall, ...] = ()
+
+    @property
+    def role(self) -> str:
+        """Who speaks."""
+        return "assistant"
+
+
+class ToolMessage(
+    msgspec.Struct, frozen=True, gc=False, omit_defaults=True, tag_field="role", tag="tool"
+):
+    """The one result of one call, as the model reads it."""
+
+    call_id: str
+    name: str
+    text: str
+    is_error: bool = False
+
+    @property
+    def role(self) -> str:
+        """Who speaks."""
+        return "tool"
+
+
+Message: TypeAlias = UserMessage | AssistantMessage | ToolMessage
+
+
+def tool_message(result: ToolResult, limit: int | None = None) -> ToolMessage:
+    """The message for a result; text over `limit` characters is cut, and the note says what is missing."""
+    text = result.text()
+    if limit is not None and len(text) > limit:
+        text = (
+            f"{text[:limit]}\n[cut here: {limit:,} of {len(text):,} characters are shown; "
+            f"the whole result of call {result.call_id} is in the run's journal]"
+        )
+    return ToolMessage(result.call_id, result.name, text, not result.is_success)
+
+
+def check_transcript(messages: Iterable[Message]) -> None:
+    """Refuse a conversation in which a call lacks its one result, or a result its call."""
+    open_calls: dict[str, str] = {}
+    for message in messages:
+        if isinstance(message, ToolMessage):
+            if open_calls.pop(message.call_id, None) is None:
+                raise TranscriptError(
+                    f"the result of call '{message.call_id}' ({message.name}) does not follow its call, "
+                    "or is its second result."
+                )
+            continue
+        _refuse_open(open_calls)
+        if isinstance(message, AssistantMessage):
+            open_calls = {call.id: call.name for call in message.calls}
+            if len(open_calls) != len(message.calls):
+                raise TranscriptError("two calls of one message have the same id.")
+    _refuse_open(open_calls)
+
+
+def _refuse_open(open_calls: dict[str, str]) -> None:
+    for call_id, name in open_calls.items():
+        raise TranscriptError(
+            f"call '{call_id}' ({name}) has no result.",
+            remedy="Keep each call together with its result when you change messages.",
+        )

@@ -1,0 +1,39 @@
+"""What a run has used up."""
+
+from __future__ import annotations
+
+import msgspec
+
+
+class Usage(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
+    """Tokens, model calls and cost. A cost nobody knows is None, never zero."""
+
+    input_tokens: int = 0
+    output_tokens: int = 0
+    requests: int = 0
+    cost: float | None = None
+    unpriced_requests: int = 0
+    """Model calls in this sum whose price is unknown: `cost` does not cover them."""
+
+    @property
+    def total_tokens(self) -> int:
+        """Tokens in and out."""
+        return self.input_tokens + self.output_tokens
+
+    def __add__(self, other: Usage) -> Usage:
+        return Usage(
+            self.input_tokens + other.input_tokens,
+            self.output_tokens + other.output_tokens,
+            self.requests + other.requests,
+            _add_costs(self.cost, other.cost),
+            self.unpriced_requests + other.unpriced_requests,
+        )
+
+
+def _add_costs(one: float | None, other: float | None) -> float | None:
+    if one is None:
+        return other
+    return one if other is None else one + other
+
+
+NO_USAGE = Usage()
