@@ -1,0 +1,29 @@
+"""A driver: how one turn with a model goes."""
+
+from __future__ import annotations
+
+from typing import Protocol, runtime_checkable
+
+from hookline.state import AgentState, InferenceRequest, InferenceResponse
+
+
+class Turn(Protocol):
+    """What a driver may know of the run while it makes one turn."""
+
+    @property
+    def state(self) -> AgentState:
+        """The state as it is settled now."""
+        ...
+
+    def emit_text(self, text: str) -> None:
+        """Hand on a piece of text as it comes. It is held back while a hook may still withhold the response."""
+        ...
+
+
+@runtime_checkable
+class Driver(Protocol):
+    """One turn with a model. Errors are raised as ModelError; the error policy decides about them."""
+
+    async def infer(self, request: InferenceRequest, turn: Turn) -> InferenceResponse:
+        """Ask the model."""
+        ...

@@ -1,0 +1,78 @@
+"""What a tool may ask for by annotating a parameter with `ToolContext`. The model never sees it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Protocol
+
+from hookline.state import AgentState, JSONValue, ToolCall, Usage, freeze
+
+
+class ToolHost(Protocol):
+    """Whoever runs the tool. Sync tools run in threads, so every member must be safe to use from one."""
+
+    @property
+    def state(self) -> AgentState:
+        """The state as it is settled now."""
+
+    @property
+    def is_cancelled(self) -> bool:
+        """Whether the run was cancelled."""
+
+    @property
+    def records(self) -> Sequence[Any]:
+        """The journal so far."""
+
+    def progress(self, call: ToolCall, message: JSONValue) -> None:
+        """Report what a running call is doing; `message` is frozen JSON."""
+
+    def charge(self, usage: Usage) -> None:
+        """Count a model call that a tool made itself."""
+
+    async def spawn(self, call: ToolCall, agent: Any, prompt: str, name: str) -> Any:
+        """Run `agent` as a child of this run and give its result."""
+
+
+class ToolContext:
+    """The run, as one call of a tool may see it. Write `context: ToolContext` as a parameter to get it."""
+
+    __slots__ = ("_host", "call", "idempotency_key")
+
+    def __init__(self, host: ToolHost, call: ToolCall, idempotency_key: str) -> None:
+        self._host = host
+        self.call = call
+        """The call that is running, as the hooks left it."""
+        self.idempotency_key = idempotency_key
+        """The same for every attempt at this call, also after a crash: pass it on to what the tool changes."""
+
+    @property
+    def state(self) -> AgentState:
+        """The state as it is settled now: this step's calls are not in it yet."""
+        return self._host.state
+
+    @property
+    def is_cancelled(self) -> bool:
+        """Whether the run was cancelled. A sync tool that works for long should look now and then."""
+        return self._host.is_cancelled
+
+    @property
+    def journal(self) -> Sequence[Any]:
+        """The records of the run so far."""
+        return self._host.records
+
+    def progress(self, message: JSONValue) -> None:
+        """Say what the tool is doing. Listeners hear it at once; it is not journalled."""
+        self._host.progress(
+            self.call, freeze(message, f"a progress message of tool '{self.call.name}'")
+        )
+
+    def charge(self, usage: Usage) -> None:
+        """Count a model call the tool made itself against the limits of the run."""
+        self._host.charge(usage)
+
+    async def spawn(self, agent: Any, prompt: str, *, name: str = "") -> Any:
+        """Run another agent as a child of this run, under its limits and policies, and give its result."""
+        return await self._host.spawn(self.call, agent, prompt, name)
+
+    def __repr__(self) -> str:
+        return f"ToolContext(call={self.call.name!r}, idempotency_key={self.idempotency_key!r})"
