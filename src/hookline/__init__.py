@@ -1,0 +1,144 @@
+"""Hookline: an agent runtime in which hooks are the skeleton.
+
+Names are loaded from their rooms when they are first used, so that `import hookline` costs next to nothing.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from hookline.agent import (
+        Agent,
+        AgentBuilder,
+        Capability,
+        ContinuationCriterionAdapter,
+        RunResult,
+        StateProcessorAdapter,
+        ToolMiddlewareAdapter,
+        hook,
+        on,
+    )
+    from hookline.errors import HookError, HooklineError, ModelError, ToolError
+    from hookline.flow import ErrorAction, ErrorClass, ErrorPolicy, Limits
+    from hookline.hooks import (
+        CallableMatcher,
+        CompositeMatcher,
+        EventTypeMatcher,
+        HookOutcome,
+        HookStack,
+        MetadataMatcher,
+        StepTypeMatcher,
+        ToolArgsMatcher,
+        ToolNameMatcher,
+    )
+    from hookline.lifecycle import (
+        CompactHookContext,
+        ExecutionHookContext,
+        FailureHookContext,
+        HookPoint,
+        InferenceHookContext,
+        OutputHookContext,
+        PromptHookContext,
+        SessionHookContext,
+        StepHookContext,
+        StopHookContext,
+        SubagentHookContext,
+        ToolHookContext,
+    )
+    from hookline.state import (
+        AgentState,
+        ContinuationDecision,
+        ContinuationEvaluation,
+        ContinuationOutcome,
+        Decision,
+        InferenceRequest,
+        InferenceResponse,
+        PendingApproval,
+        RunStatus,
+        Step,
+        StopReason,
+        ToolCall,
+        ToolResult,
+        Usage,
+    )
+    from hookline.tools import Tool, ToolContext, tool
+
+__version__ = "0.1.0"
+
+__all__ = [
+    "Agent",
+    "AgentBuilder",
+    "AgentState",
+    "CallableMatcher",
+    "Capability",
+    "CompactHookContext",
+    "CompositeMatcher",
+    "ContinuationCriterionAdapter",
+    "ContinuationDecision",
+    "ContinuationEvaluation",
+    "ContinuationOutcome",
+    "Decision",
+    "ErrorAction",
+    "ErrorClass",
+    "ErrorPolicy",
+    "EventTypeMatcher",
+    "ExecutionHookContext",
+    "FailureHookContext",
+    "HookError",
+    "HookOutcome",
+    "HookPoint",
+    "HookStack",
+    "HooklineError",
+    "InferenceHookContext",
+    "InferenceRequest",
+    "InferenceResponse",
+    "Limits",
+    "MetadataMatcher",
+    "ModelError",
+    "OutputHookContext",
+    "PendingApproval",
+    "PromptHookContext",
+    "RunResult",
+    "RunStatus",
+    "SessionHookContext",
+    "StateProcessorAdapter",
+    "Step",
+    "StepHookContext",
+    "StepTypeMatcher",
+    "StopHookContext",
+    "StopReason",
+    "SubagentHookContext",
+    "Tool",
+    "ToolArgsMatcher",
+    "ToolCall",
+    "ToolContext",
+    "ToolError",
+    "ToolHookContext",
+    "ToolMiddlewareAdapter",
+    "ToolNameMatcher",
+    "ToolResult",
+    "Usage",
+    "hook",
+    "on",
+    "tool",
+]
+
+_ROOMS = ("errors", "state", "hooks", "flow", "lifecycle", "tools", "agent")
+
+
+def __getattr__(name: str) -> Any:
+    if name in __all__:
+        for room in _ROOMS:
+            module = import_module(f"hookline.{room}")
+            if name in getattr(module, "__all__", ()) or (
+                room == "errors" and hasattr(module, name)
+            ):
+                globals()[name] = value = getattr(module, name)
+                return value
+    raise AttributeError(f"module 'hookline' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

@@ -1,0 +1,32 @@
+"""The muscle: the loop, the builder, and the agent they make."""
+
+from hookline.agent.adapters import (
+    ContinuationCriterionAdapter,
+    StateProcessorAdapter,
+    ToolMiddlewareAdapter,
+)
+from hookline.agent.agent import Agent
+from hookline.agent.builder import AgentBuilder
+from hookline.agent.capability import Capability
+from hookline.agent.clock import Clock
+from hookline.agent.decorators import hook, on
+from hookline.agent.definition import Approver
+from hookline.agent.lint import Finding
+from hookline.agent.result import RunResult
+from hookline.agent.stream import RunStream
+
+__all__ = [
+    "Agent",
+    "AgentBuilder",
+    "Approver",
+    "Capability",
+    "Clock",
+    "ContinuationCriterionAdapter",
+    "Finding",
+    "RunResult",
+    "RunStream",
+    "StateProcessorAdapter",
+    "ToolMiddlewareAdapter",
+    "hook",
+    "on",
+]

@@ -1,0 +1,230 @@
+"""May this call run? Look it up, validate it, ask the hooks, and, when one of them asks, ask a person."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from hookline.agent.approval import ask_person, deny, question
+from hookline.agent.failure import on_error
+from hookline.agent.run import Flight, Run
+from hookline.errors import ToolError
+from hookline.flow import ErrorAction, ErrorClass
+from hookline.hooks import Kind, Result
+from hookline.lifecycle import HookPoint, ToolHookContext
+from hookline.state import (
+    Answer,
+    CallStage,
+    Decision,
+    ErrorInfo,
+    PendingApproval,
+    ResultStatus,
+    ToolCall,
+    ToolResult,
+)
+
+MOST_EDITS = 8
+"""How often a call may be edited and judged again before it is refused."""
+
+
+async def admit(run: Run, flight: Flight) -> None:
+    """Judge one call. Afterwards it is admitted, waits for a person, or has its result."""
+    if await _validate(run, flight, flight.made):
+        if run.plans.before_tool_use is None:
+            _clear(run, flight)
+        else:
+            await _judge(run, flight)
+
+
+async def admit_again(run: Run, flight: Flight) -> None:
+    """Judge a call of a resumed step: what hooks made of it stands, and the policies of now judge it anew."""
+    if not await _validate(run, flight, flight.call):
+        return
+    plan = run.plans.before_tool_use
+    if plan is not None and plan.policies:
+        result = await _ask_hooks(run, flight, policies_only=True)
+        if result.kind >= Kind.BLOCK:
+            _refuse(flight, result)
+            return
+        if result.is_asking and flight.approval is None:
+            await _settle_ask(run, flight, result.reason, result.decided_by)
+            return
+    if flight.approval is not None:
+        await _settle_ask(run, flight, flight.approval.reason, flight.approval.asked_by)
+    else:
+        _clear(run, flight)
+
+
+async def _judge(run: Run, flight: Flight, approved: str | None = None) -> None:
+    """Ask the hooks about a call. `approved` is the fingerprint a person has said yes to already."""
+    plan = run.plans.before_tool_use
+    if plan is None:
+        _clear(run, flight)
+        return
+    result = await _ask_hooks(run, flight)
+    ctx = result.context
+    flight.call = ctx.tool_call
+    if result.kind >= Kind.BLOCK:
+        _refuse(flight, result)
+    elif ctx.execution is not None:
+        flight.result = _supplied(flight.call, ctx.execution)
+        flight.stage = CallStage.SETTLED
+        flight.started = True  # its hooks see the result as if the tool had run
+    elif result.is_asking and flight.call.fingerprint() != approved:
+        await _settle_ask(run, flight, result.reason, result.decided_by)
+    else:
+        if result.is_asking:  # the yes is kept, should the run pause for another call
+            flight.approval = question(run, flight.call, result.reason, result.decided_by)
+            flight.decision = Decision.allow()
+        _clear(run, flight)
+
+
+async def _settle_ask(run: Run, flight: Flight, reason: str, asked_by: str) -> None:
+    decision = await ask_person(run, flight, reason, asked_by)
+    if decision is None:
+        flight.stage = CallStage.SETTLED if run.stopping else CallStage.ASKED
+        if run.stopping:
+            flight.result = not_run(flight.call, "the run was stopped")
+    elif decision.answer is Answer.ALLOW:
+        _clear(run, flight)
+    elif decision.answer is Answer.DENY:
+        deny(flight, decision, asked_by)
+    else:
+        await _judge_edited(run, flight, decision)
+
+
+async def _judge_edited(run: Run, flight: Flight, decision: Decision) -> None:
+    """A person changed the arguments: that is a yes to exactly the changed call, if nothing forbids it."""
+    flight.edits += 1
+    if flight.edits > MOST_EDITS:
+        deny(flight, Decision.deny(f"it was edited more than {MOST_EDITS} times"), "")
+        return
+    edited = flight.call.with_args(**(decision.args or {}))
+    flight.approval = flight.decision = None
+    flight.is_changed = True
+    if await _validate(run, flight, edited):
+        await _judge(run, flight, approved=flight.call.fingerprint())
+
+
+async def _validate(run: Run, flight: Flight, call: ToolCall) -> bool:
+    """Check a call. What is wrong with it becomes a result the model can act on."""
+    error = prepare(run, flight, call)
+    if error is None:
+        return True
+    info = ErrorInfo.from_exception(error, ErrorClass.VALIDATION)
+    flight.result = ToolResult(None, info, ResultStatus.INVALID, call.id, call.name)
+    flight.stage = CallStage.SETTLED
+    decision = await on_error(run, error, ErrorClass.VALIDATION, call=call)
+    if decision.action is ErrorAction.STOP:
+        run.failing = run.failing or error
+    return False
+
+
+def prepare(run: Run, flight: Flight, call: ToolCall) -> ToolError | None:
+    """Find the tool and check the arguments; gives what is wrong, if something is."""
+    toolbox = run.definition.toolbox
+    tool = toolbox.get(call.name)
+    if tool is None:
+        return toolbox.unknown(call.name)
+    try:
+        validated = tool.validate_call(call)
+    except ToolError as error:
+        return error
+    flight.tool = tool
+    flight.values = validated.values
+    flight.call = (
+        call if validated.args is call.args else ToolCall(call.id, call.name, validated.args)
+    )
+    return None
+
+
+async def _ask_hooks(run: Run, flight: Flight, *, policies_only: bool = False) -> Result[Any]:
+    plan = run.plans.before_tool_use
+    assert plan is not None
+    run.flight = flight
+    run.call_id = flight.call.id
+    try:
+        return await run.ask(
+            plan, tool_context(run, HookPoint.BEFORE_TOOL_USE, flight), policies_only=policies_only
+        )
+    finally:
+        run.flight = None
+        run.call_id = ""
+
+
+async def rejudge(run: Run, flight: Flight, call: ToolCall) -> ToolResult | None:
+    """A hook around a tool handed on another call: validate it and judge it again. None when it may run.
+
+    Other calls are running by now, so hooks are asked under a lock, and nobody can be waited for: without
+    an answer at once, the call is denied.
+    """
+    needed_approval = flight.approval
+    async with run.hook_lock:
+        if not await _validate(run, flight, call):
+            return flight.result
+        plan = run.plans.before_tool_use
+        if plan is not None and plan.policies:
+            result = await _ask_hooks(run, flight, policies_only=True)
+            if result.kind >= Kind.BLOCK:
+                _refuse(flight, result)
+                return flight.result
+            if result.is_asking:
+                needed_approval = PendingApproval("", call, result.reason, result.decided_by, "")
+        if needed_approval is None:
+            return None
+        decision = await ask_person(run, flight, needed_approval.reason, needed_approval.asked_by)
+        if decision is not None and decision.answer is Answer.ALLOW:
+            return None
+        deny(
+            flight,
+            decision or Decision.deny("the changed call needs an approval"),
+            needed_approval.asked_by,
+        )
+        return flight.result
+
+
+def tool_context(
+    run: Run, point: Any, flight: Flight, execution: ToolResult | None = None
+) -> ToolHookContext:
+    """The context for a call at one of the tool points."""
+    return ToolHookContext(
+        point=point,
+        state=run.state,
+        evaluations=run.evaluations,
+        run=run,
+        tool_call=flight.call,
+        execution=execution,
+        response=run.response,
+        step_index=run.step_index or 0,
+    )
+
+
+def _clear(run: Run, flight: Flight) -> None:
+    flight.stage = CallStage.ADMITTED
+    run.ledger.add_tool_calls(1)
+
+
+def _refuse(flight: Flight, result: Result[Any]) -> None:
+    flight.stage = CallStage.SETTLED
+    if result.kind is Kind.STOP:
+        flight.result = not_run(flight.call, result.reason, result.decided_by)
+    else:
+        flight.result = ToolResult(
+            None,
+            None,
+            ResultStatus.BLOCKED,
+            flight.call.id,
+            flight.call.name,
+            result.reason,
+            result.decided_by,
+        )
+
+
+def not_run(call: ToolCall, reason: str, decided_by: str = "") -> ToolResult:
+    """The result of a call that the run ended before."""
+    return ToolResult(None, None, ResultStatus.NOT_RUN, call.id, call.name, reason, decided_by)
+
+
+def _supplied(call: ToolCall, execution: ToolResult) -> ToolResult:
+    return msgspec.structs.replace(execution, call_id=call.id, name=call.name)

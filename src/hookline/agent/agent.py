@@ -1,0 +1,294 @@
+"""An agent: built once, frozen, and run as often as you like."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import weakref
+from collections.abc import Coroutine, Mapping
+from typing import Any
+
+import msgspec
+
+from hookline.agent.definition import Definition
+from hookline.agent.explain import explain
+from hookline.agent.lint import Finding, lint
+from hookline.agent.loop import drive
+from hookline.agent.result import RunResult
+from hookline.agent.run import Run
+from hookline.agent.stream import Feed, RunStream, states
+from hookline.errors import UsageError
+from hookline.journal import InMemory, Listener, Record
+from hookline.state import (
+    AgentState,
+    Counters,
+    Decision,
+    RunStatus,
+    check_transcript,
+    checked_text,
+)
+
+
+class Agent:
+    """A model, tools and hooks. Made by AgentBuilder; immutable from then on."""
+
+    __slots__ = ("__weakref__", "_cancelled_early", "_paused", "_runs", "definition")
+
+    def __init__(self, definition: Definition) -> None:
+        self.definition = definition
+        self._runs: weakref.WeakValueDictionary[str, Run] | None = None
+        self._paused: dict[str, AgentState] | None = None
+        self._cancelled_early: set[str] | None = None
+
+    # --- running ----------------------------------------------------------------------------------
+
+    def run(
+        self,
+        prompt: str | None = None,
+        *,
+        state: AgentState | None = None,
+        session: str | None = None,
+        run_id: str | None = None,
+    ) -> Coroutine[Any, Any, RunResult]:
+        """Run to the end: `result = await agent.run("...")`. A run never raises for what happens inside it."""
+        return self._driven(self._prepare(prompt, state, session, run_id), prompt)
+
+    def run_sync(
+        self,
+        prompt: str | None = None,
+        *,
+        state: AgentState | None = None,
+        session: str | None = None,
+        run_id: str | None = None,
+    ) -> RunResult:
+        """`run` for code that is not async."""
+        return self._sync(lambda: self.run(prompt, state=state, session=session, run_id=run_id))
+
+    def stream(
+        self,
+        prompt: str | None = None,
+        *,
+        state: AgentState | None = None,
+        session: str | None = None,
+        run_id: str | None = None,
+    ) -> RunStream[Record]:
+        """Run, and get every record as it happens, with pieces of text and progress in between."""
+        listeners: list[Listener] = []
+        run = self._prepare(prompt, state, session, run_id, extra=listeners)
+
+        def attach(_run: Run, feed: Feed[Record]) -> None:
+            listeners.append(feed.put)
+
+            async def on_step(_state: AgentState) -> None:
+                await feed.caught_up()
+
+            _run.on_step = on_step
+
+        return RunStream(run, lambda: self._driven(run, prompt), attach)
+
+    def iterate(
+        self,
+        prompt: str | None = None,
+        *,
+        state: AgentState | None = None,
+        session: str | None = None,
+        run_id: str | None = None,
+    ) -> RunStream[AgentState]:
+        """Run step by step: the state after each step; the next step is made when you ask for it."""
+        run = self._prepare(prompt, state, session, run_id)
+        return RunStream(run, lambda: self._driven(run, prompt), states)
+
+    def resume(
+        self,
+        run: str | AgentState | RunResult,
+        decisions: Mapping[str, Decision | bool] | None = None,
+    ) -> Coroutine[Any, Any, RunResult]:
+        """Go on with a paused run: from its state, in this or another process, with answers by approval id."""
+        state = self._paused_state(run)
+        answers = _answers(state, {} if decisions is None else decisions)
+        if self._paused:
+            self._paused.pop(state.run_id, None)
+        run_ = Run(
+            self.definition, state, InMemory(self.definition.listeners, answers), drive=drive
+        )
+        return self._driven(self._register(run_), None)
+
+    def resume_sync(
+        self,
+        run: str | AgentState | RunResult,
+        decisions: Mapping[str, Decision | bool] | None = None,
+    ) -> RunResult:
+        """`resume` for code that is not async."""
+        return self._sync(lambda: self.resume(run, decisions))
+
+    def cancel(self, run_id: str | None = None, reason: str = "") -> int:
+        """Cancel one run, or all runs of this agent, from any thread. Says how many it told.
+
+        A run that is named before it has started ends as soon as it does.
+        """
+        runs = dict(self._runs or {})
+        told = [run for key, run in runs.items() if run_id in (None, key)]
+        for run in told:
+            run.token.cancel(reason)
+        if run_id is not None and not told:
+            self._cancelled_early = (self._cancelled_early or set()) | {run_id}
+        return len(told)
+
+    # --- understanding ----------------------------------------------------------------------------
+
+    def explain(self, tool: str | None = None, /, **args: Any) -> str:
+        """What runs at each point, in which order and why; for a tool call, what would match and what would not."""
+        return explain(self.definition, tool, args)
+
+    def lint(self) -> list[Finding]:
+        """What cannot be right about this set of hooks."""
+        return lint(self.definition)
+
+    def __repr__(self) -> str:
+        hooks, tools = len(self.definition.registrations), len(self.definition.toolbox)
+        return f"<Agent {self.definition.agent_id}: {tools} tools, {hooks} hooks>"
+
+    # --- inside -----------------------------------------------------------------------------------
+
+    def _prepare(
+        self,
+        prompt: str | None,
+        state: AgentState | None,
+        session: str | None,
+        run_id: str | None,
+        extra: list[Listener] | None = None,
+    ) -> Run:
+        begun = _begin(self.definition, prompt, state, session, run_id)
+        listeners = self.definition.listeners
+        if extra is not None:
+            listeners = (*listeners, lambda record: [listener(record) for listener in extra])
+        run = Run(self.definition, begun, InMemory(listeners), drive=drive)
+        known = state is not None and session is not None and state.session_id == session
+        run.starts_session = not known
+        run.ends_session = session is None
+        return self._register(run)
+
+    def _register(self, run: Run) -> Run:
+        if self._runs is None:
+            self._runs = weakref.WeakValueDictionary()
+        if run.run_id in self._runs:
+            raise UsageError(
+                f"run '{run.run_id}' is running already.", remedy="Give each run its own run_id=."
+            )
+        self._runs[run.run_id] = run
+        if self._cancelled_early and run.run_id in self._cancelled_early:
+            self._cancelled_early.discard(run.run_id)
+            run.token.cancel()
+        return run
+
+    async def _driven(self, run: Run, prompt: str | None) -> RunResult:
+        try:
+            result = await drive(run, prompt)
+        finally:
+            assert self._runs is not None
+            self._runs.pop(run.run_id, None)
+        if result.status is RunStatus.PAUSED:
+            self._paused = {**(self._paused or {}), run.run_id: result.state}
+        return result
+
+    def _paused_state(self, run: str | AgentState | RunResult) -> AgentState:
+        state = run.state if isinstance(run, RunResult) else run
+        if isinstance(state, str):
+            state = (self._paused or {}).get(state, state)
+        if isinstance(state, str):
+            raise UsageError(
+                f"no paused run '{state}' is known to this agent.",
+                remedy="Resume from its state instead: agent.resume(AgentState.from_json(text), decisions).",
+            )
+        if not isinstance(state, AgentState):
+            raise UsageError(
+                f"resume takes a run id, a state or a result, not {state!r}.",
+                remedy="Pass what the paused run gave: agent.resume(result, decisions).",
+            )
+        if state.pending_step is None:
+            raise UsageError(
+                "this state does not wait for anything.", remedy="Run it with a new prompt instead."
+            )
+        return state
+
+    def _sync(self, start: Any) -> RunResult:
+        try:
+            asyncio.get_running_loop()
+        except RuntimeError:
+            pass
+        else:
+            raise UsageError(
+                "this is async code already, so it cannot wait for a run without blocking it.",
+                remedy="Write `await agent.run(...)`.",
+            )
+
+        async def main() -> RunResult:
+            result: RunResult = await start()
+            return result
+
+        return asyncio.run(main())
+
+
+def _begin(
+    definition: Definition,
+    prompt: str | None,
+    state: AgentState | None,
+    session: str | None,
+    run_id: str | None,
+) -> AgentState:
+    """The state a new run begins with."""
+    if prompt is not None:
+        if not isinstance(prompt, str):
+            raise UsageError(f"the prompt is text, not {prompt!r}.")
+        checked_text(prompt, "the prompt")
+    if state is None:
+        state = AgentState()
+    elif not isinstance(state, AgentState):
+        raise UsageError(
+            f"state= takes an AgentState, not {state!r}.",
+            remedy="Use result.state or AgentState.from_json.",
+        )
+    if state.pending_step is not None:
+        raise UsageError(
+            "this state waits for an approval, so it cannot take a new prompt.",
+            remedy="Answer it first: agent.resume(state, decisions={pending.id: Decision.allow()}).",
+        )
+    check_transcript(state.messages)
+    for option, value in (("session", session), ("run_id", run_id)):
+        if value is not None and not isinstance(value, str):
+            raise UsageError(f"{option}= takes text, not {value!r}.")
+    run_id = run_id or os.urandom(16).hex()
+    return msgspec.structs.replace(
+        state.checked(),
+        agent_id=definition.agent_id,
+        run_id=run_id,
+        session_id=session or state.session_id or run_id,
+        counters=Counters(),
+        ending=None,
+        first_step=len(state.steps),
+    )
+
+
+def _answers(state: AgentState, decisions: Mapping[str, Decision | bool]) -> dict[str, Decision]:
+    known = {approval.id for approval in state.pending}
+    if not isinstance(decisions, Mapping):
+        raise UsageError(
+            f"decisions= takes answers by approval id, not {decisions!r}.",
+            remedy="Write {pending.id: Decision.allow() for pending in state.pending}.",
+        )
+    answers: dict[str, Decision] = {}
+    for key, decision in decisions.items():
+        if key not in known:
+            raise UsageError(
+                f"no question with id '{key}' waits for an answer.",
+                remedy=f"Waiting: {', '.join(sorted(known)) or 'nothing'}.",
+            )
+        if isinstance(decision, bool):
+            decision = Decision.allow() if decision else Decision.deny()
+        if not isinstance(decision, Decision):
+            raise UsageError(
+                f"the answer to '{key}' is {decision!r}.",
+                remedy="Use Decision.allow(), .deny(...) or .edit(...).",
+            )
+        answers[key] = decision
+    return answers

@@ -1,0 +1,150 @@
+"""The onion around an action: each hook may time, cache, replace or repeat what is inside it."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+from hookline._aio import Once
+from hookline.agent.run import Run, check_request, check_response
+from hookline.errors import HookError
+from hookline.hooks import Answered, Entry, Plan, hook_failure
+from hookline.lifecycle import InferenceHookContext, ToolHookContext
+from hookline.state import InferenceRequest, InferenceResponse, ToolResult
+
+Inner = Callable[[Any], Awaitable[Any]]
+
+
+async def around_inference(
+    run: Run,
+    plan: Plan,
+    ctx: InferenceHookContext,
+    ask: Callable[[InferenceRequest], Awaitable[InferenceResponse]],
+) -> InferenceResponse:
+    """Ask the model through the hooks around it."""
+
+    async def core(inner: InferenceHookContext) -> InferenceResponse:
+        return await ask(inner.request)
+
+    response = await _onion(run, plan.hooks, ctx, core, InferenceResponse, ("request",))
+    check_response(response, "a hook around the inference")
+    return response  # type: ignore[no-any-return]
+
+
+async def around_tool(
+    run: Run,
+    plan: Plan,
+    ctx: ToolHookContext,
+    use: Callable[[ToolHookContext], Awaitable[ToolResult]],
+) -> ToolResult:
+    """Use a tool through the hooks around it."""
+    return await _onion(run, plan.hooks, ctx, use, ToolResult, ("tool_call",))  # type: ignore[no-any-return]
+
+
+async def _onion(
+    run: Run,
+    entries: tuple[Entry, ...],
+    ctx: Any,
+    core: Inner,
+    kind: type,
+    changeable: tuple[str, ...],
+) -> Any:
+    if not entries:
+        return await core(ctx)
+    entry, rest = entries[0], entries[1:]
+    if entry.matches is not None and not entry.matches(ctx):
+        return await _onion(run, rest, ctx, core, kind, changeable)
+    layer = _Layer(
+        entry, ctx, changeable, lambda inner: _onion(run, rest, inner, core, kind, changeable)
+    )
+    return await layer.call(run, kind)
+
+
+class _Layer:
+    """One hook around an action, and what it did with it."""
+
+    def __init__(self, entry: Entry, ctx: Any, changeable: tuple[str, ...], inside: Inner) -> None:
+        self.entry = entry
+        self.ctx = ctx
+        self.changeable = changeable
+        self.inside = inside
+        self.calls: list[Once[Any]] = []
+        self.results: list[Any] = []
+        self.raised: BaseException | None = None
+
+    def call_next(self, ctx: Any = None) -> Once[Any]:
+        """What the hook calls to go on inwards."""
+        call = Once(lambda: self._go_on(self.ctx if ctx is None else ctx))
+        self.calls.append(call)
+        return call
+
+    async def _go_on(self, ctx: Any) -> Any:
+        self._check(ctx)
+        if self.entry.shadow:  # it only shows what it would do: the action is done once, as it is
+            if self.results:
+                return self.results[0]
+            ctx = self.ctx
+        try:
+            result = await self.inside(ctx)
+        except BaseException as error:
+            self.raised = error
+            raise
+        self.results.append(result)
+        return result
+
+    def _check(self, ctx: Any) -> None:
+        if type(ctx) is not type(self.ctx):
+            raise self._error(
+                f"it called call_next with {ctx!r}.", "Pass the context, or one derived from it."
+            )
+        for name in ctx.__struct_fields__:
+            if name not in self.changeable and getattr(ctx, name) is not getattr(self.ctx, name):
+                raise self._error(
+                    f"it changed '{name}', which cannot be changed around an action.",
+                    f"Changeable: {', '.join(self.changeable)}.",
+                )
+        if "request" in self.changeable and ctx.request is not self.ctx.request:
+            check_request(self.entry, self.ctx, ctx.request)
+
+    async def call(self, run: Run, kind: type) -> Any:
+        """Run the hook; what it fails at counts as its fail mode says."""
+        started = run.clock()
+        failure: HookError | None = None
+        result: Any = None
+        try:
+            result = self.entry.call(self.ctx, self.call_next)
+            if inspect.isawaitable(result):
+                result = await result
+            self._check_answer(result, kind)
+        except (Exception, asyncio.CancelledError) as error:
+            if error is self.raised:
+                raise  # the action's own error, which the hook let pass
+            failure = hook_failure(self.entry, self.ctx, error)
+        run.judged(self.entry, started, Answered(self.ctx, self.ctx, error=failure))
+        if failure is None and not self.entry.shadow:
+            return result
+        if (
+            failure is not None
+            and self.entry.registration.on_failure == "closed"
+            and not self.entry.shadow
+        ):
+            raise failure
+        if self.raised is not None and not self.results:
+            raise self.raised
+        return self.results[-1] if self.results else await self.inside(self.ctx)
+
+    def _check_answer(self, result: Any, kind: type) -> None:
+        if any(not call.awaited for call in self.calls):
+            raise self._error(
+                "it called call_next and never awaited it.", "Write `await call_next(ctx)`."
+            )
+        if not isinstance(result, kind):
+            raise self._error(
+                f"it returned {result!r} ({type(result).__name__}).",
+                f"Return what `await call_next(ctx)` gives, or a {kind.__name__}.",
+            )
+
+    def _error(self, problem: str, remedy: str) -> HookError:
+        return HookError(self.entry.name, self.ctx.point, problem, remedy=remedy)

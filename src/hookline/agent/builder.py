@@ -1,0 +1,445 @@
+"""The builder: describe an agent in any order, then build it. Everything that can be checked is checked here."""
+
+from __future__ import annotations
+
+import inspect
+import os
+from collections.abc import Awaitable, Callable, Iterable
+from typing import Any, Generic, Protocol, TypeAlias, TypeVar, overload
+
+import msgspec
+
+from hookline._aio import is_async_callable
+from hookline.agent.agent import Agent
+from hookline.agent.capability import hooks_of, tools_of
+from hookline.agent.clock import SYSTEM_CLOCK, Clock
+from hookline.agent.decorators import registrations_of
+from hookline.agent.definition import Approver, Definition, Plans
+from hookline.agent.guards import default_guards
+from hookline.drivers import Driver
+from hookline.errors import BuildError
+from hookline.flow import ErrorPolicy, Limits
+from hookline.hooks import (
+    CompositeMatcher,
+    Context,
+    EventTypeMatcher,
+    HookLike,
+    NotMatcher,
+    Options,
+    Point,
+    Registration,
+    name_of,
+    register,
+)
+from hookline.journal import Listener
+from hookline.lifecycle import (
+    CompactHookContext,
+    ExecutionHookContext,
+    FailureHookContext,
+    HookPoint,
+    InferenceHookContext,
+    OutputHookContext,
+    PromptHookContext,
+    SessionHookContext,
+    StepHookContext,
+    StopHookContext,
+    SubagentHookContext,
+    ToolHookContext,
+    point_named,
+)
+from hookline.state import InferenceResponse, ToolResult
+from hookline.tools import Toolbox
+
+C = TypeVar("C", bound=Context)
+C_contra = TypeVar("C_contra", bound=Context, contravariant=True)
+F = TypeVar("F")
+R = TypeVar("R")
+
+
+class Middleware(Protocol[C_contra]):
+    """An object whose `handle(ctx, next)` wraps the rest of its tier."""
+
+    def handle(self, ctx: C_contra, next: Any, /) -> object:
+        """Answer, or hand on: `return await next(ctx)`."""
+        ...
+
+
+HookFn: TypeAlias = Callable[[C], object] | Middleware[C]
+"""A hook at a point: a function of its context, sync or async, or middleware."""
+AroundFn: TypeAlias = Callable[[C, Callable[..., Awaitable[R]]], Awaitable[R]]
+"""A hook around an action: `async (ctx, call_next) -> result`."""
+
+
+class Registrar(Generic[F]):
+    """One `on_…` method: registers a hook at its point and returns the builder. All have the same options."""
+
+    __slots__ = ("_builder", "_point")
+
+    def __init__(self, point: Point[Any], builder: AgentBuilder | None = None) -> None:
+        self._point = point
+        self._builder = builder
+
+    @overload
+    def __get__(self, builder: None, owner: type) -> Registrar[F]: ...
+    @overload
+    def __get__(self, builder: AgentBuilder, owner: type) -> Registrar[F]: ...
+    def __get__(self, builder: AgentBuilder | None, owner: type) -> Registrar[F]:
+        return self if builder is None else Registrar(self._point, builder)
+
+    @property
+    def __signature__(self) -> inspect.Signature:
+        """What `help()` and editors show: a descriptor's own signature would say nothing."""
+        method = inspect.signature(type(self).__call__)
+        if self._builder is None:
+            return method
+        return method.replace(parameters=list(method.parameters.values())[1:])
+
+    def __call__(
+        self,
+        callback: F,
+        *,
+        priority: int = 0,
+        matcher: Any = None,
+        name: str | None = None,
+        before: str | Iterable[str] = (),
+        after: str | Iterable[str] = (),
+        tier: str = "hook",
+        scope: str | None = None,
+        timeout: float | None = None,
+        on_failure: str | None = None,
+        shadow: bool = False,
+    ) -> AgentBuilder:
+        """Register a hook at this point."""
+        if self._builder is None:
+            raise BuildError(
+                "this is a method of a builder.",
+                remedy="Call it on one: AgentBuilder().on_…(hook).",
+            )
+        options = Options(
+            priority=priority,
+            matcher=matcher,
+            name=name,
+            before=before,
+            after=after,
+            tier=tier,
+            scope=scope,
+            timeout=timeout,
+            on_failure=on_failure,
+            shadow=shadow,
+        )
+        return self._builder._add(register(self._point, callback, options))
+
+
+_KEEP: Any = object()
+
+
+class AgentBuilder:
+    """Describes an agent. Each method changes the builder and returns it; `build()` gives a frozen agent."""
+
+    on_session_start = Registrar[HookFn[SessionHookContext]](HookPoint.SESSION_START)
+    on_execution_start = Registrar[HookFn[ExecutionHookContext]](HookPoint.EXECUTION_START)
+    on_prompt_submit = Registrar[HookFn[PromptHookContext]](HookPoint.PROMPT_SUBMIT)
+    on_before_step = Registrar[HookFn[StepHookContext]](HookPoint.BEFORE_STEP)
+    on_before_inference = Registrar[HookFn[InferenceHookContext]](HookPoint.BEFORE_INFERENCE)
+    around_inference = Registrar[AroundFn[InferenceHookContext, InferenceResponse]](
+        HookPoint.AROUND_INFERENCE
+    )
+    on_after_inference = Registrar[HookFn[InferenceHookContext]](HookPoint.AFTER_INFERENCE)
+    on_before_tool_use = Registrar[HookFn[ToolHookContext]](HookPoint.BEFORE_TOOL_USE)
+    on_permission_request = Registrar[HookFn[ToolHookContext]](HookPoint.PERMISSION_REQUEST)
+    around_tool_use = Registrar[AroundFn[ToolHookContext, ToolResult]](HookPoint.AROUND_TOOL_USE)
+    on_after_tool_use = Registrar[HookFn[ToolHookContext]](HookPoint.AFTER_TOOL_USE)
+    on_after_step = Registrar[HookFn[StepHookContext]](HookPoint.AFTER_STEP)
+    on_should_continue = Registrar[HookFn[StopHookContext]](HookPoint.SHOULD_CONTINUE)
+    on_stop = Registrar[HookFn[StopHookContext]](HookPoint.STOP)
+    on_output = Registrar[HookFn[OutputHookContext]](HookPoint.OUTPUT)
+    on_execution_end = Registrar[HookFn[ExecutionHookContext]](HookPoint.EXECUTION_END)
+    on_error = Registrar[HookFn[FailureHookContext]](HookPoint.ERROR)
+    on_agent_failed = Registrar[HookFn[FailureHookContext]](HookPoint.AGENT_FAILED)
+    on_subagent_start = Registrar[HookFn[SubagentHookContext]](HookPoint.SUBAGENT_START)
+    on_subagent_stop = Registrar[HookFn[SubagentHookContext]](HookPoint.SUBAGENT_STOP)
+    on_before_compact = Registrar[HookFn[CompactHookContext]](HookPoint.BEFORE_COMPACT)
+    on_session_end = Registrar[HookFn[SessionHookContext]](HookPoint.SESSION_END)
+
+    __slots__ = (
+        "_approver",
+        "_capabilities",
+        "_clock",
+        "_driver",
+        "_error_policy",
+        "_id",
+        "_limits",
+        "_listeners",
+        "_max_objections",
+        "_registrations",
+        "_source",
+        "_system_prompt",
+        "_tools",
+        "_without",
+    )
+
+    def __init__(self) -> None:
+        self._driver: Driver | None = None
+        self._tools: list[Any] = []
+        self._registrations: list[Registration] = []
+        self._capabilities: list[str] = []
+        self._source = ""
+        self._limits = _DEFAULT_LIMITS
+        self._max_objections = 8
+        self._error_policy = _DEFAULT_POLICY
+        self._system_prompt = ""
+        self._approver: Approver | None = None
+        self._listeners: tuple[Listener, ...] = ()
+        self._clock: Clock = SYSTEM_CLOCK
+        self._without: set[str] = set()
+        self._id = ""
+
+    # --- the parts ----------------------------------------------------------------------------------
+
+    def with_id(self, agent_id: str) -> AgentBuilder:
+        """A name for the agent; a random one is made otherwise."""
+        if not isinstance(agent_id, str):
+            raise BuildError(f"the agent's id is text, not {agent_id!r}.")
+        self._id = agent_id
+        return self
+
+    def with_driver(self, driver: Driver) -> AgentBuilder:
+        """How turns with the model go."""
+        if isinstance(driver, type) or not callable(getattr(driver, "infer", None)):
+            raise BuildError(
+                f"{driver!r} is not a driver.",
+                remedy="A driver has `async def infer(self, request, turn)`.",
+            )
+        self._driver = driver
+        return self
+
+    def with_model(self, model: str | Driver) -> AgentBuilder:
+        """The model: a driver. Names such as "anthropic:NAME" need a provider, and this release ships none."""
+        if not isinstance(model, str):
+            return self.with_driver(model)
+        raise BuildError(
+            f"no provider for model {model!r} is installed: this release has no providers yet.",
+            remedy="Use with_driver(...) with a driver of your own, or hookline.testing.ScriptedDriver.",
+        )
+
+    def with_tools(self, *tools: Any) -> AgentBuilder:
+        """Tools: made with @tool, or plain functions with annotations."""
+        self._tools.extend(tools)
+        return self
+
+    def with_system_prompt(self, text: str) -> AgentBuilder:
+        """What the model is told before the conversation."""
+        if not isinstance(text, str):
+            raise BuildError(f"the system prompt is text, not {text!r}.")
+        self._system_prompt = text
+        return self
+
+    def with_limits(
+        self,
+        *,
+        steps: int | None = _KEEP,
+        tokens: int | None = _KEEP,
+        seconds: float | None = _KEEP,
+        cost: float | None = _KEEP,
+        tool_calls: int | None = _KEEP,
+        objections: int = _KEEP,
+    ) -> AgentBuilder:
+        """What a run, with its children, may spend. None takes a limit away; what is not named stays as it is."""
+        given = {
+            "steps": steps,
+            "tokens": tokens,
+            "seconds": seconds,
+            "cost": cost,
+            "tool_calls": tool_calls,
+        }
+        changes = {name: value for name, value in given.items() if value is not _KEEP}
+        current = {name: getattr(self._limits, name) for name in self._limits.__struct_fields__}
+        self._limits = Limits(**{**current, **changes})
+        if objections is not _KEEP:
+            if isinstance(objections, bool) or not isinstance(objections, int) or objections < 0:
+                raise BuildError(
+                    f"limit objections={objections!r} is not a number of at least zero."
+                )
+            self._max_objections = objections
+        return self
+
+    def with_error_policy(self, policy: ErrorPolicy) -> AgentBuilder:
+        """What happens when something fails."""
+        if not isinstance(policy, ErrorPolicy):
+            raise BuildError(
+                f"{policy!r} is not an ErrorPolicy.",
+                remedy="Use ErrorPolicy.retry_tool_errors(), say.",
+            )
+        self._error_policy = policy
+        return self
+
+    def with_approver(self, approver: Approver) -> AgentBuilder:
+        """Who answers when a hook asks: a function of the pending approval, sync or async, or "deny"."""
+        if approver != "deny" and not callable(approver):
+            raise BuildError(
+                f"{approver!r} is not an approver.",
+                remedy='Use a function (PendingApproval) -> Decision, or "deny".',
+            )
+        self._approver = approver
+        return self
+
+    def with_clock(self, clock: Clock) -> AgentBuilder:
+        """Another clock: for tests."""
+        self._clock = clock
+        return self
+
+    def on_event(self, listener: Listener) -> AgentBuilder:
+        """Hear every record as it happens, of this agent's runs and their children. Nothing it does reaches a run."""
+        if not callable(listener):
+            raise BuildError(
+                f"{listener!r} is not a listener.", remedy="Use a function of a record."
+            )
+        if is_async_callable(listener):
+            raise BuildError(
+                f"the listener {listener!r} is async, and nobody would await it.",
+                remedy="Use a plain function; for async work read `agent.stream(...)` instead.",
+            )
+        self._listeners = (*self._listeners, listener)
+        return self
+
+    # --- hooks --------------------------------------------------------------------------------------
+
+    def add_hook(
+        self,
+        point: Point[Any] | str,
+        hook: HookLike,
+        *,
+        priority: int = 0,
+        matcher: Any = None,
+        name: str | None = None,
+        before: str | Iterable[str] = (),
+        after: str | Iterable[str] = (),
+        tier: str = "hook",
+        scope: str | None = None,
+        timeout: float | None = None,
+        on_failure: str | None = None,
+        shadow: bool = False,
+    ) -> AgentBuilder:
+        """Register a hook at any point, by the point or by any of its names (`PreToolUse`)."""
+        options = Options(
+            priority=priority,
+            matcher=matcher,
+            name=name,
+            before=before,
+            after=after,
+            tier=tier,
+            scope=scope,
+            timeout=timeout,
+            on_failure=on_failure,
+            shadow=shadow,
+        )
+        who = f"hook '{name or name_of(hook)}'"
+        return self._add(register(point_named(point, who), hook, options))
+
+    def with_hooks(self, *hooks: Any) -> AgentBuilder:
+        """Hooks that say where they go: decorated functions, objects with decorated methods, registrations."""
+        for each in hooks:
+            for registration in registrations_of(each):
+                self._add(registration)
+        return self
+
+    def with_capability(self, capability: Any) -> AgentBuilder:
+        """Tools and hooks that belong together, under one name, once."""
+        name = getattr(capability, "name", None) or type(capability).__name__
+        if isinstance(capability, type):
+            raise BuildError(
+                f"{name} is a class.", remedy=f"Pass an instance: {capability.__name__}()."
+            )
+        if name in self._capabilities:
+            raise BuildError(
+                f"capability '{name}' is installed already.",
+                remedy="Give the second one another name.",
+            )
+        if not any(
+            callable(getattr(capability, part, None)) for part in ("hooks", "tools", "configure")
+        ):
+            raise BuildError(
+                f"{capability!r} is not a capability.",
+                remedy="It needs hooks(), tools() or configure(builder).",
+            )
+        self._capabilities.append(name)
+        outer, self._source = self._source, name
+        try:
+            for each in hooks_of(capability):
+                self.with_hooks(each)
+            self.with_tools(*tools_of(capability))
+            configure = getattr(capability, "configure", None)
+            if callable(configure):
+                configure(self)
+        finally:
+            self._source = outer
+        return self
+
+    def without_default(self, name: str) -> AgentBuilder:
+        """Leave out one of the default guards: `tool-calls`, `limits.steps`, ..."""
+        known = {registration.name for registration in default_guards(self._limits)}
+        if name not in known:
+            raise BuildError(
+                f"'{name}' is not a default guard.", remedy=f"Defaults: {', '.join(sorted(known))}."
+            )
+        self._without.add(name)
+        return self
+
+    def _add(self, registration: Registration) -> AgentBuilder:
+        _check_points(registration)
+        if self._source and not registration.source:
+            registration = msgspec.structs.replace(registration, source=self._source)
+        self._registrations.append(registration)
+        return self
+
+    # --- building -----------------------------------------------------------------------------------
+
+    def build(self) -> Agent:
+        """The agent, frozen. The builder can go on and build others."""
+        own = tuple(self._registrations)
+        replaced = {
+            (registration.point, registration.name) for registration in own if registration.named
+        }
+        guards = default_guards(self._limits)
+        if replaced or self._without:
+            guards = tuple(
+                guard
+                for guard in guards
+                if (guard.point, guard.name) not in replaced and guard.name not in self._without
+            )
+        registrations = (*guards, *own)
+        return Agent(
+            Definition(
+                agent_id=self._id or f"agent-{os.urandom(6).hex()}",
+                driver=self._driver,
+                toolbox=Toolbox(self._tools),
+                registrations=registrations,
+                plans=Plans(registrations),
+                error_policy=self._error_policy,
+                system_prompt=self._system_prompt,
+                approver=self._approver,
+                listeners=self._listeners,
+                clock=self._clock,
+                max_objections=self._max_objections,
+                capabilities=tuple(self._capabilities),
+            )
+        )
+
+
+_DEFAULT_LIMITS = Limits()
+_DEFAULT_POLICY = ErrorPolicy()
+
+
+def _check_points(registration: Registration) -> None:
+    """An event matcher that names no hook point would silently never match."""
+    who = f"the matcher of hook '{registration.name}' at {registration.point.value}"
+    waiting = [registration.matcher]
+    while waiting:
+        matcher = waiting.pop()
+        if isinstance(matcher, EventTypeMatcher):
+            for point in matcher.points:
+                point_named(point, who)
+        elif isinstance(matcher, CompositeMatcher):
+            waiting.extend(matcher.parts)
+        elif isinstance(matcher, NotMatcher):
+            waiting.append(matcher.part)

@@ -1,0 +1,242 @@
+"""Child runs: started by a tool, through the same loop, under the policies, limits and cancellation of the tree."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from typing import Any, Protocol
+
+import msgspec
+
+from hookline.agent.definition import Definition
+from hookline.agent.guards import for_child
+from hookline.agent.result import RunResult
+from hookline.agent.run import Flight, Run
+from hookline.errors import ToolError, UsageError
+from hookline.hooks import Result
+from hookline.journal import ChildFinished, ChildStarted, Record, ToolProgress
+from hookline.lifecycle import HookPoint, SubagentHookContext
+from hookline.state import (
+    AgentState,
+    JSONValue,
+    PendingApproval,
+    RunStatus,
+    ToolCall,
+    Usage,
+    checked_text,
+    freeze,
+)
+
+
+class HasDefinition(Protocol):
+    """An agent, as far as starting it as a child is concerned."""
+
+    @property
+    def definition(self) -> Definition:
+        """What it is made of."""
+        ...
+
+
+class ChildWaits(Exception):
+    """A child run waits for a person, so the call that started it cannot finish now."""
+
+    def __init__(self, approvals: tuple[PendingApproval, ...]) -> None:
+        self.approvals = approvals
+        super().__init__("a child run waits for approval; let this exception pass")
+
+
+class Host:
+    """What a tool's context is made of: the run it is in, and its own call."""
+
+    __slots__ = ("_flight", "_idle", "_run", "_running", "_spawned", "waiting")
+
+    def __init__(self, run: Run, flight: Flight) -> None:
+        self._run = run
+        self._flight = flight
+        self._spawned = 0
+        self._running = 0
+        self._idle: asyncio.Event | None = None
+        self.waiting: tuple[PendingApproval, ...] = ()
+        """What the children of this call wait for."""
+
+    @property
+    def state(self) -> AgentState:
+        """The state as it is settled now."""
+        return self._run.state
+
+    @property
+    def is_cancelled(self) -> bool:
+        """Whether the run is to end."""
+        return self._run.is_cancelled
+
+    @property
+    def records(self) -> Sequence[Record]:
+        """The run's journal so far."""
+        return self._run.durable.records
+
+    def progress(self, call: ToolCall, message: JSONValue) -> None:
+        """Report how it is going to whoever listens."""
+        run = self._run
+        run.clock()
+        shown = freeze(message, f"a progress message of tool '{call.name}'")
+        at = run.wall + run.now
+        run.durable.tell(
+            ToolProgress(
+                run.run_id,
+                len(run.durable.records),
+                at,
+                call.id,
+                call.name,
+                shown,
+                run.step_index or 0,
+            )
+        )
+
+    def charge(self, usage: Usage) -> None:
+        """Count a model call the tool made itself."""
+        self._run.charge(usage)
+
+    async def spawn(
+        self, call: ToolCall, agent: HasDefinition, prompt: str, name: str = ""
+    ) -> RunResult:
+        """Start a child run and wait for it."""
+        definition = getattr(agent, "definition", None)
+        if not isinstance(definition, Definition):
+            raise UsageError(
+                f"spawn takes an Agent, not {agent!r}.",
+                remedy="Build it: AgentBuilder()...build().",
+            )
+        self._spawned += 1
+        key = f"{call.id}/{self._spawned}"
+        prompt = checked_text(prompt, "the prompt")
+        self._idle = self._idle or asyncio.Event()
+        self._running += 1
+        try:
+            result = await _spawn(self._run, self._flight, key, definition, prompt, name)
+        finally:
+            self._running -= 1
+            if not self._running:
+                self._idle.set()
+        if result.status is not RunStatus.PAUSED:
+            return result
+        self.waiting += result.pending
+        while self._running:  # children beside this one get as far as they can: none is left behind
+            self._idle.clear()
+            await self._idle.wait()
+        raise ChildWaits(self.waiting)
+
+
+async def _spawn(
+    run: Run, flight: Flight, key: str, definition: Definition, prompt: str, name: str
+) -> RunResult:
+    child_id = f"{run.run_id}/{run.step_index}/{key}"
+    saved = flight.children.get(key)
+    if saved is not None and saved.status is not RunStatus.PAUSED:
+        return saved  # this call is being taken up again, and this child was done
+    start = SubagentHookContext(
+        point=HookPoint.SUBAGENT_START,
+        state=run.state,
+        evaluations=run.evaluations,
+        run=run,
+        name=name or definition.agent_id,
+        child_agent_id=definition.agent_id,
+        child_run_id=child_id,
+        prompt=prompt,
+    )
+    if saved is None:
+        start = await _ask_to_start(run, start)
+        run.append(ChildStarted(*run.head(), child_id, start.name, flight.call.id))
+    else:
+        run.ledger.carry(saved.state)
+    state = saved.state if saved is not None else _fresh(run, definition, child_id)
+    result = await _drive(run, definition, key, state, None if saved is not None else start.prompt)
+    result = await _ask_to_stop(run, definition, key, start, result)
+    flight.children[key] = result
+    if result.status is RunStatus.PAUSED:
+        return result
+    _roll_up(run, result)
+    run.append(
+        ChildFinished(
+            *run.head(),
+            child_id,
+            start.name,
+            flight.call.id,
+            result.status,
+            result.text,
+            result.usage,
+        )
+    )
+    return result
+
+
+def _fresh(run: Run, definition: Definition, child_id: str) -> AgentState:
+    return AgentState(
+        agent_id=definition.agent_id,
+        run_id=child_id,
+        session_id=run.state.session_id,
+        parent_agent_id=run.state.agent_id,
+        parent_run_id=run.run_id,
+    )
+
+
+async def _drive(
+    run: Run, definition: Definition, key: str, state: AgentState, prompt: str | None
+) -> RunResult:
+    inherited = for_child((*run.inherited, *run.definition.registrations))
+    durable = run.durable.for_child(state.run_id, definition.listeners)
+    child = Run(definition, state, durable, drive=run.drive, parent=run, inherited=inherited)
+    return await run.durable.spawn((run.step_index, key), lambda: run.drive(child, prompt))
+
+
+async def _ask_to_start(run: Run, ctx: SubagentHookContext) -> SubagentHookContext:
+    plan = run.plans.subagent_start
+    if plan is None:
+        return ctx
+    async with run.hook_lock:
+        # Only now: hooks of other calls may have said something while this one waited for its turn.
+        ctx = msgspec.structs.replace(ctx, state=run.state, evaluations=run.evaluations)
+        result: Result[Any] = await run.ask(plan, ctx)
+    if result.is_blocked or result.is_stopped:
+        raise ToolError(f"the subagent was not started: {result.reason}")
+    return result.context  # type: ignore[no-any-return]
+
+
+async def _ask_to_stop(
+    run: Run, definition: Definition, key: str, start: SubagentHookContext, result: RunResult
+) -> RunResult:
+    """Show the parent's hooks what the child came back with. They may send it back to work, so often and no more."""
+    plan = run.plans.subagent_stop
+    if plan is None:
+        return result
+    objections = 0
+    while result.status is not RunStatus.PAUSED:
+        async with run.hook_lock:
+            ctx = msgspec.structs.replace(
+                start,
+                point=HookPoint.SUBAGENT_STOP,
+                state=run.state,
+                evaluations=run.evaluations,
+                result=result,
+                continuation=result.outcome,
+            )
+            asked: Result[Any] = await run.ask(plan, ctx)
+        result = asked.context.result
+        forbidden = result.outcome is not None and result.outcome.is_forbidden
+        if (
+            not asked.is_blocked
+            or forbidden
+            or objections >= run.definition.max_objections
+            or result.status in (RunStatus.CANCELLED, RunStatus.FAILED)
+        ):
+            return result
+        objections += 1
+        result = await _drive(run, definition, key, result.state, asked.reason)
+    return result
+
+
+def _roll_up(run: Run, result: RunResult) -> None:
+    """What the child used is what its parent used; the ledger has counted it already."""
+    counters = result.state.counters
+    run.uncounted = run.uncounted + counters.usage
+    run.child_steps += counters.steps
+    run.uncounted_calls += counters.tool_calls

@@ -1,0 +1,130 @@
+"""What an agent is made of, once it is built: frozen, and shared by all its runs."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Sequence
+from functools import lru_cache
+from typing import Any, Literal, TypeAlias
+
+import msgspec
+
+from hookline.agent.clock import SYSTEM_CLOCK, Clock
+from hookline.drivers import Driver
+from hookline.flow import ErrorPolicy
+from hookline.hooks import Plan, Registration, in_order, unique_names
+from hookline.journal import Listener
+from hookline.lifecycle import HookPoint
+from hookline.state import Decision, PendingApproval
+from hookline.tools import Toolbox
+
+Approver: TypeAlias = (
+    Callable[[PendingApproval], Decision | bool | Awaitable[Decision | bool]] | Literal["deny"]
+)
+"""Answers for a person: a function of the pending approval, sync or async; "deny" says no at once."""
+
+_POINTS = tuple(HookPoint)
+_NAMES = tuple(point.value for point in _POINTS)
+
+
+class Plans:
+    """One attribute per hook point: its plan, or None, so that a point without hooks costs one look-up."""
+
+    __slots__ = _NAMES
+
+    session_start: Plan | None
+    execution_start: Plan | None
+    prompt_submit: Plan | None
+    before_step: Plan | None
+    before_inference: Plan | None
+    around_inference: Plan | None
+    after_inference: Plan | None
+    before_tool_use: Plan | None
+    permission_request: Plan | None
+    around_tool_use: Plan | None
+    after_tool_use: Plan | None
+    after_step: Plan | None
+    should_continue: Plan | None
+    stop: Plan | None
+    output: Plan | None
+    execution_end: Plan | None
+    error: Plan | None
+    agent_failed: Plan | None
+    subagent_start: Plan | None
+    subagent_stop: Plan | None
+    before_compact: Plan | None
+    session_end: Plan | None
+
+    def __init__(
+        self, own: tuple[Registration, ...], inherited: tuple[Registration, ...] = ()
+    ) -> None:
+        by_point: dict[str, list[Registration]] = {}
+        for registration in own:
+            by_point.setdefault(registration.point, []).append(registration)
+        names = {registration.name for registration in own}
+        above: dict[str, list[Registration]] = {}
+        for registration in inherited:
+            above.setdefault(registration.point, []).append(registration)
+        for point in _POINTS:
+            here = by_point.get(point)
+            from_above = above.get(point)
+            setattr(
+                self,
+                point.value,
+                _plan(point, here, from_above, names) if here or from_above else None,
+            )
+
+    def of(self, point: str) -> Plan | None:
+        """The plan of a point, by name."""
+        plan: Plan | None = getattr(self, point)
+        return plan
+
+
+def _plan(
+    point: Any, own: list[Registration] | None, above: list[Registration] | None, names: set[str]
+) -> Plan:
+    if (
+        above is None
+        and own is not None
+        and all(registration.source == "default" for registration in own)
+    ):
+        return _default_plan(point, tuple(map(_Same, own)))
+    ordered = in_order(unique_names(own), names) if own else ()
+    # Hooks from above keep the order they have there, and come first in their tier.
+    return Plan(point, (*(above or ()), *ordered))
+
+
+class _Same:
+    """A registration compared by identity, so that plans of default guards are made once."""
+
+    __slots__ = ("registration",)
+
+    def __init__(self, registration: Registration) -> None:
+        self.registration = registration
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Same) and other.registration is self.registration
+
+    def __hash__(self) -> int:
+        return id(self.registration)
+
+
+@lru_cache(maxsize=256)
+def _default_plan(point: Any, guards: Sequence[_Same]) -> Plan:
+    return Plan(point, in_order([guard.registration for guard in guards]))
+
+
+class Definition(msgspec.Struct, frozen=True, kw_only=True):
+    """Everything a run needs to know about its agent."""
+
+    agent_id: str
+    driver: Driver | None
+    toolbox: Toolbox
+    registrations: tuple[Registration, ...]
+    plans: Plans
+    error_policy: ErrorPolicy
+    system_prompt: str = ""
+    approver: Approver | None = None
+    listeners: tuple[Listener, ...] = ()
+    clock: Clock = SYSTEM_CLOCK
+    max_objections: int = 8
+    capabilities: tuple[str, ...] = ()

@@ -1,0 +1,158 @@
+"""The way out, which every run takes: output, agent_failed, execution_end, session_end, the result."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import msgspec
+
+from hookline.agent.failure import on_error, on_lost
+from hookline.agent.result import RunResult
+from hookline.agent.run import Run
+from hookline.agent.step import counted
+from hookline.errors import HookError
+from hookline.flow import ErrorClass, classify
+from hookline.hooks import Point
+from hookline.journal import RunFinished, StatusChanged
+from hookline.lifecycle import (
+    ExecutionHookContext,
+    HookPoint,
+    OutputHookContext,
+    SessionHookContext,
+)
+from hookline.state import (
+    NO_USAGE,
+    ContinuationOutcome,
+    Ending,
+    ErrorInfo,
+    RunStatus,
+    StopReason,
+)
+
+_ANSWERS = (RunStatus.COMPLETED, RunStatus.STOPPED)
+
+
+async def finish(run: Run, ending: Ending) -> RunResult:
+    """End a run: ask the hooks of the way out, and make the result."""
+    output: Any = None
+    cancelled: asyncio.CancelledError | None = None
+    if ending.status in _ANSWERS:
+        try:
+            output, ending = await _give_output(run, ending)
+        except asyncio.CancelledError as error:  # of the task we are in: the way out is still taken
+            cancelled = error
+            ending = Ending(RunStatus.CANCELLED, StopReason.CANCELLED)
+    _note(run, ending)
+    if run.error is not None:
+        await on_lost(run, run.error, classify(run.error))
+    ending = await _leave(run, HookPoint.EXECUTION_END, run.plans.execution_end, ending)
+    if run.ends_session and ending.status is not RunStatus.PAUSED:
+        ending = await _leave(run, HookPoint.SESSION_END, run.plans.session_end, ending)
+    if ending.status not in _ANSWERS:
+        output = None
+    result = _result(run, ending, output)
+    if cancelled is not None:
+        raise cancelled
+    return result
+
+
+async def _give_output(run: Run, ending: Ending) -> tuple[Any, Ending]:
+    """The final answer, after the output hooks: they may change it, or withhold it."""
+    last = run.state.last_step if run.state.step_count else None
+    output: Any = last.text if last is not None else ""
+    plan = run.plans.output
+    if plan is None or last is None:
+        return output, ending
+    ctx = OutputHookContext(
+        point=HookPoint.OUTPUT, state=run.state, evaluations=run.evaluations, run=run, output=output
+    )
+    result = await run.ask(plan, ctx)
+    if result.is_blocked or result.is_stopped:
+        run.release_text(None)
+        reason = StopReason.OUTPUT_WITHHELD if result.is_blocked else StopReason.HOOK
+        return None, Ending(RunStatus.STOPPED, reason, result.reason, result.decided_by)
+    output = result.context.output
+    run.release_text(output if isinstance(output, str) else None)
+    return output, ending
+
+
+def _note(run: Run, ending: Ending) -> None:
+    """The state says how it ended, and how long it was at it."""
+    active = run.ledger.seconds(run.clock())
+    used = counted(run)
+    counters = msgspec.structs.replace(used["counters"], active_seconds=active)
+    run.state = msgspec.structs.replace(
+        run.state, ending=ending, usage=used["usage"], counters=counters
+    )
+    run.append(
+        StatusChanged(
+            *run.head(), ending.status, ending.stop_reason, ending.reason, ending.decided_by
+        )
+    )
+
+
+async def _leave(run: Run, point: Point[Any], plan: Any, ending: Ending) -> Ending:
+    """Ask the hooks on the way out. One that fails closed makes an ended run a failed one."""
+    if plan is None:
+        return ending
+    try:
+        await run.ask(plan, _context(run, point, ending))
+    except HookError as error:
+        await on_error(run, error, ErrorClass.HOOK)
+        if run.error is None and ending.status is not RunStatus.PAUSED:
+            run.error = error
+            ending = Ending(RunStatus.FAILED, StopReason.ERROR, str(error), error.hook)
+            _note(run, ending)
+            await on_lost(run, error, ErrorClass.HOOK)
+    return ending
+
+
+def _context(
+    run: Run, point: Point[Any], ending: Ending
+) -> ExecutionHookContext | SessionHookContext:
+    if point is HookPoint.SESSION_END:
+        return SessionHookContext(
+            point=point,
+            state=run.state,
+            evaluations=run.evaluations,
+            run=run,
+            session_id=run.state.session_id,
+        )
+    return ExecutionHookContext(
+        point=point,
+        state=run.state,
+        evaluations=run.evaluations,
+        run=run,
+        status=ending.status,
+        stop_reason=ending.stop_reason,
+        outcome=ContinuationOutcome.from_evaluations(run.evaluations),
+        resumed=run.resumed,
+    )
+
+
+def _result(run: Run, ending: Ending, output: Any) -> RunResult:
+    state = run.state
+    if run.uncounted is not NO_USAGE:  # model calls made by hooks on the way out
+        state = msgspec.structs.replace(state, **counted(run))
+    outcome = state.continuation if state.step_count else None
+    result = RunResult(
+        state, ending.status, ending.stop_reason, output, outcome, run.error, run.durable.records
+    )
+    run.append(
+        RunFinished(
+            *run.head(),
+            result.text,
+            ending.status,
+            ending.stop_reason,
+            result.usage,
+            state.step_count,
+            ending.reason,
+            ending.decided_by,
+            ErrorInfo.from_exception(run.error, classify(run.error))
+            if run.error is not None
+            else None,
+            state.pending,
+        )
+    )
+    return result

@@ -1,0 +1,210 @@
+"""Running admitted calls: all at once, and every one of them ends with a result."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Iterator
+from typing import Any
+
+import msgspec
+
+from hookline._aio import is_being_cancelled
+from hookline.agent.admission import rejudge, tool_context
+from hookline.agent.around import around_tool
+from hookline.agent.children import ChildWaits, Host
+from hookline.agent.run import Flight, Run
+from hookline.errors import ToolTimeoutError, UsageError
+from hookline.flow import ErrorClass
+from hookline.journal import CallAdmitted
+from hookline.lifecycle import HookPoint, ToolHookContext
+from hookline.state import CallStage, ErrorInfo, ResultStatus, ToolResult
+from hookline.tools import AnyTool, Effect, ToolContext
+
+
+def execute(run: Run, flights: list[Flight]) -> Awaitable[None]:
+    """Run these calls concurrently. Their intent is on record before any of them starts."""
+    for flight in flights:
+        _record_intent(run, flight)
+    return _execute_one(run, flights[0]) if len(flights) == 1 else _execute_all(run, flights)
+
+
+async def _execute_all(run: Run, flights: list[Flight]) -> None:
+    for batch in _batches(flights):
+        await _together(run, batch)
+
+
+def _record_intent(run: Run, flight: Flight) -> None:
+    flight.attempts += 1
+    if flight.started:
+        return
+    flight.started = True
+    run.uncounted_calls += 1
+    assert flight.tool is not None  # an admitted call has its tool
+    run.append(
+        CallAdmitted(
+            run.run_id,
+            run.next_seq(),
+            run.wall + run.now,
+            run.step_index or 0,
+            flight.call,
+            flight.tool.effect,
+        )
+    )
+
+
+def _batches(flights: list[Flight]) -> Iterator[list[Flight]]:
+    """Calls that may run beside each other, in call order; a tool that wants to be alone is a batch of one."""
+    batch: list[Flight] = []
+    for flight in flights:
+        if flight.tool is not None and flight.tool.alone:
+            if batch:
+                yield batch
+            yield [flight]
+            batch = []
+        else:
+            batch.append(flight)
+    if batch:
+        yield batch
+
+
+async def _together(run: Run, flights: list[Flight]) -> None:
+    places = {
+        flight.tool.name: asyncio.Semaphore(flight.tool.concurrency)
+        for flight in flights
+        if flight.tool is not None and flight.tool.concurrency is not None
+    }
+
+    async def in_turn(flight: Flight) -> None:
+        place = places.get(flight.call.name)
+        if place is None:
+            await _execute_one(run, flight)
+        else:
+            async with place:
+                await _execute_one(run, flight)
+
+    tasks = [asyncio.create_task(in_turn(flight)) for flight in flights]
+    try:
+        await asyncio.wait(tasks)
+    except asyncio.CancelledError:
+        for task in tasks:
+            task.cancel()
+        await asyncio.wait(tasks)
+        raise
+
+
+async def _execute_one(run: Run, flight: Flight) -> None:
+    """Run one call. Whatever happens, the flight has a result afterwards, or waits for a child."""
+    started = run.now
+    try:
+        if run.plans.around_tool_use is None:
+            result = await _once_recorded(run, flight)
+        else:
+            result = await _through_hooks(run, flight)
+    except ChildWaits as waiting:
+        flight.stage = CallStage.SUSPENDED
+        flight.child_approvals = waiting.approvals
+        return
+    except (Exception, asyncio.CancelledError) as error:
+        result = _failed(run, flight, error, started)
+        if result.status is ResultStatus.CANCELLED:
+            flight.result, flight.stage = result, CallStage.SETTLED
+            raise
+    flight.result = result
+    flight.stage = CallStage.SETTLED
+
+
+async def _through_hooks(run: Run, flight: Flight) -> ToolResult:
+    """Run a call inside its around hooks. A changed call is judged again; a tool that must run once runs once."""
+    plan = run.plans.around_tool_use
+    assert plan is not None
+    runs = 0
+
+    async def use(ctx: ToolHookContext) -> ToolResult:
+        nonlocal runs
+        tool = flight.tool
+        assert tool is not None
+        if runs and tool.effect is Effect.ONCE:
+            raise UsageError(
+                f"a hook around '{flight.call.name}' called it a second time, and its effect is 'once'.",
+                remedy="Declare the tool pure or idempotent, or call call_next once.",
+            )
+        if ctx.tool_call is not flight.call:
+            refused = await rejudge(run, flight, ctx.tool_call)
+            if refused is not None:
+                return refused
+        runs += 1
+        return await _caught(run, flight)
+
+    result = await around_tool(run, plan, tool_context(run, HookPoint.AROUND_TOOL_USE, flight), use)
+    if result.is_success:
+        flight.exception = None  # a hook dealt with it
+    call = flight.call
+    return msgspec.structs.replace(result, call_id=call.id, name=call.name)
+
+
+def _once_recorded(run: Run, flight: Flight) -> Awaitable[ToolResult]:
+    key = (run.step_index, flight.call.id, flight.attempts)
+    return run.durable.step(key, lambda: _use_tool(run, flight))
+
+
+async def _caught(run: Run, flight: Flight) -> ToolResult:
+    """The tool as hooks around it see it: what it raises is a result with an error."""
+    started = run.now
+    try:
+        return await _once_recorded(run, flight)
+    except ChildWaits:
+        raise
+    except (Exception, asyncio.CancelledError) as error:
+        result = _failed(run, flight, error, started)
+        if result.status is ResultStatus.CANCELLED:
+            raise
+        return result
+
+
+async def _use_tool(run: Run, flight: Flight) -> ToolResult:
+    """The tool itself."""
+    tool, call, started = flight.tool, flight.call, run.now
+    assert tool is not None  # an admitted call has its tool
+    flight.exception = None
+    context = host = None
+    if tool.context_name:
+        host = Host(run, flight)
+        context = ToolContext(host, call, f"{run.run_id}/{run.step_index}/{call.id}")
+    work = tool.invoke(flight.values, context)
+    try:
+        value = await (work if tool.timeout is None else _in_time(tool, work))
+    except Exception:
+        if host is None or not host.waiting:
+            raise
+    if host is not None and host.waiting:  # whatever the tool made of it: its children are not done
+        raise ChildWaits(host.waiting)
+    duration = run.clock() - started
+    if type(value) is ToolResult:
+        return msgspec.structs.replace(value, call_id=call.id, name=call.name, duration=duration)
+    return ToolResult(value, None, ResultStatus.OK, call.id, call.name, "", "", duration)
+
+
+async def _in_time(tool: AnyTool, work: Awaitable[Any]) -> Any:
+    timer = asyncio.timeout(tool.timeout)
+    try:
+        async with timer:
+            return await work
+    except TimeoutError as error:
+        if timer.expired():
+            raise ToolTimeoutError(
+                f"tool '{tool.name}' did not finish within {tool.timeout:g} s; what it did is not known."
+            ) from error
+        raise
+
+
+def _failed(run: Run, flight: Flight, error: BaseException, started: float) -> ToolResult:
+    """What to make of an exception: a cancelled call, or a failed one, whose exception the error hooks get to see."""
+    call, duration = flight.call, run.clock() - started
+    if isinstance(error, asyncio.CancelledError) and (is_being_cancelled() or run.is_cancelled):
+        reason = "the run was cancelled while this call was running; what it did is not known"
+        return ToolResult(
+            None, None, ResultStatus.CANCELLED, call.id, call.name, reason, "", duration
+        )
+    flight.exception = error
+    info = ErrorInfo.from_exception(error, ErrorClass.TOOL)
+    return ToolResult(None, info, ResultStatus.ERROR, call.id, call.name, "", "", duration)

@@ -1,0 +1,427 @@
+"""`agent.explain()`: what runs at each point, in which order and why, as text for a person."""
+
+from __future__ import annotations
+
+import itertools
+import textwrap
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+import msgspec
+
+from hookline.agent.definition import Approver, Definition
+from hookline.agent.guards import SOURCE
+from hookline.errors import ToolArgumentsError
+from hookline.flow import ErrorAction, ErrorClass, ErrorPolicy
+from hookline.hooks import (
+    CompositeMatcher,
+    Entry,
+    Matcher,
+    NotMatcher,
+    Plan,
+    Point,
+    Registration,
+    Shape,
+    Tier,
+    describe,
+    name_of,
+)
+from hookline.lifecycle import HookPoint, ToolHookContext
+from hookline.state import ToolCall
+from hookline.tools import AnyTool, Effect, Toolbox
+
+WIDTH = 100
+_NARROWEST = 16
+"""How narrow the last column of a table may get."""
+_WIDEST = (3, 26, 12, 13, 36)
+"""How wide the other columns may get: number, name, source, tier, matcher."""
+_INDENT = "  "
+_TITLES = ("", "hook", "from", "tier", "runs", "notes")
+_CALL_TITLES = ("", "hook", "from", "tier", "for this call", "notes")
+_CALL_POINTS = (
+    HookPoint.BEFORE_TOOL_USE,
+    HookPoint.PERMISSION_REQUEST,
+    HookPoint.AROUND_TOOL_USE,
+    HookPoint.AFTER_TOOL_USE,
+)
+
+Row = tuple[str, ...]
+Section = tuple[str, list[Row]]
+"""A heading, and the rows under it."""
+
+
+def explain(definition: Definition, tool: str | None, args: Mapping[str, Any]) -> str:
+    """What runs at each point and why; for a tool call, what would run and what would not."""
+    found = None if tool is None else definition.toolbox.get(tool)
+    if found is not None:
+        lines = _call(definition, found, ToolCall("", found.name, dict(args)))
+    else:
+        lines = _agent(definition) if tool is None else _unknown(definition.toolbox, tool)
+    return "\n".join(lines).rstrip()
+
+
+# --- the whole agent ----------------------------------------------------------------------------
+
+
+def _agent(definition: Definition) -> Iterator[str]:
+    driver = definition.driver
+    yield f"agent {definition.agent_id}"
+    yield ""
+    yield from _facts(
+        ("driver", ["none" if driver is None else type(driver).__name__]),
+        ("tools", list(_tools(definition.toolbox))),
+        ("limits", [_limits(definition)]),
+        ("errors", [_errors(definition.error_policy)]),
+        ("approver", [_approver(definition.approver)]),
+        ("capabilities", [", ".join(definition.capabilities) or "none"]),
+    )
+    yield ""
+    plans = [(point, definition.plans.of(point)) for point in HookPoint]
+    sections = [
+        (_heading(point, _meaning(point)), list(_rows(plan))) for point, plan in plans if plan
+    ]
+    yield from _sections(_TITLES, sections)
+    yield from _wrapped(
+        "no hooks at  ", ", ".join(point.value for point, plan in plans if not plan)
+    )
+
+
+def _tools(toolbox: Toolbox) -> Iterator[str]:
+    width = max((len(tool.name) for tool in toolbox), default=0)
+    for tool in toolbox:
+        first_line = tool.description.partition("\n")[0] or "(no description)"
+        yield f"{tool.name:{width}}  {tool.effect.value:10}  {first_line}"
+    if not len(toolbox):
+        yield "none"
+
+
+def _limits(definition: Definition) -> str:
+    guards = [each.hook for each in definition.registrations if hasattr(each.hook, "limit")]
+    limits = [f"{guard.limit:,.10g} {guard.what.replace('_', ' ')}" for guard in guards]
+    return f"{', '.join(limits) or 'none'}; {definition.max_objections} objections to stopping"
+
+
+def _errors(policy: ErrorPolicy) -> str:
+    """The policy in a line: what happens to which classes, the common case last."""
+    classes: dict[ErrorAction, list[str]] = {}
+    for error_class in ErrorClass:
+        action = policy.actions.get(error_class, policy.otherwise)
+        if action is not policy.otherwise:
+            classes.setdefault(action, []).append(error_class.value.replace("_", " "))
+    parts = [f"{', '.join(names)}: {_done(action, policy)}" for action, names in classes.items()]
+    parts.append(f"{'anything else' if parts else 'any error'}: {_done(policy.otherwise, policy)}")
+    if policy.max_errors is not None:
+        parts.append(f"more than {policy.max_errors} in a run: the run fails")
+    return "; ".join(parts)
+
+
+def _done(action: ErrorAction, policy: ErrorPolicy) -> str:
+    if action is ErrorAction.RETRY:
+        return f"tried again, {policy.max_retries} times in a row at most"
+    return "the run fails" if action is ErrorAction.STOP else "the model reads it"
+
+
+def _approver(approver: Approver | None) -> str:
+    if approver is None:
+        return "none: a run that needs an answer pauses until it gets one"
+    return "every question is answered no" if approver == "deny" else name_of(approver)
+
+
+def _heading(point: Point[Any], text: str) -> str:
+    return f"{point.value:20}{text}"
+
+
+def _meaning(point: Point[Any]) -> str:
+    if point.around:
+        action = "the driver" if point == HookPoint.AROUND_INFERENCE else "the tool"
+        return f"outermost first, around {action}"
+    return f"a block: {point.blocks}" if point.blocks else "nothing can be blocked here"
+
+
+def _rows(plan: Plan) -> Iterator[Row]:
+    entries = plan.entries
+    for position, entry in enumerate(entries):
+        here = entry.registration
+        when = "always" if here.matcher is None else describe(here.matcher)
+        notes = "; ".join([*_reasons(entries, position), *_flags(here)])
+        yield (str(position + 1), *_identity(entry, position), when, notes)
+
+
+def _identity(entry: Entry, depth: int) -> Row:
+    """Name, source and tier. What wraps an action is indented, one step for each layer."""
+    registration = entry.registration
+    indent = "  " * depth if registration.shape is Shape.AROUND else ""
+    priority = f" {registration.priority}" if registration.priority else ""
+    return (f"{indent}{entry.name}", registration.source or "yours", f"{entry.tier_name}{priority}")
+
+
+def _reasons(entries: Sequence[Entry], position: int) -> Iterator[str]:
+    """Why a hook stands where it stands, as far as its tier and priority do not show it."""
+    here = entries[position].registration
+    names = {entry.name for entry in entries}
+    for option, mentioned in (("after", here.after), ("before", here.before)):
+        for name in mentioned:
+            yield f"{option} '{name}'" + ("" if name in names else " (which is not here)")
+    above = entries[position - 1].registration if position else None
+    if above is not None and above.tier is not here.tier:
+        yield "policies run after hooks" if here.tier is Tier.POLICY else "observers run last"
+    elif above is not None and _is_tie(above, here):
+        yield f"registered after '{above.name}'"
+    others = [e.registration for e in entries if e.tier is here.tier and e.registration is not here]
+    if others and all(other.priority < here.priority for other in others):
+        yield "highest priority"
+
+
+def _is_tie(above: Registration, here: Registration) -> bool:
+    """Whether only registration says which of two neighbours runs first. Among defaults it does not matter."""
+    by_name = above.name in here.after or here.name in above.before
+    by_default = above.source == here.source == SOURCE
+    return above.priority == here.priority and not by_name and not by_default
+
+
+def _flags(registration: Registration) -> Iterator[str]:
+    """The options that are not as a hook of this tier has them by default."""
+    tier = registration.tier
+    if registration.shape is Shape.MIDDLEWARE:
+        yield "middleware"
+    if registration.timeout is not None:
+        yield f"timeout {registration.timeout:g} s"
+    if registration.on_failure != ("open" if tier is Tier.OBSERVER else "closed"):
+        yield f"fails {registration.on_failure}"
+    if registration.shadow:
+        yield "shadow: not enforced"
+    if registration.scope != ("tree" if tier is Tier.POLICY else "self"):
+        yield "in child runs too" if registration.scope == "tree" else "not in child runs"
+
+
+# --- one call -----------------------------------------------------------------------------------
+
+
+def _unknown(toolbox: Toolbox, name: str) -> Iterator[str]:
+    if not len(toolbox):
+        yield f"There is no tool '{name}': this agent has none."
+        return
+    yield f"T{toolbox.unknown(name).message.removeprefix('t')}"
+    yield from _wrapped("The tools are  ", ", ".join(tool.name for tool in toolbox))
+
+
+def _call(definition: Definition, tool: AnyTool, made: ToolCall) -> Iterator[str]:
+    call, arguments = _validated(tool, made)
+    refused = call is made
+    yield f"a call to {tool.name}, by agent {definition.agent_id}"
+    yield ""
+    yield from _facts(
+        ("effect", [_EFFECTS[tool.effect]]), ("runs", [_runs(tool)]), ("arguments", [arguments])
+    )
+    yield ""
+    if refused:
+        yield "It would not run, and the model would read why."
+        yield ""
+    sections = [_call_section(definition, point, tool, call, refused) for point in _CALL_POINTS]
+    yield from _sections(_CALL_TITLES, [each for each in sections if each[1] or not refused])
+    plan = definition.plans.before_tool_use
+    if plan is not None and plan.hooks and not refused:
+        yield "This is the call as the model makes it: a hook that rewrites it changes what later ones see."
+
+
+def _validated(tool: AnyTool, made: ToolCall) -> tuple[ToolCall | None, str]:
+    """The call as hooks would see it, and a word on its arguments.
+
+    That is None when no arguments were given though some are needed, and `made` itself when they do not fit.
+    """
+    try:
+        args = tool.validate_call(made).args
+    except ToolArgumentsError as error:
+        if not made.args:
+            takes = ", ".join(tool.spec.parameters["properties"])
+            return None, f"none given, so what depends on them is open; it takes {takes}"
+        problem = error.message.removeprefix(f"the call to '{tool.name}' was not run: ")
+        return made, f"they do not fit: {problem}"
+    return ToolCall("", tool.name, args), f"they fit: {_shown(args)}" if args else "it takes none"
+
+
+_EFFECTS = {
+    Effect.PURE: "pure: it changes nothing, so it may run again",
+    Effect.IDEMPOTENT: "idempotent: running it again changes nothing more",
+    Effect.ONCE: "once: it is not run again unless it is known not to have run",
+}
+
+
+def _runs(tool: AnyTool) -> str:
+    time = "without a timeout" if tool.timeout is None else f"for {tool.timeout:g} s at most"
+    if tool.alone:
+        return f"alone, {time}"
+    beside = (
+        "beside other calls" if tool.concurrency is None else f"at most {tool.concurrency} at once"
+    )
+    return f"{beside}, {time}"
+
+
+def _shown(args: Mapping[str, Any]) -> str:
+    pairs = (f"{name}={msgspec.json.encode(value).decode()}" for name, value in args.items())
+    return textwrap.shorten(", ".join(pairs), 2 * WIDTH, placeholder=" ...")
+
+
+def _call_section(
+    definition: Definition, point: Point[Any], tool: AnyTool, call: ToolCall | None, refused: bool
+) -> Section:
+    plan = definition.plans.of(point) or Plan(point)
+    entries, meaning = plan.entries, _meaning(point)
+    if refused:  # nobody is asked about it, and only these see what came of it
+        entries = plan.observers if point == HookPoint.AFTER_TOOL_USE else ()
+        meaning = "observers only"
+    elif point == HookPoint.PERMISSION_REQUEST:
+        meaning = f"when a hook asks; {meaning}"
+    heading = _heading(point, meaning if entries else "no hooks")
+    return heading, list(_call_rows(entries, point, tool, call))
+
+
+def _call_rows(
+    entries: Iterable[Entry], point: Point[Any], tool: AnyTool, call: ToolCall | None
+) -> Iterator[Row]:
+    number = 0
+    for entry in entries:
+        said, words = _foreseen(entry.registration.matcher, point, tool, call)
+        identity = _identity(entry, number)
+        if said is False:
+            yield ("-", *identity, words, "")
+            continue
+        number += 1
+        mark = f"{number}" if said else f"{number}?"
+        yield (mark, *identity, words, "; ".join(_flags(entry.registration)))
+
+
+def _foreseen(
+    matcher: Matcher | None, point: Point[Any], tool: AnyTool, call: ToolCall | None
+) -> tuple[bool | None, str]:
+    """Whether a hook with this matcher would run for the call, and that in words."""
+    if matcher is None:
+        return True, "runs"
+    obstacles: list[str] = []
+
+    def leaf(part: Matcher) -> bool | None:
+        said, obstacle = _asked(part, point, tool, call)
+        obstacles.append(obstacle)
+        return said
+
+    said = foresee(matcher, leaf)
+    open_ended = " and ".join(dict.fromkeys(filter(None, obstacles)))
+    words = {True: "runs", False: "no match", None: open_ended}[said]
+    return said, f"{words}: {describe(matcher)}"
+
+
+# --- what a matcher will say --------------------------------------------------------------------
+
+
+def foresee(matcher: Matcher, leaf: Callable[[Matcher], bool | None]) -> bool | None:
+    """What a matcher will say, given what is known of its parts; None is "that depends"."""
+    if type(matcher) is NotMatcher:
+        inner = foresee(matcher.part, leaf)
+        return None if inner is None else not inner
+    if type(matcher) is CompositeMatcher:
+        decisive = not matcher.needs_all
+        answers = [foresee(part, leaf) for part in matcher.parts]
+        if decisive in answers or _contradicts(list(_flat(matcher))):
+            return decisive
+        return None if None in answers else not decisive
+    return leaf(matcher)
+
+
+def _flat(matcher: CompositeMatcher) -> Iterator[Matcher]:
+    """The parts of `a & b & c`, which is written as `(a & b) & c`."""
+    for part in matcher.parts:
+        if type(part) is CompositeMatcher and part.needs_all == matcher.needs_all:
+            yield from _flat(part)
+        else:
+            yield part
+
+
+def _contradicts(parts: list[Matcher]) -> bool:
+    return any(NotMatcher(part) in parts for part in parts)
+
+
+class _Watched:
+    """Notes when something is looked at that only a run can know."""
+
+    __slots__ = ()
+
+    def __getattribute__(self, name: str) -> Any:
+        if name in object.__getattribute__(self, "open"):
+            object.__getattribute__(self, "noted").add(name)
+        return super().__getattribute__(name)
+
+
+class _WatchedCall(_Watched, ToolCall, frozen=True, kw_only=True):
+    """A call of which only the tool is known."""
+
+    open: frozenset[str] = frozenset({"args"})
+    noted: set[str] = msgspec.field(default_factory=set)
+
+
+_OF_A_RUN = frozenset(ToolHookContext.__struct_fields__) - {"point", "tool_call"}
+
+
+class _WatchedContext(_Watched, ToolHookContext, frozen=True, kw_only=True):
+    """A context with no run behind it."""
+
+    open: frozenset[str] = _OF_A_RUN
+    noted: set[str] = msgspec.field(default_factory=set)
+
+
+def _asked(
+    matcher: Matcher, point: Point[Any], tool: AnyTool, call: ToolCall | None
+) -> tuple[bool | None, str]:
+    """What a matcher says about a call; None, and why, when that cannot be known."""
+    noted: set[str] = set()
+    seen = _WatchedCall("", tool.name, noted=noted) if call is None else call
+    ctx = _WatchedContext(point=point, tool_call=seen, noted=noted)
+    noted.clear()  # making a call looks at its arguments too
+    said, failure = None, ""
+    try:
+        said = matcher.matches(ctx)
+    except Exception as error:  # it is the user's code
+        failure = f"its matcher raises {type(error).__name__}"
+    if noted:
+        return None, f"depends on the {'arguments' if noted == {'args'} else 'run'}"
+    return said, failure
+
+
+# --- layout -------------------------------------------------------------------------------------
+
+
+def _facts(*facts: tuple[str, list[str]]) -> Iterator[str]:
+    width = max(len(label) for label, _ in facts) + 4
+    for label, lines in facts:
+        for number, line in enumerate(lines):
+            yield from _wrapped(f"  {'' if number else label:{width - 2}}", line)
+
+
+def _wrapped(label: str, text: str) -> list[str]:
+    return textwrap.wrap(text, WIDTH, initial_indent=label, subsequent_indent=" " * len(label))
+
+
+def _sections(titles: Row, sections: list[Section]) -> Iterator[str]:
+    """Headings and tables, all with the same columns."""
+    rows = [row for _, table in sections for row in table]
+    widths = [
+        min(most, max(len(cell) for cell in column))
+        for most, *column in zip(_WIDEST, *(row[:-1] for row in (titles, *rows)), strict=True)
+    ]
+    spare = WIDTH - len(_INDENT) - 2 * len(widths) - sum(widths[:-1])
+    widths[-1] = min(widths[-1], spare - _NARROWEST)
+    widths.append(spare - widths[-1])
+    yield from _line(titles, widths) if rows else ()
+    for heading, table in sections:
+        yield from _wrapped("", heading)
+        for row in table:
+            yield from _line(row, widths)
+        yield ""
+
+
+def _line(row: Row, widths: Sequence[int]) -> Iterator[str]:
+    """One row; a cell that is too long goes on below itself."""
+    cells = [textwrap.wrap(cell, width) for cell, width in zip(row, widths, strict=True)]
+    cells[0] = [row[0].rjust(widths[0])]
+    for parts in itertools.zip_longest(*cells, fillvalue=""):
+        padded = (part.ljust(width) for part, width in zip(parts, widths, strict=True))
+        yield (_INDENT + "  ".join(padded)).rstrip()

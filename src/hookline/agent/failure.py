@@ -1,0 +1,107 @@
+"""When something fails: the error hooks hear of it, and the error policy decides."""
+
+from __future__ import annotations
+
+import msgspec
+
+from hookline.agent.run import Run
+from hookline.errors import HookError
+from hookline.flow import ErrorAction, ErrorClass, ErrorDecision
+from hookline.hooks import Point
+from hookline.journal import ErrorRaised
+from hookline.lifecycle import FailureHookContext, HookPoint
+from hookline.state import ContinuationOutcome, ErrorInfo, FrozenDict, ToolCall
+
+
+async def on_error(
+    run: Run,
+    exception: BaseException,
+    error_class: ErrorClass,
+    *,
+    attempt: int | None = None,
+    call: ToolCall | None = None,
+) -> ErrorDecision:
+    """Tell the error hooks, and decide: stop, retry or go on. `attempt` counts tries of the same work."""
+    in_a_row = _count(run, error_class)
+    hook_failure = await _tell(run, HookPoint.ERROR, exception, error_class, call)
+    decision = run.definition.error_policy.decide(
+        error_class, attempt or in_a_row, run.state.counters.errors, exception
+    )
+    if hook_failure is not None:
+        decision = ErrorDecision(ErrorAction.STOP)
+    elif decision.action is ErrorAction.RETRY and _forbidden(run):
+        decision = ErrorDecision(ErrorAction.IGNORE)  # a hook ends the run: it is stopped, not lost
+    info = ErrorInfo.from_exception(exception, error_class)
+    run.step_errors = (*run.step_errors, info)
+    run.append(
+        ErrorRaised(
+            *run.head(),
+            info,
+            decision.action.value,
+            decision.delay,
+            run.step_index,
+            call.id if call is not None else "",
+        )
+    )
+    return decision
+
+
+def on_success(run: Run, error_class: ErrorClass) -> None:
+    """Something of this class worked: failures in a row start from zero."""
+    counters = run.state.counters
+    if counters.consecutive_errors.get(error_class):
+        rest = {
+            name: count
+            for name, count in counters.consecutive_errors.items()
+            if name != error_class.value
+        }
+        counters = msgspec.structs.replace(counters, consecutive_errors=FrozenDict(rest))
+        run.state = msgspec.structs.replace(run.state, counters=counters)
+
+
+async def on_lost(run: Run, exception: BaseException, error_class: ErrorClass) -> None:
+    """The run is lost: tell the agent_failed hooks."""
+    await _tell(run, HookPoint.AGENT_FAILED, exception, error_class)
+
+
+def _count(run: Run, error_class: ErrorClass) -> int:
+    counters = run.state.counters
+    in_a_row = counters.consecutive_errors.get(error_class.value, 0) + 1
+    consecutive = FrozenDict({**counters.consecutive_errors, error_class.value: in_a_row})
+    counters = msgspec.structs.replace(
+        counters, errors=counters.errors + 1, consecutive_errors=consecutive
+    )
+    run.state = msgspec.structs.replace(run.state, counters=counters)
+    return in_a_row
+
+
+def _forbidden(run: Run) -> bool:
+    return ContinuationOutcome.from_evaluations(run.evaluations).is_forbidden
+
+
+async def _tell(
+    run: Run,
+    point: Point[FailureHookContext],
+    exception: BaseException,
+    error_class: ErrorClass,
+    call: ToolCall | None = None,
+) -> HookError | None:
+    """Tell hooks of a failure. One that fails itself is in the record, and does not start another round of this."""
+    plan = run.plans.of(point)
+    if plan is None:
+        return None
+    ctx = FailureHookContext(
+        point=point,
+        state=run.state,
+        evaluations=run.evaluations,
+        run=run,
+        exception=exception,
+        error_class=error_class,
+        tool_call=call,
+        step_index=run.step_index,
+    )
+    try:
+        await run.ask(plan, ctx)
+    except HookError as failure:
+        return failure
+    return None

@@ -1,0 +1,416 @@
+"""The loop. It walks the lifecycle and asks the hooks; it has no behaviour of its own.
+
+Run, stream, step by step, resumed, as a child: every way of driving an agent comes through `drive`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+
+import msgspec
+
+from hookline.agent.ending import finish
+from hookline.agent.failure import on_error
+from hookline.agent.result import RunResult
+from hookline.agent.run import Run
+from hookline.agent.step import finish_step, open_step, pend_step, reopen_step, settle_step
+from hookline.agent.tool_phase import (
+    finish_calls,
+    is_waiting,
+    settle_unrun,
+    use_tools,
+    use_tools_again,
+)
+from hookline.agent.turn import Unrecovered, take_turn
+from hookline.errors import HookError, in_words
+from hookline.flow import ErrorAction, classify
+from hookline.hooks import Plan, Point, run_hooks
+from hookline.journal import PromptSubmitted, Resolved, RunStarted, StepStarted
+from hookline.lifecycle import (
+    ExecutionHookContext,
+    HookPoint,
+    PromptHookContext,
+    SessionHookContext,
+    StepHookContext,
+    StopHookContext,
+)
+from hookline.state import (
+    ContinuationDecision,
+    ContinuationEvaluation,
+    ContinuationOutcome,
+    Ending,
+    RunStatus,
+    Step,
+    StopReason,
+    UserMessage,
+)
+
+_NOTHING_YET = ContinuationOutcome.from_evaluations(())
+# Looking a point up on its class costs a little, and these are looked up at every step.
+_BEFORE_STEP, _SHOULD_CONTINUE = HookPoint.BEFORE_STEP, HookPoint.SHOULD_CONTINUE
+
+
+async def drive(run: Run, prompt: str | None) -> RunResult:
+    """Drive a run to its end, whatever that is."""
+    run.token.attach()
+    cancelled: asyncio.CancelledError | None = None
+    try:
+        try:
+            ending = await _begin(run, prompt)
+            while ending is None:
+                ending = await _step(run)
+                if run.on_step is not None and run.state.step_count > (run.step_index or 0):
+                    await run.on_step(run.state)
+        except Exception as error:
+            ending = await _lost(run, error)
+    except asyncio.CancelledError as error:
+        cancelled = None if run.token.absorb() else error
+        ending = Ending(RunStatus.CANCELLED, StopReason.CANCELLED, run.token.why)
+    run.token.close()
+    result = await finish(run, ending)
+    if cancelled is not None:
+        raise cancelled  # whoever cancelled the task, and not the run, is owed this
+    return result
+
+
+# --- the beginning ------------------------------------------------------------------------------------
+
+
+async def _begin(run: Run, prompt: str | None) -> Ending | None:
+    state = run.state
+    pending = state.pending_step
+    run.append(
+        RunStarted(
+            *run.head(),
+            state.agent_id,
+            state.session_id,
+            state.parent_run_id,
+            run.resumed,
+            msgspec.json.decode(state.to_json()) if state.messages else None,
+        )
+    )
+    run.state = msgspec.structs.replace(state, ending=None)
+    refused = await _start_session(run) or await _start(run)
+    if refused is None and prompt is not None:
+        refused = await _submit(run, prompt)
+    if refused is None:
+        refused = _forbidden_early(run)
+    if refused is None and pending is not None:
+        return await _resume_step(run)
+    return refused
+
+
+async def _start_session(run: Run) -> Ending | None:
+    plan = run.plans.session_start
+    if plan is None or not run.starts_session:
+        return None
+    ctx = SessionHookContext(
+        point=HookPoint.SESSION_START,
+        state=run.state,
+        run=run,
+        session_id=run.state.session_id,
+        source="resume" if run.state.messages else "startup",
+    )
+    await run.ask(plan, ctx)
+    return None
+
+
+async def _start(run: Run) -> Ending | None:
+    plan = run.plans.execution_start
+    if plan is None:
+        return None
+    ctx = ExecutionHookContext(
+        point=HookPoint.EXECUTION_START,
+        state=run.state,
+        evaluations=run.evaluations,
+        run=run,
+        resumed=run.resumed,
+    )
+    result = await run.ask(plan, ctx)
+    if result.is_blocked:
+        return Ending(RunStatus.STOPPED, StopReason.RUN_REFUSED, result.reason, result.decided_by)
+    return None
+
+
+async def _submit(run: Run, prompt: str) -> Ending | None:
+    plan = run.plans.prompt_submit
+    if plan is not None:
+        ctx = PromptHookContext(
+            point=HookPoint.PROMPT_SUBMIT,
+            state=run.state,
+            evaluations=run.evaluations,
+            run=run,
+            prompt=prompt,
+        )
+        result = await run.ask(plan, ctx)
+        if result.is_blocked:
+            return Ending(
+                RunStatus.STOPPED, StopReason.PROMPT_REFUSED, result.reason, result.decided_by
+            )
+        if result.is_stopped:
+            return None  # the evaluation it left ends the run, and the prompt is not taken
+        prompt = result.context.prompt
+    run.state = run.state.with_user_message(prompt)
+    run.append(PromptSubmitted(*run.head(), prompt))
+    return None
+
+
+def _forbidden_early(run: Run) -> Ending | None:
+    """What hooks said before the first step is resolved before it: there is no step to let finish."""
+    outcome = ContinuationOutcome.from_evaluations(run.evaluations)
+    if not outcome.is_forbidden:
+        return None
+    return Ending(
+        RunStatus.STOPPED,
+        outcome.stop_reason or StopReason.HOOK,
+        outcome.reason,
+        outcome.resolved_by or "",
+    )
+
+
+# --- one step -----------------------------------------------------------------------------------------
+
+
+async def _step(run: Run) -> Ending | None:
+    """One step, from before_step to the decision whether there is another."""
+    if run.token.is_cancelled:
+        raise asyncio.CancelledError
+    open_step(run)
+    refused = await _before_step(run)
+    if refused is not None:
+        return refused
+    run.ledger.add_step()
+    run.append(StepStarted(*run.head(), run.step_index or 0))
+    return await _work(run, again=False)
+
+
+async def _resume_step(run: Run) -> Ending | None:
+    pending = run.state.pending_step
+    assert pending is not None
+    reopen_step(run, pending)
+    return await _work(run, again=True)
+
+
+async def _before_step(run: Run) -> Ending | None:
+    plan = run.plans.before_step
+    if plan is None:
+        return None
+    ctx = StepHookContext(
+        point=_BEFORE_STEP, state=run.state, run=run, step_index=run.step_index or 0
+    )
+    try:
+        result = run.take(await run_hooks(plan, ctx, run, run.settle))
+    except HookError as error:
+        return await _lost(run, error)
+    if result.is_blocked:
+        return Ending(RunStatus.STOPPED, StopReason.STEP_REFUSED, result.reason, result.decided_by)
+    return await _conclude(run, None) if result.is_stopped else None
+
+
+async def _work(run: Run, *, again: bool) -> Ending | None:
+    """The turn and its tool calls. Whatever happens in here, the step is settled and after_step runs."""
+    failure: BaseException | None = None
+    try:
+        if again:
+            await use_tools_again(run)
+        else:
+            await take_turn(run)
+            if run.response is not None and run.response.calls:
+                await use_tools(run)
+    except asyncio.CancelledError:
+        await _cut_short(run)
+        raise
+    except Unrecovered as error:
+        failure = error.exception if error.action is ErrorAction.STOP else None
+        if failure is None:
+            _go_on_after(run, error.exception)
+    except Exception as error:
+        failure = await _decide(run, error)
+        if failure is None:
+            settle_unrun(run)
+            await finish_calls(run)
+    if run.token.is_cancelled:
+        await _cut_short(run)
+        raise asyncio.CancelledError
+    if failure is None and run.failing is None and is_waiting(run):
+        pend_step(run)
+        return Ending(RunStatus.PAUSED, StopReason.APPROVAL_PENDING, _questions(run))
+    failure = failure or run.failing
+    if failure is not None:
+        return await _fail_step(run, failure)
+    step = settle_step(run)
+    try:
+        if run.plans.after_step is not None:
+            await _after_step(run, step)
+        return await _conclude(run, step)
+    except asyncio.CancelledError:
+        finish_step(run, step, _no_outcome(run, StopReason.CANCELLED, run.token.why))
+        raise
+    except Exception as error:
+        ending = await _lost(run, error)
+        finish_step(run, step, _no_outcome(run, StopReason.ERROR, ending.reason))
+        return ending
+
+
+def _no_outcome(run: Run, reason: StopReason, why: str) -> ContinuationOutcome:
+    """The outcome of a step that ended before its evaluations were resolved."""
+    return ContinuationOutcome(False, reason, None, why, run.evaluations)
+
+
+async def _cut_short(run: Run) -> None:
+    """The run was cancelled in the middle of a step: give every call its result, and run what comes after."""
+    run.token.close()
+    settle_unrun(run)
+    await finish_calls(run)
+    step = settle_step(run)
+    with contextlib.suppress(HookError):  # the run is over already: cancelled it stays
+        await _after_step(run, step)
+    finish_step(run, step, _no_outcome(run, StopReason.CANCELLED, run.token.why))
+
+
+async def _fail_step(run: Run, failure: BaseException) -> Ending:
+    run.failing = failure
+    settle_unrun(run)
+    await finish_calls(run)
+    step = settle_step(run)
+    with contextlib.suppress(
+        HookError
+    ):  # the run is lost already: the first failure stays the reason
+        await _after_step(run, step)
+    finish_step(run, step, _no_outcome(run, StopReason.ERROR, in_words(failure)))
+    return _failed(run, failure)
+
+
+async def _decide(run: Run, error: BaseException) -> BaseException | None:
+    """An exception out of a step's hooks: the policy decides whether it is the end. Gives the failure if it is."""
+    decision = await on_error(run, error, classify(error))
+    if decision.action is ErrorAction.STOP:
+        return error
+    _go_on_after(run, error)
+    return None
+
+
+def _go_on_after(run: Run, error: BaseException) -> None:
+    """The policy lets the run go on after an error that cost it its turn: the model gets another."""
+    why = f"the last step failed: {in_words(error)}"
+    said = ContinuationEvaluation("error-policy", ContinuationDecision.REQUEST_CONTINUATION, why)
+    run.evaluate(said, HookPoint.ERROR.value)
+
+
+def _questions(run: Run) -> str:
+    names = ", ".join(sorted({approval.tool_call.name for approval in run.state.pending}))
+    return f"waiting for an answer about {names}"
+
+
+async def _after_step(run: Run, step: Step) -> None:
+    plan = run.plans.after_step
+    if plan is not None:
+        ctx = StepHookContext(
+            point=HookPoint.AFTER_STEP,
+            state=run.state,
+            evaluations=run.evaluations,
+            run=run,
+            step_index=step.index,
+            step=step,
+        )
+        await run.ask(plan, ctx)
+
+
+# --- whether to go on ---------------------------------------------------------------------------------
+
+
+async def _conclude(run: Run, step: Step | None) -> Ending | None:
+    """Ask should_continue, resolve everything hooks have said, and ask the stop hooks if that means stopping."""
+    plan = run.plans.should_continue
+    if plan is not None and step is not None:
+        ctx = _stop_context(run, _SHOULD_CONTINUE, step)
+        run.take(await run_hooks(plan, ctx, run, run.settle))
+    outcome = ContinuationOutcome.from_evaluations(run.evaluations)
+    if not outcome.should_continue and run.plans.stop is not None:
+        outcome = await _ask_to_stop(run, run.plans.stop, step, outcome)
+    run.append(Resolved(*run.head(), outcome, run.step_index))
+    if step is not None:
+        finish_step(run, step, outcome)
+    if outcome.should_continue:
+        _tell_model_why(run, step, outcome)
+        return None
+    return _ended(outcome)
+
+
+def _stop_context(run: Run, point: Point[StopHookContext], step: Step | None) -> StopHookContext:
+    return StopHookContext(
+        point=point,
+        state=run.state,
+        evaluations=run.evaluations,
+        run=run,
+        continuation=(
+            ContinuationOutcome.from_evaluations(run.evaluations)
+            if run.evaluations
+            else _NOTHING_YET
+        ),
+        step=step,
+    )
+
+
+async def _ask_to_stop(
+    run: Run, plan: Plan, step: Step | None, outcome: ContinuationOutcome
+) -> ContinuationOutcome:
+    """The stop hooks: they may object to an ordinary end, so often and no more, and never to a guard's."""
+    result = await run.ask(plan, _stop_context(run, HookPoint.STOP, step))
+    if result.is_blocked:
+        run.evaluate(
+            ContinuationEvaluation(
+                result.decided_by, ContinuationDecision.REQUEST_CONTINUATION, result.reason
+            ),
+            HookPoint.STOP.value,
+        )
+    revised = ContinuationOutcome.from_evaluations(run.evaluations)
+    if outcome.is_forbidden or not revised.should_continue:
+        return revised if revised.is_forbidden else outcome
+    counters = run.state.counters
+    if counters.objections >= run.definition.max_objections:
+        cap = f"stop hooks objected {counters.objections} times, which is the limit; the last: {revised.reason}"
+        forbid = ContinuationEvaluation(
+            "objections", ContinuationDecision.FORBID_CONTINUATION, cap, StopReason.OBJECTION_LIMIT
+        )
+        run.evaluate(forbid, HookPoint.STOP.value)
+        return ContinuationOutcome.from_evaluations(run.evaluations)
+    counters = msgspec.structs.replace(counters, objections=counters.objections + 1)
+    run.state = msgspec.structs.replace(run.state, counters=counters)
+    return revised
+
+
+def _tell_model_why(run: Run, step: Step | None, outcome: ContinuationOutcome) -> None:
+    """When the model was done and a hook wants more, the model reads why."""
+    if step is None or not step.is_final_response:
+        return
+    request = ContinuationDecision.REQUEST_CONTINUATION
+    reasons = dict.fromkeys(
+        (said.reason, said.source) for said in outcome.evaluations if said.decision is request
+    )
+    notes = tuple(UserMessage(reason, source) for reason, source in reasons if reason)
+    run.state = run.state.with_messages(run.state.messages.extend(notes))
+
+
+def _ended(outcome: ContinuationOutcome) -> Ending:
+    status = RunStatus.STOPPED if outcome.is_forbidden else RunStatus.COMPLETED
+    reason = outcome.stop_reason or StopReason.COMPLETED
+    return Ending(status, reason, outcome.reason, outcome.resolved_by or "")
+
+
+# --- when the run is lost -----------------------------------------------------------------------------
+
+
+async def _lost(run: Run, error: BaseException) -> Ending:
+    """An exception that no step could deal with: the error hooks hear of it, and the run fails."""
+    await on_error(run, error, classify(error))
+    return _failed(run, error)
+
+
+def _failed(run: Run, error: BaseException) -> Ending:
+    run.error = error
+    decided_by = error.hook if isinstance(error, HookError) else ""
+    return Ending(
+        RunStatus.FAILED, StopReason.ERROR, in_words(error) or type(error).__name__, decided_by
+    )

@@ -1,0 +1,460 @@
+"""One run in flight: its state as it changes, its record as it grows, and what it shares with its children."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+from collections.abc import Awaitable, Callable
+from typing import Any, TypeAlias
+
+import msgspec
+
+from hookline.agent.cancel import CancelToken
+from hookline.agent.definition import Definition, Plans
+from hookline.agent.result import RunResult
+from hookline.errors import HookError
+from hookline.flow import Ledger
+from hookline.hooks import Answered, Entry, Kind, Plan, Registration, Result, run_hooks
+from hookline.journal import Durable, Evaluated, HookRan, TextDelta
+from hookline.lifecycle import AgentContext, HookPoint
+from hookline.lifecycle.changes import describe_changes
+from hookline.state import (
+    EMPTY,
+    NO_USAGE,
+    AgentState,
+    CallStage,
+    ContinuationDecision,
+    ContinuationEvaluation,
+    Decision,
+    ErrorInfo,
+    FrozenDict,
+    InferenceRequest,
+    InferenceResponse,
+    Log,
+    Message,
+    PendingApproval,
+    StopReason,
+    ToolCall,
+    ToolResult,
+    Usage,
+    check_transcript,
+    checked_text,
+)
+from hookline.tools import AnyTool
+
+Drive: TypeAlias = Callable[["Run", str | None], Awaitable[RunResult]]
+"""The loop: drives a run to its end. A run carries it so that children go through the same one."""
+_STOP_REASONS: frozenset[str] = frozenset(StopReason)
+
+
+class Flight(msgspec.Struct):
+    """One tool call on its way: what the model asked for, what hooks made of it, and what came of it."""
+
+    made: ToolCall
+    call: ToolCall
+    tool: AnyTool | None = None
+    values: dict[str, Any] = EMPTY
+    result: ToolResult | None = None
+    stage: CallStage | None = None
+    approval: PendingApproval | None = None
+    decision: Decision | None = None
+    exception: BaseException | None = None
+    attempts: int = 0
+    edits: int = 0
+    is_changed: bool = False
+    """The call is not the one the answer was given for."""
+    started: bool = False
+    """The tool began, or a hook gave the result in its place."""
+    seen: bool = False
+    """The after_tool_use hooks have looked at the result."""
+    children: dict[str, RunResult] = {}
+    child_approvals: tuple[PendingApproval, ...] = ()
+
+
+class Run:
+    """The mutable middle of a run. Everything hooks and callers see of it is immutable."""
+
+    __slots__ = (
+        "__weakref__",
+        "_held_text",
+        "append",
+        "call_id",
+        "child_steps",
+        "definition",
+        "depth",
+        "drive",
+        "durable",
+        "ends_session",
+        "error",
+        "evaluations",
+        "failing",
+        "flight",
+        "flights",
+        "holds_text",
+        "hook_lock",
+        "inherited",
+        "ledger",
+        "messages_asked",
+        "messages_before",
+        "metadata_before",
+        "monotonic",
+        "next_seq",
+        "next_step",
+        "now",
+        "on_step",
+        "parent",
+        "plans",
+        "response",
+        "resumed",
+        "run_id",
+        "starts_session",
+        "state",
+        "step_active",
+        "step_errors",
+        "step_index",
+        "step_started",
+        "step_usage",
+        "stopping",
+        "token",
+        "turn",
+        "uncounted",
+        "uncounted_calls",
+        "wall",
+    )
+
+    depth: int
+    token: CancelToken
+    ledger: Ledger
+
+    def __init__(
+        self,
+        definition: Definition,
+        state: AgentState,
+        durable: Durable,
+        *,
+        drive: Drive,
+        parent: Run | None = None,
+        inherited: tuple[Registration, ...] = (),
+    ) -> None:
+        clock = definition.clock
+        self.definition = definition
+        self.drive = drive
+        self.state = state
+        self.run_id = state.run_id
+        self.durable = durable
+        self.append = durable.append
+        self.monotonic = clock.monotonic
+        self.parent = parent
+        self.depth = 0 if parent is None else parent.depth + 1
+        self.inherited = inherited
+        self.plans = Plans(definition.registrations, inherited) if inherited else definition.plans
+        self.token = CancelToken(parent.token if parent is not None else None)
+        self.now = clock.monotonic()
+        self.wall = clock.now() - self.now
+        self.ledger = Ledger(state, self.now, parent.ledger if parent is not None else None)
+        self.next_seq = itertools.count().__next__
+        self.evaluations: tuple[ContinuationEvaluation, ...] = ()
+        self.stopping = False
+        self.failing: BaseException | None = None
+        self.error: BaseException | None = None
+        self.resumed = state.pending_step is not None
+        self.starts_session = parent is None and not self.resumed
+        self.ends_session = parent is None
+        self.on_step: Any = None
+        self.hook_lock = asyncio.Lock()
+        self.uncounted = NO_USAGE
+        self.uncounted_calls = 0
+        self.child_steps = 0
+        self.holds_text = _may_withhold(self.plans)
+        self._held_text: list[str] = []
+        self.step_index: int | None = None
+        self.next_step = state.step_count
+        self.turn: tuple[Log[Message], tuple[Message, ...]] | None = None
+        self.messages_before = self.messages_asked = state.messages
+        self.metadata_before = state.metadata
+        self.step_started = self.now
+        self.step_active = 0.0
+        self.step_usage = NO_USAGE
+        self.step_errors: tuple[ErrorInfo, ...] = ()
+        self.response: InferenceResponse | None = None
+        self.flights: list[Flight] = []
+        self.call_id = ""
+        self.flight: Flight | None = None
+
+    # --- the clock and the record -----------------------------------------------------------------
+
+    def clock(self) -> float:
+        """The run's monotonic clock."""
+        self.now = now = self.monotonic()
+        return now
+
+    def head(self) -> tuple[str, int, float]:
+        """What every record begins with: run, number, time."""
+        return self.run_id, self.next_seq(), self.wall + self.now
+
+    # --- what hooks report: the engine's Trail ------------------------------------------------------
+
+    def ran(self, entry: Entry, started: float) -> float:
+        """A hook ran and let things be."""
+        self.now = now = self.monotonic()
+        self.append(
+            HookRan(
+                self.run_id,
+                self.next_seq(),
+                self.wall + now,
+                entry.point,
+                entry.name,
+                now - started,
+                self.step_index,
+                self.call_id,
+                entry.tier_name,
+            )
+        )
+        return now
+
+    def appended(self, entry: Entry, started: float, ctx: Any) -> float:
+        """A hook said whether to go on."""
+        now = self.ran(entry, started)
+        evaluation = ctx.evaluations[-1]
+        self.append(
+            Evaluated(
+                self.run_id,
+                self.next_seq(),
+                self.wall + now,
+                entry.point,
+                evaluation,
+                self.step_index,
+            )
+        )
+        return now
+
+    def judged(self, entry: Entry, started: float, answer: Answered) -> float:
+        """A hook ran and said or changed something, or failed."""
+        now = self.clock()
+        error = None
+        if answer.error is not None:
+            error = ErrorInfo.from_exception(answer.error.__cause__ or answer.error, "hook")
+        self.append(
+            HookRan(
+                *self.head(),
+                entry.point,
+                entry.name,
+                now - started,
+                self.step_index,
+                _call_id(answer.before) or self.call_id,
+                entry.tier_name,
+                "failed" if error is not None else answer.kind.label,
+                answer.reason or (answer.error.problem if answer.error is not None else ""),
+                describe_changes(answer.before, answer.after),
+                entry.shadow,
+                error,
+            )
+        )
+        if not entry.shadow:
+            self._record_evaluations(entry, answer)
+        return now
+
+    def _record_evaluations(self, entry: Entry, answer: Answered) -> None:
+        before: Any = answer.before
+        after: Any = answer.after
+        if after.evaluations is not before.evaluations:
+            for evaluation in after.evaluations[len(before.evaluations) :]:
+                self.append(Evaluated(*self.head(), entry.point, evaluation, self.step_index))
+
+    # --- asking hooks -------------------------------------------------------------------------------
+
+    async def ask(self, plan: Plan, ctx: Any, *, policies_only: bool = False) -> Result[Any]:
+        """Ask the hooks of a point, and take over what they changed."""
+        return self.take(await run_hooks(plan, ctx, self, self.settle, policies_only=policies_only))
+
+    def take(self, result: Result[Any]) -> Result[Any]:
+        """Take over what hooks changed and decided."""
+        settled = result.context
+        self.state = settled.state
+        self.evaluations = settled.evaluations
+        if result.kind is Kind.STOP:
+            self.stop(result)
+        return result
+
+    def stop(self, result: Result[Any]) -> None:
+        """A hook ends the run now: a Forbid evaluation, and nothing that has not started yet starts."""
+        self.stopping = True
+        given = result.stop_reason
+        reason = StopReason(given) if given in _STOP_REASONS else StopReason.HOOK
+        self.evaluate(
+            ContinuationEvaluation(
+                result.decided_by, ContinuationDecision.FORBID_CONTINUATION, result.reason, reason
+            ),
+            result.context.point.value,
+        )
+
+    def evaluate(self, evaluation: ContinuationEvaluation, point: str) -> None:
+        """Add an evaluation of the loop's own."""
+        self.evaluations = (*self.evaluations, evaluation)
+        self.append(Evaluated(*self.head(), point, evaluation, self.step_index))
+
+    def settle(self, entry: Entry, before: Any, after: Any) -> Any:
+        """Check what a hook changed, before anyone else sees it. What does not hold up is the hook's failure."""
+        if after.evaluations is not before.evaluations:
+            after = _with_source(entry, before, after)
+        if after.state is not before.state:
+            after = self._settle_state(entry, before, after)
+        if getattr(after, "tool_call", None) is not getattr(before, "tool_call", None):
+            after = self._settle_call(entry, before, after)
+        if getattr(after, "request", None) is not getattr(before, "request", None):
+            check_request(entry, before, after.request)
+        if getattr(after, "response", None) is not getattr(before, "response", None):
+            check_response(after.response, f"hook '{entry.name}'")
+        for name, kind in (("execution", ToolResult), ("result", RunResult)):
+            value = getattr(after, name, None)
+            if value is not getattr(before, name, None) and type(value) is not kind:
+                raise HookError(
+                    entry.name, before.point, f"its {name} is {value!r}, which is not a {kind.__name__}.",
+                    remedy=f"Derive it from ctx.{name}, or use ctx.with_result(value) for a tool.",
+                )  # fmt: skip
+        return after
+
+    def _settle_state(self, entry: Entry, before: Any, after: Any) -> Any:
+        if type(after.state) is not AgentState:
+            raise HookError(entry.name, before.point, f"{after.state!r} is not an AgentState.")
+        if type(after.state.metadata) is not FrozenDict:
+            after = msgspec.structs.replace(after, state=after.state.checked())
+        old, new = before.state.messages, after.state.messages
+        if new is old:
+            return after
+        if type(new) is not Log:
+            raise HookError(
+                entry.name, before.point, "it replaced the messages by something that is not a Log.",
+                remedy="Use state.with_messages(Log(messages)).",
+            )  # fmt: skip
+        added = new.since(old)
+        check_transcript(new if added is None else added)
+        if getattr(after, "request", None) is not None and after.request.messages is old:
+            # A hook before the inference that changes the conversation means the model to see it.
+            return msgspec.structs.replace(after, request=after.request.with_messages(new))
+        return after
+
+    def _settle_call(self, entry: Entry, before: Any, after: Any) -> Any:
+        flight, call = self.flight, after.tool_call
+        if flight is None or type(call) is not ToolCall or call.id != before.tool_call.id:
+            raise HookError(
+                entry.name, before.point, "it replaced the call by something that is not the same call, changed.",
+                remedy="Derive it: ctx.with_args(...) or call.with_args(...), and keep the id.",
+            )  # fmt: skip
+        tool = self.definition.toolbox.get(call.name)
+        if tool is None:
+            raise self.definition.toolbox.unknown(call.name)
+        validated = tool.validate_call(call)
+        if not entry.shadow:  # what a hook in shadow makes of a call is recorded, never run
+            flight.tool = tool
+            flight.values = validated.values
+        settled = ToolCall(call.id, call.name, validated.args)
+        return msgspec.structs.replace(after, tool_call=settled)
+
+    # --- for drivers, hooks and tools ---------------------------------------------------------------
+
+    def emit_text(self, text: str) -> None:
+        """Hand on a piece of the model's text, unless a hook may still withhold it."""
+        if self.holds_text:
+            self._held_text.append(text)
+        else:
+            self._tell_text(text)
+
+    def release_text(self, text: str | None) -> None:
+        """The response is settled: what was held back may go out, if it is what the model still says."""
+        if self._held_text:
+            self._held_text.clear()
+            if text:
+                self._tell_text(text)
+
+    def _tell_text(self, text: str) -> None:
+        self.durable.tell(
+            TextDelta(
+                self.run_id,
+                len(self.durable.records),
+                self.wall + self.now,
+                text,
+                self.step_index or 0,
+            )
+        )
+
+    def charge(self, usage: Usage) -> None:
+        """Count a model call that a hook or a tool made itself."""
+        self.ledger.add_usage(usage)
+        self.uncounted = self.uncounted + usage
+
+    @property
+    def is_cancelled(self) -> bool:
+        """Whether the run is to end."""
+        return self.token.is_cancelled
+
+
+def _call_id(ctx: Any) -> str:
+    """The call a context is about. Around tools several are in flight at once, so the run cannot tell."""
+    call = getattr(ctx, "tool_call", None)
+    return call.id if call is not None else ""
+
+
+def _may_withhold(plans: Plans) -> bool:
+    """Whether some hook may still take back or change what a model said, so that nothing may leak before."""
+    for point in (HookPoint.AFTER_INFERENCE, HookPoint.OUTPUT):
+        plan = plans.of(point)
+        if plan is not None and plan.judges:
+            return True
+    return False
+
+
+def _with_source(entry: Entry, before: AgentContext, after: AgentContext) -> AgentContext:
+    count = len(before.evaluations)
+    if after.evaluations[:count] != before.evaluations:
+        raise HookError(
+            entry.name,
+            before.point,
+            "it removed evaluations of other hooks.",
+            remedy="Append with ctx.forbid(...).",
+        )
+    for evaluation in after.evaluations[count:]:
+        _check_evaluation(entry, before, evaluation)
+    signed = tuple(
+        evaluation if evaluation.source else msgspec.structs.replace(evaluation, source=entry.name)
+        for evaluation in after.evaluations[count:]
+    )
+    return msgspec.structs.replace(after, evaluations=(*before.evaluations, *signed))
+
+
+def _check_evaluation(entry: Entry, before: AgentContext, said: Any) -> None:
+    if type(said.decision) is not ContinuationDecision:
+        raise HookError(
+            entry.name, before.point, f"its evaluation decides {said.decision!r}.",
+            remedy="Use a ContinuationDecision, or ctx.forbid(...), ctx.request_continue(...) and so on.",
+        )  # fmt: skip
+    if said.stop_reason is not None and type(said.stop_reason) is not StopReason:
+        raise HookError(
+            entry.name, before.point, f"its stop reason is {said.stop_reason!r}.",
+            remedy="Use a StopReason.",
+        )  # fmt: skip
+    checked_text(said.source, "the source of an evaluation")
+    checked_text(said.reason, "the reason of an evaluation")
+
+
+def check_request(entry: Entry, before: Any, request: object) -> None:
+    """Refuse a request that is none, or whose conversation no model can be shown."""
+    if not isinstance(request, InferenceRequest):
+        raise HookError(entry.name, before.point, f"{request!r} is not an InferenceRequest.")
+    if request.messages is not before.request.messages:
+        check_transcript(request.messages)
+
+
+def check_response(response: object, who: str) -> None:
+    """Refuse a response no conversation can hold: not one at all, or calls that cannot be told apart."""
+    if not isinstance(response, InferenceResponse):
+        raise TypeError(f"{who} gave {response!r} instead of an InferenceResponse.")
+    if not response.text.isascii():
+        checked_text(response.text, f"the text that {who} gave")
+    calls = response.calls
+    if calls:
+        ids = [call.id for call in calls]
+        if "" in ids:
+            raise ValueError(f"{who} gave a call without an id.")
+        if len(ids) > 1 and len(set(ids)) != len(ids):
+            raise ValueError(f"{who} gave two calls with the same id.")

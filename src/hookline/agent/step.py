@@ -1,0 +1,219 @@
+"""Settling a step: what was in flight becomes state, and what waits becomes a pending step."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from hookline.agent.result import RunResult
+from hookline.agent.run import Flight, Run
+from hookline.journal import StepFinished
+from hookline.state import (
+    NO_USAGE,
+    AgentState,
+    AssistantMessage,
+    CallStage,
+    ContinuationOutcome,
+    FrozenDict,
+    InferenceResponse,
+    Log,
+    Message,
+    PendingCall,
+    PendingStep,
+    Step,
+    StepType,
+    ToolCall,
+    freeze,
+    tool_message,
+)
+
+
+def open_step(run: Run) -> None:
+    """A step begins: what the last one said about going on no longer counts."""
+    run.step_index = run.next_step
+    run.next_step += 1
+    run.step_started = run.now
+    run.step_active = 0.0
+    run.evaluations = ()
+    run.response = None
+    run.flights = []
+    run.step_usage = NO_USAGE
+    run.step_errors = ()
+    run.messages_before = run.state.messages
+
+
+def settle_step(run: Run) -> Step:
+    """Put the turn, its calls and their results into the state, together."""
+    step = make_step(run)
+    state = run.state
+    run.state = msgspec.structs.replace(
+        state, messages=_with_turn(run), steps=state.steps.append(step), **counted(run, steps=1)
+    )
+    return step
+
+
+def _with_turn(run: Run) -> Log[Message]:
+    """The conversation with the model's message and all its results, so that every state is a valid one.
+
+    What hooks appended while the calls were in flight comes after the results, where it can be read.
+    """
+    response, messages, before = run.response, run.state.messages, run.messages_asked
+    if response is None:
+        run.turn = None
+        return messages
+    turn: tuple[Message, ...] = (AssistantMessage(response.text, response.calls),)
+    if run.flights:
+        turn = (*turn, *[_message(flight) for flight in run.flights])
+    if messages is before:
+        settled = messages.extend(turn)
+        run.turn = (settled, turn) if before is run.messages_before else None
+        return settled
+    run.turn = None
+    notes = messages.since(before)
+    return messages.extend(turn) if notes is None else before.extend((*turn, *notes))
+
+
+def _message(flight: Flight) -> Message:
+    result = flight.result
+    assert result is not None  # every call has its result by now
+    return tool_message(result, flight.tool.max_chars if flight.tool is not None else None)
+
+
+def counted(run: Run, *, steps: int = 0) -> dict[str, Any]:
+    """The state's usage and counters with what was used since the last count."""
+    used, state = run.uncounted, run.state
+    counters = state.counters
+    total = counters.usage + used
+    # In a first run the conversation has used what the run has used: one sum is enough.
+    usage = total if state.usage is counters.usage else state.usage + used
+    counters = msgspec.structs.replace(
+        counters,
+        steps=counters.steps + steps + run.child_steps,
+        tool_calls=counters.tool_calls + run.uncounted_calls,
+        usage=total,
+    )
+    run.uncounted = NO_USAGE
+    run.child_steps = run.uncounted_calls = 0
+    return {"usage": usage, "counters": counters}
+
+
+def make_step(run: Run, outcome: ContinuationOutcome | None = None) -> Step:
+    """The step as a value."""
+    response = run.response
+    kind = StepType.INCOMPLETE
+    if response is not None:
+        kind = StepType.TOOL_USE if response.calls else StepType.FINAL_RESPONSE
+    return Step(
+        run.step_index or 0,
+        kind,
+        response.text if response is not None else "",
+        tuple([flight.call for flight in run.flights]),
+        tuple([flight.result for flight in run.flights if flight.result is not None]),
+        run.step_usage,
+        run.wall + run.step_started,
+        run.step_active + run.now - run.step_started,
+        run.step_errors,
+        outcome,
+    )
+
+
+def finish_step(run: Run, step: Step, outcome: ContinuationOutcome) -> None:
+    """The step is over: its outcome and its whole duration are known."""
+    now = run.clock()
+    duration = run.step_active + now - run.step_started
+    step = msgspec.structs.replace(step, outcome=outcome, duration=duration, errors=run.step_errors)
+    run.state = state = msgspec.structs.replace(run.state, steps=run.state.steps.with_last(step))
+    replaced: tuple[Message, ...] | None = None
+    if run.turn is not None and run.turn[0] is state.messages:
+        added: tuple[Message, ...] | None = run.turn[1]
+    else:
+        added = state.messages.since(run.messages_before)
+        replaced = tuple(state.messages) if added is None else None
+    metadata = state.metadata if state.metadata is not run.metadata_before else None
+    run.append(StepFinished(*run.head(), step, added or (), replaced, metadata))
+    run.metadata_before = state.metadata
+
+
+# --- a step that waits ------------------------------------------------------------------------------
+
+
+def pend_step(run: Run) -> None:
+    """Put a step that waits for a person into the state, with all it needs to go on."""
+    assert run.response is not None
+    run.clock()
+    pending = PendingStep(
+        run.step_index or 0,
+        run.response.text,
+        run.response.calls,
+        tuple(_pending_call(flight) for flight in run.flights),
+        run.evaluations,
+        run.step_usage,
+        run.wall + run.step_started,
+        run.step_active + run.now - run.step_started,
+        len(run.messages_asked) if run.state.messages.since(run.messages_asked) else None,
+    )
+    run.state = msgspec.structs.replace(run.state, pending_step=pending, **counted(run))
+
+
+def _pending_call(flight: Flight) -> PendingCall:
+    assert flight.stage is not None
+    children = {key: _saved(result) for key, result in flight.children.items()} or None
+    keeps_children = flight.stage is CallStage.SUSPENDED
+    return PendingCall(
+        flight.call,
+        flight.stage,
+        flight.result,
+        flight.approval,
+        flight.decision,
+        FrozenDict(children) if children and keeps_children else None,
+        flight.child_approvals if keeps_children else (),
+    )
+
+
+def _saved(result: RunResult) -> object:
+    output = result.output if isinstance(result.output, str) else None
+    return freeze({"state": result.state.to_json(), "output": output})
+
+
+def reopen_step(run: Run, pending: PendingStep) -> None:
+    """Take up a step that waited."""
+    run.step_index = pending.index
+    run.next_step = pending.index + 1
+    run.step_started = run.clock()
+    run.step_active = pending.active
+    run.evaluations = pending.evaluations
+    run.step_usage = pending.usage
+    if pending.follows is not None:
+        items = tuple(run.state.messages)
+        run.messages_asked = Log(items[: pending.follows])
+        messages = run.messages_asked.extend(items[pending.follows :])
+        run.state = run.state.with_messages(messages)
+    else:
+        run.messages_asked = run.state.messages
+    run.messages_before = run.state.messages
+    run.metadata_before = run.state.metadata
+    run.response = InferenceResponse(pending.text, pending.model_calls, pending.usage)
+    run.flights = [
+        _flight(made, call) for made, call in zip(pending.model_calls, pending.calls, strict=True)
+    ]
+    run.state = msgspec.structs.replace(run.state, pending_step=None)
+    run.ledger.add_step()
+
+
+def _flight(made: ToolCall, pending: PendingCall) -> Flight:
+    flight = Flight(made, pending.call)
+    flight.stage = pending.stage
+    flight.result = pending.result
+    flight.approval = pending.approval
+    flight.decision = pending.decision
+    flight.seen = pending.stage is CallStage.SETTLED
+    flight.children = {key: _restored(saved) for key, saved in (pending.children or {}).items()}
+    return flight
+
+
+def _restored(saved: dict[str, Any]) -> RunResult:
+    state = AgentState.from_json(saved["state"])
+    ending = state.ending
+    assert ending is not None  # a child that was saved had ended, or paused
+    return RunResult(state, ending.status, ending.stop_reason, saved["output"], state.continuation)

@@ -1,0 +1,205 @@
+"""The tool calls of one step: judged one by one, run together, and looked at one by one again."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from hookline.agent.admission import admit, admit_again, not_run, tool_context
+from hookline.agent.execution import execute
+from hookline.agent.failure import on_error, on_success
+from hookline.agent.run import Flight, Run
+from hookline.errors import HookError, in_words
+from hookline.flow import ErrorAction, ErrorClass
+from hookline.hooks import Kind, Plan, Verdict, observe
+from hookline.journal import CallSettled
+from hookline.lifecycle import HookPoint
+from hookline.state import CallStage, ResultStatus, ToolResult
+from hookline.tools import Effect
+
+_SETTLED = CallStage.SETTLED
+_VERDICTS = {
+    ResultStatus.BLOCKED: Kind.BLOCK,
+    ResultStatus.DENIED: Kind.BLOCK,
+    ResultStatus.INVALID: Kind.BLOCK,
+    ResultStatus.NOT_RUN: Kind.STOP,
+}
+
+
+async def use_tools(run: Run) -> None:
+    """Judge and run the calls of the model's answer."""
+    assert run.response is not None
+    run.flights = flights = [Flight(call, call) for call in run.response.calls]
+    for flight in flights:
+        if _ends(run):
+            break
+        await admit(run, flight)
+    await _run_admitted(run)
+
+
+async def use_tools_again(run: Run) -> None:
+    """Take up the calls of a paused step where they stand."""
+    for flight in run.flights:
+        if _ends(run):
+            break
+        if flight.stage in (CallStage.ASKED, CallStage.ADMITTED):
+            await admit_again(run, flight)
+        elif flight.stage is CallStage.SUSPENDED:
+            await _take_up(run, flight)
+    await _run_admitted(run)
+
+
+async def _take_up(run: Run, flight: Flight) -> None:
+    """A call that had started and waits for a child: it is not judged again, and goes on."""
+    toolbox = run.definition.toolbox
+    flight.tool = toolbox.get(flight.call.name)
+    if flight.tool is None:
+        raise toolbox.unknown(flight.call.name)
+    flight.values = flight.tool.validate_call(flight.call).values
+    flight.started = True
+
+
+async def _run_admitted(run: Run) -> None:
+    ready = [flight for flight in run.flights if flight.stage is not _SETTLED]
+    if _ends(run):
+        settle_unrun(run)
+    elif ready and CallStage.ASKED not in [flight.stage for flight in ready]:
+        await _run_until_settled(run, ready)
+    if run.plans.after_tool_use is None:
+        for flight in run.flights:
+            _record(run, flight)
+    else:
+        await finish_calls(run)
+
+
+def _ends(run: Run) -> bool:
+    return run.stopping or run.failing is not None or run.token.is_cancelled
+
+
+def is_waiting(run: Run) -> bool:
+    """Whether some call of the step waits for a person, itself or through a child run."""
+    return any(flight.stage is not _SETTLED for flight in run.flights)
+
+
+async def _run_until_settled(run: Run, ready: list[Flight]) -> None:
+    """Run calls, and those again that failed, are safe to repeat, and that the error policy wants repeated."""
+    while ready:
+        await execute(run, ready)
+        again: list[Flight] = []
+        delay = 0.0
+        for flight in ready:
+            if flight.exception is None:
+                if run.state.counters.consecutive_errors:
+                    on_success(run, ErrorClass.TOOL)
+                continue
+            wait = await _after_failure(run, flight)
+            if wait is not None:
+                again.append(flight)
+                delay = max(delay, wait)
+        if run.failing or run.token.is_cancelled:
+            return
+        ready = again
+        if ready and delay:
+            await run.definition.clock.sleep(delay)
+
+
+async def _after_failure(run: Run, flight: Flight) -> float | None:
+    """What the policy says about a failed call: seconds to wait before the next try, or None for no other try."""
+    assert flight.exception is not None
+    assert flight.tool is not None
+    safe = flight.tool.effect is not Effect.ONCE
+    error_class = ErrorClass.HOOK if isinstance(flight.exception, HookError) else ErrorClass.TOOL
+    decision = await on_error(
+        run,
+        flight.exception,
+        error_class,
+        attempt=flight.attempts if safe else None,
+        call=flight.call,
+    )
+    around = getattr(flight.exception, "point", None) == HookPoint.AROUND_TOOL_USE
+    if decision.action is ErrorAction.STOP and not around:
+        run.failing = run.failing or flight.exception
+    if decision.action is ErrorAction.RETRY and safe:
+        return decision.delay
+    flight.exception = None
+    return None
+
+
+def settle_unrun(run: Run) -> None:
+    """The run ends here: every call that has no result yet gets one that says so."""
+    for flight in run.flights:
+        if flight.result is None:
+            if flight.stage is CallStage.ADMITTED and not flight.started:
+                run.ledger.add_tool_calls(-1)
+            flight.result = not_run(flight.call, _why_unrun(run))
+            flight.stage = CallStage.SETTLED
+
+
+def _why_unrun(run: Run) -> str:
+    if run.failing is not None:
+        return f"the run failed first ({in_words(run.failing)})"
+    if run.token.is_cancelled or not run.evaluations:
+        return "the run was cancelled" + (f" ({run.token.why})" if run.token.why else "")
+    return f"the run was stopped first ({run.evaluations[-1].reason})"
+
+
+async def finish_calls(run: Run) -> None:
+    """Show each settled call to the after_tool_use hooks, in call order, and record what came of it."""
+    plan = run.plans.after_tool_use
+    for flight in run.flights:
+        if plan is not None and flight.stage is _SETTLED and not flight.seen:
+            await _look_at(run, plan, flight)
+        _record(run, flight)
+
+
+def _record(run: Run, flight: Flight) -> None:
+    """What came of a call goes on record, once it is settled and the hooks have seen it."""
+    if flight.stage is _SETTLED and not flight.seen:
+        flight.seen = True
+        assert flight.result is not None
+        run.append(
+            CallSettled(
+                run.run_id, run.next_seq(), run.wall + run.now, run.step_index or 0, flight.result
+            )
+        )
+
+
+async def _look_at(run: Run, plan: Plan, flight: Flight) -> None:
+    """The after_tool_use hooks. A call that did not run is shown to observers only."""
+    ctx = tool_context(run, HookPoint.AFTER_TOOL_USE, flight, flight.result)
+    run.call_id = flight.call.id
+    try:
+        if flight.started:
+            flight.result = _looked_at(flight, await run.ask(plan, ctx))
+        elif plan.observers:
+            await observe(plan, ctx, _verdict(flight), run)
+    finally:
+        run.call_id = ""
+
+
+def _looked_at(flight: Flight, result: Any) -> ToolResult:
+    """The result as the hooks leave it; one they withhold is not kept anywhere."""
+    execution: ToolResult = result.context.execution
+    if result.is_blocked:
+        return ToolResult(
+            None,
+            None,
+            ResultStatus.WITHHELD,
+            flight.call.id,
+            flight.call.name,
+            result.reason,
+            result.decided_by,
+            execution.duration,
+        )
+    if execution is not flight.result:
+        return msgspec.structs.replace(execution, call_id=flight.call.id, name=flight.call.name)
+    return execution
+
+
+def _verdict(flight: Flight) -> Verdict:
+    """What was decided about a call that did not run: what observers are told."""
+    result = flight.result
+    assert result is not None
+    reason = result.reason or str(result.error or "")
+    return Verdict(_VERDICTS.get(result.status, Kind.PROCEED), reason, result.decided_by)

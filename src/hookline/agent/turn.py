@@ -1,0 +1,210 @@
+"""One turn with the model: before_inference, the driver, after_inference."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable
+from typing import Any
+
+import msgspec
+
+from hookline._aio import is_being_cancelled
+from hookline.agent.around import around_inference
+from hookline.agent.failure import on_error, on_success
+from hookline.agent.run import Run, check_response
+from hookline.errors import ModelError, in_words
+from hookline.flow import ErrorAction, ErrorClass, classify
+from hookline.hooks import Kind, Result, observe
+from hookline.journal import RequestSent, ResponseReceived
+from hookline.lifecycle import HookPoint, InferenceHookContext
+from hookline.state import (
+    NO_USAGE,
+    ContinuationDecision,
+    ContinuationEvaluation,
+    InferenceRequest,
+    InferenceResponse,
+    UserMessage,
+)
+
+
+class Unrecovered(Exception):
+    """An error that the policy has seen and that ends the step."""
+
+    def __init__(self, exception: BaseException, action: ErrorAction) -> None:
+        self.exception = exception
+        self.action = action
+        super().__init__(in_words(exception))
+
+
+async def take_turn(run: Run) -> None:
+    """Ask the model. `run.response` is its settled answer; None when there is none to go on with."""
+    definition = run.definition
+    request = InferenceRequest(
+        run.state.messages, definition.system_prompt, definition.toolbox.specs
+    )
+    supplied, altered = None, False
+    if run.plans.before_inference is not None:
+        ctx = _context(run, HookPoint.BEFORE_INFERENCE, request, None)
+        result = await run.ask(run.plans.before_inference, ctx)
+        if result.kind >= Kind.BLOCK:
+            if result.kind is Kind.BLOCK:
+                _explain_block(run, result)
+            return
+        asked, supplied = result.context.request, result.context.response
+        altered = asked != request.with_messages(run.state.messages)
+        request = asked
+    run.messages_asked = run.state.messages
+    response = supplied or await _call_model(run, request, altered=altered)
+    if run.plans.after_inference is not None:
+        ctx = _context(run, HookPoint.AFTER_INFERENCE, request, response)
+        result = await run.ask(run.plans.after_inference, ctx)
+        if result.is_blocked:
+            _discard(run, result)
+            return
+        response = result.context.response
+    _take(run, response, supplied=supplied is not None)
+
+
+async def _call_model(run: Run, request: InferenceRequest, *, altered: bool) -> InferenceResponse:
+    """Ask the driver, again and again if the error policy says so."""
+    attempt = 1
+    while True:
+        if (
+            run.token.is_cancelled
+        ):  # by a hook since the step began: the model is not asked any more
+            raise asyncio.CancelledError
+        _record_request(run, request, attempt, altered=altered)
+        try:
+            response = await _infer(run, request, attempt)
+        except (Exception, asyncio.CancelledError) as raised:
+            if isinstance(raised, asyncio.CancelledError) and is_being_cancelled():
+                await _show_observers(run, request)
+                raise
+            run.release_text(None)
+            decision = await on_error(run, raised, classify(raised), attempt=attempt)
+            if decision.action is not ErrorAction.RETRY:
+                await _show_observers(run, request)
+                raise Unrecovered(raised, decision.action) from raised
+            await run.definition.clock.sleep(decision.delay)
+            attempt += 1
+            continue
+        if run.state.counters.consecutive_errors:
+            for error_class in (
+                ErrorClass.MODEL,
+                ErrorClass.RATE_LIMIT,
+                ErrorClass.TIMEOUT,
+                ErrorClass.CONNECTION,
+            ):
+                on_success(run, error_class)
+        return response
+
+
+def _infer(run: Run, request: InferenceRequest, attempt: int) -> Awaitable[InferenceResponse]:
+    key = (run.step_index, "inference", attempt)
+    plan = run.plans.around_inference
+    if plan is None:
+        return run.durable.step(key, lambda: _ask_driver(run, request))
+    ctx = _context(run, HookPoint.AROUND_INFERENCE, request, None)
+    return around_inference(
+        run, plan, ctx, lambda asked: run.durable.step(key, lambda: _ask_driver(run, asked))
+    )
+
+
+async def _ask_driver(run: Run, request: InferenceRequest) -> InferenceResponse:
+    driver = run.definition.driver
+    if driver is None:
+        raise ModelError(
+            "this agent has no model.", remedy="Give it one: AgentBuilder().with_driver(...)."
+        )
+    response = await driver.infer(request, run)
+    check_response(response, "the driver")
+    usage = response.usage
+    run.ledger.add_usage(usage)
+    run.step_usage = usage if run.step_usage is NO_USAGE else run.step_usage + usage
+    run.uncounted = usage if run.uncounted is NO_USAGE else run.uncounted + usage
+    return response
+
+
+def _take(run: Run, response: InferenceResponse, *, supplied: bool) -> None:
+    """The settled answer: it is on record, and the step goes on with it."""
+    run.response = response
+    run.append(
+        ResponseReceived(
+            run.run_id,
+            run.next_seq(),
+            run.wall + run.clock(),
+            run.step_index or 0,
+            response.text,
+            response.calls,
+            response.usage,
+            response.model,
+            False,
+            supplied,
+        )
+    )
+    if run.holds_text and (response.calls or run.plans.output is None):
+        run.release_text(response.text)
+
+
+def _discard(run: Run, result: Result[Any]) -> None:
+    """An answer that a hook discarded: of what it said nothing is kept."""
+    response: InferenceResponse = result.context.response
+    run.clock()
+    run.append(
+        ResponseReceived(
+            *run.head(), run.step_index or 0, "", (), response.usage, response.model, True
+        )
+    )
+    run.release_text(None)
+    _explain_block(run, result)
+
+
+def _context(
+    run: Run, point: Any, request: InferenceRequest, response: InferenceResponse | None
+) -> InferenceHookContext:
+    return InferenceHookContext(
+        point=point,
+        state=run.state,
+        evaluations=run.evaluations,
+        run=run,
+        request=request,
+        response=response,
+        step_index=run.step_index or 0,
+    )
+
+
+def _explain_block(run: Run, result: Result[Any]) -> None:
+    """An inference that was blocked, or discarded: the model reads why in the next step."""
+    run.evaluate(
+        ContinuationEvaluation(
+            result.decided_by, ContinuationDecision.REQUEST_CONTINUATION, result.reason
+        ),
+        result.context.point.value,
+    )
+    run.state = run.state.with_messages(
+        run.state.messages.append(UserMessage(result.reason, result.decided_by))
+    )
+
+
+def _record_request(run: Run, request: InferenceRequest, attempt: int, *, altered: bool) -> None:
+    """That the model is asked is on record; what it is asked only where the state does not say so."""
+    run.append(
+        RequestSent(
+            run.run_id,
+            run.next_seq(),
+            run.wall + run.now,
+            run.step_index or 0,
+            len(request.messages),
+            attempt,
+            request.model,
+            msgspec.to_builtins(request, enc_hook=list) if altered else None,
+        )
+    )
+
+
+async def _show_observers(run: Run, request: InferenceRequest) -> None:
+    """An inference that failed or was cancelled has an end too, for those who only watch."""
+    plan = run.plans.after_inference
+    if plan is not None and plan.observers:
+        ctx = _context(run, HookPoint.AFTER_INFERENCE, request, None)
+        await observe(plan, ctx, Result(ctx).verdict, run)

@@ -1,0 +1,410 @@
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from hookline import (
+    AgentBuilder,
+    AgentState,
+    ContinuationDecision,
+    ContinuationEvaluation,
+    HookOutcome,
+    InferenceResponse,
+    RunStatus,
+    StopReason,
+    ToolCall,
+    Usage,
+    tool,
+)
+from hookline.journal import Evaluated, Resolved
+from hookline.state import StepType
+from hookline.testing import FakeClock, ScriptedDriver, call, calls, say
+
+
+@tool
+def add(a: int, b: int = 1) -> int:
+    """Add two numbers."""
+    return a + b
+
+
+def builder(*turns: Any) -> AgentBuilder:
+    """An agent with one tool that plays these turns."""
+    return AgentBuilder().with_driver(ScriptedDriver(turns)).with_tools(add)
+
+
+async def run(agent: AgentBuilder) -> Any:
+    """Build it and run it."""
+    return await agent.build().run("go")
+
+
+# --- should_continue ----------------------------------------------------------------------------------
+
+
+async def test_tools_mean_going_on_and_an_answer_means_stopping() -> None:
+    """The default guard says so, and each step keeps what was said and who decided."""
+    result = await run(builder(call("add", a=1), say("2")))
+    first, second = (step.outcome for step in result.steps)
+    assert first is not None
+    assert second is not None
+    assert (first.should_continue, first.resolved_by) == (True, "tool-calls")
+    assert (second.should_continue, second.stop_reason) == (False, StopReason.COMPLETED)
+    assert result.outcome == second
+    assert result.steps[1].type is StepType.FINAL_RESPONSE
+
+
+async def test_a_request_keeps_a_finished_model_going_and_tells_it_why() -> None:
+    """A quality threshold, say: the reason is a message, signed by the hook."""
+    driver = ScriptedDriver([say("short"), say("a longer answer")])
+
+    def long_enough(ctx: Any) -> Any:
+        return ctx.request_continue("say more") if len(ctx.step.text) < 10 else None
+
+    agent = (
+        AgentBuilder().with_driver(driver).on_should_continue(long_enough, name="quality").build()
+    )
+    result = await agent.run("go")
+    assert (result.text, result.state.step_count) == ("a longer answer", 2)
+    assert str(driver.requests[1]) == "user: go\nassistant: short\nuser: say more"
+    assert result.state.messages[2].by == "quality"
+    assert result.steps[0].outcome.resolved_by == "quality"
+
+
+async def test_evaluations_do_not_go_stale() -> None:
+    """What was said about one step says nothing about the next."""
+    said: list[int] = []
+
+    def once(ctx: Any) -> Any:
+        said.append(len(ctx.evaluations))
+        return ctx.request_continue("again") if len(said) == 1 else None
+
+    result = await run(builder(say("a"), say("b"), say("c")).on_after_step(once))
+    assert (result.text, said) == ("b", [0, 0])
+
+
+@pytest.mark.parametrize(
+    "point",
+    "before_step before_inference after_inference before_tool_use after_tool_use after_step should_continue".split(),
+)
+async def test_an_evaluation_can_be_appended_at_every_point_of_a_step(point: str) -> None:
+    """It is journalled with the point and the hook, and counts when the step is over."""
+    agent = builder(call("add", a=1), say("never"))
+    agent.add_hook(point, lambda ctx: ctx.forbid("that is all", StopReason.COST_LIMIT), name="end")
+    result = await run(agent)
+    assert (result.status, result.stop_reason) == (RunStatus.STOPPED, StopReason.COST_LIMIT)
+    assert (result.state.step_count, result.outcome.resolved_by) == (1, "end")
+    assert result.steps[0].results[0].result == 2  # the step was finished first
+    evaluated = [record for record in result.records if isinstance(record, Evaluated)]
+    assert (point, "end") in [(record.point, record.evaluation.source) for record in evaluated]
+
+
+async def test_an_evaluation_can_be_returned_as_it_is() -> None:
+    """A hook that has nothing else to say returns just that; a source left empty becomes the hook's name."""
+    said = ContinuationEvaluation("", ContinuationDecision.FORBID_CONTINUATION, "enough")
+    result = await run(builder(call("add", a=1)).on_should_continue(lambda ctx: said, name="judge"))
+    assert (result.status, result.outcome.resolved_by) == (RunStatus.STOPPED, "judge")
+
+
+async def test_a_hook_cannot_take_back_what_others_said() -> None:
+    """Removing evaluations is a failure that names the hook."""
+    import msgspec
+
+    agent = builder(call("add", a=1), say("2"))
+    agent.on_after_step(lambda ctx: ctx.forbid("stop"), name="guard", priority=10)
+    agent.on_after_step(lambda ctx: msgspec.structs.replace(ctx, evaluations=()), name="eraser")
+    result = await run(agent)
+    assert result.status is RunStatus.FAILED
+    assert "eraser" in str(result.error)
+
+
+async def test_nothing_said_at_all_means_stopping() -> None:
+    """Without the default guard and without any other, a run ends after one step, and says why."""
+    result = await run(builder(call("add", a=1)).without_default("tool-calls"))
+    assert (result.status, result.stop_reason) == (RunStatus.COMPLETED, StopReason.NO_DECISION)
+
+
+async def test_a_default_guard_can_be_replaced_by_name() -> None:
+    """A hook of that name at that point takes its place."""
+    agent = builder(call("add", a=1), say("never"))
+    agent.on_should_continue(lambda ctx: ctx.allow_stop("one is enough"), name="tool-calls")
+    result = await run(agent)
+    assert (result.state.step_count, result.outcome.reason) == (1, "one is enough")
+
+
+async def test_every_outcome_is_on_record() -> None:
+    """One per step, with everything that was said."""
+    result = await run(builder(call("add", a=1), say("2")))
+    resolved = [record.outcome for record in result.records if isinstance(record, Resolved)]
+    assert resolved == [step.outcome for step in result.steps]
+
+
+async def test_should_continue_sees_the_outcome_so_far() -> None:
+    """A hook can tell what the others have said."""
+    seen: list[Any] = []
+    agent = builder(say("hi"))
+    agent.on_after_step(lambda ctx: ctx.allow_stop("fine"), name="first")
+    agent.on_should_continue(lambda ctx: seen.append(ctx.continuation.resolved_by))
+    await run(agent)
+    assert seen == ["first"]
+
+
+# --- stop hooks ---------------------------------------------------------------------------------------
+
+
+async def test_a_stop_hook_may_object_and_the_model_reads_why() -> None:
+    """Pending tasks: do not stop, go on."""
+    driver = ScriptedDriver([say("done"), call("add", a=1), say("really done")])
+
+    def unfinished(ctx: Any) -> Any:
+        return HookOutcome.block("a task is open") if len(ctx.state.steps) < 2 else None
+
+    agent = (
+        AgentBuilder().with_driver(driver).with_tools(add).on_stop(unfinished, name="tasks").build()
+    )
+    result = await agent.run("go")
+    assert (result.text, result.state.step_count) == ("really done", 3)
+    assert str(driver.requests[1]).endswith("assistant: done\nuser: a task is open")
+    assert result.state.counters.objections == 1
+    assert result.status is RunStatus.COMPLETED
+
+
+async def test_stop_hooks_are_asked_only_when_about_to_stop() -> None:
+    """Not while tools are being used."""
+    asked: list[int] = []
+    agent = builder(call("add", a=1), call("add", a=2), say("ok"))
+    await run(agent.on_stop(lambda ctx: asked.append(ctx.step.index)))
+    assert asked == [2]
+
+
+async def test_objections_are_capped_and_the_cap_is_the_reason() -> None:
+    """Eight in one run by default; the ninth ends it, honestly."""
+    agent = builder(*[say(str(n)) for n in range(12)])
+    result = await run(agent.on_stop(lambda ctx: HookOutcome.block("never!"), name="stubborn"))
+    assert (result.status, result.stop_reason) == (RunStatus.STOPPED, StopReason.OBJECTION_LIMIT)
+    assert (result.state.step_count, result.state.counters.objections) == (9, 8)
+    assert "objected 8 times" in result.explain()
+    assert result.text == "8"
+
+
+@pytest.mark.parametrize("cap", [0, 1, 3])
+async def test_the_cap_can_be_set(cap: int) -> None:
+    """Zero means that stop hooks are asked and cannot object."""
+    asked: list[int] = []
+
+    def object_(ctx: Any) -> Any:
+        asked.append(1)
+        return HookOutcome.block("no")
+
+    agent = builder(*[say("x")] * 5).with_limits(objections=cap)
+    result = await run(agent.on_stop(object_))
+    assert (result.state.step_count, len(asked)) == (cap + 1, cap + 1)
+    assert result.stop_reason is StopReason.OBJECTION_LIMIT
+
+
+async def test_asking_to_continue_in_a_stop_hook_is_an_objection() -> None:
+    """Both spellings are capped."""
+    agent = builder(*[say("x")] * 5).with_limits(objections=2)
+    result = await run(agent.on_stop(lambda ctx: ctx.request_continue("more")))
+    assert (result.state.step_count, result.stop_reason) == (3, StopReason.OBJECTION_LIMIT)
+
+
+async def test_objections_are_counted_over_the_run_and_not_in_a_row() -> None:
+    """Calling a tool in between does not start the count again."""
+    turns = [say("a"), call("add", a=1), say("b"), call("add", a=1), say("c")]
+    agent = builder(*turns).with_limits(objections=2)
+    result = await run(agent.on_stop(lambda ctx: HookOutcome.block("no")))
+    assert (result.text, result.stop_reason) == ("c", StopReason.OBJECTION_LIMIT)
+
+
+async def test_a_new_run_has_its_objections_back() -> None:
+    """The cap is per run, not per conversation."""
+    agent = builder(*[say("x")] * 6).with_limits(objections=1)
+    built = agent.on_stop(lambda ctx: HookOutcome.block("no")).build()
+    first = await built.run("go")
+    second = await built.run("again", state=first.state)
+    assert (first.state.step_count, second.state.step_count) == (2, 2)
+
+
+@pytest.mark.parametrize("objection", ["block", "request"])
+@pytest.mark.parametrize("point", ["after_step", "should_continue", "before_step", "stop"])
+async def test_nothing_overrides_a_guard(objection: str, point: str) -> None:
+    """Neither an objection nor a request, wherever the guard said no."""
+    agent = builder(say("a"), say("b"))
+    agent.add_hook(point, lambda ctx: ctx.forbid("closed"), name="guard")
+    agent.on_stop(
+        lambda ctx: HookOutcome.block("no") if objection == "block" else ctx.request_continue("no"),
+        name="objector",
+    )
+    agent.on_should_continue(lambda ctx: ctx.request_continue("please"), name="beggar")
+    result = await run(agent)
+    assert (result.status, result.state.step_count) == (RunStatus.STOPPED, 1)
+    assert result.outcome.resolved_by == "guard"
+    assert result.state.counters.objections == 0
+
+
+async def test_a_stop_hook_may_end_the_run_for_good() -> None:
+    """A stop at stop is a Forbid: the run is stopped, not completed, and the answer is still there."""
+    result = await run(builder(say("hi")).on_stop(lambda ctx: HookOutcome.stop("no more")))
+    assert (result.status, result.stop_reason, result.text) == (
+        RunStatus.STOPPED,
+        StopReason.HOOK,
+        "hi",
+    )
+
+
+async def test_a_hook_names_its_own_stop_reason() -> None:
+    """One the runtime knows is kept."""
+    agent = builder(say("hi"))
+    agent.on_before_step(lambda ctx: HookOutcome.stop("pricey", stop_reason=StopReason.COST_LIMIT))
+    assert (await run(agent)).stop_reason is StopReason.COST_LIMIT
+
+
+# --- guards -------------------------------------------------------------------------------------------
+
+
+async def test_the_step_limit_stops_a_run_that_does_not_end() -> None:
+    """Twenty by default, checked before a step."""
+    result = await run(builder(*[call("add", a=1)] * 25))
+    assert (result.status, result.stop_reason) == (RunStatus.STOPPED, StopReason.STEP_LIMIT)
+    assert result.state.step_count == 20
+    assert "decided by 'limits.steps'" in result.explain()
+
+
+@pytest.mark.parametrize("steps", [1, 2, 3])
+async def test_an_answer_in_the_last_allowed_step_is_a_completed_run(steps: int) -> None:
+    """Limits are checked before, never after the fact."""
+    turns = [*[call("add", a=1)] * (steps - 1), say("just in time")]
+    result = await run(builder(*turns).with_limits(steps=steps))
+    assert (result.status, result.text) == (RunStatus.COMPLETED, "just in time")
+
+
+async def test_a_request_cannot_get_past_the_step_limit() -> None:
+    """The guard wins, and the answer that was given is still the answer."""
+    agent = builder(*[say("x")] * 5).with_limits(steps=2)
+    result = await run(agent.on_should_continue(lambda ctx: ctx.request_continue("more")))
+    assert (result.status, result.stop_reason, result.text) == (
+        RunStatus.STOPPED,
+        StopReason.STEP_LIMIT,
+        "x",
+    )
+
+
+async def test_the_token_limit_is_enforced() -> None:
+    """A run over its budget makes no other step; the step that went over is kept."""
+    turns = [call("add", a=1, tokens=60), call("add", a=1, tokens=60), say("never")]
+    result = await run(builder(*turns).with_limits(tokens=100))
+    assert (result.stop_reason, result.state.step_count) == (StopReason.TOKEN_LIMIT, 2)
+    assert result.usage.total_tokens == 120
+    default = await run(builder(call("add", a=1, tokens=40_000), say("never")))
+    assert default.stop_reason is StopReason.TOKEN_LIMIT
+
+
+async def test_the_time_limit_counts_active_time() -> None:
+    """Checked before a step, by the run's own clock."""
+    clock = FakeClock()
+
+    def think(state: AgentState) -> Any:
+        clock.advance(40)
+        return call("add", a=1)
+
+    result = await run(builder(*[think] * 5).with_clock(clock).with_limits(seconds=100))
+    assert (result.stop_reason, result.state.step_count) == (StopReason.TIME_LIMIT, 3)
+    assert result.state.counters.active_seconds == 120
+
+
+async def test_the_cost_limit_is_off_until_set() -> None:
+    """Then it stops the run before the next step."""
+
+    class Pricey:
+        async def infer(self, request: Any, turn: Any) -> InferenceResponse:
+            number = len(turn.state.steps)
+            made = (ToolCall(f"c{number}", "add", {"a": 1}),) if number < 4 else ()
+            return InferenceResponse("done", made, Usage(1, 1, 1, cost=0.4))
+
+    for cost, steps in ((None, 5), (1.0, 3)):
+        agent = AgentBuilder().with_driver(Pricey()).with_tools(add).with_limits(cost=cost)
+        result = await run(agent)
+        assert result.state.step_count == steps
+        assert result.stop_reason is (
+            StopReason.COMPLETED if cost is None else StopReason.COST_LIMIT
+        )
+
+
+async def test_a_limit_can_be_taken_away() -> None:
+    """None means none; what is not named stays."""
+    agent = builder(*[call("add", a=1)] * 25, say("at last")).with_limits(steps=None)
+    result = await run(agent)
+    assert (result.state.step_count, result.status) == (26, RunStatus.COMPLETED)
+
+
+async def test_limits_are_per_run_and_start_again_with_the_next() -> None:
+    """A conversation of many runs does not use up one run's limits."""
+    agent = builder(*[say("x", tokens=80)] * 3).with_limits(steps=1, tokens=100).build()
+    state = AgentState()
+    for _ in range(3):
+        result = await agent.run("go", state=state)
+        assert result.status is RunStatus.COMPLETED
+        state = result.state
+    assert state.usage.total_tokens == 240
+
+
+async def test_zero_is_a_limit() -> None:
+    """No step, no tool call: what is configured is enforced."""
+    none = await run(builder(say("x")).with_limits(steps=0))
+    assert (none.stop_reason, none.state.step_count) == (StopReason.STEP_LIMIT, 0)
+    no_tools = await run(builder(call("add", a=1)).with_limits(tool_calls=0))
+    assert no_tools.stop_reason is StopReason.TOOL_CALL_LIMIT
+
+
+async def test_the_batch_limit_counts_calls_of_earlier_steps() -> None:
+    """Ten allowed, four a step: the third batch does not fit."""
+    batch = calls(*[call("add", a=1)] * 4)
+    result = await run(builder(batch, batch, batch, say("x")).with_limits(tool_calls=10))
+    assert (result.stop_reason, result.state.counters.tool_calls) == (StopReason.TOOL_CALL_LIMIT, 8)
+
+
+# --- the end ------------------------------------------------------------------------------------------
+
+
+async def test_output_hooks_may_change_the_answer_and_make_it_a_value() -> None:
+    """The caller gets what they made of it; the conversation keeps what the model said."""
+    agent = builder(say("41")).on_output(lambda ctx: ctx.with_output(int(ctx.output) + 1))
+    result = await run(agent)
+    assert (result.output, result.text) == (42, "42")
+    assert result.state.last_text() == "41"
+    texted = await run(builder(say("41")).on_output(lambda ctx: ctx.output + "!"))
+    assert texted.text == "41!"
+
+
+async def test_a_withheld_answer_is_not_given() -> None:
+    """The run ends stopped, with the reason and who said so."""
+    agent = builder(say("the secret")).on_output(lambda ctx: HookOutcome.block("no"), name="censor")
+    result = await run(agent)
+    assert (result.output, result.text, result.status) == (None, "", RunStatus.STOPPED)
+    assert (result.stop_reason, result.state.ending.decided_by) == (
+        StopReason.OUTPUT_WITHHELD,
+        "censor",
+    )
+
+
+async def test_output_hooks_see_what_a_stopped_run_has_to_say() -> None:
+    """An answer that a limit cut short goes through them too."""
+    agent = builder(*[say("partial")] * 3).with_limits(steps=2)
+    agent.on_should_continue(lambda ctx: ctx.request_continue("more"))
+    result = await run(agent.on_output(lambda ctx: ctx.output.upper()))
+    assert (result.status, result.text) == (RunStatus.STOPPED, "PARTIAL")
+
+
+async def test_why_did_it_stop_fits_one_line() -> None:
+    """`explain` is one line for every kind of ending, before and after JSON."""
+    for agent in (
+        builder(say("hi")),
+        builder(*[call("add", a=1)] * 3).with_limits(steps=2),
+        builder(RuntimeError("lost")),
+    ):
+        result = await run(agent)
+        line = result.explain()
+        assert line
+        assert "\n" not in line
+        assert AgentState.from_json(result.state.to_json()).explain_stop() == line
+    assert "has not stopped" in AgentState().explain_stop()

@@ -1,0 +1,100 @@
+"""What the pages say about the lifecycle is what the code does."""
+
+from __future__ import annotations
+
+import inspect
+from pathlib import Path
+
+import pytest
+
+from hookline import AgentBuilder, HookPoint
+from hookline.hooks import Point
+from hookline.journal import Record
+from hookline.lifecycle import points
+from hookline.state import ResultStatus, RunStatus
+
+ROOT = Path(__file__).resolve().parents[2]
+ARCHITECTURE = (ROOT / "docs/architecture.md").read_text(encoding="utf-8")
+TREE = inspect.cleandoc(points.__doc__ or "").split("\n", 2)[2]
+
+# The fields of a context as the pages call them.
+WORDS = {"tool_call": "call", "output": "the answer"}
+
+
+def section(page: str, title: str) -> str:
+    """The text of a page from a heading to the next."""
+    return page.split(f"\n## {title}\n", 1)[1].split("\n## ", 1)[0]
+
+
+def rows(text: str) -> list[list[str]]:
+    """The cells of the tables in a text, without their heads."""
+    lines = [line for line in text.splitlines() if line.startswith("| `")]
+    return [[cell.strip() for cell in line.strip("| ").split(" | ")] for line in lines]
+
+
+def names(cell: str) -> list[str]:
+    """The names in a cell: what stands between backquotes."""
+    return cell.split("`")[1::2]
+
+
+@pytest.mark.parametrize("page", ["README.md", "docs/architecture.md"])
+def test_the_tree_is_the_one_in_the_code(page: str) -> None:
+    """The pages show the lifecycle as the module of the points does."""
+    assert TREE in (ROOT / page).read_text(encoding="utf-8")
+
+
+def test_the_page_says_what_a_block_means() -> None:
+    """Every point is there once, with what a block and a failing hook mean."""
+    table = [
+        (names(point)[0], block, failure)
+        for point, block, failure in rows(section(ARCHITECTURE, "What a block means"))
+    ]
+    expected = [(point.value, point.blocks or "cannot", point.failure.value) for point in HookPoint]
+    assert table == expected
+
+
+@pytest.mark.parametrize("point", list(HookPoint), ids=str)
+def test_the_page_says_what_a_hook_may_change(point: Point[object]) -> None:
+    """The row of a point names its context, and every field a hook may change there."""
+    table = rows(section(ARCHITECTURE, "What a hook sees and may change"))
+    (row,) = (row for row in table if point.value in names(row[0]))
+    assert names(row[1]) == [point.context.__name__]
+    changeable = {WORDS.get(field, field) for field in point.changes - {"evaluations"}}
+    assert [field for field in sorted(changeable) if field not in row[3]] == []
+
+
+def test_every_record_is_on_the_page() -> None:
+    """The table of records has every type and its class."""
+    table = rows(section(ARCHITECTURE, "One journal"))
+    shown = {pair for row in table for pair in zip(names(row[0]), names(row[1]), strict=True)}
+    assert shown == {
+        (str(kind.__struct_config__.tag), kind.__name__) for kind in Record.__subclasses__()
+    }
+
+
+def test_every_file_the_page_points_to_exists() -> None:
+    """A newcomer who follows the table finds the file."""
+    table = section(ARCHITECTURE, "Where would I look for...").splitlines()[3:]
+    places = [name for row in table for name in names(row) if "/" in name]
+    assert len(places) > 20
+    assert [place for place in places if not (ROOT / "src/hookline" / place).exists()] == []
+
+
+def test_every_status_is_explained() -> None:
+    """The pages have a row for each status of a run and of a call."""
+    flow = (ROOT / "docs/flow.md").read_text(encoding="utf-8")
+    tools = (ROOT / "docs/tools.md").read_text(encoding="utf-8")
+    of_runs = [names(row[0])[0] for row in rows(section(flow, "How a run ends"))]
+    of_calls = [names(row[0])[0] for row in rows(section(tools, "Results"))]
+    assert of_runs == [status.value for status in RunStatus if status is not RunStatus.RUNNING]
+    assert of_calls == [status.value for status in ResultStatus]
+
+
+def test_every_builder_method_is_mentioned() -> None:
+    """No method of the builder is missing from the pages."""
+    text = "".join(
+        page.read_text(encoding="utf-8")
+        for page in [ROOT / "README.md", *(ROOT / "docs").glob("*.md")]
+    )
+    methods = [name for name in vars(AgentBuilder) if name.startswith(("with", "add_", "around"))]
+    assert [name for name in methods if name not in text] == []
