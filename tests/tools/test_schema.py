@@ -286,8 +286,10 @@ def test_titles_that_are_data_stay() -> None:
 
     @tool
     def f(
-        title: str, other: Annotated[int, Field(title="Chosen")], default: Any = {"title": "x"}
-    ) -> None: ...  # noqa: B006
+        title: str,
+        other: Annotated[int, Field(title="Chosen")],
+        default: Any = {"title": "x"},  # noqa: B006 - the default is what is being tested
+    ) -> None: ...
 
     assert properties(f) == {
         "title": {"type": "string"},
@@ -506,8 +508,10 @@ def test_a_default_that_no_schema_can_hold_is_left_out_of_it() -> None:
 
     @tool
     def f(
-        a: int = None, b: Any = object(), c: Annotated[int, AfterValidator(abs)] = -1
-    ) -> None: ...  # type: ignore[assignment]  # noqa: B008, RUF013
+        a: int = None,  # type: ignore[assignment]  # noqa: RUF013 - what is being tested
+        b: Any = object(),  # noqa: B008 - as above
+        c: Annotated[int, AfterValidator(abs)] = -1,
+    ) -> None: ...
 
     assert properties(f) == {"a": {"type": "integer"}, "b": {}, "c": {"type": "integer"}}
     assert "required" not in f.spec.parameters
