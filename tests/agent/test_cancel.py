@@ -253,6 +253,30 @@ async def test_cancelling_while_a_hook_is_waiting_interrupts_the_hook(point: str
     assert kinds.count("step_started") == kinds.count("step")
 
 
+async def test_a_result_whose_hooks_were_interrupted_is_withheld() -> None:
+    """Nobody has cleared it, so it enters neither conversation nor step; the hook is not asked again."""
+    asked: list[int] = []
+    waiting = asyncio.Event()
+
+    async def redact(ctx: Any) -> None:
+        asked.append(1)
+        waiting.set()
+        await asyncio.sleep(60)
+
+    async def secret() -> str:
+        """Tell."""
+        return "hunter2"
+
+    agent = AgentBuilder().with_driver(ScriptedDriver([call("secret")])).with_tools(secret)
+    built = agent.on_after_tool_use(redact).build()
+    task = start(built, run_id="r")
+    await waiting.wait()
+    built.cancel("r")
+    result = await cancelled(task)
+    assert (asked, result.steps[0].results[0].status) == ([1], ResultStatus.WITHHELD)
+    assert "hunter2" not in result.state.to_json()
+
+
 async def test_cancelling_while_the_hooks_of_a_lost_run_are_told() -> None:
     """The error hook is interrupted; the way out is taken all the same."""
     waiting = asyncio.Event()

@@ -28,13 +28,18 @@ MOST_EDITS = 8
 """How often a call may be edited and judged again before it is refused."""
 
 
+def admit_unasked(run: Run, flight: Flight) -> bool:
+    """Admit a call that no hook wants to judge and nothing is wrong with; says whether that was so."""
+    if run.plans.before_tool_use is not None or prepare(run, flight, flight.made) is not None:
+        return False
+    _clear(run, flight)
+    return True
+
+
 async def admit(run: Run, flight: Flight) -> None:
     """Judge one call. Afterwards it is admitted, waits for a person, or has its result."""
     if await _validate(run, flight, flight.made):
-        if run.plans.before_tool_use is None:
-            _clear(run, flight)
-        else:
-            await _judge(run, flight)
+        await _judge(run, flight)
 
 
 async def admit_again(run: Run, flight: Flight) -> None:

@@ -80,11 +80,9 @@ async def _give_output(run: Run, ending: Ending) -> tuple[Any, Ending]:
 def _note(run: Run, ending: Ending) -> None:
     """The state says how it ended, and how long it was at it."""
     active = run.ledger.seconds(run.clock())
-    used = counted(run)
-    counters = msgspec.structs.replace(used["counters"], active_seconds=active)
-    run.state = msgspec.structs.replace(
-        run.state, ending=ending, usage=used["usage"], counters=counters
-    )
+    usage, counters = counted(run)
+    counters = msgspec.structs.replace(counters, active_seconds=active)
+    run.state = msgspec.structs.replace(run.state, ending=ending, usage=usage, counters=counters)
     run.append(
         StatusChanged(
             *run.head(), ending.status, ending.stop_reason, ending.reason, ending.decided_by
@@ -134,7 +132,8 @@ def _context(
 def _result(run: Run, ending: Ending, output: Any) -> RunResult:
     state = run.state
     if run.uncounted is not NO_USAGE:  # model calls made by hooks on the way out
-        state = msgspec.structs.replace(state, **counted(run))
+        usage, counters = counted(run)
+        state = msgspec.structs.replace(state, usage=usage, counters=counters)
     outcome = state.continuation if state.step_count else None
     result = RunResult(
         state, ending.status, ending.stop_reason, output, outcome, run.error, run.durable.records

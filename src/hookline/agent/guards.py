@@ -42,7 +42,8 @@ def limit_guard(what: str, limit: float, levels: int = 0) -> Callable[[Any], Hoo
 
     def guard_seconds(ctx: StepHookContext | ToolHookContext) -> HookOutcome | None:
         run: Any = ctx.run
-        spent = run.ledger.above(levels).seconds(run.now)
+        ledger = run.ledger.above(levels) if levels else run.ledger
+        spent = ledger.seconds_before + run.now - ledger.started
         return None if spent < limit else _used_up(what, spent, limit, levels)
 
     def guard_above(ctx: StepHookContext | ToolHookContext) -> HookOutcome | None:

@@ -25,7 +25,7 @@ from hookline.agent.tool_phase import (
 from hookline.agent.turn import Unrecovered, take_turn
 from hookline.errors import HookError, in_words
 from hookline.flow import ErrorAction, classify
-from hookline.hooks import Plan, Point, run_hooks
+from hookline.hooks import Kind, Plan, Point, Result, run_hooks
 from hookline.journal import PromptSubmitted, Resolved, RunStarted, StepStarted
 from hookline.lifecycle import (
     ExecutionHookContext,
@@ -48,6 +48,7 @@ from hookline.state import (
 
 _NOTHING_YET = ContinuationOutcome.from_evaluations(())
 # Looking a point up on its class costs a little, and these are looked up at every step.
+_PROCEED = Kind.PROCEED
 _BEFORE_STEP, _SHOULD_CONTINUE = HookPoint.BEFORE_STEP, HookPoint.SHOULD_CONTINUE
 
 
@@ -177,12 +178,26 @@ async def _step(run: Run) -> Ending | None:
     if run.token.is_cancelled:
         raise asyncio.CancelledError
     open_step(run)
-    refused = await _before_step(run)
-    if refused is not None:
-        return refused
+    index = run.step_index or 0
+    plan = run.plans.before_step
+    if plan is not None:
+        ctx = StepHookContext(point=_BEFORE_STEP, state=run.state, run=run, step_index=index)
+        try:
+            result = run.take(await run_hooks(plan, ctx, run, run.settle))
+        except HookError as error:
+            return await _lost(run, error)
+        if result.kind is not _PROCEED:
+            return await _refused(run, result)
     run.ledger.add_step()
-    run.append(StepStarted(*run.head(), run.step_index or 0))
+    run.append(StepStarted(run.run_id, run.next_seq(), run.wall + run.now, index))
     return await _work(run, again=False)
+
+
+async def _refused(run: Run, result: Result[StepHookContext]) -> Ending | None:
+    """A hook did not let the step begin."""
+    if result.is_blocked:
+        return Ending(RunStatus.STOPPED, StopReason.STEP_REFUSED, result.reason, result.decided_by)
+    return await _conclude(run, None)
 
 
 async def _resume_step(run: Run) -> Ending | None:
@@ -190,22 +205,6 @@ async def _resume_step(run: Run) -> Ending | None:
     assert pending is not None
     reopen_step(run, pending)
     return await _work(run, again=True)
-
-
-async def _before_step(run: Run) -> Ending | None:
-    plan = run.plans.before_step
-    if plan is None:
-        return None
-    ctx = StepHookContext(
-        point=_BEFORE_STEP, state=run.state, run=run, step_index=run.step_index or 0
-    )
-    try:
-        result = run.take(await run_hooks(plan, ctx, run, run.settle))
-    except HookError as error:
-        return await _lost(run, error)
-    if result.is_blocked:
-        return Ending(RunStatus.STOPPED, StopReason.STEP_REFUSED, result.reason, result.decided_by)
-    return await _conclude(run, None) if result.is_stopped else None
 
 
 async def _work(run: Run, *, again: bool) -> Ending | None:
@@ -233,7 +232,7 @@ async def _work(run: Run, *, again: bool) -> Ending | None:
     if run.token.is_cancelled:
         await _cut_short(run)
         raise asyncio.CancelledError
-    if failure is None and run.failing is None and is_waiting(run):
+    if failure is None and run.failing is None and run.flights and is_waiting(run):
         pend_step(run)
         return Ending(RunStatus.PAUSED, StopReason.APPROVAL_PENDING, _questions(run))
     failure = failure or run.failing
@@ -329,11 +328,12 @@ async def _conclude(run: Run, step: Step | None) -> Ending | None:
     outcome = ContinuationOutcome.from_evaluations(run.evaluations)
     if not outcome.should_continue and run.plans.stop is not None:
         outcome = await _ask_to_stop(run, run.plans.stop, step, outcome)
-    run.append(Resolved(*run.head(), outcome, run.step_index))
+    run.append(Resolved(run.run_id, run.next_seq(), run.wall + run.now, outcome, run.step_index))
     if step is not None:
         finish_step(run, step, outcome)
     if outcome.should_continue:
-        _tell_model_why(run, step, outcome)
+        if step is not None and step.is_final_response:
+            _tell_model_why(run, outcome)
         return None
     return _ended(outcome)
 
@@ -381,10 +381,8 @@ async def _ask_to_stop(
     return revised
 
 
-def _tell_model_why(run: Run, step: Step | None, outcome: ContinuationOutcome) -> None:
+def _tell_model_why(run: Run, outcome: ContinuationOutcome) -> None:
     """When the model was done and a hook wants more, the model reads why."""
-    if step is None or not step.is_final_response:
-        return
     request = ContinuationDecision.REQUEST_CONTINUATION
     reasons = dict.fromkeys(
         (said.reason, said.source) for said in outcome.evaluations if said.decision is request

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-import msgspec
+from msgspec.structs import replace
 
 from hookline.agent.result import RunResult
 from hookline.agent.run import Flight, Run
@@ -15,6 +15,7 @@ from hookline.state import (
     AssistantMessage,
     CallStage,
     ContinuationOutcome,
+    Counters,
     FrozenDict,
     InferenceResponse,
     Log,
@@ -24,8 +25,15 @@ from hookline.state import (
     Step,
     StepType,
     ToolCall,
+    Usage,
     freeze,
     tool_message,
+)
+
+_INCOMPLETE, _TOOL_USE, _FINAL_RESPONSE = (
+    StepType.INCOMPLETE,
+    StepType.TOOL_USE,
+    StepType.FINAL_RESPONSE,
 )
 
 
@@ -40,54 +48,70 @@ def open_step(run: Run) -> None:
     run.flights = []
     run.step_usage = NO_USAGE
     run.step_errors = ()
-    run.messages_before = run.state.messages
+    run.messages_before = run.messages_asked = run.state.messages
+    run.turn = None
 
 
 def settle_step(run: Run) -> Step:
     """Put the turn, its calls and their results into the state, together."""
-    step = make_step(run)
-    state = run.state
-    run.state = msgspec.structs.replace(
-        state, messages=_with_turn(run), steps=state.steps.append(step), **counted(run, steps=1)
+    response, flights, state = run.response, run.flights, run.state
+    messages = state.messages
+    kind, text = _INCOMPLETE, ""
+    if response is not None:
+        kind, text = _TOOL_USE if response.calls else _FINAL_RESPONSE, response.text
+        messages = _with_turn(run, response, messages)
+    step = Step(
+        run.step_index or 0,
+        kind,
+        text,
+        tuple([flight.call for flight in flights]),
+        tuple([flight.result for flight in flights if flight.result is not None]),
+        run.step_usage,
+        run.wall + run.step_started,
+        run.step_active + run.now - run.step_started,
+        run.step_errors,
+    )
+    usage, counters = counted(run, steps=1)
+    run.state = replace(
+        state, messages=messages, steps=state.steps.append(step), usage=usage, counters=counters
     )
     return step
 
 
-def _with_turn(run: Run) -> Log[Message]:
+def _with_turn(run: Run, response: InferenceResponse, messages: Log[Message]) -> Log[Message]:
     """The conversation with the model's message and all its results, so that every state is a valid one.
 
     What hooks appended while the calls were in flight comes after the results, where it can be read.
     """
-    response, messages, before = run.response, run.state.messages, run.messages_asked
-    if response is None:
-        run.turn = None
-        return messages
+    before = run.messages_asked
     turn: tuple[Message, ...] = (AssistantMessage(response.text, response.calls),)
     if run.flights:
-        turn = (*turn, *[_message(flight) for flight in run.flights])
+        turn += tuple(
+            [
+                tool_message(
+                    flight.result, flight.tool.max_chars if flight.tool is not None else None
+                )
+                for flight in run.flights
+                if flight.result is not None
+            ]
+        )
     if messages is before:
-        settled = messages.extend(turn)
-        run.turn = (settled, turn) if before is run.messages_before else None
-        return settled
-    run.turn = None
+        messages = messages.extend(turn)
+        if before is run.messages_before:
+            run.turn = (messages, turn)
+        return messages
     notes = messages.since(before)
     return messages.extend(turn) if notes is None else before.extend((*turn, *notes))
 
 
-def _message(flight: Flight) -> Message:
-    result = flight.result
-    assert result is not None  # every call has its result by now
-    return tool_message(result, flight.tool.max_chars if flight.tool is not None else None)
-
-
-def counted(run: Run, *, steps: int = 0) -> dict[str, Any]:
+def counted(run: Run, *, steps: int = 0) -> tuple[Usage, Counters]:
     """The state's usage and counters with what was used since the last count."""
     used, state = run.uncounted, run.state
     counters = state.counters
     total = counters.usage + used
     # In a first run the conversation has used what the run has used: one sum is enough.
     usage = total if state.usage is counters.usage else state.usage + used
-    counters = msgspec.structs.replace(
+    counters = replace(
         counters,
         steps=counters.steps + steps + run.child_steps,
         tool_calls=counters.tool_calls + run.uncounted_calls,
@@ -95,44 +119,33 @@ def counted(run: Run, *, steps: int = 0) -> dict[str, Any]:
     )
     run.uncounted = NO_USAGE
     run.child_steps = run.uncounted_calls = 0
-    return {"usage": usage, "counters": counters}
-
-
-def make_step(run: Run, outcome: ContinuationOutcome | None = None) -> Step:
-    """The step as a value."""
-    response = run.response
-    kind = StepType.INCOMPLETE
-    if response is not None:
-        kind = StepType.TOOL_USE if response.calls else StepType.FINAL_RESPONSE
-    return Step(
-        run.step_index or 0,
-        kind,
-        response.text if response is not None else "",
-        tuple([flight.call for flight in run.flights]),
-        tuple([flight.result for flight in run.flights if flight.result is not None]),
-        run.step_usage,
-        run.wall + run.step_started,
-        run.step_active + run.now - run.step_started,
-        run.step_errors,
-        outcome,
-    )
+    return usage, counters
 
 
 def finish_step(run: Run, step: Step, outcome: ContinuationOutcome) -> None:
     """The step is over: its outcome and its whole duration are known."""
-    now = run.clock()
+    state = run.state
+    now = run.now = run.monotonic()
     duration = run.step_active + now - run.step_started
-    step = msgspec.structs.replace(step, outcome=outcome, duration=duration, errors=run.step_errors)
-    run.state = state = msgspec.structs.replace(run.state, steps=run.state.steps.with_last(step))
-    replaced: tuple[Message, ...] | None = None
-    if run.turn is not None and run.turn[0] is state.messages:
-        added: tuple[Message, ...] | None = run.turn[1]
+    step = replace(step, outcome=outcome, duration=duration, errors=run.step_errors)
+    run.state = replace(state, steps=state.steps.with_last(step))
+    turn, metadata = run.turn, state.metadata
+    if turn is not None and turn[0] is state.messages:
+        added: tuple[Message, ...] | None = turn[1]
     else:
         added = state.messages.since(run.messages_before)
-        replaced = tuple(state.messages) if added is None else None
-    metadata = state.metadata if state.metadata is not run.metadata_before else None
-    run.append(StepFinished(*run.head(), step, added or (), replaced, metadata))
-    run.metadata_before = state.metadata
+    run.append(
+        StepFinished(
+            run.run_id,
+            run.next_seq(),
+            run.wall + now,
+            step,
+            added or (),
+            tuple(state.messages) if added is None else None,
+            metadata if metadata is not run.metadata_before else None,
+        )
+    )
+    run.metadata_before = metadata
 
 
 # --- a step that waits ------------------------------------------------------------------------------
@@ -153,7 +166,8 @@ def pend_step(run: Run) -> None:
         run.step_active + run.now - run.step_started,
         len(run.messages_asked) if run.state.messages.since(run.messages_asked) else None,
     )
-    run.state = msgspec.structs.replace(run.state, pending_step=pending, **counted(run))
+    usage, counters = counted(run)
+    run.state = replace(run.state, pending_step=pending, usage=usage, counters=counters)
 
 
 def _pending_call(flight: Flight) -> PendingCall:
@@ -197,7 +211,7 @@ def reopen_step(run: Run, pending: PendingStep) -> None:
     run.flights = [
         _flight(made, call) for made, call in zip(pending.model_calls, pending.calls, strict=True)
     ]
-    run.state = msgspec.structs.replace(run.state, pending_step=None)
+    run.state = replace(run.state, pending_step=None)
     run.ledger.add_step()
 
 

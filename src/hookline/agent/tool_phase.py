@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any
 
 import msgspec
 
-from hookline.agent.admission import admit, admit_again, not_run, tool_context
+from hookline.agent.admission import admit, admit_again, admit_unasked, not_run, tool_context
 from hookline.agent.execution import execute
 from hookline.agent.failure import on_error, on_success
 from hookline.agent.run import Flight, Run
@@ -32,9 +33,10 @@ async def use_tools(run: Run) -> None:
     assert run.response is not None
     run.flights = flights = [Flight(call, call) for call in run.response.calls]
     for flight in flights:
-        if _ends(run):
+        if run.stopping or run.failing is not None or run.token.is_cancelled:
             break
-        await admit(run, flight)
+        if not admit_unasked(run, flight):
+            await admit(run, flight)
     await _run_admitted(run)
 
 
@@ -65,12 +67,16 @@ async def _run_admitted(run: Run) -> None:
     if _ends(run):
         settle_unrun(run)
     elif ready and CallStage.ASKED not in [flight.stage for flight in ready]:
-        await _run_until_settled(run, ready)
-    if run.plans.after_tool_use is None:
-        for flight in run.flights:
-            _record(run, flight)
-    else:
+        await execute(run, ready)
+        for flight in ready:
+            if flight.exception is not None or run.state.counters.consecutive_errors:
+                await _deal_with_failures(run, ready)
+                break
+    if run.plans.after_tool_use is not None:
         await finish_calls(run)
+        return
+    for flight in run.flights:
+        _record(run, flight)
 
 
 def _ends(run: Run) -> bool:
@@ -82,26 +88,25 @@ def is_waiting(run: Run) -> bool:
     return any(flight.stage is not _SETTLED for flight in run.flights)
 
 
-async def _run_until_settled(run: Run, ready: list[Flight]) -> None:
-    """Run calls, and those again that failed, are safe to repeat, and that the error policy wants repeated."""
-    while ready:
-        await execute(run, ready)
+async def _deal_with_failures(run: Run, ran: list[Flight]) -> None:
+    """Ask the error policy about failed calls, and run those again that are safe to repeat and that it wants."""
+    while True:
         again: list[Flight] = []
         delay = 0.0
-        for flight in ready:
+        for flight in ran:
             if flight.exception is None:
-                if run.state.counters.consecutive_errors:
-                    on_success(run, ErrorClass.TOOL)
+                on_success(run, ErrorClass.TOOL)
                 continue
             wait = await _after_failure(run, flight)
             if wait is not None:
                 again.append(flight)
                 delay = max(delay, wait)
-        if run.failing or run.token.is_cancelled:
+        if not again or run.failing or run.token.is_cancelled:
             return
-        ready = again
-        if ready and delay:
+        if delay:
             await run.definition.clock.sleep(delay)
+        await execute(run, again)
+        ran = again
 
 
 async def _after_failure(run: Run, flight: Flight) -> float | None:
@@ -174,6 +179,13 @@ async def _look_at(run: Run, plan: Plan, flight: Flight) -> None:
             flight.result = _looked_at(flight, await run.ask(plan, ctx))
         elif plan.observers:
             await observe(plan, ctx, _verdict(flight), run)
+    except asyncio.CancelledError:
+        if flight.started:  # no hook has cleared it, so nobody gets to see it
+            why = "the run was cancelled before the hooks had seen it"
+            call = flight.call
+            flight.result = ToolResult(None, None, ResultStatus.WITHHELD, call.id, call.name, why)
+        _record(run, flight)
+        raise
     finally:
         run.call_id = ""
 

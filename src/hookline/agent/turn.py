@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable
 from typing import Any
 
 import msgspec
@@ -67,7 +66,7 @@ async def take_turn(run: Run) -> None:
 
 async def _call_model(run: Run, request: InferenceRequest, *, altered: bool) -> InferenceResponse:
     """Ask the driver, again and again if the error policy says so."""
-    attempt = 1
+    attempt, around = 1, run.plans.around_inference
     while True:
         if (
             run.token.is_cancelled
@@ -75,7 +74,17 @@ async def _call_model(run: Run, request: InferenceRequest, *, altered: bool) -> 
             raise asyncio.CancelledError
         _record_request(run, request, attempt, altered=altered)
         try:
-            response = await _infer(run, request, attempt)
+            key = (run.step_index, "inference", attempt)
+            if around is None:
+                response = await run.durable.step(key, lambda: _ask_driver(run, request))
+            else:
+                ctx = _context(run, HookPoint.AROUND_INFERENCE, request, None)
+                response = await around_inference(
+                    run,
+                    around,
+                    ctx,
+                    lambda asked: run.durable.step(key, lambda: _ask_driver(run, asked)),
+                )
         except (Exception, asyncio.CancelledError) as raised:
             if isinstance(raised, asyncio.CancelledError) and is_being_cancelled():
                 await _show_observers(run, request)
@@ -99,17 +108,6 @@ async def _call_model(run: Run, request: InferenceRequest, *, altered: bool) -> 
         return response
 
 
-def _infer(run: Run, request: InferenceRequest, attempt: int) -> Awaitable[InferenceResponse]:
-    key = (run.step_index, "inference", attempt)
-    plan = run.plans.around_inference
-    if plan is None:
-        return run.durable.step(key, lambda: _ask_driver(run, request))
-    ctx = _context(run, HookPoint.AROUND_INFERENCE, request, None)
-    return around_inference(
-        run, plan, ctx, lambda asked: run.durable.step(key, lambda: _ask_driver(run, asked))
-    )
-
-
 async def _ask_driver(run: Run, request: InferenceRequest) -> InferenceResponse:
     driver = run.definition.driver
     if driver is None:
@@ -117,7 +115,9 @@ async def _ask_driver(run: Run, request: InferenceRequest) -> InferenceResponse:
             "this agent has no model.", remedy="Give it one: AgentBuilder().with_driver(...)."
         )
     response = await driver.infer(request, run)
-    check_response(response, "the driver")
+    plain = type(response) is InferenceResponse and response.text.isascii()
+    if not plain or len(response.calls) != 1 or not response.calls[0].id:
+        check_response(response, "the driver")
     usage = response.usage
     run.ledger.add_usage(usage)
     run.step_usage = usage if run.step_usage is NO_USAGE else run.step_usage + usage

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import enum
+import math
 from collections.abc import Mapping
 
 import msgspec
@@ -102,7 +103,7 @@ class ErrorPolicy(msgspec.Struct, frozen=True, kw_only=True):
     def __post_init__(self) -> None:
         for name in ("max_retries", "max_errors", "first_delay", "factor", "max_delay"):
             value = getattr(self, name)
-            wrong = isinstance(value, bool) or not isinstance(value, int | float) or value < 0
+            wrong = isinstance(value, bool) or not isinstance(value, int | float) or not value >= 0
             if wrong and not (value is None and name == "max_errors"):
                 raise BuildError(
                     f"error policy: {name}={value!r} is not a number of at least zero."
@@ -165,6 +166,12 @@ class ErrorPolicy(msgspec.Struct, frozen=True, kw_only=True):
 
     def _delay(self, failures: int, exception: BaseException) -> float:
         asked = getattr(exception, "retry_after", None)
-        if asked is not None:
-            return float(asked)
-        return float(min(self.max_delay, self.first_delay * self.factor ** (failures - 1)))
+        if isinstance(asked, int | float) and 0 <= asked < math.inf:
+            return float(
+                asked
+            )  # other libraries' exceptions have this attribute too, and not always as seconds
+        try:
+            delay = self.first_delay * self.factor ** (failures - 1)
+        except OverflowError:
+            return float(self.max_delay)
+        return float(min(self.max_delay, delay))

@@ -45,7 +45,10 @@ class Log(Sequence[T], Generic[T]):
 
     def append(self, item: T) -> Log[T]:
         """This log and one more item."""
-        return self.extend((item,))
+        tail = (*self._tail, item)
+        if len(tail) > BLOCK:
+            return self.extend((item,))
+        return _log(self._blocks, tail)
 
     def extend(self, items: tuple[T, ...]) -> Log[T]:
         """This log and more items."""
@@ -56,17 +59,11 @@ class Log(Sequence[T], Generic[T]):
                 blocks, tail[:BLOCK], BLOCK + (blocks.length if blocks is not None else 0)
             )
             tail = tail[BLOCK:]
-        longer: Log[T] = Log.__new__(Log)
-        longer._blocks = blocks
-        longer._tail = tail
-        return longer
+        return _log(blocks, tail)
 
     def with_last(self, item: T) -> Log[T]:
         """This log with its last item replaced."""
-        changed: Log[T] = Log.__new__(Log)
-        changed._blocks = self._blocks
-        changed._tail = (*self._tail[:-1], item)
-        return changed
+        return _log(self._blocks, (*self._tail[:-1], item))
 
     def since(self, earlier: Log[T]) -> tuple[T, ...] | None:
         """What was appended to `earlier` to make this log; None when this log is not a continuation of it.
@@ -142,6 +139,14 @@ class Log(Sequence[T], Generic[T]):
 
     def __repr__(self) -> str:
         return f"Log({list(self)!r})"
+
+
+def _log(blocks: _Block | None, tail: tuple[T, ...]) -> Log[T]:
+    """A log of these parts, without the work of sorting items into blocks."""
+    log: Log[T] = Log.__new__(Log)
+    log._blocks = blocks
+    log._tail = tail
+    return log
 
 
 EMPTY_LOG: Log[Any] = Log()

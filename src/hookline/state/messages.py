@@ -8,7 +8,9 @@ from typing import TypeAlias
 import msgspec
 
 from hookline.errors import TranscriptError
-from hookline.state.calls import ToolCall, ToolResult
+from hookline.state.calls import ResultStatus, ToolCall, ToolResult
+
+_OK = ResultStatus.OK
 
 
 class UserMessage(
@@ -60,13 +62,14 @@ Message: TypeAlias = UserMessage | AssistantMessage | ToolMessage
 
 def tool_message(result: ToolResult, limit: int | None = None) -> ToolMessage:
     """The message for a result; text over `limit` characters is cut, and the note says what is missing."""
-    text = result.text()
+    value = result.result
+    text = value if type(value) is str and result.status is _OK else result.text()
     if limit is not None and len(text) > limit:
         text = (
             f"{text[:limit]}\n[cut here: {limit:,} of {len(text):,} characters are shown; "
             f"the whole result of call {result.call_id} is in the run's journal]"
         )
-    return ToolMessage(result.call_id, result.name, text, not result.is_success)
+    return ToolMessage(result.call_id, result.name, text, result.status is not _OK)
 
 
 def check_transcript(messages: Iterable[Message]) -> None:

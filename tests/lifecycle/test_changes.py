@@ -1,0 +1,125 @@
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+import pytest
+
+from hookline import (
+    AgentState,
+    HookPoint,
+    InferenceHookContext,
+    InferenceRequest,
+    OutputHookContext,
+    StepHookContext,
+    ToolCall,
+    ToolHookContext,
+    Usage,
+)
+from hookline.lifecycle import AgentContext
+from hookline.lifecycle.changes import describe_changes
+from hookline.state import Log, UserMessage
+
+STATE = AgentState().with_metadata("kept", 1).with_metadata("gone", 2).with_user_message("hi")
+STEP = StepHookContext(point=HookPoint.BEFORE_STEP, state=STATE)
+TOOL = ToolHookContext(
+    point=HookPoint.BEFORE_TOOL_USE, state=STATE, tool_call=ToolCall("1", "add", {"a": 1})
+)
+
+
+def test_nothing_changed_is_none() -> None:
+    """The same context, and an equal one whose parts are the same objects."""
+    assert describe_changes(STEP, STEP) is None
+    assert describe_changes(STEP, STEP.with_state(STATE)) is None
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "changes"),
+    [
+        (
+            STEP,
+            STEP.with_metadata("new", [1]),
+            {"state": {"metadata": {"set": {"new": [1]}}}},
+        ),
+        (
+            STEP,
+            STEP.with_state(STATE.without_metadata("gone").with_metadata("kept", 3)),
+            {"state": {"metadata": {"set": {"kept": 3}, "removed": ["gone"]}}},
+        ),
+        (
+            STEP,
+            STEP.with_state(STATE.with_user_message("more", by="hook")),
+            {"state": {"messages": {"added": [{"role": "user", "text": "more", "by": "hook"}]}}},
+        ),
+        (
+            STEP,
+            STEP.with_state(STATE.with_messages(Log([UserMessage("all new")]))),
+            {"state": {"messages": {"replaced": [{"role": "user", "text": "all new"}]}}},
+        ),
+        (
+            STEP,
+            STEP.with_state(msgspec.structs.replace(STATE, usage=Usage(1, 2))),
+            {"state": {"usage": {"input_tokens": 1, "output_tokens": 2}}},
+        ),
+        (
+            STEP.forbid("first"),
+            STEP.forbid("first").allow_stop("second"),
+            {"evaluations": [{"source": "", "decision": "allow_stop", "reason": "second"}]},
+        ),
+        (
+            TOOL,
+            TOOL.with_args(a=2),
+            {"tool_call": {"id": "1", "name": "add", "args": {"a": 2}}},
+        ),
+        (
+            TOOL,
+            TOOL.with_result("cached"),
+            {"execution": {"result": "cached", "call_id": "1", "name": "add"}},
+        ),
+        (
+            TOOL,
+            TOOL.with_args(a=2).with_metadata("why", "too small"),
+            {
+                "tool_call": {"id": "1", "name": "add", "args": {"a": 2}},
+                "state": {"metadata": {"set": {"why": "too small"}}},
+            },
+        ),
+    ],
+)
+def test_a_change_is_described_by_what_is_new(
+    before: AgentContext, after: AgentContext, changes: dict[str, Any]
+) -> None:
+    """Only what differs, as JSON that can be written."""
+    described = msgspec.to_builtins(describe_changes(before, after))
+    assert msgspec.json.decode(msgspec.json.encode(described)) == changes
+
+
+def test_what_grows_is_described_by_what_was_added() -> None:
+    """A hook that adds a message to a long conversation does not put the conversation into the journal."""
+    long = STEP.with_state(STATE.with_messages(Log(UserMessage(str(n)) for n in range(1000))))
+    described = describe_changes(long, long.with_state(long.state.with_user_message("more")))
+    assert described is not None
+    assert len(described["state"]["messages"]["added"]) == 1
+
+
+def test_a_request_is_described_whole() -> None:
+    """So that the model's view can be told again."""
+    ctx = InferenceHookContext(point=HookPoint.BEFORE_INFERENCE, request=InferenceRequest())
+    changed = ctx.with_request(ctx.request.with_system("Be kind.").with_messages(STATE.messages))
+    described = describe_changes(ctx, changed)
+    assert described is not None
+    assert described["request"]["system"] == "Be kind."
+    assert described["request"]["messages"] == [{"role": "user", "text": "hi"}]
+    msgspec.json.encode(described)
+
+
+def test_what_is_not_json_is_described_by_its_text() -> None:
+    """An answer can be anything; the journal has at least its words."""
+
+    class Answer:
+        def __repr__(self) -> str:
+            return "Answer(42)"
+
+    ctx = OutputHookContext(point=HookPoint.OUTPUT, output="42")
+    described = describe_changes(ctx, ctx.with_output(Answer()))
+    assert described == {"output": "Answer(42)"}
