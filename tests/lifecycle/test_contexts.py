@@ -34,6 +34,7 @@ from hookline import (
     ToolResult,
 )
 from hookline.errors import NotJSONError
+from hookline.hooks import Failure
 from hookline.lifecycle import AgentContext
 from hookline.state import ErrorInfo, ResultStatus
 from hookline.testing import ScriptedDriver, call, say
@@ -282,13 +283,7 @@ def test_changing_what_a_point_does_not_allow_is_an_error_that_names_it(
         if record.type == "hook" and record.hook == "odd"
     }
     assert ran == ("failed", point, f"it changed '{field}', which cannot be changed here.")
-    blocks = TABLE_OF_BLOCKS.get(point)
-    assert (result.status is RunStatus.FAILED) is (blocks is None)
-
-
-TABLE_OF_BLOCKS = {
-    point.value: point.blocks for point in HookPoint if point.failure.value == "a block"
-}
+    assert (result.status is RunStatus.FAILED) is (HookPoint(point).failure is Failure.ERROR)
 
 
 def test_metadata_lives_for_the_whole_run() -> None:

@@ -156,7 +156,7 @@ def test_a_point_is_found_by_every_spelling(point: str, spelling: str) -> None:
         return None
 
     agent = AgentBuilder().add_hook(spelling, nothing).build()
-    assert agent.definition.plans.of(point) is not None
+    assert agent.definition.registrations[-1].point.value == point
     assert hook(spelling, nothing).point.value == point
     context = HookPoint(point).context(point=HookPoint(point))
     assert EventTypeMatcher(spelling).matches(context)
@@ -791,7 +791,7 @@ def test_execution_timing_also_when_the_run_fails() -> None:
     assert recorded == [(1.0, RunStatus.FAILED)]
 
 
-def conditional(*turns: Any) -> Agent:
+def conditional(driver: ScriptedDriver) -> Agent:
     """The pattern: pending tasks and a quality threshold must be met before the run may stop."""
 
     def may_stop(ctx: StopHookContext) -> HookOutcome:
@@ -810,14 +810,15 @@ def conditional(*turns: Any) -> Agent:
             "output_quality", quality
         )
 
-    return builder(*turns).on_stop(may_stop).on_after_step(work_off).build()
+    agent = AgentBuilder().with_driver(driver)
+    return agent.on_stop(may_stop).on_after_step(work_off).build()
 
 
 def test_conditional_continuation() -> None:
     """Two open tasks, then a draft that is not good enough, then one that is."""
-    agent = conditional(say("a"), say("b"), say("polished"), say("never"))
+    driver = ScriptedDriver([say("a"), say("b"), say("polished"), say("never")])
     state = AgentState().with_metadata("pending_tasks", ["one", "two"])
-    result = agent.run_sync("go", state=state)
+    result = conditional(driver).run_sync("go", state=state)
     assert (result.text, result.status) == ("polished", RunStatus.COMPLETED)
     reasons = [
         said.reason
@@ -827,12 +828,12 @@ def test_conditional_continuation() -> None:
         if said.decision is ContinuationDecision.REQUEST_CONTINUATION
     ]
     assert reasons == ["Tasks remaining: 1", "Quality below threshold"]
-    assert "user: Quality below threshold" in str(agent.definition.driver.requests[2])  # type: ignore[union-attr]
+    assert "user: Quality below threshold" in str(driver.requests[2])
 
 
 def test_conditional_continuation_lets_a_good_answer_go() -> None:
     """Nothing pending and the quality reached: the first answer is the last."""
-    result = conditional(say("polished"), say("never")).run_sync("go")
+    result = conditional(ScriptedDriver([say("polished"), say("never")])).run_sync("go")
     assert (result.text, result.state.step_count) == ("polished", 1)
 
 

@@ -164,29 +164,37 @@ async def rejudge(run: Run, flight: Flight, call: ToolCall) -> ToolResult | None
     Other calls are running by now, so hooks are asked under a lock, and nobody can be waited for: without
     an answer at once, the call is denied.
     """
-    needed_approval = flight.approval
+    cleared = (flight.call, flight.tool, flight.values, flight.approval, flight.decision)
     async with run.hook_lock:
-        if not await _validate(run, flight, call):
-            return flight.result
-        plan = run.plans.before_tool_use
-        if plan is not None and plan.policies:
-            result = await _ask_hooks(run, flight, policies_only=True)
-            if result.kind >= Kind.BLOCK:
-                _refuse(flight, result)
-                return flight.result
-            if result.is_asking:
-                needed_approval = PendingApproval("", call, result.reason, result.decided_by, "")
-        if needed_approval is None:
-            return None
-        decision = await ask_person(run, flight, needed_approval.reason, needed_approval.asked_by)
-        if decision is not None and decision.answer is Answer.ALLOW:
-            return None
-        deny(
-            flight,
-            decision or Decision.deny("the changed call needs an approval"),
-            needed_approval.asked_by,
-        )
+        refused = await _judge_changed(run, flight, call)
+    if refused is not None:  # what may run is still what was cleared before, and nothing else
+        flight.call, flight.tool, flight.values, flight.approval, flight.decision = cleared
+    return refused
+
+
+async def _judge_changed(run: Run, flight: Flight, call: ToolCall) -> ToolResult | None:
+    needed_approval = flight.approval
+    if not await _validate(run, flight, call):
         return flight.result
+    plan = run.plans.before_tool_use
+    if plan is not None and plan.policies:
+        result = await _ask_hooks(run, flight, policies_only=True)
+        if result.kind >= Kind.BLOCK:
+            _refuse(flight, result)
+            return flight.result
+        if result.is_asking:
+            needed_approval = PendingApproval("", call, result.reason, result.decided_by, "")
+    if needed_approval is None:
+        return None
+    decision = await ask_person(run, flight, needed_approval.reason, needed_approval.asked_by)
+    if decision is not None and decision.answer is Answer.ALLOW:
+        return None
+    deny(
+        flight,
+        decision or Decision.deny("the changed call needs an approval"),
+        needed_approval.asked_by,
+    )
+    return flight.result
 
 
 def tool_context(

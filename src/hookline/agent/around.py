@@ -12,7 +12,7 @@ from hookline.agent.run import Run, check_request, check_response
 from hookline.errors import HookError
 from hookline.hooks import Answered, Entry, Plan, hook_failure
 from hookline.lifecycle import InferenceHookContext, ToolHookContext
-from hookline.state import InferenceRequest, InferenceResponse, ToolResult
+from hookline.state import InferenceRequest, InferenceResponse, ToolCall, ToolResult
 
 Inner = Callable[[Any], Awaitable[Any]]
 
@@ -105,8 +105,14 @@ class _Layer:
                     f"it changed '{name}', which cannot be changed around an action.",
                     f"Changeable: {', '.join(self.changeable)}.",
                 )
-        if "request" in self.changeable and ctx.request is not self.ctx.request:
-            check_request(self.entry, self.ctx, ctx.request)
+        if "request" in self.changeable:
+            if ctx.request is not self.ctx.request:
+                check_request(self.entry, self.ctx, ctx.request)
+        elif type(ctx.tool_call) is not ToolCall or ctx.tool_call.id != self.ctx.tool_call.id:
+            raise self._error(
+                "it replaced the call by something that is not the same call, changed.",
+                "Derive it: ctx.with_args(...), and keep the id.",
+            )
 
     async def call(self, run: Run, kind: type) -> Any:
         """Run the hook; what it fails at counts as its fail mode says."""

@@ -79,7 +79,7 @@ class Host:
         run = self._run
         run.clock()
         shown = freeze(message, f"a progress message of tool '{call.name}'")
-        at = run.wall + run.now
+        at = run.at
         run.durable.tell(
             ToolProgress(
                 run.run_id,
@@ -149,23 +149,12 @@ async def _spawn(
     else:
         run.ledger.carry(saved.state)
     state = saved.state if saved is not None else _fresh(run, definition, child_id)
-    result = await _drive(run, definition, key, state, None if saved is not None else start.prompt)
-    result = await _ask_to_stop(run, definition, key, start, result)
+    child = _Child(run, definition, key, start.name, flight.call.id)
+    result = await child.drive(state, None if saved is not None else start.prompt)
+    result = await _ask_to_stop(run, child, start, result)
     flight.children[key] = result
-    if result.status is RunStatus.PAUSED:
-        return result
-    _roll_up(run, result)
-    run.append(
-        ChildFinished(
-            *run.head(),
-            child_id,
-            start.name,
-            flight.call.id,
-            result.status,
-            result.text,
-            result.usage,
-        )
-    )
+    if result.status is not RunStatus.PAUSED:
+        child.finish(result.state, result.status, result.text)
     return result
 
 
@@ -179,13 +168,41 @@ def _fresh(run: Run, definition: Definition, child_id: str) -> AgentState:
     )
 
 
-async def _drive(
-    run: Run, definition: Definition, key: str, state: AgentState, prompt: str | None
-) -> RunResult:
-    inherited = for_child((*run.inherited, *run.definition.registrations))
-    durable = run.durable.for_child(state.run_id, definition.listeners)
-    child = Run(definition, state, durable, drive=run.drive, parent=run, inherited=inherited)
-    return await run.durable.spawn((run.step_index, key), lambda: run.drive(child, prompt))
+class _Child:
+    """One child run, which may be driven more than once before it is done."""
+
+    def __init__(
+        self, parent: Run, definition: Definition, key: str, name: str, call_id: str
+    ) -> None:
+        self.parent = parent
+        self.definition = definition
+        self.key = key
+        self.name = name
+        self.call_id = call_id
+
+    async def drive(self, state: AgentState, prompt: str | None) -> RunResult:
+        """Drive it to its end, or to where it waits."""
+        parent, definition = self.parent, self.definition
+        inherited = for_child((*parent.inherited, *parent.definition.registrations))
+        durable = parent.durable.for_child(state.run_id, definition.listeners)
+        child = Run(
+            definition, state, durable, drive=parent.drive, parent=parent, inherited=inherited
+        )
+        key = (parent.step_index, self.key)
+        try:
+            return await parent.durable.spawn(key, lambda: parent.drive(child, prompt))
+        except asyncio.CancelledError:
+            self.finish(child.state, RunStatus.CANCELLED, "")
+            raise
+
+    def finish(self, state: AgentState, status: RunStatus, text: str) -> None:
+        """What the child used is what its parent used; the ledger has counted it already."""
+        run, counters = self.parent, state.counters
+        run.uncounted = run.uncounted + counters.usage
+        run.child_steps += counters.steps
+        run.uncounted_calls += counters.tool_calls
+        head = (*run.head(), state.run_id, self.name, self.call_id)
+        run.append(ChildFinished(*head, status, text, counters.usage))
 
 
 async def _ask_to_start(run: Run, ctx: SubagentHookContext) -> SubagentHookContext:
@@ -202,7 +219,7 @@ async def _ask_to_start(run: Run, ctx: SubagentHookContext) -> SubagentHookConte
 
 
 async def _ask_to_stop(
-    run: Run, definition: Definition, key: str, start: SubagentHookContext, result: RunResult
+    run: Run, child: _Child, start: SubagentHookContext, result: RunResult
 ) -> RunResult:
     """Show the parent's hooks what the child came back with. They may send it back to work, so often and no more."""
     plan = run.plans.subagent_stop
@@ -230,13 +247,5 @@ async def _ask_to_stop(
         ):
             return result
         objections += 1
-        result = await _drive(run, definition, key, result.state, asked.reason)
+        result = await child.drive(result.state, asked.reason)
     return result
-
-
-def _roll_up(run: Run, result: RunResult) -> None:
-    """What the child used is what its parent used; the ledger has counted it already."""
-    counters = result.state.counters
-    run.uncounted = run.uncounted + counters.usage
-    run.child_steps += counters.steps
-    run.uncounted_calls += counters.tool_calls

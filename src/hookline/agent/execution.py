@@ -44,7 +44,7 @@ def _record_intent(run: Run, flight: Flight) -> None:
         CallAdmitted(
             run.run_id,
             run.next_seq(),
-            run.wall + run.now,
+            run.at,
             run.step_index or 0,
             flight.call,
             flight.tool.effect,

@@ -189,7 +189,7 @@ async def _step(run: Run) -> Ending | None:
         if result.kind is not _PROCEED:
             return await _refused(run, result)
     run.ledger.add_step()
-    run.append(StepStarted(run.run_id, run.next_seq(), run.wall + run.now, index))
+    run.append(StepStarted(run.run_id, run.next_seq(), run.at, index))
     return await _work(run, again=False)
 
 
@@ -328,7 +328,7 @@ async def _conclude(run: Run, step: Step | None) -> Ending | None:
     outcome = ContinuationOutcome.from_evaluations(run.evaluations)
     if not outcome.should_continue and run.plans.stop is not None:
         outcome = await _ask_to_stop(run, run.plans.stop, step, outcome)
-    run.append(Resolved(run.run_id, run.next_seq(), run.wall + run.now, outcome, run.step_index))
+    run.append(Resolved(run.run_id, run.next_seq(), run.at, outcome, run.step_index))
     if step is not None:
         finish_step(run, step, outcome)
     if outcome.should_continue:

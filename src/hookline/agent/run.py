@@ -78,6 +78,7 @@ class Run:
         "__weakref__",
         "_held_text",
         "append",
+        "at",
         "call_id",
         "child_steps",
         "definition",
@@ -150,7 +151,8 @@ class Run:
         self.plans = Plans(definition.registrations, inherited) if inherited else definition.plans
         self.token = CancelToken(parent.token if parent is not None else None)
         self.now = clock.monotonic()
-        self.wall = clock.now() - self.now
+        self.at = clock.now()
+        self.wall = self.at - self.now
         self.ledger = Ledger(state, self.now, parent.ledger if parent is not None else None)
         self.next_seq = itertools.count().__next__
         self.evaluations: tuple[ContinuationEvaluation, ...] = ()
@@ -186,22 +188,24 @@ class Run:
     def clock(self) -> float:
         """The run's monotonic clock."""
         self.now = now = self.monotonic()
+        self.at = self.wall + now
         return now
 
     def head(self) -> tuple[str, int, float]:
         """What every record begins with: run, number, time."""
-        return self.run_id, self.next_seq(), self.wall + self.now
+        return self.run_id, self.next_seq(), self.at
 
     # --- what hooks report: the engine's Trail ------------------------------------------------------
 
     def ran(self, entry: Entry, started: float) -> float:
         """A hook ran and let things be."""
         self.now = now = self.monotonic()
+        self.at = at = self.wall + now
         self.append(
             HookRan(
                 self.run_id,
                 self.next_seq(),
-                self.wall + now,
+                at,
                 entry.point,
                 entry.name,
                 now - started,
@@ -220,7 +224,7 @@ class Run:
             Evaluated(
                 self.run_id,
                 self.next_seq(),
-                self.wall + now,
+                self.at,
                 entry.point,
                 evaluation,
                 self.step_index,
@@ -372,7 +376,7 @@ class Run:
             TextDelta(
                 self.run_id,
                 len(self.durable.records),
-                self.wall + self.now,
+                self.at,
                 text,
                 self.step_index or 0,
             )

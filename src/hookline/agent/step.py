@@ -125,7 +125,7 @@ def counted(run: Run, *, steps: int = 0) -> tuple[Usage, Counters]:
 def finish_step(run: Run, step: Step, outcome: ContinuationOutcome) -> None:
     """The step is over: its outcome and its whole duration are known."""
     state = run.state
-    now = run.now = run.monotonic()
+    now = run.clock()
     duration = run.step_active + now - run.step_started
     step = replace(step, outcome=outcome, duration=duration, errors=run.step_errors)
     run.state = replace(state, steps=state.steps.with_last(step))
@@ -138,7 +138,7 @@ def finish_step(run: Run, step: Step, outcome: ContinuationOutcome) -> None:
         StepFinished(
             run.run_id,
             run.next_seq(),
-            run.wall + now,
+            run.at,
             step,
             added or (),
             tuple(state.messages) if added is None else None,

@@ -165,7 +165,7 @@ def _record(run: Run, flight: Flight) -> None:
         assert flight.result is not None
         run.append(
             CallSettled(
-                run.run_id, run.next_seq(), run.wall + run.now, run.step_index or 0, flight.result
+                run.run_id, run.next_seq(), run.at, run.step_index or 0, flight.result
             )
         )
 

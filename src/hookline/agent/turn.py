@@ -68,9 +68,7 @@ async def _call_model(run: Run, request: InferenceRequest, *, altered: bool) -> 
     """Ask the driver, again and again if the error policy says so."""
     attempt, around = 1, run.plans.around_inference
     while True:
-        if (
-            run.token.is_cancelled
-        ):  # by a hook since the step began: the model is not asked any more
+        if run.token.is_cancelled:  # by a hook since the step began
             raise asyncio.CancelledError
         _record_request(run, request, attempt, altered=altered)
         try:
@@ -83,7 +81,7 @@ async def _call_model(run: Run, request: InferenceRequest, *, altered: bool) -> 
                     run,
                     around,
                     ctx,
-                    lambda asked: run.durable.step(key, lambda: _ask_driver(run, asked)),
+                    lambda asked, key=key: run.durable.step(key, lambda: _ask_driver(run, asked)),
                 )
         except (Exception, asyncio.CancelledError) as raised:
             if isinstance(raised, asyncio.CancelledError) and is_being_cancelled():
@@ -128,11 +126,12 @@ async def _ask_driver(run: Run, request: InferenceRequest) -> InferenceResponse:
 def _take(run: Run, response: InferenceResponse, *, supplied: bool) -> None:
     """The settled answer: it is on record, and the step goes on with it."""
     run.response = response
+    run.clock()
     run.append(
         ResponseReceived(
             run.run_id,
             run.next_seq(),
-            run.wall + run.clock(),
+            run.at,
             run.step_index or 0,
             response.text,
             response.calls,
@@ -192,7 +191,7 @@ def _record_request(run: Run, request: InferenceRequest, attempt: int, *, altere
         RequestSent(
             run.run_id,
             run.next_seq(),
-            run.wall + run.now,
+            run.at,
             run.step_index or 0,
             len(request.messages),
             attempt,

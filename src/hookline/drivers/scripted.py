@@ -52,6 +52,11 @@ def call(tool: str, /, *, tokens: int = 0, **args: Any) -> ScriptedCall:
 
 def calls(*each: ScriptedCall, tokens: int = 0) -> ScriptedTurn:
     """The model calls several tools in one step."""
+    for one in each:
+        if not isinstance(one, ScriptedCall):
+            raise UsageError(
+                f"calls(...) takes calls, not {one!r}.", remedy="Write calls(call(...), call(...))."
+            )
     return ScriptedTurn("", each, tokens)
 
 
