@@ -405,6 +405,30 @@ async def test_middleware_cannot_smuggle_a_changed_call_past_the_policies() -> N
     )
 
 
+@pytest.mark.parametrize("command", ["rm -rf /", 5], ids=["blocked", "invalid"])
+def test_a_call_that_middleware_got_refused_is_shown_to_observers_only(command: Any) -> None:
+    """Hooks after the tool see what ran; who only watches sees the refusal, and who decided it."""
+    seen: list[Any] = []
+
+    class Changes:
+        async def process(self, call: ToolCall, state: AgentState, next: Next) -> ToolResult:
+            return await next(call.with_args(command=command), state)
+
+    def no_rm(ctx: ToolHookContext) -> HookOutcome | None:
+        return HookOutcome.block("never") if "rm -rf" in ctx.tool_call.args["command"] else None
+
+    agent = (
+        builder(call("bash", command="ls"))
+        .around_tool_use(ToolMiddlewareAdapter(Changes()))
+        .on_before_tool_use(no_rm, tier="policy")
+        .on_after_tool_use(lambda ctx: seen.append("hook"))
+        .on_after_tool_use(lambda ctx: seen.append(ctx.verdict.label), tier="observer")
+        .build()
+    )
+    agent.run_sync("go")
+    assert seen == ["block"]
+
+
 async def test_the_hook_engine_names_a_middleware_that_returns_something_else() -> None:
     """Middleware that returns the raw value instead of an execution is told so."""
 

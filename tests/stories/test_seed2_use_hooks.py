@@ -29,7 +29,7 @@ from hookline.testing import FakeClock, ScriptedDriver, call, calls, say
 
 
 @tool
-def bash(command: str, directory: str = "/work") -> str:
+def bash(command: str, directory: str = "/base") -> str:
     """Pretend to run a command."""
     return f"{directory}$ {command}"
 
@@ -59,7 +59,7 @@ def test_the_bundle_of_the_example() -> None:
     telemetry: list[tuple[int, float]] = []
 
     def inside_base(ctx: ToolHookContext) -> HookOutcome | None:
-        if not ctx.tool_call.args["directory"].startswith("/work"):
+        if not ctx.tool_call.args["directory"].startswith("/base"):
             return HookOutcome.block("outside the base directory")
         return None
 
@@ -75,7 +75,7 @@ def test_the_bundle_of_the_example() -> None:
         clock.advance(1.5)
         return calls(
             call("bash", command="ls", directory="/etc"),
-            call("bash", command="ls", directory="/work/a"),
+            call("bash", command="ls", directory="/base/a"),
         )
 
     bundle = UseHooks(
@@ -88,8 +88,8 @@ def test_the_bundle_of_the_example() -> None:
     result = agent.run_sync("look around")
     outside, inside = result.steps[0].results
     assert (outside.is_blocked, outside.reason) == (True, "outside the base directory")
-    assert inside.result == "/work/a$ ls"
-    assert result.state.metadata == {"last_output": "/work/a$ ls"}
+    assert inside.result == "/base/a$ ls"
+    assert result.state.metadata == {"last_output": "/base/a$ ls"}
     assert telemetry == [(1, 1.5), (2, 0.0)]
     assert result.status is RunStatus.COMPLETED
 
@@ -296,7 +296,7 @@ def test_a_failing_hook_fails_closed_or_open() -> None:
     assert "broken" in closed.steps[0].results[0].reason
     assert closed.status is RunStatus.COMPLETED
     opened = builder(turn).on_before_tool_use(broken, on_failure="open").build().run_sync("go")
-    assert opened.steps[0].results[0].result == "/work$ ls"
+    assert opened.steps[0].results[0].result == "/base$ ls"
 
 
 def test_a_failing_step_hook_fails_closed_or_open() -> None:

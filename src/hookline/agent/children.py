@@ -238,13 +238,9 @@ async def _ask_to_stop(
             )
             asked: Result[Any] = await run.ask(plan, ctx)
         result = asked.context.result
-        forbidden = result.outcome is not None and result.outcome.is_forbidden
-        if (
-            not asked.is_blocked
-            or forbidden
-            or objections >= run.definition.max_objections
-            or result.status in (RunStatus.CANCELLED, RunStatus.FAILED)
-        ):
+        # Like a stop hook: it may object to an ordinary end, and never to a guard's.
+        ordinary = result.status is RunStatus.COMPLETED
+        if not (asked.is_blocked and ordinary and objections < run.definition.max_objections):
             return result
         objections += 1
         result = await child.drive(result.state, asked.reason)

@@ -135,6 +135,10 @@ def _result(run: Run, ending: Ending, output: Any) -> RunResult:
         usage, counters = counted(run)
         state = msgspec.structs.replace(state, usage=usage, counters=counters)
     outcome = state.continuation if state.step_count else None
+    if outcome is None or outcome.should_continue:
+        # It ended before another step: what was said since decided that, and not the last step.
+        since = ContinuationOutcome.from_evaluations(run.evaluations)
+        outcome = since if since.evaluations and not since.should_continue else None
     result = RunResult(
         state, ending.status, ending.stop_reason, output, outcome, run.error, run.durable.records
     )

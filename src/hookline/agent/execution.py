@@ -23,33 +23,21 @@ from hookline.tools import AnyTool, Effect, ToolContext
 
 def execute(run: Run, flights: list[Flight]) -> Awaitable[None]:
     """Run these calls concurrently. Their intent is on record before any of them starts."""
+    append, next_seq = run.append, run.next_seq
     for flight in flights:
-        _record_intent(run, flight)
+        flight.attempts += 1
+        if not flight.started:
+            flight.started = True
+            run.uncounted_calls += 1
+            assert flight.tool is not None  # an admitted call has its tool
+            index, effect = run.step_index or 0, flight.tool.effect
+            append(CallAdmitted(run.run_id, next_seq(), run.at, index, flight.call, effect))
     return _execute_one(run, flights[0]) if len(flights) == 1 else _execute_all(run, flights)
 
 
 async def _execute_all(run: Run, flights: list[Flight]) -> None:
     for batch in _batches(flights):
         await _together(run, batch)
-
-
-def _record_intent(run: Run, flight: Flight) -> None:
-    flight.attempts += 1
-    if flight.started:
-        return
-    flight.started = True
-    run.uncounted_calls += 1
-    assert flight.tool is not None  # an admitted call has its tool
-    run.append(
-        CallAdmitted(
-            run.run_id,
-            run.next_seq(),
-            run.at,
-            run.step_index or 0,
-            flight.call,
-            flight.tool.effect,
-        )
-    )
 
 
 def _batches(flights: list[Flight]) -> Iterator[list[Flight]]:
@@ -103,6 +91,7 @@ async def _execute_one(run: Run, flight: Flight) -> None:
     except ChildWaits as waiting:
         flight.stage = CallStage.SUSPENDED
         flight.child_approvals = waiting.approvals
+        run.waiting = True
         return
     except (Exception, asyncio.CancelledError) as error:
         result = _failed(run, flight, error, started)

@@ -17,7 +17,6 @@ from hookline.agent.run import Run
 from hookline.agent.step import finish_step, open_step, pend_step, reopen_step, settle_step
 from hookline.agent.tool_phase import (
     finish_calls,
-    is_waiting,
     settle_unrun,
     use_tools,
     use_tools_again,
@@ -189,7 +188,8 @@ async def _step(run: Run) -> Ending | None:
         if result.kind is not _PROCEED:
             return await _refused(run, result)
     run.ledger.add_step()
-    run.append(StepStarted(run.run_id, run.next_seq(), run.at, index))
+    append, next_seq = run.append, run.next_seq
+    append(StepStarted(run.run_id, next_seq(), run.at, index))
     return await _work(run, again=False)
 
 
@@ -232,7 +232,7 @@ async def _work(run: Run, *, again: bool) -> Ending | None:
     if run.token.is_cancelled:
         await _cut_short(run)
         raise asyncio.CancelledError
-    if failure is None and run.failing is None and run.flights and is_waiting(run):
+    if run.waiting and failure is None and run.failing is None:
         pend_step(run)
         return Ending(RunStatus.PAUSED, StopReason.APPROVAL_PENDING, _questions(run))
     failure = failure or run.failing
@@ -328,7 +328,8 @@ async def _conclude(run: Run, step: Step | None) -> Ending | None:
     outcome = ContinuationOutcome.from_evaluations(run.evaluations)
     if not outcome.should_continue and run.plans.stop is not None:
         outcome = await _ask_to_stop(run, run.plans.stop, step, outcome)
-    run.append(Resolved(run.run_id, run.next_seq(), run.at, outcome, run.step_index))
+    append, next_seq = run.append, run.next_seq
+    append(Resolved(run.run_id, next_seq(), run.at, outcome, run.step_index))
     if step is not None:
         finish_step(run, step, outcome)
     if outcome.should_continue:

@@ -71,6 +71,36 @@ class Flight(msgspec.Struct):
     child_approvals: tuple[PendingApproval, ...] = ()
 
 
+def _reporter(run: Run) -> Callable[[Entry, float], float]:
+    """The engine's report that a hook ran and let things be.
+
+    A closure, because this runs once for every hook of every step, and names in a closure are found faster
+    than attributes of an object.
+    """
+    monotonic, append, next_seq = run.monotonic, run.append, run.next_seq
+    run_id, wall = run.run_id, run.wall
+
+    def ran(entry: Entry, started: float) -> float:
+        run.now = now = monotonic()
+        run.at = at = wall + now
+        append(
+            HookRan(
+                run_id,
+                next_seq(),
+                at,
+                entry.point,
+                entry.name,
+                now - started,
+                run.step_index,
+                run.call_id,
+                entry.tier_name,
+            )
+        )
+        return now
+
+    return ran
+
+
 class Run:
     """The mutable middle of a run. Everything hooks and callers see of it is immutable."""
 
@@ -105,6 +135,7 @@ class Run:
         "on_step",
         "parent",
         "plans",
+        "ran",
         "response",
         "resumed",
         "run_id",
@@ -120,6 +151,7 @@ class Run:
         "turn",
         "uncounted",
         "uncounted_calls",
+        "waiting",
         "wall",
     )
 
@@ -155,6 +187,7 @@ class Run:
         self.wall = self.at - self.now
         self.ledger = Ledger(state, self.now, parent.ledger if parent is not None else None)
         self.next_seq = itertools.count().__next__
+        self.ran = _reporter(self)
         self.evaluations: tuple[ContinuationEvaluation, ...] = ()
         self.stopping = False
         self.failing: BaseException | None = None
@@ -180,6 +213,7 @@ class Run:
         self.step_errors: tuple[ErrorInfo, ...] = ()
         self.response: InferenceResponse | None = None
         self.flights: list[Flight] = []
+        self.waiting = False
         self.call_id = ""
         self.flight: Flight | None = None
 
@@ -187,7 +221,8 @@ class Run:
 
     def clock(self) -> float:
         """The run's monotonic clock."""
-        self.now = now = self.monotonic()
+        monotonic = self.monotonic  # held in a slot: calling it there would look for a method first
+        self.now = now = monotonic()
         self.at = self.wall + now
         return now
 
@@ -197,39 +232,12 @@ class Run:
 
     # --- what hooks report: the engine's Trail ------------------------------------------------------
 
-    def ran(self, entry: Entry, started: float) -> float:
-        """A hook ran and let things be."""
-        self.now = now = self.monotonic()
-        self.at = at = self.wall + now
-        self.append(
-            HookRan(
-                self.run_id,
-                self.next_seq(),
-                at,
-                entry.point,
-                entry.name,
-                now - started,
-                self.step_index,
-                self.call_id,
-                entry.tier_name,
-            )
-        )
-        return now
-
     def appended(self, entry: Entry, started: float, ctx: Any) -> float:
         """A hook said whether to go on."""
-        now = self.ran(entry, started)
-        evaluation = ctx.evaluations[-1]
-        self.append(
-            Evaluated(
-                self.run_id,
-                self.next_seq(),
-                self.at,
-                entry.point,
-                evaluation,
-                self.step_index,
-            )
-        )
+        ran, append, next_seq = self.ran, self.append, self.next_seq
+        now = ran(entry, started)
+        said = ctx.evaluations[-1]
+        append(Evaluated(self.run_id, next_seq(), self.at, entry.point, said, self.step_index))
         return now
 
     def judged(self, entry: Entry, started: float, answer: Answered) -> float:

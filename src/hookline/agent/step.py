@@ -25,6 +25,7 @@ from hookline.state import (
     Step,
     StepType,
     ToolCall,
+    ToolResult,
     Usage,
     freeze,
     tool_message,
@@ -50,22 +51,31 @@ def open_step(run: Run) -> None:
     run.step_errors = ()
     run.messages_before = run.messages_asked = run.state.messages
     run.turn = None
+    run.waiting = False
 
 
 def settle_step(run: Run) -> Step:
     """Put the turn, its calls and their results into the state, together."""
-    response, flights, state = run.response, run.flights, run.state
-    messages = state.messages
+    response, state, messages = run.response, run.state, run.state.messages
+    calls: list[ToolCall] = []
+    results: list[ToolResult] = []
     kind, text = _INCOMPLETE, ""
     if response is not None:
         kind, text = _TOOL_USE if response.calls else _FINAL_RESPONSE, response.text
-        messages = _with_turn(run, response, messages)
+        turn: list[Message] = [AssistantMessage(text, response.calls)]
+        for flight in run.flights:
+            result = flight.result
+            assert result is not None  # every call has its result by now
+            calls.append(flight.call)
+            results.append(result)
+            turn.append(tool_message(result, flight.tool.max_chars if flight.tool else None))
+        messages = _with_turn(run, messages, tuple(turn))
     step = Step(
         run.step_index or 0,
         kind,
         text,
-        tuple([flight.call for flight in flights]),
-        tuple([flight.result for flight in flights if flight.result is not None]),
+        tuple(calls),
+        tuple(results),
         run.step_usage,
         run.wall + run.step_started,
         run.step_active + run.now - run.step_started,
@@ -78,23 +88,12 @@ def settle_step(run: Run) -> Step:
     return step
 
 
-def _with_turn(run: Run, response: InferenceResponse, messages: Log[Message]) -> Log[Message]:
+def _with_turn(run: Run, messages: Log[Message], turn: tuple[Message, ...]) -> Log[Message]:
     """The conversation with the model's message and all its results, so that every state is a valid one.
 
     What hooks appended while the calls were in flight comes after the results, where it can be read.
     """
     before = run.messages_asked
-    turn: tuple[Message, ...] = (AssistantMessage(response.text, response.calls),)
-    if run.flights:
-        turn += tuple(
-            [
-                tool_message(
-                    flight.result, flight.tool.max_chars if flight.tool is not None else None
-                )
-                for flight in run.flights
-                if flight.result is not None
-            ]
-        )
     if messages is before:
         messages = messages.extend(turn)
         if before is run.messages_before:
@@ -134,10 +133,11 @@ def finish_step(run: Run, step: Step, outcome: ContinuationOutcome) -> None:
         added: tuple[Message, ...] | None = turn[1]
     else:
         added = state.messages.since(run.messages_before)
-    run.append(
+    append, next_seq = run.append, run.next_seq
+    append(
         StepFinished(
             run.run_id,
-            run.next_seq(),
+            next_seq(),
             run.at,
             step,
             added or (),

@@ -19,7 +19,7 @@ from hookline.lifecycle import HookPoint
 from hookline.state import CallStage, ResultStatus, ToolResult
 from hookline.tools import Effect
 
-_SETTLED = CallStage.SETTLED
+_SETTLED, _ASKED = CallStage.SETTLED, CallStage.ASKED
 _VERDICTS = {
     ResultStatus.BLOCKED: Kind.BLOCK,
     ResultStatus.DENIED: Kind.BLOCK,
@@ -31,7 +31,7 @@ _VERDICTS = {
 async def use_tools(run: Run) -> None:
     """Judge and run the calls of the model's answer."""
     assert run.response is not None
-    run.flights = flights = [Flight(call, call) for call in run.response.calls]
+    run.flights = flights = list(map(Flight, run.response.calls, run.response.calls))
     for flight in flights:
         if run.stopping or run.failing is not None or run.token.is_cancelled:
             break
@@ -63,10 +63,15 @@ async def _take_up(run: Run, flight: Flight) -> None:
 
 
 async def _run_admitted(run: Run) -> None:
-    ready = [flight for flight in run.flights if flight.stage is not _SETTLED]
+    ready: list[Flight] = []
+    for flight in run.flights:
+        if flight.stage is not _SETTLED:
+            ready.append(flight)
+            run.waiting = run.waiting or flight.stage is _ASKED
     if _ends(run):
         settle_unrun(run)
-    elif ready and CallStage.ASKED not in [flight.stage for flight in ready]:
+        run.waiting = False
+    elif ready and not run.waiting:
         await execute(run, ready)
         for flight in ready:
             if flight.exception is not None or run.state.counters.consecutive_errors:
@@ -81,11 +86,6 @@ async def _run_admitted(run: Run) -> None:
 
 def _ends(run: Run) -> bool:
     return run.stopping or run.failing is not None or run.token.is_cancelled
-
-
-def is_waiting(run: Run) -> bool:
-    """Whether some call of the step waits for a person, itself or through a child run."""
-    return any(flight.stage is not _SETTLED for flight in run.flights)
 
 
 async def _deal_with_failures(run: Run, ran: list[Flight]) -> None:
@@ -163,24 +163,23 @@ def _record(run: Run, flight: Flight) -> None:
     if flight.stage is _SETTLED and not flight.seen:
         flight.seen = True
         assert flight.result is not None
-        run.append(
-            CallSettled(
-                run.run_id, run.next_seq(), run.at, run.step_index or 0, flight.result
-            )
-        )
+        append, next_seq = run.append, run.next_seq
+        append(CallSettled(run.run_id, next_seq(), run.at, run.step_index or 0, flight.result))
 
 
 async def _look_at(run: Run, plan: Plan, flight: Flight) -> None:
     """The after_tool_use hooks. A call that did not run is shown to observers only."""
     ctx = tool_context(run, HookPoint.AFTER_TOOL_USE, flight, flight.result)
     run.call_id = flight.call.id
+    # A hook around the tool may have kept it from running, or handed on a call that was refused.
+    ran = flight.started and flight.result is not None and flight.result.status not in _VERDICTS
     try:
-        if flight.started:
+        if ran:
             flight.result = _looked_at(flight, await run.ask(plan, ctx))
         elif plan.observers:
             await observe(plan, ctx, _verdict(flight), run)
     except asyncio.CancelledError:
-        if flight.started:  # no hook has cleared it, so nobody gets to see it
+        if ran:  # no hook has cleared it, so nobody gets to see it
             why = "the run was cancelled before the hooks had seen it"
             call = flight.call
             flight.result = ToolResult(None, None, ResultStatus.WITHHELD, call.id, call.name, why)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Awaitable
+from functools import partial
 from typing import Any
 
 import msgspec
@@ -14,7 +16,7 @@ from hookline.agent.run import Run, check_response
 from hookline.errors import ModelError, in_words
 from hookline.flow import ErrorAction, ErrorClass, classify
 from hookline.hooks import Kind, Result, observe
-from hookline.journal import RequestSent, ResponseReceived
+from hookline.journal import Key, RequestSent, ResponseReceived
 from hookline.lifecycle import HookPoint, InferenceHookContext
 from hookline.state import (
     NO_USAGE,
@@ -74,14 +76,14 @@ async def _call_model(run: Run, request: InferenceRequest, *, altered: bool) -> 
         try:
             key = (run.step_index, "inference", attempt)
             if around is None:
-                response = await run.durable.step(key, lambda: _ask_driver(run, request))
+                response = await _ask_once(run, key, request)
             else:
                 ctx = _context(run, HookPoint.AROUND_INFERENCE, request, None)
                 response = await around_inference(
                     run,
                     around,
                     ctx,
-                    lambda asked, key=key: run.durable.step(key, lambda: _ask_driver(run, asked)),
+                    partial(_ask_once, run, key),
                 )
         except (Exception, asyncio.CancelledError) as raised:
             if isinstance(raised, asyncio.CancelledError) and is_being_cancelled():
@@ -106,6 +108,10 @@ async def _call_model(run: Run, request: InferenceRequest, *, altered: bool) -> 
         return response
 
 
+def _ask_once(run: Run, key: Key, request: InferenceRequest) -> Awaitable[InferenceResponse]:
+    return run.durable.step(key, lambda: _ask_driver(run, request))
+
+
 async def _ask_driver(run: Run, request: InferenceRequest) -> InferenceResponse:
     driver = run.definition.driver
     if driver is None:
@@ -127,10 +133,11 @@ def _take(run: Run, response: InferenceResponse, *, supplied: bool) -> None:
     """The settled answer: it is on record, and the step goes on with it."""
     run.response = response
     run.clock()
-    run.append(
+    append, next_seq = run.append, run.next_seq
+    append(
         ResponseReceived(
             run.run_id,
-            run.next_seq(),
+            next_seq(),
             run.at,
             run.step_index or 0,
             response.text,
@@ -187,10 +194,11 @@ def _explain_block(run: Run, result: Result[Any]) -> None:
 
 def _record_request(run: Run, request: InferenceRequest, attempt: int, *, altered: bool) -> None:
     """That the model is asked is on record; what it is asked only where the state does not say so."""
-    run.append(
+    append, next_seq = run.append, run.next_seq
+    append(
         RequestSent(
             run.run_id,
-            run.next_seq(),
+            next_seq(),
             run.at,
             run.step_index or 0,
             len(request.messages),

@@ -125,17 +125,18 @@ async def run_hooks(
     """Ask every hook of a point. Raises HookError when one failed closed at a point where that is an error."""
     tally: _Tally | None = None
     if plan.is_flat and not policies_only:
-        point = plan.point
+        point, ran = plan.point, trail.ran
         started = trail.clock()
         for entry in plan.judges:
+            hook = entry.call
             try:
-                answer = entry.call(ctx)
+                answer = hook(ctx)
                 if entry.is_async or (answer is not None and hasattr(answer, "__await__")):
                     answer = await answer
             except (Exception, asyncio.CancelledError) as error:
                 answer = hook_failure(entry, ctx, error)
             if answer is None:
-                started = trail.ran(entry, started)
+                started = ran(entry, started)
             elif type(answer) is point.appends and point.append is not None and not entry.is_policy:
                 # The one answer that hooks give at every step: it is not weighed, only written down.
                 ctx = point.append(ctx, answer, entry.name)

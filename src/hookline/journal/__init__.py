@@ -1,6 +1,6 @@
 """The record: append-only, typed, one for everything that happens in a run."""
 
-from hookline.journal.durable import Durable, InMemory, Listener
+from hookline.journal.durable import Durable, InMemory, Key, Listener
 from hookline.journal.record import (
     RECORD_VERSION,
     AnyRecord,
@@ -43,6 +43,7 @@ __all__ = [
     "Evaluated",
     "HookRan",
     "InMemory",
+    "Key",
     "Listener",
     "PromptSubmitted",
     "Record",

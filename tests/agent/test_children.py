@@ -1,0 +1,891 @@
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import msgspec
+import pytest
+
+from hookline import (
+    Agent,
+    AgentBuilder,
+    AgentState,
+    Decision,
+    HookOutcome,
+    RunResult,
+    RunStatus,
+    StopReason,
+    ToolContext,
+    Usage,
+    tool,
+)
+from hookline.journal import ChildFinished, ChildStarted, Record, TextDelta
+from hookline.state import ResultStatus, check_transcript
+from hookline.testing import FakeClock, ScriptedDriver, call, calls, say
+
+
+class World:
+    """Agents that start each other, and what happened."""
+
+    def __init__(self) -> None:
+        self.ran: list[Any] = []
+        self.results: list[RunResult] = []
+        self.agents: dict[str, Agent] = {}
+
+        @tool
+        async def work(n: int) -> int:
+            """Work."""
+            self.ran.append(n)
+            return n
+
+        @tool
+        async def delegate(to: str, task: str = "do it", context: ToolContext = None) -> str:  # type: ignore[assignment]
+            """Have another agent do it."""
+            result = await context.spawn(self.agents[to], task, name=to)
+            self.results.append(result)
+            return result.text or result.status.value
+
+        self.tools = (work, delegate)
+
+    def builder(self, *turns: Any) -> AgentBuilder:
+        return AgentBuilder().with_driver(ScriptedDriver(turns)).with_tools(*self.tools)
+
+    def add(self, name: str, agent: AgentBuilder) -> Agent:
+        """Build an agent under a name."""
+        self.agents[name] = agent.with_id(name).build()
+        return self.agents[name]
+
+    def chain(self, *turns: Any) -> AgentBuilder:
+        """A parent over a child over a grandchild that plays these turns; the parent is not built yet."""
+        self.add("grandchild", self.builder(*turns))
+        self.add("child", self.builder(call("delegate", to="grandchild"), say("child done")))
+        return self.builder(call("delegate", to="child"), say("parent done"))
+
+
+@pytest.fixture
+def world() -> World:
+    """No agents yet."""
+    return World()
+
+
+def blocks(n: int) -> Any:
+    """A hook that blocks work on one number."""
+    return lambda ctx: HookOutcome.block("forbidden") if ctx.tool_call.args["n"] == n else None
+
+
+# --- a child is a run ---------------------------------------------------------------------------------
+
+
+async def test_a_tool_may_run_another_agent_and_gets_its_result(world: World) -> None:
+    """It goes through the same loop, and knows where it came from."""
+    world.add("helper", world.builder(call("work", n=1), say("helped")))
+    parent = world.builder(call("delegate", to="helper", task="help me"), say("done"))
+    result = await parent.with_id("boss").build().run("go", run_id="r", session="s")
+    (child,) = world.results
+    assert (result.text, child.text, child.status) == ("done", "helped", RunStatus.COMPLETED)
+    assert result.steps[0].results[0].result == "helped"
+    state = child.state
+    assert (state.agent_id, state.parent_agent_id, state.parent_run_id) == ("helper", "boss", "r")
+    assert (state.run_id, state.session_id) == ("r/0/call_1_1/1", "s")
+    assert state.messages[0].text == "help me"
+    started = [record for record in result.records if isinstance(record, ChildStarted)]
+    assert [(each.child_run_id, each.name) for each in started] == [("r/0/call_1_1/1", "helper")]
+    finished = [record for record in result.records if isinstance(record, ChildFinished)]
+    assert [(each.status, each.text) for each in finished] == [(RunStatus.COMPLETED, "helped")]
+
+
+async def test_only_an_agent_can_be_spawned(world: World) -> None:
+    """Anything else is a tool error with the remedy."""
+
+    @tool
+    async def wrong(context: ToolContext) -> str:
+        """Spawn nonsense."""
+        await context.spawn("helper", "go")
+        return "never"
+
+    result = await world.builder(call("wrong"), say("ok")).with_tools(wrong).build().run("go")
+    assert "spawn takes an Agent" in str(result.steps[0].results[0].error)
+
+
+async def test_several_children_of_one_call_have_keys_of_their_own(world: World) -> None:
+    """One after the other, or side by side."""
+    world.add("helper", world.builder(*[say("a")] * 4))
+
+    @tool
+    async def team(context: ToolContext) -> list[str]:
+        """Ask several."""
+        helper = world.agents["helper"]
+        first = await context.spawn(helper, "one")
+        others = await asyncio.gather(*(context.spawn(helper, text) for text in ("two", "three")))
+        return [each.run_id for each in (first, *others)]
+
+    agent = world.builder(call("team"), say("ok")).with_tools(team).build()
+    result = await agent.run("go", run_id="r")
+    assert result.steps[0].results[0].result == [f"r/0/call_1_1/{n}" for n in (1, 2, 3)]
+
+
+async def test_hooks_of_the_session_are_the_parents(world: World) -> None:
+    """A child neither starts nor ends a session; its own execution hooks run."""
+    seen: list[str] = []
+    child = world.builder(say("x"))
+    for point in ("session_start", "execution_start", "execution_end", "session_end"):
+        child.add_hook(point, lambda ctx: seen.append(ctx.point.value))
+    world.add("child", child)
+    await world.builder(call("delegate", to="child"), say("ok")).build().run("go")
+    assert seen == ["execution_start", "execution_end"]
+
+
+async def test_listeners_of_the_parent_hear_the_child(world: World) -> None:
+    """Each record carries the run it belongs to, and each run numbers its own."""
+    heard: list[Record] = []
+    parent = world.chain(call("work", n=1), say("x")).on_event(heard.append)
+    await parent.build().run("go", run_id="r")
+    by_run: dict[str, list[int]] = {}
+    for record in heard:
+        if not isinstance(record, TextDelta):
+            by_run.setdefault(record.run_id, []).append(record.seq)
+    assert [run.count("/") for run in by_run] == [0, 3, 6]
+    assert all(seqs == list(range(len(seqs))) for seqs in by_run.values())
+
+
+# --- what holds for the tree --------------------------------------------------------------------------
+
+
+async def test_policies_hold_at_any_depth(world: World) -> None:
+    """A policy of the parent's judges its grandchild's calls."""
+    parent = world.chain(calls(call("work", n=1), call("work", n=13)), say("grandchild done"))
+    parent.on_before_tool_use(blocks(13), matcher="work", tier="policy", name="law")
+    result = await parent.build().run("go")
+    assert (world.ran, result.text) == ([1], "parent done")
+    (blocked,) = [r for r in world.results[0].steps[0].results if r.status is ResultStatus.BLOCKED]
+    assert (blocked.decided_by, blocked.reason) == ("law", "forbidden")
+
+
+@pytest.mark.parametrize(("scope", "ran"), [("self", [1, 13]), ("tree", [1])])
+async def test_a_hook_says_whether_it_holds_for_the_tree(
+    world: World, scope: str, ran: list[int]
+) -> None:
+    """Hooks do not unless told to; policies do unless told not to."""
+    for tier in ("hook", "policy"):
+        world.ran.clear()
+        parent = world.chain(calls(call("work", n=1), call("work", n=13)), say("x"))
+        parent.on_before_tool_use(blocks(13), matcher="work", tier=tier, scope=scope)
+        await parent.build().run("go")
+        assert sorted(world.ran) == ran
+
+
+async def test_a_policy_holds_in_parallel_branches(world: World) -> None:
+    """Each branch is judged, and each gets its own verdict."""
+    for name, n in (("a", 1), ("b", 13), ("c", 3)):
+        world.add(name, world.builder(call("work", n=n), say(name)))
+    batch = calls(*(call("delegate", to=name) for name in "abc"))
+    parent = world.builder(batch, say("done"))
+    parent.on_before_tool_use(blocks(13), matcher="work", tier="policy")
+    result = await parent.build().run("go")
+    assert sorted(world.ran) == [1, 3]
+    assert [each.result for each in result.steps[0].results] == ["a", "b", "c"]
+
+
+async def test_the_childs_own_hooks_are_its_own(world: World) -> None:
+    """They are asked besides those of the tree, and only there."""
+    seen: list[str] = []
+    world.add(
+        "child",
+        world.builder(call("work", n=1), say("x")).on_before_tool_use(
+            lambda ctx: seen.append(f"child {ctx.tool_call.name}")
+        ),
+    )
+    parent = world.builder(call("delegate", to="child"), say("ok"))
+    parent.on_before_tool_use(
+        lambda ctx: seen.append(f"parent {ctx.tool_call.name}"), scope="tree", name="watch"
+    )
+    await parent.build().run("go")
+    assert seen == ["parent delegate", "parent work", "child work"]
+
+
+async def test_observers_of_the_tree_see_the_childs_points(world: World) -> None:
+    """Once each, with the run they are in."""
+    seen: list[tuple[int, str]] = []
+    parent = world.chain(call("work", n=1), say("x"))
+    parent.on_after_step(
+        lambda ctx: seen.append((ctx.run.depth, ctx.step.type.value)), tier="observer", scope="tree"
+    )
+    await parent.build().run("go")
+    assert seen == [
+        *((2, "tool_use"), (2, "final_response")),
+        *((1, "tool_use"), (1, "final_response")),
+        *((0, "tool_use"), (0, "final_response")),
+    ]
+
+
+async def test_a_stop_in_a_child_ends_the_child(world: World) -> None:
+    """The parent reads what came of it and goes on."""
+    world.add("child", world.builder(call("work", n=13), say("never")))
+    parent = world.builder(call("delegate", to="child"), say("noted"))
+    parent.on_before_tool_use(
+        lambda ctx: HookOutcome.stop("no") if ctx.tool_call.name == "work" else None, tier="policy"
+    )
+    result = await parent.build().run("go")
+    assert (world.results[0].status, result.text) == (RunStatus.STOPPED, "noted")
+    assert world.ran == []
+
+
+# --- limits -------------------------------------------------------------------------------------------
+
+
+async def test_steps_are_limited_over_the_tree(world: World) -> None:
+    """A grandchild that would go on for ever is stopped by the limit of the run at the top."""
+    parent = world.chain(*[call("work", n=1)] * 30).with_limits(steps=6)
+    result = await parent.build().run("go")
+    assert len(world.ran) == 4  # two steps were the parent's and the child's own
+    assert (result.status, result.stop_reason) == (RunStatus.STOPPED, StopReason.STEP_LIMIT)
+    assert world.results[0].stop_reason is StopReason.STEP_LIMIT
+    assert "by this run and its children" in world.results[0].explain()
+    assert result.state.counters.steps == 6
+
+
+async def test_tokens_are_limited_over_parallel_branches(world: World) -> None:
+    """What one branch uses, the other no longer has."""
+    for name in "ab":
+        world.add(name, world.builder(*[call("work", n=1, tokens=40)] * 9))
+    parent = world.builder(calls(call("delegate", to="a"), call("delegate", to="b")), say("never"))
+    result = await parent.with_limits(tokens=100).build().run("go")
+    assert result.stop_reason is StopReason.TOKEN_LIMIT
+    assert [child.stop_reason for child in world.results] == [StopReason.TOKEN_LIMIT] * 2
+    assert 100 <= result.usage.total_tokens <= 160
+    assert result.usage.total_tokens == sum(child.usage.total_tokens for child in world.results)
+
+
+async def test_tool_calls_are_limited_over_the_tree(world: World) -> None:
+    """The calls that start children count too."""
+    parent = world.chain(*[call("work", n=1)] * 9).with_limits(tool_calls=4)
+    result = await parent.build().run("go")
+    assert len(world.ran) == 2
+    assert world.results[0].stop_reason is StopReason.TOOL_CALL_LIMIT
+    assert result.state.counters.tool_calls == 4
+
+
+async def test_time_is_limited_over_the_tree(world: World) -> None:
+    """A child's time is its parent's time."""
+    clock = FakeClock()
+
+    def slow(state: AgentState) -> Any:
+        clock.advance(40)
+        return call("work", n=1)
+
+    world.add("child", world.builder(*[slow] * 9).with_clock(clock).with_limits(seconds=None))
+    parent = world.builder(call("delegate", to="child"), say("never")).with_clock(clock)
+    result = await parent.with_limits(seconds=100).build().run("go")
+    assert (len(world.ran), result.stop_reason) == (3, StopReason.TIME_LIMIT)
+
+
+async def test_a_child_may_have_tighter_limits_of_its_own(world: World) -> None:
+    """They end the child and not the parent."""
+    world.add("child", world.builder(*[call("work", n=1)] * 9).with_limits(steps=2))
+    result = await world.builder(call("delegate", to="child"), say("done")).build().run("go")
+    assert (world.results[0].stop_reason, result.text) == (StopReason.STEP_LIMIT, "done")
+    assert len(world.ran) == 2
+
+
+async def test_usage_is_rolled_up(world: World) -> None:
+    """The parent's usage and counters are those of the tree; the child's are its own."""
+    world.add("grandchild", world.builder(call("work", n=1, tokens=1), say("x", tokens=2)))
+    world.add(
+        "child", world.builder(call("delegate", to="grandchild", tokens=10), say("y", tokens=20))
+    )
+    parent = world.builder(call("delegate", to="child", tokens=100), say("z", tokens=200))
+    result = await parent.build().run("go")
+    assert [each.usage.total_tokens for each in (*world.results, result)] == [3, 33, 333]
+    assert (result.state.counters.steps, result.state.counters.tool_calls) == (6, 3)
+    assert (result.state.step_count, result.usage.requests) == (2, 6)
+
+
+# --- failing ------------------------------------------------------------------------------------------
+
+
+async def test_a_childs_failure_is_a_result(world: World) -> None:
+    """The tool sees it and says what it makes of it; the parent's run is not lost."""
+    heard: list[str] = []
+    child = world.builder(ValueError("child model down"))
+    world.add("child", child.on_agent_failed(lambda ctx: heard.append(ctx.error_message)))
+    parent = world.builder(call("delegate", to="child"), say("I will do it myself"))
+    parent.on_error(lambda ctx: heard.append("parent heard"))
+    result = await parent.build().run("go")
+    assert (world.results[0].status, str(world.results[0].error)) == (
+        RunStatus.FAILED,
+        "child model down",
+    )
+    assert (result.text, result.status) == ("I will do it myself", RunStatus.COMPLETED)
+    assert heard == ["child model down"]
+
+
+async def test_a_child_that_was_used_before_the_tool_failed_still_counts(world: World) -> None:
+    """What it cost was spent."""
+
+    @tool
+    async def careless(context: ToolContext) -> str:
+        """Delegate and stumble."""
+        await context.spawn(world.agents["child"], "go")
+        raise RuntimeError("stumbled")
+
+    world.add("child", world.builder(say("x", tokens=50)))
+    agent = world.builder(call("careless"), say("ok")).with_tools(careless)
+    assert (await agent.build().run("go")).usage.total_tokens == 50
+
+
+# --- cancelling ---------------------------------------------------------------------------------------
+
+
+async def hanging(world: World, parallel: bool) -> tuple[AgentBuilder, asyncio.Event, list[str]]:
+    """A parent whose children, one or two, hang at depth two; the event is set when they do."""
+    started = asyncio.Event()
+    log: list[str] = []
+    count = 2 if parallel else 1
+
+    @tool
+    async def hang(n: int) -> str:
+        """Hang."""
+        log.append(f"hang {n}")
+        if sum(line.startswith("hang") for line in log) == count:
+            started.set()
+        await asyncio.sleep(60)
+        return "never"
+
+    batch = []
+    for n in range(count):
+        deep = world.builder(call("hang", n=n)).with_tools(hang)
+        deep.on_after_step(lambda ctx: log.append("after_step deep"))
+        world.add(
+            f"deep{n}",
+            deep.on_execution_end(lambda ctx: log.append(f"end deep {ctx.status.value}")),
+        )
+        mid = world.builder(call("delegate", to=f"deep{n}", tokens=7), say("never"))
+        world.add(
+            f"mid{n}", mid.on_execution_end(lambda ctx: log.append(f"end mid {ctx.status.value}"))
+        )
+        batch.append(call("delegate", to=f"mid{n}"))
+    parent = world.builder(calls(*batch), say("never"))
+    parent.on_execution_end(lambda ctx: log.append(f"end parent {ctx.status.value}"))
+    return parent, started, log
+
+
+@pytest.mark.parametrize("parallel", [False, True])
+async def test_cancelling_the_parent_cancels_its_children(world: World, parallel: bool) -> None:
+    """At any depth and in every branch, each takes its own way out first."""
+    parent, started, log = await hanging(world, parallel)
+    agent = parent.build()
+    task = asyncio.create_task(agent.run("go", run_id="r"))
+    await started.wait()
+    agent.cancel("r", "home time")
+    result = await asyncio.wait_for(task, 5)
+    count = 2 if parallel else 1
+    assert result.status is RunStatus.CANCELLED
+    for line in ("after_step deep", "end deep cancelled", "end mid cancelled"):
+        assert log.count(line) == count
+    assert log[-1] == "end parent cancelled"
+    assert [each.status for each in result.steps[0].results] == [ResultStatus.CANCELLED] * count
+    assert result.usage.total_tokens == 7 * count
+    finished = [record for record in result.records if isinstance(record, ChildFinished)]
+    assert [each.status for each in finished] == [RunStatus.CANCELLED] * count
+    check_transcript(result.state.messages)
+
+
+async def test_cancelling_the_task_around_the_parent_does_the_same(world: World) -> None:
+    """And the CancelledError is passed on."""
+    parent, started, log = await hanging(world, True)
+    task = asyncio.create_task(parent.build().run("go"))
+    await started.wait()
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert log.count("end deep cancelled") == 2
+    assert log[-1] == "end parent cancelled"
+
+
+async def test_a_hook_in_the_child_may_cancel_the_parent(world: World) -> None:
+    """The child ends first, then the parent."""
+    log: list[str] = []
+    child = world.builder(call("work", n=1), say("never"))
+    child.on_before_tool_use(lambda ctx: boss.cancel("r") and None)
+    child.on_execution_end(lambda ctx: log.append(f"child {ctx.status.value}"))
+    world.add("child", child)
+    parent = world.builder(call("delegate", to="child"), say("never"))
+    boss = parent.on_execution_end(lambda ctx: log.append(f"parent {ctx.status.value}")).build()
+    result = await boss.run("go", run_id="r")
+    assert (log, world.ran) == (["child cancelled", "parent cancelled"], [])
+    assert (result.status, result.steps[0].results[0].status) == (
+        RunStatus.CANCELLED,
+        ResultStatus.CANCELLED,
+    )
+    assert result.state.counters.errors == 0
+
+
+async def test_a_tool_that_runs_out_of_time_takes_its_child_with_it(world: World) -> None:
+    """The child is cancelled and takes its way out; the parent's model reads of the time-out."""
+    ends: list[str] = []
+
+    class Hangs:
+        async def infer(self, request: Any, turn: Any) -> Any:
+            await asyncio.sleep(60)
+
+    child = (
+        AgentBuilder().with_driver(Hangs()).on_execution_end(lambda ctx: ends.append(ctx.status))
+    )
+    world.add("child", child)
+
+    @tool(timeout=0.02)
+    async def hurried(context: ToolContext) -> str:
+        """Delegate in a hurry."""
+        return (await context.spawn(world.agents["child"], "go")).text
+
+    result = await world.builder(call("hurried"), say("ok")).with_tools(hurried).build().run("go")
+    assert (ends, result.status) == ([RunStatus.CANCELLED], RunStatus.COMPLETED)
+    assert "did not finish within" in str(result.steps[0].results[0].error)
+
+
+# --- subagent hooks -----------------------------------------------------------------------------------
+
+
+async def test_subagent_hooks_are_the_parents_and_see_the_child(world: World) -> None:
+    """Start: name, ids and task. Stop: the result and why it stopped."""
+    seen: list[Any] = []
+    world.add("child", world.builder(say("answer")))
+    parent = world.builder(call("delegate", to="child", task="the task"), say("ok"))
+    parent.on_subagent_start(lambda ctx: seen.append((ctx.name, ctx.child_agent_id, ctx.prompt)))
+    parent.on_subagent_stop(
+        lambda ctx: seen.append((ctx.result.text, ctx.continuation.stop_reason, ctx.child_run_id))
+    )
+    await parent.build().run("go", run_id="r")
+    assert seen == [
+        ("child", "child", "the task"),
+        ("answer", StopReason.COMPLETED, "r/0/call_1_1/1"),
+    ]
+
+
+@pytest.mark.parametrize("spelling", ["text", "context"])
+async def test_subagent_start_may_change_the_task(world: World, spelling: str) -> None:
+    """By a changed context, or by just returning the text."""
+    child = world.add("child", world.builder(say("x")))
+    parent = world.builder(call("delegate", to="child", task="rm -rf"), say("ok"))
+    parent.on_subagent_start(
+        lambda ctx: "be careful" if spelling == "text" else ctx.with_prompt("be careful")
+    )
+    await parent.build().run("go")
+    driver: Any = child.definition.driver
+    assert str(driver.requests[0]) == "user: be careful"
+
+
+async def test_subagent_start_may_block_and_the_parents_model_reads_why(world: World) -> None:
+    """The child never exists."""
+    child = world.add("child", world.builder())
+    parent = world.builder(call("delegate", to="child"), say("then not"))
+    parent.on_subagent_start(lambda ctx: HookOutcome.block("no helpers today"))
+    result = await parent.build().run("go")
+    assert (result.text, result.status) == ("then not", RunStatus.COMPLETED)
+    assert "no helpers today" in result.state.messages[2].text
+    driver: Any = child.definition.driver
+    assert driver.requests == []
+    assert not any(isinstance(record, ChildStarted) for record in result.records)
+
+
+async def test_subagent_start_may_stop_the_parent(world: World) -> None:
+    """Stopped by the hook, not failed."""
+    world.add("child", world.builder())
+    parent = world.builder(call("delegate", to="child"), say("never"))
+    parent.on_subagent_start(lambda ctx: HookOutcome.stop("all of it"), name="brake")
+    result = await parent.build().run("go")
+    assert (result.status, result.stop_reason) == (RunStatus.STOPPED, StopReason.HOOK)
+    assert "decided by 'brake'" in result.explain()
+
+
+async def test_a_crash_at_subagent_start_is_a_block(world: World) -> None:
+    """Failing closed: the child is not started."""
+
+    def crash(ctx: Any) -> None:
+        raise RuntimeError("oops")
+
+    world.add("child", world.builder())
+    parent = world.builder(call("delegate", to="child"), say("ok")).on_subagent_start(crash)
+    result = await parent.build().run("go")
+    assert (world.results, result.status) == ([], RunStatus.COMPLETED)
+    assert "oops" in result.state.messages[2].text
+
+
+async def test_subagent_stop_may_send_the_child_back_to_work(world: World) -> None:
+    """It goes on with its own conversation, and reads why."""
+    child = world.add(
+        "child", world.builder(say("short", tokens=5), say("a long answer", tokens=7))
+    )
+    parent = world.builder(call("delegate", to="child"), say("ok"))
+    parent.on_subagent_stop(
+        lambda ctx: HookOutcome.block("more detail") if len(ctx.result.text) < 10 else None
+    )
+    result = await parent.build().run("go")
+    assert (world.results[0].text, result.usage.total_tokens) == ("a long answer", 12)
+    driver: Any = child.definition.driver
+    assert str(driver.requests[1]) == "user: do it\nassistant: short\nuser: more detail"
+    assert result.state.counters.steps == 4
+
+
+@pytest.mark.parametrize("cap", [0, 1, 3])
+async def test_sending_back_is_capped(world: World, cap: int) -> None:
+    """The hook sees every result, the last one too, and then it is taken."""
+    seen: list[str] = []
+    world.add("child", world.builder(*[say(str(n)) for n in range(9)]))
+    parent = world.builder(call("delegate", to="child"), say("ok")).with_limits(objections=cap)
+
+    def never_happy(ctx: Any) -> Any:
+        seen.append(ctx.result.text)
+        return HookOutcome.block("again")
+
+    result = await parent.on_subagent_stop(never_happy).build().run("go")
+    assert seen == [str(n) for n in range(cap + 1)]
+    assert (world.results[0].text, result.status) == (str(cap), RunStatus.COMPLETED)
+
+
+async def test_a_child_that_a_guard_stopped_is_not_sent_back(world: World) -> None:
+    """Nor one that failed: nothing overrides a guard."""
+    seen: list[Any] = []
+    world.add("limited", world.builder(*[call("work", n=1)] * 9).with_limits(steps=1))
+    world.add("broken", world.builder(ValueError("down"), say("never")))
+    batch = calls(call("delegate", to="limited"), call("delegate", to="broken"))
+    parent = world.builder(batch, say("ok"))
+
+    def again(ctx: Any) -> Any:
+        seen.append(ctx.result.status)
+        return HookOutcome.block("again")
+
+    await parent.on_subagent_stop(again).build().run("go")
+    assert sorted(seen) == [RunStatus.FAILED, RunStatus.STOPPED]
+    assert world.ran == [1]
+
+
+async def test_subagent_stop_may_change_the_result(world: World) -> None:
+    """Redacting it, say; the tool gets the changed one, also when the cap was reached."""
+    world.add("child", world.builder(say("hunter2"), say("hunter2")))
+    parent = world.builder(call("delegate", to="child"), say("ok")).with_limits(objections=1)
+    parent.on_subagent_stop(
+        lambda ctx: HookOutcome.block(
+            "try again", ctx.with_result(msgspec.structs.replace(ctx.result, output="***"))
+        )
+    )
+    result = await parent.build().run("go")
+    assert world.results[0].text == "***"
+    assert "hunter2" not in result.state.to_json()
+
+
+@pytest.mark.parametrize("wrong", ["text", None, 5])
+async def test_a_result_that_is_none_is_the_hooks_failure(world: World, wrong: Any) -> None:
+    """At subagent_stop that is an error: the run fails, naming the hook."""
+    world.add("child", world.builder(say("x")))
+    parent = world.builder(call("delegate", to="child"), say("never"))
+    parent.on_subagent_stop(lambda ctx: ctx.with_result(wrong), name="odd")
+    result = await parent.build().run("go")
+    assert result.status is RunStatus.FAILED
+    assert "odd" in str(result.error)
+    check_transcript(result.state.messages)
+
+
+async def test_a_crash_at_subagent_stop_is_an_error(world: World) -> None:
+    """The run fails by default, and can be told not to."""
+    from hookline import ErrorAction, ErrorClass, ErrorPolicy
+
+    def crash(ctx: Any) -> None:
+        raise RuntimeError("oops")
+
+    for policy, status in (
+        (ErrorPolicy(), RunStatus.FAILED),
+        (ErrorPolicy(actions={ErrorClass.HOOK: ErrorAction.IGNORE}), RunStatus.COMPLETED),
+    ):
+        world.add("child", world.builder(say("x")))
+        parent = world.builder(call("delegate", to="child"), say("ok")).with_error_policy(policy)
+        result = await parent.on_subagent_stop(crash, name="shaky").build().run("go")
+        assert result.status is status
+        assert "shaky" in str(result.steps[0].results[0].error)
+        check_transcript(result.state.messages)
+
+
+async def test_what_subagent_hooks_of_parallel_calls_say_adds_up(world: World) -> None:
+    """They wait for each other, so a word of one is not lost to another."""
+
+    async def note(ctx: Any) -> Any:
+        await asyncio.sleep(0.001)
+        return ctx.request_continue(f"{ctx.point.value} {ctx.name}")
+
+    for name in "abc":
+        world.add(name, world.builder(say(name)))
+    batch = calls(*(call("delegate", to=name) for name in "abc"))
+    parent = world.builder(batch, say("ok")).on_subagent_start(note).on_subagent_stop(note)
+    result = await parent.build().run("go")
+    said = {each.reason for each in result.steps[0].outcome.evaluations if each.reason[:3] == "sub"}
+    assert said == {f"subagent_{point} {name}" for name in "abc" for point in ("start", "stop")}
+
+
+async def test_a_forbid_of_one_branch_is_not_lost_to_another(world: World) -> None:
+    """The step finishes, and then the run stops."""
+
+    async def first_forbids(ctx: Any) -> Any:
+        await asyncio.sleep(0.001)
+        return ctx.forbid("enough helpers") if ctx.name == "a" else ctx.allow_continue("fine")
+
+    for name in "ab":
+        world.add(name, world.builder(say(name)))
+    parent = world.builder(calls(call("delegate", to="a"), call("delegate", to="b")), say("never"))
+    result = await parent.on_subagent_start(first_forbids).build().run("go")
+    assert (result.status, result.state.step_count) == (RunStatus.STOPPED, 1)
+
+
+async def test_subagent_hooks_of_the_tree_see_grandchildren(world: World) -> None:
+    """With scope=tree the parent's hooks stand at every door."""
+    seen: list[str] = []
+    parent = world.chain(say("x"))
+    parent.on_subagent_start(lambda ctx: seen.append(ctx.name), scope="tree")
+    await parent.build().run("go")
+    assert seen == ["child", "grandchild"]
+
+
+# --- asking -------------------------------------------------------------------------------------------
+
+
+def asks(agent: AgentBuilder) -> AgentBuilder:
+    """The builder with a policy that asks about work, in the whole tree."""
+    return agent.on_before_tool_use(
+        lambda ctx: HookOutcome.ask(f"work on {ctx.tool_call.args['n']}?"),
+        matcher="work",
+        tier="policy",
+        name="boss",
+    )
+
+
+async def test_the_parents_approver_answers_for_its_children(world: World) -> None:
+    """At any depth, unless a child has one of its own."""
+    asked: list[str] = []
+    parent = asks(world.chain(call("work", n=1), say("x")))
+    parent.with_approver(lambda question: asked.append(question.run_id) or True)
+    result = await parent.build().run("go", run_id="r")
+    assert (world.ran, result.status) == ([1], RunStatus.COMPLETED)
+    assert [run.count("/") for run in asked] == [6]
+    world.add("child", world.builder(call("work", n=2), say("x")).with_approver("deny"))
+    own = asks(world.builder(call("delegate", to="child"), say("ok"))).with_approver(lambda _: True)
+    await own.build().run("go")
+    assert world.ran == [1]
+
+
+@pytest.mark.parametrize("through_json", [False, True])
+async def test_a_question_in_a_grandchild_surfaces_and_is_answered_at_the_top(
+    world: World, through_json: bool
+) -> None:
+    """The outer run pauses with the question; its answer reaches the grandchild, whose call runs once."""
+    parent = asks(world.chain(call("work", n=1), say("grandchild done"))).build()
+    paused = await parent.run("go", run_id="r")
+    assert (paused.status, world.ran) == (RunStatus.PAUSED, [])
+    (question,) = paused.pending
+    assert (question.tool_call.name, question.asked_by) == ("work", "boss")
+    assert question.id == "r/0/call_1_1/1/0/call_1_1/1/0/call_1_1"
+    check_transcript(paused.state.messages)
+    state = AgentState.from_json(paused.state.to_json()) if through_json else paused.state
+    result = await parent.resume(state, {question.id: True})
+    assert (result.text, world.ran) == ("parent done", [1])
+    assert [each.text for each in world.results] == ["grandchild done", "child done"]
+    assert (result.state.counters.steps, result.usage.requests) == (6, 6)
+
+
+@pytest.mark.parametrize("decision", [Decision.deny("no"), Decision.edit(n=5)])
+async def test_an_answer_for_a_child_may_be_any_answer(world: World, decision: Decision) -> None:
+    """No, or with other arguments."""
+    world.add("child", world.builder(call("work", n=1), say("x")))
+    parent = asks(world.builder(call("delegate", to="child"), say("ok"))).build()
+    paused = await parent.run("go")
+    result = await parent.resume(
+        AgentState.from_json(paused.state.to_json()), {paused.pending[0].id: decision}
+    )
+    assert (result.status, world.ran) == (RunStatus.COMPLETED, [5] if decision.args else [])
+
+
+async def test_questions_of_parallel_children_never_share_an_answer(world: World) -> None:
+    """The same call in two children is two questions; each gets its own answer, one at a time."""
+    for name in "ab":
+        world.add(name, world.builder(call("work", n=1), say(f"{name} done")))
+    batch = calls(call("delegate", to="a"), call("work", n=9), call("delegate", to="b"))
+    parent = world.builder(batch, say("ok"))
+    parent.on_before_tool_use(
+        lambda ctx: HookOutcome.ask("?") if ctx.run.depth else None, matcher="work", tier="policy"
+    )
+    agent = parent.build()
+    paused = await agent.run("go", run_id="r")
+    one, two = (question.id for question in paused.pending)
+    assert (one, two) == ("r/0/call_1_1/1/0/call_1_1", "r/0/call_1_3/1/0/call_1_1")
+    assert world.ran == [9]  # nobody asked about this one, and it was not of the same run
+    partly = await agent.resume(AgentState.from_json(paused.state.to_json()), {two: True})
+    assert (partly.status, [q.id for q in partly.pending]) == (RunStatus.PAUSED, [one])
+    assert world.ran == [9, 1]
+    result = await agent.resume(AgentState.from_json(partly.state.to_json()), {one: False})
+    assert (result.status, world.ran) == (RunStatus.COMPLETED, [9, 1])
+    assert [each.result for each in result.steps[0].results] == ["a done", 9, "b done"]
+    assert result.state.counters.tool_calls == 4
+    check_transcript(result.state.messages)
+
+
+@pytest.mark.parametrize("style", ["gather", "group", "swallow", "sequence"])
+async def test_a_tool_with_several_children_waits_for_all_of_them(world: World, style: str) -> None:
+    """However the tool waits for them, every question surfaces, no child is left running, none runs twice."""
+    finished: list[str] = []
+
+    @tool
+    async def team(context: ToolContext) -> list[str]:
+        """Ask a team."""
+
+        async def ask(name: str) -> str:
+            result = await context.spawn(world.agents[name], "go", name=name)
+            return str(result.text)
+
+        if style == "gather":
+            return list(await asyncio.gather(*map(ask, "abc")))
+        if style == "group":
+            async with asyncio.TaskGroup() as group:
+                tasks = [group.create_task(ask(name)) for name in "abc"]
+            return [task.result() for task in tasks]
+        answers = []
+        for name in "abc":
+            try:
+                answers.append(await ask(name))
+            except Exception:
+                if style == "sequence":
+                    raise
+                answers.append("swallowed")
+        return answers
+
+    for name, n in (("a", 1), ("b", 0), ("c", 3)):
+        child = world.builder(call("work", n=n), say(name))
+        world.add(name, child.on_execution_end(lambda ctx: finished.append(ctx.status.value)))
+    parent = world.builder(call("team"), say("ok")).with_tools(team)
+    parent.on_before_tool_use(
+        lambda ctx: HookOutcome.ask("?") if ctx.tool_call.args["n"] else None,
+        matcher="work",
+        tier="policy",
+    )
+    agent = parent.build()
+    result = await agent.run("go")
+    rounds = 0
+    while result.status is RunStatus.PAUSED:
+        assert "running" not in finished
+        rounds += 1
+        state = AgentState.from_json(result.state.to_json())
+        result = await agent.resume(state, {question.id: True for question in state.pending})
+    assert (result.status, sorted(world.ran)) == (RunStatus.COMPLETED, [0, 1, 3])
+    assert result.steps[0].results[0].result == ["a", "b", "c"]
+    assert rounds == (2 if style == "sequence" else 1)
+
+
+async def test_a_child_that_was_done_before_the_pause_is_not_run_again(world: World) -> None:
+    """Its result is handed to the tool as it was, and its usage counts once."""
+    world.add("first", world.builder(call("work", n=0, tokens=10), say("first done", tokens=5)))
+    world.add("second", world.builder(call("work", n=1, tokens=100), say("second done")))
+
+    @tool
+    async def both(context: ToolContext) -> str:
+        """Ask both."""
+        one = await context.spawn(world.agents["first"], "go")
+        two = await context.spawn(world.agents["second"], "go")
+        return f"{one.text}, {two.text}"
+
+    parent = world.builder(call("both"), say("ok")).with_tools(both)
+    parent.on_before_tool_use(
+        lambda ctx: HookOutcome.ask("?") if ctx.tool_call.args["n"] else None,
+        matcher="work",
+        tier="policy",
+    )
+    agent = parent.build()
+    paused = await agent.run("go")
+    result = await agent.resume(
+        AgentState.from_json(paused.state.to_json()), {paused.pending[0].id: True}
+    )
+    assert result.steps[0].results[0].result == "first done, second done"
+    assert (world.ran, result.usage.total_tokens) == ([0, 1], 115)
+    assert result.state.counters.tool_calls == 3
+
+
+async def test_limits_hold_over_a_pause_in_a_child(world: World) -> None:
+    """What the child spent before it is not forgotten."""
+    world.add("child", world.builder(*[call("work", n=1, tokens=40)] * 9))
+    agent = (
+        asks(world.builder(call("delegate", to="child"), say("x"))).with_limits(tokens=100).build()
+    )
+    result = await agent.run("go")
+    while result.status is RunStatus.PAUSED:
+        state = AgentState.from_json(result.state.to_json())
+        result = await agent.resume(state, {state.pending[0].id: True})
+    assert (len(world.ran), result.stop_reason) == (3, StopReason.TOKEN_LIMIT)
+    assert result.usage.total_tokens == 120
+
+
+async def test_policies_of_now_judge_a_childs_call_after_a_resume(world: World) -> None:
+    """A rule the parent has made since holds in the child."""
+    world.add("child", world.builder(call("work", n=1), say("x")))
+    paused = await asks(world.builder(call("delegate", to="child"))).build().run("go")
+    stricter = asks(world.builder(say("ok")))
+    stricter.on_before_tool_use(blocks(1), matcher="work", tier="policy", name="new")
+    result = await stricter.build().resume(paused.state, {paused.pending[0].id: True})
+    assert (world.ran, result.status) == ([], RunStatus.COMPLETED)
+
+
+async def test_siblings_of_a_waiting_child_are_not_run_again(world: World) -> None:
+    """A call that has run keeps its result over the pause; its hooks after saw it once."""
+    after: list[str] = []
+    world.add("child", world.builder(call("work", n=1), say("child done")))
+    parent = world.builder(calls(call("work", n=7), call("delegate", to="child")), say("ok"))
+    parent.on_before_tool_use(
+        lambda ctx: HookOutcome.ask("?") if ctx.run.depth else None, matcher="work", tier="policy"
+    )
+    agent = parent.on_after_tool_use(lambda ctx: after.append(ctx.tool_call.name)).build()
+    paused = await agent.run("go")
+    assert world.ran == [7]
+    result = await agent.resume(
+        AgentState.from_json(paused.state.to_json()), {paused.pending[0].id: True}
+    )
+    assert (world.ran, after) == ([7, 1], ["work", "delegate"])
+    assert [each.result for each in result.steps[0].results] == [7, "child done"]
+
+
+async def test_cancelling_after_a_resume_settles_the_waiting_call(world: World) -> None:
+    """The outer conversation is valid whatever becomes of the child."""
+    world.add("child", world.builder(call("work", n=1), say("x")))
+    agent = asks(world.builder(call("delegate", to="child"), say("never"))).build()
+    paused = await agent.run("go", run_id="r")
+    coroutine = agent.resume(paused, {paused.pending[0].id: True})
+    agent.cancel("r")
+    result = await coroutine
+    assert (result.status, world.ran) == (RunStatus.CANCELLED, [])
+    check_transcript(result.state.messages)
+    assert AgentState.from_json(result.state.to_json()) == result.state
+
+
+async def test_a_denied_change_around_one_call_is_no_question_while_another_waits(
+    world: World,
+) -> None:
+    """Only what waits is pending: a call that has its result does not."""
+
+    async def change(ctx: Any, call_next: Any) -> Any:
+        return await call_next(ctx.with_args(n=99)) if not ctx.run.depth else await call_next(ctx)
+
+    world.add("child", world.builder(call("work", n=1), say("child done")))
+    batch = calls(call("work", n=2), call("delegate", to="child"))
+    parent = world.builder(batch, say("ok")).around_tool_use(change, matcher="work")
+    parent.on_before_tool_use(
+        lambda ctx: HookOutcome.ask("?") if ctx.tool_call.args["n"] in (1, 99) else None,
+        matcher="work",
+        tier="policy",
+    )
+    agent = parent.build()
+    paused = await agent.run("go")
+    assert [question.tool_call.args["n"] for question in paused.pending] == [1]
+    result = await agent.resume(paused, {paused.pending[0].id: True})
+    assert [each.status.value for each in result.steps[0].results] == ["denied", "ok"]
+
+
+async def test_the_work_of_hooks_in_a_child_counts_for_the_tree(world: World) -> None:
+    """A critic in the child uses up the parent's tokens."""
+    child = world.builder(say("x", tokens=1))
+    world.add("child", child.on_after_step(lambda ctx: ctx.run.charge(Usage(input_tokens=50))))
+    result = await world.builder(call("delegate", to="child"), say("ok")).build().run("go")
+    assert (world.results[0].usage.total_tokens, result.usage.total_tokens) == (51, 51)

@@ -1,0 +1,494 @@
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import gc
+import logging
+from typing import Any
+
+import pytest
+
+from hookline import (
+    AgentBuilder,
+    AgentState,
+    HookOutcome,
+    InferenceResponse,
+    RunStatus,
+    ToolContext,
+    tool,
+)
+from hookline.errors import RateLimitError
+from hookline.journal import Record, RunFinished, RunStarted, StepFinished, TextDelta, ToolProgress
+from hookline.testing import FakeClock, ScriptedDriver, call, calls, say
+
+
+@tool
+def add(a: int, b: int = 1) -> int:
+    """Add two numbers."""
+    return a + b
+
+
+@tool
+async def hang() -> str:
+    """Hang."""
+    await asyncio.sleep(60)
+    return "never"
+
+
+def builder(*turns: Any) -> AgentBuilder:
+    """An agent with two tools that plays these turns on a clock that stands still."""
+    agent = AgentBuilder().with_driver(ScriptedDriver(turns)).with_tools(add, hang)
+    return agent.with_clock(FakeClock()).with_id("agent")
+
+
+async def read(stream: Any) -> list[Any]:
+    """All of it."""
+    return [item async for item in stream]
+
+
+class Speaks:
+    """A driver that streams its answer in pieces."""
+
+    def __init__(self, *answers: Any) -> None:
+        self.answers = list(answers)
+
+    async def infer(self, request: Any, turn: Any) -> InferenceResponse:
+        answer = self.answers.pop(0)
+        if isinstance(answer, Exception):
+            turn.emit_text("half an ans")
+            raise answer
+        for word in answer.split(" "):
+            turn.emit_text(word + " ")
+            await asyncio.sleep(0)
+        return InferenceResponse(answer)
+
+
+def deltas(records: list[Record]) -> list[str]:
+    """The pieces of text among them."""
+    return [record.text for record in records if isinstance(record, TextDelta)]
+
+
+# --- one loop -----------------------------------------------------------------------------------------
+
+SCRIPTS: dict[str, tuple[Any, ...]] = {
+    "answer": (say("hi"),),
+    "tools": (calls(call("add", a=1), call("add", a=2)), call("add", a="x"), say("done")),
+    "blocked": (call("add", a=13), say("ok")),
+    "stopped": (call("add", a=99),),
+    "paused": (call("add", a=50),),
+    "failed": (call("add", a=1), ValueError("lost")),
+    "retried": (RateLimitError("slow"), say("ok")),
+}
+
+
+def judged(agent: AgentBuilder) -> AgentBuilder:
+    """The builder with a hook that blocks, stops or asks, depending on the number."""
+
+    def judge(ctx: Any) -> Any:
+        number = ctx.tool_call.args["a"]
+        verdicts = {
+            13: HookOutcome.block("no"),
+            99: HookOutcome.stop("no"),
+            50: HookOutcome.ask("?"),
+        }
+        return verdicts.get(number)
+
+    return agent.on_before_tool_use(judge)
+
+
+@pytest.mark.parametrize("script", SCRIPTS)
+async def test_every_way_of_driving_gives_the_same_run(script: str) -> None:
+    """Run, stream and step by step: the same state, the same records, the same hooks in the same order."""
+    states, journals, orders = [], [], []
+    for way in ("run", "stream", "iterate"):
+        order: list[str] = []
+        agent = judged(builder(*SCRIPTS[script]))
+        for point in (
+            "execution_start",
+            "before_step",
+            "after_tool_use",
+            "after_step",
+            "execution_end",
+        ):
+            agent.add_hook(point, lambda ctx, order=order: order.append(ctx.point.value))
+        built = agent.build()
+        if way == "run":
+            result = await built.run("go", run_id="r")
+        else:
+            stream = getattr(built, way)("go", run_id="r")
+            await read(stream)
+            result = stream.result
+        states.append(result.state)
+        journals.append(list(result.records))
+        orders.append(order)
+    assert states[0] == states[1] == states[2]
+    assert journals[0] == journals[1] == journals[2]
+    assert orders[0] == orders[1] == orders[2]
+
+
+@pytest.mark.parametrize("script", SCRIPTS)
+async def test_a_stream_yields_every_record_in_order(script: str) -> None:
+    """From the first to the last; what it yields besides is deltas, which are not journalled."""
+    stream = judged(builder(*SCRIPTS[script])).build().stream("go")
+    yielded = await read(stream)
+    kept = [record for record in yielded if not isinstance(record, TextDelta | ToolProgress)]
+    assert kept == list(stream.result.records)
+    assert isinstance(kept[0], RunStarted)
+    assert isinstance(kept[-1], RunFinished)
+    assert [record.seq for record in kept] == list(range(len(kept)))
+
+
+async def test_the_records_of_a_run_tell_its_story() -> None:
+    """The kinds of records, in the order things happen."""
+    result = await builder(call("add", a=1), say("2")).build().run("go")
+    kinds = [record.type for record in result.records if record.type not in ("hook", "evaluation")]
+    assert kinds == [
+        *("run_started", "prompt"),
+        *("step_started", "request", "response", "call", "tool_result", "outcome", "step"),
+        *("step_started", "request", "response", "outcome", "step"),
+        *("status", "result"),
+    ]
+
+
+async def test_iterate_gives_the_state_after_each_step() -> None:
+    """Each with one step more, each a state of its own."""
+    stream = builder(call("add", a=1), call("add", a=2), say("done")).build().iterate("go")
+    states = await read(stream)
+    assert [state.step_count for state in states] == [1, 2, 3]
+    assert [state.messages[-1].text for state in states] == ["2", "3", "done"]
+    assert states[0].steps[0] == stream.result.state.steps[0]
+    assert all(AgentState.from_json(state.to_json()) == state for state in states)
+
+
+async def test_the_next_step_is_made_when_it_is_asked_for() -> None:
+    """Who drives step by step decides when."""
+    made: list[int] = []
+    agent = builder(call("add", a=1), call("add", a=2), say("done"))
+    built = agent.on_before_step(lambda ctx: made.append(ctx.step_index)).build()
+    stream = built.iterate("go")
+    await anext(stream)
+    for _ in range(20):
+        await asyncio.sleep(0)
+    assert made == [0]
+    await anext(stream)
+    assert made == [0, 1]
+    assert len(await read(stream)) == 1
+
+
+async def test_a_stream_waits_for_its_reader_between_steps() -> None:
+    """A slow reader is not left behind by the run."""
+    made: list[int] = []
+    agent = builder(*[call("add", a=1)] * 5, say("done"))
+    stream = agent.on_before_step(lambda ctx: made.append(ctx.step_index)).build().stream("go")
+    async for record in stream:
+        if isinstance(record, StepFinished):
+            for _ in range(10):
+                await asyncio.sleep(0)
+            assert made[-1] == record.step.index
+    assert stream.result.status is RunStatus.COMPLETED
+
+
+async def test_the_result_is_there_when_the_stream_is_at_its_end() -> None:
+    """Not before: asking early is an error that says what to do."""
+    stream = builder(say("hi")).build().stream("go")
+    with pytest.raises(RuntimeError, match="read the stream to its end"):
+        _ = stream.result
+    await read(stream)
+    assert (stream.result.text, stream.result.status) == ("hi", RunStatus.COMPLETED)
+
+
+async def test_a_run_never_raises_out_of_its_stream() -> None:
+    """A lost run is a result like any other."""
+    stream = builder(ValueError("lost")).build().stream("go")
+    records = await read(stream)
+    assert stream.result.status is RunStatus.FAILED
+    assert records[-1].status is RunStatus.FAILED
+    assert str(stream.result.error) == "lost"
+
+
+# --- leaving early ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("way", ["stream", "iterate"])
+async def test_leaving_early_cancels_the_run_and_takes_its_way_out(way: str) -> None:
+    """execution_end and session_end run, and the result says cancelled."""
+    log: list[str] = []
+    agent = builder(call("add", a=1), call("hang"), say("never"))
+    agent.on_after_step(lambda ctx: log.append("after_step"))
+    agent.on_execution_end(lambda ctx: log.append(ctx.status.value))
+    agent.on_session_end(lambda ctx: log.append("session_end"))
+    stream = getattr(agent.build(), way)("go")
+    async with contextlib.aclosing(stream):
+        async for _ in stream:
+            break
+    assert log[-2:] == ["cancelled", "session_end"]
+    assert stream.result.status is RunStatus.CANCELLED
+    assert "the stream was left" in stream.result.explain()
+
+
+async def test_leaving_in_the_middle_of_a_tool_interrupts_it() -> None:
+    """Its clean-up runs before the hooks on the way out."""
+    log: list[str] = []
+
+    async def slow() -> str:
+        """Be slow."""
+        try:
+            await asyncio.sleep(60)
+        finally:
+            log.append("cleanup")
+        return "never"
+
+    agent = AgentBuilder().with_driver(ScriptedDriver([call("slow")])).with_tools(slow)
+    stream = agent.on_execution_end(lambda ctx: log.append("end")).build().stream("go")
+    async for record in stream:
+        if record.type == "call":
+            break
+    await asyncio.sleep(0)
+    await stream.aclose()
+    assert log[-1] == "end"
+    assert stream.result.status is RunStatus.CANCELLED
+
+
+async def test_a_stream_that_is_dropped_cancels_its_run() -> None:
+    """Breaking out of the loop and forgetting about it is enough."""
+    log: list[str] = []
+    agent = builder(call("add", a=1), call("hang")).on_execution_end(lambda ctx: log.append("end"))
+
+    async def look() -> None:
+        async for _ in agent.build().stream("go"):
+            break
+
+    await look()
+    gc.collect()
+    for _ in range(50):
+        await asyncio.sleep(0)
+    assert log == ["end"]
+
+
+async def test_a_reader_that_is_cancelled_takes_the_run_with_it() -> None:
+    """A web request that goes away does not leave a run behind."""
+    log: list[str] = []
+    started = asyncio.Event()
+    agent = builder(call("hang")).on_execution_end(lambda ctx: log.append(ctx.status.value))
+    stream = agent.on_after_inference(lambda ctx: started.set()).build().stream("go")
+
+    async def reader() -> None:
+        async with contextlib.aclosing(stream):
+            await read(stream)
+
+    task = asyncio.create_task(reader())
+    await started.wait()
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert log == ["cancelled"]
+
+
+async def test_a_stream_nobody_reads_starts_nothing() -> None:
+    """Making one costs no model call."""
+    driver = ScriptedDriver([say("hi")])
+    agent = AgentBuilder().with_driver(driver).build()
+    stream = agent.stream("go", run_id="r")
+    await asyncio.sleep(0)
+    await stream.aclose()
+    assert driver.requests == []
+    del stream
+    gc.collect()
+    assert (await agent.run("go", run_id="r")).text == "hi"
+
+
+async def test_a_streamed_run_can_be_cancelled_by_name() -> None:
+    """The stream then ends by itself."""
+    agent = builder(call("hang")).build()
+    stream = agent.stream("go", run_id="r")
+    async for record in stream:
+        if record.type == "call":
+            agent.cancel("r", "enough")
+    assert stream.result.status is RunStatus.CANCELLED
+
+
+async def test_an_id_is_free_again_when_its_stream_has_ended() -> None:
+    """Also while the stream object is still around."""
+    agent = builder(say("a"), say("b")).build()
+    stream = agent.stream("go", run_id="r")
+    await read(stream)
+    assert (await agent.run("again", run_id="r")).text == "b"
+
+
+# --- deltas -------------------------------------------------------------------------------------------
+
+
+async def test_text_is_streamed_as_it_comes() -> None:
+    """Without a hook that might withhold it, nothing is held back, and nothing of it is journalled."""
+    agent = AgentBuilder().with_driver(Speaks("one two three")).build()
+    stream = agent.stream("go")
+    records = await read(stream)
+    assert deltas(records) == ["one ", "two ", "three "]
+    assert not any(isinstance(record, TextDelta) for record in stream.result.records)
+    position = [record.type for record in records].index("response")
+    assert all(isinstance(record, TextDelta) for record in records[position - 3 : position])
+
+
+@pytest.mark.parametrize("point", ["after_inference", "output"])
+async def test_text_is_held_back_while_a_hook_may_withhold_it(point: str) -> None:
+    """Then it comes in one piece, as the hooks left it."""
+    agent = AgentBuilder().with_driver(Speaks("the password is hunter2"))
+
+    def redact(ctx: Any) -> Any:
+        if point == "output":
+            return ctx.output.replace("hunter2", "***")
+        return ctx.response.with_text(ctx.response.text.replace("hunter2", "***"))
+
+    agent.add_hook(point, redact)
+    stream = agent.build().stream("go")
+    assert deltas(await read(stream)) == ["the password is ***"]
+    assert stream.result.text == "the password is ***"
+
+
+@pytest.mark.parametrize("point", ["after_inference", "output"])
+@pytest.mark.parametrize("verdict", ["block", "crash"])
+async def test_text_that_was_withheld_never_leaks(point: str, verdict: str) -> None:
+    """Neither as a delta nor in any record that the stream yields."""
+
+    def withhold(ctx: Any) -> Any:
+        if ctx.state.step_count and point == "after_inference":
+            return None
+        if verdict == "crash":
+            raise RuntimeError("oops")
+        return HookOutcome.block("not that")
+
+    agent = AgentBuilder().with_driver(Speaks("the password is hunter2", "sorry"))
+    stream = agent.add_hook(point, withhold).build().stream("go")
+    records = await read(stream)
+    told = "".join(deltas(records))
+    assert "hunter2" not in told
+    assert "hunter2" not in stream.result.text
+    if point == "after_inference" and verdict == "block":
+        assert told == "sorry"
+        journal = [record for record in records if record.type in ("response", "step", "hook")]
+        assert "hunter2" not in repr(journal)
+
+
+async def test_text_before_tool_calls_is_released_when_the_step_goes_on() -> None:
+    """Output hooks judge the final answer; what is said on the way is not it."""
+    response = InferenceResponse("let me see")
+
+    class Driver:
+        async def infer(self, request: Any, turn: Any) -> InferenceResponse:
+            from hookline import ToolCall
+
+            if len(turn.state.steps):
+                turn.emit_text("42")
+                return InferenceResponse("42")
+            turn.emit_text("let me see")
+            return response.with_calls(ToolCall("c", "add", {"a": 41}))
+
+    agent = AgentBuilder().with_driver(Driver()).with_tools(add).on_output(lambda ctx: None)
+    assert deltas(await read(agent.build().stream("go"))) == ["let me see", "42"]
+
+
+async def test_text_of_an_answer_that_was_sent_back_is_not_the_answer() -> None:
+    """With output hooks present, only what the caller gets is told."""
+    agent = AgentBuilder().with_driver(Speaks("draft", "final"))
+    agent.on_output(lambda ctx: ctx.output.upper())
+    agent.on_stop(lambda ctx: HookOutcome.block("again") if ctx.state.step_count < 2 else None)
+    assert deltas(await read(agent.build().stream("go"))) == ["FINAL"]
+
+
+async def test_an_observer_holds_nothing_back() -> None:
+    """It cannot withhold, so the text flows."""
+    agent = AgentBuilder().with_driver(Speaks("one two"))
+    agent.on_after_inference(lambda ctx: None, tier="observer").on_output(
+        lambda ctx: None, tier="observer"
+    )
+    assert deltas(await read(agent.build().stream("go"))) == ["one ", "two "]
+
+
+async def test_text_of_an_attempt_that_failed_is_dropped_when_it_was_held() -> None:
+    """Only what the successful attempt said comes out."""
+    agent = AgentBuilder().with_driver(Speaks(RateLimitError("slow"), "whole answer"))
+    agent.with_clock(FakeClock()).on_after_inference(lambda ctx: None)
+    assert deltas(await read(agent.build().stream("go"))) == ["whole answer"]
+
+
+async def test_a_policy_of_the_tree_holds_back_a_childs_text() -> None:
+    """Whoever listens to the parent hears the child, so the same must hold there."""
+    child = AgentBuilder().with_driver(Speaks("hunter2")).build()
+
+    async def delegate(context: ToolContext) -> str:
+        """Delegate."""
+        return (await context.spawn(child, "go")).text
+
+    agent = AgentBuilder().with_driver(ScriptedDriver([call("delegate"), say("ok")]))
+    agent.with_tools(delegate)
+    agent.on_after_inference(
+        lambda ctx: HookOutcome.block("no") if "hunter2" in ctx.response.text else None,
+        scope="tree",
+        tier="policy",
+    )
+    agent.with_limits(steps=4)
+    assert "hunter2" not in "".join(deltas(await read(agent.build().stream("go"))))
+
+
+async def test_progress_is_told_as_it_happens() -> None:
+    """Between the call and its result."""
+
+    async def work(context: ToolContext) -> str:
+        """Work."""
+        for part in (1, 2):
+            context.progress(part)
+            await asyncio.sleep(0)
+        return "done"
+
+    agent = AgentBuilder().with_driver(ScriptedDriver([call("work"), say("ok")])).with_tools(work)
+    records = await read(agent.build().stream("go"))
+    kinds = [record.type for record in records]
+    told = [record for record in records if isinstance(record, ToolProgress)]
+    assert [record.message for record in told] == [1, 2]
+    assert kinds.index("call") < kinds.index("progress") < kinds.index("tool_result")
+
+
+async def test_progress_that_is_not_json_is_the_tools_error() -> None:
+    """Nothing unspeakable goes out to listeners."""
+
+    async def work(context: ToolContext) -> str:
+        """Work."""
+        context.progress(object())
+        return "done"
+
+    agent = AgentBuilder().with_driver(ScriptedDriver([call("work"), say("ok")])).with_tools(work)
+    result = await agent.build().run("go")
+    assert "progress message" in str(result.steps[0].results[0].error)
+
+
+# --- listeners ----------------------------------------------------------------------------------------
+
+
+async def test_listeners_hear_what_the_journal_keeps() -> None:
+    """In order, as it happens, and each of them."""
+    one: list[Record] = []
+    two: list[Record] = []
+    agent = builder(call("add", a=1), say("2")).on_event(one.append).on_event(two.append)
+    result = await agent.build().run("go")
+    kept = [record for record in one if not isinstance(record, TextDelta)]
+    assert kept == list(result.records)
+    assert one == two
+
+
+async def test_a_listener_that_crashes_is_logged_and_changes_nothing(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """The run, the other listeners and the stream go on."""
+    heard: list[Record] = []
+
+    def crash(record: Record) -> None:
+        raise RuntimeError("listener down")
+
+    plain = await builder(call("add", a=1), say("2")).build().run("go", run_id="r")
+    agent = builder(call("add", a=1), say("2")).on_event(crash).on_event(heard.append).build()
+    with caplog.at_level(logging.ERROR, logger="hookline"):
+        stream = agent.stream("go", run_id="r")
+        yielded = await read(stream)
+    assert stream.result.state == plain.state
+    assert heard == yielded
+    assert "listener failed" in caplog.text
