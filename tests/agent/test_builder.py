@@ -369,9 +369,10 @@ def test_a_capability_cannot_shadow_or_outrank_a_policy() -> None:
     agent.on_before_tool_use(lambda ctx: HookOutcome.block("no"), tier="policy", name="law")
     result = agent.with_capability(Sly()).build().run_sync("go")
     assert result.steps[0].results[0].decided_by == "law"
+    again = builder().on_before_tool_use(nothing, tier="policy", name="law")
+    again.with_hooks(hook("before_tool_use", nothing, name="law"))
     with pytest.raises(RegistrationError, match="two hooks"):
-        again = builder().on_before_tool_use(nothing, tier="policy", name="law")
-        again.with_hooks(hook("before_tool_use", nothing, name="law")).build()
+        again.build()
 
 
 # --- the older pieces ---------------------------------------------------------------------------------

@@ -133,7 +133,7 @@ async def _through_hooks(run: Run, flight: Flight) -> ToolResult:
 
 def _once_recorded(run: Run, flight: Flight) -> Awaitable[ToolResult]:
     key = (run.step_index, flight.call.id, flight.attempts)
-    return run.durable.step(key, lambda: _use_tool(run, flight))
+    return run.durable.step(key, _use_tool, run, flight)
 
 
 async def _caught(run: Run, flight: Flight) -> ToolResult:

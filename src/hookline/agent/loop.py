@@ -182,9 +182,10 @@ async def _step(run: Run) -> Ending | None:
     if plan is not None:
         ctx = StepHookContext(point=_BEFORE_STEP, state=run.state, run=run, step_index=index)
         try:
-            result = run.take(await run_hooks(plan, ctx, run, run.settle))
+            result = await run_hooks(plan, ctx, run, run.settle, started=run.now)
         except HookError as error:
             return await _lost(run, error)
+        run.take(result)
         if result.kind is not _PROCEED:
             return await _refused(run, result)
     run.ledger.add_step()
@@ -324,7 +325,8 @@ async def _conclude(run: Run, step: Step | None) -> Ending | None:
     plan = run.plans.should_continue
     if plan is not None and step is not None:
         ctx = _stop_context(run, _SHOULD_CONTINUE, step)
-        run.take(await run_hooks(plan, ctx, run, run.settle))
+        result = await run_hooks(plan, ctx, run, run.settle, started=run.now)
+        run.take(result)
     outcome = ContinuationOutcome.from_evaluations(run.evaluations)
     if not outcome.should_continue and run.plans.stop is not None:
         outcome = await _ask_to_stop(run, run.plans.stop, step, outcome)

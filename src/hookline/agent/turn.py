@@ -16,7 +16,7 @@ from hookline.agent.run import Run, check_response
 from hookline.errors import ModelError, in_words
 from hookline.flow import ErrorAction, ErrorClass, classify
 from hookline.hooks import Kind, Result, observe
-from hookline.journal import Key, RequestSent, ResponseReceived
+from hookline.journal import RequestSent, ResponseReceived
 from hookline.lifecycle import HookPoint, InferenceHookContext
 from hookline.state import (
     NO_USAGE,
@@ -25,6 +25,13 @@ from hookline.state import (
     InferenceRequest,
     InferenceResponse,
     UserMessage,
+)
+
+_OF_MODELS = (
+    ErrorClass.MODEL,
+    ErrorClass.RATE_LIMIT,
+    ErrorClass.TIMEOUT,
+    ErrorClass.CONNECTION,
 )
 
 
@@ -55,7 +62,18 @@ async def take_turn(run: Run) -> None:
         altered = asked != request.with_messages(run.state.messages)
         request = asked
     run.messages_asked = run.state.messages
-    response = supplied or await _call_model(run, request, altered=altered)
+    response = supplied
+    if response is None:
+        if run.token.is_cancelled:  # by a hook since the step began
+            raise asyncio.CancelledError
+        _record_request(run, request, 1, altered=altered)
+        try:
+            response = await _ask_model(run, request, 1)
+        except (Exception, asyncio.CancelledError) as error:
+            response = await _try_again(run, request, error, altered=altered)
+        if run.state.counters.consecutive_errors:
+            for error_class in _OF_MODELS:
+                on_success(run, error_class)
     if run.plans.after_inference is not None:
         ctx = _context(run, HookPoint.AFTER_INFERENCE, request, response)
         result = await run.ask(run.plans.after_inference, ctx)
@@ -66,50 +84,39 @@ async def take_turn(run: Run) -> None:
     _take(run, response, supplied=supplied is not None)
 
 
-async def _call_model(run: Run, request: InferenceRequest, *, altered: bool) -> InferenceResponse:
-    """Ask the driver, again and again if the error policy says so."""
-    attempt, around = 1, run.plans.around_inference
+async def _try_again(
+    run: Run, request: InferenceRequest, error: BaseException, *, altered: bool
+) -> InferenceResponse:
+    """Ask the model again and again, as long as it fails and the error policy says so."""
+    attempt = 1
     while True:
-        if run.token.is_cancelled:  # by a hook since the step began
+        if isinstance(error, asyncio.CancelledError) and is_being_cancelled():
+            await _show_observers(run, request)
+            raise error
+        run.release_text(None)
+        decision = await on_error(run, error, classify(error), attempt=attempt)
+        if decision.action is not ErrorAction.RETRY:
+            await _show_observers(run, request)
+            raise Unrecovered(error, decision.action) from error
+        await run.definition.clock.sleep(decision.delay)
+        if run.token.is_cancelled:
             raise asyncio.CancelledError
+        attempt += 1
         _record_request(run, request, attempt, altered=altered)
         try:
-            key = (run.step_index, "inference", attempt)
-            if around is None:
-                response = await _ask_once(run, key, request)
-            else:
-                ctx = _context(run, HookPoint.AROUND_INFERENCE, request, None)
-                response = await around_inference(
-                    run,
-                    around,
-                    ctx,
-                    partial(_ask_once, run, key),
-                )
+            return await _ask_model(run, request, attempt)
         except (Exception, asyncio.CancelledError) as raised:
-            if isinstance(raised, asyncio.CancelledError) and is_being_cancelled():
-                await _show_observers(run, request)
-                raise
-            run.release_text(None)
-            decision = await on_error(run, raised, classify(raised), attempt=attempt)
-            if decision.action is not ErrorAction.RETRY:
-                await _show_observers(run, request)
-                raise Unrecovered(raised, decision.action) from raised
-            await run.definition.clock.sleep(decision.delay)
-            attempt += 1
-            continue
-        if run.state.counters.consecutive_errors:
-            for error_class in (
-                ErrorClass.MODEL,
-                ErrorClass.RATE_LIMIT,
-                ErrorClass.TIMEOUT,
-                ErrorClass.CONNECTION,
-            ):
-                on_success(run, error_class)
-        return response
+            error = raised
 
 
-def _ask_once(run: Run, key: Key, request: InferenceRequest) -> Awaitable[InferenceResponse]:
-    return run.durable.step(key, lambda: _ask_driver(run, request))
+def _ask_model(run: Run, request: InferenceRequest, attempt: int) -> Awaitable[InferenceResponse]:
+    """One question to the model, through the hooks around it."""
+    key = (run.step_index, "inference", attempt)
+    around = run.plans.around_inference
+    if around is None:
+        return run.durable.step(key, _ask_driver, run, request)
+    ctx = _context(run, HookPoint.AROUND_INFERENCE, request, None)
+    return around_inference(run, around, ctx, partial(run.durable.step, key, _ask_driver, run))
 
 
 async def _ask_driver(run: Run, request: InferenceRequest) -> InferenceResponse:

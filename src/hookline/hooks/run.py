@@ -121,12 +121,14 @@ async def run_hooks(
     settle: Settle | None = None,
     *,
     policies_only: bool = False,
+    started: float | None = None,
 ) -> Result[C]:
     """Ask every hook of a point. Raises HookError when one failed closed at a point where that is an error."""
     tally: _Tally | None = None
     if plan.is_flat and not policies_only:
         point, ran = plan.point, trail.ran
-        started = trail.clock()
+        if started is None:
+            started = trail.clock()
         for entry in plan.judges:
             hook = entry.call
             try:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from typing import Protocol, TypeAlias, TypeVar
+from typing import Any, Protocol, TypeAlias, TypeVar
 
 from hookline.journal.record import Record
 from hookline.state import Decision
@@ -39,7 +39,7 @@ class Durable(Protocol):
         """Tell the listeners without writing: for the deltas between records."""
         ...
 
-    def step(self, key: Key, work: Callable[[], Awaitable[T]]) -> Awaitable[T]:
+    def step(self, key: Key, work: Callable[..., Awaitable[T]], *args: Any) -> Awaitable[T]:
         """What was recorded under this key; if nothing was, do the work. The loop records it once it is settled."""
         ...
 
@@ -85,9 +85,9 @@ class InMemory:
                     "an event listener failed on a '%s' record; the run goes on", record.type
                 )
 
-    def step(self, key: Key, work: Callable[[], Awaitable[T]]) -> Awaitable[T]:  # noqa: ARG002 - nothing is remembered
+    def step(self, key: Key, work: Callable[..., Awaitable[T]], *args: Any) -> Awaitable[T]:  # noqa: ARG002 - nothing is remembered
         """Do the work: in memory nothing outlives the process, so nothing was recorded before."""
-        return work()
+        return work(*args)
 
     async def wait(self, key: str) -> Decision | None:
         """The answer handed to `resume`, if there is one."""

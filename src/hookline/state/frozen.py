@@ -102,13 +102,17 @@ def freeze_dict(value: dict[str, Any], what: str = "this value", _level: int = 0
     kind = type(value)
     if kind is FrozenDict:
         return value  # type: ignore[return-value]
+    for key, item in value.items():
+        # Most arguments are a few plain words: those are let in as they are, without a copy of their own.
+        if type(item) is not str or not item.isascii() or type(key) is not str or not key.isascii():
+            break
+    else:
+        return FrozenDict(value)
     frozen: dict[str, Any] = {}
     for key, item in value.items():
         if type(key) is not str or not key.isascii():
             key = _checked_key(key, what)
-        # Most values are short plain text: let them in without a call each.
-        plain = type(item) is str and item.isascii()
-        frozen[key] = item if plain else freeze(item, what, _level + 1)
+        frozen[key] = freeze(item, what, _level + 1)
     return FrozenDict(frozen)
 
 

@@ -21,6 +21,14 @@ class Usage(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
         return self.input_tokens + self.output_tokens
 
     def __add__(self, other: Usage) -> Usage:
+        if self.cost is None and other.cost is None:
+            return Usage(
+                self.input_tokens + other.input_tokens,
+                self.output_tokens + other.output_tokens,
+                self.requests + other.requests,
+                None,
+                self.unpriced_requests + other.unpriced_requests,
+            )
         return Usage(
             self.input_tokens + other.input_tokens,
             self.output_tokens + other.output_tokens,
