@@ -24,6 +24,7 @@ from hookline.state import (
     ToolResult,
 )
 
+_ADMITTED = CallStage.ADMITTED
 MOST_EDITS = 8
 """How often a call may be edited and judged again before it is refused."""
 
@@ -214,7 +215,7 @@ def tool_context(
 
 
 def _clear(run: Run, flight: Flight) -> None:
-    flight.stage = CallStage.ADMITTED
+    flight.stage = _ADMITTED
     run.ledger.add_tool_calls(1)
 
 

@@ -20,6 +20,9 @@ from hookline.lifecycle import HookPoint, ToolHookContext
 from hookline.state import CallStage, ErrorInfo, ResultStatus, ToolResult
 from hookline.tools import AnyTool, Effect, ToolContext
 
+# Looking a member up on its enum costs more than a name, and these are looked up for every call.
+_OK, _SETTLED = ResultStatus.OK, CallStage.SETTLED
+
 
 def execute(run: Run, flights: list[Flight]) -> Awaitable[None]:
     """Run these calls concurrently. Their intent is on record before any of them starts."""
@@ -99,7 +102,7 @@ async def _execute_one(run: Run, flight: Flight) -> None:
             flight.result, flight.stage = result, CallStage.SETTLED
             raise
     flight.result = result
-    flight.stage = CallStage.SETTLED
+    flight.stage = _SETTLED
 
 
 async def _through_hooks(run: Run, flight: Flight) -> ToolResult:
@@ -170,7 +173,7 @@ async def _use_tool(run: Run, flight: Flight) -> ToolResult:
     duration = run.clock() - started
     if type(value) is ToolResult:
         return msgspec.structs.replace(value, call_id=call.id, name=call.name, duration=duration)
-    return ToolResult(value, None, ResultStatus.OK, call.id, call.name, "", "", duration)
+    return ToolResult(value, None, _OK, call.id, call.name, "", "", duration)
 
 
 async def _in_time(tool: AnyTool, work: Awaitable[Any]) -> Any:

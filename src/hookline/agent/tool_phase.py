@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Awaitable
 from typing import Any
 
 import msgspec
@@ -28,14 +29,21 @@ _VERDICTS = {
 }
 
 
-async def use_tools(run: Run) -> None:
+def use_tools(run: Run) -> Awaitable[None]:
     """Judge and run the calls of the model's answer."""
     assert run.response is not None
     run.flights = flights = list(map(Flight, run.response.calls, run.response.calls))
     for flight in flights:
-        if run.stopping or run.failing is not None or run.token.is_cancelled:
-            break
         if not admit_unasked(run, flight):
+            return _admit_and_run(run)
+    return _run_admitted(run)
+
+
+async def _admit_and_run(run: Run) -> None:
+    for flight in run.flights:
+        if _ends(run):
+            break
+        if flight.stage is None:
             await admit(run, flight)
     await _run_admitted(run)
 

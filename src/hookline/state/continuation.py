@@ -58,12 +58,8 @@ class ContinuationEvaluation(msgspec.Struct, frozen=True, gc=False, omit_default
     stop_reason: StopReason | None = None
 
 
-_CONTINUES = {
-    ContinuationDecision.FORBID_CONTINUATION: False,
-    ContinuationDecision.REQUEST_CONTINUATION: True,
-    ContinuationDecision.ALLOW_STOP: False,
-    ContinuationDecision.ALLOW_CONTINUATION: True,
-}
+_REQUEST = ContinuationDecision.REQUEST_CONTINUATION
+_CONTINUE = ContinuationDecision.ALLOW_CONTINUATION
 _STRENGTH = {decision: -position for position, decision in enumerate(ContinuationDecision)}
 _DEFAULT_REASON = {
     ContinuationDecision.FORBID_CONTINUATION: StopReason.HOOK,
@@ -88,7 +84,7 @@ class ContinuationOutcome(msgspec.Struct, frozen=True, gc=False, omit_defaults=T
             return _NOTHING_SAID  # most often asked before anyone has spoken
         deciding = given[0] if len(given) == 1 else _strongest(given)
         decision = deciding.decision
-        go_on = _CONTINUES[decision]
+        go_on = decision is _CONTINUE or decision is _REQUEST
         stop_reason = None if go_on else deciding.stop_reason or _DEFAULT_REASON[decision]
         return cls(go_on, stop_reason, deciding.source, deciding.reason, given)
 
