@@ -225,7 +225,7 @@ WRONG: list[tuple[str, Any, str]] = [
     ("listener", lambda b: b.on_event("x"), "is not a listener"),
     ("system prompt", lambda b: b.with_system_prompt(5), "is text"),
     ("undecorated", lambda b: b.with_hooks(nothing), "has no hooks"),
-    ("default", lambda b: b.without_default("limits.fun"), "limits.steps"),
+    ("default", lambda b: b.without_default("limits.fun"), "limits"),
     ("capability class", lambda b: b.with_capability(_Handler), "is a class"),
     ("no capability", lambda b: b.with_capability(5), "is not a capability"),
     ("retries", lambda b: b.with_error_policy(ErrorPolicy(max_retries=-1)), "max_retries"),

@@ -114,32 +114,29 @@ agent shop
   approver      none: a run that needs an answer pauses until it gets one
   capabilities  audit
 
-     hook               from     tier         runs           notes
+     hook        from     tier         runs           notes
 before_step         a block: the step is not made and the run ends stopped
-  1  limits.steps       default  hook 1000    always         in child runs too
-  2  limits.seconds     default  hook 1000    always         in child runs too
+  1  limits      default  hook 1000    always         in child runs too
 
 before_tool_use     a block: the call is not run and the model reads the reason
-  1  first              yours    hook 100     ~tool search   highest priority
-  2  spelling           yours    hook         args query
-  3  currency           yours    hook         always         after 'spelling'
-  4  trial              yours    hook         when is_admin  registered after 'currency';
-                                                             middleware; fails open; shadow: not
-                                                             enforced
-  5  limits.tool_calls  default  policy 1000  always         policies run after hooks; highest
-                                                             priority
-  6  amount             yours    policy       tool pay
-  7  ledger             audit    observer     always         observers run last; timeout 2.5 s
+  1  first       yours    hook 100     ~tool search   highest priority
+  2  spelling    yours    hook         args query
+  3  currency    yours    hook         always         after 'spelling'
+  4  trial       yours    hook         when is_admin  registered after 'currency'; middleware; fails
+                                                      open; shadow: not enforced
+  5  limits      default  policy 1000  always         policies run after hooks; highest priority
+  6  amount      yours    policy       tool pay
+  7  ledger      audit    observer     always         observers run last; timeout 2.5 s
 
 around_tool_use     outermost first, around the tool
-  1  cache              yours    hook         tool search
-  2    retry            yours    hook         always         registered after 'cache'
+  1  cache       yours    hook         tool search
+  2    retry     yours    hook         always         registered after 'cache'
 
 after_tool_use      a block: the result is withheld and the model reads the reason
-  1  ledger             audit    observer     always
+  1  ledger      audit    observer     always
 
 should_continue     nothing can be blocked here
-  1  tool-calls         default  hook         always
+  1  tool-calls  default  hook         always
 
 no hooks at  session_start, execution_start, prompt_submit, before_inference, around_inference,
              after_inference, permission_request, after_step, stop, output, execution_end, error,
@@ -153,26 +150,25 @@ a call to search, by agent shop
   runs       at most 2 at once, for 10 s at most
   arguments  they fit: query="hooks", limit=5
 
-      hook               from     tier         for this call                      notes
+      hook      from     tier         for this call                      notes
 before_tool_use     a block: the call is not run and the model reads the reason
-   -  first              yours    hook 100     no match: ~tool search
-   -  spelling           yours    hook         no match: args query
-   1  currency           yours    hook         runs
-  2?  trial              yours    hook         depends on the run: when is_admin  middleware; fails
-                                                                                  open; shadow: not
-                                                                                  enforced
-   3  limits.tool_calls  default  policy 1000  runs
-   -  amount             yours    policy       no match: tool pay
-   4  ledger             audit    observer     runs                               timeout 2.5 s
+   -  first     yours    hook 100     no match: ~tool search
+   -  spelling  yours    hook         no match: args query
+   1  currency  yours    hook         runs
+  2?  trial     yours    hook         depends on the run: when is_admin  middleware; fails open;
+                                                                         shadow: not enforced
+   3  limits    default  policy 1000  runs
+   -  amount    yours    policy       no match: tool pay
+   4  ledger    audit    observer     runs                               timeout 2.5 s
 
 permission_request  no hooks
 
 around_tool_use     outermost first, around the tool
-   1  cache              yours    hook         runs: tool search
-   2    retry            yours    hook         runs
+   1  cache     yours    hook         runs: tool search
+   2    retry   yours    hook         runs
 
 after_tool_use      a block: the result is withheld and the model reads the reason
-   1  ledger             audit    observer     runs
+   1  ledger    audit    observer     runs
 
 This is the call as the model makes it: a hook that rewrites it changes what later ones see.
 """

@@ -268,9 +268,9 @@ async def test_the_step_limit_stops_a_run_that_does_not_end() -> None:
     result = await run(builder(*[call("add", a=1)] * 25))
     assert (result.status, result.stop_reason) == (RunStatus.STOPPED, StopReason.STEP_LIMIT)
     assert result.state.step_count == 20
-    assert "decided by 'limits.steps'" in result.explain()
+    assert "decided by 'limits'" in result.explain()
     assert result.steps[-1].outcome.should_continue
-    assert (result.outcome.should_continue, result.outcome.resolved_by) == (False, "limits.steps")
+    assert (result.outcome.should_continue, result.outcome.resolved_by) == (False, "limits")
 
 
 @pytest.mark.parametrize("steps", [1, 2, 3])

@@ -156,6 +156,7 @@ class World:
         async def fine(n: int, context: ToolContext) -> int:
             """Work."""
             note(context)
+            await asyncio.sleep(0)
             return n
 
         @tool
@@ -257,6 +258,7 @@ class World:
 
         async def act(ctx: Any) -> Any:
             self.shown.append(tuple(ctx.state.messages))
+            await asyncio.sleep(0)  # somewhere to be interrupted
             return await self.act(each.action, ctx) if next(asked) == each.nth else None
 
         return act
@@ -473,6 +475,33 @@ def test_leaving_a_stream_anywhere_ends_the_run_well(case: Case, at: int) -> Non
 
     result = asyncio.run(drive())
     check_state(result.state)
+    assert world.entered.count("execution_end") == 1
+
+
+@settings(max_examples=100)
+@given(case=cases, ticks=st.integers(0, 40), task_too=st.booleans())
+def test_cancelling_at_any_moment_ends_the_run_well(case: Case, ticks: int, task_too: bool) -> None:
+    """From outside, the run or the task around it: the way out is taken, once, and the state is valid."""
+    world = World(case)
+
+    async def drive() -> RunResult | None:
+        task = asyncio.create_task(world.agent.run("go", run_id="run"))
+        for _ in range(ticks):
+            await asyncio.sleep(0)
+        if not (task_too and world.entered and task.cancel()):
+            world.agent.cancel("run", "from outside")
+        try:
+            return await task
+        except asyncio.CancelledError:
+            return None
+
+    result = asyncio.run(drive())
+    if result is not None:
+        check_run(world, [result])
+    else:
+        assert task_too
+    for messages in world.shown:
+        check_transcript(messages)
     assert world.entered.count("execution_end") == 1
 
 

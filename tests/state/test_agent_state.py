@@ -333,8 +333,8 @@ def test_what_the_model_said_last_is_found_behind_everything_else() -> None:
         (None, "It has not stopped: no run over this state has ended yet."),
         (Ending(RunStatus.COMPLETED, StopReason.COMPLETED), "completed after 1 step: completed"),
         (
-            Ending(RunStatus.STOPPED, StopReason.STEP_LIMIT, "steps: 1 of 1 used", "limits.steps"),
-            "stopped after 1 step: step_limit (steps: 1 of 1 used), decided by 'limits.steps'",
+            Ending(RunStatus.STOPPED, StopReason.STEP_LIMIT, "steps: 1 of 1 used", "limits"),
+            "stopped after 1 step: step_limit (steps: 1 of 1 used), decided by 'limits'",
         ),
     ],
 )

@@ -124,7 +124,7 @@ def test_a_limit_that_stops_the_run_is_blocked_by_the_limit() -> None:
     agent = builder(recorder, call("add", a=1, b=2), say("3")).with_limits(steps=1).build()
     assert agent.run_sync("go").status is RunStatus.STOPPED
     [stopped] = recorder.blocked
-    assert (stopped.point, stopped.by, stopped.verdict) == ("before_step", "limits.steps", "stop")
+    assert (stopped.point, stopped.by, stopped.verdict) == ("before_step", "limits", "stop")
 
 
 @pytest.mark.parametrize(
@@ -241,7 +241,7 @@ def test_it_reads_as_a_story() -> None:
     [decided] = [line for line in lines if line.startswith("  before_tool_use")]
     assert decided.split(maxsplit=2) == ["before_tool_use", "add", "block by 'size': too big"]
     assert any("size (" in line and line.endswith("block: too big") for line in lines)
-    assert "      proceed: limits.steps, limits.tokens, limits.seconds" in lines
+    assert "      proceed: limits" in lines
     points = [line.split()[0] for line in lines if line.startswith("  ") and line[2] != " "]
     assert points == recorder.points
 

@@ -376,7 +376,7 @@ class AgentBuilder:
         return self
 
     def without_default(self, name: str) -> AgentBuilder:
-        """Leave out one of the default guards: `tool-calls`, `limits.steps`, ..."""
+        """Leave out one of the default guards: `tool-calls`, `limits`"""
         known = {registration.name for registration in default_guards(self._limits)}
         if name not in known:
             raise BuildError(

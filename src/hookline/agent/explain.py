@@ -2,22 +2,21 @@
 
 from __future__ import annotations
 
-import itertools
 import textwrap
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import msgspec
 
 from hookline.agent.definition import Approver, Definition
+from hookline.agent.foresee import foresee_call
 from hookline.agent.guards import SOURCE
+from hookline.agent.layout import WIDTH, Row, Section, facts, tables, wrapped
 from hookline.errors import ToolArgumentsError
 from hookline.flow import ErrorAction, ErrorClass, ErrorPolicy
 from hookline.hooks import (
-    CompositeMatcher,
     Entry,
     Matcher,
-    NotMatcher,
     Plan,
     Point,
     Registration,
@@ -26,16 +25,10 @@ from hookline.hooks import (
     describe,
     name_of,
 )
-from hookline.lifecycle import HookPoint, ToolHookContext
+from hookline.lifecycle import HookPoint
 from hookline.state import ToolCall
 from hookline.tools import AnyTool, Effect, Toolbox
 
-WIDTH = 100
-_NARROWEST = 16
-"""How narrow the last column of a table may get."""
-_WIDEST = (3, 26, 12, 13, 36)
-"""How wide the other columns may get: number, name, source, tier, matcher."""
-_INDENT = "  "
 _TITLES = ("", "hook", "from", "tier", "runs", "notes")
 _CALL_TITLES = ("", "hook", "from", "tier", "for this call", "notes")
 _CALL_POINTS = (
@@ -44,10 +37,6 @@ _CALL_POINTS = (
     HookPoint.AROUND_TOOL_USE,
     HookPoint.AFTER_TOOL_USE,
 )
-
-Row = tuple[str, ...]
-Section = tuple[str, list[Row]]
-"""A heading, and the rows under it."""
 
 
 def explain(definition: Definition, tool: str | None, args: Mapping[str, Any]) -> str:
@@ -67,7 +56,7 @@ def _agent(definition: Definition) -> Iterator[str]:
     driver = definition.driver
     yield f"agent {definition.agent_id}"
     yield ""
-    yield from _facts(
+    yield from facts(
         ("driver", ["none" if driver is None else type(driver).__name__]),
         ("tools", list(_tools(definition.toolbox))),
         ("limits", [_limits(definition)]),
@@ -80,10 +69,8 @@ def _agent(definition: Definition) -> Iterator[str]:
     sections = [
         (_heading(point, _meaning(point)), list(_rows(plan))) for point, plan in plans if plan
     ]
-    yield from _sections(_TITLES, sections)
-    yield from _wrapped(
-        "no hooks at  ", ", ".join(point.value for point, plan in plans if not plan)
-    )
+    yield from tables(_TITLES, sections)
+    yield from wrapped("no hooks at  ", ", ".join(point.value for point, plan in plans if not plan))
 
 
 def _tools(toolbox: Toolbox) -> Iterator[str]:
@@ -96,8 +83,10 @@ def _tools(toolbox: Toolbox) -> Iterator[str]:
 
 
 def _limits(definition: Definition) -> str:
-    guards = [each.hook for each in definition.registrations if hasattr(each.hook, "limit")]
-    limits = [f"{guard.limit:,.10g} {guard.what.replace('_', ' ')}" for guard in guards]
+    kept = [getattr(each.hook, "keeps", {}) for each in definition.registrations]
+    limits = [
+        f"{limit:,.10g} {what.replace('_', ' ')}" for each in kept for what, limit in each.items()
+    ]
     return f"{', '.join(limits) or 'none'}; {definition.max_objections} objections to stopping"
 
 
@@ -202,7 +191,7 @@ def _unknown(toolbox: Toolbox, name: str) -> Iterator[str]:
         yield f"There is no tool '{name}': this agent has none."
         return
     yield f"T{toolbox.unknown(name).message.removeprefix('t')}"
-    yield from _wrapped("The tools are  ", ", ".join(tool.name for tool in toolbox))
+    yield from wrapped("The tools are  ", ", ".join(tool.name for tool in toolbox))
 
 
 def _call(definition: Definition, tool: AnyTool, made: ToolCall) -> Iterator[str]:
@@ -210,7 +199,7 @@ def _call(definition: Definition, tool: AnyTool, made: ToolCall) -> Iterator[str
     refused = call is made
     yield f"a call to {tool.name}, by agent {definition.agent_id}"
     yield ""
-    yield from _facts(
+    yield from facts(
         ("effect", [_EFFECTS[tool.effect]]), ("runs", [_runs(tool)]), ("arguments", [arguments])
     )
     yield ""
@@ -218,7 +207,7 @@ def _call(definition: Definition, tool: AnyTool, made: ToolCall) -> Iterator[str
         yield "It would not run, and the model would read why."
         yield ""
     sections = [_call_section(definition, point, tool, call, refused) for point in _CALL_POINTS]
-    yield from _sections(_CALL_TITLES, [each for each in sections if each[1] or not refused])
+    yield from tables(_CALL_TITLES, [each for each in sections if each[1] or not refused])
     plan = definition.plans.before_tool_use
     if plan is not None and plan.hooks and not refused:
         yield "This is the call as the model makes it: a hook that rewrites it changes what later ones see."
@@ -297,131 +286,6 @@ def _foreseen(
     """Whether a hook with this matcher would run for the call, and that in words."""
     if matcher is None:
         return True, "runs"
-    obstacles: list[str] = []
-
-    def leaf(part: Matcher) -> bool | None:
-        said, obstacle = _asked(part, point, tool, call)
-        obstacles.append(obstacle)
-        return said
-
-    said = foresee(matcher, leaf)
-    open_ended = " and ".join(dict.fromkeys(filter(None, obstacles)))
-    words = {True: "runs", False: "no match", None: open_ended}[said]
+    said, obstacle = foresee_call(matcher, point, tool, call)
+    words = {True: "runs", False: "no match", None: obstacle}[said]
     return said, f"{words}: {describe(matcher)}"
-
-
-# --- what a matcher will say --------------------------------------------------------------------
-
-
-def foresee(matcher: Matcher, leaf: Callable[[Matcher], bool | None]) -> bool | None:
-    """What a matcher will say, given what is known of its parts; None is "that depends"."""
-    if type(matcher) is NotMatcher:
-        inner = foresee(matcher.part, leaf)
-        return None if inner is None else not inner
-    if type(matcher) is CompositeMatcher:
-        decisive = not matcher.needs_all
-        answers = [foresee(part, leaf) for part in matcher.parts]
-        if decisive in answers or _contradicts(list(_flat(matcher))):
-            return decisive
-        return None if None in answers else not decisive
-    return leaf(matcher)
-
-
-def _flat(matcher: CompositeMatcher) -> Iterator[Matcher]:
-    """The parts of `a & b & c`, which is written as `(a & b) & c`."""
-    for part in matcher.parts:
-        if type(part) is CompositeMatcher and part.needs_all == matcher.needs_all:
-            yield from _flat(part)
-        else:
-            yield part
-
-
-def _contradicts(parts: list[Matcher]) -> bool:
-    return any(NotMatcher(part) in parts for part in parts)
-
-
-class _Watched:
-    """Notes when something is looked at that only a run can know."""
-
-    __slots__ = ()
-
-    def __getattribute__(self, name: str) -> Any:
-        if name in object.__getattribute__(self, "open"):
-            object.__getattribute__(self, "noted").add(name)
-        return super().__getattribute__(name)
-
-
-class _WatchedCall(_Watched, ToolCall, frozen=True, kw_only=True):
-    """A call of which only the tool is known."""
-
-    open: frozenset[str] = frozenset({"args"})
-    noted: set[str] = msgspec.field(default_factory=set)
-
-
-_OF_A_RUN = frozenset(ToolHookContext.__struct_fields__) - {"point", "tool_call"}
-
-
-class _WatchedContext(_Watched, ToolHookContext, frozen=True, kw_only=True):
-    """A context with no run behind it."""
-
-    open: frozenset[str] = _OF_A_RUN
-    noted: set[str] = msgspec.field(default_factory=set)
-
-
-def _asked(
-    matcher: Matcher, point: Point[Any], tool: AnyTool, call: ToolCall | None
-) -> tuple[bool | None, str]:
-    """What a matcher says about a call; None, and why, when that cannot be known."""
-    noted: set[str] = set()
-    seen = _WatchedCall("", tool.name, noted=noted) if call is None else call
-    ctx = _WatchedContext(point=point, tool_call=seen, noted=noted)
-    noted.clear()  # making a call looks at its arguments too
-    said, failure = None, ""
-    try:
-        said = matcher.matches(ctx)
-    except Exception as error:  # it is the user's code
-        failure = f"its matcher raises {type(error).__name__}"
-    if noted:
-        return None, f"depends on the {'arguments' if noted == {'args'} else 'run'}"
-    return said, failure
-
-
-# --- layout -------------------------------------------------------------------------------------
-
-
-def _facts(*facts: tuple[str, list[str]]) -> Iterator[str]:
-    width = max(len(label) for label, _ in facts) + 4
-    for label, lines in facts:
-        for number, line in enumerate(lines):
-            yield from _wrapped(f"  {'' if number else label:{width - 2}}", line)
-
-
-def _wrapped(label: str, text: str) -> list[str]:
-    return textwrap.wrap(text, WIDTH, initial_indent=label, subsequent_indent=" " * len(label))
-
-
-def _sections(titles: Row, sections: list[Section]) -> Iterator[str]:
-    """Headings and tables, all with the same columns."""
-    rows = [row for _, table in sections for row in table]
-    widths = [
-        min(most, max(len(cell) for cell in column))
-        for most, *column in zip(_WIDEST, *(row[:-1] for row in (titles, *rows)), strict=True)
-    ]
-    spare = WIDTH - len(_INDENT) - 2 * len(widths) - sum(widths[:-1])
-    widths[-1] = min(widths[-1], spare - _NARROWEST)
-    widths.append(spare - widths[-1])
-    yield from _line(titles, widths) if rows else ()
-    for heading, table in sections:
-        yield from _wrapped("", heading)
-        for row in table:
-            yield from _line(row, widths)
-        yield ""
-
-
-def _line(row: Row, widths: Sequence[int]) -> Iterator[str]:
-    """One row; a cell that is too long goes on below itself."""
-    cells = [textwrap.wrap(cell, width) for cell, width in zip(row, widths, strict=True)]
-    cells[0] = [row[0].rjust(widths[0])]
-    for parts in itertools.zip_longest(*cells, fillvalue=""):
-        padded = (part.ljust(width) for part, width in zip(parts, widths, strict=True))
-        yield (_INDENT + "  ".join(padded)).rstrip()

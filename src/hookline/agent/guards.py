@@ -6,6 +6,7 @@ the last allowed step is a completed run. They hold for the whole tree of child 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from functools import lru_cache
 from typing import Any
@@ -29,38 +30,68 @@ def tool_call_presence(ctx: StopHookContext) -> ContinuationEvaluation:
     return _MORE_TO_DO if ctx.step is not None and ctx.step.calls else _DONE
 
 
-def limit_guard(what: str, limit: float, levels: int = 0) -> Callable[[Any], HookOutcome | None]:
-    """A hook that stops a run which has used up a limit. `levels` is how far up the run it guards is.
+_BEFORE_STEP = ("steps", "tokens", "seconds", "cost")
+_BEFORE_CALLS = ("tool_calls",)
+
+
+def limits_guard(limits: Limits, levels: int = 0) -> Callable[[Any], HookOutcome | None]:
+    """A hook that stops a run before a step when a limit is used up. `levels` is how far up the run it guards is.
 
     A closure rather than an object: it runs before every step of every run.
     """
+    given = [getattr(limits, name) for name in _BEFORE_STEP]
+    steps, tokens, seconds, cost = (math.inf if limit is None else limit for limit in given)
 
-    def guard(ctx: StepHookContext | ToolHookContext) -> HookOutcome | None:
-        if getattr(ctx.run.ledger, what) < limit:  # type: ignore[union-attr]
-            return None
-        return _used_up(what, getattr(ctx.run.ledger, what), limit, levels)  # type: ignore[union-attr]
-
-    def guard_seconds(ctx: StepHookContext | ToolHookContext) -> HookOutcome | None:
+    def guard(ctx: StepHookContext) -> HookOutcome | None:
         run: Any = ctx.run
         ledger = run.ledger.above(levels) if levels else run.ledger
-        spent = ledger.seconds_before + run.now - ledger.started
-        return None if spent < limit else _used_up(what, spent, limit, levels)
+        active = ledger.seconds_before + run.now - ledger.started
+        if (
+            ledger.steps < steps
+            and ledger.tokens < tokens
+            and active < seconds
+            and ledger.cost < cost
+        ):
+            return None
+        spent = {
+            "steps": ledger.steps,
+            "tokens": ledger.tokens,
+            "seconds": active,
+            "cost": ledger.cost,
+        }
+        return _used_up(limits, spent, levels)
 
-    def guard_above(ctx: StepHookContext | ToolHookContext) -> HookOutcome | None:
-        spent = getattr(ctx.run.ledger.above(levels), what)  # type: ignore[union-attr]
-        return None if spent < limit else _used_up(what, spent, limit, levels)
-
-    chosen: Any = guard_seconds if what == "seconds" else guard_above if levels else guard
-    chosen.what, chosen.limit = what, limit
-    # Seen from a child run, the same guard still watches the run it was made for.
-    chosen.for_child = lambda: limit_guard(what, limit, levels + 1)
-    return chosen  # type: ignore[no-any-return]
+    return _for_tree(guard, limits, _BEFORE_STEP, lambda: limits_guard(limits, levels + 1))
 
 
-def _used_up(what: str, spent: float, limit: float, levels: int) -> HookOutcome:
-    where = " by this run and its children" if levels else ""
-    reason = f"{what.replace('_', ' ')}: {spent:,.10g} of {limit:,.10g} used{where}"
-    return HookOutcome.stop(reason, stop_reason=STOP_REASONS[what])
+def calls_guard(limits: Limits, levels: int = 0) -> Callable[[Any], HookOutcome | None]:
+    """The same for tool calls, before each of a batch: calls of the batch that are admitted already count."""
+
+    def guard(ctx: ToolHookContext) -> HookOutcome | None:
+        run: Any = ctx.run
+        return _used_up(limits, {"tool_calls": run.ledger.above(levels).tool_calls}, levels)
+
+    return _for_tree(guard, limits, _BEFORE_CALLS, lambda: calls_guard(limits, levels + 1))
+
+
+def _for_tree(
+    guard: Any, limits: Limits, names: tuple[str, ...], in_child: Callable[[], Any]
+) -> Callable[[Any], HookOutcome | None]:
+    """Let a guard say what it keeps; seen from a child run, it still watches the run it was made for."""
+    given = {name: getattr(limits, name) for name in names}
+    guard.keeps = {name: limit for name, limit in given.items() if limit is not None}
+    guard.for_child = in_child
+    return guard  # type: ignore[no-any-return]
+
+
+def _used_up(limits: Limits, spent: dict[str, float], levels: int) -> HookOutcome | None:
+    for what, used in spent.items():
+        limit = getattr(limits, what)
+        if limit is not None and used >= limit:
+            where = " by this run and its children" if levels else ""
+            reason = f"{what.replace('_', ' ')}: {used:,.10g} of {limit:,.10g} used{where}"
+            return HookOutcome.stop(reason, stop_reason=STOP_REASONS[what])
+    return None
 
 
 @lru_cache(maxsize=64)
@@ -74,14 +105,15 @@ def default_guards(limits: Limits) -> tuple[Registration, ...]:
 
 
 def _limit_guards(limits: Limits) -> tuple[Registration, ...]:
+    options = Options(name="limits", scope="tree", priority=1000)
     guards: list[Registration] = []
-    for what in limits.__struct_fields__:
-        limit: Any = getattr(limits, what)
-        if limit is not None:
-            point = HookPoint.BEFORE_TOOL_USE if what == "tool_calls" else HookPoint.BEFORE_STEP
-            tier = "policy" if what == "tool_calls" else "hook"
-            options = Options(name=f"limits.{what}", scope="tree", priority=1000, tier=tier)
-            guards.append(register(point, limit_guard(what, limit), options, source=SOURCE))
+    if any(getattr(limits, name) is not None for name in _BEFORE_STEP):
+        guards.append(register(HookPoint.BEFORE_STEP, limits_guard(limits), options, source=SOURCE))
+    if limits.tool_calls is not None:
+        policy = msgspec.structs.replace(options, tier="policy")
+        guards.append(
+            register(HookPoint.BEFORE_TOOL_USE, calls_guard(limits), policy, source=SOURCE)
+        )
     return tuple(guards)
 
 
