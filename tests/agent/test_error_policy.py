@@ -382,3 +382,18 @@ async def test_errors_are_on_record_with_what_was_decided() -> None:
         0.5,
         0,
     )
+
+
+async def test_a_policy_that_fails_itself_ends_the_run() -> None:
+    """There is nobody else to ask, and nothing escapes the run."""
+
+    class Broken(ErrorPolicy, frozen=True):
+        def decide(self, *_: Any) -> Any:
+            raise KeyError("no rule")
+
+    agent = builder(ModelError("down")).with_error_policy(Broken()).build()
+    result = await agent.run("go")
+    assert (result.status, str(result.error)) == (RunStatus.FAILED, "down")
+    (raised,) = [record for record in result.records if isinstance(record, ErrorRaised)]
+    assert raised.action == "stop"
+    assert "the error policy failed" in raised.reason

@@ -17,7 +17,7 @@ from hookline import (
     ToolContext,
     tool,
 )
-from hookline.errors import RateLimitError
+from hookline.errors import RateLimitError, UsageError
 from hookline.journal import Record, RunFinished, RunStarted, StepFinished, TextDelta, ToolProgress
 from hookline.testing import FakeClock, ScriptedDriver, call, calls, say
 
@@ -191,7 +191,7 @@ async def test_a_stream_waits_for_its_reader_between_steps() -> None:
 async def test_the_result_is_there_when_the_stream_is_at_its_end() -> None:
     """Not before: asking early is an error that says what to do."""
     stream = builder(say("hi")).build().stream("go")
-    with pytest.raises(RuntimeError, match="read the stream to its end"):
+    with pytest.raises(UsageError, match=r"[Rr]ead the stream to its end"):
         _ = stream.result
     await read(stream)
     assert (stream.result.text, stream.result.status) == ("hi", RunStatus.COMPLETED)

@@ -1101,7 +1101,7 @@ async def test_a_run_id_that_is_running_already() -> None:
 async def test_the_result_of_a_stream_that_was_not_read() -> None:
     """The message says to read it to its end first."""
     stream = builder().build().stream("go")
-    with pytest.raises(Exception, match="read the stream to its end first"):
+    with pytest.raises(HooklineError, match="Read the stream to its end first"):
         _ = stream.result
     async for _ in stream:
         pass

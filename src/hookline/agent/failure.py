@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from hookline.agent.run import Run
-from hookline.errors import HookError
+from hookline.errors import HookError, in_words
 from hookline.flow import ErrorAction, ErrorClass, ErrorDecision
 from hookline.hooks import Point
 from hookline.journal import ErrorRaised
@@ -24,9 +24,7 @@ async def on_error(
     """Tell the error hooks, and decide: stop, retry or go on. `attempt` counts tries of the same work."""
     in_a_row = _count(run, error_class)
     hook_failure = await _tell(run, HookPoint.ERROR, exception, error_class, call)
-    decision = run.definition.error_policy.decide(
-        error_class, attempt or in_a_row, run.state.counters.errors, exception
-    )
+    decision = _ask_policy(run, exception, error_class, attempt or in_a_row)
     if hook_failure is not None:
         decision = ErrorDecision(ErrorAction.STOP)
     elif decision.action is ErrorAction.RETRY and _forbidden(run):
@@ -41,9 +39,21 @@ async def on_error(
             decision.delay,
             run.step_index,
             call.id if call is not None else "",
+            decision.reason,
         )
     )
     return decision
+
+
+def _ask_policy(
+    run: Run, exception: BaseException, error_class: ErrorClass, failures: int
+) -> ErrorDecision:
+    """What the policy says; one that fails itself has nobody else to ask, so it says stop."""
+    policy, errors = run.definition.error_policy, run.state.counters.errors
+    try:
+        return policy.decide(error_class, failures, errors, exception)
+    except Exception as error:
+        return ErrorDecision(ErrorAction.STOP, 0.0, f"the error policy failed ({in_words(error)})")
 
 
 def on_success(run: Run, error_class: ErrorClass) -> None:

@@ -9,6 +9,7 @@ from typing import Any, Generic, TypeVar
 
 from hookline.agent.result import RunResult
 from hookline.agent.run import Run
+from hookline.errors import UsageError
 from hookline.state import AgentState
 
 T = TypeVar("T")
@@ -71,7 +72,7 @@ class RunStream(Generic[T]):
     def result(self) -> RunResult:
         """The run's result."""
         if self._result is None:
-            raise RuntimeError("the run has not ended: read the stream to its end first")
+            raise UsageError("the run has not ended.", remedy="Read the stream to its end first.")
         return self._result
 
     def __aiter__(self) -> AsyncIterator[T]:

@@ -168,6 +168,8 @@ class ErrorRaised(Record, frozen=True, gc=False, omit_defaults=True, tag="error"
     delay: float = 0.0
     step: int | None = None
     call_id: str = ""
+    reason: str = ""
+    """Why the policy decides so, where that is not plain: a budget that is used up, say."""
 
 
 class StepFinished(Record, frozen=True, gc=False, omit_defaults=True, tag="step"):

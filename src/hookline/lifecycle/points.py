@@ -99,7 +99,7 @@ _LAST_WORD = frozenset[str]()
 
 
 class _Points(type):
-    """Makes HookPoint behave like the enum people expect: iterable, and callable with any spelling."""
+    """Makes HookPoint iterable, like the enum people expect."""
 
     def __iter__(cls) -> Iterator[Point[Any]]:
         return iter(_ALL)
@@ -107,12 +107,13 @@ class _Points(type):
     def __len__(cls) -> int:
         return len(_ALL)
 
-    def __call__(cls, name: str) -> Point[Any]:
-        return point_named(name)
-
 
 class HookPoint(metaclass=_Points):
     """Every hook point. `HookPoint("PreToolUse")` finds one by any of its spellings."""
+
+    def __new__(cls, name: str) -> Point[Any]:  # type: ignore[misc]
+        """The point with this name, in any of its spellings."""
+        return point_named(name)
 
     SESSION_START = Point(
         "session_start", SessionHookContext, changes=_SETTLED, answers=_STATE, append=_APPEND
