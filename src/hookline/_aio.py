@@ -43,8 +43,9 @@ async def call_in_thread(function: Callable[..., T], /, *args: Any, **kwargs: An
         try:
             value = context.run(function, *args, **kwargs)
         except BaseException as error:
-            # A future cannot carry StopIteration; everything else travels as it is.
-            carried = RuntimeError("StopIteration") if isinstance(error, StopIteration) else error
+            # A future cannot carry StopIteration, and SystemExit in a thread ends nothing but the thread.
+            homeless = isinstance(error, StopIteration | SystemExit)
+            carried = RuntimeError(f"{type(error).__name__}: {error}") if homeless else error
             deliver = (future.set_exception, carried)
         else:
             deliver = (future.set_result, value)  # type: ignore[assignment]

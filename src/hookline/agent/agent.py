@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import os
-import weakref
 from collections.abc import Coroutine, Mapping
 from typing import Any
 
@@ -16,6 +15,7 @@ from hookline.agent.lint import Finding, lint
 from hookline.agent.loop import drive
 from hookline.agent.result import RunResult
 from hookline.agent.run import Run
+from hookline.agent.runs import Runs
 from hookline.agent.stream import Feed, RunStream, states
 from hookline.errors import UsageError
 from hookline.journal import InMemory, Listener, Record
@@ -23,7 +23,6 @@ from hookline.state import (
     AgentState,
     Counters,
     Decision,
-    RunStatus,
     check_transcript,
     checked_text,
 )
@@ -32,13 +31,11 @@ from hookline.state import (
 class Agent:
     """A model, tools and hooks. Made by AgentBuilder; immutable from then on."""
 
-    __slots__ = ("__weakref__", "_cancelled_early", "_paused", "_runs", "definition")
+    __slots__ = ("__weakref__", "_runs", "definition")
 
     def __init__(self, definition: Definition) -> None:
         self.definition = definition
-        self._runs: weakref.WeakValueDictionary[str, Run] | None = None
-        self._paused: dict[str, AgentState] | None = None
-        self._cancelled_early: set[str] | None = None
+        self._runs = Runs()
 
     # --- running ----------------------------------------------------------------------------------
 
@@ -105,13 +102,15 @@ class Agent:
     ) -> Coroutine[Any, Any, RunResult]:
         """Go on with a paused run: from its state, in this or another process, with answers by approval id."""
         state = self._paused_state(run)
+        assert state.pending_step is not None
+        step = (state.run_id, state.pending_step.index)
+        self._runs.refuse_twice(step)
         answers = _answers(state, {} if decisions is None else decisions)
-        if self._paused:
-            self._paused.pop(state.run_id, None)
-        run_ = Run(
+        resumed = Run(
             self.definition, state, InMemory(self.definition.listeners, answers), drive=drive
         )
-        return self._driven(self._register(run_), None)
+        resumed.ends_session = state.session_id == state.run_id
+        return self._driven(self._runs.begin(resumed), None, step)
 
     def resume_sync(
         self,
@@ -122,17 +121,11 @@ class Agent:
         return self._sync(lambda: self.resume(run, decisions))
 
     def cancel(self, run_id: str | None = None, reason: str = "") -> int:
-        """Cancel one run, or all runs of this agent, from any thread. Says how many it told.
+        """Cancel one run, or all runs of this agent, from any thread. Says how many were still there to be cancelled.
 
         A run that is named before it has started ends as soon as it does.
         """
-        runs = dict(self._runs or {})
-        told = [run for key, run in runs.items() if run_id in (None, key)]
-        for run in told:
-            run.token.cancel(reason)
-        if run_id is not None and not told:
-            self._cancelled_early = (self._cancelled_early or set()) | {run_id}
-        return len(told)
+        return self._runs.cancel(run_id, reason)
 
     # --- understanding ----------------------------------------------------------------------------
 
@@ -166,40 +159,22 @@ class Agent:
         known = state is not None and session is not None and state.session_id == session
         run.starts_session = not known
         run.ends_session = session is None
-        return self._register(run)
+        return self._runs.begin(run)
 
-    def _register(self, run: Run) -> Run:
-        if self._runs is None:
-            self._runs = weakref.WeakValueDictionary()
-        if run.run_id in self._runs:
-            raise UsageError(
-                f"run '{run.run_id}' is running already.", remedy="Give each run its own run_id=."
-            )
-        self._runs[run.run_id] = run
-        if self._cancelled_early and run.run_id in self._cancelled_early:
-            self._cancelled_early.discard(run.run_id)
-            run.token.cancel()
-        return run
-
-    async def _driven(self, run: Run, prompt: str | None) -> RunResult:
+    async def _driven(
+        self, run: Run, prompt: str | None, resumed: tuple[str, int] | None = None
+    ) -> RunResult:
+        result: RunResult | None = None
         try:
             result = await drive(run, prompt)
         finally:
-            assert self._runs is not None
-            self._runs.pop(run.run_id, None)
-        if result.status is RunStatus.PAUSED:
-            self._paused = {**(self._paused or {}), run.run_id: result.state}
+            self._runs.end(run, resumed, result)
         return result
 
     def _paused_state(self, run: str | AgentState | RunResult) -> AgentState:
         state = run.state if isinstance(run, RunResult) else run
         if isinstance(state, str):
-            state = (self._paused or {}).get(state, state)
-        if isinstance(state, str):
-            raise UsageError(
-                f"no paused run '{state}' is known to this agent.",
-                remedy="Resume from its state instead: agent.resume(AgentState.from_json(text), decisions).",
-            )
+            state = self._runs.paused(state)
         if not isinstance(state, AgentState):
             raise UsageError(
                 f"resume takes a run id, a state or a result, not {state!r}.",
@@ -253,6 +228,8 @@ def _begin(
             "this state waits for an approval, so it cannot take a new prompt.",
             remedy="Answer it first: agent.resume(state, decisions={pending.id: Decision.allow()}).",
         )
+    if prompt is None and not state.messages:
+        raise UsageError("there is nothing to run: no prompt, and no conversation to go on with.")
     check_transcript(state.messages)
     for option, value in (("session", session), ("run_id", run_id)):
         if value is not None and not isinstance(value, str):

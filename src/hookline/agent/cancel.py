@@ -51,15 +51,17 @@ class CancelToken:
         """The run is on its way out: what runs from here on is not interrupted."""
         self._closed = True
 
-    def cancel(self, reason: str = "") -> None:
-        """Cancel the run. Callable from any thread; the run ends at its next await or checkpoint."""
-        if self.requested or self._closed:
-            return
+    def cancel(self, reason: str = "") -> bool:
+        """Cancel the run, from any thread: it ends at its next await or checkpoint. False: it is too late for that."""
+        if self._closed:
+            return False
+        if self.requested:
+            return True
         self.reason = reason
         self.requested = True
         self._mark()
         if self._loop is None or self._loop.is_closed():
-            return  # not started yet: the first checkpoint sees it
+            return True  # not started yet: the first checkpoint sees it
         try:
             inside = asyncio.current_task() is self._task
         except RuntimeError:
@@ -68,6 +70,7 @@ class CancelToken:
             # From inside the run (a hook cancels it) the next checkpoint is enough. From outside the task is
             # interrupted, by the loop's own thread, so that it is certain to be waiting when that happens.
             self._loop.call_soon_threadsafe(self._deliver)
+        return True
 
     def _adopt(self, child: CancelToken) -> None:
         if self._children is None:

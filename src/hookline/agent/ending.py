@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Any
+from collections.abc import Awaitable
+from typing import Any, TypeVar
 
 import msgspec
 
@@ -30,31 +31,38 @@ from hookline.state import (
     StopReason,
 )
 
+T = TypeVar("T")
 _ANSWERS = (RunStatus.COMPLETED, RunStatus.STOPPED)
 
 
 async def finish(run: Run, ending: Ending) -> RunResult:
-    """End a run: ask the hooks of the way out, and make the result."""
+    """End a run: ask the hooks of the way out, and make the result. All of it is done even if the task is cancelled."""
     output: Any = None
-    cancelled: asyncio.CancelledError | None = None
+    cancelled: list[asyncio.CancelledError] = []
     if ending.status in _ANSWERS:
-        try:
-            output, ending = await _give_output(run, ending)
-        except asyncio.CancelledError as error:  # of the task we are in: the way out is still taken
-            cancelled = error
-            ending = Ending(RunStatus.CANCELLED, StopReason.CANCELLED)
+        given = await _through(_give_output(run, ending), cancelled)
+        output, ending = given or (None, Ending(RunStatus.CANCELLED, StopReason.CANCELLED))
     _note(run, ending)
     if run.error is not None:
-        await on_lost(run, run.error, classify(run.error))
-    ending = await _leave(run, HookPoint.EXECUTION_END, run.plans.execution_end, ending)
+        await _through(on_lost(run, run.error, classify(run.error)), cancelled)
+    leaving = _leave(run, HookPoint.EXECUTION_END, run.plans.execution_end, ending)
+    ending = await _through(leaving, cancelled) or ending
     if run.ends_session and ending.status is not RunStatus.PAUSED:
-        ending = await _leave(run, HookPoint.SESSION_END, run.plans.session_end, ending)
-    if ending.status not in _ANSWERS:
-        output = None
-    result = _result(run, ending, output)
-    if cancelled is not None:
-        raise cancelled
+        leaving = _leave(run, HookPoint.SESSION_END, run.plans.session_end, ending)
+        ending = await _through(leaving, cancelled) or ending
+    result = _result(run, ending, output if ending.status in _ANSWERS else None)
+    if cancelled:
+        raise cancelled[0]
     return result
+
+
+async def _through(work: Awaitable[T], cancelled: list[asyncio.CancelledError]) -> T | None:
+    """Do a part of the way out; if the task is cancelled during it, remember that and go on with the next part."""
+    try:
+        return await work
+    except asyncio.CancelledError as error:
+        cancelled.append(error)
+        return None
 
 
 async def _give_output(run: Run, ending: Ending) -> tuple[Any, Ending]:
@@ -139,9 +147,7 @@ def _result(run: Run, ending: Ending, output: Any) -> RunResult:
         # It ended before another step: what was said since decided that, and not the last step.
         since = ContinuationOutcome.from_evaluations(run.evaluations)
         outcome = since if since.evaluations and not since.should_continue else None
-    result = RunResult(
-        state, ending.status, ending.stop_reason, output, outcome, run.error, run.durable.records
-    )
+    result = RunResult(state, ending.status, ending.stop_reason, output, outcome, run.error)
     run.append(
         RunFinished(
             *run.head(),
@@ -158,4 +164,4 @@ def _result(run: Run, ending: Ending, output: Any) -> RunResult:
             state.pending,
         )
     )
-    return result
+    return msgspec.structs.replace(result, records=tuple(run.durable.records))

@@ -96,7 +96,7 @@ async def _execute_one(run: Run, flight: Flight) -> None:
         flight.child_approvals = waiting.approvals
         run.waiting = True
         return
-    except (Exception, asyncio.CancelledError) as error:
+    except (Exception, SystemExit, asyncio.CancelledError) as error:
         result = _failed(run, flight, error, started)
         if result.status is ResultStatus.CANCELLED:
             flight.result, flight.stage = result, CallStage.SETTLED
@@ -146,7 +146,7 @@ async def _caught(run: Run, flight: Flight) -> ToolResult:
         return await _once_recorded(run, flight)
     except ChildWaits:
         raise
-    except (Exception, asyncio.CancelledError) as error:
+    except (Exception, SystemExit, asyncio.CancelledError) as error:
         result = _failed(run, flight, error, started)
         if result.status is ResultStatus.CANCELLED:
             raise

@@ -6,7 +6,6 @@ Run, stream, step by step, resumed, as a child: every way of driving an agent co
 from __future__ import annotations
 
 import asyncio
-import contextlib
 
 import msgspec
 
@@ -61,7 +60,12 @@ async def drive(run: Run, prompt: str | None) -> RunResult:
             while ending is None:
                 ending = await _step(run)
                 if run.on_step is not None and run.state.step_count > (run.step_index or 0):
+                    if ending is not None:
+                        run.token.close()  # it has ended: leaving now is not cancelling
                     await run.on_step(run.state)
+                    run.clock()
+            if run.token.is_cancelled and ending.status in (RunStatus.COMPLETED, RunStatus.STOPPED):
+                ending = Ending(RunStatus.CANCELLED, StopReason.CANCELLED, run.token.why)
         except Exception as error:
             ending = await _lost(run, error)
     except asyncio.CancelledError as error:
@@ -92,7 +96,7 @@ async def _begin(run: Run, prompt: str | None) -> Ending | None:
     )
     run.state = msgspec.structs.replace(state, ending=None)
     refused = await _start_session(run) or await _start(run)
-    if refused is None and prompt is not None:
+    if refused is None and prompt is not None and not run.stopping:
         refused = await _submit(run, prompt)
     if refused is None:
         refused = _forbidden_early(run)
@@ -212,28 +216,32 @@ async def _work(run: Run, *, again: bool) -> Ending | None:
     """The turn and its tool calls. Whatever happens in here, the step is settled and after_step runs."""
     failure: BaseException | None = None
     try:
-        if again:
-            await use_tools_again(run)
-        else:
-            await take_turn(run)
-            if run.response is not None and run.response.calls:
-                await use_tools(run)
+        try:
+            if again:
+                await use_tools_again(run)
+            else:
+                await take_turn(run)
+                if run.response is not None and run.response.calls:
+                    await use_tools(run)
+        except Unrecovered as error:
+            failure = error.exception if error.action is ErrorAction.STOP else None
+            if failure is None:
+                _go_on_after(run, error.exception)
+        except Exception as error:
+            failure = await _decide(run, error)
+            if failure is None:
+                settle_unrun(run)
+                await finish_calls(run)
+        if run.waiting and run.stopping:  # a hook ended the run while a child began to wait
+            settle_unrun(run)
+            await finish_calls(run)
     except asyncio.CancelledError:
         await _cut_short(run)
         raise
-    except Unrecovered as error:
-        failure = error.exception if error.action is ErrorAction.STOP else None
-        if failure is None:
-            _go_on_after(run, error.exception)
-    except Exception as error:
-        failure = await _decide(run, error)
-        if failure is None:
-            settle_unrun(run)
-            await finish_calls(run)
     if run.token.is_cancelled:
         await _cut_short(run)
         raise asyncio.CancelledError
-    if run.waiting and failure is None and run.failing is None:
+    if run.waiting and failure is None and run.failing is None and not run.stopping:
         pend_step(run)
         return Ending(RunStatus.PAUSED, StopReason.APPROVAL_PENDING, _questions(run))
     failure = failure or run.failing
@@ -248,9 +256,10 @@ async def _work(run: Run, *, again: bool) -> Ending | None:
         finish_step(run, step, _no_outcome(run, StopReason.CANCELLED, run.token.why))
         raise
     except Exception as error:
-        ending = await _lost(run, error)
-        finish_step(run, step, _no_outcome(run, StopReason.ERROR, ending.reason))
-        return ending
+        try:
+            return await _lost(run, error)
+        finally:
+            finish_step(run, step, _no_outcome(run, StopReason.ERROR, in_words(error)))
 
 
 def _no_outcome(run: Run, reason: StopReason, why: str) -> ContinuationOutcome:
@@ -261,25 +270,35 @@ def _no_outcome(run: Run, reason: StopReason, why: str) -> ContinuationOutcome:
 async def _cut_short(run: Run) -> None:
     """The run was cancelled in the middle of a step: give every call its result, and run what comes after."""
     run.token.close()
-    settle_unrun(run)
-    await finish_calls(run)
-    step = settle_step(run)
-    with contextlib.suppress(HookError):  # the run is over already: cancelled it stays
-        await _after_step(run, step)
-    finish_step(run, step, _no_outcome(run, StopReason.CANCELLED, run.token.why))
+    await _end_step(run, StopReason.CANCELLED, run.token.why)
 
 
 async def _fail_step(run: Run, failure: BaseException) -> Ending:
     run.failing = failure
-    settle_unrun(run)
-    await finish_calls(run)
-    step = settle_step(run)
-    with contextlib.suppress(
-        HookError
-    ):  # the run is lost already: the first failure stays the reason
-        await _after_step(run, step)
-    finish_step(run, step, _no_outcome(run, StopReason.ERROR, in_words(failure)))
+    await _end_step(run, StopReason.ERROR, in_words(failure))
     return _failed(run, failure)
+
+
+async def _end_step(run: Run, reason: StopReason, why: str) -> None:
+    """Settle a step that ended early. Its hooks are all asked, also when one of them is interrupted."""
+    interrupted: asyncio.CancelledError | None = None
+    settle_unrun(run)
+    while True:
+        try:
+            await finish_calls(run)
+            break
+        except asyncio.CancelledError as error:  # that call is settled; the others still have hooks to see
+            interrupted = error
+    step = settle_step(run)
+    try:
+        await _after_step(run, step)
+    except asyncio.CancelledError as error:
+        interrupted = error
+    except HookError:
+        pass  # it is on record; what ended the step stays the reason
+    finish_step(run, step, _no_outcome(run, reason, why))
+    if interrupted is not None:
+        raise interrupted
 
 
 async def _decide(run: Run, error: BaseException) -> BaseException | None:

@@ -22,6 +22,7 @@ class Feed(Generic[T]):
         self._items: deque[T] = deque()
         self._more = asyncio.Event()
         self._taken = asyncio.Event()
+        self._left = False
 
     def put(self, item: T) -> None:
         """Hand over an item."""
@@ -30,9 +31,14 @@ class Feed(Generic[T]):
 
     async def caught_up(self) -> None:
         """Wait until the caller has taken everything and asks for more."""
-        while self._items:
+        while self._items and not self._left:
             self._taken.clear()
             await self._taken.wait()
+
+    def leave(self) -> None:
+        """The caller will not take anything any more."""
+        self._left = True
+        self._taken.set()
 
     async def take(self, until: asyncio.Task[RunResult]) -> AsyncIterator[T]:
         """Everything the run hands over, until it ends."""
@@ -62,18 +68,16 @@ class RunStream(Generic[T]):
         drive: Callable[[], Coroutine[Any, Any, RunResult]],
         attach: Callable[[Run, Feed[T]], None],
     ) -> None:
-        self._run = run
-        self._drive = drive
-        self._attach = attach
-        self._result: RunResult | None = None
-        self._events = self._read()
+        self._results: list[RunResult] = []
+        # The iterator knows nothing of this object: when it is dropped half-way, it must be free to end.
+        self._events = _read(run, drive, attach, self._results)
 
     @property
     def result(self) -> RunResult:
         """The run's result."""
-        if self._result is None:
+        if not self._results:
             raise UsageError("the run has not ended.", remedy="Read the stream to its end first.")
-        return self._result
+        return self._results[0]
 
     def __aiter__(self) -> AsyncIterator[T]:
         return self._events
@@ -86,20 +90,28 @@ class RunStream(Generic[T]):
         close: Callable[[], Awaitable[None]] = self._events.aclose  # type: ignore[attr-defined]
         await close()
 
-    async def _read(self) -> AsyncIterator[T]:
-        feed: Feed[T] = Feed()
-        self._attach(self._run, feed)
-        task = asyncio.create_task(self._drive())
-        try:
-            async for item in feed.take(task):
-                yield item
-            self._result = await task
-        finally:
-            if not task.done():
-                self._run.token.cancel("the stream was left")
-                await asyncio.wait([task])
-            if not task.cancelled() and task.exception() is None:
-                self._result = task.result()
+
+async def _read(
+    run: Run,
+    drive: Callable[[], Coroutine[Any, Any, RunResult]],
+    attach: Callable[[Run, Feed[T]], None],
+    results: list[RunResult],
+) -> AsyncIterator[T]:
+    feed: Feed[T] = Feed()
+    attach(run, feed)
+    task = asyncio.create_task(drive())
+    items = feed.take(task)
+    try:
+        async for item in items:
+            yield item
+        results.append(await task)
+    finally:
+        feed.leave()
+        if not task.done():
+            run.token.cancel("the stream was left")
+            await asyncio.wait([task])
+        if not results and not task.cancelled() and task.exception() is None:
+            results.append(task.result())
 
 
 def states(run: Run, feed: Feed[AgentState]) -> None:

@@ -1,0 +1,91 @@
+"""What an agent knows of its own runs: which go on, which wait, which were cancelled before they began."""
+
+from __future__ import annotations
+
+import threading
+import weakref
+from typing import TypeVar
+
+from hookline.agent.result import RunResult
+from hookline.agent.run import Run
+from hookline.errors import UsageError
+from hookline.state import AgentState
+
+K = TypeVar("K")
+V = TypeVar("V")
+_MOST_REMEMBERED = 10_000
+"""Of runs that are over, or never began: an agent that lives for months must not grow with them."""
+
+
+class Runs:
+    """Asked from any thread: `cancel` may come from a signal handler or a web request."""
+
+    __slots__ = ("_cancelled_early", "_going", "_lock", "_paused", "_taken_up")
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._going: weakref.WeakValueDictionary[str, Run] = weakref.WeakValueDictionary()
+        self._cancelled_early: dict[str, str] = {}
+        self._paused: dict[str, AgentState] = {}
+        self._taken_up: dict[tuple[str, int], None] = {}
+
+    def begin(self, run: Run) -> Run:
+        """A run is about to begin. It is cancelled at once if that was asked for before."""
+        with self._lock:
+            if run.run_id in self._going:
+                raise UsageError(
+                    f"run '{run.run_id}' is running already.",
+                    remedy="Give each run its own run_id=.",
+                )
+            self._going[run.run_id] = run
+            self._paused.pop(run.run_id, None)
+            early = self._cancelled_early.pop(run.run_id, None)
+        if early is not None:
+            run.token.cancel(early)
+        return run
+
+    def end(self, run: Run, resumed: tuple[str, int] | None, result: RunResult | None) -> None:
+        """A run ended or paused. `resumed` is the step it was resumed at, if it was."""
+        with self._lock:
+            self._going.pop(run.run_id, None)
+            if result is None:
+                return
+            pending = result.state.pending_step
+            if pending is not None:
+                self._paused[run.run_id] = result.state
+            if resumed is not None and (pending is None or pending.index != resumed[1]):
+                _remember(self._taken_up, resumed, None)
+
+    def cancel(self, run_id: str | None, reason: str) -> int:
+        """Cancel one run, or all of them. Says how many were still there to be cancelled."""
+        with self._lock:
+            going = list(self._going.items())
+            told = [run for key, run in going if run_id in (None, key)]
+            if run_id is not None and not told:
+                _remember(self._cancelled_early, run_id, reason)
+        return sum([run.token.cancel(reason) for run in told])
+
+    def paused(self, run_id: str) -> AgentState:
+        """The state of a run that waits, by its id."""
+        with self._lock:
+            state = self._paused.get(run_id)
+        if state is None:
+            raise UsageError(
+                f"no paused run '{run_id}' is known to this agent.",
+                remedy="Resume from its state instead: agent.resume(AgentState.from_json(text), decisions).",
+            )
+        return state
+
+    def refuse_twice(self, step: tuple[str, int]) -> None:
+        """A step that was taken up and finished is not taken up again: its calls have run."""
+        if step in self._taken_up:
+            raise UsageError(
+                f"step {step[1] + 1} of run '{step[0]}' was resumed already, and its calls have run.",
+                remedy="Go on from the result of that resume.",
+            )
+
+
+def _remember(known: dict[K, V], key: K, value: V) -> None:
+    while len(known) >= _MOST_REMEMBERED:
+        del known[next(iter(known))]
+    known[key] = value

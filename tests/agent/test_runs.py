@@ -1,0 +1,276 @@
+"""What an agent knows of its own runs, and what every way out of one does."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import sys
+import threading
+from typing import Any
+
+import pytest
+
+from hookline import (
+    Agent,
+    AgentBuilder,
+    Decision,
+    HookOutcome,
+    RunStatus,
+    StopReason,
+    tool,
+)
+from hookline.errors import UsageError
+from hookline.testing import ScriptedDriver, call, say
+
+
+def builder(*turns: Any) -> AgentBuilder:
+    """An agent that plays these turns."""
+    return AgentBuilder().with_driver(ScriptedDriver(turns))
+
+
+def paying(*turns: Any) -> tuple[Agent, list[int]]:
+    """An agent whose one tool pays, once, and asks first."""
+    paid: list[int] = []
+
+    @tool
+    async def pay(amount: int) -> str:
+        """Pay."""
+        paid.append(amount)
+        return "paid"
+
+    agent = (
+        builder(*turns)
+        .with_tools(pay)
+        .on_before_tool_use(lambda ctx: HookOutcome.ask("sure?"), name="careful")
+        .build()
+    )
+    return agent, paid
+
+
+def test_a_paused_step_is_resumed_once() -> None:
+    """Its calls have run, so a second resume from the same result is refused and nothing is paid twice."""
+    agent, paid = paying(call("pay", amount=5), say("done"), say("again"))
+    paused = agent.run_sync("go", run_id="R")
+    answers = {paused.pending[0].id: Decision.allow()}
+    assert agent.resume_sync("R", answers).status is RunStatus.COMPLETED
+    with pytest.raises(UsageError, match="resumed already"):
+        agent.resume_sync(paused, answers)
+    assert paid == [5]
+
+
+def test_a_refused_resume_can_be_tried_again() -> None:
+    """The run still waits, so it is still known, and the answer can be given again."""
+    agent_paid: list[int] = []
+    refuse = [True]
+
+    @tool
+    async def pay(amount: int) -> str:
+        """Pay."""
+        agent_paid.append(amount)
+        return "paid"
+
+    agent = (
+        builder(call("pay", amount=5), say("done"))
+        .with_tools(pay)
+        .on_before_tool_use(lambda ctx: HookOutcome.ask("sure?"))
+        .on_execution_start(
+            lambda ctx: HookOutcome.block("not now") if ctx.resumed and refuse else None
+        )
+        .build()
+    )
+    paused = agent.run_sync("go", run_id="R")
+    answers = {paused.pending[0].id: True}
+    refused = agent.resume_sync("R", answers)
+    assert (refused.status, refused.stop_reason) == (RunStatus.STOPPED, StopReason.RUN_REFUSED)
+    refuse.clear()
+    assert agent.resume_sync("R", answers).status is RunStatus.COMPLETED
+    assert agent_paid == [5]
+
+
+def test_cancelling_from_many_threads_raises_nothing() -> None:
+    """The book of runs is asked and written from any thread."""
+    agent = builder(*[say("hi")] * 400).build()
+    raised: list[BaseException] = []
+    going = threading.Event()
+
+    def run_many() -> None:
+        try:
+            for _ in range(60):
+                agent.run_sync("go")
+        except BaseException as error:
+            raised.append(error)
+
+    def cancel_many() -> None:
+        try:
+            while not going.is_set():
+                agent.cancel("nope")
+        except BaseException as error:
+            raised.append(error)
+
+    runners = [threading.Thread(target=run_many) for _ in range(4)]
+    canceller = threading.Thread(target=cancel_many)
+    for thread in (*runners, canceller):
+        thread.start()
+    for thread in runners:
+        thread.join()
+    going.set()
+    canceller.join()
+    assert raised == []
+
+
+async def test_a_run_cancelled_before_it_began_keeps_the_reason() -> None:
+    """Who said so, and why, is in the explanation."""
+    agent = builder(say("hi")).build()
+    assert agent.cancel("r1", "the user said so") == 0
+    result = await agent.run("go", run_id="r1")
+    assert result.status is RunStatus.CANCELLED
+    assert "the user said so" in result.explain()
+
+
+async def test_cancelling_in_the_last_step_cancels() -> None:
+    """Told before it ended, the run does not end as if nothing had been said."""
+    agent = builder(say("hi")).on_after_step(lambda ctx: told.append(agent.cancel())).build()
+    told: list[int] = []
+    agent = (
+        builder(say("hi"))
+        .on_after_step(lambda ctx: told.append(agent.cancel()) or None)  # type: ignore[func-returns-value]
+        .build()
+    )
+    result = await agent.run("go")
+    assert (told, result.status) == ([1], RunStatus.CANCELLED)
+
+
+async def test_cancelling_on_the_way_out_is_too_late_and_says_so() -> None:
+    """Zero runs were still there to be cancelled, and the answer stands."""
+    told: list[int] = []
+    agent = (
+        builder(say("hi"))
+        .on_output(lambda ctx: told.append(agent.cancel()) or None)  # type: ignore[func-returns-value]
+        .build()
+    )
+    result = await agent.run("go")
+    assert (told, result.text, result.status) == ([0], "hi", RunStatus.COMPLETED)
+
+
+async def test_breaking_out_of_a_stream_cancels_the_run() -> None:
+    """The loop closes the iterator that nobody holds any more; the tool is cut off and execution_end runs."""
+    finished: list[str] = []
+    ended: list[RunStatus] = []
+
+    @tool
+    async def slow() -> str:
+        """Take a while."""
+        await asyncio.sleep(5)
+        finished.append("slow")
+        return "done"
+
+    agent = (
+        builder(call("slow"), say("x"))
+        .with_tools(slow)
+        .on_execution_end(lambda ctx: ended.append(ctx.status))
+        .build()
+    )
+    async for event in agent.stream("go"):
+        if event.type == "call":
+            break
+    gc.collect()
+    for _ in range(50):
+        await asyncio.sleep(0)
+    assert (finished, ended) == ([], [RunStatus.CANCELLED])
+
+
+async def test_leaving_after_the_last_state_is_not_cancelling() -> None:
+    """The run had ended by itself."""
+    ended: list[RunStatus] = []
+    agent = builder(say("hi")).on_execution_end(lambda ctx: ended.append(ctx.status)).build()
+    stream = agent.iterate("go")
+    async for _ in stream:
+        break
+    await stream.aclose()
+    assert ended == [RunStatus.COMPLETED]
+
+
+async def test_the_way_out_is_taken_even_if_the_task_is_cancelled_on_it() -> None:
+    """Session_end runs although the caller gave up while execution_end was at work."""
+    seen: list[str] = []
+
+    async def linger(ctx: Any) -> None:
+        seen.append("execution_end")
+        await asyncio.sleep(5)
+
+    agent = (
+        builder(say("hi"))
+        .on_execution_end(linger)
+        .on_session_end(lambda ctx: seen.append("session_end"))
+        .build()
+    )
+    with pytest.raises(TimeoutError):
+        await asyncio.wait_for(agent.run("go"), 0.02)
+    assert seen == ["execution_end", "session_end"]
+
+
+def test_stopping_at_the_start_takes_no_prompt() -> None:
+    """Stop means now: the prompt is not shown to hooks and does not enter the conversation."""
+    shown: list[str] = []
+    agent = (
+        builder(say("hi"))
+        .on_execution_start(lambda ctx: HookOutcome.stop("closed"))
+        .on_prompt_submit(lambda ctx: shown.append(ctx.prompt))
+        .build()
+    )
+    result = agent.run_sync("go")
+    assert (result.status, shown, len(result.state.messages)) == (RunStatus.STOPPED, [], 0)
+
+
+def test_a_result_keeps_its_own_record() -> None:
+    """What happened cannot be changed afterwards."""
+    result = builder(say("hi")).build().run_sync("go")
+    assert isinstance(result.records, tuple)
+    assert result.records[-1].type == "result"
+
+
+def test_a_named_session_is_not_ended_by_resuming_a_run_of_it() -> None:
+    """Only a session of one run ends with it."""
+    ended: list[str] = []
+
+    @tool
+    async def pay() -> str:
+        """Pay."""
+        return "paid"
+
+    agent = (
+        builder(call("pay"), say("done"))
+        .with_tools(pay)
+        .on_before_tool_use(lambda ctx: HookOutcome.ask("sure?"))
+        .on_session_end(lambda ctx: ended.append(ctx.session_id))
+        .build()
+    )
+    paused = agent.run_sync("go", session="s")
+    done = agent.resume_sync(paused, {paused.pending[0].id: True})
+    assert (done.status, ended) == (RunStatus.COMPLETED, [])
+
+
+def test_nothing_to_run_is_said() -> None:
+    """Without a prompt and without a conversation there is no question to ask a model."""
+    with pytest.raises(UsageError, match="nothing to run"):
+        builder(say("hi")).build().run_sync()
+
+
+def test_a_tool_that_exits_is_a_tool_that_failed() -> None:
+    """A library that calls sys.exit inside a tool does not take the run with it."""
+    ended: list[RunStatus] = []
+
+    @tool
+    def leave() -> str:
+        """Leave."""
+        sys.exit(3)
+
+    agent = (
+        builder(call("leave"), say("still here"))
+        .with_tools(leave)
+        .on_execution_end(lambda ctx: ended.append(ctx.status))
+        .build()
+    )
+    result = agent.run_sync("go")
+    assert (result.text, ended) == ("still here", [RunStatus.COMPLETED])
+    assert "SystemExit" in str(result.steps[0].results[0].error)
