@@ -326,6 +326,21 @@ async def test_the_hooks_on_the_way_out_run_when_a_run_pauses(bench: Bench) -> N
     ]
 
 
+@pytest.mark.parametrize("session", [None, "s"])
+async def test_a_session_of_its_own_ends_with_the_run_and_another_does_not(
+    bench: Bench, session: str | None
+) -> None:
+    """A pause changes nothing about that, also through JSON."""
+    seen: list[str] = []
+    agent = bench.asking(call("pay", amount=5), say("done"))
+    agent.on_session_start(lambda ctx: seen.append("start"))
+    built = agent.on_session_end(lambda ctx: seen.append("end")).build()
+    paused = await built.run("go", session=session)
+    state = AgentState.from_json(paused.state.to_json())
+    await built.resume(state, {state.pending[0].id: True})
+    assert seen == (["start", "end"] if session is None else ["start"])
+
+
 async def test_a_paused_state_takes_no_new_prompt(bench: Bench) -> None:
     """It must be answered first, and the error says how."""
     agent = bench.asking(call("pay", amount=5), say("done")).build()

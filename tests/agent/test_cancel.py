@@ -213,6 +213,8 @@ async def test_a_hook_may_cancel_its_own_run(point: str) -> None:
     assert ends == [RunStatus.CANCELLED]
     late = ("after_tool_use", "after_step", "should_continue")
     assert ran == ([1] if point in late else [])
+    asked = any(record.type == "request" for record in result.records)
+    assert asked is (point in ("after_inference", "before_tool_use", *late))
     assert result.state.step_count == (
         0 if point in ("execution_start", "prompt_submit") else 1
     ) or (point == "before_step")
@@ -441,6 +443,34 @@ async def test_cancelling_the_task_around_a_run_runs_its_way_out_and_is_passed_o
     assert ends == [RunStatus.CANCELLED]
 
 
+@pytest.mark.parametrize("point", ["agent_failed", "execution_end", "session_end"])
+async def test_the_way_out_is_taken_to_its_end_even_if_the_task_is_cancelled_on_it(
+    point: str,
+) -> None:
+    """One hook is interrupted; what comes after it still happens, the last record included."""
+    waiting = asyncio.Event()
+    log: list[str] = []
+
+    async def wait(ctx: Any) -> None:
+        waiting.set()
+        await asyncio.sleep(60)
+
+    turn: Any = RuntimeError("lost") if point == "agent_failed" else say("hi")
+    agent = AgentBuilder().with_driver(ScriptedDriver([turn])).add_hook(point, wait)
+    for other in ("execution_end", "session_end"):
+        if other != point:
+            agent.add_hook(other, lambda ctx: log.append(ctx.point.value))
+    agent.on_event(lambda record: log.append("result") if record.type == "result" else None)
+    task = asyncio.create_task(agent.build().run("go"))
+    await waiting.wait()
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    rest = {"agent_failed": ["execution_end", "session_end"], "execution_end": ["session_end"]}
+    before = ["execution_end"] if point == "session_end" else []
+    assert log == [*before, *rest.get(point, []), "result"]
+
+
 async def test_a_time_limit_around_a_run_works_as_anywhere() -> None:
     """asyncio.timeout raises TimeoutError, and the run has taken its way out."""
     ends: list[Any] = []
@@ -479,6 +509,56 @@ async def test_a_failing_hook_does_not_turn_a_cancelled_run_into_another() -> No
     result = await cancelled(task)
     failed = [record for record in result.records if getattr(record, "verdict", "") == "failed"]
     assert [record.hook for record in failed] == ["shaky"]
+
+
+async def test_a_hook_that_is_interrupted_while_a_run_is_cancelled_does_not_end_the_others() -> (
+    None
+):
+    """Each call is looked at, the step is settled, and after_step runs: what nobody cleared is withheld."""
+    work = Work()
+    log: list[str] = []
+
+    async def give_up(ctx: Any) -> None:
+        log.append(f"look {ctx.tool_call.args['n']}")
+        raise asyncio.CancelledError
+
+    batch = calls(call("quick", n=1), call("hang", n=2), call("quick", n=3))
+    agent = AgentBuilder().with_driver(ScriptedDriver([batch])).with_tools(*work.tools())
+    agent.on_after_tool_use(give_up).on_after_step(lambda ctx: log.append("after_step"))
+    built = agent.build()
+    task = start(built, run_id="r")
+    await work.started.wait()
+    await asyncio.sleep(0)
+    built.cancel("r")
+    result = await cancelled(task)
+    assert log == ["look 1", "look 2", "look 3", "after_step"]
+    assert {each.status for each in result.steps[0].results} == {ResultStatus.WITHHELD}
+    kinds = [record.type for record in result.records]
+    assert kinds.count("step_started") == kinds.count("step") == 1
+
+
+@pytest.mark.parametrize("point", ["before_inference", "after_inference"])
+async def test_cancelling_while_error_hooks_hear_of_a_hooks_failure_settles_the_step(
+    point: str,
+) -> None:
+    """The step had begun, so it ends."""
+    waiting = asyncio.Event()
+
+    def crash(ctx: Any) -> None:
+        raise RuntimeError("oops")
+
+    async def wait(ctx: Any) -> None:
+        waiting.set()
+        await asyncio.sleep(60)
+
+    agent = AgentBuilder().with_driver(ScriptedDriver([say("hi")])).add_hook(point, crash)
+    built = agent.on_error(wait).build()
+    task = start(built, run_id="r")
+    await waiting.wait()
+    built.cancel("r")
+    result = await cancelled(task)
+    kinds = [record.type for record in result.records]
+    assert kinds.count("step_started") == kinds.count("step") == 1
 
 
 async def test_hooks_that_time_out_still_do_so_while_a_run_is_cancelled() -> None:

@@ -255,6 +255,17 @@ async def test_stop_on_any_error_means_any() -> None:
         check_transcript(result.state.messages)
 
 
+async def test_stop_on_any_error_includes_hooks_around_tools() -> None:
+    """A hook around a tool is part of the call: when it fails, the call has failed."""
+
+    async def crash(ctx: Any, call_next: Any) -> Any:
+        raise RuntimeError("oops")
+
+    agent = builder(call("flaky"), say("never"), tools=(Flaky(0).tool,)).around_tool_use(crash)
+    result = await agent.with_error_policy(ErrorPolicy.stop_on_any_error()).build().run("go")
+    assert result.status is RunStatus.FAILED
+
+
 async def test_when_one_call_ends_the_run_its_neighbours_are_settled_too() -> None:
     """A wrong call before them: they do not run. A failing call beside them: they have run."""
     policy = ErrorPolicy.stop_on_any_error()

@@ -135,6 +135,64 @@ class Checked(ScriptedDriver):
         return await super().infer(request, turn)
 
 
+# Making tools is slow, so they are made once and look for the world they are in.
+
+
+def note(context: ToolContext) -> World:
+    """A tool ran; gives the world it ran in."""
+    WORLDS[-1].ran.append(context.idempotency_key)
+    return WORLDS[-1]
+
+
+@tool
+async def fine(n: int, context: ToolContext) -> int:
+    """Work."""
+    note(context)
+    await asyncio.sleep(0)
+    return n
+
+
+@tool
+async def fails(n: int, context: ToolContext) -> int:
+    """Fail."""
+    note(context)
+    raise ValueError("failed")
+
+
+@tool(effect="pure")
+async def flaky(n: int) -> int:
+    """Fail, and be safe to run again."""
+    raise ConnectionError("again")
+
+
+@tool(timeout=0.001)
+async def hangs(n: int, context: ToolContext) -> int:
+    """Hang."""
+    note(context)
+    await asyncio.sleep(60)
+    return n
+
+
+@tool
+async def odd(n: int, context: ToolContext) -> Any:
+    """Give what is not JSON."""
+    note(context)
+    return object()
+
+
+@tool
+async def child(n: int, context: ToolContext) -> str:
+    """Delegate."""
+    world = WORLDS[-1]
+    result = await context.spawn(world.child, "help")
+    world.shown.append(tuple(result.state.messages))
+    return str(result.status.value)
+
+
+WORLDS: list[World] = []
+"""The latest is the one that is running."""
+
+
 class World:
     """An agent made of a case, and everything that is seen of its runs."""
 
@@ -147,50 +205,10 @@ class World:
         ] = []  # checked in the end: in here an error would be theirs
         self.heard = 0
         self.agent: Agent = self._build()
+        WORLDS[:] = [self]
 
-    def tools(self) -> list[Any]:
-        def note(context: ToolContext) -> None:
-            self.ran.append(context.idempotency_key)
-
-        @tool
-        async def fine(n: int, context: ToolContext) -> int:
-            """Work."""
-            note(context)
-            await asyncio.sleep(0)
-            return n
-
-        @tool
-        async def fails(n: int, context: ToolContext) -> int:
-            """Fail."""
-            note(context)
-            raise ValueError("failed")
-
-        @tool(effect="pure")
-        async def flaky(n: int) -> int:
-            """Fail, and be safe to run again."""
-            raise ConnectionError("again")
-
-        @tool(timeout=0.001)
-        async def hangs(n: int, context: ToolContext) -> int:
-            """Hang."""
-            note(context)
-            await asyncio.sleep(60)
-            return n
-
-        @tool
-        async def odd(n: int, context: ToolContext) -> Any:
-            """Give what is not JSON."""
-            note(context)
-            return object()
-
-        @tool
-        async def child(n: int, context: ToolContext) -> str:
-            """Delegate."""
-            result = await context.spawn(self.child, "help")
-            self.shown.append(tuple(result.state.messages))
-            return str(result.status.value)
-
-        self.child = (
+    def _child(self) -> Agent:
+        return (
             AgentBuilder()
             .with_driver(Checked([calls(CALLS["fine"], CALLS["other"])] * 9, self))
             .with_tools(fine)
@@ -199,11 +217,11 @@ class World:
             .with_limits(steps=2)
             .build()
         )
-        return [fine, fails, flaky, hangs, odd, child]
 
     def _build(self) -> Agent:
         case = self.case
         self.clock = FakeClock()
+        self.child = self._child()
         script = [
             TURNS[turn] if isinstance(turn, str) else calls(*(CALLS[name] for name in turn))
             for turn in case.script
@@ -211,7 +229,7 @@ class World:
         agent = (
             AgentBuilder()
             .with_driver(Checked(script, self))
-            .with_tools(*self.tools())
+            .with_tools(fine, fails, flaky, hangs, odd, child)
             .with_clock(self.clock)
             .with_id("agent")
             .with_limits(steps=6, objections=2)
@@ -401,7 +419,7 @@ def transcript(results: list[RunResult]) -> list[str]:
     return [result.state.to_json() for result in results]
 
 
-@settings(max_examples=200)
+@settings(max_examples=300)
 @given(case=cases)
 @example(Case((("fine", "other"),), (), "none", ("yes",)))
 def test_whatever_happens_a_run_ends_well(case: Case) -> None:
@@ -410,7 +428,7 @@ def test_whatever_happens_a_run_ends_well(case: Case) -> None:
     check_run(world, asyncio.run(world.drive("run")))
 
 
-@settings(max_examples=60)
+@settings(max_examples=100)
 @given(case=cases)
 def test_the_same_script_and_hooks_give_the_same_transcript(case: Case) -> None:
     """Twice, and under every way of driving it."""
@@ -423,7 +441,7 @@ def test_the_same_script_and_hooks_give_the_same_transcript(case: Case) -> None:
     assert all(each == seen[0] for each in seen)
 
 
-@settings(max_examples=80)
+@settings(max_examples=120)
 @given(
     batch=st.lists(
         st.sampled_from(["fine", "other", "unknown", "wrong", "child"]), min_size=1, max_size=4
@@ -457,7 +475,7 @@ def test_however_questions_are_answered_no_call_runs_twice(
             assert (f"run/0/{each.call_id}" in world.ran) is each.is_success
 
 
-@settings(max_examples=60)
+@settings(max_examples=100)
 @given(case=cases, at=st.integers(0, 60))
 def test_leaving_a_stream_anywhere_ends_the_run_well(case: Case, at: int) -> None:
     """After any record: the run is over, its way out was taken, and its state is valid."""
@@ -478,7 +496,7 @@ def test_leaving_a_stream_anywhere_ends_the_run_well(case: Case, at: int) -> Non
     assert world.entered.count("execution_end") == 1
 
 
-@settings(max_examples=100)
+@settings(max_examples=120)
 @given(case=cases, ticks=st.integers(0, 40), task_too=st.booleans())
 def test_cancelling_at_any_moment_ends_the_run_well(case: Case, ticks: int, task_too: bool) -> None:
     """From outside, the run or the task around it: the way out is taken, once, and the state is valid."""

@@ -94,27 +94,36 @@ TABLE: dict[str, Row] = {
 REACHED = [name for name in TABLE if name != "before_compact"]
 
 
+@tool
+async def add(a: int, b: int = 1) -> int:
+    """Add."""
+    STAGES[-1].ran.append(a)
+    if STAGES[-1].point == "error":
+        raise ValueError("tool down")
+    return a + b
+
+
+@tool
+async def delegate(context: ToolContext) -> str:
+    """Delegate."""
+    return str((await context.spawn(STAGES[-1].child, "task")).text)
+
+
+STAGES: list[Stage] = []
+"""The latest is the one that is running: tools are made once, because making them is slow."""
+
+
 class Stage:
     """A run that comes past every point of the lifecycle, and how often its tools ran."""
 
     def __init__(self) -> None:
         self.ran: list[int] = []
+        self.point = ""
         self.child = AgentBuilder().with_driver(ScriptedDriver([say("child")] * 20)).build()
+        STAGES[:] = [self]
 
     def builder(self, point: str) -> AgentBuilder:
-        @tool
-        async def add(a: int, b: int = 1) -> int:
-            """Add."""
-            self.ran.append(a)
-            if point == "error":
-                raise ValueError("tool down")
-            return a + b
-
-        @tool
-        async def delegate(context: ToolContext) -> str:
-            """Delegate."""
-            return (await context.spawn(self.child, "task")).text
-
+        self.point = point
         name = "delegate" if point.startswith("subagent") else "add"
         first = call(name) if name == "delegate" else call("add", a=1)
         turns = [ModelError("down")] if point == "agent_failed" else [first, *[say("done")] * 20]
@@ -230,7 +239,7 @@ CHANGED: dict[str, Any] = {
     "state": lambda ctx: ctx.state.with_metadata("changed", True),
     "evaluations": lambda ctx: ctx.allow_continue("changed").evaluations,
     "verdict": lambda ctx: Verdict(),
-    "run": lambda ctx: object(),
+    "live": lambda ctx: object(),
     "session_id": lambda ctx: "changed",
     "source": lambda ctx: "changed",
     "prompt": lambda ctx: "changed",

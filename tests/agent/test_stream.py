@@ -369,6 +369,17 @@ async def test_text_that_was_withheld_never_leaks(point: str, verdict: str) -> N
         assert "hunter2" not in repr(journal)
 
 
+async def test_text_that_a_hook_around_the_inference_replaces_never_leaks() -> None:
+    """What was streamed is what the model was let say."""
+
+    async def redact(ctx: Any, call_next: Any) -> Any:
+        response = await call_next(ctx)
+        return response.with_text("***")
+
+    agent = AgentBuilder().with_driver(Speaks("hunter2")).around_inference(redact)
+    assert "hunter2" not in "".join(deltas(await read(agent.build().stream("go"))))
+
+
 async def test_text_before_tool_calls_is_released_when_the_step_goes_on() -> None:
     """Output hooks judge the final answer; what is said on the way is not it."""
     response = InferenceResponse("let me see")

@@ -200,7 +200,7 @@ async def test_an_exception_without_words_is_a_crash_like_any_other() -> None:
     assert "Wordless" in result.reason
 
 
-@pytest.mark.parametrize("error", [KeyboardInterrupt, SystemExit])
+@pytest.mark.parametrize("error", [KeyboardInterrupt, GeneratorExit])
 async def test_ending_the_program_ends_the_program(error: Any) -> None:
     """Interrupting it is nobody's verdict."""
 

@@ -257,7 +257,7 @@ def run(point: str, hook: Any) -> Any:
 FORBIDDEN: list[tuple[str, str, Any]] = [
     ("session_start", "session_id", "other"),
     ("execution_start", "status", RunStatus.FAILED),
-    ("prompt_submit", "run", None),
+    ("prompt_submit", "live", None),
     ("before_step", "step_index", 7),
     ("before_inference", "step_index", 7),
     ("after_inference", "request", InferenceRequest()),

@@ -6,7 +6,7 @@ import inspect
 from collections.abc import Awaitable, Callable
 from typing import Any
 
-from hookline.errors import RegistrationError
+from hookline.errors import RegistrationError, UsageError
 from hookline.lifecycle import AgentContext, StopHookContext, ToolHookContext
 from hookline.state import (
     AgentState,
@@ -78,7 +78,8 @@ class ContinuationCriterionAdapter:
 class ToolMiddlewareAdapter:
     """Onion middleware `process(call, state, next)` as a hook around tools.
 
-    `next(call, state)` runs the rest and gives the execution. Returning None blocks, as it did there.
+    `next(call, state)` runs the rest and gives the execution. Returning None blocks, as it did there. The
+    state is for reading: calls run concurrently, so none of them can hand on a changed one.
     """
 
     point = "around_tool_use"
@@ -92,7 +93,12 @@ class ToolMiddlewareAdapter:
     ) -> ToolResult:
         """Run the middleware around the tool."""
 
-        def go_on(call: ToolCall, _state: AgentState | None = None) -> Awaitable[ToolResult]:
+        def go_on(call: ToolCall, state: AgentState | None = None) -> Awaitable[ToolResult]:
+            if state is not None and state is not ctx.state and state != ctx.state:
+                raise UsageError(
+                    f"tool middleware '{self.name}' handed next a changed state, which would be lost around a tool.",
+                    remedy="Pass on the state it was given; a hook at before_tool_use or after_tool_use can change it.",
+                )
             return call_next(ctx if call is ctx.tool_call else ctx.with_tool_call(call))
 
         execution = self.process(ctx.tool_call, ctx.state, go_on)

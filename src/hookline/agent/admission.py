@@ -59,7 +59,12 @@ async def admit_again(run: Run, flight: Flight) -> None:
     if flight.approval is not None:
         await _settle_ask(run, flight, flight.approval.reason, flight.approval.asked_by)
     else:
-        _clear(run, flight)
+        _let_through(run, flight)
+
+
+async def take_up(run: Run, flight: Flight) -> None:
+    """A call that had started and waits for a child: it is not judged again, and goes on."""
+    flight.started = await _validate(run, flight, flight.call)
 
 
 async def _judge(run: Run, flight: Flight, approved: str | None = None) -> None:
@@ -71,19 +76,16 @@ async def _judge(run: Run, flight: Flight, approved: str | None = None) -> None:
     result = await _ask_hooks(run, flight)
     ctx = result.context
     flight.call = ctx.tool_call
+    flight.result = _supplied(flight.call, ctx.execution)
     if result.kind >= Kind.BLOCK:
         _refuse(flight, result)
-    elif ctx.execution is not None:
-        flight.result = _supplied(flight.call, ctx.execution)
-        flight.stage = CallStage.SETTLED
-        flight.started = True  # its hooks see the result as if the tool had run
     elif result.is_asking and flight.call.fingerprint() != approved:
         await _settle_ask(run, flight, result.reason, result.decided_by)
     else:
         if result.is_asking:  # the yes is kept, should the run pause for another call
             flight.approval = question(run, flight.call, result.reason, result.decided_by)
             flight.decision = Decision.allow()
-        _clear(run, flight)
+        _let_through(run, flight)
 
 
 async def _settle_ask(run: Run, flight: Flight, reason: str, asked_by: str) -> None:
@@ -93,7 +95,7 @@ async def _settle_ask(run: Run, flight: Flight, reason: str, asked_by: str) -> N
         if run.stopping:
             flight.result = not_run(flight.call, "the run was stopped")
     elif decision.answer is Answer.ALLOW:
-        _clear(run, flight)
+        _let_through(run, flight)
     elif decision.answer is Answer.DENY:
         deny(flight, decision, asked_by)
     else:
@@ -107,7 +109,7 @@ async def _judge_edited(run: Run, flight: Flight, decision: Decision) -> None:
         deny(flight, Decision.deny(f"it was edited more than {MOST_EDITS} times"), "")
         return
     edited = flight.call.with_args(**(decision.args or {}))
-    flight.approval = flight.decision = None
+    flight.approval = flight.decision = flight.result = None
     flight.is_changed = True
     if await _validate(run, flight, edited):
         await _judge(run, flight, approved=flight.call.fingerprint())
@@ -152,50 +154,61 @@ async def _ask_hooks(run: Run, flight: Flight, *, policies_only: bool = False) -
     run.call_id = flight.call.id
     try:
         return await run.ask(
-            plan, tool_context(run, HookPoint.BEFORE_TOOL_USE, flight), policies_only=policies_only
+            plan,
+            tool_context(run, HookPoint.BEFORE_TOOL_USE, flight, flight.result),
+            policies_only=policies_only,
         )
     finally:
         run.flight = None
         run.call_id = ""
 
 
-async def rejudge(run: Run, flight: Flight, call: ToolCall) -> ToolResult | None:
-    """A hook around a tool handed on another call: validate it and judge it again. None when it may run.
+async def rejudge(run: Run, flight: Flight, call: ToolCall) -> tuple[ToolResult | None, bool]:
+    """A hook around a tool handed on another call: validate it and judge it as if the model had made it.
 
-    Other calls are running by now, so hooks are asked under a lock, and nobody can be waited for: without
-    an answer at once, the call is denied.
+    Gives the result it has instead of running, and whether a hook supplied that; None when it may run. Other
+    calls are running by now, so hooks are asked under a lock, and nobody can be waited for: without an
+    answer at once, the call is denied.
     """
     cleared = (flight.call, flight.tool, flight.values, flight.approval, flight.decision)
     async with run.hook_lock:
-        refused = await _judge_changed(run, flight, call)
-    if refused is not None:  # what may run is still what was cleared before, and nothing else
+        run.ledger.add_tool_calls(-1)  # it was counted when it was cleared, and is one call still
+        try:
+            supplied = await _judge_changed(run, flight, call)
+        finally:
+            run.ledger.add_tool_calls(1)
+    instead, flight.result = flight.result, None
+    if instead is not None:  # what may run is still what was cleared before, and nothing else
         flight.call, flight.tool, flight.values, flight.approval, flight.decision = cleared
-    return refused
+    return instead, supplied
 
 
-async def _judge_changed(run: Run, flight: Flight, call: ToolCall) -> ToolResult | None:
+async def _judge_changed(run: Run, flight: Flight, call: ToolCall) -> bool:
+    """Judge it. Afterwards its result says why it may not run, or is None; says whether a hook supplied it."""
     needed_approval = flight.approval
+    flight.result = None
     if not await _validate(run, flight, call):
-        return flight.result
-    plan = run.plans.before_tool_use
-    if plan is not None and plan.policies:
-        result = await _ask_hooks(run, flight, policies_only=True)
+        return False
+    if run.plans.before_tool_use is not None:
+        result = await _ask_hooks(run, flight)
+        flight.call = result.context.tool_call
         if result.kind >= Kind.BLOCK:
             _refuse(flight, result)
-            return flight.result
+            return False
+        flight.result = _supplied(flight.call, result.context.execution)
         if result.is_asking:
             needed_approval = PendingApproval("", call, result.reason, result.decided_by, "")
     if needed_approval is None:
-        return None
+        return flight.result is not None
     decision = await ask_person(run, flight, needed_approval.reason, needed_approval.asked_by)
     if decision is not None and decision.answer is Answer.ALLOW:
-        return None
+        return flight.result is not None
     deny(
         flight,
         decision or Decision.deny("the changed call needs an approval"),
         needed_approval.asked_by,
     )
-    return flight.result
+    return False
 
 
 def tool_context(
@@ -206,7 +219,7 @@ def tool_context(
         point=point,
         state=run.state,
         evaluations=run.evaluations,
-        run=run,
+        live=run,
         tool_call=flight.call,
         execution=execution,
         response=run.response,
@@ -217,6 +230,15 @@ def tool_context(
 def _clear(run: Run, flight: Flight) -> None:
     flight.stage = _ADMITTED
     run.ledger.add_tool_calls(1)
+
+
+def _let_through(run: Run, flight: Flight) -> None:
+    """Nothing stands against the call: it may run, unless a hook gave its result already."""
+    if flight.result is None:
+        _clear(run, flight)
+    else:
+        flight.stage = CallStage.SETTLED
+        flight.started = True  # its hooks see the result as if the tool had run
 
 
 def _refuse(flight: Flight, result: Result[Any]) -> None:
@@ -240,5 +262,7 @@ def not_run(call: ToolCall, reason: str, decided_by: str = "") -> ToolResult:
     return ToolResult(None, None, ResultStatus.NOT_RUN, call.id, call.name, reason, decided_by)
 
 
-def _supplied(call: ToolCall, execution: ToolResult) -> ToolResult:
+def _supplied(call: ToolCall, execution: ToolResult | None) -> ToolResult | None:
+    if execution is None:
+        return None
     return msgspec.structs.replace(execution, call_id=call.id, name=call.name)

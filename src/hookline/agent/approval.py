@@ -59,7 +59,7 @@ async def _from_hooks(
         point=HookPoint.PERMISSION_REQUEST,
         state=run.state,
         evaluations=run.evaluations,
-        run=run,
+        live=run,
         tool_call=flight.call,
         response=run.response,
         step_index=run.step_index or 0,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import inspect
 from collections.abc import Awaitable, Callable
 from typing import Any
@@ -10,7 +9,7 @@ from typing import Any
 from hookline._aio import Once
 from hookline.agent.run import Run, check_request, check_response
 from hookline.errors import HookError
-from hookline.hooks import Answered, Entry, Plan, hook_failure
+from hookline.hooks import CRASHES, Answered, Entry, Plan, hook_failure
 from hookline.lifecycle import InferenceHookContext, ToolHookContext
 from hookline.state import InferenceRequest, InferenceResponse, ToolCall, ToolResult
 
@@ -29,8 +28,7 @@ async def around_inference(
         return await ask(inner.request)
 
     response = await _onion(run, plan.hooks, ctx, core, InferenceResponse, ("request",))
-    check_response(response, "a hook around the inference")
-    return response  # type: ignore[no-any-return]
+    return check_response(response, "a hook around the inference")
 
 
 async def around_tool(
@@ -54,12 +52,24 @@ async def _onion(
     if not entries:
         return await core(ctx)
     entry, rest = entries[0], entries[1:]
-    if entry.matches is not None and not entry.matches(ctx):
+    if entry.matches is not None and not _applies(run, entry, ctx):
         return await _onion(run, rest, ctx, core, kind, changeable)
     layer = _Layer(
         entry, ctx, changeable, lambda inner: _onion(run, rest, inner, core, kind, changeable)
     )
     return await layer.call(run, kind)
+
+
+def _applies(run: Run, entry: Entry, ctx: Any) -> bool:
+    """Whether the hook's matcher picks this action; a matcher that crashes is a crash of its hook."""
+    try:
+        return bool(entry.matches(ctx))  # type: ignore[misc]
+    except CRASHES as error:
+        failure = hook_failure(entry, ctx, error)
+    run.judged(entry, run.clock(), Answered(ctx, ctx, error=failure))
+    if entry.registration.on_failure == "closed" and not entry.shadow:
+        raise failure
+    return False
 
 
 class _Layer:
@@ -124,7 +134,7 @@ class _Layer:
             if inspect.isawaitable(result):
                 result = await result
             self._check_answer(result, kind)
-        except (Exception, asyncio.CancelledError) as error:
+        except CRASHES as error:
             if error is self.raised:
                 raise  # the action's own error, which the hook let pass
             failure = hook_failure(self.entry, self.ctx, error)

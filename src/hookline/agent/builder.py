@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import os
 from collections.abc import Awaitable, Callable, Iterable
+from copy import copy
 from typing import Any, Generic, Protocol, TypeAlias, TypeVar, overload
 
 import msgspec
@@ -28,6 +29,7 @@ from hookline.hooks import (
     Options,
     Point,
     Registration,
+    Tier,
     name_of,
     register,
 )
@@ -362,8 +364,9 @@ class AgentBuilder:
                 f"{capability!r} is not a capability.",
                 remedy="It needs hooks(), tools() or configure(builder).",
             )
+        before = self._parts()
         self._capabilities.append(name)
-        outer, self._source = self._source, name
+        self._source = name
         try:
             for each in hooks_of(capability):
                 self.with_hooks(each)
@@ -371,23 +374,40 @@ class AgentBuilder:
             configure = getattr(capability, "configure", None)
             if callable(configure):
                 configure(self)
-        finally:
-            self._source = outer
+        except BaseException:
+            for part, value in before.items():  # all of it or nothing: the builder is as it was
+                setattr(self, part, value)
+            raise
+        self._source = before["_source"]
         return self
 
+    def _parts(self) -> dict[str, Any]:
+        """The builder's parts as they are now, the lists and sets among them copied."""
+        parts = {name: getattr(self, name) for name in self.__slots__}
+        return {
+            name: copy(part) if isinstance(part, list | set) else part
+            for name, part in parts.items()
+        }
+
     def without_default(self, name: str) -> AgentBuilder:
-        """Leave out one of the default guards: `tool-calls`, `limits`"""
+        """Leave out one of the default guards: `tool-calls`, `limits`. Not for capabilities."""
         known = {registration.name for registration in default_guards(self._limits)}
         if name not in known:
             raise BuildError(
                 f"'{name}' is not a default guard.", remedy=f"Defaults: {', '.join(sorted(known))}."
+            )
+        if self._source:
+            raise BuildError(
+                f"capability '{self._source}' cannot leave out the default guard '{name}'.",
+                remedy="Only whoever builds the agent can: call without_default on the builder itself.",
             )
         self._without.add(name)
         return self
 
     def _add(self, registration: Registration) -> AgentBuilder:
         _check_points(registration)
-        if self._source and not registration.source:
+        if self._source:
+            _refuse_replacement(registration, self._source)
             registration = msgspec.structs.replace(registration, source=self._source)
         self._registrations.append(registration)
         return self
@@ -398,14 +418,17 @@ class AgentBuilder:
         """The agent, frozen. The builder can go on and build others."""
         own = tuple(self._registrations)
         replaced = {
-            (registration.point, registration.name) for registration in own if registration.named
+            (registration.point, registration.name): registration
+            for registration in own
+            if registration.named
         }
         guards = default_guards(self._limits)
         if replaced or self._without:
             guards = tuple(
                 guard
                 for guard in guards
-                if (guard.point, guard.name) not in replaced and guard.name not in self._without
+                if guard.name not in self._without
+                and not _is_replaced(guard, replaced.get((guard.point, guard.name)))
             )
         registrations = (*guards, *own)
         return Agent(
@@ -428,6 +451,36 @@ class AgentBuilder:
 
 _DEFAULT_LIMITS = Limits()
 _DEFAULT_POLICY = ErrorPolicy()
+_EVERY_LIMIT = Limits(steps=0, tokens=0, seconds=0, cost=0, tool_calls=0)
+"""So that every default guard there may be is among the guards of these limits."""
+
+
+def _refuse_replacement(registration: Registration, capability: str) -> None:
+    """A capability adds to an agent: it takes nothing away that its user did not take away."""
+    for guard in default_guards(_EVERY_LIMIT):
+        if registration.named and (guard.point, guard.name) == (
+            registration.point,
+            registration.name,
+        ):
+            raise BuildError(
+                f"capability '{capability}' cannot replace the default guard '{guard.name}' "
+                f"at {guard.point.value}.",
+                remedy="Give its hook another name; only whoever builds the agent replaces a default.",
+            )
+
+
+def _is_replaced(guard: Registration, by: Registration | None) -> bool:
+    """Whether a hook takes the place of a default guard. What takes the place of a policy must be one."""
+    if by is None:
+        return False
+    if guard.tier is Tier.POLICY and (by.tier is not Tier.POLICY or by.shadow):
+        what = "is in shadow" if by.shadow else f"has tier '{by.tier.value}'"
+        raise BuildError(
+            f"hook '{by.name}' at {by.point.value} takes the place of a policy, and {what}.",
+            remedy="Register it with tier='policy' and without shadow, give it another name, "
+            f"or say without_default('{guard.name}').",
+        )
+    return True
 
 
 def _check_points(registration: Registration) -> None:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+import contextlib
+from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
 import msgspec
@@ -48,11 +49,12 @@ class ChildWaits(Exception):
 class Host:
     """What a tool's context is made of: the run it is in, and its own call."""
 
-    __slots__ = ("_flight", "_idle", "_run", "_running", "_spawned", "waiting")
+    __slots__ = ("_flight", "_idle", "_loop", "_run", "_running", "_spawned", "waiting")
 
     def __init__(self, run: Run, flight: Flight) -> None:
         self._run = run
         self._flight = flight
+        self._loop = asyncio.get_running_loop()
         self._spawned = 0
         self._running = 0
         self._idle: asyncio.Event | None = None
@@ -71,14 +73,17 @@ class Host:
 
     @property
     def records(self) -> Sequence[Record]:
-        """The run's journal so far."""
-        return self._run.durable.records
+        """The run's journal as it is now."""
+        return tuple(self._run.durable.records)
 
     def progress(self, call: ToolCall, message: JSONValue) -> None:
         """Report how it is going to whoever listens."""
+        shown = freeze(message, f"a progress message of tool '{call.name}'")
+        self._in_the_loop(self._tell, call, shown)
+
+    def _tell(self, call: ToolCall, shown: JSONValue) -> None:
         run = self._run
         run.clock()
-        shown = freeze(message, f"a progress message of tool '{call.name}'")
         at = run.at
         run.durable.tell(
             ToolProgress(
@@ -94,7 +99,25 @@ class Host:
 
     def charge(self, usage: Usage) -> None:
         """Count a model call the tool made itself."""
-        self._run.charge(usage)
+        if not isinstance(usage, Usage):
+            raise UsageError(f"charge takes a Usage, not {usage!r}.")
+        self._in_the_loop(self._run.charge, usage)
+
+    @property
+    def _is_elsewhere(self) -> bool:
+        """Whether this is asked in another thread than the run's, as sync tools do."""
+        try:
+            return asyncio.get_running_loop() is not self._loop
+        except RuntimeError:
+            return True
+
+    def _in_the_loop(self, work: Callable[..., None], *args: Any) -> None:
+        """Do this in the run's own thread; from another one it is done in turn, before the tool's result arrives."""
+        if not self._is_elsewhere:
+            work(*args)
+            return
+        with contextlib.suppress(RuntimeError):  # the loop is closed: the run is long over
+            self._loop.call_soon_threadsafe(work, *args)
 
     async def spawn(
         self, call: ToolCall, agent: HasDefinition, prompt: str, name: str = ""
@@ -105,6 +128,11 @@ class Host:
             raise UsageError(
                 f"spawn takes an Agent, not {agent!r}.",
                 remedy="Build it: AgentBuilder()...build().",
+            )
+        if self._is_elsewhere:
+            raise UsageError(
+                f"tool '{call.name}' called spawn in a thread of its own, where the run cannot be driven.",
+                remedy="Make the tool async: `async def`, and `await context.spawn(...)`.",
             )
         self._spawned += 1
         key = f"{call.id}/{self._spawned}"
@@ -137,7 +165,7 @@ async def _spawn(
         point=HookPoint.SUBAGENT_START,
         state=run.state,
         evaluations=run.evaluations,
-        run=run,
+        live=run,
         name=name or definition.agent_id,
         child_agent_id=definition.agent_id,
         child_run_id=child_id,

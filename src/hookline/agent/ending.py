@@ -73,7 +73,11 @@ async def _give_output(run: Run, ending: Ending) -> tuple[Any, Ending]:
     if plan is None or last is None:
         return output, ending
     ctx = OutputHookContext(
-        point=HookPoint.OUTPUT, state=run.state, evaluations=run.evaluations, run=run, output=output
+        point=HookPoint.OUTPUT,
+        state=run.state,
+        evaluations=run.evaluations,
+        live=run,
+        output=output,
     )
     result = await run.ask(plan, ctx)
     if result.is_blocked or result.is_stopped:
@@ -122,14 +126,14 @@ def _context(
             point=point,
             state=run.state,
             evaluations=run.evaluations,
-            run=run,
+            live=run,
             session_id=run.state.session_id,
         )
     return ExecutionHookContext(
         point=point,
         state=run.state,
         evaluations=run.evaluations,
-        run=run,
+        live=run,
         status=ending.status,
         stop_reason=ending.stop_reason,
         outcome=ContinuationOutcome.from_evaluations(run.evaluations),

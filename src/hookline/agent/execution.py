@@ -110,9 +110,10 @@ async def _through_hooks(run: Run, flight: Flight) -> ToolResult:
     plan = run.plans.around_tool_use
     assert plan is not None
     runs = 0
+    refusal: ToolResult | None = None
 
     async def use(ctx: ToolHookContext) -> ToolResult:
-        nonlocal runs
+        nonlocal runs, refusal
         tool = flight.tool
         assert tool is not None
         if runs and tool.effect is Effect.ONCE:
@@ -121,13 +122,15 @@ async def _through_hooks(run: Run, flight: Flight) -> ToolResult:
                 remedy="Declare the tool pure or idempotent, or call call_next once.",
             )
         if ctx.tool_call is not flight.call:
-            refused = await rejudge(run, flight, ctx.tool_call)
-            if refused is not None:
-                return refused
+            instead, is_supplied = await rejudge(run, flight, ctx.tool_call)
+            if instead is not None:
+                refusal = refusal if is_supplied else instead
+                return instead
         runs += 1
         return await _caught(run, flight)
 
     result = await around_tool(run, plan, tool_context(run, HookPoint.AROUND_TOOL_USE, flight), use)
+    flight.is_refused = runs == 0 and result is refusal
     if result.is_success:
         flight.exception = None  # a hook dealt with it
     call = flight.call
@@ -162,7 +165,12 @@ async def _use_tool(run: Run, flight: Flight) -> ToolResult:
     if tool.context_name:
         host = Host(run, flight)
         context = ToolContext(host, call, f"{run.run_id}/{run.step_index}/{call.id}")
-    work = tool.invoke(flight.values, context)
+    values = flight.values
+    if values is not call.args:
+        if flight.is_used:  # a tool may change what it gets: each attempt gets its own
+            values = tool.validate_call(call).values
+        flight.is_used = True
+    work = tool.invoke(values, context)
     try:
         value = await (work if tool.timeout is None else _in_time(tool, work))
     except Exception:

@@ -104,7 +104,7 @@ async def _tell(
         point=point,
         state=run.state,
         evaluations=run.evaluations,
-        run=run,
+        live=run,
         exception=exception,
         error_class=error_class,
         tool_call=call,

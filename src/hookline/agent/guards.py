@@ -43,7 +43,7 @@ def limits_guard(limits: Limits, levels: int = 0) -> Callable[[Any], HookOutcome
     steps, tokens, seconds, cost = (math.inf if limit is None else limit for limit in given)
 
     def guard(ctx: StepHookContext) -> HookOutcome | None:
-        run: Any = ctx.run
+        run = ctx.live
         ledger = run.ledger.above(levels) if levels else run.ledger
         active = ledger.seconds_before + run.now - ledger.started
         if (
@@ -68,7 +68,7 @@ def calls_guard(limits: Limits, levels: int = 0) -> Callable[[Any], HookOutcome 
     """The same for tool calls, before each of a batch: calls of the batch that are admitted already count."""
 
     def guard(ctx: ToolHookContext) -> HookOutcome | None:
-        run: Any = ctx.run
+        run = ctx.live
         return _used_up(limits, {"tool_calls": run.ledger.above(levels).tool_calls}, levels)
 
     return _for_tree(guard, limits, _BEFORE_CALLS, lambda: calls_guard(limits, levels + 1))

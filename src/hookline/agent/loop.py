@@ -112,7 +112,7 @@ async def _start_session(run: Run) -> Ending | None:
     ctx = SessionHookContext(
         point=HookPoint.SESSION_START,
         state=run.state,
-        run=run,
+        live=run,
         session_id=run.state.session_id,
         source="resume" if run.state.messages else "startup",
     )
@@ -128,7 +128,7 @@ async def _start(run: Run) -> Ending | None:
         point=HookPoint.EXECUTION_START,
         state=run.state,
         evaluations=run.evaluations,
-        run=run,
+        live=run,
         resumed=run.resumed,
     )
     result = await run.ask(plan, ctx)
@@ -144,7 +144,7 @@ async def _submit(run: Run, prompt: str) -> Ending | None:
             point=HookPoint.PROMPT_SUBMIT,
             state=run.state,
             evaluations=run.evaluations,
-            run=run,
+            live=run,
             prompt=prompt,
         )
         result = await run.ask(plan, ctx)
@@ -184,7 +184,7 @@ async def _step(run: Run) -> Ending | None:
     index = run.step_index or 0
     plan = run.plans.before_step
     if plan is not None:
-        ctx = StepHookContext(point=_BEFORE_STEP, state=run.state, run=run, step_index=index)
+        ctx = StepHookContext(point=_BEFORE_STEP, state=run.state, live=run, step_index=index)
         try:
             result = await run_hooks(plan, ctx, run, run.settle, started=run.now)
         except HookError as error:
@@ -287,7 +287,7 @@ async def _end_step(run: Run, reason: StopReason, why: str) -> None:
         try:
             await finish_calls(run)
             break
-        except asyncio.CancelledError as error:  # that call is settled; the others still have hooks to see
+        except asyncio.CancelledError as error:  # that call is settled; there may be others
             interrupted = error
     step = settle_step(run)
     try:
@@ -329,7 +329,7 @@ async def _after_step(run: Run, step: Step) -> None:
             point=HookPoint.AFTER_STEP,
             state=run.state,
             evaluations=run.evaluations,
-            run=run,
+            live=run,
             step_index=step.index,
             step=step,
         )
@@ -365,7 +365,7 @@ def _stop_context(run: Run, point: Point[StopHookContext], step: Step | None) ->
         point=point,
         state=run.state,
         evaluations=run.evaluations,
-        run=run,
+        live=run,
         continuation=(
             ContinuationOutcome.from_evaluations(run.evaluations)
             if run.evaluations

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import itertools
+import math
 from collections.abc import Awaitable, Callable
 from typing import Any, TypeAlias
 
@@ -45,6 +46,8 @@ from hookline.tools import AnyTool
 Drive: TypeAlias = Callable[["Run", str | None], Awaitable[RunResult]]
 """The loop: drives a run to its end. A run carries it so that children go through the same one."""
 _STOP_REASONS: frozenset[str] = frozenset(StopReason)
+_LEFT_TO_HOOKS = frozenset({"messages", "metadata"})
+"""What hooks may change of the state."""
 
 
 class Flight(msgspec.Struct):
@@ -65,6 +68,12 @@ class Flight(msgspec.Struct):
     """The call is not the one the answer was given for."""
     started: bool = False
     """The tool began, or a hook gave the result in its place."""
+    is_refused: bool = False
+    """Nothing ran after all: the result says why, and comes neither from the tool nor from a hook in its place."""
+    is_used: bool = False
+    """An attempt has had `values`, and may have changed what is in them."""
+    errors: tuple[ErrorInfo, ...] = ()
+    """What its failed attempts left in the errors of the step."""
     seen: bool = False
     """The after_tool_use hooks have looked at the result."""
     children: dict[str, RunResult] = {}
@@ -192,9 +201,10 @@ class Run:
         self.stopping = False
         self.failing: BaseException | None = None
         self.error: BaseException | None = None
-        self.resumed = state.pending_step is not None
+        pending = state.pending_step
+        self.resumed = pending is not None
         self.starts_session = parent is None and not self.resumed
-        self.ends_session = parent is None
+        self.ends_session = parent is None and (pending is None or pending.ends_session)
         self.on_step: Any = None
         self.hook_lock = asyncio.Lock()
         self.uncounted = NO_USAGE
@@ -316,7 +326,9 @@ class Run:
         if getattr(after, "request", None) is not getattr(before, "request", None):
             check_request(entry, before, after.request)
         if getattr(after, "response", None) is not getattr(before, "response", None):
-            check_response(after.response, f"hook '{entry.name}'")
+            response = check_response(after.response, f"hook '{entry.name}'")
+            if response is not after.response:
+                after = msgspec.structs.replace(after, response=response)
         for name, kind in (("execution", ToolResult), ("result", RunResult)):
             value = getattr(after, name, None)
             if value is not getattr(before, name, None) and type(value) is not kind:
@@ -331,6 +343,9 @@ class Run:
             raise HookError(entry.name, before.point, f"{after.state!r} is not an AgentState.")
         if type(after.state.metadata) is not FrozenDict:
             after = msgspec.structs.replace(after, state=after.state.checked())
+        kept = _kept(entry, before, after.state)
+        if kept is not after.state:
+            after = msgspec.structs.replace(after, state=kept)
         old, new = before.state.messages, after.state.messages
         if new is old:
             return after
@@ -409,11 +424,38 @@ def _call_id(ctx: Any) -> str:
 
 def _may_withhold(plans: Plans) -> bool:
     """Whether some hook may still take back or change what a model said, so that nothing may leak before."""
-    for point in (HookPoint.AFTER_INFERENCE, HookPoint.OUTPUT):
+    for point in (HookPoint.AROUND_INFERENCE, HookPoint.AFTER_INFERENCE, HookPoint.OUTPUT):
         plan = plans.of(point)
         if plan is not None and plan.judges:
             return True
     return False
+
+
+def _kept(entry: Entry, ctx: Any, new: AgentState) -> AgentState:
+    """A hook's state with all that the run itself keeps as it was; refuses one in which that is something else."""
+    old: AgentState = ctx.state
+    if (
+        new.steps is old.steps
+        and new.usage is old.usage
+        and new.counters is old.counters
+        and new.remembered is old.remembered
+        and new.ending is old.ending
+        and new.pending_step is old.pending_step
+        and new.run_id is old.run_id
+        and new.first_step == old.first_step
+        and new.agent_id is old.agent_id
+        and new.session_id is old.session_id
+        and new.parent_agent_id is old.parent_agent_id
+        and new.parent_run_id is old.parent_run_id
+    ):
+        return new  # the usual case, and this is asked whenever a hook notes something
+    for name in AgentState.__struct_fields__:
+        if name not in _LEFT_TO_HOOKS and getattr(new, name) != getattr(old, name):
+            raise HookError(
+                entry.name, ctx.point, f"it changed state.{name}: state.{name} is kept by the run.",
+                remedy="Change the messages or the metadata; count a model call with ctx.run.charge(usage).",
+            )  # fmt: skip
+    return msgspec.structs.replace(old, messages=new.messages, metadata=new.metadata)
 
 
 def _with_source(entry: Entry, before: AgentContext, after: AgentContext) -> AgentContext:
@@ -457,16 +499,70 @@ def check_request(entry: Entry, before: Any, request: object) -> None:
         check_transcript(request.messages)
 
 
-def check_response(response: object, who: str) -> None:
-    """Refuse a response no conversation can hold: not one at all, or calls that cannot be told apart."""
+def is_plain(response: Any) -> bool:
+    """Whether nothing can be wrong with a response; says so at once for what models usually answer."""
+    if type(response) is not InferenceResponse:
+        return False
+    text, calls, usage = response.text, response.calls, response.usage
+    if type(text) is not str or type(calls) is not tuple or type(usage) is not Usage:
+        return False
+    given, made, requests = usage.input_tokens, usage.output_tokens, usage.requests
+    if not (type(given) is type(made) is type(requests) is int and usage.cost is None):
+        return False
+    if given < 0 or made < 0 or requests < 0 or usage.unpriced_requests != 0:
+        return False
+    if calls:
+        call = calls[0]
+        if len(calls) > 1 or type(call) is not ToolCall or not call.id:
+            return False
+        if type(call.id) is not str or type(call.name) is not str:
+            return False
+    return text.isascii() and type(response.model) is str
+
+
+def check_response(response: object, who: str) -> InferenceResponse:
+    """Refuse a response no conversation can hold, and say which part of it; gives it with its calls in a tuple."""
     if not isinstance(response, InferenceResponse):
         raise TypeError(f"{who} gave {response!r} instead of an InferenceResponse.")
+    for name in ("text", "model"):
+        _check_type(getattr(response, name), str, f"response.{name}", who)
     if not response.text.isascii():
         checked_text(response.text, f"the text that {who} gave")
-    calls = response.calls
-    if calls:
-        ids = [call.id for call in calls]
-        if "" in ids:
-            raise ValueError(f"{who} gave a call without an id.")
-        if len(ids) > 1 and len(set(ids)) != len(ids):
-            raise ValueError(f"{who} gave two calls with the same id.")
+    _check_usage(response.usage, who)
+    calls: object = response.calls
+    if isinstance(calls, list):
+        response = msgspec.structs.replace(response, calls=tuple(calls))
+    _check_type(response.calls, tuple, "response.calls", who)
+    ids = set()
+    for position, call in enumerate(response.calls):
+        where = f"response.calls[{position}]"
+        _check_type(call, ToolCall, where, who)
+        _check_type(call.id, str, f"{where}.id", who)
+        _check_type(call.name, str, f"{where}.name", who)
+        if not call.id:
+            raise ValueError(f"{who} gave a call without an id ({where}).")
+        if call.id in ids:
+            raise ValueError(f"{who} gave two calls with the same id ({where}.id).")
+        ids.add(call.id)
+    return response
+
+
+def _check_type(value: object, kind: type, where: str, who: str) -> None:
+    if not isinstance(value, kind):
+        raise TypeError(f"{who} gave {where}={value!r}, which is not a {kind.__name__}.")
+
+
+def _check_usage(usage: Any, who: str) -> None:
+    _check_type(usage, Usage, "response.usage", who)
+    for name in ("input_tokens", "output_tokens", "requests", "unpriced_requests"):
+        count = getattr(usage, name)
+        if type(count) is not int or count < 0:
+            raise ValueError(
+                f"{who} gave response.usage.{name}={count!r}, which is not a whole number of at least zero."
+            )
+    cost = usage.cost
+    is_number = isinstance(cost, int | float) and not isinstance(cost, bool)
+    if cost is not None and not (is_number and 0 <= cost < math.inf):
+        raise ValueError(
+            f"{who} gave response.usage.cost={cost!r}, which is not a finite number of at least zero."
+        )

@@ -165,6 +165,7 @@ def pend_step(run: Run) -> None:
         run.wall + run.step_started,
         run.step_active + run.now - run.step_started,
         len(run.messages_asked) if run.state.messages.since(run.messages_asked) else None,
+        run.ends_session,
     )
     usage, counters = counted(run)
     run.state = replace(run.state, pending_step=pending, usage=usage, counters=counters)

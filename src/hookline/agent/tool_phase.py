@@ -8,7 +8,14 @@ from typing import Any
 
 import msgspec
 
-from hookline.agent.admission import admit, admit_again, admit_unasked, not_run, tool_context
+from hookline.agent.admission import (
+    admit,
+    admit_again,
+    admit_unasked,
+    not_run,
+    take_up,
+    tool_context,
+)
 from hookline.agent.execution import execute
 from hookline.agent.failure import on_error, on_success
 from hookline.agent.run import Flight, Run
@@ -17,10 +24,11 @@ from hookline.flow import ErrorAction, ErrorClass
 from hookline.hooks import Kind, Plan, Verdict, observe
 from hookline.journal import CallSettled
 from hookline.lifecycle import HookPoint
-from hookline.state import CallStage, ResultStatus, ToolResult
+from hookline.state import CallStage, ErrorInfo, ResultStatus, ToolResult
 from hookline.tools import Effect
 
 _SETTLED, _ASKED = CallStage.SETTLED, CallStage.ASKED
+_AROUND = HookPoint.AROUND_TOOL_USE
 _VERDICTS = {
     ResultStatus.BLOCKED: Kind.BLOCK,
     ResultStatus.DENIED: Kind.BLOCK,
@@ -56,18 +64,8 @@ async def use_tools_again(run: Run) -> None:
         if flight.stage in (CallStage.ASKED, CallStage.ADMITTED):
             await admit_again(run, flight)
         elif flight.stage is CallStage.SUSPENDED:
-            await _take_up(run, flight)
+            await take_up(run, flight)
     await _run_admitted(run)
-
-
-async def _take_up(run: Run, flight: Flight) -> None:
-    """A call that had started and waits for a child: it is not judged again, and goes on."""
-    toolbox = run.definition.toolbox
-    flight.tool = toolbox.get(flight.call.name)
-    if flight.tool is None:
-        raise toolbox.unknown(flight.call.name)
-    flight.values = flight.tool.validate_call(flight.call).values
-    flight.started = True
 
 
 async def _run_admitted(run: Run) -> None:
@@ -109,7 +107,7 @@ async def _deal_with_failures(run: Run, ran: list[Flight]) -> None:
             if wait is not None:
                 again.append(flight)
                 delay = max(delay, wait)
-        if not again or run.failing or run.token.is_cancelled:
+        if not again or _ends(run):
             return
         if delay:
             await run.definition.clock.sleep(delay)
@@ -122,7 +120,9 @@ async def _after_failure(run: Run, flight: Flight) -> float | None:
     assert flight.exception is not None
     assert flight.tool is not None
     safe = flight.tool.effect is not Effect.ONCE
-    error_class = ErrorClass.HOOK if isinstance(flight.exception, HookError) else ErrorClass.TOOL
+    # A hook around a tool is part of the call: when it fails, the call has failed.
+    of_hook = isinstance(flight.exception, HookError) and flight.exception.point != _AROUND
+    error_class = ErrorClass.HOOK if of_hook else ErrorClass.TOOL
     decision = await on_error(
         run,
         flight.exception,
@@ -130,8 +130,8 @@ async def _after_failure(run: Run, flight: Flight) -> float | None:
         attempt=flight.attempts if safe else None,
         call=flight.call,
     )
-    around = getattr(flight.exception, "point", None) == HookPoint.AROUND_TOOL_USE
-    if decision.action is ErrorAction.STOP and not around:
+    flight.errors = (*flight.errors, run.step_errors[-1])
+    if decision.action is ErrorAction.STOP:
         run.failing = run.failing or flight.exception
     if decision.action is ErrorAction.RETRY and safe:
         return decision.delay
@@ -142,11 +142,12 @@ async def _after_failure(run: Run, flight: Flight) -> float | None:
 def settle_unrun(run: Run) -> None:
     """The run ends here: every call that has no result yet gets one that says so."""
     for flight in run.flights:
-        if flight.result is None:
+        if flight.stage is not _SETTLED or flight.result is None:
             if flight.stage is CallStage.ADMITTED and not flight.started:
                 run.ledger.add_tool_calls(-1)
             flight.result = not_run(flight.call, _why_unrun(run))
             flight.stage = CallStage.SETTLED
+            flight.is_refused = True
 
 
 def _why_unrun(run: Run) -> str:
@@ -179,11 +180,13 @@ async def _look_at(run: Run, plan: Plan, flight: Flight) -> None:
     """The after_tool_use hooks. A call that did not run is shown to observers only."""
     ctx = tool_context(run, HookPoint.AFTER_TOOL_USE, flight, flight.result)
     run.call_id = flight.call.id
-    # A hook around the tool may have kept it from running, or handed on a call that was refused.
-    ran = flight.started and flight.result is not None and flight.result.status not in _VERDICTS
+    # Not what the result's status says: a tool may give a result with any status.
+    ran = flight.started and not flight.is_refused
     try:
         if ran:
             flight.result = _looked_at(flight, await run.ask(plan, ctx))
+            if flight.errors:
+                _forget_errors(run, flight)
         elif plan.observers:
             await observe(plan, ctx, _verdict(flight), run)
     except asyncio.CancelledError:
@@ -191,6 +194,7 @@ async def _look_at(run: Run, plan: Plan, flight: Flight) -> None:
             why = "the run was cancelled before the hooks had seen it"
             call = flight.call
             flight.result = ToolResult(None, None, ResultStatus.WITHHELD, call.id, call.name, why)
+            _forget_errors(run, flight)
         _record(run, flight)
         raise
     finally:
@@ -214,6 +218,23 @@ def _looked_at(flight: Flight, result: Any) -> ToolResult:
     if execution is not flight.result:
         return msgspec.structs.replace(execution, call_id=flight.call.id, name=flight.call.name)
     return execution
+
+
+def _forget_errors(run: Run, flight: Flight) -> None:
+    """What hooks withheld or rewrote of a failed call is not kept in the errors of the step either."""
+    result = flight.result
+    assert result is not None
+    if not flight.errors or result.error == flight.errors[-1]:
+        return
+    kept: list[ErrorInfo] = []
+    for info in run.step_errors:
+        if not any(info is own for own in flight.errors):
+            kept.append(info)
+    instead = result.error
+    if instead is None and result.status is ResultStatus.WITHHELD:
+        instead = ErrorInfo("withheld", result.reason, ErrorClass.TOOL)
+    run.step_errors = tuple(kept) if instead is None else (*kept, instead)
+    flight.errors = ()
 
 
 def _verdict(flight: Flight) -> Verdict:

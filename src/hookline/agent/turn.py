@@ -12,7 +12,7 @@ import msgspec
 from hookline._aio import is_being_cancelled
 from hookline.agent.around import around_inference
 from hookline.agent.failure import on_error, on_success
-from hookline.agent.run import Run, check_response
+from hookline.agent.run import Run, check_response, is_plain
 from hookline.errors import ModelError, in_words
 from hookline.flow import ErrorAction, ErrorClass, classify
 from hookline.hooks import Kind, Result, observe
@@ -126,9 +126,8 @@ async def _ask_driver(run: Run, request: InferenceRequest) -> InferenceResponse:
             "this agent has no model.", remedy="Give it one: AgentBuilder().with_driver(...)."
         )
     response = await driver.infer(request, run)
-    plain = type(response) is InferenceResponse and response.text.isascii()
-    if not plain or len(response.calls) != 1 or not response.calls[0].id:
-        check_response(response, "the driver")
+    if not is_plain(response):
+        response = check_response(response, f"the driver ({type(driver).__qualname__})")
     usage = response.usage
     run.ledger.add_usage(usage)
     run.step_usage = usage if run.step_usage is NO_USAGE else run.step_usage + usage
@@ -179,7 +178,7 @@ def _context(
         point=point,
         state=run.state,
         evaluations=run.evaluations,
-        run=run,
+        live=run,
         request=request,
         response=response,
         step_index=run.step_index or 0,

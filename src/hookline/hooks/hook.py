@@ -5,12 +5,12 @@ from __future__ import annotations
 import enum
 import inspect
 from collections.abc import Callable, Iterable
-from types import MethodType
 from typing import Any, TypeAlias
 
 import msgspec
 
 from hookline.errors import RegistrationError
+from hookline.hooks.arity import MANY, positional
 from hookline.hooks.match import Matcher, as_matcher
 from hookline.hooks.point import Point
 
@@ -89,6 +89,8 @@ def register(
     where = f"hook '{name}' at {point.value}"
     if not (isinstance(name, str) and name):
         raise RegistrationError(f"{where}: name= takes a name as text, not {name!r}.")
+    if not isinstance(options.shadow, bool):
+        raise RegistrationError(f"{where}: shadow= takes True or False, not {options.shadow!r}.")
     shape = _shape(point, hook, where)
     tier = _tier(point, options, where)
     if options.shadow and tier is Tier.OBSERVER:
@@ -123,7 +125,7 @@ def register(
             "on_failure",
             where,
         ),
-        shadow=bool(options.shadow),
+        shadow=options.shadow,
         shape=shape,
         source=source,
     )
@@ -161,7 +163,7 @@ def _shape(point: Point[Any], hook: HookLike, where: str) -> Shape:
             f"{where}: it is a generator function, whose body would never run.",
             remedy="Use a plain or async function that returns its answer instead of yielding.",
         )
-    least, most = _positional(target)
+    least, most = positional(target)
     if point.around:
         if not least <= 2 <= most:
             raise RegistrationError(
@@ -172,7 +174,7 @@ def _shape(point: Point[Any], hook: HookLike, where: str) -> Shape:
     if target is not hook and least == 2:
         return Shape.MIDDLEWARE
     if not least <= 1 <= most:
-        takes = f"takes {least}" if least < _MANY else "needs keywords besides"
+        takes = f"takes {least}" if least < MANY else "needs keywords besides"
         raise RegistrationError(
             f"{where}: a hook takes one argument, the context, and this one {takes}.",
             remedy=(
@@ -195,34 +197,6 @@ def _refuse_what_is_no_hook(hook: HookLike, where: str) -> None:
             f"{where}: you passed the class {hook.__name__}.",
             remedy=f"Pass an instance: {hook.__name__}(...).",
         )
-
-
-_MANY = 99
-"""As many positional arguments as anybody gives."""
-
-
-def _positional(function: Callable[..., Any]) -> tuple[int, int]:
-    """How many positional arguments a call needs at least and takes at most."""
-    code = getattr(function, "__code__", None)
-    if code is not None and code.co_kwonlyargcount == 0 and not hasattr(function, "__wrapped__"):
-        # The quick way, for plain functions: building an agent should not cost a signature per hook.
-        count = code.co_argcount - isinstance(function, MethodType)
-        most = count if not code.co_flags & inspect.CO_VARARGS else _MANY
-        return count - len(function.__defaults__ or ()), most
-    try:
-        parameters = inspect.signature(function).parameters.values()
-    except (TypeError, ValueError):
-        return 1, _MANY  # a builtin without a signature: its first call will tell
-    least = most = 0
-    for parameter in parameters:
-        if parameter.kind is parameter.VAR_POSITIONAL:
-            most = _MANY
-        elif parameter.kind in (parameter.POSITIONAL_ONLY, parameter.POSITIONAL_OR_KEYWORD):
-            most += 1
-            least += parameter.default is parameter.empty
-        elif parameter.kind is parameter.KEYWORD_ONLY and parameter.default is parameter.empty:
-            least = _MANY  # a required keyword can never be given
-    return least, most
 
 
 def _tier(point: Point[Any], options: Options, where: str) -> Tier:

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import inspect
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from hookline._aio import is_async_callable
-from hookline.errors import RegistrationError
+from hookline.errors import RegistrationError, UsageError
+from hookline.hooks.arity import positional
 from hookline.hooks.point import Context, Point
 
 _ANY = object()
@@ -86,6 +88,17 @@ class ToolArgsMatcher(Matcher):
 
     args: Mapping[str, Any]
 
+    def __post_init__(self) -> None:
+        if not (
+            isinstance(self.args, Mapping) and all(isinstance(name, str) for name in self.args)
+        ):
+            raise RegistrationError(
+                f"an arguments matcher takes names with their values, not {self.args!r}.",
+                remedy="Use ToolArgsMatcher({'path': '/etc/passwd'}).",
+            )
+        for wanted in self.args.values():
+            _refuse_async(wanted)
+
     def matches(self, ctx: Context) -> bool:
         call = getattr(ctx, "tool_call", None)
         if call is None:
@@ -136,6 +149,14 @@ class MetadataMatcher(Matcher):
     key: str
     value: Any = _ANY
 
+    def __post_init__(self) -> None:
+        if not (isinstance(self.key, str) and self.key):
+            raise RegistrationError(
+                f"a metadata matcher takes a key as text, not {self.key!r}.",
+                remedy="Use MetadataMatcher('key') or MetadataMatcher('key', value).",
+            )
+        _refuse_async(self.value)
+
     def matches(self, ctx: Context) -> bool:
         metadata = getattr(ctx, "metadata", {})
         if self.key not in metadata:
@@ -154,14 +175,16 @@ class CallableMatcher(Matcher):
             raise RegistrationError(
                 f"a callable matcher takes a function of the context, not {self.test!r}."
             )
-        if is_async_callable(self.test):
+        _refuse_async(self.test)
+        least, most = positional(self.test)
+        if not least <= 1 <= most:
             raise RegistrationError(
-                f"matcher {self.test!r} is async: nobody awaits it, and a coroutine is always true.",
-                remedy="Use a plain function of the context.",
+                f"matcher {self.test!r} cannot be called with one argument, the context.",
+                remedy="Use a function of the context: `lambda ctx: ...`.",
             )
 
     def matches(self, ctx: Context) -> bool:
-        return bool(self.test(ctx))
+        return _truth(self.test(ctx))
 
 
 @dataclass(frozen=True)
@@ -170,6 +193,15 @@ class CompositeMatcher(Matcher):
 
     parts: tuple[Matcher, ...]
     needs_all: bool
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.parts, tuple) or not isinstance(self.needs_all, bool):
+            raise RegistrationError(
+                f"a composite matcher takes a tuple of matchers and a bool, not {self.parts!r} and {self.needs_all!r}.",
+                remedy="Use CompositeMatcher.all_of(...) or CompositeMatcher.any_of(...).",
+            )
+        for part in self.parts:
+            _refuse_no_matcher(part)
 
     @staticmethod
     def all_of(*parts: Matcher | str | Callable[[Any], bool]) -> CompositeMatcher:
@@ -183,7 +215,7 @@ class CompositeMatcher(Matcher):
 
     def matches(self, ctx: Context) -> bool:
         combine = all if self.needs_all else any
-        return combine(part.matches(ctx) for part in self.parts)
+        return combine(_truth(part.matches(ctx)) for part in self.parts)
 
 
 @dataclass(frozen=True)
@@ -192,13 +224,17 @@ class NotMatcher(Matcher):
 
     part: Matcher
 
+    def __post_init__(self) -> None:
+        _refuse_no_matcher(self.part)
+
     def matches(self, ctx: Context) -> bool:
-        return not self.part.matches(ctx)
+        return not _truth(self.part.matches(ctx))
 
 
 def as_matcher(given: object) -> Matcher:
     """A matcher from what people write: a matcher, text (a tool name) or a function of the context."""
     if isinstance(given, Matcher):
+        _refuse_async(given.matches)
         return given
     if isinstance(given, Point):
         return EventTypeMatcher(given)
@@ -222,7 +258,9 @@ def predicate(matcher: Matcher) -> Callable[[Any], bool]:
             return call is not None and fits(call.name)
 
         return matches
-    return matcher.matches
+    if type(matcher).__module__ == __name__:
+        return matcher.matches
+    return lambda ctx: _truth(matcher.matches(ctx))  # somebody's own, which may give anything
 
 
 def describe(matcher: Matcher) -> str:
@@ -248,4 +286,35 @@ def describe(matcher: Matcher) -> str:
 
 
 def _fits(value: object, wanted: object) -> bool:
-    return bool(wanted(value)) if callable(wanted) else value == wanted
+    return _truth(wanted(value)) if callable(wanted) else value == wanted
+
+
+def _truth(answer: object) -> bool:
+    """A matcher's answer. One that would have to be awaited is always true, which nobody means."""
+    if answer is True or answer is False:
+        return answer
+    if inspect.isawaitable(answer):
+        if inspect.iscoroutine(answer):
+            answer.close()  # nobody is going to await it, and Python would warn about that
+        raise UsageError(
+            f"its matcher gave a {type(answer).__name__}, which nobody awaits and which is always true.",
+            remedy="Match with a plain function that returns True or False.",
+        )
+    return bool(answer)
+
+
+def _refuse_async(test: object) -> None:
+    if is_async_callable(test):
+        raise RegistrationError(
+            f"matcher {test!r} is async: nobody awaits it, and a coroutine is always true.",
+            remedy="Use a plain function of the context.",
+        )
+
+
+def _refuse_no_matcher(part: object) -> None:
+    if not isinstance(part, Matcher):
+        raise RegistrationError(
+            f"{part!r} is not a matcher.",
+            remedy="Use a Matcher, or CompositeMatcher.all_of(...), which also takes names and functions.",
+        )
+    _refuse_async(part.matches)

@@ -18,6 +18,8 @@ class Kind(enum.IntEnum):
     ASK = 1
     BLOCK = 2
     STOP = 3
+    FAILED = 4
+    """A hook failed where that is an error. No hook answers this: it is what observers are told."""
 
     @property
     def label(self) -> str:
@@ -90,7 +92,7 @@ class Verdict(msgspec.Struct, frozen=True, gc=False):
 
     @property
     def label(self) -> str:
-        """`proceed`, `ask`, `block` or `stop`."""
+        """`proceed`, `ask`, `block`, `stop`, or `failed` when a hook failed where that is an error."""
         return self.kind.label
 
 

@@ -20,6 +20,9 @@ from hookline.hooks.outcome import HookOutcome, Kind, Result, Verdict
 from hookline.hooks.plan import Entry, Plan
 from hookline.hooks.point import C, Context, Failure
 
+CRASHES = (Exception, asyncio.CancelledError, SystemExit)
+"""What counts as a crash of the hook that raised it: `sys.exit()` in a hook must not end the program."""
+
 
 class Trail(Protocol):
     """Where the engine reports each hook that ran. Each report returns the time the next hook starts at."""
@@ -86,6 +89,7 @@ class _Tally:
     ended = False
     answer: Any = None
     failure: HookError | None = None
+    cancelled: BaseException | None = None
 
     def add(self, entry: Entry, said: Answered) -> None:
         if said.kind >= Kind.BLOCK:
@@ -109,6 +113,28 @@ class _Tally:
             if asked is not None:
                 kind, (reason, who) = Kind.ASK, asked
         return Result(ctx, kind, reason, who, stop_reason, self.answer)
+
+    def crash(self, entry: Entry, ctx: Context, error: BaseException) -> HookError:
+        """A hook's crash. On the way out a cancelled task is no reason to leave the other hooks out."""
+        if ctx.point.unskippable and _is_cancellation(error):
+            self.cancelled = self.cancelled or error
+            return _cut_off(entry, ctx, error)
+        return hook_failure(entry, ctx, error)
+
+    def verdict(self, result: Result[Any]) -> Verdict:
+        """What observers are told: a failure that is an error outdoes whatever was decided."""
+        failure = self.failure
+        if failure is None:
+            return result.verdict
+        return Verdict(Kind.FAILED, failure.problem, failure.hook)
+
+    def raise_what_is_left(self) -> None:
+        """Now that everyone was asked and the observers have looked on: the cancellation, or else the failure."""
+        # Middleware with a time limit cancels what it waits for, and takes that back: then it is its own failure.
+        if self.cancelled is not None and is_being_cancelled():
+            raise self.cancelled
+        if self.failure is not None:
+            raise self.failure
 
 
 NO_TRAIL = NoTrail()
@@ -135,8 +161,9 @@ async def run_hooks(
                 answer = hook(ctx)
                 if entry.is_async or (answer is not None and hasattr(answer, "__await__")):
                     answer = await answer
-            except (Exception, asyncio.CancelledError) as error:
-                answer = hook_failure(entry, ctx, error)
+            except CRASHES as error:
+                tally = tally or _Tally()
+                answer = tally.crash(entry, ctx, error)
             if answer is None:
                 started = ran(entry, started)
             elif type(answer) is point.appends and point.append is not None and not entry.is_policy:
@@ -156,15 +183,16 @@ async def run_hooks(
                 ctx = await _judge(entries, ctx, tally, trail, settle)
     result = Result(ctx) if tally is None else tally.result(ctx)
     if plan.observers:
-        await observe(plan, ctx, result.verdict, trail)
-    if tally is not None and tally.failure is not None:
-        raise tally.failure
+        await observe(plan, ctx, result.verdict if tally is None else tally.verdict(result), trail)
+    if tally is not None:
+        tally.raise_what_is_left()
     return result
 
 
 async def observe(plan: Plan, ctx: Context, verdict: Verdict, trail: Trail = NO_TRAIL) -> None:
     """Show what was decided to the observers. Nothing they do reaches the run."""
     shown = msgspec.structs.replace(ctx, verdict=verdict) if hasattr(ctx, "verdict") else ctx
+    cancelled: BaseException | None = None
     for entry in plan.observers:
         started = trail.clock()
         try:
@@ -173,11 +201,17 @@ async def observe(plan: Plan, ctx: Context, verdict: Verdict, trail: Trail = NO_
             answer = entry.call(shown)
             if entry.is_async or inspect.isawaitable(answer):
                 await answer
-        except (Exception, asyncio.CancelledError) as error:
-            failure = hook_failure(entry, shown, error)
+        except CRASHES as error:
+            if plan.point.unskippable and _is_cancellation(error):
+                cancelled = cancelled or error
+                failure = _cut_off(entry, shown, error)
+            else:
+                failure = hook_failure(entry, shown, error)
             trail.judged(entry, started, Answered(shown, shown, error=failure))
         else:
             trail.ran(entry, started)
+    if cancelled is not None:
+        raise cancelled
 
 
 async def _judge(
@@ -199,9 +233,11 @@ async def _judge(
                 answer = await answer
             if rest is not None:
                 rest.check_awaited()
-        except (Exception, asyncio.CancelledError) as error:
-            answer = hook_failure(entry, ctx, error)
+        except CRASHES as error:
+            answer = tally.crash(entry, ctx, error)
         if rest is not None:
+            if rest.lost:
+                return rest.context
             answer, ctx = rest.own_part(answer), rest.context
         if answer is None:
             started = trail.ran(entry, started)
@@ -277,6 +313,8 @@ class _Rest:
         self._handed = self.context = _changed(entry, self.context, ctx, settle)
         self.ran = True
         self.context = await _judge(rest, self.context, tally, trail, settle)
+        if tally.failure is not None and self.lost:
+            raise tally.failure
         self.result = tally.result(self.context)
         return self.result
 
@@ -285,11 +323,13 @@ class _Rest:
         """The rest was begun and not heard to its end: nobody knows what it would have said."""
         return self.ran and self.result is None
 
+    @property
+    def lost(self) -> bool:
+        """A later hook failed where that is an error: middleware neither hides nor owns that."""
+        return self._chain[1].failure is not None and not self.context.point.unskippable
+
     def own_part(self, answer: Any) -> Any:
         """The middleware's own part of its answer: what the rest decided is counted, what it changed stays."""
-        failure = self._chain[1].failure
-        if failure is not None and not self.context.point.unskippable:
-            raise failure  # a later hook failed: middleware neither hides nor owns that
         if self.result is None:
             return answer
         if isinstance(answer, Result) and answer.kind <= self.result.kind:
@@ -333,8 +373,7 @@ def _count(entry: Entry, said: Answered, tally: _Tally, rest: _Rest | None) -> N
         tally.add(entry, Answered(said.before, said.after, Kind.BLOCK, reason))
     else:
         tally.failure = tally.failure or said.error
-        if not said.before.point.unskippable:
-            raise said.error
+        tally.ended = tally.ended or not said.before.point.unskippable
 
 
 def _understand(entry: Entry, ctx: Any, answer: Any, settle: Settle | None) -> Answered:
@@ -375,7 +414,8 @@ def _meaning(entry: Entry, ctx: Any, answer: Any, settle: Settle | None) -> Answ
             entry.name, point, f"its reason is {answer.reason!r}.", remedy="Give it as text."
         )
     answer.reason.encode()  # half a surrogate pair cannot be saved: the hook's failure, here and now
-    if kind is not Kind.PROCEED and answer.answer is None and kind.label not in point.verdicts:
+    own_answer = answer.answer is not None and kind is not Kind.FAILED
+    if kind is not Kind.PROCEED and not own_answer and kind.label not in point.verdicts:
         allowed = ", ".join(sorted({"proceed", *point.verdicts}))
         raise HookError(
             entry.name, point, f"nothing can be {_DONE[kind]} here.", remedy=f"Possible: {allowed}."
@@ -396,6 +436,7 @@ _DONE = {
     Kind.ASK: "asked about",
     Kind.BLOCK: "blocked",
     Kind.STOP: "stopped",
+    Kind.FAILED: "failed",
 }
 
 
@@ -432,7 +473,7 @@ def _changed(entry: Entry, ctx: Any, changed: Any, settle: Settle | None) -> Any
 
 def hook_failure(entry: Entry, ctx: Context, error: BaseException) -> HookError:
     """A crash as an error that names the hook, with the original as its cause."""
-    if isinstance(error, asyncio.CancelledError) and is_being_cancelled():
+    if _is_cancellation(error):
         raise error  # the run is being cancelled, and the hook happened to be awaiting
     if isinstance(error, HookError) and error.hook == entry.name:
         return error
@@ -442,5 +483,15 @@ def hook_failure(entry: Entry, ctx: Context, error: BaseException) -> HookError:
         else f"{type(error).__name__}: {in_words(error)}"
     )
     failure = HookError(entry.name, ctx.point, words, remedy=getattr(error, "remedy", ""))
+    failure.__cause__ = error
+    return failure
+
+
+def _is_cancellation(error: BaseException) -> bool:
+    return isinstance(error, asyncio.CancelledError) and is_being_cancelled()
+
+
+def _cut_off(entry: Entry, ctx: Context, error: BaseException) -> HookError:
+    failure = HookError(entry.name, ctx.point, "it was cancelled while it waited.")
     failure.__cause__ = error
     return failure

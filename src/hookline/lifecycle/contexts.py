@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Protocol, TypeVar
+from typing import Any, TypeVar
 
 import msgspec
 
-from hookline.flow import ErrorClass, Ledger
+from hookline.errors import UsageError
+from hookline.flow import ErrorClass
 from hookline.hooks import Context, Verdict
 from hookline.state import (
     AgentState,
@@ -30,21 +31,61 @@ from hookline.state import (
 Self = TypeVar("Self", bound="AgentContext")
 
 
-class RunHandle(Protocol):
-    """What a hook may know of, and do to, the run it is in."""
+class Spent(msgspec.Struct, frozen=True, gc=False, kw_only=True):
+    """What a run and its children have used so far: what its limits are compared with."""
 
-    ledger: Ledger
-    depth: int
-    now: float
-    """The clock as it was last read."""
+    steps: int = 0
+    tokens: int = 0
+    cost: float = 0.0
+    tool_calls: int = 0
+    seconds: float = 0.0
+    """Active time: time the run spent paused does not count."""
 
-    def clock(self) -> float:
-        """The run's monotonic clock, in seconds."""
-        ...
+
+class RunHandle:
+    """What a hook may know of, and do to, the run it is in. It is read-only: a hook may spend, and never refund."""
+
+    __slots__ = ("_live",)
+
+    def __init__(self, live: Any) -> None:
+        self._live = live
+
+    @property
+    def run_id(self) -> str:
+        """The run's id."""
+        return self._live.run_id  # type: ignore[no-any-return]
+
+    @property
+    def depth(self) -> int:
+        """How many runs are above this one: zero when nobody started it but the caller."""
+        return self._live.depth  # type: ignore[no-any-return]
+
+    @property
+    def spent(self) -> Spent:
+        """What the run and its children have used so far, as it is now."""
+        live = self._live
+        ledger = live.ledger
+        return Spent(
+            steps=ledger.steps,
+            tokens=ledger.tokens,
+            cost=ledger.cost,
+            tool_calls=ledger.tool_calls,
+            seconds=ledger.seconds(live.monotonic()),
+        )
 
     def charge(self, usage: Usage) -> None:
         """Count a model call the hook made itself (a critic, a summariser) against the run's limits."""
-        ...
+        if not isinstance(usage, Usage) or not all(
+            (getattr(usage, name) or 0) >= 0 for name in usage.__struct_fields__
+        ):
+            raise UsageError(
+                f"{usage!r} cannot be charged.",
+                remedy="Charge a Usage in which nothing is below zero.",
+            )
+        self._live.charge(usage)
+
+    def __repr__(self) -> str:
+        return f"<run {self.run_id}, depth {self.depth}>"
 
 
 class AgentContext(Context, frozen=True, kw_only=True):
@@ -55,7 +96,13 @@ class AgentContext(Context, frozen=True, kw_only=True):
     """What hooks have said about going on since this step began."""
     verdict: Verdict | None = None
     """For observers: what was decided here, and by whom."""
-    run: RunHandle | None = None
+    live: Any = None
+    """The run itself. It is the runtime's own: hooks use `run`."""
+
+    @property
+    def run(self) -> RunHandle | None:
+        """The run this is about: what it has spent, how deep it is, and a way to charge it. None outside a run."""
+        return None if self.live is None else RunHandle(self.live)
 
     @property
     def metadata(self) -> dict[str, Any]:

@@ -108,6 +108,8 @@ class PendingStep(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     active: float = 0.0
     follows: int | None = None
     """How many messages the model had seen, when hooks have added others since: those come after the results."""
+    ends_session: bool = True
+    """The session is the run's own, and ends with it."""
 
     def approvals(self) -> tuple[PendingApproval, ...]:
         """The questions that still wait for an answer, in call order, those of child runs included."""

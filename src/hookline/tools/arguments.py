@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import re
 from collections.abc import Callable, Iterable, Mapping, Set
 from typing import Any
@@ -74,7 +75,16 @@ def settle_defaults(codec: Codec, defaults: Mapping[str, Any]) -> Defaults:
 class Arguments:
     """The compiled check of one tool's arguments."""
 
-    __slots__ = ("_codec", "_defaults", "_exact", "_properties", "_required", "_template", "_tool")
+    __slots__ = (
+        "_codec",
+        "_defaults",
+        "_exact",
+        "_mutable",
+        "_properties",
+        "_required",
+        "_template",
+        "_tool",
+    )
 
     def __init__(self, tool: str, properties: FrozenDict, codec: Codec, defaults: Defaults) -> None:
         self._tool = tool
@@ -85,6 +95,11 @@ class Arguments:
         self._template = {name: defaults.shown.get(name) for name in properties}
         """Every argument, in the order of the signature; required ones are always overwritten."""
         self._exact = None if defaults.opaque else codec.exact
+        self._mutable = {
+            name: value
+            for name, value in defaults.values.items()
+            if _is_mutable(value, is_opaque=name in defaults.opaque)
+        }
 
     def validate(self, args: Mapping[str, Any]) -> Validated:
         """Check and coerce, or raise `ToolArgumentsError`. Validating `Validated.args` again changes nothing."""
@@ -96,9 +111,11 @@ class Arguments:
         given = self._given(args)
         values = self._parse(given)
         view = self._view(given, values)
-        return Validated(
-            FrozenDict({**self._template, **view}), {**self._defaults.values, **values}
-        )
+        whole = {**self._defaults.values, **values}
+        for name, default in self._mutable.items():
+            if name not in values:  # a function may change its arguments, and never its defaults
+                whole[name] = copy.deepcopy(default)
+        return Validated(FrozenDict({**self._template, **view}), whole)
 
     def _is_exact(self, args: FrozenDict) -> bool:
         """Whether these are JSON values of the very types asked for, which leaves nothing to check or coerce."""
@@ -195,6 +212,18 @@ def _show(codec: Codec, name: str, default: Any) -> JSONValue:
         return freeze(_ordered(shown)) if isinstance(default, Set) else shown
     except (KeyError, NotJSONError):
         return re.sub(r" at 0x[0-9a-fA-F]+", "", repr(default))
+
+
+def _is_mutable(default: Any, *, is_opaque: bool) -> bool:
+    """Whether calls must not share a default. One that only stands for itself, like a sentinel, stays itself."""
+    if isinstance(default, str | int | float | bytes | None):
+        return False
+    if is_opaque and not isinstance(default, list | dict | set | bytearray):
+        return False
+    try:
+        return copy.deepcopy(default) is not default
+    except Exception:  # the author's code; what cannot be copied is shared
+        return False
 
 
 def _is_same(one: Any, other: Any) -> bool:
