@@ -332,3 +332,32 @@ async def test_a_task_cancelled_at_the_end_of_a_run_still_asks_everyone_there() 
     with pytest.raises(asyncio.CancelledError):
         await task
     assert ran == ["closed", "failed"]
+
+
+@pytest.mark.parametrize("limits", [{"steps": None}, {"steps": 21}, {"tool_calls": 6}])
+def test_a_capability_cannot_raise_a_limit(limits: dict[str, Any]) -> None:
+    """What the user allows a run to spend stays what it is."""
+    mine = builder(say("x")).with_limits(tool_calls=5)
+    with pytest.raises(BuildError, match="capability 'greedy' may only narrow limits"):
+        mine.with_capability(Installs(lambda b: b.with_limits(**limits)))
+
+
+def test_a_capability_may_narrow_a_limit() -> None:
+    """Less is always allowed."""
+    mine = builder(say("x")).with_capability(Installs(lambda b: b.with_limits(steps=3, cost=1.0)))
+    assert "3 steps" in mine.build().explain()
+
+
+async def test_a_driver_that_exits_is_a_model_that_failed() -> None:
+    """A client library that calls sys.exit does not take the run with it."""
+
+    class Leaves:
+        async def infer(self, request: Any, turn: Any) -> Any:
+            sys.exit(3)
+
+    ended: list[RunStatus] = []
+    agent = (
+        AgentBuilder().with_driver(Leaves()).on_execution_end(lambda ctx: ended.append(ctx.status))
+    )
+    result = await run(agent)
+    assert (result.status, ended) == (RunStatus.FAILED, [RunStatus.FAILED])

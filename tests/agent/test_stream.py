@@ -503,3 +503,14 @@ async def test_a_listener_that_crashes_is_logged_and_changes_nothing(
     assert stream.result.state == plain.state
     assert heard == yielded
     assert "listener failed" in caplog.text
+
+
+async def test_an_answer_that_ends_the_run_is_not_streamed() -> None:
+    """A hook that stops the run when it has seen the answer has not cleared it for showing."""
+    agent = (
+        builder(say("SECRET"))
+        .on_after_inference(lambda ctx: HookOutcome.stop("not that"), name="dlp")
+        .build()
+    )
+    events = [event async for event in agent.stream("go")]
+    assert not [event for event in events if isinstance(event, TextDelta)]

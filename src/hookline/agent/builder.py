@@ -255,6 +255,8 @@ class AgentBuilder:
             "tool_calls": tool_calls,
         }
         changes = {name: value for name, value in given.items() if value is not _KEEP}
+        if self._source:
+            self._refuse_wider(changes)
         current = {name: getattr(self._limits, name) for name in self._limits.__struct_fields__}
         self._limits = Limits(**{**current, **changes})
         if objections is not _KEEP:
@@ -264,6 +266,16 @@ class AgentBuilder:
                 )
             self._max_objections = objections
         return self
+
+    def _refuse_wider(self, changes: dict[str, Any]) -> None:
+        """What the user allows a run to spend, a capability cannot raise."""
+        for name, value in changes.items():
+            limit = getattr(self._limits, name)
+            if limit is not None and (value is None or value > limit):
+                raise BuildError(
+                    f"capability '{self._source}' may only narrow limits: {name} is {limit:g}, not {value!r}.",
+                    remedy="Set a wider limit yourself, with with_limits(...) before the capability.",
+                )
 
     def with_error_policy(self, policy: ErrorPolicy) -> AgentBuilder:
         """What happens when something fails."""

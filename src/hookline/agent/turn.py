@@ -69,7 +69,7 @@ async def take_turn(run: Run) -> None:
         _record_request(run, request, 1, altered=altered)
         try:
             response = await _ask_model(run, request, 1)
-        except (Exception, asyncio.CancelledError) as error:
+        except (Exception, SystemExit, asyncio.CancelledError) as error:
             response = await _try_again(run, request, error, altered=altered)
         if run.state.counters.consecutive_errors:
             for error_class in _OF_MODELS:
@@ -80,6 +80,8 @@ async def take_turn(run: Run) -> None:
         if result.is_blocked:
             _discard(run, result)
             return
+        if result.is_stopped:
+            run.release_text(None)  # whoever ends the run over an answer does not want it shown
         response = result.context.response
     _take(run, response, supplied=supplied is not None)
 
@@ -105,7 +107,7 @@ async def _try_again(
         _record_request(run, request, attempt, altered=altered)
         try:
             return await _ask_model(run, request, attempt)
-        except (Exception, asyncio.CancelledError) as raised:
+        except (Exception, SystemExit, asyncio.CancelledError) as raised:
             error = raised
 
 
