@@ -1,7 +1,10 @@
 """What every test shares."""
 
+import os
+
 from hypothesis import settings
 
-# How fast the machine is must not decide whether a test passes.
-settings.register_profile("hookline", deadline=None)
+# How fast the machine is must not decide whether a test passes. Where changes are admitted the examples are the same
+# every time, so that a change is judged by what it does; everywhere else new ones are looked for.
+settings.register_profile("hookline", deadline=None, derandomize=bool(os.environ.get("CI")))
 settings.load_profile("hookline")

@@ -428,8 +428,14 @@ def test_whatever_happens_a_run_ends_well(case: Case) -> None:
     check_run(world, asyncio.run(world.drive("run")))
 
 
+def is_timed(case: Case) -> bool:
+    """Whether the clock has a say: what comes first then depends on how busy the machine is."""
+    hangs = any("hangs" in turn for turn in case.script if isinstance(turn, tuple))
+    return hangs or any(each.action == "timeout" for each in case.hooks)
+
+
 @settings(max_examples=100)
-@given(case=cases)
+@given(case=cases.filter(lambda case: not is_timed(case)))
 def test_the_same_script_and_hooks_give_the_same_transcript(case: Case) -> None:
     """Twice, and under every way of driving it."""
     seen = []
