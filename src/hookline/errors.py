@@ -94,6 +94,42 @@ class ConnectionLostError(ModelError, ConnectionError):
     """The connection to the model was lost."""
 
 
+class OverloadedError(ModelError):
+    """The provider is there and cannot take the request now; `retry_after` is in seconds, when it said how long."""
+
+    def __init__(self, message: str, *, retry_after: float | None = None, remedy: str = "") -> None:
+        self.retry_after = retry_after
+        super().__init__(message, remedy=remedy)
+
+
+class RefusalError(ModelError):
+    """The model declined to answer."""
+
+
+class ContentFilterError(ModelError):
+    """The provider's filter kept the prompt or the answer back."""
+
+
+class ContextOverflowError(ModelError):
+    """The conversation is longer than the model can read."""
+
+
+class AuthenticationError(ModelError):
+    """There is no key for the provider, or it does not take the one there is."""
+
+
+class ModelNotFoundError(ModelError):
+    """The provider has no model of that name."""
+
+
+class UnsupportedError(ModelError):
+    """The request needs something that this provider, or this model, cannot do."""
+
+
+class MalformedResponseError(ModelError):
+    """What came over the wire is not what the provider's protocol says."""
+
+
 class ScriptExhaustedError(ModelError):
     """A scripted driver was asked for more turns than its script has."""
 

@@ -80,6 +80,7 @@ class Agent:
                 await feed.caught_up()
 
             _run.on_step = on_step
+            _run.pace = feed.caught_up
 
         return RunStream(run, lambda: self._driven(run, prompt), attach)
 

@@ -16,7 +16,7 @@ from hookline.agent.result import RunResult
 from hookline.errors import HookError
 from hookline.flow import Ledger
 from hookline.hooks import Answered, Entry, Kind, Plan, Registration, Result, run_hooks
-from hookline.journal import Durable, Evaluated, HookRan, TextDelta
+from hookline.journal import CallDelta, Durable, Evaluated, HookRan, ReasoningDelta, TextDelta
 from hookline.lifecycle import AgentContext, HookPoint
 from hookline.lifecycle.changes import describe_changes
 from hookline.state import (
@@ -142,6 +142,7 @@ class Run:
         "next_step",
         "now",
         "on_step",
+        "pace",
         "parent",
         "plans",
         "ran",
@@ -206,6 +207,7 @@ class Run:
         self.starts_session = parent is None and not self.resumed
         self.ends_session = parent is None and (pending is None or pending.ends_session)
         self.on_step: Any = None
+        self.pace: Callable[[], Awaitable[None]] | None = None
         self.hook_lock = asyncio.Lock()
         self.uncounted = NO_USAGE
         self.uncounted_calls = 0
@@ -380,12 +382,46 @@ class Run:
 
     # --- for drivers, hooks and tools ---------------------------------------------------------------
 
+    @property
+    def is_streamed(self) -> bool:
+        """Whether somebody reads along, piece by piece."""
+        return self.durable.is_heard
+
     def emit_text(self, text: str) -> None:
         """Hand on a piece of the model's text, unless a hook may still withhold it."""
         if self.holds_text:
             self._held_text.append(text)
         else:
             self._tell_text(text)
+
+    def emit_reasoning(self, text: str) -> None:
+        """Hand on a piece of the model's thinking, unless a hook may still withhold the response."""
+        if not self.holds_text:
+            self.durable.tell(
+                ReasoningDelta(
+                    self.run_id, len(self.durable.records), self.at, text, self.step_index or 0
+                )
+            )
+
+    def emit_call(self, call_id: str, name: str, arguments: str) -> None:
+        """Hand on a piece of a call's arguments, unless a hook may still withhold the response."""
+        if not self.holds_text:
+            self.durable.tell(
+                CallDelta(
+                    self.run_id,
+                    len(self.durable.records),
+                    self.at,
+                    call_id,
+                    name,
+                    arguments,
+                    self.step_index or 0,
+                )
+            )
+
+    async def keep_pace(self) -> None:
+        """Wait until whoever reads the stream has caught up."""
+        if self.pace is not None:
+            await self.pace()
 
     def release_text(self, text: str | None) -> None:
         """The response is settled: what was held back may go out, if it is what the model still says."""

@@ -62,7 +62,9 @@ def settle_step(run: Run) -> Step:
     kind, text = _INCOMPLETE, ""
     if response is not None:
         kind, text = _TOOL_USE if response.calls else _FINAL_RESPONSE, response.text
-        turn: list[Message] = [AssistantMessage(text, response.calls)]
+        turn: list[Message] = [
+            AssistantMessage(text, response.calls, response.reasoning)
+        ]
         for flight in run.flights:
             result = flight.result
             assert result is not None  # every call has its result by now
@@ -166,6 +168,7 @@ def pend_step(run: Run) -> None:
         run.step_active + run.now - run.step_started,
         len(run.messages_asked) if run.state.messages.since(run.messages_asked) else None,
         run.ends_session,
+        run.response.reasoning,
     )
     usage, counters = counted(run)
     run.state = replace(run.state, pending_step=pending, usage=usage, counters=counters)
@@ -208,7 +211,9 @@ def reopen_step(run: Run, pending: PendingStep) -> None:
         run.messages_asked = run.state.messages
     run.messages_before = run.state.messages
     run.metadata_before = run.state.metadata
-    run.response = InferenceResponse(pending.text, pending.model_calls, pending.usage)
+    run.response = InferenceResponse(
+        pending.text, pending.model_calls, pending.usage, "", pending.reasoning
+    )
     run.flights = [
         _flight(made, call) for made, call in zip(pending.model_calls, pending.calls, strict=True)
     ]

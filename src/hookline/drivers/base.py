@@ -15,8 +15,25 @@ class Turn(Protocol):
         """The state as it is settled now."""
         ...
 
+    @property
+    def is_streamed(self) -> bool:
+        """Whether somebody reads along: if nobody does, there is no need to stream over the wire."""
+        ...
+
     def emit_text(self, text: str) -> None:
         """Hand on a piece of text as it comes. It is held back while a hook may still withhold the response."""
+        ...
+
+    def emit_reasoning(self, text: str) -> None:
+        """Hand on a piece of the model's thinking; held back like text."""
+        ...
+
+    def emit_call(self, call_id: str, name: str, arguments: str) -> None:
+        """Hand on a piece of a call's arguments; held back like text."""
+        ...
+
+    async def keep_pace(self) -> None:
+        """Wait until whoever reads along has caught up. Call it between the chunks of a stream."""
         ...
 
 

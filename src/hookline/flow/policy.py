@@ -9,15 +9,21 @@ from collections.abc import Mapping
 import msgspec
 
 from hookline.errors import (
+    AuthenticationError,
     BuildError,
     ConnectionLostError,
+    ContentFilterError,
+    ContextOverflowError,
     HookError,
     ModelError,
     ModelTimeoutError,
+    OverloadedError,
     RateLimitError,
+    RefusalError,
     ToolArgumentsError,
     ToolError,
     UnknownToolError,
+    UnsupportedError,
 )
 
 
@@ -30,6 +36,12 @@ class ErrorClass(enum.StrEnum):
     RATE_LIMIT = "rate_limit"
     TIMEOUT = "timeout"
     CONNECTION = "connection"
+    OVERLOADED = "overloaded"
+    REFUSAL = "refusal"
+    CONTENT_FILTER = "content_filter"
+    CONTEXT_OVERFLOW = "context_overflow"
+    AUTHENTICATION = "authentication"
+    UNSUPPORTED = "unsupported"
     HOOK = "hook"
     UNKNOWN = "unknown"
 
@@ -42,6 +54,12 @@ _CLASSES: tuple[tuple[type[BaseException], ErrorClass], ...] = (
     (RateLimitError, ErrorClass.RATE_LIMIT),
     (ModelTimeoutError, ErrorClass.TIMEOUT),
     (ConnectionLostError, ErrorClass.CONNECTION),
+    (OverloadedError, ErrorClass.OVERLOADED),
+    (RefusalError, ErrorClass.REFUSAL),
+    (ContentFilterError, ErrorClass.CONTENT_FILTER),
+    (ContextOverflowError, ErrorClass.CONTEXT_OVERFLOW),
+    (AuthenticationError, ErrorClass.AUTHENTICATION),
+    (UnsupportedError, ErrorClass.UNSUPPORTED),
     (ModelError, ErrorClass.MODEL),
     (TimeoutError, ErrorClass.TIMEOUT),
     (ConnectionError, ErrorClass.CONNECTION),
@@ -80,6 +98,7 @@ _DEFAULT_ACTIONS: dict[ErrorClass, ErrorAction] = {
     ErrorClass.RATE_LIMIT: ErrorAction.RETRY,
     ErrorClass.TIMEOUT: ErrorAction.RETRY,
     ErrorClass.CONNECTION: ErrorAction.RETRY,
+    ErrorClass.OVERLOADED: ErrorAction.RETRY,
 }
 
 

@@ -35,6 +35,11 @@ class Durable(Protocol):
         """Writes a record and tells the listeners."""
         ...
 
+    @property
+    def is_heard(self) -> bool:
+        """Whether anyone listens."""
+        ...
+
     def tell(self, record: Record) -> None:
         """Tell the listeners without writing: for the deltas between records."""
         ...
@@ -70,6 +75,11 @@ class InMemory:
         self.append = self._append_and_tell if listeners else self.records.append
         self._listeners = listeners
         self._answers = answers or {}
+
+    @property
+    def is_heard(self) -> bool:
+        """Whether anyone listens."""
+        return bool(self._listeners)
 
     def _append_and_tell(self, record: Record) -> None:
         self.records.append(record)

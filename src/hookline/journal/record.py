@@ -232,6 +232,23 @@ class TextDelta(Record, frozen=True, gc=False, omit_defaults=True, tag="text_del
     step: int = 0
 
 
+class ReasoningDelta(Record, frozen=True, gc=False, omit_defaults=True, tag="reasoning_delta"):
+    """A piece of the model's thinking as it comes. Not journalled."""
+
+    text: str = ""
+    step: int = 0
+
+
+class CallDelta(Record, frozen=True, gc=False, omit_defaults=True, tag="call_delta"):
+    """A piece of the arguments of a call as the model writes it. Not journalled."""
+
+    call_id: str = ""
+    name: str = ""
+    arguments: str = ""
+    """The next piece of the JSON text."""
+    step: int = 0
+
+
 class ToolProgress(Record, frozen=True, gc=False, omit_defaults=True, tag="progress"):
     """What a running tool reports. Not journalled."""
 

@@ -32,7 +32,9 @@ from hookline.state.inference import InferenceRequest, InferenceResponse, ToolSp
 from hookline.state.log import EMPTY_LOG, Log
 from hookline.state.messages import (
     AssistantMessage,
+    Attachment,
     Message,
+    Reasoning,
     ToolMessage,
     UserMessage,
     check_transcript,
@@ -49,6 +51,7 @@ __all__ = [
     "AgentState",
     "Answer",
     "AssistantMessage",
+    "Attachment",
     "CallStage",
     "ContinuationDecision",
     "ContinuationEvaluation",
@@ -67,6 +70,7 @@ __all__ = [
     "PendingApproval",
     "PendingCall",
     "PendingStep",
+    "Reasoning",
     "ResultStatus",
     "RunStatus",
     "Step",

@@ -10,6 +10,7 @@ import msgspec
 from hookline.state.calls import ToolCall, ToolResult
 from hookline.state.continuation import ContinuationEvaluation
 from hookline.state.frozen import FrozenDict, freeze_dict
+from hookline.state.messages import Reasoning
 from hookline.state.usage import NO_USAGE, Usage
 
 
@@ -110,6 +111,7 @@ class PendingStep(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     """How many messages the model had seen, when hooks have added others since: those come after the results."""
     ends_session: bool = True
     """The session is the run's own, and ends with it."""
+    reasoning: tuple[Reasoning, ...] = ()
 
     def approvals(self) -> tuple[PendingApproval, ...]:
         """The questions that still wait for an answer, in call order, those of child runs included."""

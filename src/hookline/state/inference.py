@@ -10,7 +10,7 @@ import msgspec
 from hookline.state.calls import ToolCall
 from hookline.state.frozen import EMPTY
 from hookline.state.log import EMPTY_LOG
-from hookline.state.messages import AssistantMessage, Message, ToolMessage
+from hookline.state.messages import AssistantMessage, Message, Reasoning, ToolMessage
 from hookline.state.usage import NO_USAGE, Usage
 
 
@@ -33,6 +33,10 @@ class InferenceRequest(msgspec.Struct, frozen=True):
     """Overrides the driver's model for this turn."""
     options: dict[str, Any] = EMPTY
     """Settings for the provider, such as temperature."""
+    tool_choice: str = "auto"
+    """`auto`, `none`, `required`, or the name of the one tool that must be called."""
+    output_schema: dict[str, Any] | None = None
+    """JSON schema of the answer, where text is not enough; needs a provider with structured output."""
 
     def with_messages(self, messages: Sequence[Message]) -> InferenceRequest:
         """This request with another conversation; state keeps its own."""
@@ -66,6 +70,9 @@ class InferenceResponse(msgspec.Struct, frozen=True, gc=False, omit_defaults=Tru
     calls: tuple[ToolCall, ...] = ()
     usage: Usage = NO_USAGE
     model: str = ""
+    reasoning: tuple[Reasoning, ...] = ()
+    finish: str = ""
+    """Why the model stopped, when that is not plain: `length` when it ran out of tokens."""
 
     def with_text(self, text: str) -> InferenceResponse:
         """This response saying something else."""

@@ -2,15 +2,71 @@
 
 from __future__ import annotations
 
+import base64
+import os
 from collections.abc import Iterable
 from typing import TypeAlias
 
 import msgspec
 
-from hookline.errors import TranscriptError
+from hookline.errors import TranscriptError, UsageError
 from hookline.state.calls import ResultStatus, ToolCall, ToolResult
 
 _OK = ResultStatus.OK
+
+
+class Attachment(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
+    """An image or a document that goes with a message: its bytes (as base64), or where they are."""
+
+    media_type: str
+    data: str = ""
+    """The content as base64. Empty when there is a `url`."""
+    url: str = ""
+    name: str = ""
+
+    @classmethod
+    def from_bytes(cls, content: bytes, media_type: str, name: str = "") -> Attachment:
+        """An attachment that carries its content."""
+        return cls(media_type, base64.b64encode(content).decode(), "", name)
+
+    @classmethod
+    def from_file(cls, path: str | os.PathLike[str]) -> Attachment:
+        """A file as it is now; its kind is told by its name."""
+        from mimetypes import guess_type  # reads tables of the system: only when somebody asks
+
+        media_type, _ = guess_type(os.fspath(path))
+        if media_type is None:
+            raise UsageError(
+                f"what kind of file '{os.fspath(path)}' is cannot be told by its name.",
+                remedy="Use Attachment.from_bytes(content, media_type).",
+            )
+        with open(path, "rb") as file:
+            return cls.from_bytes(file.read(), media_type, os.path.basename(path))
+
+    @property
+    def is_image(self) -> bool:
+        """Whether it is a picture; everything else is a document."""
+        return self.media_type.startswith("image/")
+
+    def content(self) -> bytes:
+        """The bytes it carries."""
+        return base64.b64decode(self.data)
+
+
+class Reasoning(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
+    """A part of a model's thinking, kept so that it can be sent back to the provider that needs it.
+
+    `text` is what may be read; `signature` is the provider's own seal or its encrypted form, sent back as it came.
+    """
+
+    text: str = ""
+    signature: str = ""
+    provider: str = ""
+    """Whose it is. Another provider is not sent it."""
+    kind: str = ""
+    """What the provider calls this part, where it has several kinds."""
+    call_id: str = ""
+    """The call this part belongs to, where a provider seals single calls."""
 
 
 class UserMessage(
@@ -20,6 +76,7 @@ class UserMessage(
 
     text: str
     by: str = ""
+    attachments: tuple[Attachment, ...] = ()
 
     @property
     def role(self) -> str:
@@ -34,6 +91,7 @@ class AssistantMessage(
 
     text: str = ""
     calls: tuple[ToolCall, ...] = ()
+    reasoning: tuple[Reasoning, ...] = ()
 
     @property
     def role(self) -> str:

@@ -14,6 +14,10 @@ class Usage(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     cost: float | None = None
     unpriced_requests: int = 0
     """Model calls in this sum whose price is unknown: `cost` does not cover them."""
+    cache_read_tokens: int = 0
+    """Of the input tokens: those the provider had in its cache."""
+    cache_write_tokens: int = 0
+    """Of the input tokens: those it put there."""
 
     @property
     def total_tokens(self) -> int:
@@ -28,6 +32,8 @@ class Usage(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
                 self.requests + other.requests,
                 None,
                 self.unpriced_requests + other.unpriced_requests,
+                self.cache_read_tokens + other.cache_read_tokens,
+                self.cache_write_tokens + other.cache_write_tokens,
             )
         return Usage(
             self.input_tokens + other.input_tokens,
@@ -35,6 +41,8 @@ class Usage(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
             self.requests + other.requests,
             _add_costs(self.cost, other.cost),
             self.unpriced_requests + other.unpriced_requests,
+            self.cache_read_tokens + other.cache_read_tokens,
+            self.cache_write_tokens + other.cache_write_tokens,
         )
 
 

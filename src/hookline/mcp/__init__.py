@@ -1,0 +1,1 @@
+"""MCP: servers as tool sources, and an agent as a server."""

@@ -1,0 +1,26 @@
+"""Wires to models. Each is an extra; none is imported before it is used."""
+
+from hookline.providers.base import (
+    CallPiece,
+    EndPiece,
+    Feature,
+    Piece,
+    Provider,
+    ReasoningPiece,
+    TextPiece,
+)
+from hookline.providers.catalogue import ModelName, make_provider, provider_names, split_name
+
+__all__ = [
+    "CallPiece",
+    "EndPiece",
+    "Feature",
+    "ModelName",
+    "Piece",
+    "Provider",
+    "ReasoningPiece",
+    "TextPiece",
+    "make_provider",
+    "provider_names",
+    "split_name",
+]

@@ -1,0 +1,92 @@
+"""The wire to a model: what a provider takes, what it gives, and what it must say it cannot do."""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import AsyncGenerator
+from typing import Protocol, TypeAlias, runtime_checkable
+
+import msgspec
+
+from hookline.state import NO_USAGE, InferenceRequest, Usage
+
+
+class Feature(enum.StrEnum):
+    """What a provider may or may not be able to do. Asking for what it does not declare is an UnsupportedError."""
+
+    TOOLS = "tool calls"
+    PARALLEL_TOOLS = "several tool calls in one answer"
+    TOOL_CHOICE = "a required tool"
+    IMAGES = "images"
+    DOCUMENTS = "documents"
+    STRUCTURED_OUTPUT = "structured output"
+    REASONING = "reasoning"
+
+
+class TextPiece(msgspec.Struct, frozen=True, gc=False):
+    """The next piece of the answer's text."""
+
+    text: str
+
+
+class ReasoningPiece(msgspec.Struct, frozen=True, gc=False):
+    """The next piece of a part of the model's thinking. Pieces with one index are one part."""
+
+    index: int
+    text: str = ""
+    signature: str = ""
+    kind: str = ""
+    call_id: str = ""
+
+
+class CallPiece(msgspec.Struct, frozen=True, gc=False):
+    """The next piece of a tool call. The first piece of an index names the tool; later ones add to the arguments."""
+
+    index: int
+    id: str = ""
+    name: str = ""
+    arguments: str = ""
+    """A piece of JSON text."""
+
+
+class EndPiece(msgspec.Struct, frozen=True, gc=False):
+    """The last piece: what it cost, and why the model stopped. An answer without one was cut off."""
+
+    usage: Usage = NO_USAGE
+    model: str = ""
+    finish: str = ""
+    """Empty when the model was done; `length` when it ran out of tokens."""
+
+
+Piece: TypeAlias = TextPiece | ReasoningPiece | CallPiece | EndPiece
+
+
+@runtime_checkable
+class Provider(Protocol):
+    """One kind of wire. It knows its protocol and its errors; turns, hooks and retries are other people's business.
+
+    Every failure is raised as one of the ModelError classes, with a remedy and never with a key in it. Nothing
+    is retried here: the error policy decides that, in one place for all providers.
+    """
+
+    @property
+    def name(self) -> str:
+        """The part before the colon in `provider:model`."""
+        ...
+
+    @property
+    def features(self) -> frozenset[Feature]:
+        """What it can do."""
+        ...
+
+    def ask(self, request: InferenceRequest, *, streamed: bool) -> AsyncGenerator[Piece, None]:
+        """Ask the model named by `request.model`. Closing the generator closes the connection at once.
+
+        `streamed` says whether somebody reads along; if nobody does, one request and one answer will do, and
+        the pieces are whole parts.
+        """
+        ...
+
+    async def aclose(self) -> None:
+        """Give back what it holds: connections, memory."""
+        ...
