@@ -1,0 +1,1 @@
+"""Scripted far ends for the providers, on loopback."""
