@@ -43,7 +43,7 @@ WAYS = (
 def ensure(*extras: str) -> Path:
     """Return the environment's Python, with Hookline and the named extras installed in it."""
     if not _is_current(extras):
-        with _one_at_a_time():
+        with one_at_a_time():
             # Another process may have done the work while this one waited for its turn.
             if not _is_current(extras):
                 _refresh(extras)
@@ -105,11 +105,28 @@ def _version() -> list[int] | None:
     return version
 
 
+def make_venv(directory: Path) -> bool:
+    """Make an empty environment, in whatever way this Python can; says whether there is one now."""
+    return any(
+        all(map(_has, modules)) and run(sys.executable, "-m", *arguments, directory) == 0
+        for modules, arguments in WAYS
+    )
+
+
+def pip_for(python: Path) -> list[str]:
+    """Return the pip of an environment's Python, else this Python's pip pointed at it, else nothing."""
+    own = [str(python), "-m", "pip"]
+    from_outside = [sys.executable, "-m", "pip", "--python", str(python)]
+    for pip in (own, from_outside):
+        if subprocess.run([*pip, "--version"], capture_output=True).returncode == 0:
+            return pip
+    return []
+
+
 def _create() -> None:
-    _say(f"Making an environment in {VENV}")
-    for modules, arguments in WAYS:
-        if all(map(_has, modules)) and run(sys.executable, "-m", *arguments, VENV) == 0:
-            return
+    say(f"Making an environment in {VENV}")
+    if make_venv(VENV):
+        return
     sys.exit(
         f"No environment could be made in {VENV}: {sys.executable} can use neither venv with\n"
         "ensurepip, nor virtualenv, nor venv with pip, or that directory cannot be written.\n"
@@ -124,7 +141,7 @@ def _has(module: str) -> bool:
 
 def _install(extras: list[str]) -> None:
     target = ".[{}]".format(",".join(extras)) if extras else "."
-    _say(f"Installing hookline{target[1:]} into {VENV}")
+    say(f"Installing hookline{target[1:]} into {VENV}")
     quiet = ("--quiet", "--disable-pip-version-check")
     if run(*_pip(), "install", *quiet, "--editable", target) != 0:
         sys.exit(
@@ -134,13 +151,7 @@ def _install(extras: list[str]) -> None:
 
 
 def _pip() -> list[str]:
-    """Return the environment's own pip, else this Python's pip pointed at it, else nothing."""
-    own = [str(PYTHON), "-m", "pip"]
-    from_outside = [sys.executable, "-m", "pip", "--python", str(PYTHON)]
-    for pip in (own, from_outside):
-        if subprocess.run([*pip, "--version"], capture_output=True).returncode == 0:
-            return pip
-    return []
+    return pip_for(PYTHON)
 
 
 def _read_stamp() -> dict[str, Any]:
@@ -157,7 +168,7 @@ def _digest_of_pyproject() -> str:
 
 
 @contextlib.contextmanager
-def _one_at_a_time() -> Iterator[None]:
+def one_at_a_time() -> Iterator[None]:
     """Hold the lock while the environment is built; the system frees it should this process die."""
     try:
         file = LOCK.open("w")
@@ -168,7 +179,7 @@ def _one_at_a_time() -> Iterator[None]:
         )
     with file:
         if not _try_lock(file):
-            _say("Waiting for another process that is building the environment")
+            say("Waiting for another process that is building the environment")
             while not _try_lock(file):
                 time.sleep(0.2)
         yield
@@ -195,5 +206,6 @@ else:
         return True
 
 
-def _say(message: str) -> None:
+def say(message: str) -> None:
+    """Tell the person who runs this what is going on."""
     print(message, file=sys.stderr, flush=True)

@@ -11,6 +11,7 @@ import argparse
 import sys
 
 import environment
+import mcp_servers
 
 # pytest comes last, so that its closing line is what a passing run ends with.
 CHECKS = (
@@ -25,6 +26,7 @@ def main() -> int:
     """Run the checks, all of them even if one fails, and name those that failed."""
     only_tests, pytest_arguments = _arguments()
     environment.ensure("dev")
+    mcp_servers.ensure()
     checks = () if only_tests else CHECKS
     failed = [" ".join(c) for c in (*checks, ("pytest", *pytest_arguments)) if not _passes(*c)]
     if failed:

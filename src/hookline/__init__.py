@@ -49,6 +49,7 @@ if TYPE_CHECKING:
     )
     from hookline.state import (
         AgentState,
+        Attachment,
         ContinuationDecision,
         ContinuationEvaluation,
         ContinuationOutcome,
@@ -71,6 +72,7 @@ __all__ = [
     "Agent",
     "AgentBuilder",
     "AgentState",
+    "Attachment",
     "CallableMatcher",
     "Capability",
     "CompactHookContext",

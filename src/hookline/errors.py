@@ -130,6 +130,10 @@ class MalformedResponseError(ModelError):
     """What came over the wire is not what the provider's protocol says."""
 
 
+class CassetteError(ModelError):
+    """A recording of the wire has no answer to a request, or cannot be read or written."""
+
+
 class ScriptExhaustedError(ModelError):
     """A scripted driver was asked for more turns than its script has."""
 
@@ -147,6 +151,10 @@ class UnknownToolError(ToolError):
 
 class ToolArgumentsError(ToolError):
     """The model called a tool with arguments that do not fit its schema."""
+
+
+class ToolSourceError(ToolError):
+    """Where a tool comes from, an MCP server say, cannot be reached or does not answer as it should."""
 
 
 class ToolTimeoutError(ToolError, TimeoutError):

@@ -109,8 +109,8 @@ agent shop
   tools         search  pure        Search the web.
                 pay     once        Send money.
   limits        20 steps, 300 seconds, 40 tool calls; 8 objections to stopping
-  errors        tool, validation: the model reads it; rate limit, timeout, connection: tried again,
-                3 times in a row at most; anything else: the run fails
+  errors        tool, validation: the model reads it; rate limit, timeout, connection, overloaded:
+                tried again, 3 times in a row at most; anything else: the run fails
   approver      none: a run that needs an answer pauses until it gets one
   capabilities  audit
 

@@ -106,7 +106,7 @@ async def test_an_agent_without_a_model_fails_in_words() -> None:
     """The run is lost, and the error says what to give it."""
     result = await AgentBuilder().build().run("hello")
     assert result.status is RunStatus.FAILED
-    assert "with_driver" in str(result.error)
+    assert "with_model" in str(result.error)
 
 
 # --- state --------------------------------------------------------------------------------------------

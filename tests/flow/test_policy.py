@@ -72,6 +72,7 @@ PRESETS: dict[str, tuple[ErrorPolicy, dict[str, ErrorAction], ErrorAction]] = {
             "rate_limit": RETRY,
             "timeout": RETRY,
             "connection": RETRY,
+            "overloaded": RETRY,
         },
         STOP,
     ),
@@ -84,6 +85,7 @@ PRESETS: dict[str, tuple[ErrorPolicy, dict[str, ErrorAction], ErrorAction]] = {
             "rate_limit": RETRY,
             "timeout": RETRY,
             "connection": RETRY,
+            "overloaded": RETRY,
         },
         STOP,
     ),
@@ -94,7 +96,7 @@ PRESETS: dict[str, tuple[ErrorPolicy, dict[str, ErrorAction], ErrorAction]] = {
 @pytest.mark.parametrize("error_class", ErrorClass)
 @pytest.mark.parametrize("preset", PRESETS)
 def test_what_each_preset_does_about_each_class(preset: str, error_class: ErrorClass) -> None:
-    """Tool and validation errors go to the model by default; rate limits, time-outs and lost connections retry."""
+    """Tool and validation errors go to the model by default; what passes by itself is tried again."""
     policy, actions, otherwise = PRESETS[preset]
     assert action(policy, error_class) is actions.get(error_class, otherwise)
 

@@ -33,11 +33,14 @@ def test_a_changed_request_leaves_the_first_as_it_is() -> None:
         .with_model("small")
         .with_options(temperature=0)
         .with_options(top_p=1)
+        .with_tool_choice("add")
+        .with_output_schema({"type": "object"})
     )
     assert first == InferenceRequest(MESSAGES)
     assert (changed.messages, changed.system) == (MESSAGES[:1], "Be kind.")
     assert (changed.tools, changed.model) == ((spec,), "small")
     assert changed.options == {"temperature": 0, "top_p": 1}
+    assert (changed.tool_choice, changed.output_schema) == ("add", {"type": "object"})
 
 
 def test_a_changed_response_leaves_the_first_as_it_is() -> None:

@@ -859,18 +859,29 @@ def test_a_wrong_driver(wrong: Any) -> None:
 
 
 def test_a_model_by_name_needs_a_provider() -> None:
-    """There is none yet, and the message says so."""
-    assert "no provider for model 'openai:x'" in refused(
-        lambda: AgentBuilder().with_model("openai:x")
-    )
+    """The message says which there are."""
+    message = refused(lambda: AgentBuilder().with_model("gpt-5"))
+    assert "there is no provider 'gpt-5'" in message
+    assert "Write provider:model, with one of: anthropic, google, local, openai." in message
+
+
+@pytest.mark.parametrize("provider", ["anthropic", "google", "openai"])
+def test_a_model_needs_its_key(provider: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The message names the variable it is looked for in."""
+    for name in ("ANTHROPIC", "GEMINI", "GOOGLE", "OPENAI"):
+        monkeypatch.delenv(f"{name}_API_KEY", raising=False)
+        monkeypatch.delenv(f"{name}_BASE_URL", raising=False)
+    with pytest.raises(HooklineError, match=r"_API_KEY") as caught:
+        AgentBuilder().with_model(f"{provider}:x")
+    assert "\n" not in str(caught.value)
 
 
 def test_an_agent_without_a_driver() -> None:
     """It can be built and explained; running it says what is missing."""
     result = AgentBuilder().build().run_sync("go")
     assert result.status is RunStatus.FAILED
-    assert "this agent has no model. Give it one: AgentBuilder().with_driver(...)." in str(
-        result.error
+    assert 'this agent has no model. Give it one: AgentBuilder().with_model("provider:NAME").' in (
+        str(result.error)
     )
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Coroutine, Mapping
+from collections.abc import Coroutine, Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -21,8 +21,10 @@ from hookline.errors import UsageError
 from hookline.journal import InMemory, Listener, Record
 from hookline.state import (
     AgentState,
+    Attachment,
     Counters,
     Decision,
+    UserMessage,
     check_transcript,
     checked_text,
 )
@@ -43,34 +45,43 @@ class Agent:
         self,
         prompt: str | None = None,
         *,
+        attachments: Sequence[Attachment] = (),
         state: AgentState | None = None,
         session: str | None = None,
         run_id: str | None = None,
     ) -> Coroutine[Any, Any, RunResult]:
         """Run to the end: `result = await agent.run("...")`. A run never raises for what happens inside it."""
-        return self._driven(self._prepare(prompt, state, session, run_id), prompt)
+        said = _said(prompt, attachments)
+        return self._driven(self._prepare(prompt, state, session, run_id), said)
 
     def run_sync(
         self,
         prompt: str | None = None,
         *,
+        attachments: Sequence[Attachment] = (),
         state: AgentState | None = None,
         session: str | None = None,
         run_id: str | None = None,
     ) -> RunResult:
         """`run` for code that is not async."""
-        return self._sync(lambda: self.run(prompt, state=state, session=session, run_id=run_id))
+        return self._sync(
+            lambda: self.run(
+                prompt, attachments=attachments, state=state, session=session, run_id=run_id
+            )
+        )
 
     def stream(
         self,
         prompt: str | None = None,
         *,
+        attachments: Sequence[Attachment] = (),
         state: AgentState | None = None,
         session: str | None = None,
         run_id: str | None = None,
     ) -> RunStream[Record]:
         """Run, and get every record as it happens, with pieces of text and progress in between."""
         listeners: list[Listener] = []
+        said = _said(prompt, attachments)
         run = self._prepare(prompt, state, session, run_id, extra=listeners)
 
         def attach(_run: Run, feed: Feed[Record]) -> None:
@@ -82,19 +93,21 @@ class Agent:
             _run.on_step = on_step
             _run.pace = feed.caught_up
 
-        return RunStream(run, lambda: self._driven(run, prompt), attach)
+        return RunStream(run, lambda: self._driven(run, said), attach)
 
     def iterate(
         self,
         prompt: str | None = None,
         *,
+        attachments: Sequence[Attachment] = (),
         state: AgentState | None = None,
         session: str | None = None,
         run_id: str | None = None,
     ) -> RunStream[AgentState]:
         """Run step by step: the state after each step; the next step is made when you ask for it."""
+        said = _said(prompt, attachments)
         run = self._prepare(prompt, state, session, run_id)
-        return RunStream(run, lambda: self._driven(run, prompt), states)
+        return RunStream(run, lambda: self._driven(run, said), states)
 
     def resume(
         self,
@@ -127,6 +140,18 @@ class Agent:
         A run that is named before it has started ends as soon as it does.
         """
         return self._runs.cancel(run_id, reason)
+
+    async def aclose(self) -> None:
+        """Close what its driver holds: connections, a model in memory. `async with agent:` does so at its end."""
+        close = getattr(self.definition.driver, "aclose", None)
+        if close is not None:
+            await close()
+
+    async def __aenter__(self) -> Agent:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.aclose()
 
     # --- understanding ----------------------------------------------------------------------------
 
@@ -163,7 +188,10 @@ class Agent:
         return self._runs.begin(run)
 
     async def _driven(
-        self, run: Run, prompt: str | None, resumed: tuple[str, int] | None = None
+        self,
+        run: Run,
+        prompt: str | UserMessage | None,
+        resumed: tuple[str, int] | None = None,
     ) -> RunResult:
         result: RunResult | None = None
         try:
@@ -203,6 +231,23 @@ class Agent:
             return result
 
         return asyncio.run(main())
+
+
+def _said(prompt: str | None, attachments: Sequence[Attachment]) -> str | UserMessage | None:
+    """The prompt together with what is attached to it."""
+    listed = isinstance(attachments, list | tuple)
+    if not listed or not all(isinstance(each, Attachment) for each in attachments):
+        raise UsageError(
+            "attachments= takes a list of Attachment, and nothing else.",
+            remedy="Write [Attachment.from_file(path)], say.",
+        )
+    if not attachments:
+        return prompt
+    if prompt is None:
+        raise UsageError(
+            "there are attachments, and no prompt they go with.", remedy="Say what they are for."
+        )
+    return UserMessage(prompt, "", tuple(attachments))
 
 
 def _begin(

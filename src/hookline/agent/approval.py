@@ -43,6 +43,18 @@ async def ask_person(run: Run, flight: Flight, reason: str, asked_by: str) -> De
     return decision
 
 
+async def ask_while_running(run: Run, call: ToolCall, reason: str, asked_by: str) -> Decision:
+    """The answer to what a running tool asks. The run cannot pause here: without an answer at once, it is no."""
+    flight = Flight(call, call)
+    async with run.hook_lock:  # other calls are running, and their hooks may be asked too
+        decision = await ask_person(run, flight, reason, asked_by)
+        if decision is None:
+            decision = Decision.deny("nobody is there to answer it now")
+            assert flight.approval is not None
+            _note(run, flight, flight.approval, decision, "")
+    return decision
+
+
 def question(run: Run, call: ToolCall, reason: str, asked_by: str) -> PendingApproval:
     """The question about a call; its id is the same in every process that drives the run."""
     where = f"{run.run_id}/{run.step_index}/{call.id}"

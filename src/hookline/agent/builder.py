@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 import os
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from copy import copy
 from typing import Any, Generic, Protocol, TypeAlias, TypeVar, overload
 
@@ -17,9 +17,9 @@ from hookline.agent.clock import SYSTEM_CLOCK, Clock
 from hookline.agent.decorators import registrations_of
 from hookline.agent.definition import Approver, Definition, Plans
 from hookline.agent.guards import default_guards
-from hookline.drivers import Driver
+from hookline.drivers import FALLBACK_ON, Driver, driver_for
 from hookline.errors import BuildError
-from hookline.flow import ErrorPolicy, Limits
+from hookline.flow import ErrorClass, ErrorPolicy, Limits
 from hookline.hooks import (
     CompositeMatcher,
     Context,
@@ -49,7 +49,7 @@ from hookline.lifecycle import (
     ToolHookContext,
     point_named,
 )
-from hookline.state import InferenceResponse, ToolResult
+from hookline.state import EMPTY, InferenceResponse, ToolResult
 from hookline.tools import Toolbox
 
 C = TypeVar("C", bound=Context)
@@ -215,13 +215,28 @@ class AgentBuilder:
         self._driver = driver
         return self
 
-    def with_model(self, model: str | Driver) -> AgentBuilder:
-        """The model: a driver. Names such as "anthropic:NAME" need a provider, and this release ships none."""
-        if not isinstance(model, str):
-            return self.with_driver(model)
-        raise BuildError(
-            f"no provider for model {model!r} is installed: this release has no providers yet.",
-            remedy="Use with_driver(...) with a driver of your own, or hookline.testing.ScriptedDriver.",
+    def with_model(
+        self,
+        model: str | Driver | Sequence[str | Driver],
+        *,
+        options: Mapping[str, Any] = EMPTY,
+        tool_choice: str = "auto",
+        fallback_on: Collection[ErrorClass | str] = FALLBACK_ON,
+        **settings: Any,
+    ) -> AgentBuilder:
+        """The model: "anthropic:NAME", "script:FILE.json", a driver, or a list of these that is tried in order.
+
+        `options` go with every request (temperature, say); `settings` are the provider's (base_url, timeout, ...).
+        With a list, the next model is asked when one fails with a class of `fallback_on`.
+        """
+        return self.with_driver(
+            driver_for(
+                model,
+                options=options,
+                tool_choice=tool_choice,
+                fallback_on=fallback_on,
+                settings=settings,
+            )
         )
 
     def with_tools(self, *tools: Any) -> AgentBuilder:

@@ -9,6 +9,7 @@ from typing import Any, Protocol
 
 import msgspec
 
+from hookline.agent.approval import ask_while_running
 from hookline.agent.definition import Definition
 from hookline.agent.guards import for_child
 from hookline.agent.result import RunResult
@@ -19,6 +20,7 @@ from hookline.journal import ChildFinished, ChildStarted, Record, ToolProgress
 from hookline.lifecycle import HookPoint, SubagentHookContext
 from hookline.state import (
     AgentState,
+    Decision,
     JSONValue,
     PendingApproval,
     RunStatus,
@@ -49,12 +51,13 @@ class ChildWaits(Exception):
 class Host:
     """What a tool's context is made of: the run it is in, and its own call."""
 
-    __slots__ = ("_flight", "_idle", "_loop", "_run", "_running", "_spawned", "waiting")
+    __slots__ = ("_asked", "_flight", "_idle", "_loop", "_run", "_running", "_spawned", "waiting")
 
     def __init__(self, run: Run, flight: Flight) -> None:
         self._run = run
         self._flight = flight
         self._loop = asyncio.get_running_loop()
+        self._asked = 0
         self._spawned = 0
         self._running = 0
         self._idle: asyncio.Event | None = None
@@ -152,6 +155,17 @@ class Host:
             self._idle.clear()
             await self._idle.wait()
         raise ChildWaits(self.waiting)
+
+    async def ask(self, call: ToolCall, question: ToolCall, reason: str, asked_by: str) -> Decision:
+        """Ask whoever approves for this run."""
+        if self._is_elsewhere:
+            raise UsageError(
+                f"tool '{call.name}' asked in a thread of its own, where the run's hooks cannot be.",
+                remedy="Make the tool async: `async def`, and `await context.ask(...)`.",
+            )
+        self._asked += 1
+        numbered = ToolCall(f"{call.id}/ask-{self._asked}", question.name, question.args)
+        return await ask_while_running(self._run, numbered, reason, asked_by)
 
 
 async def _spawn(

@@ -12,6 +12,7 @@ from hookline.agent.definition import Approver, Definition
 from hookline.agent.foresee import foresee_call
 from hookline.agent.guards import SOURCE
 from hookline.agent.layout import WIDTH, Row, Section, facts, tables, wrapped
+from hookline.drivers import Driver
 from hookline.errors import ToolArgumentsError
 from hookline.flow import ErrorAction, ErrorClass, ErrorPolicy
 from hookline.hooks import (
@@ -57,7 +58,7 @@ def _agent(definition: Definition) -> Iterator[str]:
     yield f"agent {definition.agent_id}"
     yield ""
     yield from facts(
-        ("driver", ["none" if driver is None else type(driver).__name__]),
+        ("driver", [_driver(driver)]),
         ("tools", list(_tools(definition.toolbox))),
         ("limits", [_limits(definition)]),
         ("errors", [_errors(definition.error_policy)]),
@@ -71,6 +72,13 @@ def _agent(definition: Definition) -> Iterator[str]:
     ]
     yield from tables(_TITLES, sections)
     yield from wrapped("no hooks at  ", ", ".join(point.value for point, plan in plans if not plan))
+
+
+def _driver(driver: Driver | None) -> str:
+    if driver is None:
+        return "none"
+    name, model = type(driver).__name__, getattr(driver, "model", "")
+    return f"{name}: {model}" if model else name
 
 
 def _tools(toolbox: Toolbox) -> Iterator[str]:

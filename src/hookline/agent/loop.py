@@ -50,7 +50,7 @@ _PROCEED = Kind.PROCEED
 _BEFORE_STEP, _SHOULD_CONTINUE = HookPoint.BEFORE_STEP, HookPoint.SHOULD_CONTINUE
 
 
-async def drive(run: Run, prompt: str | None) -> RunResult:
+async def drive(run: Run, prompt: str | UserMessage | None) -> RunResult:
     """Drive a run to its end, whatever that is."""
     run.token.attach()
     cancelled: asyncio.CancelledError | None = None
@@ -81,7 +81,7 @@ async def drive(run: Run, prompt: str | None) -> RunResult:
 # --- the beginning ------------------------------------------------------------------------------------
 
 
-async def _begin(run: Run, prompt: str | None) -> Ending | None:
+async def _begin(run: Run, prompt: str | UserMessage | None) -> Ending | None:
     state = run.state
     pending = state.pending_step
     run.append(
@@ -137,7 +137,9 @@ async def _start(run: Run) -> Ending | None:
     return None
 
 
-async def _submit(run: Run, prompt: str) -> Ending | None:
+async def _submit(run: Run, submitted: str | UserMessage) -> Ending | None:
+    message = UserMessage(submitted) if isinstance(submitted, str) else submitted
+    prompt, attachments = message.text, message.attachments
     plan = run.plans.prompt_submit
     if plan is not None:
         ctx = PromptHookContext(
@@ -146,6 +148,7 @@ async def _submit(run: Run, prompt: str) -> Ending | None:
             evaluations=run.evaluations,
             live=run,
             prompt=prompt,
+            attachments=attachments,
         )
         result = await run.ask(plan, ctx)
         if result.is_blocked:
@@ -155,8 +158,8 @@ async def _submit(run: Run, prompt: str) -> Ending | None:
         if result.is_stopped:
             return None  # the evaluation it left ends the run, and the prompt is not taken
         prompt = result.context.prompt
-    run.state = run.state.with_user_message(prompt)
-    run.append(PromptSubmitted(*run.head(), prompt))
+    run.state = run.state.with_user_message(prompt, attachments=attachments)
+    run.append(PromptSubmitted(*run.head(), prompt, attachments))
     return None
 
 

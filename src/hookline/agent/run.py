@@ -14,9 +14,17 @@ from hookline.agent.cancel import CancelToken
 from hookline.agent.definition import Definition, Plans
 from hookline.agent.result import RunResult
 from hookline.errors import HookError
-from hookline.flow import Ledger
+from hookline.flow import Ledger, classify
 from hookline.hooks import Answered, Entry, Kind, Plan, Registration, Result, run_hooks
-from hookline.journal import CallDelta, Durable, Evaluated, HookRan, ReasoningDelta, TextDelta
+from hookline.journal import (
+    CallDelta,
+    Durable,
+    ErrorRaised,
+    Evaluated,
+    HookRan,
+    ReasoningDelta,
+    TextDelta,
+)
 from hookline.lifecycle import AgentContext, HookPoint
 from hookline.lifecycle.changes import describe_changes
 from hookline.state import (
@@ -38,12 +46,13 @@ from hookline.state import (
     ToolCall,
     ToolResult,
     Usage,
+    UserMessage,
     check_transcript,
     checked_text,
 )
 from hookline.tools import AnyTool
 
-Drive: TypeAlias = Callable[["Run", str | None], Awaitable[RunResult]]
+Drive: TypeAlias = Callable[["Run", str | UserMessage | None], Awaitable[RunResult]]
 """The loop: drives a run to its end. A run carries it so that children go through the same one."""
 _STOP_REASONS: frozenset[str] = frozenset(StopReason)
 _LEFT_TO_HOOKS = frozenset({"messages", "metadata"})
@@ -207,7 +216,7 @@ class Run:
         self.starts_session = parent is None and not self.resumed
         self.ends_session = parent is None and (pending is None or pending.ends_session)
         self.on_step: Any = None
-        self.pace: Callable[[], Awaitable[None]] | None = None
+        self.pace: Callable[[], Awaitable[None]] | None = None if parent is None else parent.pace
         self.hook_lock = asyncio.Lock()
         self.uncounted = NO_USAGE
         self.uncounted_calls = 0
@@ -423,6 +432,14 @@ class Run:
         if self.pace is not None:
             await self.pace()
 
+    def record_fallback(self, error: Exception, reason: str) -> None:
+        """A driver asks another model in the place of one that failed: that is on record, and its text is void."""
+        info = ErrorInfo.from_exception(error, classify(error))
+        self.step_errors = (*self.step_errors, info)
+        self.release_text(None)
+        self.clock()
+        self.append(ErrorRaised(*self.head(), info, "fallback", 0.0, self.step_index, "", reason))
+
     def release_text(self, text: str | None) -> None:
         """The response is settled: what was held back may go out, if it is what the model still says."""
         if self._held_text:
@@ -442,7 +459,7 @@ class Run:
         )
 
     def charge(self, usage: Usage) -> None:
-        """Count a model call that a hook or a tool made itself."""
+        """Count a model call that a hook or a tool made itself, or that a driver made in vain."""
         self.ledger.add_usage(usage)
         self.uncounted = self.uncounted + usage
 

@@ -62,9 +62,7 @@ def settle_step(run: Run) -> Step:
     kind, text = _INCOMPLETE, ""
     if response is not None:
         kind, text = _TOOL_USE if response.calls else _FINAL_RESPONSE, response.text
-        turn: list[Message] = [
-            AssistantMessage(text, response.calls, response.reasoning)
-        ]
+        turn: list[Message] = [AssistantMessage(text, response.calls, response.reasoning)]
         for flight in run.flights:
             result = flight.result
             assert result is not None  # every call has its result by now

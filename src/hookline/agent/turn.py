@@ -32,6 +32,12 @@ _OF_MODELS = (
     ErrorClass.RATE_LIMIT,
     ErrorClass.TIMEOUT,
     ErrorClass.CONNECTION,
+    ErrorClass.OVERLOADED,
+    ErrorClass.REFUSAL,
+    ErrorClass.CONTENT_FILTER,
+    ErrorClass.CONTEXT_OVERFLOW,
+    ErrorClass.AUTHENTICATION,
+    ErrorClass.UNSUPPORTED,
 )
 
 
@@ -125,7 +131,8 @@ async def _ask_driver(run: Run, request: InferenceRequest) -> InferenceResponse:
     driver = run.definition.driver
     if driver is None:
         raise ModelError(
-            "this agent has no model.", remedy="Give it one: AgentBuilder().with_driver(...)."
+            "this agent has no model.",
+            remedy='Give it one: AgentBuilder().with_model("provider:NAME").',
         )
     response = await driver.infer(request, run)
     if not is_plain(response):

@@ -5,6 +5,8 @@ from __future__ import annotations
 import argparse
 from collections.abc import Sequence
 
+from hookline.cli import mcp_serve, model
+
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command."""
@@ -15,11 +17,16 @@ def main(argv: Sequence[str] | None = None) -> int:
         "Start with: from hookline import AgentBuilder",
     )
     parser.add_argument("--version", action="store_true", help="show the version and exit")
+    commands = parser.add_subparsers(title="commands", metavar="COMMAND")
+    mcp_serve.add_to(commands)
+    model.add_to(commands)
     arguments = parser.parse_args(argv)
     if arguments.version:
         from hookline import __version__
 
         print(f"hookline {__version__}")
         return 0
+    if hasattr(arguments, "run"):
+        return int(arguments.run(arguments))
     parser.print_help()
     return 0

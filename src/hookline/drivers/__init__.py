@@ -1,18 +1,27 @@
 """One turn with a model."""
 
 from hookline.drivers.base import Driver, Turn
+from hookline.drivers.choose import driver_for
+from hookline.drivers.fallback import FALLBACK_ON, FallbackDriver
+from hookline.drivers.react import ReActDriver
 from hookline.drivers.scripted import ScriptedCall, ScriptedDriver, ScriptedTurn, call, calls, say
+from hookline.drivers.tool_calling import ToolCallingDriver
 from hookline.state import InferenceRequest, InferenceResponse
 
 __all__ = [
+    "FALLBACK_ON",
     "Driver",
+    "FallbackDriver",
     "InferenceRequest",
     "InferenceResponse",
+    "ReActDriver",
     "ScriptedCall",
     "ScriptedDriver",
     "ScriptedTurn",
+    "ToolCallingDriver",
     "Turn",
     "call",
     "calls",
+    "driver_for",
     "say",
 ]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Protocol, runtime_checkable
 
-from hookline.state import AgentState, InferenceRequest, InferenceResponse
+from hookline.state import AgentState, InferenceRequest, InferenceResponse, Usage
 
 
 class Turn(Protocol):
@@ -34,6 +34,14 @@ class Turn(Protocol):
 
     async def keep_pace(self) -> None:
         """Wait until whoever reads along has caught up. Call it between the chunks of a stream."""
+        ...
+
+    def charge(self, usage: Usage) -> None:
+        """Count what an attempt used that failed after all. What a response says of itself is counted anyway."""
+        ...
+
+    def record_fallback(self, error: Exception, reason: str) -> None:
+        """A model failed and another is asked in its place: what was handed on so far of this turn is void."""
         ...
 
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Sequence
 from typing import Any, TypeAlias
 
 import msgspec
 
 from hookline.drivers.base import Turn
+from hookline.drivers.script_file import read_turns
 from hookline.errors import ScriptExhaustedError, UsageError
 from hookline.state import (
     AgentState,
@@ -72,6 +74,20 @@ class ScriptedDriver:
         self.requests: list[InferenceRequest] = []
         for position, turn in enumerate(self.turns):
             _check(turn, position)
+
+    @classmethod
+    def from_file(cls, path: str | os.PathLike[str]) -> ScriptedDriver:
+        """A script in JSON: `[{"call": "bash", "args": {...}}, {"calls": [...]}, {"say": "..."}]`."""
+        return cls(
+            [
+                ScriptedTurn(
+                    turn["say"],
+                    tuple(ScriptedCall(tool, args) for tool, args in turn["calls"]),
+                    turn["tokens"],
+                )
+                for turn in read_turns(path)
+            ]
+        )
 
     async def infer(self, request: InferenceRequest, turn: Turn) -> InferenceResponse:
         """The next turn of the script."""

@@ -9,6 +9,7 @@ import msgspec
 from hookline.errors import StateVersionError
 from hookline.state import (
     NO_USAGE,
+    Attachment,
     ContinuationEvaluation,
     ContinuationOutcome,
     Decision,
@@ -56,6 +57,7 @@ class PromptSubmitted(Record, frozen=True, gc=False, omit_defaults=True, tag="pr
     """A prompt entered the conversation."""
 
     text: str = ""
+    attachments: tuple[Attachment, ...] = ()
 
 
 class StepStarted(Record, frozen=True, gc=False, omit_defaults=True, tag="step_started"):
@@ -161,7 +163,10 @@ class Resolved(Record, frozen=True, gc=False, omit_defaults=True, tag="outcome")
 
 
 class ErrorRaised(Record, frozen=True, gc=False, omit_defaults=True, tag="error"):
-    """Something failed, and what the error policy made of it."""
+    """Something failed, and what the error policy made of it.
+
+    With the action `retry` or `fallback` the model is asked again: what the step has streamed so far is void.
+    """
 
     error: ErrorInfo | None = None
     action: str = "stop"

@@ -12,6 +12,7 @@ from hookline.flow import ErrorClass
 from hookline.hooks import Context, Verdict
 from hookline.state import (
     AgentState,
+    Attachment,
     ContinuationDecision,
     ContinuationEvaluation,
     ContinuationOutcome,
@@ -157,6 +158,8 @@ class PromptHookContext(AgentContext, frozen=True, kw_only=True):
     """prompt_submit: the user's text, before it enters the conversation."""
 
     prompt: str = ""
+    attachments: tuple[Attachment, ...] = ()
+    """Images and documents that come with it."""
 
     def with_prompt(self, prompt: str) -> PromptHookContext:
         """This context with another prompt."""

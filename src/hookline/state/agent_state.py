@@ -19,7 +19,7 @@ from hookline.state.frozen import (
     valid_text,
 )
 from hookline.state.log import EMPTY_LOG, Log
-from hookline.state.messages import AssistantMessage, Message, UserMessage
+from hookline.state.messages import AssistantMessage, Attachment, Message, UserMessage
 from hookline.state.step import Step
 from hookline.state.usage import NO_USAGE, Usage
 
@@ -106,9 +106,11 @@ class AgentState(msgspec.Struct, frozen=True, gc=False):
         rest = {name: value for name, value in self.metadata.items() if name != key}
         return msgspec.structs.replace(self, metadata=FrozenDict(rest))
 
-    def with_user_message(self, text: str, *, by: str = "") -> AgentState:
+    def with_user_message(
+        self, text: str, *, by: str = "", attachments: tuple[Attachment, ...] = ()
+    ) -> AgentState:
         """This state with a message to the model appended."""
-        message = UserMessage(checked_text(text, "a user message"), by)
+        message = UserMessage(checked_text(text, "a user message"), by, attachments)
         return self.with_messages(self.messages.append(message))
 
     def with_messages(self, messages: Log[Message]) -> AgentState:

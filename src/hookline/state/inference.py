@@ -54,6 +54,14 @@ class InferenceRequest(msgspec.Struct, frozen=True):
         """This request to another model."""
         return msgspec.structs.replace(self, model=model)
 
+    def with_tool_choice(self, tool_choice: str) -> InferenceRequest:
+        """This request demanding a tool: `required`, or a tool's name; `none` demands that none is called."""
+        return msgspec.structs.replace(self, tool_choice=tool_choice)
+
+    def with_output_schema(self, schema: dict[str, Any] | None) -> InferenceRequest:
+        """This request with another form of the answer."""
+        return msgspec.structs.replace(self, output_schema=schema)
+
     def with_options(self, **options: Any) -> InferenceRequest:
         """This request with some provider settings changed."""
         return msgspec.structs.replace(self, options={**self.options, **options})

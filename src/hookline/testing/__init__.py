@@ -1,25 +1,45 @@
 """Fakes that ship with Hookline, for testing hooks and agents without a model."""
 
 from hookline.drivers import ScriptedDriver, call, calls, say
+from hookline.testing.cassette import Cassette
 from hookline.testing.clock import FakeClock
 from hookline.testing.conformance import HookOptions, check_hook, check_hook_sync
+from hookline.testing.provider_suite import (
+    ProviderCase,
+    ProviderReport,
+    check_provider,
+    provider_cases,
+)
 from hookline.testing.recorder import Blocked, Recorder, Visit
 from hookline.testing.report import Difference, Report
+from hookline.testing.scripted_provider import ScriptedProvider, ScriptedWire
 from hookline.testing.transcript import transcript
+from hookline.testing.wire import Failure, Wire, WireCall, WireTurn
 
 __all__ = [
     "Blocked",
+    "Cassette",
     "Difference",
+    "Failure",
     "FakeClock",
     "HookOptions",
+    "ProviderCase",
+    "ProviderReport",
     "Recorder",
     "Report",
     "ScriptedDriver",
+    "ScriptedProvider",
+    "ScriptedWire",
     "Visit",
+    "Wire",
+    "WireCall",
+    "WireTurn",
     "call",
     "calls",
     "check_hook",
     "check_hook_sync",
+    "check_provider",
+    "provider_cases",
     "say",
     "transcript",
 ]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import re
 from collections.abc import Callable, Iterable, Mapping, Set
-from typing import Any
+from typing import Any, Protocol
 
 import msgspec
 
@@ -21,6 +21,14 @@ class Validated(msgspec.Struct, frozen=True):
     """As JSON: coerced, defaults filled in, read-only. Hooks and approvals see these, the journal keeps them."""
     values: dict[str, Any]
     """What the function gets. Private: never shown to a hook."""
+
+
+class ArgumentCheck(Protocol):
+    """What a tool needs of the check of its arguments."""
+
+    def validate(self, args: Mapping[str, Any]) -> Validated:
+        """Check arguments, or raise `ToolArgumentsError`. Validating `Validated.args` again changes nothing."""
+        ...
 
 
 class Refused(Exception):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Protocol
 
-from hookline.state import AgentState, JSONValue, ToolCall, Usage, freeze
+from hookline.state import AgentState, Decision, JSONValue, ToolCall, Usage, freeze
 
 
 class ToolHost(Protocol):
@@ -31,6 +31,9 @@ class ToolHost(Protocol):
 
     async def spawn(self, call: ToolCall, agent: Any, prompt: str, name: str) -> Any:
         """Run `agent` as a child of this run and give its result."""
+
+    async def ask(self, call: ToolCall, question: ToolCall, reason: str, asked_by: str) -> Decision:
+        """Ask whoever approves for this run; with nobody there to answer now, that is a no."""
 
 
 class ToolContext:
@@ -73,6 +76,13 @@ class ToolContext:
     async def spawn(self, agent: Any, prompt: str, *, name: str = "") -> Any:
         """Run another agent as a child of this run, under its limits and policies, and give its result."""
         return await self._host.spawn(self.call, agent, prompt, name)
+
+    async def ask(self, question: ToolCall, reason: str, *, asked_by: str = "") -> Decision:
+        """Ask the person who approves for this run about something the tool was asked itself.
+
+        A run cannot pause in the middle of a tool: with nobody there to answer now, the answer is no.
+        """
+        return await self._host.ask(self.call, question, reason, asked_by or self.call.name)
 
     def __repr__(self) -> str:
         return f"ToolContext(call={self.call.name!r}, idempotency_key={self.idempotency_key!r})"

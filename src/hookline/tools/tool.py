@@ -15,7 +15,7 @@ import msgspec
 from hookline._aio import call_in_thread
 from hookline.errors import ToolDefinitionError
 from hookline.state import ToolCall, ToolSpec
-from hookline.tools.arguments import Arguments, Validated
+from hookline.tools.arguments import ArgumentCheck, Validated
 from hookline.tools.context import ToolContext
 from hookline.tools.effect import Effect
 from hookline.tools.explain import malformed
@@ -36,7 +36,7 @@ class Tool(msgspec.Struct, Generic[P, R], frozen=True, eq=False, weakref=True):
     function: Callable[P, R]
     spec: ToolSpec
     """The tool as a model is told about it."""
-    arguments: Arguments
+    arguments: ArgumentCheck
     origin: str
     """Where the function was written."""
     is_async: bool
@@ -74,7 +74,7 @@ class Tool(msgspec.Struct, Generic[P, R], frozen=True, eq=False, weakref=True):
     def validate_call(self, call: ToolCall) -> Validated:
         """The same for a call, whose arguments may not even have been JSON."""
         if call.malformed:
-            raise malformed(self.name, call.malformed, self.spec.parameters["properties"])
+            raise malformed(self.name, call.malformed, self.spec.parameters.get("properties", ()))
         return self.arguments.validate(call.args)
 
     def invoke(

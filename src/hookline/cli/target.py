@@ -1,0 +1,65 @@
+"""From `module:agent` on a command line to the agent it names."""
+
+from __future__ import annotations
+
+import contextlib
+import inspect
+import os
+import sys
+from collections.abc import AsyncIterator
+from importlib import import_module
+from typing import Any
+
+from hookline.agent import Agent, AgentBuilder
+from hookline.errors import UsageError
+
+
+@contextlib.asynccontextmanager
+async def opened_agent(target: str) -> AsyncIterator[Agent]:
+    """The agent a target names: an agent, a builder, a function that gives one, or an async context manager.
+
+    The last is for agents that need something to be open while they live, such as connections to MCP servers.
+    """
+    thing = _found(target)
+    async with contextlib.AsyncExitStack() as stack:
+        if callable(thing) and not isinstance(thing, Agent | AgentBuilder):
+            thing = thing()
+        if inspect.isawaitable(thing):
+            thing = await thing
+        if hasattr(thing, "__aenter__"):
+            thing = await stack.enter_async_context(thing)
+        if isinstance(thing, AgentBuilder):
+            thing = thing.build()
+        if not isinstance(thing, Agent):
+            raise UsageError(
+                f"'{target}' is {thing!r}, which is not an agent.",
+                remedy="Name an agent, a builder, or a function that gives one.",
+            )
+        yield thing
+
+
+def _found(target: str) -> Any:
+    module_name, colon, path = target.partition(":")
+    if not (module_name and colon and path):
+        raise UsageError(
+            f"'{target}' does not name an agent.",
+            remedy="Write MODULE:NAME, as in myproject.agents:researcher.",
+        )
+    sys.path.insert(0, os.getcwd())  # as `python -m` does
+    try:
+        thing = import_module(module_name)
+    except ModuleNotFoundError as error:
+        if error.name is None or not f"{module_name}.".startswith(f"{error.name}."):
+            raise
+        raise UsageError(
+            f"there is no module '{module_name}'.",
+            remedy="Run this in the directory it is in, or install it.",
+        ) from None
+    for name in path.split("."):
+        if not hasattr(thing, name):
+            raise UsageError(
+                f"module '{module_name}' has no '{path}'.",
+                remedy="See how the agent is called in it.",
+            )
+        thing = getattr(thing, name)
+    return thing

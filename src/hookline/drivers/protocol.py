@@ -1,0 +1,184 @@
+"""The text protocol for models without tool calls: one JSON object a turn, and a reader that forgives much.
+
+    {"thought": "I need the sum.", "calls": [{"tool": "add", "args": {"a": 2, "b": 3}}], "answer": ""}
+    {"thought": "That is it.", "calls": [], "answer": "It is 5."}
+
+JSON, because servers can constrain a model to it, and because it says where an argument ends. Models that were
+taught the older form (`Thought:`, `Action:`, `Action Input:`, `Final Answer:`) are understood too, and so is one that
+just answers.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import Any
+
+import msgspec
+
+from hookline.drivers.fold import mended
+
+_NAMES = ("tool", "name", "action", "function")
+"""What models call a tool's name, and below its arguments; ours comes first."""
+_ARGUMENTS = ("args", "arguments", "parameters", "input", "action_input")
+_OURS = frozenset({"calls", "tool", "answer"})
+_MOST_BRACES = 50
+"""How many places in a text are tried as the beginning of an object."""
+
+_FENCE = re.compile(r"\A```\w*\s*\n?(?P<inside>.*?)(?:\n?```.*)?\Z", re.DOTALL)
+_THINKING = re.compile(r"\A\s*<think>(?P<thought>.*?)</think>", re.DOTALL)
+_LABEL = re.compile(
+    r"^[ \t]*(?:\*\*)?(?P<label>thought|action input|action|observation|final answer)(?:\*\*)?[ \t]*:"
+    r"(?:\*\*)?[ \t]*",
+    re.IGNORECASE | re.MULTILINE,
+)
+_DECODER = json.JSONDecoder(strict=False)
+
+
+class SpokenCall(msgspec.Struct, frozen=True, gc=False):
+    """A call as the model wrote it; `args` is JSON text, or what should have been."""
+
+    tool: str
+    args: str = "{}"
+
+
+class Spoken(msgspec.Struct, frozen=True, gc=False):
+    """What a model said in one turn. `problem` says what is wrong with it, in words for the model."""
+
+    thought: str = ""
+    calls: tuple[SpokenCall, ...] = ()
+    answer: str | None = None
+    problem: str = ""
+
+
+def write(spoken: Spoken) -> str:
+    """A turn in the protocol, as `read` reads it."""
+    turn: dict[str, Any] = {}
+    if spoken.thought:
+        turn["thought"] = spoken.thought
+    if spoken.calls:
+        turn["calls"] = [{"tool": call.tool, "args": _value(call.args)} for call in spoken.calls]
+    if spoken.answer is not None:
+        turn["answer"] = spoken.answer
+    return json.dumps(turn, ensure_ascii=False)
+
+
+def _value(args: str) -> Any:
+    """Arguments as an object where they are one; else as the text they are."""
+    try:
+        value = json.loads(args)
+    except (ValueError, RecursionError):
+        return args
+    return value if isinstance(value, dict) else args
+
+
+def read(text: str) -> Spoken:
+    """What a model said. Never fails: what cannot be understood has a `problem`."""
+    thought = ""
+    if thinking := _THINKING.match(text):
+        thought, text = thinking["thought"].strip(), text[thinking.end() :]
+    try:
+        spoken = _read(mended(text).strip())
+    except RecursionError:
+        spoken = Spoken(problem="That is nested too deeply.")
+    if thought and not spoken.thought:
+        return msgspec.structs.replace(spoken, thought=mended(thought))
+    return spoken
+
+
+def _read(text: str) -> Spoken:
+    whole = bare(text)
+    if whole.startswith("{"):
+        value = _decoded(whole, 0)
+        if value is None:
+            return Spoken(problem="That is not valid JSON.")
+        return _from_object(value)
+    for value in _objects_in(text):
+        if _OURS & value.keys():
+            return _from_object(value)
+    return _from_labels(text) or Spoken(answer=text)
+
+
+def bare(text: str) -> str:
+    """Text without the code fence around it."""
+    fenced = _FENCE.match(text)
+    return fenced["inside"].strip() if fenced else text
+
+
+def _decoded(text: str, start: int) -> dict[str, Any] | None:
+    """The object that begins there; what follows it (a made-up result, say) does not count."""
+    try:
+        value, _ = _DECODER.raw_decode(text, start)
+    except (ValueError, RecursionError):
+        return None
+    return value if isinstance(value, dict) else None
+
+
+def _objects_in(text: str) -> list[dict[str, Any]]:
+    starts = [found.start() for found in re.finditer(r"\{", text)][:_MOST_BRACES]
+    return [value for start in starts if (value := _decoded(text, start)) is not None]
+
+
+def _from_object(value: dict[str, Any]) -> Spoken:
+    thought = value.get("thought")
+    listed = value.get("calls")
+    if not isinstance(listed, list):
+        listed = [listed] if listed else []
+    if not listed and _first(value, _NAMES) is not None:
+        listed = [value]
+    calls = []
+    for each in listed:
+        tool = _first(each, _NAMES) if isinstance(each, dict) else None
+        if not isinstance(tool, str):
+            return Spoken(problem=f"A call names its tool: {_shown(each)} does not.")
+        calls.append(SpokenCall(mended(tool), _args(each)))
+    answer = value.get("answer")
+    if not calls and answer is None:
+        return Spoken(problem='The object has neither "calls" nor "answer".')
+    return Spoken(
+        mended(thought) if isinstance(thought, str) else "",
+        tuple(calls),
+        _as_text(answer) if answer is not None and (answer != "" or not calls) else None,
+    )
+
+
+def _first(value: dict[str, Any], names: tuple[str, ...]) -> Any:
+    return next((value[name] for name in names if name in value), None)
+
+
+def _args(call: dict[str, Any]) -> str:
+    args = _first(call, _ARGUMENTS)
+    return "{}" if args is None else _as_text(args)
+
+
+def _as_text(value: Any) -> str:
+    return mended(value if isinstance(value, str) else json.dumps(value, ensure_ascii=False))
+
+
+def _shown(value: Any) -> str:
+    text = _as_text(value)
+    return text if len(text) <= 80 else f"{text[:80]}..."
+
+
+# --- the older form ---------------------------------------------------------------------------------
+
+
+def _from_labels(text: str) -> Spoken | None:
+    """`Thought:`, `Action:`, `Action Input:`, `Final Answer:`, as far as the first made-up `Observation:`."""
+    labels = list(_LABEL.finditer(text))
+    thought, calls = "", list[SpokenCall]()
+    for position, found in enumerate(labels):
+        label = found["label"].lower()
+        following = labels[position + 1].start() if position + 1 < len(labels) else len(text)
+        content = text[found.end() : following].strip()
+        if label == "final answer":
+            return Spoken(thought, tuple(calls), text[found.end() :].strip())
+        if label == "observation":
+            break
+        if label == "thought":
+            thought = thought or content
+        elif label == "action":
+            calls.append(SpokenCall(content.strip("`* \n")))
+        elif calls:
+            calls[-1] = SpokenCall(calls[-1].tool, bare(content) or "{}")
+    return Spoken(thought, tuple(calls)) if calls else None

@@ -1,0 +1,101 @@
+"""Arguments for a tool that comes with a JSON schema of its own, checked against it as it is."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from jsonschema import Draft202012Validator, SchemaError  # type: ignore[import-untyped]  # it ships no types
+from jsonschema.validators import validator_for  # type: ignore[import-untyped]
+from referencing import Registry
+from referencing.exceptions import Unresolvable
+
+from hookline.errors import ToolArgumentsError, ToolDefinitionError
+from hookline.state import FrozenDict, freeze_dict, thaw
+from hookline.tools import Validated
+from hookline.tools.explain import closest, missing, refusal
+
+_LONGEST = 300
+"""Characters of one complaint: some of them repeat what was given, which may be a whole file."""
+
+
+class SchemaArguments:
+    """The check of one tool's arguments. They are handed on as they were given, as one dict named `arguments`."""
+
+    __slots__ = ("_tool", "_validator")
+
+    def __init__(self, tool: str, schema: Mapping[str, Any]) -> None:
+        self._tool = tool
+        self._validator = _validator(schema)
+
+    def validate(self, args: Mapping[str, Any]) -> Validated:
+        """Check, or raise a `ToolArgumentsError` that a model can act on."""
+        given = (
+            args
+            if type(args) is FrozenDict
+            else freeze_dict(dict(args), f"an argument of '{self._tool}'")
+        )
+        try:
+            complaints = _complaints(self._validator, given)
+        except Unresolvable as error:
+            raise ToolArgumentsError(
+                f"the call to '{self._tool}' was not run: its schema refers to what is not there ({error}).",
+                remedy="Use another tool.",
+            ) from None
+        if complaints:
+            raise refusal(self._tool, complaints)
+        return Validated(given, {"arguments": thaw(given)})
+
+
+def problems(schema: Mapping[str, Any], value: Mapping[str, Any]) -> list[str]:
+    """What keeps a value from fitting a schema."""
+    try:
+        return _complaints(_validator(schema), value)
+    except (ToolDefinitionError, Unresolvable) as error:
+        return [str(error)]
+
+
+def _validator(schema: Mapping[str, Any]) -> Any:
+    kind = validator_for(schema, default=Draft202012Validator)
+    try:
+        kind.check_schema(schema)
+    except SchemaError as error:
+        raise ToolDefinitionError(f"this is not a JSON schema: {error.message}.") from None
+    # An empty registry: what a schema refers to is in the schema, and nothing is fetched for it.
+    return kind(schema, registry=Registry())
+
+
+def _complaints(validator: Any, value: Mapping[str, Any]) -> list[str]:
+    found = [text for error in validator.iter_errors(value) for text in _phrased(error)]
+    return list(dict.fromkeys(found))
+
+
+def _phrased(error: Any) -> list[str]:
+    place = _place(error.absolute_path)
+    known: Mapping[str, Any] = error.schema.get("properties", {})
+    if error.validator == "required":
+        absent = [name for name in error.validator_value if name not in error.instance]
+        return [missing(f"{place}.{name}".lstrip("."), known.get(name, {})) for name in absent]
+    if error.validator == "additionalProperties" and error.validator_value is False:
+        extra = [name for name in error.instance if name not in known]
+        return [
+            f"'{place}.{name}'".replace("'.", "'") + _unknown(name, tuple(known)) for name in extra
+        ]
+    text = error.message
+    if len(text) > _LONGEST:
+        text = f"{text[:_LONGEST]}..."
+    return [f"'{place}': {text}" if place else text]
+
+
+def _place(path: Sequence[str | int]) -> str:
+    """Keys and indices as a model would write them."""
+    return "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in path).lstrip(
+        "."
+    )
+
+
+def _unknown(name: str, names: tuple[str, ...]) -> str:
+    likely = closest(name, names)
+    if likely:
+        return f": unknown (did you mean '{likely[0]}'?)"
+    return f": unknown (the arguments are: {', '.join(names)})" if names else ": unknown"

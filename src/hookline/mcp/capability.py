@@ -1,0 +1,168 @@
+"""MCP servers as a capability: connected for as long as a block of code lasts, and then gone."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Iterable
+from types import TracebackType
+from typing import TYPE_CHECKING
+
+from hookline.errors import BuildError, ToolSourceError, UsageError
+from hookline.hooks import HookOutcome, Options, Registration, register
+from hookline.lifecycle import HookPoint, ToolHookContext
+from hookline.mcp.names import tool_names
+from hookline.mcp.pins import Pins, PinStore
+from hookline.mcp.sdk import from_sdk_side
+from hookline.mcp.server import McpServer
+from hookline.tools import AnyTool
+
+if TYPE_CHECKING:
+    from hookline.mcp.connection import Connection
+
+
+class McpServers:
+    """Connections to MCP servers, and a capability that gives an agent their tools.
+
+        async with McpServers(McpServer.stdio("mcp-server-time")) as mcp:
+            agent = AgentBuilder().with_model(...).with_capability(mcp).build()
+            await agent.run("What time is it?")
+
+    `pins` is where it is kept what the servers said about their tools: a dict, or a file. A tool that is described
+    differently later, or is new, asks a person before it runs.
+    """
+
+    def __init__(self, *servers: McpServer, name: str = "mcp", pins: PinStore = None) -> None:
+        for server in servers:
+            if not isinstance(server, McpServer):
+                raise BuildError(
+                    f"{server!r} is not an MCP server.",
+                    remedy="Use McpServer.stdio(command, args) or McpServer.http(url).",
+                )
+        names = [server.name for server in servers]
+        for twice in {each for each in names if names.count(each) > 1}:
+            raise BuildError(
+                f"two MCP servers are called '{twice}'.", remedy="Give one of them another name=."
+            )
+        self.name = name
+        self.servers = servers
+        self._pins = Pins(pins)
+        self._connections: tuple[Connection, ...] | None = None
+        self._given: dict[str, tuple[Connection, str]] = {}
+        """The tools that agents were given: by the name here, whose it is and what it is called there."""
+
+    async def __aenter__(self) -> McpServers:
+        if self._connections is not None:
+            raise UsageError(
+                "these MCP servers are connected already.",
+                remedy="Make another McpServers of them.",
+            )
+        connect = from_sdk_side("connection", "Connection")
+        connections = tuple(connect(server) for server in self.servers)
+        try:
+            async with asyncio.TaskGroup() as together:
+                for connection in connections:
+                    together.create_task(connection.ready())
+        except BaseException as error:
+            await _close(connections)
+            raise _first(error) from None
+        self._connections = connections
+        for connection in connections:
+            now = {tool: connection.fingerprint(tool) for tool in connection.tools}
+            self._pins.trust_first(connection.server.name, now)
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        connections, self._connections = self._connections, None
+        await _close(connections or ())
+
+    # --- a capability -------------------------------------------------------------------------------
+
+    def tools(self) -> list[AnyTool]:
+        """The tools of all servers, as they offer them now."""
+        from hookline.mcp.reading import readers
+        from hookline.mcp.tools import offered_tools
+
+        made: list[AnyTool] = []
+        for connection in self._open():
+            named = dict[str, AnyTool]()
+            for theirs, tool in offered_tools(connection):
+                named[tool.name] = tool
+                self._given[tool.name] = (connection, theirs)
+            made += [*named.values(), *readers(connection, named)]
+        return made
+
+    def hooks(self) -> list[Registration]:
+        """The hook that asks a person before a tool runs that is not what was trusted."""
+        options = Options(name=f"{self.name}-pins", tier="policy", matcher="mcp__*")
+        return [register(HookPoint.BEFORE_TOOL_USE, self._judge, options)]
+
+    async def _judge(self, ctx: ToolHookContext) -> HookOutcome | None:
+        if ctx.tool_call.name not in self._given:
+            return None
+        connection, tool = self._given[ctx.tool_call.name]
+        # A server that was started again, or that says so, may offer something else. One that cannot be reached is
+        # judged by what it said last: the call will say that it is gone, and runs nothing that it finds changed.
+        with contextlib.suppress(ToolSourceError):
+            await connection.ready()
+        objection = self._pins.objection(connection.server.name, tool, connection.fingerprint(tool))
+        return HookOutcome.ask(objection) if objection else None
+
+    # --- pins ---------------------------------------------------------------------------------------
+
+    def changed(self) -> dict[str, str]:
+        """The tools that are not what was trusted, by their names here, and what is the matter with each."""
+        objections = {
+            name: self._pins.objection(connection.server.name, tool, connection.fingerprint(tool))
+            for name, (connection, tool) in self._offered().items()
+        }
+        return {name: objection for name, objection in objections.items() if objection}
+
+    def accept(self, *names: str) -> None:
+        """Trust these tools as they are now, by their names here; without names, all of them."""
+        changed, offered = self.changed(), self._offered()
+        for name in names or changed:
+            if name not in offered:
+                raise UsageError(
+                    f"there is no tool '{name}' here.",
+                    remedy=f"Changed: {', '.join(changed) or 'nothing'}.",
+                )
+            connection, tool = offered[name]
+            self._pins.trust(connection.server.name, {tool: connection.fingerprint(tool)})
+
+    def _offered(self) -> dict[str, tuple[Connection, str]]:
+        """What the servers offer now: by the name here, whose it is and what it is called there."""
+        return {
+            ours: (connection, theirs)
+            for connection in self._open()
+            for theirs, ours in tool_names(connection.server.name, connection.tools).items()
+        }
+
+    def _open(self) -> tuple[Connection, ...]:
+        if self._connections is None:
+            raise UsageError(
+                "the MCP servers are not connected.",
+                remedy="Use them inside `async with McpServers(...) as mcp:`.",
+            )
+        return self._connections
+
+    def __repr__(self) -> str:
+        return f"<McpServers {', '.join(server.name for server in self.servers)}>"
+
+
+async def _close(connections: Iterable[Connection]) -> None:
+    closing = [asyncio.ensure_future(connection.close()) for connection in connections]
+    if closing:
+        await asyncio.wait(closing)
+
+
+def _first(error: BaseException) -> BaseException:
+    """One error that says what is wrong: the others are what came of it, or will be seen next time."""
+    while isinstance(error, BaseExceptionGroup):
+        error = error.exceptions[0]
+    return error

@@ -1,0 +1,183 @@
+"""A server as its tools see it: there when it is needed, started again when it went away."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Any, TypeVar
+
+import mcp_types as types
+from mcp.client import Client
+from mcp.shared.exceptions import MCPError
+from pydantic import ValidationError
+
+from hookline.errors import ToolError, ToolSourceError
+from hookline.mcp.contents import tool_result
+from hookline.mcp.link import Link
+from hookline.mcp.pins import fingerprint
+from hookline.mcp.questions import Questions
+from hookline.mcp.server import McpServer
+from hookline.state import ToolResult
+from hookline.tools import ToolContext
+
+T = TypeVar("T")
+_MOST_PAGES = 100
+"""Of a list: a server that never comes to the end of it cannot keep us for ever."""
+
+
+class Connection:
+    """One server, for as long as somebody may call its tools."""
+
+    def __init__(self, server: McpServer) -> None:
+        self.server = server
+        self.tools: dict[str, types.Tool] = {}
+        """What the server offers, as it said last, by the server's own names."""
+        self.capabilities = types.ServerCapabilities()
+        """What it can do besides."""
+        self._questions = Questions(server.name)
+        self._link: Link | None = None
+        self._is_stale = True
+        self._is_closed = False
+        self._turn = asyncio.Lock()
+        self._loop: asyncio.AbstractEventLoop | None = None
+
+    async def ready(self) -> None:
+        """Have the server there, and what it offers known; both may have changed since they were asked for."""
+        await self._connected()
+
+    async def close(self) -> None:
+        """End it for good."""
+        self._is_closed = True
+        link, self._link = self._link, None
+        if link is not None:
+            await link.end()
+
+    def fingerprint(self, tool: str) -> str:
+        """What the server says about a tool now, as a hash; empty when it does not offer it."""
+        offered = self.tools.get(tool)
+        return "" if offered is None else fingerprint(offered)
+
+    async def call(
+        self, tool: str, arguments: dict[str, Any], context: ToolContext | None
+    ) -> ToolResult:
+        """Call a tool of the server."""
+        seen = self.fingerprint(tool)
+        await self._connected()
+        if self.fingerprint(tool) != seen:  # whoever judged this call judged another tool
+            raise ToolError(
+                f"MCP server '{self.server.name}' has changed its tool '{tool}' just now; it was not run.",
+                remedy="Call it again if it still does what you need.",
+            )
+
+        async def on_progress(progress: float, total: float | None, message: str | None) -> None:
+            if context is not None:
+                context.progress({"progress": progress, "total": total, "message": message})
+
+        result = await self.request(
+            lambda client: client.call_tool(tool, arguments, progress_callback=on_progress),
+            f"tool '{tool}'",
+            context,
+        )
+        return tool_result(result, self.server.hide)
+
+    async def request(
+        self,
+        send: Callable[[Client], Awaitable[T]],
+        what: str,
+        context: ToolContext | None = None,
+    ) -> T:
+        """Ask the server something. What it did not look at, because it had forgotten us, is asked again."""
+        link = await self._connected()
+        with self._questions.about(context) as attempt:
+            try:
+                return await send(link.client)
+            except MCPError as error:
+                if not attempt.is_refused:
+                    raise await self._explained(link, error, what) from error
+            except (RuntimeError, ValidationError) as error:
+                raise self._nonsense(what, error) from error
+        await link.end()
+        link = await self._connected()
+        with self._questions.about(context):
+            try:
+                return await send(link.client)
+            except MCPError as error:
+                raise await self._explained(link, error, what) from error
+
+    # --- being connected ------------------------------------------------------------------------------
+
+    async def _connected(self) -> Link:
+        """A link that lives, and a list of tools that nobody said is out of date."""
+        self._check_place()
+        async with self._turn:
+            link = self._link
+            if link is None or link.is_over:
+                self._link = None
+                if link is not None:
+                    await link.end()
+                self._is_stale = True
+                link = Link(self.server, self._questions, self._tools_changed)
+                await link.start()
+                self._link = link
+                self.capabilities = link.client.server_capabilities
+            if self._is_stale:
+                self._is_stale = False  # before we ask: it may change again while we do
+                try:
+                    self.tools = await self._listed(link)
+                except BaseException:
+                    self._is_stale = True
+                    raise
+            return link
+
+    def _check_place(self) -> None:
+        if self._is_closed:
+            raise ToolSourceError(
+                f"{self._who()} is not connected any more.",
+                remedy="Run the agent inside the `async with` block of its McpServers.",
+            )
+        loop = asyncio.get_running_loop()
+        self._loop = self._loop or loop
+        if loop is not self._loop:
+            raise ToolSourceError(
+                f"{self._who()} is connected in another event loop than this run is in.",
+                remedy="Use `await agent.run(...)` inside the `async with` block, not run_sync.",
+            )
+
+    def _tools_changed(self) -> None:
+        self._is_stale = True
+
+    async def _listed(self, link: Link) -> dict[str, types.Tool]:
+        if link.client.server_capabilities.tools is None:
+            return {}
+        tools: dict[str, types.Tool] = {}
+        cursor: str | None = None
+        for _ in range(_MOST_PAGES):
+            try:
+                page = await link.client.list_tools(cursor=cursor)
+            except MCPError as error:
+                raise await self._explained(link, error, "the list of its tools") from error
+            except ValidationError as error:
+                raise self._nonsense("the list of its tools", error) from error
+            tools.update({tool.name: tool for tool in page.tools})
+            cursor = page.next_cursor
+            if cursor is None:
+                break
+        return tools
+
+    async def _explained(self, link: Link, error: MCPError, what: str) -> ToolError:
+        if link.is_cut_by(error):
+            return ToolSourceError(
+                f"{self._who()} went away during {what} ({await link.how_it_ended()}); what it did is not known.",
+                remedy="The next call starts it again, or finds it again.",
+            )
+        return ToolError(f"{self._who()}: {self.server.hide(error.message)}")
+
+    def _nonsense(self, what: str, error: Exception) -> ToolSourceError:
+        said = self.server.hide(str(error))
+        return ToolSourceError(
+            f"{self._who()} answered {what} with what is not in the protocol: {said}",
+            remedy="That is for the authors of the server to mend.",
+        )
+
+    def _who(self) -> str:
+        return f"MCP server '{self.server.name}'"

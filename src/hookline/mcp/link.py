@@ -1,0 +1,251 @@
+"""One life of a connection: from the greeting until the server goes away, or we do."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import httpx2
+import mcp_types as types
+from mcp.client import Client
+from mcp.client.streamable_http import streamable_http_client
+from mcp.client.subscriptions import SubscriptionLost
+from mcp.shared.exceptions import MCPError
+from mcp_types.version import MODERN_PROTOCOL_VERSIONS
+from pydantic import FileUrl
+
+from hookline import __version__
+from hookline.errors import ToolSourceError
+from hookline.mcp.attempt import CURRENT
+from hookline.mcp.process import ServerProcess
+from hookline.mcp.questions import Questions
+from hookline.mcp.server import Endpoint, McpServer
+
+_log = logging.getLogger("hookline.mcp")
+_CONNECT = 30.0
+_FAREWELL = 15.0
+"""Seconds to take leave: longer than a process is given to go, and not for ever for an address that is silent."""
+_ANSWER = 10.0
+"""Seconds a server has to say yes to a subscription."""
+_FIRST_WAIT, _LONGEST_WAIT = 1.0, 60.0
+"""Seconds before a lost subscription is asked for again: at first, and after many times."""
+_FORGOTTEN = (400, 404)
+"""How servers answer a session they do not know: 404, says the protocol, and some say 400."""
+_CUT = ("Connection closed", "SSE stream")
+"""How the SDK begins to tell that a connection was cut."""
+_LEVELS = {"debug": logging.DEBUG, "info": logging.INFO, "notice": logging.INFO}
+
+
+class Link:
+    """A client of the SDK in a task of its own: it has to be left by the task that entered it."""
+
+    def __init__(
+        self, server: McpServer, questions: Questions, on_change: Callable[[], None]
+    ) -> None:
+        self.server = server
+        self.lost = asyncio.Event()
+        """Set when it is over, whoever ended it."""
+        self._on_change = on_change
+        self._leave = asyncio.Event()
+        self._status = 0
+        self._process: ServerProcess | None = None
+        self._http: httpx2.AsyncClient | None = None
+        self.client = Client(
+            self._transport(),
+            elicitation_callback=questions.answer,
+            list_roots_callback=self._roots if server.roots else None,
+            logging_callback=self._logged,
+            message_handler=self._heard,
+            client_info=types.Implementation(name="hookline", version=__version__),
+            cache=None,  # what is asked for again is asked for because it may have changed
+        )
+
+    def _transport(self) -> Any:
+        target = self.server.target
+        if not isinstance(target, Endpoint):
+            self._process = ServerProcess(target, self._said)
+            return self._process
+        self._http = httpx2.AsyncClient(
+            headers=dict(target.headers),
+            # Only connecting has a limit here: how long an answer may take is the tool's own.
+            timeout=httpx2.Timeout(None, connect=_CONNECT),
+            event_hooks={"response": [self._answered]},
+        )
+        return streamable_http_client(target.url, http_client=self._http)
+
+    # --- its life -----------------------------------------------------------------------------------
+
+    async def start(self) -> None:
+        """Connect and greet. Raises what went wrong, with nothing left behind."""
+        greeted: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._task = asyncio.create_task(self._live(greeted), name=f"mcp:{self.server.name}")
+        try:
+            async with asyncio.timeout(self.server.connect_timeout):
+                await asyncio.wait({greeted, self._task}, return_when=asyncio.FIRST_COMPLETED)
+        except TimeoutError:
+            self._task.cancel()
+            await self.end()
+            raise await self._explained(
+                f"it did not answer within {self.server.connect_timeout:g} s",
+                "Give it more time with connect_timeout=, or see whether it starts from a terminal.",
+            ) from None
+        except asyncio.CancelledError:
+            self._task.cancel()
+            await self.end()
+            raise
+        if not greeted.done():
+            raise await self._cannot_connect()
+
+    async def end(self) -> None:
+        """Leave; afterwards nothing of it is left."""
+        self._leave.set()
+        _, lasting = await asyncio.wait([self._task], timeout=_FAREWELL)
+        if lasting:
+            self._task.cancel()
+            await asyncio.wait(lasting)
+        if not self._task.cancelled() and self._task.exception() is not None:
+            _log.debug("%s: ended with %r", self.server.name, self._task.exception())
+
+    async def _live(self, greeted: asyncio.Future[None]) -> None:
+        CURRENT.set(None)  # it serves many calls, and none of them is the one it was started in
+        try:
+            async with contextlib.AsyncExitStack() as stack:
+                if self._http is not None:
+                    await stack.enter_async_context(self._http)
+                await stack.enter_async_context(self.client)
+                await self._until_over(greeted)
+        finally:
+            self.lost.set()
+
+    async def _until_over(self, greeted: asyncio.Future[None]) -> None:
+        waiting = [asyncio.create_task(self._leave.wait())]
+        if self._process is not None:
+            waiting.append(asyncio.create_task(self._process.ended.wait()))
+        subscribed = asyncio.Event()
+        subscription = asyncio.create_task(self._subscribe(subscribed))
+        try:
+            # Whoever asks for the tools once we are greeted hears of every change after that.
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(subscribed.wait(), _ANSWER)
+            greeted.set_result(None)
+            await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            self.lost.set()
+            for task in (*waiting, subscription):
+                task.cancel()
+            await asyncio.gather(*waiting, subscription, return_exceptions=True)
+
+    @property
+    def is_over(self) -> bool:
+        """Whether there is nobody at the other end any more."""
+        return self.lost.is_set() or (self._process is not None and self._process.ended.is_set())
+
+    def is_cut_by(self, error: MCPError) -> bool:
+        """Whether an error tells of the end of the connection, rather than of what the server thinks.
+
+        Over HTTP it may be the first we hear of it. Servers use the same number for errors of their own.
+        """
+        said = error.code == types.CONNECTION_CLOSED and error.message.startswith(_CUT)
+        if self._process is None and said:
+            self.lost.set()
+        return self.is_over
+
+    async def how_it_ended(self) -> str:
+        """Why the server is not there any more, in words."""
+        return (
+            "the connection was cut"
+            if self._process is None
+            else await self._process.how_it_ended()
+        )
+
+    # --- what went wrong ----------------------------------------------------------------------------
+
+    async def _cannot_connect(self) -> ToolSourceError:
+        error = self._reason()
+        if isinstance(error, ToolSourceError):
+            return ToolSourceError(f"{self._who()}: {error.message}", remedy=error.remedy)
+        target = self.server.target
+        if not isinstance(target, Endpoint):
+            is_gone = isinstance(error, MCPError) and error.code == types.CONNECTION_CLOSED
+            why = await self.how_it_ended() if is_gone else f"it greeted us with an error ({error})"
+            return await self._explained(why, "See whether it starts from a terminal.")
+        if self._status in (401, 403):
+            return await self._explained(
+                f"it answered HTTP {self._status}: it does not know us, or not this key",
+                "Give its key in headers={'Authorization': 'Bearer ...'}.",
+            )
+        said = f"HTTP {self._status}" if self._status >= 400 else str(error) or type(error).__name__
+        return await self._explained(
+            f"{target.shown} cannot be reached as an MCP server ({said})",
+            "See that it runs, and that the address is that of its MCP endpoint.",
+        )
+
+    def _reason(self) -> BaseException:
+        """What the task ended with: the first error, where it was a group of tasks that ended."""
+        if self._task.cancelled():
+            return ToolSourceError("the greeting was interrupted.")
+        error = self._task.exception() or ToolSourceError("it went away.")
+        while isinstance(error, BaseExceptionGroup):
+            error = error.exceptions[0]
+        return error
+
+    async def _explained(self, problem: str, remedy: str) -> ToolSourceError:
+        last = "" if self._process is None else " / ".join(self._process.last_said)
+        said = f" It said last: {self.server.hide(last)}" if last else ""
+        return ToolSourceError(f"{self._who()}: {self.server.hide(problem)}.{said}", remedy=remedy)
+
+    def _who(self) -> str:
+        return f"MCP server '{self.server.name}'"
+
+    # --- what it tells us unasked -------------------------------------------------------------------
+
+    def _said(self, line: str) -> None:
+        _log.info("%s: %s", self.server.name, self.server.hide(line))
+
+    async def _logged(self, params: types.LoggingMessageNotificationParams) -> None:
+        level = _LEVELS.get(params.level, logging.WARNING)
+        _log.log(level, "%s: %s", self.server.name, self.server.hide(str(params.data)))
+
+    async def _heard(self, message: types.ServerNotification | Exception) -> None:
+        if isinstance(message, types.ToolListChangedNotification):
+            self._on_change()
+
+    async def _answered(self, response: httpx2.Response) -> None:
+        """Every HTTP answer passes here, in the context of the request it answers."""
+        self._status = response.status_code
+        attempt = CURRENT.get()
+        has_session = "mcp-session-id" in response.request.headers
+        if attempt is not None and has_session and response.status_code in _FORGOTTEN:
+            attempt.is_refused = True
+
+    async def _roots(self, context: object) -> types.ListRootsResult:  # noqa: ARG002 - the SDK passes it
+        roots = [Path(root) for root in self.server.roots]
+        return types.ListRootsResult(
+            roots=[types.Root(uri=FileUrl(root.as_uri()), name=root.name) for root in roots]
+        )
+
+    async def _subscribe(self, subscribed: asyncio.Event) -> None:
+        """Hear of changed tools. Servers of the newer protocol tell only those who ask, for as long as they listen."""
+        tools = self.client.server_capabilities.tools
+        is_modern = self.client.protocol_version in MODERN_PROTOCOL_VERSIONS
+        if not (is_modern and tools is not None and tools.list_changed):
+            subscribed.set()
+            return
+        wait = _FIRST_WAIT
+        while True:
+            try:
+                async with self.client.listen(tools_list_changed=True) as events:
+                    wait = _FIRST_WAIT
+                    self._on_change()  # nobody told us what happened while we did not listen
+                    subscribed.set()
+                    async for _ in events:
+                        self._on_change()
+            except (MCPError, SubscriptionLost) as error:
+                _log.debug("%s: no news of its tools: %s", self.server.name, error)
+            subscribed.set()
+            await asyncio.sleep(wait)
+            wait = min(2 * wait, _LONGEST_WAIT)

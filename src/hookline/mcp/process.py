@@ -1,0 +1,245 @@
+"""An MCP server as a process: its pipes are the connection, its stderr goes to the log, nothing of it outlives us."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import shutil
+import signal
+from asyncio.subprocess import Process, SubprocessStreamProtocol
+from collections import deque
+from collections.abc import AsyncIterator, Awaitable, Callable
+
+import anyio
+from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
+from mcp.client.stdio import get_default_environment
+from mcp.shared.message import SessionMessage
+from mcp_types import jsonrpc_message_adapter
+
+from hookline.errors import ToolSourceError
+from hookline.mcp.server import Command
+
+_GRACE = 2.0
+"""Seconds a server has to leave by itself once its input ends, and again once it is told to go."""
+_MOMENT = 0.5
+"""Seconds for what is about to happen anyway: the last message to be written, the exit after the last output."""
+_POLL = 0.01
+_CHUNK = 65_536
+_LAST_LINES = 5
+"""How much of what a server said last is told when it cannot be started."""
+
+
+class ServerProcess:
+    """A transport for the SDK's client. Entering starts the server; leaving sees to it that nothing of it goes on."""
+
+    def __init__(self, command: Command, log: Callable[[str], None]) -> None:
+        self._command = command
+        self._log = log
+        self.ended = asyncio.Event()
+        """Set when the server says no more: it is gone, or might as well be."""
+        self.last_said: deque[str] = deque(maxlen=_LAST_LINES)
+
+    async def __aenter__(
+        self,
+    ) -> tuple[
+        MemoryObjectReceiveStream[SessionMessage | Exception],
+        MemoryObjectSendStream[SessionMessage],
+    ]:
+        self._pipes, self._process, self._exited = await _start(self._command)
+        to_session, from_server = anyio.create_memory_object_stream[SessionMessage | Exception](0)
+        to_server, from_session = anyio.create_memory_object_stream[SessionMessage](0)
+        self._streams = (to_session, from_server, to_server, from_session)
+        self._reader = asyncio.create_task(self._read(to_session))
+        self._writer = asyncio.create_task(self._write(from_session))
+        self._listener = asyncio.create_task(self._hear())
+        self._watcher = asyncio.create_task(self._watch())
+        return from_server, to_server
+
+    async def __aexit__(self, *_: object) -> None:
+        try:
+            await self._leave()
+        finally:  # also when we are told to hurry, in the middle of waiting
+            self._signal(_KILL)
+            tasks = (self._reader, self._writer, self._listener, self._watcher)
+            for task in tasks:
+                task.cancel()
+            for stream in self._streams:
+                stream.close()
+            self._pipes.close()
+            await asyncio.gather(*tasks, return_exceptions=True)
+
+    async def how_it_ended(self) -> str:
+        """What became of the process, in words."""
+        await _within(_MOMENT, self._exited.wait())
+        code = self._pipes.get_returncode()
+        if code is None:
+            return "it closed its output"
+        if code < 0:
+            return f"it was killed by signal {signal.Signals(-code).name}"
+        return f"it exited with code {code}"
+
+    # --- its pipes ----------------------------------------------------------------------------------
+
+    async def _read(self, to_session: MemoryObjectSendStream[SessionMessage | Exception]) -> None:
+        assert self._process.stdout is not None
+        lines = _lines(self._process.stdout)
+        with to_session:
+            try:
+                async for line in lines:
+                    await self._deliver(line, to_session)
+            except (anyio.BrokenResourceError, anyio.ClosedResourceError):
+                pass  # nobody listens any more
+            finally:
+                self.ended.set()
+        async for _ in lines:  # a server that cannot get rid of its output cannot leave either
+            pass
+
+    async def _deliver(
+        self, line: bytes, to_session: MemoryObjectSendStream[SessionMessage | Exception]
+    ) -> None:
+        try:
+            message = jsonrpc_message_adapter.validate_json(line, by_name=False)
+        except ValueError:
+            if line.strip():
+                self._log(f"[not a message] {line.decode(errors='replace')}")
+        else:
+            await to_session.send(SessionMessage(message))
+
+    async def _write(self, from_session: MemoryObjectReceiveStream[SessionMessage]) -> None:
+        stdin = self._process.stdin
+        assert stdin is not None
+        with from_session:
+            try:
+                async for message in from_session:
+                    text = message.message.model_dump_json(by_alias=True, exclude_unset=True)
+                    stdin.write(f"{text}\n".encode())
+                    await stdin.drain()
+            except ConnectionError:  # it does not listen, so it will not answer either
+                self._reader.cancel()
+
+    async def _hear(self) -> None:
+        assert self._process.stderr is not None
+        async for line in _lines(self._process.stderr):
+            text = line.decode(errors="replace").rstrip()
+            if text:
+                self.last_said.append(text)
+                self._log(text)
+
+    async def _watch(self) -> None:
+        """A process may be gone while something it started still holds its output open."""
+        await self._exited.wait()
+        await asyncio.wait([self._reader], timeout=_MOMENT)
+        self._reader.cancel()
+
+    # --- its end ------------------------------------------------------------------------------------
+
+    async def _leave(self) -> None:
+        """Let the server go by itself; then tell it to go; then end it, and whatever it started."""
+        _, from_server, to_server, _ = self._streams
+        from_server.close()
+        to_server.close()
+        await asyncio.wait([self._writer], timeout=_MOMENT)
+        assert self._process.stdin is not None
+        self._process.stdin.close()
+        await _within(_GRACE, self._exited.wait())
+        for number in (signal.SIGTERM, _KILL):
+            if not self._signal(number):
+                break
+            await _within(_GRACE, self._until_gone())
+        await _within(_GRACE, self._exited.wait())
+        await asyncio.wait([self._listener], timeout=_MOMENT)  # its last words may say why it left
+
+    async def _until_gone(self) -> None:
+        while self._signal(0):  # noqa: ASYNC110 - nobody tells us when processes that are not ours end
+            await asyncio.sleep(_POLL)
+
+    def _signal(self, number: int) -> bool:
+        """Signal the process and all that it started; says whether there was anyone left."""
+        if os.name == "nt":
+            return self._end_on_windows(number)
+        try:
+            os.killpg(self._pipes.get_pid(), number)
+        except ProcessLookupError:
+            return False
+        except PermissionError:  # some of it is not ours to signal, or is dead and not yet buried
+            return not self._exited.is_set()
+        return True
+
+    def _end_on_windows(self, number: int) -> bool:
+        if self._exited.is_set():
+            return False
+        if number:
+            with contextlib.suppress(ProcessLookupError):
+                self._pipes.kill()
+        return True
+
+
+_KILL = getattr(signal, "SIGKILL", signal.SIGTERM)
+
+
+class _Protocol(SubprocessStreamProtocol):
+    """Says when the process is gone; `Process.wait` would wait for the end of its pipes as well."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        super().__init__(limit=_CHUNK, loop=loop)
+        self.exited = asyncio.Event()
+
+    def process_exited(self) -> None:
+        super().process_exited()
+        self.exited.set()
+
+
+async def _start(command: Command) -> tuple[asyncio.SubprocessTransport, Process, asyncio.Event]:
+    loop = asyncio.get_running_loop()
+    # Windows starts `npx` only by its whole name, `npx.cmd`.
+    program = (shutil.which(command.program) if os.name == "nt" else None) or command.program
+    try:
+        pipes, protocol = await loop.subprocess_exec(
+            lambda: _Protocol(loop),
+            program,
+            *command.args,
+            stdin=asyncio.subprocess.PIPE,
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.PIPE,
+            env={**get_default_environment(), **command.env},
+            cwd=command.cwd,
+            start_new_session=True,
+        )
+    except (OSError, ValueError) as error:
+        raise _cannot_start(command, error) from None
+    return pipes, Process(pipes, protocol, loop), protocol.exited
+
+
+def _cannot_start(command: Command, error: OSError | ValueError) -> ToolSourceError:
+    if command.cwd is not None and not os.path.isdir(command.cwd):
+        return ToolSourceError(
+            f"there is no directory '{command.cwd}' to start '{command.program}' in.",
+            remedy="Give another cwd=.",
+        )
+    if isinstance(error, FileNotFoundError):
+        return ToolSourceError(
+            f"there is no program '{command.program}'.",
+            remedy="Install it, or give its whole path.",
+        )
+    return ToolSourceError(
+        f"'{command.program}' cannot be started ({error}).",
+        remedy="See whether it starts from a terminal.",
+    )
+
+
+async def _lines(reader: asyncio.StreamReader) -> AsyncIterator[bytes]:
+    """The lines of a stream, however long they are."""
+    begun = b""
+    while chunk := await reader.read(_CHUNK):
+        *lines, begun = (begun + chunk).split(b"\n")
+        for line in lines:
+            yield line
+    if begun:
+        yield begun
+
+
+async def _within(seconds: float, waiting: Awaitable[object]) -> None:
+    """Wait for something for so long, and no longer."""
+    with contextlib.suppress(TimeoutError):
+        await asyncio.wait_for(waiting, seconds)

@@ -1,0 +1,132 @@
+"""What a server asks the person: brought to whoever approves for the run whose call made it ask."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any
+
+import mcp_types as types
+
+from hookline.mcp.arguments import problems
+from hookline.mcp.attempt import CURRENT, Attempt
+from hookline.mcp.names import tool_name
+from hookline.state import Answer, Decision, ToolCall, thaw
+from hookline.tools import ToolContext
+
+_log = logging.getLogger("hookline.mcp")
+_DECLINED = types.ElicitResult(action="decline")
+
+
+class Questions:
+    """The questions of one server, and the calls they may be about."""
+
+    def __init__(self, server: str) -> None:
+        self._server = server
+        self._going: list[Attempt] = []
+
+    @contextmanager
+    def about(self, context: ToolContext | None) -> Iterator[Attempt]:
+        """What the server asks while this lasts may be about this call."""
+        attempt = Attempt(context)
+        token = CURRENT.set(attempt)
+        self._going.append(attempt)
+        try:
+            yield attempt
+        finally:
+            for task in attempt.asking:
+                task.cancel()
+            self._going.remove(attempt)
+            CURRENT.reset(token)
+
+    async def answer(
+        self,
+        context: object,  # noqa: ARG002 - the SDK passes it, and it does not say whose call it is
+        params: types.ElicitRequestParams,
+    ) -> types.ElicitResult:
+        """Ask the person. Where nobody can be asked, the answer is no."""
+        attempt = self._whose()
+        if attempt is None or attempt.context is None:
+            _log.warning("%s asked %r, and whom to ask is not known", self._server, params.message)
+            return _DECLINED
+        ask = (
+            self._ask_to_visit(attempt.context, params)
+            if isinstance(params, types.ElicitRequestURLParams)
+            else self._ask_to_fill_in(attempt.context, params)
+        )
+        # A call that is cancelled takes its questions with it, whoever's task they are in.
+        asking = asyncio.create_task(ask)
+        attempt.asking.add(asking)
+        try:
+            await asyncio.wait([asking])
+            return types.ElicitResult(action="cancel") if asking.cancelled() else asking.result()
+        finally:
+            attempt.asking.discard(asking)
+            asking.cancel()
+
+    def _whose(self) -> Attempt | None:
+        """The call that made the server ask.
+
+        Over HTTP the request says so by itself. Over pipes it does not: there it is the call that is going on, or any
+        one of them if they all belong to one run, for one person answers for all of it.
+        """
+        attempt = CURRENT.get()
+        if attempt is not None:
+            return attempt
+        going = [each for each in self._going if each.context is not None]
+        runs = {each.context.state.run_id for each in going if each.context is not None}
+        return going[-1] if len(runs) == 1 else None
+
+    async def _ask_to_visit(
+        self, context: ToolContext, params: types.ElicitRequestURLParams
+    ) -> types.ElicitResult:
+        reason = f"the server asks you to open {params.url}: {params.message}"
+        decision = await self._ask(context, "visit", {"url": params.url}, reason)
+        accepted = decision.answer is not Answer.DENY
+        return types.ElicitResult(action="accept") if accepted else _DECLINED
+
+    async def _ask_to_fill_in(
+        self, context: ToolContext, params: types.ElicitRequestFormParams
+    ) -> types.ElicitResult:
+        schema = params.requested_schema
+        fields: dict[str, Any] = schema.get("properties", {})
+        form = {name: field.get("default") for name, field in fields.items()}
+        reason = f"the server asks: {params.message} ({_described(schema)})"
+        decision = await self._ask(context, "fill_in", form, reason)
+        if decision.answer is Answer.DENY:
+            return _DECLINED
+        filled = {**form, **thaw(decision.args or {})}
+        content = {name: value for name, value in filled.items() if value is not None}
+        wrong = problems(schema, content)
+        if wrong:
+            _log.warning(
+                "what was answered to %s does not fit what it asked for: %s",
+                self._server,
+                "; ".join(wrong),
+            )
+            return types.ElicitResult(action="cancel")
+        return types.ElicitResult(action="accept", content=content)
+
+    async def _ask(
+        self, context: ToolContext, what: str, args: Mapping[str, Any], reason: str
+    ) -> Decision:
+        question = ToolCall("", tool_name(self._server, what), dict(args))
+        return await context.ask(question, reason, asked_by=f"MCP server '{self._server}'")
+
+
+def _described(schema: Mapping[str, Any]) -> str:
+    """The fields of a form in words, for a person who has to fill it in."""
+    required = schema.get("required", ())
+    return ", ".join(
+        f"{name}: {_kind(field)}{'' if name in required else ', optional'}"
+        for name, field in schema.get("properties", {}).items()
+    )
+
+
+def _kind(field: Mapping[str, Any]) -> str:
+    choices = field.get("enum") or [each.get("const") for each in field.get("oneOf", ())]
+    kind = f"one of {', '.join(map(str, choices))}" if choices else str(field.get("type", "text"))
+    title = field.get("description") or field.get("title")
+    return f"{kind} ({title})" if title else kind

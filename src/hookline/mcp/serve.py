@@ -1,0 +1,249 @@
+"""An agent as an MCP server: one tool, `run`, which gives the agent a prompt and gives back its answer."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Callable, Coroutine
+from typing import Any
+
+import anyio
+import mcp_types as types
+import msgspec
+from mcp.server import Server, ServerRequestContext
+from mcp.server.request_state import RequestStateBoundary, RequestStateSecurity
+from mcp.shared.exceptions import MCPError
+from mcp_types.version import MODERN_PROTOCOL_VERSIONS
+
+from hookline import __version__
+from hookline.agent import Agent, RunResult
+from hookline.errors import HooklineError
+from hookline.journal import Record
+from hookline.mcp.stdio import standard_streams
+from hookline.mcp.telling import FORM, OUTPUT, answered, decided, progress_of, question
+from hookline.state import Decision, RunStatus
+
+_INPUT = {
+    "type": "object",
+    "properties": {"prompt": {"type": "string", "description": "What the agent is to do."}},
+    "required": ["prompt"],
+    "additionalProperties": False,
+}
+_MOST_PAUSED = 1000
+_PATIENCE = 24 * 3600.0
+"""Seconds a person may take to answer a question that was handed to the client."""
+
+
+class AgentServer:
+    """One agent behind the protocol. `server` is the SDK's, to be run over any of its transports."""
+
+    def __init__(
+        self, agent: Agent, *, name: str | None = None, description: str | None = None
+    ) -> None:
+        definition = agent.definition
+        listeners = (*definition.listeners, self._hear)
+        self._agent = Agent(msgspec.structs.replace(definition, listeners=listeners))
+        self._name = name or definition.agent_id
+        self._description = (
+            description or f"Give the agent '{self._name}' a task and get its answer."
+        )
+        self._going: dict[str, asyncio.Queue[str | None]] = {}
+        self._paused: dict[str, RunResult] = {}
+        self.server: Server[Any] = Server(
+            self._name,
+            version=__version__,
+            description=self._description,
+            on_list_tools=self._list,
+            on_call_tool=self._call,
+        )
+        seal = RequestStateSecurity.ephemeral(ttl=_PATIENCE)
+        self.server.middleware.append(RequestStateBoundary(seal, default_audience=self._name))
+
+    async def _list(
+        self, _ctx: ServerRequestContext[Any], _params: object
+    ) -> types.ListToolsResult:
+        tool = types.Tool(
+            name="run",
+            description=self._description,
+            input_schema=_INPUT,
+            output_schema=OUTPUT,
+        )
+        return types.ListToolsResult(tools=[tool])
+
+    async def _call(
+        self, ctx: ServerRequestContext[Any], params: types.CallToolRequestParams
+    ) -> types.CallToolResult | types.InputRequiredResult:
+        if params.name != "run":
+            raise MCPError(
+                types.INVALID_PARAMS, f"there is no tool '{params.name}': the one tool is 'run'."
+            )
+        client = _Client(ctx)
+        try:
+            if params.request_state is not None:
+                return await self._take_up(client, params)
+            return await self._settle(client, await self._begin(client, params.arguments or {}))
+        except HooklineError as error:
+            return types.CallToolResult(content=[types.TextContent(text=str(error))], is_error=True)
+
+    async def _begin(self, client: _Client, arguments: dict[str, Any]) -> RunResult:
+        prompt = arguments.get("prompt")
+        if not isinstance(prompt, str) or len(arguments) > 1:
+            raise MCPError(types.INVALID_PARAMS, "'run' takes one argument, 'prompt', a text.")
+        run_id = os.urandom(16).hex()
+        return await self._watched(client, run_id, self._agent.run(prompt, run_id=run_id))
+
+    async def _take_up(
+        self, client: _Client, params: types.CallToolRequestParams
+    ) -> types.CallToolResult | types.InputRequiredResult:
+        """A client comes back with the answers it was asked for. What it left open stays open, and the run paused."""
+        paused = self._paused.pop(params.request_state or "", None)
+        if paused is None:
+            raise MCPError(types.INVALID_PARAMS, "this run does not wait for an answer.")
+        decisions = decided(paused.pending, params.input_responses)
+        if len(decisions) < len(paused.pending):
+            return answered(paused)
+        return await self._settle(client, await self._go_on(client, paused, decisions))
+
+    async def _settle(
+        self, client: _Client, result: RunResult
+    ) -> types.CallToolResult | types.InputRequiredResult:
+        """The answer, once the person at the client has answered what the run asks; what is left open is said."""
+        while result.status is RunStatus.PAUSED and client.can_be_asked:
+            if client.is_modern:
+                return self._handed_over(result)
+            decisions = await client.ask(result)
+            if len(decisions) < len(result.pending):
+                break
+            result = await self._go_on(client, result, decisions)
+        return answered(result)
+
+    def _handed_over(self, result: RunResult) -> types.InputRequiredResult:
+        """Clients of the newer protocol are not asked: they are told what is missing, and call again with it."""
+        while len(self._paused) >= _MOST_PAUSED:
+            del self._paused[next(iter(self._paused))]
+        self._paused[result.run_id] = result
+        asked = {
+            approval.id: types.ElicitRequest(
+                params=types.ElicitRequestFormParams(
+                    message=question(approval), requested_schema=FORM
+                )
+            )
+            for approval in result.pending
+        }
+        return types.InputRequiredResult(input_requests=dict(asked), request_state=result.run_id)
+
+    # --- a run, and those who wait for it -----------------------------------------------------------
+
+    async def _go_on(
+        self, client: _Client, paused: RunResult, decisions: dict[str, Decision]
+    ) -> RunResult:
+        return await self._watched(client, paused.run_id, self._agent.resume(paused, decisions))
+
+    async def _watched(
+        self, client: _Client, run_id: str, run: Coroutine[Any, Any, RunResult]
+    ) -> RunResult:
+        """Let a run go on, and tell the client how it goes. A client that loses interest cancels it."""
+        news = self._going[run_id] = asyncio.Queue()
+        teller = asyncio.create_task(client.tell(news))
+        # A task of its own: on its way out a cancelled run must not be interrupted again, at every await.
+        running = asyncio.create_task(run)
+        try:
+            await asyncio.wait([running])
+            news.put_nowait(None)
+            await teller
+            return running.result()
+        finally:
+            self._going.pop(run_id, None)
+            teller.cancel()
+            if not running.done():
+                self._agent.cancel(run_id, "the client cancelled it")
+                with anyio.CancelScope(shield=True):
+                    await asyncio.wait([running])
+
+    def _hear(self, record: Record) -> None:
+        """Every record of every run passes here; a child's run is called after the run that started it."""
+        news = self._going.get(record.run_id.partition("/")[0])
+        said = progress_of(record) if news is not None else ""
+        if news is not None and said:
+            news.put_nowait(said)
+
+
+class _Client:
+    """Who called, for as long as the call lasts."""
+
+    def __init__(self, ctx: ServerRequestContext[Any]) -> None:
+        self._ctx = ctx
+        self._told = 0
+
+    @property
+    def is_modern(self) -> bool:
+        """Whether it speaks the protocol in which a server does not ask, but says what is missing."""
+        return self._ctx.protocol_version in MODERN_PROTOCOL_VERSIONS
+
+    @property
+    def can_be_asked(self) -> bool:
+        """Whether there is a person at the other end who can be asked."""
+        asking = types.ClientCapabilities(elicitation=types.ElicitationCapability())
+        return self._ctx.session.check_client_capability(asking)
+
+    async def tell(self, news: asyncio.Queue[str | None]) -> None:
+        """Tell it how the run goes, until there is no more news."""
+        while (message := await news.get()) is not None:
+            self._told += 1
+            await self._ctx.session.report_progress(self._told, message=message)
+
+    async def ask(self, result: RunResult) -> dict[str, Decision]:
+        """Ask the person about each open question, until one of them is not answered."""
+        decisions: dict[str, Decision] = {}
+        for approval in result.pending:
+            try:
+                answer = await self._ctx.session.elicit_form(
+                    question(approval), FORM, self._ctx.request_id
+                )
+            except MCPError:  # it said that it can ask, and cannot
+                break
+            decision = decided([approval], {approval.id: answer})
+            if not decision:
+                break
+            decisions |= decision
+        return decisions
+
+
+# --- over a wire ----------------------------------------------------------------------------------
+
+
+async def serve_stdio(
+    agent: Agent, *, name: str | None = None, description: str | None = None
+) -> None:
+    """Serve an agent over this process's standard input and output, until the input ends."""
+    server = AgentServer(agent, name=name, description=description).server
+    async with standard_streams() as (incoming, outgoing):
+        await server.run(incoming, outgoing, server.create_initialization_options())
+
+
+async def serve_http(
+    agent: Agent,
+    host: str = "127.0.0.1",
+    port: int = 0,
+    *,
+    name: str | None = None,
+    description: str | None = None,
+    on_listening: Callable[[str], object] = lambda _: None,
+) -> None:
+    """Serve an agent over streamable HTTP, until this is interrupted. `on_listening` is told the address.
+
+    There is no check of who calls: whoever reaches the address can use the agent.
+    """
+    import socket
+
+    import uvicorn
+
+    app = AgentServer(agent, name=name, description=description).server.streamable_http_app(
+        host=host
+    )
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    with socket.create_server((host, port), family=family) as listening:
+        shown = f"[{host}]" if ":" in host else host
+        on_listening(f"http://{shown}:{listening.getsockname()[1]}/mcp")
+        settings = uvicorn.Config(app, log_level="warning", timeout_graceful_shutdown=2)
+        await uvicorn.Server(settings).serve(sockets=[listening])

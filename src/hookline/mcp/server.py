@@ -1,0 +1,197 @@
+"""What an MCP server is to us before it is reached: how to reach it, and how to treat it."""
+
+from __future__ import annotations
+
+import math
+import os
+import re
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import msgspec
+
+from hookline.errors import BuildError
+
+DEFAULT_TIMEOUT = 60.0
+DEFAULT_CONNECT_TIMEOUT = 30.0
+
+_NAME = re.compile(r"[a-zA-Z0-9_-]{1,32}")
+_HIDDEN = "[hidden]"
+_SHORTEST_SECRET = 6
+"""Values shorter than this are no secrets, and hiding them would make words unreadable."""
+
+
+class Command(msgspec.Struct, frozen=True):
+    """A program that is started, and spoken to over its standard input and output."""
+
+    program: str
+    args: tuple[str, ...] = ()
+    env: Mapping[str, str] = {}
+    cwd: str | None = None
+
+    def __repr__(self) -> str:
+        return f"Command({self.program!r}, {list(self.args)!r}, env={list(self.env)})"
+
+    @property
+    def secrets(self) -> tuple[str, ...]:
+        """What must not be repeated in errors and logs."""
+        return tuple(self.env.values())
+
+
+class Endpoint(msgspec.Struct, frozen=True):
+    """An address that speaks streamable HTTP."""
+
+    url: str
+    headers: Mapping[str, str] = {}
+
+    def __repr__(self) -> str:
+        return f"Endpoint({self.shown!r}, headers={list(self.headers)})"
+
+    @property
+    def shown(self) -> str:
+        """The address without user, password and query, which may be keys."""
+        parts = urlsplit(self.url)
+        return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}"
+
+    @property
+    def secrets(self) -> tuple[str, ...]:
+        """What must not be repeated in errors and logs."""
+        parts = urlsplit(self.url)
+        values = [value.rpartition("=")[2] for value in parts.query.split("&")]
+        # "Bearer KEY" is hidden as a whole and as the key alone.
+        words = [word for value in self.headers.values() for word in (value, *value.split())]
+        return (*words, *values, parts.password or "")
+
+
+class McpServer(msgspec.Struct, frozen=True, kw_only=True):
+    """An MCP server, described. Made by `McpServer.stdio(...)` or `McpServer.http(...)`; reached by `McpServers`."""
+
+    name: str
+    """Its tools are called `mcp__NAME__tool`."""
+    target: Command | Endpoint
+    timeout: float | None = DEFAULT_TIMEOUT
+    """Seconds one call may take; None is no limit."""
+    connect_timeout: float = DEFAULT_CONNECT_TIMEOUT
+    """Seconds it may take to start and to greet us."""
+    roots: tuple[str, ...] = ()
+    """Directories the server is told it may work in."""
+    resources: bool = False
+    """Whether its resources can be listed and read, as tools."""
+    prompts: bool = False
+    """Whether its prompts can be listed and read, as tools."""
+
+    @staticmethod
+    def stdio(
+        command: str | os.PathLike[str],
+        args: Iterable[str | os.PathLike[str]] = (),
+        *,
+        env: Mapping[str, str] | None = None,
+        cwd: str | os.PathLike[str] | None = None,
+        name: str | None = None,
+        timeout: float | None = DEFAULT_TIMEOUT,
+        connect_timeout: float = DEFAULT_CONNECT_TIMEOUT,
+        roots: Iterable[str | os.PathLike[str]] = (),
+        resources: bool = False,
+        prompts: bool = False,
+    ) -> McpServer:
+        """A server that is a program of this machine.
+
+        It gets `env` and the few variables every program needs (PATH, HOME), not the whole environment.
+        """
+        program = os.fspath(command)
+        if isinstance(args, str):
+            raise BuildError(
+                f"args={args!r} is one text.",
+                remedy=f"Give the arguments as a list: {args.split()!r}.",
+            )
+        target = Command(
+            program,
+            tuple(os.fspath(arg) for arg in args),
+            dict(env or {}),
+            None if cwd is None else os.fspath(cwd),
+        )
+        return _checked(
+            McpServer(
+                name=_named_after(Path(program).stem) if name is None else name,
+                target=target,
+                timeout=timeout,
+                connect_timeout=connect_timeout,
+                roots=_whole(roots),
+                resources=resources,
+                prompts=prompts,
+            )
+        )
+
+    @staticmethod
+    def http(
+        url: str,
+        *,
+        headers: Mapping[str, str] | None = None,
+        name: str | None = None,
+        timeout: float | None = DEFAULT_TIMEOUT,
+        connect_timeout: float = DEFAULT_CONNECT_TIMEOUT,
+        roots: Iterable[str | os.PathLike[str]] = (),
+        resources: bool = False,
+        prompts: bool = False,
+    ) -> McpServer:
+        """A server at an address, which speaks streamable HTTP. Keys go into `headers`."""
+        parts = urlsplit(url)
+        if parts.scheme not in ("http", "https") or not parts.hostname:
+            raise BuildError(
+                f"{Endpoint(url).shown!r} is not the address of an MCP server.",
+                remedy="Give all of it, as in McpServer.http('https://example.com/mcp').",
+            )
+        return _checked(
+            McpServer(
+                name=_named_after(parts.hostname) if name is None else name,
+                target=Endpoint(url, dict(headers or {})),
+                timeout=timeout,
+                connect_timeout=connect_timeout,
+                roots=_whole(roots),
+                resources=resources,
+                prompts=prompts,
+            )
+        )
+
+    def hide(self, text: str) -> str:
+        """Text of the server's or about it, without the keys that were given to it."""
+        for secret in sorted(self.target.secrets, key=len, reverse=True):
+            if len(secret) >= _SHORTEST_SECRET:
+                text = text.replace(secret, _HIDDEN)
+        return text
+
+
+def _named_after(thing: str) -> str:
+    """A short name for a program or a host: `mcp-server-time` is `time`."""
+    short = re.sub(r"^(mcp[-_.]?)?(server[-_.])?|[-_.]?(mcp|server)$", "", thing) or thing
+    return re.sub(r"[^a-zA-Z0-9_-]", "_", short)[:32]
+
+
+def _whole(paths: Iterable[str | os.PathLike[str]]) -> tuple[str, ...]:
+    if isinstance(paths, str):
+        raise BuildError(
+            f"roots={paths!r} is one text.", remedy=f"Give the directories as a list: [{paths!r}]."
+        )
+    return tuple(str(Path(path).absolute()) for path in paths)
+
+
+def _checked(server: McpServer) -> McpServer:
+    if not (isinstance(server.name, str) and _NAME.fullmatch(server.name)):
+        raise BuildError(
+            f"an MCP server cannot be called {server.name!r}: its name becomes part of the names of its tools.",
+            remedy="Give it one of up to 32 letters, digits, '_' or '-', as in name='files'.",
+        )
+    for option in ("timeout", "connect_timeout"):
+        seconds = getattr(server, option)
+        if seconds is None and option == "timeout":
+            continue
+        is_number = isinstance(seconds, int | float) and not isinstance(seconds, bool)
+        if not (is_number and 0 < seconds < math.inf):
+            raise BuildError(
+                f"MCP server '{server.name}': {option}={seconds!r} is not a number of seconds above 0.",
+                remedy="Use timeout=None for calls that may take for ever."
+                if option == "timeout"
+                else "Leave it out.",
+            )
+    return server

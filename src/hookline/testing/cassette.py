@@ -1,0 +1,235 @@
+"""A cassette: what went over the wire to a model, recorded once and played again without a network or a key."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Iterable
+from contextlib import AbstractContextManager
+from pathlib import Path
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Literal, get_args
+
+import msgspec
+
+from hookline.errors import CassetteError, UsageError
+from hookline.testing.cassette_body import is_said, parsed, stored
+from hookline.testing.cassette_file import Answer, Asked, Exchange, Lost, read, write
+from hookline.testing.cassette_match import explained, is_same
+from hookline.testing.secrets import (
+    Scrubber,
+    ScrubRule,
+    open_query,
+    secrets_of,
+    secrets_of_environment,
+)
+
+if TYPE_CHECKING:
+    import httpx2
+
+Mode = Literal["auto", "replay", "record"]
+
+
+class Cassette:
+    """A file of requests and answers, in place of the network.
+
+        with Cassette("tests/cassettes/greeting.json"):
+            result = agent.run_sync("Hello!")
+
+    Within the block every provider asks through it; `with_model(..., cassette=cassette)` has one agent do so.
+
+    `mode="auto"` replays if there is a file and records otherwise; `"replay"` never touches a network, and a request
+    that was not recorded is an error; `"record"` records anew. A recording is written at the end of the block, unless
+    an exception ends it; without a block, when the agents that used it are closed, or by `save`.
+
+    No header of a request is kept, and of an answer only those that matter. Keys are taken out of everything else,
+    and so is what `scrub` finds: regular expressions, or functions from text to text. Scrub whatever changes from run
+    to run as well (a date in a prompt, say): on replay anything may stand there.
+    """
+
+    def __init__(
+        self,
+        path: str | os.PathLike[str],
+        *,
+        mode: Mode = "auto",
+        scrub: ScrubRule | Iterable[ScrubRule] = (),
+    ) -> None:
+        if mode not in get_args(Mode):
+            raise UsageError(
+                f"a cassette has no mode {mode!r}.", remedy=f"Modes: {', '.join(get_args(Mode))}."
+            )
+        self._path = Path(path)
+        self._is_recording = mode == "record" or (mode == "auto" and not self._path.exists())
+        self._scrubber = Scrubber(scrub)
+        self._scrubber.learn(secrets_of_environment())
+        self._lock = threading.Lock()
+        self._takes: list[_Take] = []
+        self._open = 0
+        self._recorded = () if self._is_recording else read(self._path)
+        self._played: set[int] = set()
+        self._problem: CassetteError | None = None
+        self._force: AbstractContextManager[None] | None = None
+        self._is_abandoned = False
+
+    def __repr__(self) -> str:
+        return f"Cassette({str(self._path)!r}, mode={self.mode!r})"
+
+    @property
+    def path(self) -> Path:
+        """The file."""
+        return self._path
+
+    @property
+    def mode(self) -> Mode:
+        """What it does: "record" or "replay"."""
+        return "record" if self._is_recording else "replay"
+
+    @property
+    def needs_key(self) -> bool:
+        """Whether a provider has to have a key: only while the far end is asked."""
+        return self._is_recording
+
+    @property
+    def unplayed(self) -> int:
+        """How many of the recorded requests were not asked yet."""
+        return len(self._recorded) - len(self._played)
+
+    def transport(self) -> httpx2.AsyncBaseTransport:
+        """A transport for one client of httpx2."""
+        from hookline.testing.cassette_transport import RecordingTransport, ReplayTransport
+
+        if not self._is_recording:
+            return ReplayTransport(self._play)
+        with self._lock:
+            self._open += 1
+        return RecordingTransport(self._begin, self._close)
+
+    def save(self) -> None:
+        """Write what was recorded so far, if a far end was heard at all. On replay there is nothing to write."""
+        if self._is_recording:
+            self._scrubber.learn(secrets_of_environment())  # of now: it may have got more
+            exchanges = [take.exchange(self._scrubber) for take in tuple(self._takes)]
+            if any(exchange.answer.status for exchange in exchanges):
+                write(self._path, exchanges)
+
+    # --- the block ----------------------------------------------------------------------------------
+
+    def __enter__(self) -> Cassette:
+        from hookline.providers.carriers import carried_by
+
+        if self._force is not None:
+            raise UsageError(f"{self!r} is in use already.", remedy="Make one for each block.")
+        self._force = carried_by(self)
+        self._force.__enter__()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        force, self._force = self._force, None
+        if force is not None:
+            force.__exit__(kind, error, trace)
+        if error is None:
+            self.save()
+            if self._problem is not None:
+                raise self._problem  # a run that failed over it may have been taken for any other failure
+            return
+        self._is_abandoned = True
+        if self._problem is not None and self._problem is not error:
+            error.add_note(str(self._problem))
+
+    # --- what the transports call -------------------------------------------------------------------
+
+    def _begin(self, request: httpx2.Request) -> _Take:
+        take = _Take(self._asked(request))
+        self._takes.append(take)
+        return take
+
+    def _close(self) -> None:
+        with self._lock:
+            self._open -= 1
+            is_last = not self._open
+        if is_last and self._force is None and not self._is_abandoned:
+            self.save()
+
+    def _play(self, request: httpx2.Request) -> Answer:
+        """The answer to the first request like this one that was not played yet."""
+        asked = _scrubbed(self._asked(request), self._scrubber)
+        with self._lock:
+            for position, exchange in enumerate(self._recorded):
+                if position not in self._played and is_same(exchange.request, asked):
+                    self._played.add(position)
+                    return exchange.answer
+            error = self._unknown(asked)
+            self._problem = self._problem or error
+        raise error
+
+    def _unknown(self, asked: Asked) -> CassetteError:
+        why = explained([each.request for each in self._recorded], self._played, asked)
+        return CassetteError(
+            f"the cassette '{self._path}' has no answer to {asked.method} {asked.path}: {why}",
+            remedy="Delete the file to record it anew, or scrub= what changes from run to run.",
+        )
+
+    def _asked(self, request: httpx2.Request) -> Asked:
+        """A request as it is compared, with its secrets learned and still in it."""
+        url = request.url
+        self._scrubber.learn(secrets_of(str(url), request.headers))
+        query = open_query(url.query.decode("ascii", errors="replace"))
+        return Asked(request.method, url.path + (f"?{query}" if query else ""), _body(request))
+
+
+class _Take:
+    """An exchange while it happens. Nothing is scrubbed yet: a later request may tell what is secret in it."""
+
+    def __init__(self, asked: Asked) -> None:
+        self._asked = asked
+        self._answer = Answer()
+        self._chunks: list[bytes] = []
+        self._is_over = False
+
+    def answered(self, status: int, headers: dict[str, str]) -> None:
+        """The head of the answer came."""
+        self._answer = Answer(status, headers)
+
+    def heard(self, chunk: bytes) -> None:
+        """The next chunk of its body came."""
+        self._chunks.append(chunk)
+
+    def ended(self, lost: Lost | None = None, *, left: bool = False) -> None:
+        """It is over. Only the first reason counts."""
+        if not self._is_over:
+            self._is_over = True
+            self._answer = msgspec.structs.replace(self._answer, lost=lost, left=left)
+
+    def exchange(self, scrubber: Scrubber) -> Exchange:
+        """The exchange as it is written: without secrets."""
+        answer, lost = self._answer, self._answer.lost
+        is_cut = answer.left or lost is not None or not self._is_over
+        kind = answer.headers.get("content-type", "")
+        body = stored(kind, b"".join(self._chunks), scrubber, is_cut=is_cut)
+        return Exchange(
+            _scrubbed(self._asked, scrubber),
+            msgspec.structs.replace(
+                body,
+                status=answer.status,
+                headers={name: scrubber.text(value) for name, value in answer.headers.items()},
+                lost=lost and Lost(lost.kind, scrubber.text(lost.message)),
+                left=lost is None and is_cut and not is_said(body),
+            ),
+        )
+
+
+def _scrubbed(asked: Asked, scrubber: Scrubber) -> Asked:
+    return Asked(asked.method, scrubber.text(asked.path), scrubber.value(asked.body))
+
+
+def _body(request: httpx2.Request) -> Any:
+    content = request.content
+    value = parsed(content)
+    if value is not msgspec.UNSET:
+        return value
+    return content.decode(errors="backslashreplace") or None

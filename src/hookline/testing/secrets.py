@@ -1,0 +1,258 @@
+"""What must not be written down: keys however they are spelled, and whatever looks like one."""
+
+from __future__ import annotations
+
+import base64
+import html
+import json
+import os
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from itertools import accumulate, pairwise
+from typing import Any, TypeAlias
+from urllib.parse import parse_qsl, urlsplit
+
+from hookline.errors import UsageError
+
+SCRUBBED = "[scrubbed]"
+"""What stands where a secret stood."""
+
+ScrubRule: TypeAlias = str | re.Pattern[str] | Callable[[str], str]
+"""A regular expression for what is to go, or a function that gives a text without it."""
+_Span: TypeAlias = tuple[int, int]
+
+_SHORTEST = 6
+"""What is shorter may stand in any text by chance."""
+_SECRET_NAME = re.compile(r"auth|key|token|secret|passw|credential|cookie|session|sig", re.I)
+_SECRET_VARIABLE = re.compile(r"(key|token|secret|passw(or)?d|credentials?)$", re.I)
+_RANDOM = re.compile(r"(?=.*\d)(?=.*[A-Za-z])\S{16,}")
+_OPEN_HEADERS = frozenset({"anthropic-beta", "host", "user-agent"})
+"""Headers that look random and are not secret."""
+_CREDENTIALS = frozenset(
+    {
+        "accesstoken",
+        "apikey",
+        "authorization",
+        "authorizationtoken",
+        "clientsecret",
+        "privatekey",
+        "refreshtoken",
+    }
+)
+"""Fields of a body whose values are never kept; case, hyphens and underscores do not matter."""
+
+_TOKENS = tuple(
+    re.compile(pattern)
+    for pattern in (
+        r"\b(?:sk|pk|rk|gsk|xai|sess)[-_](?=[\w-]{0,80}\d)[\w-]{16,}",
+        r"\bAIza[\w-]{30,}",
+        r"\bya29\.[\w-]{20,}",
+        r"\b(?:AKIA|ASIA)[A-Z0-9]{16}\b",
+        r"\b(?:gh[oprsu]_|github_pat_|glpat-|hf_|npm_|pypi-)(?=\w{0,80}\d)[\w-]{16,}",
+        r"\bxox[abeoprs]-[\w-]{10,}",
+        r"\beyJ[\w-]{8,2000}\.eyJ[\w-]{8,9000}\.[\w-]{8,}",
+        r"-----BEGIN [A-Z ]*PRIVATE KEY-----[^-]+(?:-----END [A-Z ]*PRIVATE KEY-----)?",
+        r"(?i:\b(?:bearer|basic)\s+)(?P<secret>(?=\S{0,80}\d)[\w.~+/-]{16,}=*)",
+        r"(?i:[?&](?:api[_-]?)?key=)(?P<secret>[^&\s\"'\[]{12,})",
+        r"\w://(?P<secret>[^/@\s\[?#:]*:[^/@\s\[?#]+)@",
+    )
+)
+
+
+class Scrubber:
+    """Takes secrets out of texts and JSON values: those it learns of, the usual tokens, and what the user names."""
+
+    def __init__(self, rules: ScrubRule | Iterable[ScrubRule] = ()) -> None:
+        given = (rules,) if isinstance(rules, str | re.Pattern) or callable(rules) else rules
+        self._patterns: list[re.Pattern[str]] = list(_TOKENS)
+        self._functions: list[Callable[[str], str]] = []
+        for rule in given:
+            if isinstance(rule, str | re.Pattern):
+                self._patterns.append(_compiled(rule))
+            elif callable(rule):
+                self._functions.append(rule)
+            else:
+                raise UsageError(
+                    f"scrub={rule!r} is no way to find a secret.",
+                    remedy="Give a regular expression, or a function from text to text.",
+                )
+        self._known: set[str] = set()
+
+    def learn(self, secrets: Iterable[str]) -> None:
+        """These are secret wherever they turn up."""
+        for secret in secrets:
+            if len(secret) >= _SHORTEST and secret not in SCRUBBED and secret not in self._known:
+                self._known.add(secret)
+                self._patterns[:0] = spellings(secret)
+
+    def text(self, text: str) -> str:
+        """A text without secrets."""
+        return self.pieces([text])[0]
+
+    def pieces(self, texts: Sequence[str], *, is_cut: bool = False) -> list[str]:
+        """Texts that follow each other, without secrets, also without those that go across several of them.
+
+        `is_cut` says that the last one may end in the middle of a secret.
+        """
+        joined = "".join(texts)
+        spans = list(_merged((*self._spans(joined), *(self._begun(joined) if is_cut else ()))))
+        ends = accumulate(map(len, texts), initial=0)
+        return [self._applied(_without(joined, *place, spans)) for place in pairwise(ends)]
+
+    def value(self, value: Any) -> Any:
+        """A JSON value without secrets."""
+        if isinstance(value, str):
+            return self.text(value)
+        if isinstance(value, dict):
+            return {
+                self.text(name): SCRUBBED if is_credential(name, each) else self.value(each)
+                for name, each in value.items()
+            }
+        if isinstance(value, list):
+            return [self.value(each) for each in value]
+        is_known = any(secret in json.dumps(value) for secret in self._known)
+        return SCRUBBED if is_known else value  # a key may be nothing but digits
+
+    def _spans(self, text: str) -> Iterator[_Span]:
+        for pattern in self._patterns:
+            group = "secret" if "secret" in pattern.groupindex else 0
+            for match in pattern.finditer(text):
+                yield match.span(group)
+
+    def _begun(self, text: str) -> Iterator[_Span]:
+        """The beginning of a known secret at the very end."""
+        for secret in self._known:
+            for length in range(len(secret) - 1, _SHORTEST - 1, -1):
+                if text.endswith(secret[:length]):
+                    yield len(text) - length, len(text)
+                    break
+
+    def _applied(self, text: str) -> str:
+        for function in self._functions:
+            text = function(text)
+            if not isinstance(text, str):
+                raise UsageError(
+                    f"the scrub function {function!r} made {type(text).__name__} of a text.",
+                    remedy="Return the text, changed or not.",
+                )
+        return text
+
+
+def _without(text: str, start: int, end: int, spans: Iterable[_Span]) -> str:
+    """A piece of a text without the spans; what replaces a span stands where the span begins."""
+    kept: list[str] = []
+    position = start
+    for first, last in spans:
+        if last <= position or first >= end:
+            continue
+        kept.append(text[position : max(position, first)])
+        if first >= start:
+            kept.append(SCRUBBED)
+        position = min(last, end)
+    return "".join((*kept, text[position:end]))
+
+
+def _merged(spans: Iterable[_Span]) -> Iterator[_Span]:
+    """The spans in order; those that overlap or touch are one."""
+    first, last = -1, -1
+    for start, end in sorted(span for span in spans if span[0] < span[1]):
+        if start > last:
+            if last > first:
+                yield first, last
+            first, last = start, end
+        last = max(last, end)
+    if last > first:
+        yield first, last
+
+
+def is_credential(name: str, value: object) -> bool:
+    """Whether a field of a body holds a key, going by its name."""
+    plain = name.lower().replace("_", "").replace("-", "")
+    return isinstance(value, str) and bool(value) and plain in _CREDENTIALS
+
+
+# --- where keys are ------------------------------------------------------------------------------
+
+
+def secrets_of(url: str, headers: Mapping[str, str]) -> Iterator[str]:
+    """What is secret in a request's address and headers."""
+    for name, value in parse_qsl(urlsplit(url).query):
+        if _SECRET_NAME.search(name):
+            yield value
+    for name, value in headers.items():
+        if _SECRET_NAME.search(name):
+            yield from _parts(value)
+        elif name.lower() not in _OPEN_HEADERS and _RANDOM.fullmatch(value):
+            yield value
+
+
+def secrets_of_environment() -> Iterator[str]:
+    """The keys in the environment: a tool may print it, and the model may repeat that."""
+    for name, value in os.environ.items():
+        if _SECRET_VARIABLE.search(name) and _RANDOM.fullmatch(value):
+            yield value
+
+
+def open_query(query: str) -> str:
+    """The query of an address without its secret parameters."""
+    pairs = [part for part in query.split("&") if part]
+    return "&".join(part for part in pairs if not _SECRET_NAME.search(part.partition("=")[0]))
+
+
+def _parts(value: str) -> Iterator[str]:
+    """A header's value, without its scheme, and what a scheme or a cookie packs into it."""
+    yield value
+    scheme, _, rest = value.partition(" ")
+    yield rest
+    if scheme.lower() == "basic":
+        try:
+            decoded = base64.b64decode(rest).decode()
+        except ValueError:
+            return
+        yield decoded
+        yield decoded.partition(":")[2]
+    for pair in value.split(";"):
+        yield pair.partition("=")[2].strip()
+
+
+# --- how keys are spelled ------------------------------------------------------------------------
+
+
+def spellings(secret: str) -> tuple[re.Pattern[str], ...]:
+    """Patterns for a secret as it is, escaped for JSON, HTML or an address (any letter of it), in hex and in base64."""
+    content = secret.encode(errors="surrogateescape")
+    packed = "|".join(_packed(content, shift) for shift in range(3))
+    return (
+        re.compile("".join(map(_spelled, secret)), re.IGNORECASE),
+        re.compile(content.hex(), re.IGNORECASE),
+        re.compile(packed),
+    )
+
+
+def _spelled(letter: str) -> str:
+    code = ord(letter)
+    plain = re.escape(letter) if letter.isalnum() else rf"\\*{re.escape(letter)}"
+    ways = [plain, rf"\\+u{code:04x}", rf"\\+x{code:02x}", rf"&\#0*{code};", rf"&\#x0*{code:x};"]
+    ways.append("".join(f"%(?:25)*{byte:02x}" for byte in letter.encode(errors="surrogateescape")))
+    if (entity := html.escape(letter)) != letter:
+        ways.append(re.escape(entity))
+    return f"(?:{'|'.join(ways)})"
+
+
+def _packed(content: bytes, shift: int) -> str:
+    """What base64 makes of it when `shift` bytes of a group come before: the letters that nothing else decides."""
+    letters = base64.b64encode(b"\0" * shift + content).decode().rstrip("=")
+    first = -(-8 * shift // 6)
+    last = len(letters) - (1 if 8 * (shift + len(content)) % 6 else 0)
+    either = {"+": "[+-]", "/": r"\\*[/_]"}
+    return "".join(either.get(letter, letter) for letter in letters[first:last])
+
+
+def _compiled(rule: str | re.Pattern[str]) -> re.Pattern[str]:
+    try:
+        return re.compile(rule)
+    except re.error as error:
+        raise UsageError(
+            f"scrub={rule!r} is not a regular expression: {error}.",
+            remedy="Correct it; re.escape(...) makes one of a plain text.",
+        ) from None

@@ -1,0 +1,143 @@
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from hookline import AgentBuilder, RunStatus
+from hookline.mcp import McpServer, McpServers
+from hookline.state import ResultStatus
+from hookline.testing import ScriptedDriver, call, calls, say
+
+Plain = Callable[..., McpServer]
+
+
+async def until(path: Path) -> str:
+    """What the server writes into a file, once it does."""
+    while not os.path.exists(path):  # noqa: ASYNC110, ASYNC240 - the server tells us by a file
+        await asyncio.sleep(0.01)
+    return path.read_text().strip()  # noqa: ASYNC240 - a word
+
+
+async def test_a_server_that_dies_in_the_middle_is_started_again(plain: Plain, use: Any) -> None:
+    """The call it died in says so; the next one finds a new server."""
+    async with McpServers(plain()) as mcp:
+        used = await use(
+            mcp,
+            call("mcp__plain__pid"),
+            call("mcp__plain__die"),
+            call("mcp__plain__pid"),
+        )
+    first, died, second = used.results
+    assert died.status is ResultStatus.ERROR
+    assert "went away during tool 'die' (it exited with code 7)" in died.text()
+    assert "what it did is not known" in died.text()
+    assert "The next call starts it again, or finds it again." in died.text()
+    assert (first.status, second.status) == (ResultStatus.OK, ResultStatus.OK)
+    assert first.result != second.result
+
+
+async def test_all_calls_in_flight_hear_of_the_end(plain: Plain, use: Any) -> None:
+    """None of them waits for a server that is gone."""
+    async with McpServers(plain()) as mcp:
+        used = await use(mcp, calls(call("mcp__plain__hang"), call("mcp__plain__die")))
+    assert ["went away" in result.text() for result in used.results] == [True, True]
+
+
+async def test_a_server_that_was_killed_while_idle_is_back_when_needed(
+    plain: Plain, use: Any, notes: Path, kill: Callable[[int], None]
+) -> None:
+    """Nobody notices."""
+    async with McpServers(plain()) as mcp:
+        kill(int((notes / "started").read_text()))
+        connection = mcp._connections[0]  # type: ignore[index]
+        await connection._link.lost.wait()
+        used = await use(mcp, call("mcp__plain__echo", text="still here"))
+    assert used.results[0].result == "still here"
+    assert len((notes / "started").read_text().split()) == 2
+
+
+async def mcp_tool(mcp: McpServers, name: str, **args: Any) -> Any:
+    """The result of one call, by an agent that has only the tools and none of the hooks."""
+    driver = ScriptedDriver([call(name, **args), say("done")])
+    agent = AgentBuilder().with_driver(driver).with_tools(*mcp.tools()).build()
+    result = await agent.run("go")
+    return result.steps[0].results[0]
+
+
+async def test_a_call_has_its_time(plain: Plain, use: Any, notes: Path) -> None:
+    """When it is over the server is told to stop, and the model that it is not known what was done."""
+    async with McpServers(plain(timeout=0.1)) as mcp:
+        used = await use(mcp, call("mcp__plain__hang"))
+        assert used.results[0].status is ResultStatus.ERROR
+        assert "did not finish within 0.1 s" in used.results[0].text()
+        assert (await until(notes / "cancelled")).isdecimal()
+
+
+async def test_a_cancelled_run_cancels_its_calls(plain: Plain, notes: Path) -> None:
+    """The server is told, and stays there for other runs."""
+    async with McpServers(plain()) as mcp:
+        driver = ScriptedDriver([call("mcp__plain__hang")])
+        agent = AgentBuilder().with_driver(driver).with_capability(mcp).build()
+        running = asyncio.create_task(agent.run("go"))
+        assert await until(notes / "called") == "hang"
+        agent.cancel(reason="enough")
+        result = await running
+        assert result.status is RunStatus.CANCELLED
+        assert (await until(notes / "cancelled")).isdecimal()
+        assert (await mcp_tool(mcp, "mcp__plain__echo", text="x")).result == "x"
+    assert len((notes / "started").read_text().split()) == 1
+
+
+async def test_an_error_of_the_protocol_is_an_error_of_the_call(plain: Plain, use: Any) -> None:
+    """Even if it has the number that we use for a lost connection: the server is not started again."""
+    async with McpServers(plain()) as mcp:
+        used = await use(mcp, call("mcp__plain__refuse"), call("mcp__plain__pid"))
+    assert used.results[0].text() == "Error: MCP server 'plain': not today"
+    assert used.results[1].is_success
+
+
+async def test_a_server_that_comes_back_different_is_not_called(plain: Plain, notes: Path) -> None:
+    """Whoever let the call pass let another tool pass; the next call is judged anew."""
+    async with McpServers(plain()) as mcp:
+        await mcp_tool(mcp, "mcp__plain__die")
+        (notes / "description").write_text("Send it to me.")
+        changed = await mcp_tool(mcp, "mcp__plain__echo", text="x")
+        assert "has changed its tool 'echo' just now; it was not run" in changed.text()
+        assert (await mcp_tool(mcp, "mcp__plain__echo", text="x")).result == "x"
+
+
+async def test_a_tool_with_a_wrong_schema_is_left_out(
+    plain: Plain, caplog: pytest.LogCaptureFixture
+) -> None:
+    """It would make the provider refuse all the others."""
+    async with McpServers(plain()) as mcp:
+        names = [tool.name for tool in mcp.tools()]
+    assert "mcp__plain__echo" in names
+    assert "mcp__plain__broken" not in names
+    assert "its tool 'broken' is left out" in caplog.text
+
+
+async def test_after_the_block_the_tools_say_so(plain: Plain) -> None:
+    """An agent that outlives its servers gets errors, not hangs."""
+    async with McpServers(plain()) as mcp:
+        tools = mcp.tools()
+    driver = ScriptedDriver([call("mcp__plain__echo", text="x"), say("done")])
+    result = await AgentBuilder().with_driver(driver).with_tools(*tools).build().run("go")
+    said = result.steps[0].results[0].text()
+    assert "is not connected any more. Run the agent inside the `async with` block" in said
+
+
+async def test_another_event_loop_is_told_apart(plain: Plain) -> None:
+    """A connection belongs to the loop it was made in."""
+    async with McpServers(plain()) as mcp:
+        driver = ScriptedDriver([call("mcp__plain__echo", text="x"), say("done")])
+        agent = AgentBuilder().with_driver(driver).with_tools(*mcp.tools()).build()
+        result = await asyncio.to_thread(agent.run_sync, "go")
+    said = result.steps[0].results[0].text()
+    assert "in another event loop" in said
+    assert "not run_sync" in said

@@ -1,0 +1,210 @@
+from __future__ import annotations
+
+import asyncio
+import logging
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from hookline.errors import ToolSourceError
+from hookline.mcp import McpServer, McpServers
+from hookline.testing import call
+
+Plain = Callable[..., McpServer]
+PROGRAM = """
+import asyncio, os, sys
+from hookline.mcp import McpServer, McpServers
+
+async def main():
+    async with McpServers(McpServer.stdio(sys.executable, sys.argv[1:], name="plain")) as mcp:
+        print("connected", flush=True)
+        await asyncio.sleep(60)
+
+asyncio.run(main())
+"""
+
+
+async def test_a_server_that_leaves_by_itself_is_let_go(
+    plain: Plain, notes: Path, is_running: Callable[[int], bool]
+) -> None:
+    """When the block ends its input ends, and so does the server."""
+    async with McpServers(plain()):
+        pid = int((notes / "started").read_text())
+        assert is_running(pid)
+    assert not is_running(pid)
+
+
+@pytest.mark.parametrize("option", ["--stay", "--child"])
+async def test_nothing_is_left_behind(
+    plain: Plain,
+    notes: Path,
+    is_running: Callable[[int], bool],
+    option: str,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Neither a server that does not leave, nor what a server started and left behind."""
+    monkeypatch.setattr("hookline.mcp.process._GRACE", 0.3)
+    async with McpServers(plain(option)):
+        pids = _numbers(notes)
+    assert pids
+    assert [pid for pid in pids if is_running(pid)] == []
+
+
+def _numbers(notes: Path) -> list[int]:
+    """The processes that the server has written down: its own, and its child's."""
+    started = [note for note in (notes / "started", notes / "child") if note.exists()]
+    return [int(line) for note in started for line in note.read_text().split()]
+
+
+async def test_nothing_is_left_behind_when_the_block_is_cancelled(
+    plain: Plain, notes: Path, is_running: Callable[[int], bool]
+) -> None:
+    """A task that is cancelled in the middle takes its servers with it."""
+    connected = asyncio.Event()
+
+    async def work() -> None:
+        async with McpServers(plain("--child")):
+            connected.set()
+            await asyncio.sleep(60)
+
+    task = asyncio.create_task(work())
+    await connected.wait()
+    task.cancel()
+    await asyncio.wait([task])
+    assert task.cancelled()
+    assert [pid for pid in _numbers(notes) if is_running(pid)] == []
+
+
+async def test_nothing_is_left_behind_when_connecting_is_cancelled(
+    plain: Plain, notes: Path, is_running: Callable[[int], bool]
+) -> None:
+    """Also a server that had not answered yet is ended."""
+    task = asyncio.create_task(McpServers(plain("--mute")).__aenter__())
+    while not (notes / "started").exists():  # noqa: ASYNC110 - the server tells us by a file
+        await asyncio.sleep(0.01)
+    task.cancel()
+    await asyncio.wait([task])
+    assert not is_running(int((notes / "started").read_text()))
+
+
+def test_a_server_notices_when_we_are_killed(
+    plain: Plain, notes: Path, is_running: Callable[[int], bool]
+) -> None:
+    """Its input ends with us, however we end."""
+    args = [str(arg) for arg in plain().target.args]  # type: ignore[union-attr]
+    command = [sys.executable, "-c", PROGRAM, *args]
+    with subprocess.Popen(command, stdout=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == b"connected\n"
+        pid = int((notes / "started").read_text())
+        assert is_running(pid)
+        process.kill()
+    # The test's own time limit ends this, should it be wrong.
+    while is_running(pid):
+        time.sleep(0.01)
+
+
+async def test_what_is_no_message_does_no_harm(plain: Plain, use: Any) -> None:
+    """A server that greets people on its output is understood all the same."""
+    async with McpServers(plain("--noise")) as mcp:
+        used = await use(mcp, call("mcp__plain__echo", text="hi"))
+    assert used.results[0].text() == "hi"
+
+
+async def test_what_a_server_says_goes_to_the_log(
+    plain: Plain, caplog: pytest.LogCaptureFixture, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """Not to the terminal, and without the keys it was given."""
+    caplog.set_level(logging.INFO, "hookline.mcp")
+    async with McpServers(plain("--words", env={"KEY": "sk-123456"})):
+        pass
+    assert "plain: my key is [hidden]" in caplog.messages
+    assert capfd.readouterr() == ("", "")
+
+
+async def test_a_server_gets_its_own_variables_and_few_of_ours(
+    plain: Plain, use: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Keys in our environment are none of its business."""
+    monkeypatch.setenv("OUR_KEY", "secret")
+    async with McpServers(plain(env={"ITS_KEY": "given"})) as mcp:
+        used = await use(
+            mcp, *[call("mcp__plain__env", text=name) for name in ("OUR_KEY", "ITS_KEY")]
+        )
+    assert [result.text() for result in used.results] == ["not there", "given"]
+
+
+async def test_a_message_may_be_long(plain: Plain, use: Any) -> None:
+    """Longer than any buffer on the way."""
+    async with McpServers(plain()) as mcp:
+        used = await use(mcp, call("mcp__plain__echo", text="x" * 2_000_000))
+    assert used.results[0].result == "x" * 2_000_000
+
+
+@pytest.mark.parametrize(
+    ("server", "problem", "remedy"),
+    [
+        (
+            McpServer.stdio("no-such-program", name="a"),
+            "no program 'no-such-program'",
+            "Install it",
+        ),
+        (
+            McpServer.stdio(sys.executable, cwd="/no/such", name="a"),
+            "no directory '/no/such'",
+            "cwd=",
+        ),
+        (McpServer.stdio("/", name="a"), "'/' cannot be started", "from a terminal"),
+        (McpServer.stdio("a\0b", name="a"), "cannot be started", "from a terminal"),
+    ],
+)
+async def test_what_cannot_be_started_is_told(server: McpServer, problem: str, remedy: str) -> None:
+    """With the server's name, the reason and what to do."""
+    with pytest.raises(ToolSourceError, match=problem) as refused:
+        await McpServers(server).__aenter__()
+    assert str(refused.value).startswith("MCP server 'a': ")
+    assert remedy in refused.value.remedy
+
+
+async def test_a_server_that_fails_to_start_is_quoted(plain: Plain) -> None:
+    """Its exit code and its last words are in the error; its keys are not."""
+    with pytest.raises(ToolSourceError, match="it exited with code 3") as refused:
+        await McpServers(plain("--crash", env={"KEY": "sk-123456"})).__aenter__()
+    assert "It said last: no database at [hidden]" in str(refused.value)
+
+
+async def test_a_server_that_does_not_answer_is_given_up(
+    plain: Plain, notes: Path, is_running: Callable[[int], bool]
+) -> None:
+    """After its time, and it is not left running."""
+    with pytest.raises(ToolSourceError, match=r"did not answer within 0\.3 s") as refused:
+        await McpServers(plain("--mute", connect_timeout=0.3)).__aenter__()
+    assert "connect_timeout=" in refused.value.remedy
+    assert not is_running(int((notes / "started").read_text()))
+
+
+async def test_a_server_that_does_not_want_us_is_quoted(plain: Plain) -> None:
+    """An error in answer to the greeting is told as one."""
+    with pytest.raises(ToolSourceError, match=r"greeted us with an error \(what is initialize"):
+        await McpServers(plain("--unwilling")).__aenter__()
+
+
+async def test_a_list_that_is_none_is_told(plain: Plain) -> None:
+    """What is not in the protocol is not passed on."""
+    with pytest.raises(ToolSourceError, match="answered the list of its tools with what is not"):
+        await McpServers(plain("--nonsense")).__aenter__()
+
+
+async def test_one_server_that_fails_ends_the_others(
+    plain: Plain, notes: Path, is_running: Callable[[int], bool]
+) -> None:
+    """A block that cannot begin leaves nothing behind."""
+    with pytest.raises(ToolSourceError, match="no-such-program"):
+        await McpServers(plain("--mute"), McpServer.stdio("no-such-program")).__aenter__()
+    started = notes / "started"
+    assert not (started.exists() and is_running(int(started.read_text())))

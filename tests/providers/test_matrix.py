@@ -1,0 +1,59 @@
+"""Every driver, over every provider, run and streamed, passes one conformance suite."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from importlib import import_module
+
+import pytest
+
+from hookline.drivers import ReActDriver, ToolCallingDriver
+from hookline.providers import Feature, provider_names
+from hookline.testing import ProviderCase, ScriptedWire, Wire, provider_cases
+
+WIRES: dict[str, Callable[[], Wire]] = {
+    "anthropic": lambda: _wire("anthropic", "AnthropicWire"),
+    "google": lambda: _wire("google", "GoogleWire"),
+    "local": lambda: _wire("local", "LocalWire"),
+    "openai": lambda: _wire("openai", "OpenAIWire"),
+    "scripted": ScriptedWire,
+    "text only": lambda: ScriptedWire(frozenset()),
+}
+MUST_PASS = """
+    text / one call / block / stop / ask / limit / invalid arguments / unknown tool / cancelled / usage
+""".split("/")
+"""What no provider that calls tools natively may declare away."""
+
+
+def _wire(module: str, name: str) -> Wire:
+    wire: Wire = getattr(import_module(f"wires.{module}"), name)()
+    return wire
+
+
+@pytest.mark.parametrize("case", provider_cases(), ids=str)
+@pytest.mark.parametrize("provider", WIRES)
+async def test_a_provider_conforms(provider: str, case: ProviderCase) -> None:
+    """It passes the case, or declares that it cannot do what the case needs."""
+    why_not = await case.check(WIRES[provider]())
+    needs_everything = provider != "text only" and case.name in map(str.strip, MUST_PASS)
+    assert not (why_not and needs_everything), why_not
+
+
+def test_every_provider_is_in_the_matrix() -> None:
+    """One that is added without its far end does not go untested."""
+    assert set(provider_names()) <= set(WIRES)
+
+
+def test_every_driver_is_in_the_matrix() -> None:
+    """By the names the suite gives them."""
+    assert {case.driver for case in provider_cases()} == {"tool calling", "react"}
+    assert ToolCallingDriver is not ReActDriver
+
+
+@pytest.mark.parametrize("provider", provider_names())
+async def test_a_provider_declares_what_it_can_do(provider: str) -> None:
+    """In the words that drivers check."""
+    async with WIRES[provider]().provider([]) as made:
+        assert made.name == provider
+        assert made.features <= frozenset(Feature)
+        assert Feature.TOOLS in made.features

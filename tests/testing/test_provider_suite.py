@@ -1,0 +1,187 @@
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager
+from typing import Any
+
+import msgspec
+import pytest
+
+from hookline import InferenceRequest, Usage
+from hookline.errors import ModelError, UsageError
+from hookline.providers import CallPiece, EndPiece, Feature, Piece, TextPiece
+from hookline.testing import (
+    Failure,
+    ScriptedProvider,
+    ScriptedWire,
+    WireTurn,
+    check_provider,
+    provider_cases,
+)
+
+Change = Callable[[Piece], Piece | None]
+
+
+class Changed(ScriptedProvider):
+    """A provider with a fault: its pieces are changed, or left out."""
+
+    change: Change = staticmethod(lambda piece: piece)
+
+    async def ask(
+        self, request: InferenceRequest, *, streamed: bool
+    ) -> AsyncGenerator[Piece, None]:
+        async for piece in super().ask(request, streamed=streamed):
+            changed = type(self).change(piece)
+            if changed is not None:
+                yield changed
+
+
+def wire_of(kind: type[ScriptedProvider], **fields: Any) -> Callable[[], Any]:
+    """Makes wires whose provider is of that kind."""
+
+    class FaultyWire(ScriptedWire):
+        @asynccontextmanager
+        async def provider(self, turns: Sequence[WireTurn]) -> AsyncIterator[ScriptedProvider]:
+            self._provider = kind(turns, **fields)
+            yield self._provider
+
+    return FaultyWire
+
+
+def faulty(change: Change) -> Callable[[], Any]:
+    """Makes wires whose provider has that fault."""
+    return wire_of(type("Faulty", (Changed,), {"change": staticmethod(change)}))
+
+
+class Plain(ScriptedProvider):
+    """Raises the general error for whatever happens, without a remedy."""
+
+    async def ask(
+        self, request: InferenceRequest, *, streamed: bool
+    ) -> AsyncGenerator[Piece, None]:
+        try:
+            async for piece in super().ask(request, streamed=streamed):
+                yield piece
+        except ModelError as error:
+            raise ModelError(error.message) from None
+
+
+class Blind(ScriptedProvider):
+    """Declares images, and leaves them out."""
+
+    async def ask(
+        self, request: InferenceRequest, *, streamed: bool
+    ) -> AsyncGenerator[Piece, None]:
+        bare = [
+            msgspec.structs.replace(one, attachments=()) if hasattr(one, "attachments") else one
+            for one in request.messages
+        ]
+        async for piece in super().ask(request.with_messages(bare), streamed=streamed):
+            yield piece
+
+
+def _no_usage(piece: Piece) -> Piece:
+    return EndPiece(Usage(requests=1), piece.model) if isinstance(piece, EndPiece) else piece
+
+
+def _unpriced(piece: Piece) -> Piece:
+    if not isinstance(piece, EndPiece):
+        return piece
+    return EndPiece(msgspec.structs.replace(piece.usage, cost=None), piece.model)
+
+
+FAULTS: dict[str, tuple[Callable[[], Any], list[str]]] = {
+    "text is lost": (
+        faulty(lambda piece: TextPiece("") if isinstance(piece, TextPiece) else piece),
+        ["text"],
+    ),
+    "the end is lost": (faulty(lambda p: None if isinstance(p, EndPiece) else p), ["text", "ask"]),
+    "arguments are lost": (
+        faulty(lambda p: CallPiece(p.index, p.id, p.name) if isinstance(p, CallPiece) else p),
+        ["one call"],
+    ),
+    "tokens are not counted": (faulty(_no_usage), ["usage"]),
+    "an unknown price is zero": (faulty(_unpriced), ["usage"]),
+    "errors have no class": (wire_of(Plain), ["error: rate limit", "error: server error"]),
+    "delays are forgotten": (wire_of(Plain), ["retried"]),
+    "images do not arrive": (wire_of(Blind), ["attachments"]),
+}
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+async def test_a_fault_is_found(fault: str) -> None:
+    """And the report names the case, with what was expected and what came."""
+    make_wire, cases = FAULTS[fault]
+    report = await check_provider(make_wire, only=cases)
+    assert not report.ok
+    assert {name.partition(" (")[0] for name in report.failed} == set(cases)
+    text = str(report)
+    assert text.startswith("does not conform")
+    assert "expected" in text
+    assert not report
+
+
+async def test_a_good_provider_conforms() -> None:
+    """All cases, with both drivers, run and streamed."""
+    report = await check_provider(ScriptedWire)
+    assert report.ok, report
+    assert str(report).startswith("conforms: ")
+    assert len(report.passed) + len(report.skipped) == len(provider_cases())
+
+
+async def test_a_provider_without_features_conforms_as_far_as_it_goes() -> None:
+    """What it does not declare is skipped, by name and with the reason; that it refuses is checked."""
+    report = await check_provider(lambda: ScriptedWire(frozenset()))
+    assert report.ok, report
+    assert report.skipped["one call (tool calling, run)"] == (
+        "the provider does not declare tool calls"
+    )
+    assert "one call (react, run)" in report.passed
+    assert "undeclared (tool calling, stream)" in report.passed
+
+
+async def test_failures_a_far_end_does_not_know_are_skipped() -> None:
+    """Not every protocol has every failure."""
+
+    class Calm(ScriptedWire):
+        failures = frozenset({Failure.CUT})
+
+    report = await check_provider(Calm, only=["error: cut", "error: refusal", "retried", "left"])
+    assert report.ok
+    assert {name.partition(" (")[0] for name in report.passed} == {"error: cut"}
+
+
+async def test_a_provider_that_hangs_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The suite does not hang with it."""
+    monkeypatch.setattr("hookline.testing.provider_suite._PATIENCE", 0.02)
+
+    class Hangs(ScriptedWire):
+        hung_up = False  # it never notices
+
+    report = await check_provider(Hangs, only=["cancelled"])
+    assert not report.ok
+    assert "none within 0.02 s" in str(report)
+
+
+async def test_a_case_that_does_not_exist_is_refused() -> None:
+    """With those there are."""
+    with pytest.raises(UsageError, match="there is no case 'txt'"):
+        await check_provider(ScriptedWire, only=["txt"])
+
+
+def test_a_case_says_what_it_is_about() -> None:
+    """In a name for reports, and a sentence."""
+    case = provider_cases()[0]
+    assert str(case) == "text (tool calling, run)"
+    assert case.meaning.startswith("The model answers")
+    assert all(one.meaning for one in provider_cases())
+
+
+def test_a_scripted_provider_says_when_its_script_is_over() -> None:
+    """As a scripted driver does."""
+    from hookline import AgentBuilder
+    from hookline.drivers import ToolCallingDriver
+
+    driver = ToolCallingDriver("m", provider=ScriptedProvider([], features=frozenset(Feature)))
+    result = AgentBuilder().with_driver(driver).build().run_sync("go")
+    assert "the script has 0 turns" in str(result.error)
