@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Iterator
+from collections.abc import Awaitable, Iterator, Mapping
 from typing import Any
 
 import msgspec
@@ -88,12 +88,12 @@ async def _execute_one(run: Run, flight: Flight) -> None:
     started = run.now
     try:
         if run.plans.around_tool_use is None:
-            result = await _once_recorded(run, flight)
+            result = _result(run, flight, await _once_recorded(run, flight), started)
         else:
             result = await _through_hooks(run, flight)
-    except ChildWaits as waiting:
+    except ChildWaits as waits:
         flight.stage = CallStage.SUSPENDED
-        flight.child_approvals = waiting.approvals
+        flight.child_approvals = waits.approvals
         run.waiting = True
         return
     except (Exception, SystemExit, asyncio.CancelledError) as error:
@@ -137,16 +137,24 @@ async def _through_hooks(run: Run, flight: Flight) -> ToolResult:
     return msgspec.structs.replace(result, call_id=call.id, name=call.name)
 
 
-def _once_recorded(run: Run, flight: Flight) -> Awaitable[ToolResult]:
+def _once_recorded(run: Run, flight: Flight) -> Awaitable[Any]:
     key = (run.step_index, flight.call.id, flight.attempts)
     return run.durable.step(key, _use_tool, run, flight)
+
+
+def _result(run: Run, flight: Flight, value: Any, started: float) -> ToolResult:
+    """What a tool gave, as the result of its call."""
+    call, duration = flight.call, run.clock() - started
+    if type(value) is ToolResult:
+        return msgspec.structs.replace(value, call_id=call.id, name=call.name, duration=duration)
+    return ToolResult(value, None, _OK, call.id, call.name, "", "", duration)
 
 
 async def _caught(run: Run, flight: Flight) -> ToolResult:
     """The tool as hooks around it see it: what it raises is a result with an error."""
     started = run.now
     try:
-        return await _once_recorded(run, flight)
+        return _result(run, flight, await _once_recorded(run, flight), started)
     except ChildWaits:
         raise
     except (Exception, SystemExit, asyncio.CancelledError) as error:
@@ -156,32 +164,38 @@ async def _caught(run: Run, flight: Flight) -> ToolResult:
         return result
 
 
-async def _use_tool(run: Run, flight: Flight) -> ToolResult:
+def _use_tool(run: Run, flight: Flight) -> Awaitable[Any]:
     """The tool itself."""
-    tool, call, started = flight.tool, flight.call, run.now
+    tool, values = flight.tool, flight.values
     assert tool is not None  # an admitted call has its tool
     flight.exception = None
-    context = host = None
-    if tool.context_name:
-        host = Host(run, flight)
-        context = ToolContext(host, call, f"{run.run_id}/{run.step_index}/{call.id}")
-    values = flight.values
-    if values is not call.args:
+    if values is not flight.call.args:
         if flight.is_used:  # a tool may change what it gets: each attempt gets its own
-            values = tool.validate_call(call).values
+            values = tool.validate_call(flight.call).values
         flight.is_used = True
+    if tool.context_name:
+        return _use_in_context(run, flight, tool, values)
+    work = tool.invoke(values)
+    return work if tool.timeout is None else _in_time(tool, work)
+
+
+async def _use_in_context(
+    run: Run, flight: Flight, tool: AnyTool, values: Mapping[str, Any]
+) -> Any:
+    """A tool that is told where it runs, and that may start children."""
+    host = Host(run, flight)
+    call = flight.call
+    context = ToolContext(host, call, f"{run.run_id}/{run.step_index}/{call.id}")
     work = tool.invoke(values, context)
+    value = None
     try:
         value = await (work if tool.timeout is None else _in_time(tool, work))
     except Exception:
-        if host is None or not host.waiting:
+        if not host.waiting:
             raise
-    if host is not None and host.waiting:  # whatever the tool made of it: its children are not done
+    if host.waiting:  # whatever the tool made of it: its children are not done
         raise ChildWaits(host.waiting)
-    duration = run.clock() - started
-    if type(value) is ToolResult:
-        return msgspec.structs.replace(value, call_id=call.id, name=call.name, duration=duration)
-    return ToolResult(value, None, _OK, call.id, call.name, "", "", duration)
+    return value
 
 
 async def _in_time(tool: AnyTool, work: Awaitable[Any]) -> Any:

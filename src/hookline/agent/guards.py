@@ -16,7 +16,7 @@ import msgspec
 from hookline.flow import STOP_REASONS, Limits
 from hookline.hooks import HookOutcome, Options, Registration, register
 from hookline.lifecycle import HookPoint, StepHookContext, StopHookContext, ToolHookContext
-from hookline.state import ContinuationDecision, ContinuationEvaluation
+from hookline.state import ContinuationDecision, ContinuationEvaluation, ContinuationOutcome
 
 SOURCE = "default"
 _MORE_TO_DO = ContinuationEvaluation(
@@ -28,6 +28,18 @@ _DONE = ContinuationEvaluation("tool-calls", ContinuationDecision.ALLOW_STOP, "n
 def tool_call_presence(ctx: StopHookContext) -> ContinuationEvaluation:
     """Go on while the model calls tools; when it only answers, there is nothing left to do."""
     return _MORE_TO_DO if ctx.step is not None and ctx.step.calls else _DONE
+
+
+_GOES_ON = ContinuationOutcome.from_evaluations((_MORE_TO_DO,))
+_STOPS = ContinuationOutcome.from_evaluations((_DONE,))
+
+
+def _presence_alone(run: Any) -> ContinuationOutcome:
+    """What that adds up to when nobody else has a say."""
+    return _GOES_ON if run.response is not None and run.response.calls else _STOPS
+
+
+tool_call_presence.brief = _presence_alone  # type: ignore[attr-defined]
 
 
 _BEFORE_STEP = ("steps", "tokens", "seconds", "cost")
@@ -42,25 +54,28 @@ def limits_guard(limits: Limits, levels: int = 0) -> Callable[[Any], HookOutcome
     given = [getattr(limits, name) for name in _BEFORE_STEP]
     steps, tokens, seconds, cost = (math.inf if limit is None else limit for limit in given)
 
-    def guard(ctx: StepHookContext) -> HookOutcome | None:
-        run = ctx.live
+    def brief(run: Any) -> Any:
         ledger = run.ledger.above(levels) if levels else run.ledger
-        active = ledger.seconds_before + run.now - ledger.started
         if (
             ledger.steps < steps
             and ledger.tokens < tokens
-            and active < seconds
+            and ledger.seconds_before + run.now - ledger.started < seconds
             and ledger.cost < cost
         ):
             return None
+        return NotImplemented
+
+    def guard(ctx: StepHookContext) -> HookOutcome | None:
+        ledger = ctx.live.ledger.above(levels)
         spent = {
             "steps": ledger.steps,
             "tokens": ledger.tokens,
-            "seconds": active,
+            "seconds": ledger.seconds(ctx.live.now),
             "cost": ledger.cost,
         }
         return _used_up(limits, spent, levels)
 
+    guard.brief = brief  # type: ignore[attr-defined]
     return _for_tree(guard, limits, _BEFORE_STEP, lambda: limits_guard(limits, levels + 1))
 
 

@@ -6,6 +6,7 @@ Run, stream, step by step, resumed, as a child: every way of driving an agent co
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Awaitable
 
 import msgspec
 
@@ -13,7 +14,15 @@ from hookline.agent.ending import finish
 from hookline.agent.failure import on_error
 from hookline.agent.result import RunResult
 from hookline.agent.run import Run
-from hookline.agent.step import finish_step, open_step, pend_step, reopen_step, settle_step
+from hookline.agent.step import (
+    begin_step,
+    finish_step,
+    open_step,
+    pend_step,
+    record_step,
+    reopen_step,
+    settle_step,
+)
 from hookline.agent.tool_phase import (
     finish_calls,
     settle_unrun,
@@ -23,8 +32,8 @@ from hookline.agent.tool_phase import (
 from hookline.agent.turn import Unrecovered, take_turn
 from hookline.errors import HookError, in_words
 from hookline.flow import ErrorAction, classify
-from hookline.hooks import Kind, Plan, Point, Result, run_hooks
-from hookline.journal import PromptSubmitted, Resolved, RunStarted, StepStarted
+from hookline.hooks import Kind, Plan, Point, Result
+from hookline.journal import PromptSubmitted, RunStarted
 from hookline.lifecycle import (
     ExecutionHookContext,
     HookPoint,
@@ -43,11 +52,6 @@ from hookline.state import (
     StopReason,
     UserMessage,
 )
-
-_NOTHING_YET = ContinuationOutcome.from_evaluations(())
-# Looking a point up on its class costs a little, and these are looked up at every step.
-_PROCEED = Kind.PROCEED
-_BEFORE_STEP, _SHOULD_CONTINUE = HookPoint.BEFORE_STEP, HookPoint.SHOULD_CONTINUE
 
 
 async def drive(run: Run, prompt: str | None) -> RunResult:
@@ -176,25 +180,36 @@ def _forbidden_early(run: Run) -> Ending | None:
 # --- one step -----------------------------------------------------------------------------------------
 
 
-async def _step(run: Run) -> Ending | None:
+def _step(run: Run) -> Awaitable[Ending | None]:
     """One step, from before_step to the decision whether there is another."""
     if run.token.is_cancelled:
         raise asyncio.CancelledError
     open_step(run)
-    index = run.step_index or 0
     plan = run.plans.before_step
-    if plan is not None:
-        ctx = StepHookContext(point=_BEFORE_STEP, state=run.state, live=run, step_index=index)
-        try:
-            result = await run_hooks(plan, ctx, run, run.settle, started=run.now)
-        except HookError as error:
-            return await _lost(run, error)
-        run.take(result)
-        if result.kind is not _PROCEED:
-            return await _refused(run, result)
-    run.ledger.add_step()
-    append, next_seq = run.append, run.next_seq
-    append(StepStarted(run.run_id, next_seq(), run.at, index))
+    if plan is not None and not _is_waved_through(run, plan):
+        return _ask_first(run, plan)
+    return _work(run, again=False)
+
+
+def _is_waved_through(run: Run, plan: Plan) -> bool:
+    """Whether the only hook before a step needs no context to see that it has nothing against it."""
+    if plan.brief is None or plan.brief(run) is not None:
+        return False
+    monotonic, passed = run.monotonic, run.passed
+    passed(plan.crew, (run.now, monotonic()))
+    return True
+
+
+async def _ask_first(run: Run, plan: Plan) -> Ending | None:
+    ctx = StepHookContext(
+        point=HookPoint.BEFORE_STEP, state=run.state, live=run, step_index=run.step_index or 0
+    )
+    try:
+        result = await run.ask(plan, ctx)
+    except HookError as error:
+        return await _lost(run, error)
+    if result.kind is not Kind.PROCEED:
+        return await _refused(run, result)
     return await _work(run, again=False)
 
 
@@ -220,6 +235,7 @@ async def _work(run: Run, *, again: bool) -> Ending | None:
             if again:
                 await use_tools_again(run)
             else:
+                begin_step(run)
                 await take_turn(run)
                 if run.response is not None and run.response.calls:
                     await use_tools(run)
@@ -247,10 +263,13 @@ async def _work(run: Run, *, again: bool) -> Ending | None:
     failure = failure or run.failing
     if failure is not None:
         return await _fail_step(run, failure)
+    outcome = _foregone(run)
+    if outcome is not None:
+        record_step(run, settle_step(run, outcome))
+        return None if outcome.should_continue else _ended(outcome)
     step = settle_step(run)
     try:
-        if run.plans.after_step is not None:
-            await _after_step(run, step)
+        await _after_step(run, step)
         return await _conclude(run, step)
     except asyncio.CancelledError:
         finish_step(run, step, _no_outcome(run, StopReason.CANCELLED, run.token.why))
@@ -339,18 +358,28 @@ async def _after_step(run: Run, step: Step) -> None:
 # --- whether to go on ---------------------------------------------------------------------------------
 
 
+def _foregone(run: Run) -> ContinuationOutcome | None:
+    """The outcome of a step, if it is plain already and nobody is to look at the step before; else None."""
+    plans = run.plans
+    plan = plans.should_continue
+    if run.evaluations or plans.after_step is not None or plan is None or plan.brief is None:
+        return None
+    outcome: ContinuationOutcome = plan.brief(run)
+    if not outcome.should_continue and plans.stop is not None:
+        return None
+    run.evaluations = outcome.evaluations
+    run.said(plan.judges[0], outcome.evaluations)
+    return outcome
+
+
 async def _conclude(run: Run, step: Step | None) -> Ending | None:
     """Ask should_continue, resolve everything hooks have said, and ask the stop hooks if that means stopping."""
     plan = run.plans.should_continue
     if plan is not None and step is not None:
-        ctx = _stop_context(run, _SHOULD_CONTINUE, step)
-        result = await run_hooks(plan, ctx, run, run.settle, started=run.now)
-        run.take(result)
+        await run.ask(plan, _stop_context(run, HookPoint.SHOULD_CONTINUE, step))
     outcome = ContinuationOutcome.from_evaluations(run.evaluations)
     if not outcome.should_continue and run.plans.stop is not None:
         outcome = await _ask_to_stop(run, run.plans.stop, step, outcome)
-    append, next_seq = run.append, run.next_seq
-    append(Resolved(run.run_id, next_seq(), run.at, outcome, run.step_index))
     if step is not None:
         finish_step(run, step, outcome)
     if outcome.should_continue:
@@ -366,11 +395,7 @@ def _stop_context(run: Run, point: Point[StopHookContext], step: Step | None) ->
         state=run.state,
         evaluations=run.evaluations,
         live=run,
-        continuation=(
-            ContinuationOutcome.from_evaluations(run.evaluations)
-            if run.evaluations
-            else _NOTHING_YET
-        ),
+        continuation=ContinuationOutcome.from_evaluations(run.evaluations),
         step=step,
     )
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import itertools
 import math
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, TypeAlias
 
 import msgspec
@@ -15,8 +15,8 @@ from hookline.agent.definition import Definition, Plans
 from hookline.agent.result import RunResult
 from hookline.errors import HookError
 from hookline.flow import Ledger
-from hookline.hooks import Answered, Entry, Kind, Plan, Registration, Result, run_hooks
-from hookline.journal import Durable, Evaluated, HookRan, TextDelta
+from hookline.hooks import Answered, Crew, Entry, Kind, Plan, Registration, Result, run_hooks
+from hookline.journal import Durable, Evaluated, HookRan, HooksPassed, TextDelta
 from hookline.lifecycle import AgentContext, HookPoint
 from hookline.lifecycle.changes import describe_changes
 from hookline.state import (
@@ -80,34 +80,33 @@ class Flight(msgspec.Struct):
     child_approvals: tuple[PendingApproval, ...] = ()
 
 
-def _reporter(run: Run) -> Callable[[Entry, float], float]:
-    """The engine's report that a hook ran and let things be.
+def _reporter(run: Run) -> Callable[[Crew, Sequence[float]], None]:
+    """The engine's report that hooks ran and let things be.
 
-    A closure, because this runs once for every hook of every step, and names in a closure are found faster
+    A closure, because this runs at every point of every step, and names in a closure are found faster
     than attributes of an object.
     """
-    monotonic, append, next_seq = run.monotonic, run.append, run.next_seq
+    append, next_seq = run.append, run.next_seq
     run_id, wall = run.run_id, run.wall
 
-    def ran(entry: Entry, started: float) -> float:
-        run.now = now = monotonic()
+    def passed(crew: Crew, readings: Sequence[float]) -> None:
+        run.now = now = readings[-1]
         run.at = at = wall + now
         append(
-            HookRan(
+            HooksPassed(
                 run_id,
                 next_seq(),
                 at,
-                entry.point,
-                entry.name,
-                now - started,
+                crew.point,
+                crew.hooks,
+                tuple(readings),
                 run.step_index,
                 run.call_id,
-                entry.tier_name,
+                crew.tiers,
             )
         )
-        return now
 
-    return ran
+    return passed
 
 
 class Run:
@@ -143,8 +142,8 @@ class Run:
         "now",
         "on_step",
         "parent",
+        "passed",
         "plans",
-        "ran",
         "response",
         "resumed",
         "run_id",
@@ -196,7 +195,7 @@ class Run:
         self.wall = self.at - self.now
         self.ledger = Ledger(state, self.now, parent.ledger if parent is not None else None)
         self.next_seq = itertools.count().__next__
-        self.ran = _reporter(self)
+        self.passed = _reporter(self)
         self.evaluations: tuple[ContinuationEvaluation, ...] = ()
         self.stopping = False
         self.failing: BaseException | None = None
@@ -244,11 +243,30 @@ class Run:
 
     def appended(self, entry: Entry, started: float, ctx: Any) -> float:
         """A hook said whether to go on."""
-        ran, append, next_seq = self.ran, self.append, self.next_seq
-        now = ran(entry, started)
-        said = ctx.evaluations[-1]
-        append(Evaluated(self.run_id, next_seq(), self.at, entry.point, said, self.step_index))
-        return now
+        self.now = started
+        self.said(entry, ctx.evaluations[-1:])
+        return self.now
+
+    def said(self, entry: Entry, evaluations: tuple[ContinuationEvaluation, ...]) -> None:
+        """A hook that was asked at `now` said whether to go on, and nothing else."""
+        monotonic, append, next_seq = self.monotonic, self.append, self.next_seq
+        started = self.now
+        self.now = now = monotonic()
+        self.at = self.wall + now
+        append(
+            HookRan(
+                self.run_id,
+                next_seq(),
+                self.at,
+                entry.point,
+                entry.name,
+                now - started,
+                self.step_index,
+                self.call_id,
+                entry.tier_name,
+                evaluations=evaluations,
+            )
+        )
 
     def judged(self, entry: Entry, started: float, answer: Answered) -> float:
         """A hook ran and said or changed something, or failed."""
@@ -256,6 +274,8 @@ class Run:
         error = None
         if answer.error is not None:
             error = ErrorInfo.from_exception(answer.error.__cause__ or answer.error, "hook")
+        before: Any = answer.before
+        after: Any = answer.after
         self.append(
             HookRan(
                 *self.head(),
@@ -263,25 +283,17 @@ class Run:
                 entry.name,
                 now - started,
                 self.step_index,
-                _call_id(answer.before) or self.call_id,
+                _call_id(before) or self.call_id,
                 entry.tier_name,
                 "failed" if error is not None else answer.kind.label,
                 answer.reason or (answer.error.problem if answer.error is not None else ""),
-                describe_changes(answer.before, answer.after),
+                describe_changes(before, after),
                 entry.shadow,
                 error,
+                after.evaluations[len(before.evaluations) :],
             )
         )
-        if not entry.shadow:
-            self._record_evaluations(entry, answer)
         return now
-
-    def _record_evaluations(self, entry: Entry, answer: Answered) -> None:
-        before: Any = answer.before
-        after: Any = answer.after
-        if after.evaluations is not before.evaluations:
-            for evaluation in after.evaluations[len(before.evaluations) :]:
-                self.append(Evaluated(*self.head(), entry.point, evaluation, self.step_index))
 
     # --- asking hooks -------------------------------------------------------------------------------
 

@@ -8,7 +8,7 @@ from msgspec.structs import replace
 
 from hookline.agent.result import RunResult
 from hookline.agent.run import Flight, Run
-from hookline.journal import StepFinished
+from hookline.journal import StepFinished, StepStarted
 from hookline.state import (
     NO_USAGE,
     AgentState,
@@ -54,9 +54,17 @@ def open_step(run: Run) -> None:
     run.waiting = False
 
 
-def settle_step(run: Run) -> Step:
-    """Put the turn, its calls and their results into the state, together."""
-    response, state, messages = run.response, run.state, run.state.messages
+def begin_step(run: Run) -> None:
+    """The step is let through: from here on it counts."""
+    run.ledger.add_step()
+    append, next_seq = run.append, run.next_seq
+    append(StepStarted(run.run_id, next_seq(), run.at, run.step_index or 0))
+
+
+def settle_step(run: Run, outcome: ContinuationOutcome | None = None) -> Step:
+    """Put the turn, its calls and their results into the state, together. The outcome may not be known yet."""
+    response, state = run.response, run.state
+    messages = state.messages
     calls: list[ToolCall] = []
     results: list[ToolResult] = []
     kind, text = _INCOMPLETE, ""
@@ -80,6 +88,7 @@ def settle_step(run: Run) -> Step:
         run.wall + run.step_started,
         run.step_active + run.now - run.step_started,
         run.step_errors,
+        outcome,
     )
     usage, counters = counted(run, steps=1)
     run.state = replace(
@@ -123,16 +132,20 @@ def counted(run: Run, *, steps: int = 0) -> tuple[Usage, Counters]:
 
 def finish_step(run: Run, step: Step, outcome: ContinuationOutcome) -> None:
     """The step is over: its outcome and its whole duration are known."""
-    state = run.state
-    now = run.clock()
-    duration = run.step_active + now - run.step_started
+    duration = run.step_active + run.clock() - run.step_started
     step = replace(step, outcome=outcome, duration=duration, errors=run.step_errors)
-    run.state = replace(state, steps=state.steps.with_last(step))
-    turn, metadata = run.turn, state.metadata
-    if turn is not None and turn[0] is state.messages:
+    run.state = replace(run.state, steps=run.state.steps.with_last(step))
+    record_step(run, step)
+
+
+def record_step(run: Run, step: Step) -> None:
+    """A finished step goes on record, with what it made of the conversation."""
+    state, turn = run.state, run.turn
+    messages, metadata = state.messages, state.metadata
+    if turn is not None and turn[0] is messages:
         added: tuple[Message, ...] | None = turn[1]
     else:
-        added = state.messages.since(run.messages_before)
+        added = messages.since(run.messages_before)
     append, next_seq = run.append, run.next_seq
     append(
         StepFinished(
@@ -141,7 +154,7 @@ def finish_step(run: Run, step: Step, outcome: ContinuationOutcome) -> None:
             run.at,
             step,
             added or (),
-            tuple(state.messages) if added is None else None,
+            tuple(messages) if added is None else None,
             metadata if metadata is not run.metadata_before else None,
         )
     )

@@ -27,7 +27,7 @@ from hookline.lifecycle import HookPoint
 from hookline.state import CallStage, ErrorInfo, ResultStatus, ToolResult
 from hookline.tools import Effect
 
-_SETTLED, _ASKED = CallStage.SETTLED, CallStage.ASKED
+_ADMITTED, _ASKED, _SETTLED = CallStage.ADMITTED, CallStage.ASKED, CallStage.SETTLED
 _AROUND = HookPoint.AROUND_TOOL_USE
 _VERDICTS = {
     ResultStatus.BLOCKED: Kind.BLOCK,
@@ -69,11 +69,8 @@ async def use_tools_again(run: Run) -> None:
 
 
 async def _run_admitted(run: Run) -> None:
-    ready: list[Flight] = []
-    for flight in run.flights:
-        if flight.stage is not _SETTLED:
-            ready.append(flight)
-            run.waiting = run.waiting or flight.stage is _ASKED
+    flights = run.flights
+    ready = flights if len(flights) == 1 and flights[0].stage is _ADMITTED else _unsettled(run)
     if _ends(run):
         settle_unrun(run)
         run.waiting = False
@@ -86,8 +83,15 @@ async def _run_admitted(run: Run) -> None:
     if run.plans.after_tool_use is not None:
         await finish_calls(run)
         return
-    for flight in run.flights:
+    for flight in flights:
         _record(run, flight)
+
+
+def _unsettled(run: Run) -> list[Flight]:
+    """The calls that have no result yet. The step waits when one of them waits for a person."""
+    waiting = [flight for flight in run.flights if flight.stage is not _SETTLED]
+    run.waiting = run.waiting or any(flight.stage is _ASKED for flight in waiting)
+    return waiting
 
 
 def _ends(run: Run) -> bool:

@@ -13,10 +13,10 @@ from hookline.journal.record import (
     ErrorRaised,
     Evaluated,
     HookRan,
+    HooksPassed,
     PromptSubmitted,
     Record,
     RequestSent,
-    Resolved,
     ResponseReceived,
     RunFinished,
     RunStarted,
@@ -27,6 +27,7 @@ from hookline.journal.record import (
     ToolProgress,
     decode,
     encode,
+    hooks_in,
 )
 
 __all__ = [
@@ -42,13 +43,13 @@ __all__ = [
     "ErrorRaised",
     "Evaluated",
     "HookRan",
+    "HooksPassed",
     "InMemory",
     "Key",
     "Listener",
     "PromptSubmitted",
     "Record",
     "RequestSent",
-    "Resolved",
     "ResponseReceived",
     "RunFinished",
     "RunStarted",
@@ -59,4 +60,5 @@ __all__ = [
     "ToolProgress",
     "decode",
     "encode",
+    "hooks_in",
 ]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from typing import Any, TypeAlias
 
 import msgspec
@@ -10,7 +11,6 @@ from hookline.errors import StateVersionError
 from hookline.state import (
     NO_USAGE,
     ContinuationEvaluation,
-    ContinuationOutcome,
     Decision,
     ErrorInfo,
     Message,
@@ -81,6 +81,30 @@ class HookRan(Record, frozen=True, gc=False, omit_defaults=True, tag="hook"):
     shadow: bool = False
     """The verdict was not enforced: it says what would have happened."""
     error: ErrorInfo | None = None
+    evaluations: tuple[ContinuationEvaluation, ...] = ()
+    """What it said about going on."""
+
+
+class HooksPassed(Record, frozen=True, gc=False, omit_defaults=True, tag="hooks"):
+    """Hooks that ran one after the other and let things be."""
+
+    point: str = ""
+    hooks: tuple[str, ...] = ()
+    readings: tuple[float, ...] = ()
+    """The run's clock, in seconds: before the first hook, and after each."""
+    step: int | None = None
+    call_id: str = ""
+    tiers: tuple[str, ...] = ()
+
+    def each(self) -> Iterator[HookRan]:
+        """One record for each of the hooks."""
+        began = self.readings
+        for position, (hook, tier) in enumerate(zip(self.hooks, self.tiers, strict=True)):
+            took = began[position + 1] - began[position]
+            at = self.at - (began[-1] - began[position + 1])
+            yield HookRan(
+                self.run_id, self.seq, at, self.point, hook, took, self.step, self.call_id, tier
+            )
 
 
 class RequestSent(Record, frozen=True, gc=False, omit_defaults=True, tag="request"):
@@ -146,17 +170,10 @@ class ApprovalAnswered(Record, frozen=True, gc=False, omit_defaults=True, tag="a
 
 
 class Evaluated(Record, frozen=True, gc=False, omit_defaults=True, tag="evaluation"):
-    """A hook said whether the run should go on."""
+    """The runtime itself said whether the run should go on: a stop, an objection, an error that was overcome."""
 
     point: str = ""
     evaluation: ContinuationEvaluation | None = None
-    step: int | None = None
-
-
-class Resolved(Record, frozen=True, gc=False, omit_defaults=True, tag="outcome"):
-    """What the evaluations of a step added up to."""
-
-    outcome: ContinuationOutcome = ContinuationOutcome()
     step: int | None = None
 
 
@@ -246,6 +263,7 @@ AnyRecord: TypeAlias = (
     | PromptSubmitted
     | StepStarted
     | HookRan
+    | HooksPassed
     | RequestSent
     | ResponseReceived
     | CallAdmitted
@@ -253,7 +271,6 @@ AnyRecord: TypeAlias = (
     | ApprovalAsked
     | ApprovalAnswered
     | Evaluated
-    | Resolved
     | ErrorRaised
     | StepFinished
     | ChildStarted
@@ -261,6 +278,16 @@ AnyRecord: TypeAlias = (
     | StatusChanged
     | RunFinished
 )
+
+
+def hooks_in(records: Iterable[Record]) -> Iterator[HookRan]:
+    """Every hook that ran, one by one, whatever it said."""
+    for record in records:
+        if isinstance(record, HooksPassed):
+            yield from record.each()
+        elif isinstance(record, HookRan):
+            yield record
+
 
 _ENCODER = msgspec.json.Encoder()
 
