@@ -515,13 +515,8 @@ def is_plain(response: Any) -> bool:
     """Whether nothing can be wrong with a response; says so at once for what models usually answer."""
     if type(response) is not InferenceResponse:
         return False
-    text, calls, usage = response.text, response.calls, response.usage
-    if type(text) is not str or type(calls) is not tuple or type(usage) is not Usage:
-        return False
-    given, made, requests = usage.input_tokens, usage.output_tokens, usage.requests
-    if not (type(given) is type(made) is type(requests) is int and usage.cost is None):
-        return False
-    if given < 0 or made < 0 or requests < 0 or usage.unpriced_requests != 0:
+    calls, usage = response.calls, response.usage
+    if type(calls) is not tuple or type(usage) is not Usage or usage.cost is not None:
         return False
     if calls:
         call = calls[0]
@@ -529,7 +524,14 @@ def is_plain(response: Any) -> bool:
             return False
         if type(call.id) is not str or type(call.name) is not str:
             return False
-    return text.isascii() and type(response.model) is str
+    given, made = usage.input_tokens, usage.output_tokens
+    asked, unpriced = usage.requests, usage.unpriced_requests
+    if not (type(given) is type(made) is type(asked) is type(unpriced) is int):
+        return False
+    if given | made | asked | unpriced < 0:  # one comparison for four: a negative one makes it negative
+        return False
+    text = response.text
+    return type(text) is str and text.isascii() and type(response.model) is str
 
 
 def check_response(response: object, who: str) -> InferenceResponse:

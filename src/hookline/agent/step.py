@@ -25,6 +25,7 @@ from hookline.state import (
     Step,
     StepType,
     ToolCall,
+    ToolMessage,
     ToolResult,
     Usage,
     freeze,
@@ -63,30 +64,33 @@ def begin_step(run: Run) -> None:
 
 def settle_step(run: Run, outcome: ContinuationOutcome | None = None) -> Step:
     """Put the turn, its calls and their results into the state, together. The outcome may not be known yet."""
-    response, state = run.response, run.state
+    response, state, flights = run.response, run.state, run.flights
     messages = state.messages
-    calls: list[ToolCall] = []
-    results: list[ToolResult] = []
+    calls: tuple[ToolCall, ...] = ()
+    results: tuple[ToolResult, ...] = ()
     kind, text = _INCOMPLETE, ""
     if response is not None:
-        kind, text = _TOOL_USE if response.calls else _FINAL_RESPONSE, response.text
-        turn: list[Message] = [AssistantMessage(text, response.calls)]
-        for flight in run.flights:
-            result = flight.result
-            assert result is not None  # every call has its result by now
-            calls.append(flight.call)
-            results.append(result)
-            turn.append(tool_message(result, flight.tool.max_chars if flight.tool else None))
-        messages = _with_turn(run, messages, tuple(turn))
+        text = response.text
+        said = AssistantMessage(text, response.calls)
+        if len(flights) == 1:
+            flight = flights[0]
+            calls, results, answers = (flight.call,), (flight.result,), (_answer(flight),)  # type: ignore[assignment]
+        else:
+            calls = tuple([flight.call for flight in flights])
+            results = tuple([flight.result for flight in flights])  # type: ignore[misc]
+            answers = tuple([_answer(flight) for flight in flights])  # type: ignore[assignment]
+        kind = _TOOL_USE if response.calls else _FINAL_RESPONSE
+        messages = _with_turn(run, messages, (said, *answers))
+    now, started = run.now, run.step_started
     step = Step(
         run.step_index or 0,
         kind,
         text,
-        tuple(calls),
-        tuple(results),
+        calls,
+        results,
         run.step_usage,
-        run.wall + run.step_started,
-        run.step_active + run.now - run.step_started,
+        run.wall + started,
+        run.step_active + now - started,
         run.step_errors,
         outcome,
     )
@@ -95,6 +99,13 @@ def settle_step(run: Run, outcome: ContinuationOutcome | None = None) -> Step:
         state, messages=messages, steps=state.steps.append(step), usage=usage, counters=counters
     )
     return step
+
+
+def _answer(flight: Flight) -> ToolMessage:
+    """What the model reads about a call. Every call has its result by now."""
+    tool, result = flight.tool, flight.result
+    assert result is not None
+    return tool_message(result, tool.max_chars if tool is not None else None)
 
 
 def _with_turn(run: Run, messages: Log[Message], turn: tuple[Message, ...]) -> Log[Message]:

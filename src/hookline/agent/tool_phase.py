@@ -40,7 +40,10 @@ _VERDICTS = {
 def use_tools(run: Run) -> Awaitable[None]:
     """Judge and run the calls of the model's answer."""
     assert run.response is not None
-    run.flights = flights = list(map(Flight, run.response.calls, run.response.calls))
+    calls = run.response.calls
+    run.flights = flights = list(map(Flight, calls, calls))
+    if run.plans.before_tool_use is not None:
+        return _admit_and_run(run)
     for flight in flights:
         if not admit_unasked(run, flight):
             return _admit_and_run(run)

@@ -117,6 +117,16 @@ class Arguments:
                 whole[name] = copy.deepcopy(default)
         return Validated(FrozenDict({**self._template, **view}), whole)
 
+    def are_whole(self, args: FrozenDict) -> bool:
+        """Whether these are all the arguments, and the very values the function gets: then nothing needs doing."""
+        exact = self._exact
+        if exact is None or len(args) != len(exact):
+            return False
+        for name, value in args.items():
+            if name not in exact or type(value) not in exact[name]:
+                return False
+        return True
+
     def _is_exact(self, args: FrozenDict) -> bool:
         """Whether these are JSON values of the very types asked for, which leaves nothing to check or coerce."""
         exact = self._exact
