@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Awaitable
 from typing import Any
 
 import msgspec
@@ -25,7 +26,9 @@ from hookline.state import (
     ToolResult,
 )
 
+# Looking a member up on its class costs more than a name, and these are looked up for every call.
 _ADMITTED, _BEFORE_TOOL_USE = CallStage.ADMITTED, HookPoint.BEFORE_TOOL_USE
+_ASK, _BLOCK = Kind.ASK, Kind.BLOCK
 MOST_EDITS = 8
 """How often a call may be edited and judged again before it is refused."""
 
@@ -39,13 +42,12 @@ def admit_unasked(run: Run, flight: Flight) -> bool:
     return True
 
 
-async def admit(run: Run, flight: Flight) -> None:
+def admit(run: Run, flight: Flight) -> Awaitable[None]:
     """Judge one call. Afterwards it is admitted, waits for a person, or has its result."""
     error = prepare(run, flight, flight.made)
-    if error is None:
-        await _judge(run, flight)
-    else:
-        await _answer_invalid(run, flight, flight.made, error)
+    if error is not None:
+        return _answer_invalid(run, flight, flight.made, error)
+    return _judge(run, flight)
 
 
 async def admit_again(run: Run, flight: Flight) -> None:
@@ -82,12 +84,12 @@ async def _judge(run: Run, flight: Flight, approved: str | None = None) -> None:
     ctx = result.context
     flight.call = ctx.tool_call
     flight.result = _supplied(flight.call, ctx.execution)
-    if result.kind >= Kind.BLOCK:
+    if result.kind >= _BLOCK:
         _refuse(flight, result)
-    elif result.is_asking and flight.call.fingerprint() != approved:
+    elif result.kind is _ASK and flight.call.fingerprint() != approved:
         await _settle_ask(run, flight, result.reason, result.decided_by)
     else:
-        if result.is_asking:  # the yes is kept, should the run pause for another call
+        if result.kind is _ASK:  # the yes is kept, should the run pause for another call
             flight.approval = question(run, flight.call, result.reason, result.decided_by)
             flight.decision = Decision.allow()
         _let_through(run, flight)
@@ -166,9 +168,7 @@ async def _ask_hooks(run: Run, flight: Flight, *, policies_only: bool = False) -
     run.call_id = flight.call.id
     ctx = tool_context(run, _BEFORE_TOOL_USE, flight, flight.result)
     try:
-        return run.take(
-            await run_hooks(plan, ctx, run, run.settle, policies_only=policies_only)
-        )
+        return run.take(await run_hooks(plan, ctx, run, run.settle, policies_only=policies_only))
     finally:
         run.flight = None
         run.call_id = ""

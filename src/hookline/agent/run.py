@@ -46,6 +46,7 @@ from hookline.tools import AnyTool
 Drive: TypeAlias = Callable[["Run", str | None], Awaitable[RunResult]]
 """The loop: drives a run to its end. A run carries it so that children go through the same one."""
 _STOP_REASONS: frozenset[str] = frozenset(StopReason)
+_STOP = Kind.STOP
 _LEFT_TO_HOOKS = frozenset({"messages", "metadata"})
 """What hooks may change of the state."""
 
@@ -306,7 +307,7 @@ class Run:
         settled = result.context
         self.state = settled.state
         self.evaluations = settled.evaluations
-        if result.kind is Kind.STOP:
+        if result.kind is _STOP:
             self.stop(result)
         return result
 
@@ -528,7 +529,9 @@ def is_plain(response: Any) -> bool:
     asked, unpriced = usage.requests, usage.unpriced_requests
     if not (type(given) is type(made) is type(asked) is type(unpriced) is int):
         return False
-    if given | made | asked | unpriced < 0:  # one comparison for four: a negative one makes it negative
+    if (
+        given | made | asked | unpriced < 0
+    ):  # one comparison for four: a negative one makes it negative
         return False
     text = response.text
     return type(text) is str and text.isascii() and type(response.model) is str

@@ -21,14 +21,15 @@ from hookline.agent.failure import on_error, on_success
 from hookline.agent.run import Flight, Run
 from hookline.errors import HookError, in_words
 from hookline.flow import ErrorAction, ErrorClass
-from hookline.hooks import Kind, Plan, Verdict, observe
+from hookline.hooks import Kind, Plan, Verdict, observe, run_hooks
 from hookline.journal import CallSettled
 from hookline.lifecycle import HookPoint
 from hookline.state import CallStage, ErrorInfo, ResultStatus, ToolResult
 from hookline.tools import Effect
 
 _ADMITTED, _ASKED, _SETTLED = CallStage.ADMITTED, CallStage.ASKED, CallStage.SETTLED
-_AROUND = HookPoint.AROUND_TOOL_USE
+_AROUND, _AFTER = HookPoint.AROUND_TOOL_USE, HookPoint.AFTER_TOOL_USE
+_BLOCK = Kind.BLOCK
 _VERDICTS = {
     ResultStatus.BLOCKED: Kind.BLOCK,
     ResultStatus.DENIED: Kind.BLOCK,
@@ -185,13 +186,14 @@ def _record(run: Run, flight: Flight) -> None:
 
 async def _look_at(run: Run, plan: Plan, flight: Flight) -> None:
     """The after_tool_use hooks. A call that did not run is shown to observers only."""
-    ctx = tool_context(run, HookPoint.AFTER_TOOL_USE, flight, flight.result)
+    ctx = tool_context(run, _AFTER, flight, flight.result)
     run.call_id = flight.call.id
     # Not what the result's status says: a tool may give a result with any status.
     ran = flight.started and not flight.is_refused
     try:
         if ran:
-            flight.result = _looked_at(flight, await run.ask(plan, ctx))
+            result = await run_hooks(plan, ctx, run, run.settle)
+            flight.result = _looked_at(flight, run.take(result))
             if flight.errors:
                 _forget_errors(run, flight)
         elif plan.observers:
@@ -211,7 +213,7 @@ async def _look_at(run: Run, plan: Plan, flight: Flight) -> None:
 def _looked_at(flight: Flight, result: Any) -> ToolResult:
     """The result as the hooks leave it; one they withhold is not kept anywhere."""
     execution: ToolResult = result.context.execution
-    if result.is_blocked:
+    if result.kind is _BLOCK:
         return ToolResult(
             None,
             None,
