@@ -26,16 +26,21 @@ _OK, _SETTLED = ResultStatus.OK, CallStage.SETTLED
 
 def execute(run: Run, flights: list[Flight]) -> Awaitable[None]:
     """Run these calls concurrently. Their intent is on record before any of them starts."""
-    append, next_seq = run.append, run.next_seq
     for flight in flights:
         flight.attempts += 1
         if not flight.started:
             flight.started = True
-            run.uncounted_calls += 1
-            assert flight.tool is not None  # an admitted call has its tool
-            index, effect = run.step_index or 0, flight.tool.effect
-            append(CallAdmitted(run.run_id, next_seq(), run.at, index, flight.call, effect))
+            _intend(run, flight)
     return _execute_one(run, flights[0]) if len(flights) == 1 else _execute_all(run, flights)
+
+
+def _intend(run: Run, flight: Flight) -> None:
+    tool = flight.tool
+    assert tool is not None  # an admitted call has its tool
+    run.uncounted_calls += 1
+    append, next_seq = run.append, run.next_seq
+    index = run.step_index or 0
+    append(CallAdmitted(run.run_id, next_seq(), run.at, index, flight.call, tool.effect))
 
 
 async def _execute_all(run: Run, flights: list[Flight]) -> None:

@@ -75,7 +75,7 @@ async def use_tools_again(run: Run) -> None:
 async def _run_admitted(run: Run) -> None:
     flights = run.flights
     ready = flights if len(flights) == 1 and flights[0].stage is _ADMITTED else _unsettled(run)
-    if _ends(run):
+    if run.stopping or run.token.is_cancelled or run.failing is not None:
         settle_unrun(run)
         run.waiting = False
     elif ready and not run.waiting:
@@ -86,9 +86,9 @@ async def _run_admitted(run: Run) -> None:
                 break
     if run.plans.after_tool_use is not None:
         await finish_calls(run)
-        return
-    for flight in flights:
-        _record(run, flight)
+    else:
+        for flight in flights:
+            _record(run, flight)
 
 
 def _unsettled(run: Run) -> list[Flight]:
