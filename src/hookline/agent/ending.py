@@ -42,6 +42,7 @@ async def finish(run: Run, ending: Ending) -> RunResult:
     if ending.status in _ANSWERS:
         given = await _through(_give_output(run, ending), cancelled)
         output, ending = given or (None, Ending(RunStatus.CANCELLED, StopReason.CANCELLED))
+    run.durable.release(output if isinstance(output, str) else "")
     _note(run, ending)
     if run.error is not None:
         await _through(on_lost(run, run.error, classify(run.error)), cancelled)

@@ -58,6 +58,8 @@ def open_step(run: Run) -> None:
 def begin_step(run: Run) -> None:
     """The step is let through: from here on it counts."""
     run.ledger.add_step()
+    if run.plans.output is not None:
+        run.durable.release("")  # the last answer was sent back to work: no hook has let it out
     append, next_seq = run.append, run.next_seq
     append(StepStarted(run.run_id, next_seq(), run.at, run.step_index or 0))
 

@@ -153,6 +153,8 @@ def _take(run: Run, response: InferenceResponse, *, supplied: bool) -> None:
     """The settled answer: it is on record, and the step goes on with it."""
     run.response = response
     run.clock()
+    if run.plans.output is not None and not response.calls:
+        run.durable.hold()  # this may be the answer, and its hooks have not seen it yet
     append, next_seq = run.append, run.next_seq
     append(
         ResponseReceived(

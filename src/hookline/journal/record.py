@@ -10,6 +10,7 @@ import msgspec
 from hookline.errors import StateVersionError
 from hookline.state import (
     NO_USAGE,
+    AssistantMessage,
     ContinuationEvaluation,
     Decision,
     ErrorInfo,
@@ -287,6 +288,29 @@ def hooks_in(records: Iterable[Record]) -> Iterator[HookRan]:
             yield from record.each()
         elif isinstance(record, HookRan):
             yield record
+
+
+def retold(record: Record, text: str) -> Record:
+    """A record of a model's final answer as it is told to those who only get to know the answer's final text."""
+    if isinstance(record, ResponseReceived):
+        return msgspec.structs.replace(record, text=text)
+    if isinstance(record, StepFinished):
+        return msgspec.structs.replace(
+            record,
+            step=msgspec.structs.replace(record.step, text=text),
+            messages=_retold(record.messages, record.step.text, text),
+            replaced=_retold(record.replaced, record.step.text, text) if record.replaced else None,
+        )
+    return record
+
+
+def _retold(messages: tuple[Message, ...], was: str, text: str) -> tuple[Message, ...]:
+    return tuple(
+        msgspec.structs.replace(message, text=text)
+        if isinstance(message, AssistantMessage) and not message.calls and message.text == was
+        else message
+        for message in messages
+    )
 
 
 _ENCODER = msgspec.json.Encoder()
