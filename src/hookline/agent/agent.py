@@ -9,15 +9,14 @@ from typing import Any
 
 import msgspec
 
-from hookline.agent.definition import Definition
-from hookline.agent.explain import explain
-from hookline.agent.lint import Finding, lint
 from hookline.agent.loop import drive
 from hookline.agent.result import RunResult
 from hookline.agent.run import Run
 from hookline.agent.runs import Runs
 from hookline.agent.stream import Feed, RunStream, states
+from hookline.blueprint import Definition
 from hookline.errors import UsageError
+from hookline.insight import Finding, explain, lint
 from hookline.journal import InMemory, Listener, Record
 from hookline.state import (
     AgentState,

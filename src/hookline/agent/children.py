@@ -9,10 +9,9 @@ from typing import Any, Protocol
 
 import msgspec
 
-from hookline.agent.definition import Definition
-from hookline.agent.guards import for_child
 from hookline.agent.result import RunResult
 from hookline.agent.run import Flight, Run
+from hookline.blueprint import Definition, for_child
 from hookline.errors import ToolError, UsageError
 from hookline.hooks import Result
 from hookline.journal import ChildFinished, ChildStarted, Record, ToolProgress

@@ -11,8 +11,8 @@ from typing import Any, TypeAlias
 import msgspec
 
 from hookline.agent.cancel import CancelToken
-from hookline.agent.definition import Definition, Plans
 from hookline.agent.result import RunResult
+from hookline.blueprint import Definition, Plans
 from hookline.errors import HookError
 from hookline.flow import Ledger
 from hookline.hooks import Answered, Crew, Entry, Kind, Plan, Registration, Result, run_hooks
