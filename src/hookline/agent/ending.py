@@ -96,9 +96,16 @@ def _note(run: Run, ending: Ending) -> None:
     usage, counters = counted(run)
     counters = msgspec.structs.replace(counters, active_seconds=active)
     run.state = msgspec.structs.replace(run.state, ending=ending, usage=usage, counters=counters)
+    run.noted = counters
     run.append(
         StatusChanged(
-            *run.head(), ending.status, ending.stop_reason, ending.reason, ending.decided_by
+            *run.head(),
+            ending.status,
+            ending.stop_reason,
+            ending.reason,
+            ending.decided_by,
+            usage,
+            counters,
         )
     )
 
@@ -143,10 +150,9 @@ def _context(
 
 
 def _result(run: Run, ending: Ending, output: Any) -> RunResult:
+    if run.uncounted is not NO_USAGE or run.state.counters is not run.noted:
+        _note(run, ending)  # hooks on the way out asked a model, or failed
     state = run.state
-    if run.uncounted is not NO_USAGE:  # model calls made by hooks on the way out
-        usage, counters = counted(run)
-        state = msgspec.structs.replace(state, usage=usage, counters=counters)
     outcome = state.continuation if state.step_count else None
     if outcome is None or outcome.should_continue:
         # It ended before another step: what was said since decided that, and not the last step.

@@ -43,6 +43,7 @@ from hookline.lifecycle import (
     StopHookContext,
 )
 from hookline.state import (
+    AgentState,
     ContinuationDecision,
     ContinuationEvaluation,
     ContinuationOutcome,
@@ -95,7 +96,8 @@ async def _begin(run: Run, prompt: str | None) -> Ending | None:
             state.session_id,
             state.parent_run_id,
             run.resumed,
-            msgspec.json.decode(state.to_json()) if state.messages else None,
+            None if _is_bare(state) else msgspec.json.decode(state.to_json()),
+            parent_agent_id=state.parent_agent_id,
         )
     )
     run.state = msgspec.structs.replace(state, ending=None)
@@ -107,6 +109,11 @@ async def _begin(run: Run, prompt: str | None) -> Ending | None:
     if refused is None and pending is not None:
         return await _resume_step(run)
     return refused
+
+
+def _is_bare(state: AgentState) -> bool:
+    """Whether a state says nothing but whose it is."""
+    return not (state.messages or state.metadata or state.steps or state.remembered)
 
 
 async def _start_session(run: Run) -> Ending | None:
@@ -381,12 +388,10 @@ async def _conclude(run: Run, step: Step | None) -> Ending | None:
     if not outcome.should_continue and run.plans.stop is not None:
         outcome = await _ask_to_stop(run, run.plans.stop, step, outcome)
     if step is not None:
-        finish_step(run, step, outcome)
-    if outcome.should_continue:
-        if step is not None and step.is_final_response:
+        if outcome.should_continue and step.is_final_response:
             _tell_model_why(run, outcome)
-        return None
-    return _ended(outcome)
+        finish_step(run, step, outcome)
+    return None if outcome.should_continue else _ended(outcome)
 
 
 def _stop_context(run: Run, point: Point[StopHookContext], step: Step | None) -> StopHookContext:

@@ -26,6 +26,7 @@ from hookline.state import (
     CallStage,
     ContinuationDecision,
     ContinuationEvaluation,
+    Counters,
     Decision,
     ErrorInfo,
     FrozenDict,
@@ -140,6 +141,7 @@ class Run:
         "monotonic",
         "next_seq",
         "next_step",
+        "noted",
         "now",
         "on_step",
         "parent",
@@ -210,6 +212,7 @@ class Run:
         self.uncounted = NO_USAGE
         self.uncounted_calls = 0
         self.child_steps = 0
+        self.noted: Counters | None = None
         self.holds_text = _may_withhold(self.plans)
         self._held_text: list[str] = []
         self.step_index: int | None = None

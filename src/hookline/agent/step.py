@@ -8,7 +8,7 @@ from msgspec.structs import replace
 
 from hookline.agent.result import RunResult
 from hookline.agent.run import Flight, Run
-from hookline.journal import StepFinished, StepStarted
+from hookline.journal import StepFinished, StepPaused, StepStarted
 from hookline.state import (
     NO_USAGE,
     AgentState,
@@ -169,6 +169,8 @@ def record_step(run: Run, step: Step) -> None:
             added or (),
             tuple(messages) if added is None else None,
             metadata if metadata is not run.metadata_before else None,
+            state.usage,
+            state.counters,
         )
     )
     run.metadata_before = metadata
@@ -195,6 +197,7 @@ def pend_step(run: Run) -> None:
     )
     usage, counters = counted(run)
     run.state = replace(run.state, pending_step=pending, usage=usage, counters=counters)
+    run.append(StepPaused(*run.head(), pending, usage, counters))
 
 
 def _pending_call(flight: Flight) -> PendingCall:

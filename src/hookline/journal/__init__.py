@@ -1,6 +1,7 @@
 """The record: append-only, typed, one for everything that happens in a run."""
 
 from hookline.journal.durable import Durable, InMemory, Key, Listener
+from hookline.journal.fold import Story, fold, with_changes
 from hookline.journal.record import (
     RECORD_VERSION,
     AnyRecord,
@@ -22,6 +23,7 @@ from hookline.journal.record import (
     RunStarted,
     StatusChanged,
     StepFinished,
+    StepPaused,
     StepStarted,
     TextDelta,
     ToolProgress,
@@ -55,10 +57,14 @@ __all__ = [
     "RunStarted",
     "StatusChanged",
     "StepFinished",
+    "StepPaused",
     "StepStarted",
+    "Story",
     "TextDelta",
     "ToolProgress",
     "decode",
     "encode",
+    "fold",
     "hooks_in",
+    "with_changes",
 ]

@@ -9,13 +9,16 @@ import msgspec
 
 from hookline.errors import StateVersionError
 from hookline.state import (
+    NO_COUNTERS,
     NO_USAGE,
     AssistantMessage,
     ContinuationEvaluation,
+    Counters,
     Decision,
     ErrorInfo,
     Message,
     PendingApproval,
+    PendingStep,
     RunStatus,
     Step,
     StopReason,
@@ -49,8 +52,9 @@ class RunStarted(Record, frozen=True, gc=False, omit_defaults=True, tag="run_sta
     parent_run_id: str | None = None
     resumed: bool = False
     initial: dict[str, Any] | None = None
-    """The state the run began with, when it was not empty."""
+    """The state the run began with, when there was something in it."""
     version: int = RECORD_VERSION
+    parent_agent_id: str | None = None
 
 
 class PromptSubmitted(Record, frozen=True, gc=False, omit_defaults=True, tag="prompt"):
@@ -199,6 +203,17 @@ class StepFinished(Record, frozen=True, gc=False, omit_defaults=True, tag="step"
     """The whole conversation, when hooks rewrote it instead of adding to it."""
     metadata: dict[str, Any] | None = None
     """The metadata, when it changed."""
+    usage: Usage = NO_USAGE
+    """What the whole conversation has used by now."""
+    counters: Counters = NO_COUNTERS
+
+
+class StepPaused(Record, frozen=True, gc=False, omit_defaults=True, tag="step_paused"):
+    """A step waits for a person: all it needs to go on, in any process."""
+
+    pending: PendingStep | None = None
+    usage: Usage = NO_USAGE
+    counters: Counters = NO_COUNTERS
 
 
 class ChildStarted(Record, frozen=True, gc=False, omit_defaults=True, tag="child_started"):
@@ -227,6 +242,9 @@ class StatusChanged(Record, frozen=True, gc=False, omit_defaults=True, tag="stat
     stop_reason: StopReason | None = None
     reason: str = ""
     decided_by: str = ""
+    usage: Usage = NO_USAGE
+    """What the whole conversation has used by now."""
+    counters: Counters = NO_COUNTERS
 
 
 class RunFinished(Record, frozen=True, gc=False, omit_defaults=False, tag="result"):
@@ -274,6 +292,7 @@ AnyRecord: TypeAlias = (
     | Evaluated
     | ErrorRaised
     | StepFinished
+    | StepPaused
     | ChildStarted
     | ChildFinished
     | StatusChanged
