@@ -107,9 +107,18 @@ def steps_of(records: list[Any]) -> list[list[Any]]:
     """The records of each step, in order. The hooks before a step are part of it."""
     steps: list[list[Any]] = [[]]
     for record in records:
-        if record.type in ("hook", "hooks", "request", "response", "call", "tool_result"):
+        if record.type in (
+            "hook",
+            "hooks",
+            "step_started",
+            "request",
+            "response",
+            "call",
+            "tool_result",
+        ):
             steps[-1].append(record)
         elif record.type == "step":
+            steps[-1].append(record)
             steps.append([])
     return [step for step in steps if step]
 

@@ -143,8 +143,8 @@ async def test_the_records_of_a_run_tell_its_story() -> None:
     result = await builder(call("add", a=1), say("2")).build().run("go")
     assert [record.type for record in result.records] == [
         *("run_started", "prompt"),
-        *("hooks", "step_started", "request", "response", "call", "tool_result", "hook", "step"),
-        *("hooks", "step_started", "request", "response", "hook", "step"),
+        *("step_started", "request", "response", "call", "tool_result", "step"),
+        *("step_started", "request", "response", "step"),
         *("status", "result"),
     ]
 

@@ -27,17 +27,19 @@ _OK, _SETTLED = ResultStatus.OK, CallStage.SETTLED
 def execute(run: Run, flights: list[Flight]) -> Awaitable[None]:
     """Run these calls concurrently. Their intent is on record before any of them starts."""
     for flight in flights:
-        flight.attempts += 1
-        if not flight.started:
-            flight.started = True
-            _intend(run, flight)
-    return _execute_one(run, flights[0]) if len(flights) == 1 else _execute_all(run, flights)
+        intend(run, flight)
+    return execute_one(run, flights[0]) if len(flights) == 1 else _execute_all(run, flights)
 
 
-def _intend(run: Run, flight: Flight) -> None:
+def intend(run: Run, flight: Flight) -> None:
+    """Write down that a call is about to run, once, however often it is tried."""
+    flight.attempts += 1
+    if flight.started:
+        return
+    flight.started = True
+    run.uncounted_calls += 1
     tool = flight.tool
     assert tool is not None  # an admitted call has its tool
-    run.uncounted_calls += 1
     append, next_seq = run.append, run.next_seq
     index = run.step_index or 0
     append(CallAdmitted(run.run_id, next_seq(), run.at, index, flight.call, tool.effect))
@@ -73,10 +75,10 @@ async def _together(run: Run, flights: list[Flight]) -> None:
     async def in_turn(flight: Flight) -> None:
         place = places.get(flight.call.name)
         if place is None:
-            await _execute_one(run, flight)
+            await execute_one(run, flight)
         else:
             async with place:
-                await _execute_one(run, flight)
+                await execute_one(run, flight)
 
     tasks = [asyncio.create_task(in_turn(flight)) for flight in flights]
     try:
@@ -88,7 +90,7 @@ async def _together(run: Run, flights: list[Flight]) -> None:
         raise
 
 
-async def _execute_one(run: Run, flight: Flight) -> None:
+async def execute_one(run: Run, flight: Flight) -> None:
     """Run one call. Whatever happens, the flight has a result afterwards, or waits for a child."""
     started = run.now
     try:
@@ -180,8 +182,12 @@ def _use_tool(run: Run, flight: Flight) -> Awaitable[Any]:
         flight.is_used = True
     if tool.context_name:
         return _use_in_context(run, flight, tool, values)
-    work = tool.invoke(values)
-    return work if tool.timeout is None else _in_time(tool, work)
+    if tool.timeout is not None:
+        return _in_time(tool, tool.invoke(values))
+    if tool.is_async:
+        function: Any = tool.function
+        return function(**values)  # type: ignore[no-any-return]
+    return tool.invoke(values)
 
 
 async def _use_in_context(

@@ -193,18 +193,13 @@ def _step(run: Run) -> Awaitable[Ending | None]:
         raise asyncio.CancelledError
     open_step(run)
     plan = run.plans.before_step
-    if plan is not None and not _is_waved_through(run, plan):
-        return _ask_first(run, plan)
+    guard = ""
+    if plan is not None:
+        if plan.brief is None or plan.brief(run) is not None:
+            return _ask_first(run, plan)
+        guard = plan.crew.hooks[0]
+    begin_step(run, guard)
     return _work(run, again=False)
-
-
-def _is_waved_through(run: Run, plan: Plan) -> bool:
-    """Whether the only hook before a step needs no context to see that it has nothing against it."""
-    if plan.brief is None or plan.brief(run) is not None:
-        return False
-    monotonic, passed = run.monotonic, run.passed
-    passed(plan.crew, (run.now, monotonic()))
-    return True
 
 
 async def _ask_first(run: Run, plan: Plan) -> Ending | None:
@@ -217,6 +212,7 @@ async def _ask_first(run: Run, plan: Plan) -> Ending | None:
         return await _lost(run, error)
     if result.kind is not Kind.PROCEED:
         return await _refused(run, result)
+    begin_step(run)
     return await _work(run, again=False)
 
 
@@ -242,7 +238,6 @@ async def _work(run: Run, *, again: bool) -> Ending | None:
             if again:
                 await use_tools_again(run)
             else:
-                begin_step(run)
                 await take_turn(run)
                 if run.response is not None and run.response.calls:
                     await use_tools(run)
@@ -264,16 +259,20 @@ async def _work(run: Run, *, again: bool) -> Ending | None:
     if run.token.is_cancelled:
         await _cut_short(run)
         raise asyncio.CancelledError
-    if run.waiting and failure is None and run.failing is None and not run.stopping:
-        pend_step(run)
-        return Ending(RunStatus.PAUSED, StopReason.APPROVAL_PENDING, _questions(run))
     failure = failure or run.failing
     if failure is not None:
         return await _fail_step(run, failure)
-    outcome = _foregone(run)
-    if outcome is not None:
-        record_step(run, settle_step(run, outcome))
-        return None if outcome.should_continue else _ended(outcome)
+    if run.waiting and not run.stopping:
+        pend_step(run)
+        return Ending(RunStatus.PAUSED, StopReason.APPROVAL_PENDING, _questions(run))
+    plan = run.plans.should_continue
+    if plan is not None and plan.brief is not None and not run.evaluations:
+        outcome: ContinuationOutcome = plan.brief(run)
+        if run.plans.after_step is None and (outcome.should_continue or run.plans.stop is None):
+            # Nobody is to look at the step before its outcome is known: it is settled in one go.
+            run.evaluations = outcome.evaluations
+            record_step(run, settle_step(run, outcome), plan.crew.hooks[0])
+            return None if outcome.should_continue else _ended(outcome)
     step = settle_step(run)
     try:
         await _after_step(run, step)
@@ -363,20 +362,6 @@ async def _after_step(run: Run, step: Step) -> None:
 
 
 # --- whether to go on ---------------------------------------------------------------------------------
-
-
-def _foregone(run: Run) -> ContinuationOutcome | None:
-    """The outcome of a step, if it is plain already and nobody is to look at the step before; else None."""
-    plans = run.plans
-    plan = plans.should_continue
-    if run.evaluations or plans.after_step is not None or plan is None or plan.brief is None:
-        return None
-    outcome: ContinuationOutcome = plan.brief(run)
-    if not outcome.should_continue and plans.stop is not None:
-        return None
-    run.evaluations = outcome.evaluations
-    run.said(plan.judges[0], outcome.evaluations)
-    return outcome
 
 
 async def _conclude(run: Run, step: Step | None) -> Ending | None:

@@ -247,30 +247,20 @@ class Run:
 
     def appended(self, entry: Entry, started: float, ctx: Any) -> float:
         """A hook said whether to go on."""
-        self.now = started
-        self.said(entry, ctx.evaluations[-1:])
-        return self.now
-
-    def said(self, entry: Entry, evaluations: tuple[ContinuationEvaluation, ...]) -> None:
-        """A hook that was asked at `now` said whether to go on, and nothing else."""
-        monotonic, append, next_seq = self.monotonic, self.append, self.next_seq
-        started = self.now
-        self.now = now = monotonic()
-        self.at = self.wall + now
-        append(
+        now = self.clock()
+        self.append(
             HookRan(
-                self.run_id,
-                next_seq(),
-                self.at,
+                *self.head(),
                 entry.point,
                 entry.name,
                 now - started,
                 self.step_index,
                 self.call_id,
                 entry.tier_name,
-                evaluations=evaluations,
+                evaluations=ctx.evaluations[-1:],
             )
         )
+        return now
 
     def judged(self, entry: Entry, started: float, answer: Answered) -> float:
         """A hook ran and said or changed something, or failed."""
@@ -519,15 +509,9 @@ def is_plain(response: Any) -> bool:
     """Whether nothing can be wrong with a response; says so at once for what models usually answer."""
     if type(response) is not InferenceResponse:
         return False
-    calls, usage = response.calls, response.usage
-    if type(calls) is not tuple or type(usage) is not Usage or usage.cost is not None:
+    usage, calls, text = response.usage, response.calls, response.text
+    if type(text) is not str or type(calls) is not tuple or type(usage) is not Usage:
         return False
-    if calls:
-        call = calls[0]
-        if len(calls) > 1 or type(call) is not ToolCall or not call.id:
-            return False
-        if type(call.id) is not str or type(call.name) is not str:
-            return False
     given, made = usage.input_tokens, usage.output_tokens
     asked, unpriced = usage.requests, usage.unpriced_requests
     if not (type(given) is type(made) is type(asked) is type(unpriced) is int):
@@ -536,8 +520,14 @@ def is_plain(response: Any) -> bool:
         given | made | asked | unpriced < 0
     ):  # one comparison for four: a negative one makes it negative
         return False
-    text = response.text
-    return type(text) is str and text.isascii() and type(response.model) is str
+    if usage.cost is not None or type(response.model) is not str or not text.isascii():
+        return False
+    if not calls:
+        return True
+    call = calls[0]
+    if len(calls) > 1 or type(call) is not ToolCall or not call.id:
+        return False
+    return type(call.id) is type(call.name) is str
 
 
 def check_response(response: object, who: str) -> InferenceResponse:

@@ -55,13 +55,13 @@ def open_step(run: Run) -> None:
     run.waiting = False
 
 
-def begin_step(run: Run) -> None:
-    """The step is let through: from here on it counts."""
+def begin_step(run: Run, guard: str = "") -> None:
+    """The step is let through: from here on it counts. `guard` is a default guard that was asked without a context."""
     run.ledger.add_step()
     if run.plans.output is not None:
         run.durable.release("")  # the last answer was sent back to work: no hook has let it out
     append, next_seq = run.append, run.next_seq
-    append(StepStarted(run.run_id, next_seq(), run.at, run.step_index or 0))
+    append(StepStarted(run.run_id, next_seq(), run.at, run.step_index or 0, guard))
 
 
 def settle_step(run: Run, outcome: ContinuationOutcome | None = None) -> Step:
@@ -151,7 +151,7 @@ def finish_step(run: Run, step: Step, outcome: ContinuationOutcome) -> None:
     record_step(run, step)
 
 
-def record_step(run: Run, step: Step) -> None:
+def record_step(run: Run, step: Step, guard: str = "") -> None:
     """A finished step goes on record, with what it made of the conversation."""
     state, turn = run.state, run.turn
     messages, metadata = state.messages, state.metadata
@@ -171,6 +171,7 @@ def record_step(run: Run, step: Step) -> None:
             metadata if metadata is not run.metadata_before else None,
             state.usage,
             state.counters,
+            guard,
         )
     )
     run.metadata_before = metadata

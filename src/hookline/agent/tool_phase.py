@@ -16,7 +16,7 @@ from hookline.agent.admission import (
     take_up,
     tool_context,
 )
-from hookline.agent.execution import execute
+from hookline.agent.execution import execute, execute_one, intend
 from hookline.agent.failure import on_error, on_success
 from hookline.agent.run import Flight, Run
 from hookline.errors import HookError, in_words
@@ -48,16 +48,35 @@ def use_tools(run: Run) -> Awaitable[None]:
     for flight in flights:
         if not admit_unasked(run, flight):
             return _admit_and_run(run)
-    return _run_admitted(run)
+    return _use_one(run, flights[0]) if len(flights) == 1 else _run_admitted(run)
+
+
+async def _use_one(run: Run, flight: Flight) -> None:
+    """The usual step: one call, and nothing against it."""
+    if run.stopping or run.failing is not None or run.token.is_cancelled:
+        settle_unrun(run)
+    else:
+        intend(run, flight)
+        await execute_one(run, flight)
+        if flight.exception is not None or run.state.counters.consecutive_errors:
+            await _deal_with_failures(run, [flight])
+    if run.plans.after_tool_use is not None:
+        await finish_calls(run)
+    else:
+        _record(run, flight)
 
 
 async def _admit_and_run(run: Run) -> None:
-    for flight in run.flights:
+    flights = run.flights
+    for flight in flights:
         if _ends(run):
             break
         if flight.stage is None:
             await admit(run, flight)
-    await _run_admitted(run)
+    if len(flights) == 1 and flights[0].stage is _ADMITTED:
+        await _use_one(run, flights[0])
+    else:
+        await _run_admitted(run)
 
 
 async def use_tools_again(run: Run) -> None:
@@ -73,9 +92,9 @@ async def use_tools_again(run: Run) -> None:
 
 
 async def _run_admitted(run: Run) -> None:
-    flights = run.flights
-    ready = flights if len(flights) == 1 and flights[0].stage is _ADMITTED else _unsettled(run)
-    if run.stopping or run.token.is_cancelled or run.failing is not None:
+    ready = [flight for flight in run.flights if flight.stage is not _SETTLED]
+    run.waiting = run.waiting or any(flight.stage is _ASKED for flight in ready)
+    if _ends(run):
         settle_unrun(run)
         run.waiting = False
     elif ready and not run.waiting:
@@ -84,18 +103,7 @@ async def _run_admitted(run: Run) -> None:
             if flight.exception is not None or run.state.counters.consecutive_errors:
                 await _deal_with_failures(run, ready)
                 break
-    if run.plans.after_tool_use is not None:
-        await finish_calls(run)
-    else:
-        for flight in flights:
-            _record(run, flight)
-
-
-def _unsettled(run: Run) -> list[Flight]:
-    """The calls that have no result yet. The step waits when one of them waits for a person."""
-    waiting = [flight for flight in run.flights if flight.stage is not _SETTLED]
-    run.waiting = run.waiting or any(flight.stage is _ASKED for flight in waiting)
-    return waiting
+    await finish_calls(run)
 
 
 def _ends(run: Run) -> bool:

@@ -64,9 +64,10 @@ class PromptSubmitted(Record, frozen=True, gc=False, omit_defaults=True, tag="pr
 
 
 class StepStarted(Record, frozen=True, gc=False, omit_defaults=True, tag="step_started"):
-    """A step began."""
+    """A step began. `guard` is the default guard that had nothing against it, where no other hook was asked."""
 
     step: int = 0
+    guard: str = ""
 
 
 class HookRan(Record, frozen=True, gc=False, omit_defaults=True, tag="hook"):
@@ -206,6 +207,8 @@ class StepFinished(Record, frozen=True, gc=False, omit_defaults=True, tag="step"
     usage: Usage = NO_USAGE
     """What the whole conversation has used by now."""
     counters: Counters = NO_COUNTERS
+    guard: str = ""
+    """The default guard that alone decided whether there is another step."""
 
 
 class StepPaused(Record, frozen=True, gc=False, omit_defaults=True, tag="step_paused"):
@@ -307,6 +310,19 @@ def hooks_in(records: Iterable[Record]) -> Iterator[HookRan]:
             yield from record.each()
         elif isinstance(record, HookRan):
             yield record
+        elif isinstance(record, StepStarted | StepFinished) and record.guard:
+            yield _guard(record)
+
+
+def _guard(record: StepStarted | StepFinished) -> HookRan:
+    """A default guard that stood alone at its point: it has no record of its own."""
+    head = (record.run_id, record.seq, record.at)
+    if isinstance(record, StepStarted):
+        return HookRan(*head, "before_step", record.guard, 0.0, record.step)
+    outcome = record.step.outcome
+    said = outcome.evaluations if outcome is not None else ()
+    point, index = "should_continue", record.step.index
+    return HookRan(*head, point, record.guard, 0.0, index, evaluations=said)
 
 
 def retold(record: Record, text: str) -> Record:
