@@ -80,6 +80,9 @@ class Failures:
     def monotonic(self) -> float:
         return 0.0
 
+    def left(self, ctx: Any) -> None:
+        self.last = ctx
+
     def passed(self, crew: Crew, readings: Sequence[float]) -> None:
         pass
 

@@ -68,6 +68,9 @@ class Notes:
     def monotonic(self) -> float:
         return 0.0
 
+    def left(self, ctx: Any) -> None:
+        self.last = ctx
+
     def passed(self, crew: Crew, readings: Sequence[float]) -> None:
         self.entries += [(hook, "ran") for hook in crew.hooks]
 

@@ -119,6 +119,9 @@ class Notes:
         self.now += 1
         return self.now
 
+    def left(self, ctx: Any) -> None:
+        self.last = ctx
+
     def passed(self, crew: Crew, readings: Sequence[float]) -> None:
         assert len(readings) == len(crew.hooks) + 1
         self.entries += [(hook, "ran") for hook in crew.hooks]

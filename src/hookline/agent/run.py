@@ -262,6 +262,11 @@ class Run:
         )
         return now
 
+    def left(self, ctx: Any) -> None:
+        """A hook failed: what those before it changed and said stays."""
+        self.state = ctx.state
+        self.evaluations = ctx.evaluations
+
     def judged(self, entry: Entry, started: float, answer: Answered) -> float:
         """A hook ran and said or changed something, or failed."""
         now = self.clock()

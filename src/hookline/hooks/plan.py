@@ -100,16 +100,25 @@ class Plan:
         return self.judges + self.observers
 
 
-def _brief(entry: Entry) -> Callable[[Any], Any] | None:
-    """A hook that stands alone at its point may be able to answer without a context, from what is alive at once.
+class Brief:
+    """A hook that may be able to answer without a context, from what is alive, when it stands alone at its point.
 
-    Such a hook has `brief(live)`: None when it lets things be, what it has decided, or NotImplemented when it
-    must be called after all. It saves the context, which costs more than a guard that only compares numbers.
+    `brief(live)` gives None when it lets things be, what it has decided, or NotImplemented when it must be called
+    after all. It saves the context, which costs more than a guard that only compares numbers.
     """
-    if entry.tier is Tier.OBSERVER or entry.registration.timeout is not None:
+
+    brief: Callable[[Any], Any]
+
+    def __call__(self, ctx: Any) -> Any:
+        """What it answers with a context."""
+        raise NotImplementedError
+
+
+def _brief(entry: Entry) -> Callable[[Any], Any] | None:
+    hook = entry.registration.hook
+    if not isinstance(hook, Brief) or entry.tier is Tier.OBSERVER:
         return None
-    brief: Callable[[Any], Any] | None = getattr(entry.registration.hook, "brief", None)
-    return brief
+    return hook.brief if entry.registration.timeout is None else None
 
 
 def _with_timeout(target: Callable[..., Any], seconds: float) -> Callable[..., Awaitable[Any]]:

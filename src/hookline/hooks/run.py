@@ -36,6 +36,10 @@ class Trail(Protocol):
         """These hooks ran and let things be. The readings are the clock's before the first and after each."""
         ...
 
+    def left(self, ctx: Any) -> None:
+        """A hook failed, or was cancelled: this is the context that those before it leave behind."""
+        ...
+
     def appended(self, entry: Entry, started: float, ctx: Any) -> float:
         """A hook ran and appended a value to its context, which is all it did. Gives the time the next one starts."""
         ...
@@ -65,6 +69,9 @@ class NoTrail:
     def passed(self, crew: Crew, readings: Sequence[float]) -> None:
         """Not kept."""
 
+    def left(self, ctx: Any) -> None:
+        """Not kept."""
+
     def appended(self, entry: Entry, started: float, ctx: Any) -> float:  # noqa: ARG002 - the protocol's signature
         """Not kept."""
         return started
@@ -90,6 +97,8 @@ class _Tally:
     answer: Any = None
     failure: HookError | None = None
     cancelled: BaseException | None = None
+    left: Any = None
+    """The context at the moment something was raised out of the chain."""
 
     def add(self, entry: Entry, said: Answered) -> None:
         if said.kind >= Kind.BLOCK:
@@ -163,10 +172,9 @@ async def run_hooks(
             if answer is not None and (entry.is_async or hasattr(answer, "__await__")):
                 answer = await answer
         except CRASHES as error:
-            first += _tell(
-                trail, crew, first, readings
-            )  # it may be a cancellation: that is raised here
+            first += _tell(trail, crew, first, readings)
             readings = readings[-1:]
+            trail.left(ctx)  # it may be a cancellation: that is raised here
             tally = tally or _Tally()
             answer = tally.crash(entry, ctx, error)
         if answer is None:
@@ -204,16 +212,22 @@ async def _run_any(
 ) -> Result[C]:
     """The same for a plan with everything it may contain."""
     tally = _Tally()
-    # Middleware wraps the rest of its own tier only: what policies have judged nobody changes afterwards.
-    for entries in (plan.policies,) if policies_only else (plan.hooks, plan.policies):
-        if not tally.ended:
-            ctx = await _judge(entries, ctx, tally, trail, settle)
+    try:
+        # Middleware wraps the rest of its own tier only: what policies have judged nobody changes afterwards.
+        for entries in (plan.policies,) if policies_only else (plan.hooks, plan.policies):
+            if not tally.ended:
+                ctx = await _judge(entries, ctx, tally, trail, settle)
+    except BaseException:
+        trail.left(ctx if tally.left is None else tally.left)
+        raise
     return await _conclude(plan, ctx, tally, trail)
 
 
 async def _conclude(plan: Plan, ctx: C, tally: _Tally, trail: Trail) -> Result[C]:
     """Everyone was asked: the observers look on, and what was decided is the result."""
     result = tally.result(ctx)
+    if tally.failure is not None or tally.cancelled is not None:
+        trail.left(ctx)
     if plan.observers:
         await observe(plan, ctx, tally.verdict(result), trail)
     tally.raise_what_is_left()
@@ -265,14 +279,18 @@ async def _judge(
             if rest is not None:
                 rest.check_awaited()
         except CRASHES as error:
+            if tally.left is None:  # what the innermost chain had got to
+                tally.left = ctx if rest is None else rest.context
             answer = tally.crash(entry, ctx, error)
+            tally.left = None
         if rest is not None:
             if rest.lost:
                 return rest.context
             answer, ctx = rest.own_part(answer), rest.context
         if answer is None:
             now = trail.monotonic()
-            trail.passed(entry.crew, (started, now))
+            if rest is None or not rest.is_told:
+                trail.passed(entry.crew, (started, now))
             started = now
         else:
             ctx, started = _weigh(entry, ctx, answer, tally, trail, settle, started, rest)
@@ -303,7 +321,18 @@ def _weigh(
 class _Rest:
     """`next` for middleware: runs the rest of the chain, once."""
 
-    __slots__ = ("_calls", "_chain", "_entry", "_given", "_handed", "context", "ran", "result")
+    __slots__ = (
+        "_calls",
+        "_chain",
+        "_entry",
+        "_given",
+        "_handed",
+        "_started",
+        "context",
+        "is_told",
+        "ran",
+        "result",
+    )
 
     def __init__(
         self,
@@ -318,6 +347,9 @@ class _Rest:
         self._chain = (rest, tally, trail, settle)
         self._calls: list[Once[Any]] = []
         self._given = self._handed = self.context = ctx
+        self._started = trail.monotonic()
+        self.is_told = False
+        """It handed on a changed context, and that is on record."""
         self.ran = False
         self.result: Result[Any] | None = None
 
@@ -343,8 +375,12 @@ class _Rest:
             raise HookError(
                 entry.name, self.context.point, "it called next twice.", remedy="Call next once."
             )
-        self._handed = self.context = _changed(entry, self.context, ctx, settle)
+        given = self.context
+        self._handed = self.context = _changed(entry, given, ctx, settle)
         self.ran = True
+        if self._handed is not given:  # said now: the hooks inside run on what it handed them
+            trail.judged(entry, self._started, Answered(given, self._handed))
+            self.is_told = True
         self.context = await _judge(rest, self.context, tally, trail, settle)
         if tally.failure is not None and self.lost:
             raise tally.failure
