@@ -390,13 +390,17 @@ def check_run(world: World, results: list[RunResult]) -> None:
     for messages in world.shown:
         check_transcript(messages)
     kinds: list[str] = []
+    counted = 0
     for result in results:
         check_state(result.state)
         assert result.status is not RunStatus.RUNNING
         assert (result.status is RunStatus.FAILED) is (result.error is not None)
         assert (result.status is RunStatus.PAUSED) <= bool(result.pending)
         records = list(result.records)
-        assert [record.seq for record in records] == list(range(len(records)))
+        first = records[0].seq
+        assert [record.seq for record in records] == list(range(first, first + len(records)))
+        assert first == counted  # a resumed run goes on counting
+        counted += len(records)
         assert isinstance(records[-1], RunFinished)
         assert records[-1].status is result.status
         assert any(isinstance(record, StatusChanged) for record in records)

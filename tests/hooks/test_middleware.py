@@ -617,4 +617,4 @@ async def test_the_trail_tells_middleware_after_the_rest_it_wraps() -> None:
     notes = Notes()
     stack = stacked(Around(pass_on, "outer"), (says(HookOutcome.block("no")), {"name": "guard"}))
     await run_hooks(stack.plan(GATE), Parcel(point=GATE), notes)
-    assert notes.entries == [("guard", "block"), ("outer", "proceed")]
+    assert notes.entries == [("guard", "block"), ("outer", "ran")]

@@ -14,7 +14,7 @@ from hookline.agent.run import Flight, Run
 from hookline.blueprint import Definition, for_child
 from hookline.errors import ToolError, UsageError
 from hookline.hooks import Result
-from hookline.journal import ChildFinished, ChildStarted, Record, ToolProgress
+from hookline.journal import ChildFinished, ChildStarted, Durable, Record, ToolProgress
 from hookline.lifecycle import HookPoint, SubagentHookContext
 from hookline.state import (
     AgentState,
@@ -208,6 +208,8 @@ class _Child:
     ) -> None:
         self.parent = parent
         self.counted = counted
+        self.drives = 0
+        self.durable: Durable | None = None
         self.definition = definition
         self.key = key
         self.name = name
@@ -217,11 +219,13 @@ class _Child:
         """Drive it to its end, or to where it waits."""
         parent, definition = self.parent, self.definition
         inherited = for_child((*parent.inherited, *parent.definition.registrations))
-        durable = parent.durable.for_child(state.run_id, definition.listeners)
+        if self.durable is None:
+            self.durable = parent.durable.for_child(state.run_id, definition.listeners)
         child = Run(
-            definition, state, durable, drive=parent.drive, parent=parent, inherited=inherited
+            definition, state, self.durable, drive=parent.drive, parent=parent, inherited=inherited
         )
-        key = (parent.step_index, self.key)
+        self.drives += 1
+        key = (parent.step_index, self.key, self.drives)
         try:
             result = await parent.durable.spawn(key, lambda: parent.drive(child, prompt))
         except asyncio.CancelledError:

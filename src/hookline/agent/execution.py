@@ -145,7 +145,8 @@ async def _through_hooks(run: Run, flight: Flight) -> ToolResult:
 
 
 def _once_recorded(run: Run, flight: Flight) -> Awaitable[Any]:
-    key = (run.step_index, flight.call.id, flight.attempts)
+    flight.uses += 1
+    key = (run.step_index, flight.call.id, flight.uses)
     return run.durable.step(key, _use_tool, run, flight)
 
 

@@ -20,12 +20,16 @@ async def on_error(
     *,
     attempt: int | None = None,
     call: ToolCall | None = None,
+    is_lost: bool = False,
 ) -> ErrorDecision:
-    """Tell the error hooks, and decide: stop, retry or go on. `attempt` counts tries of the same work."""
+    """Tell the error hooks, and decide: stop, retry or go on. `attempt` counts tries of the same work.
+
+    `is_lost` says that there is nothing to decide: it happened outside a step, and the run cannot go on.
+    """
     in_a_row = _count(run, error_class)
     hook_failure = await _tell(run, HookPoint.ERROR, exception, error_class, call)
     decision = _ask_policy(run, exception, error_class, attempt or in_a_row)
-    if hook_failure is not None:
+    if hook_failure is not None or is_lost:
         decision = ErrorDecision(ErrorAction.STOP)
     elif decision.action is ErrorAction.RETRY and _forbidden(run):
         decision = ErrorDecision(ErrorAction.IGNORE)  # a hook ends the run: it is stopped, not lost

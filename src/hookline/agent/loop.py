@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable
+from typing import Any
 
 import msgspec
 
@@ -207,13 +208,24 @@ async def _ask_first(run: Run, plan: Plan) -> Ending | None:
         point=HookPoint.BEFORE_STEP, state=run.state, live=run, step_index=run.step_index or 0
     )
     try:
-        result = await run.ask(plan, ctx)
-    except HookError as error:
-        return await _lost(run, error)
-    if result.kind is not Kind.PROCEED:
+        result = await _ask_in_step(run, plan, ctx)
+    except Unrecovered as error:
+        return _failed(run, error.exception)
+    if result is not None and result.kind is not Kind.PROCEED:
         return await _refused(run, result)
     begin_step(run)
     return await _work(run, again=False)
+
+
+async def _ask_in_step(run: Run, plan: Plan, ctx: Any) -> Result[Any] | None:
+    """Ask the hooks of a point inside a step. None: one of them failed, and the error policy lets that be."""
+    try:
+        return await run.ask(plan, ctx)
+    except HookError as error:
+        decision = await on_error(run, error, classify(error))
+        if decision.action is ErrorAction.STOP:
+            raise Unrecovered(error, decision.action) from error
+        return None
 
 
 async def _refused(run: Run, result: Result[StepHookContext]) -> Ending | None:
@@ -280,11 +292,9 @@ async def _work(run: Run, *, again: bool) -> Ending | None:
     except asyncio.CancelledError:
         finish_step(run, step, _no_outcome(run, StopReason.CANCELLED, run.token.why))
         raise
-    except Exception as error:
-        try:
-            return await _lost(run, error)
-        finally:
-            finish_step(run, step, _no_outcome(run, StopReason.ERROR, in_words(error)))
+    except Unrecovered as error:
+        finish_step(run, step, _no_outcome(run, StopReason.ERROR, in_words(error.exception)))
+        return _failed(run, error.exception)
 
 
 def _no_outcome(run: Run, reason: StopReason, why: str) -> ContinuationOutcome:
@@ -319,7 +329,7 @@ async def _end_step(run: Run, reason: StopReason, why: str) -> None:
         await _after_step(run, step)
     except asyncio.CancelledError as error:
         interrupted = error
-    except HookError:
+    except Unrecovered:
         pass  # it is on record; what ended the step stays the reason
     finish_step(run, step, _no_outcome(run, reason, why))
     if interrupted is not None:
@@ -358,7 +368,7 @@ async def _after_step(run: Run, step: Step) -> None:
             step_index=step.index,
             step=step,
         )
-        await run.ask(plan, ctx)
+        await _ask_in_step(run, plan, ctx)
 
 
 # --- whether to go on ---------------------------------------------------------------------------------
@@ -368,7 +378,7 @@ async def _conclude(run: Run, step: Step | None) -> Ending | None:
     """Ask should_continue, resolve everything hooks have said, and ask the stop hooks if that means stopping."""
     plan = run.plans.should_continue
     if plan is not None and step is not None:
-        await run.ask(plan, _stop_context(run, HookPoint.SHOULD_CONTINUE, step))
+        await _ask_in_step(run, plan, _stop_context(run, HookPoint.SHOULD_CONTINUE, step))
     outcome = ContinuationOutcome.from_evaluations(run.evaluations)
     if not outcome.should_continue and run.plans.stop is not None:
         outcome = await _ask_to_stop(run, run.plans.stop, step, outcome)
@@ -394,8 +404,8 @@ async def _ask_to_stop(
     run: Run, plan: Plan, step: Step | None, outcome: ContinuationOutcome
 ) -> ContinuationOutcome:
     """The stop hooks: they may object to an ordinary end, so often and no more, and never to a guard's."""
-    result = await run.ask(plan, _stop_context(run, HookPoint.STOP, step))
-    if result.is_blocked:
+    result = await _ask_in_step(run, plan, _stop_context(run, HookPoint.STOP, step))
+    if result is not None and result.is_blocked:
         run.evaluate(
             ContinuationEvaluation(
                 result.decided_by, ContinuationDecision.REQUEST_CONTINUATION, result.reason
@@ -439,7 +449,7 @@ def _ended(outcome: ContinuationOutcome) -> Ending:
 
 async def _lost(run: Run, error: BaseException) -> Ending:
     """An exception that no step could deal with: the error hooks hear of it, and the run fails."""
-    await on_error(run, error, classify(error))
+    await on_error(run, error, classify(error), is_lost=True)
     return _failed(run, error)
 
 

@@ -65,6 +65,8 @@ class Flight(msgspec.Struct):
     decision: Decision | None = None
     exception: BaseException | None = None
     attempts: int = 0
+    uses: int = 0
+    """How often the tool was really called: a hook around it may call it more than once an attempt."""
     edits: int = 0
     is_changed: bool = False
     """The call is not the one the answer was given for."""
@@ -118,6 +120,7 @@ class Run:
         "__weakref__",
         "_held_text",
         "append",
+        "asked",
         "at",
         "call_id",
         "child_steps",
@@ -131,6 +134,7 @@ class Run:
         "failing",
         "flight",
         "flights",
+        "holds_answer",
         "holds_text",
         "hook_lock",
         "inherited",
@@ -197,14 +201,15 @@ class Run:
         self.at = clock.now()
         self.wall = self.at - self.now
         self.ledger = Ledger(state, self.now, parent.ledger if parent is not None else None)
-        self.next_seq = itertools.count().__next__
+        pending = state.pending_step
+        earlier = 0 if pending is None else pending.records
+        self.next_seq = itertools.count(len(durable.records) or earlier).__next__
         self.passed = _reporter(self)
         self.evaluations: tuple[ContinuationEvaluation, ...] = ()
         self.stopping = False
         self.failing: BaseException | None = None
         self.error: BaseException | None = None
-        pending = state.pending_step
-        self.resumed = pending is not None
+        self.resumed = pending is not None or len(durable.records) > 0
         self.starts_session = parent is None and not self.resumed
         self.ends_session = parent is None and (pending is None or pending.ends_session)
         self.on_step: Any = None
@@ -214,8 +219,11 @@ class Run:
         self.child_steps = 0
         self.noted: Counters | None = None
         self.holds_text = _may_withhold(self.plans)
+        self.holds_answer = self.plans.output is not None and bool(self.plans.output.judges)
         self._held_text: list[str] = []
         self.step_index: int | None = None
+        self.asked = 0
+        """How often the model was asked in this step."""
         self.next_step = state.step_count
         self.turn: tuple[Log[Message], tuple[Message, ...]] | None = None
         self.messages_before = self.messages_asked = state.messages

@@ -47,6 +47,7 @@ def open_step(run: Run) -> None:
     run.step_active = 0.0
     run.evaluations = ()
     run.response = None
+    run.asked = 0
     run.flights = []
     run.step_usage = NO_USAGE
     run.step_errors = ()
@@ -58,7 +59,7 @@ def open_step(run: Run) -> None:
 def begin_step(run: Run, guard: str = "") -> None:
     """The step is let through: from here on it counts. `guard` is a default guard that was asked without a context."""
     run.ledger.add_step()
-    if run.plans.output is not None:
+    if run.holds_answer:
         run.durable.release("")  # the last answer was sent back to work: no hook has let it out
     append, next_seq = run.append, run.next_seq
     append(StepStarted(run.run_id, next_seq(), run.at, run.step_index or 0, guard))

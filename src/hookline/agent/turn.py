@@ -55,6 +55,7 @@ async def take_turn(run: Run) -> None:
         if result.kind >= Kind.BLOCK:
             if result.kind is Kind.BLOCK:
                 _explain_block(run, result)
+            await _show_observers(run, request)
             return
         asked, supplied = result.context.request, result.context.response
         messages = run.state.messages
@@ -68,9 +69,9 @@ async def take_turn(run: Run) -> None:
         _record_request(run, request, 1, altered=altered)
         try:
             if plans.around_inference is None:
-                response = _received(run, await _ask_driver(run, request, 1))
+                response = _received(run, await _ask_driver(run, request))
             else:
-                response = await _ask_through_hooks(run, request, 1)
+                response = await _ask_through_hooks(run, request)
         except (Exception, SystemExit, asyncio.CancelledError) as error:
             response = await _try_again(run, request, error, altered=altered)
         if run.state.counters.consecutive_errors:
@@ -108,18 +109,16 @@ async def _try_again(
         attempt += 1
         _record_request(run, request, attempt, altered=altered)
         try:
-            return await _ask_through_hooks(run, request, attempt)
+            return await _ask_through_hooks(run, request)
         except (Exception, SystemExit, asyncio.CancelledError) as raised:
             error = raised
 
 
-async def _ask_through_hooks(
-    run: Run, request: InferenceRequest, attempt: int
-) -> InferenceResponse:
+async def _ask_through_hooks(run: Run, request: InferenceRequest) -> InferenceResponse:
     """One question to the model, through the hooks around it."""
 
     async def ask(asked: InferenceRequest) -> InferenceResponse:
-        return _received(run, await _ask_driver(run, asked, attempt))
+        return _received(run, await _ask_driver(run, asked))
 
     around = run.plans.around_inference
     if around is None:
@@ -128,13 +127,14 @@ async def _ask_through_hooks(
     return await around_inference(run, around, ctx, ask)
 
 
-def _ask_driver(run: Run, request: InferenceRequest, attempt: int) -> Awaitable[InferenceResponse]:
+def _ask_driver(run: Run, request: InferenceRequest) -> Awaitable[InferenceResponse]:
     driver = run.definition.driver
     if driver is None:
         raise ModelError(
             "this agent has no model.", remedy="Give it one: AgentBuilder().with_driver(...)."
         )
-    return run.durable.step((run.step_index, "inference", attempt), driver.infer, request, run)
+    run.asked += 1
+    return run.durable.step((run.step_index, "inference", run.asked), driver.infer, request, run)
 
 
 def _received(run: Run, response: InferenceResponse) -> InferenceResponse:
@@ -153,7 +153,7 @@ def _take(run: Run, response: InferenceResponse, *, supplied: bool) -> None:
     """The settled answer: it is on record, and the step goes on with it."""
     run.response = response
     run.clock()
-    if run.plans.output is not None and not response.calls:
+    if run.holds_answer and not response.calls:
         run.durable.hold()  # this may be the answer, and its hooks have not seen it yet
     append, next_seq = run.append, run.next_seq
     append(
@@ -170,7 +170,7 @@ def _take(run: Run, response: InferenceResponse, *, supplied: bool) -> None:
             supplied,
         )
     )
-    if run.holds_text and (response.calls or run.plans.output is None):
+    if run.holds_text and (response.calls or not run.holds_answer):
         run.release_text(response.text)
 
 

@@ -287,6 +287,8 @@ async def _judge(
             if rest.lost:
                 return rest.context
             answer, ctx = rest.own_part(answer), rest.context
+            if answer is ctx:  # it handed back what came of the rest, as it is
+                answer = None
         if answer is None:
             now = trail.monotonic()
             if rest is None or not rest.is_told:

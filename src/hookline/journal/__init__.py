@@ -1,7 +1,7 @@
 """The record: append-only, typed, one for everything that happens in a run."""
 
 from hookline.journal.durable import Durable, InMemory, Key, Listener
-from hookline.journal.fold import Story, fold, with_changes
+from hookline.journal.fold import Story, counted_on, fold, with_changes
 from hookline.journal.record import (
     RECORD_VERSION,
     AnyRecord,
@@ -62,6 +62,7 @@ __all__ = [
     "Story",
     "TextDelta",
     "ToolProgress",
+    "counted_on",
     "decode",
     "encode",
     "fold",

@@ -107,14 +107,22 @@ class _Teller:
             return _with_answer(state, record, self._asked.get(record.approval_id))
         if isinstance(record, StatusChanged):
             return _with_ending(state, record)
+        return counted_on(state, record) if isinstance(record, RunFinished) else state
+
+
+def counted_on(state: AgentState, last: RunFinished) -> AgentState:
+    """The state of a run that paused, which knows how many records there are: resumed, the run counts on."""
+    pending = state.pending_step
+    if pending is None:
         return state
+    return replace(state, pending_step=replace(pending, records=last.seq + 1))
 
 
 def _is_between_steps(record: Record, last_step: int) -> bool:
     """Whether a record is of no step: before the first, or after the last one was settled."""
     if isinstance(record, HookRan):
         return record.step is None or record.step <= last_step
-    return isinstance(record, PromptSubmitted | StatusChanged)
+    return isinstance(record, PromptSubmitted | StatusChanged | RunFinished)
 
 
 def with_changes(state: AgentState, delta: Mapping[str, Any] | None) -> AgentState:
