@@ -3,7 +3,14 @@
 Run it with `python3 scripts/demo.py`.
 """
 
-from hookline import AgentBuilder, HookOutcome, ToolCall, ToolHookContext, tool
+from hookline import (
+    AgentBuilder,
+    ContinuationOutcome,
+    HookOutcome,
+    ToolCall,
+    ToolHookContext,
+    tool,
+)
 from hookline.testing import ScriptedDriver, call, calls, say
 
 FILES = {"build/app.o", "build/app.log", "notes.txt"}
@@ -52,18 +59,21 @@ def written(made: ToolCall) -> str:
     return f"{made.name}({', '.join(f'{key}={value}' for key, value in made.args.items())})"
 
 
+def what_now(outcome: ContinuationOutcome) -> str:
+    return f"{'go on' if outcome.should_continue else 'stop'}: {outcome.reason}"
+
+
 SHOWN = {  # type of record -> what to say about it
     "run_started": lambda r: f"by {r.agent_id}",
     "prompt": lambda r: r.text,
     "step_started": lambda r: f"step {r.step + 1}",
+    "hooks": lambda r: f"{r.point}: {' and '.join(r.hooks)} let it be",
     "hook": lambda r: f"{r.point}: {r.hook} says {r.verdict}{r.reason and f', {r.reason}'}",
     "request": lambda r: f"what the model reads (number of messages: {r.messages})",
     "response": lambda r: r.text or f"the model calls {' and '.join(map(written, r.calls))}",
     "call": lambda r: f"{written(r.call)} is about to run",
     "tool_result": lambda r: f"{r.result.name} -> {r.result.text()}",
-    "evaluation": lambda r: f"{r.evaluation.source}: {r.evaluation.decision}",
-    "outcome": lambda r: f"{'go on' if r.outcome.should_continue else 'stop'}, {r.outcome.reason}",
-    "step": lambda r: f"step {r.step.number} is settled: {r.step.type}",
+    "step": lambda r: f"step {r.step.number} is settled: {r.step.type}, {what_now(r.step.outcome)}",
     "status": lambda r: r.status,
     "result": lambda r: r.text,
 }

@@ -11,7 +11,7 @@ from html import escape
 from pathlib import Path
 from typing import Any
 
-from hookline.journal import Record
+from hookline.journal import Record, hooks_in
 from hookline.testing import FakeClock
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -107,9 +107,18 @@ def steps_of(records: list[Any]) -> list[list[Any]]:
     """The records of each step, in order. The hooks before a step are part of it."""
     steps: list[list[Any]] = [[]]
     for record in records:
-        if record.type in ("hook", "request", "response", "call", "tool_result"):
+        if record.type in (
+            "hook",
+            "hooks",
+            "step_started",
+            "request",
+            "response",
+            "call",
+            "tool_result",
+        ):
             steps[-1].append(record)
         elif record.type == "step":
+            steps[-1].append(record)
             steps.append([])
     return [step for step in steps if step]
 
@@ -136,7 +145,7 @@ class Band:
 
     def dots(self, step: list[Any], point: str) -> None:
         """One dot for each hook that ran at a point; one that blocked says who it is, and why."""
-        ran = [record for record in find(step, "hook") if record.point == point]
+        ran = [record for record in hooks_in(step) if record.point == point]
         self.x += GAP if ran else 0
         begin, y = self.x, middle(point)
         for record in ran:

@@ -67,6 +67,10 @@ class StateVersionError(HooklineError):
     """Serialised state (or a record) was written by a version this one cannot read."""
 
 
+class JournalError(HooklineError):
+    """A journal cannot be read or written: it is damaged, or the disk is full or read-only."""
+
+
 class TranscriptError(HooklineError):
     """A conversation in which a tool call has no result, or a result has no call."""
 

@@ -25,7 +25,7 @@ from hookline import (
     tool,
 )
 from hookline.errors import HookError
-from hookline.journal import CallSettled, HookRan, TextDelta, ToolProgress
+from hookline.journal import CallSettled, HookRan, TextDelta, ToolProgress, encode
 from hookline.state import ResultStatus
 from hookline.testing import ScriptedDriver, call, calls, say
 
@@ -143,6 +143,7 @@ async def test_an_error_that_was_withheld_is_not_kept_with_the_step() -> None:
         result = await agent.build().run("go")
         assert [error.message for error in result.steps[0].errors] == [kept]
         assert "SECRET" not in result.state.to_json()
+        assert b"SECRET" not in b"".join(map(encode, result.records))
 
 
 # --- tools in threads ------------------------------------------------------------------------------------

@@ -819,15 +819,33 @@ async def test_limits_hold_over_a_pause_in_a_child(world: World) -> None:
     assert result.usage.total_tokens == 120
 
 
-@pytest.mark.xfail(
-    reason="what a waiting child has used is added to its parent's usage only when the child is done",
-    strict=True,
-)
 async def test_a_paused_run_has_used_what_its_waiting_child_has_used(world: World) -> None:
     """The usage of a paused result is that of the tree so far."""
     world.add("child", world.builder(call("work", n=1, tokens=40), say("x")))
     paused = await asks(world.builder(call("delegate", to="child", tokens=2))).build().run("go")
     assert paused.usage.total_tokens == 42
+    assert (paused.state.counters.steps, paused.state.counters.tool_calls) == (0, 1)
+
+
+async def test_what_a_child_used_before_a_pause_is_counted_once(world: World) -> None:
+    """Over two pauses and a JSON file: each token, step and call of the tree, in the usage and for the limits."""
+    child = world.builder(
+        call("work", n=1, tokens=40), call("work", n=2, tokens=5), say("x", tokens=3)
+    )
+    world.add("child", child)
+    parent = world.builder(call("delegate", to="child", tokens=2), say("ok", tokens=1))
+    seen: list[int] = []
+    parent.on_before_step(
+        lambda ctx: seen.append(ctx.run.spent.tokens) if not ctx.run.depth else None
+    )
+    agent = asks(parent).build()
+    result = await agent.run("go")
+    for so_far in (42, 47):
+        assert (result.status, result.usage.total_tokens) == (RunStatus.PAUSED, so_far)
+        again = AgentState.from_json(result.state.to_json())
+        result = await agent.resume(again, {result.pending[0].id: True})
+    assert (result.status, result.usage.total_tokens, seen) == (RunStatus.COMPLETED, 51, [0, 50])
+    assert (result.state.counters.steps, result.state.counters.tool_calls) == (5, 3)
 
 
 async def test_policies_of_now_judge_a_childs_call_after_a_resume(world: World) -> None:

@@ -17,7 +17,7 @@ from hookline import (
     Usage,
     tool,
 )
-from hookline.journal import Evaluated, Resolved
+from hookline.journal import StepFinished, hooks_in
 from hookline.state import StepType
 from hookline.testing import FakeClock, ScriptedDriver, call, calls, say
 
@@ -94,8 +94,8 @@ async def test_an_evaluation_can_be_appended_at_every_point_of_a_step(point: str
     assert (result.status, result.stop_reason) == (RunStatus.STOPPED, StopReason.COST_LIMIT)
     assert (result.state.step_count, result.outcome.resolved_by) == (1, "end")
     assert result.steps[0].results[0].result == 2  # the step was finished first
-    evaluated = [record for record in result.records if isinstance(record, Evaluated)]
-    assert (point, "end") in [(record.point, record.evaluation.source) for record in evaluated]
+    (ended,) = [ran for ran in hooks_in(result.records) if ran.evaluations and ran.hook == "end"]
+    assert (ended.point, [said.source for said in ended.evaluations]) == (point, ["end"])
 
 
 async def test_an_evaluation_can_be_returned_as_it_is() -> None:
@@ -134,8 +134,9 @@ async def test_a_default_guard_can_be_replaced_by_name() -> None:
 async def test_every_outcome_is_on_record() -> None:
     """One per step, with everything that was said."""
     result = await run(builder(call("add", a=1), say("2")))
-    resolved = [record.outcome for record in result.records if isinstance(record, Resolved)]
-    assert resolved == [step.outcome for step in result.steps]
+    finished = [record.step for record in result.records if isinstance(record, StepFinished)]
+    assert [step.outcome for step in finished] == [step.outcome for step in result.steps]
+    assert [len(step.outcome.evaluations) for step in finished if step.outcome] == [1, 1]
 
 
 async def test_should_continue_sees_the_outcome_so_far() -> None:

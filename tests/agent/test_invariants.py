@@ -25,7 +25,7 @@ from hookline import (
     tool,
 )
 from hookline.errors import ModelError, RateLimitError
-from hookline.journal import RunFinished, StatusChanged
+from hookline.journal import RunFinished, StatusChanged, decode, encode, fold
 from hookline.state import Log, StepType, check_transcript
 from hookline.testing import FakeClock, ScriptedDriver, call, calls, say
 
@@ -390,16 +390,22 @@ def check_run(world: World, results: list[RunResult]) -> None:
     for messages in world.shown:
         check_transcript(messages)
     kinds: list[str] = []
+    counted = 0
     for result in results:
         check_state(result.state)
         assert result.status is not RunStatus.RUNNING
         assert (result.status is RunStatus.FAILED) is (result.error is not None)
         assert (result.status is RunStatus.PAUSED) <= bool(result.pending)
         records = list(result.records)
-        assert [record.seq for record in records] == list(range(len(records)))
+        first = records[0].seq
+        assert [record.seq for record in records] == list(range(first, first + len(records)))
+        assert first == counted  # a resumed run goes on counting
+        counted += len(records)
         assert isinstance(records[-1], RunFinished)
         assert records[-1].status is result.status
         assert any(isinstance(record, StatusChanged) for record in records)
+        read = fold(decode(encode(record)) for record in records)
+        assert (read.state, read.is_finished) == (result.state, True)
         kinds += [record.type for record in records]
     # Every way in has its way out, and every step that began ends, or waits.
     assert world.entered.count("execution_end") == len(results)

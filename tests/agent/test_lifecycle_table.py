@@ -40,7 +40,7 @@ from hookline import (
 )
 from hookline.errors import ModelError
 from hookline.hooks import Verdict
-from hookline.journal import HookRan
+from hookline.journal import HookRan, hooks_in
 from hookline.state import check_transcript
 from hookline.testing import ScriptedDriver, call, say
 
@@ -140,7 +140,7 @@ async def run(point: str, hook: Any, **options: Any) -> tuple[RunResult, list[Ho
     agent = stage.builder(point).add_hook(point, hook, name="probe", **options).build()
     result = await agent.run("go")
     check_transcript(result.state.messages)
-    ran = [each for each in result.records if isinstance(each, HookRan) and each.hook == "probe"]
+    ran = [each for each in hooks_in(result.records) if each.hook == "probe"]
     return result, ran, stage
 
 

@@ -98,14 +98,6 @@ def test_a_ledger_goes_on_where_the_state_stands() -> None:
     assert ledger.seconds(1002.5) == 9.5
 
 
-def test_what_a_paused_child_had_spent_is_carried_to_the_run_that_takes_it_up() -> None:
-    """The parent's ledger was opened anew, so it has to hear of it."""
-    grandparent = Ledger(AgentState(), 0.0)
-    parent = Ledger(AgentState(), 0.0, grandparent)
-    parent.carry(AgentState(counters=COUNTERS))
-    assert spent(parent) == spent(grandparent) == (2, 3, 15, 0.5)
-
-
 def test_the_ledgers_above_are_found_by_level() -> None:
     """A guard that was inherited watches the run it was made for."""
     top = Ledger(AgentState(), 0.0)

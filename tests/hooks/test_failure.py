@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
+from collections.abc import Sequence
 from typing import Any
 
 import msgspec
@@ -13,6 +14,7 @@ from hookline.errors import HookError, HooklineError
 from hookline.hooks import (
     Answered,
     Context,
+    Crew,
     Entry,
     Failure,
     HookOutcome,
@@ -75,11 +77,14 @@ class Failures:
     def __init__(self) -> None:
         self.kept: list[tuple[str, HookError]] = []
 
-    def clock(self) -> float:
+    def monotonic(self) -> float:
         return 0.0
 
-    def ran(self, entry: Entry, started: float) -> float:
-        return 0.0
+    def left(self, ctx: Any) -> None:
+        self.last = ctx
+
+    def passed(self, crew: Crew, readings: Sequence[float]) -> None:
+        pass
 
     def appended(self, entry: Entry, started: float, ctx: Any) -> float:
         return 0.0

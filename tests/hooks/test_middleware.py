@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
 import msgspec
@@ -15,6 +15,7 @@ from hookline.errors import HookError
 from hookline.hooks import (
     Answered,
     Context,
+    Crew,
     Entry,
     Failure,
     HookOutcome,
@@ -64,12 +65,14 @@ class Notes:
     def __init__(self) -> None:
         self.entries: list[tuple[str, str]] = []
 
-    def clock(self) -> float:
+    def monotonic(self) -> float:
         return 0.0
 
-    def ran(self, entry: Entry, started: float) -> float:
-        self.entries.append((entry.name, "ran"))
-        return 0.0
+    def left(self, ctx: Any) -> None:
+        self.last = ctx
+
+    def passed(self, crew: Crew, readings: Sequence[float]) -> None:
+        self.entries += [(hook, "ran") for hook in crew.hooks]
 
     def appended(self, entry: Entry, started: float, ctx: Any) -> float:
         raise NotImplementedError
@@ -614,4 +617,4 @@ async def test_the_trail_tells_middleware_after_the_rest_it_wraps() -> None:
     notes = Notes()
     stack = stacked(Around(pass_on, "outer"), (says(HookOutcome.block("no")), {"name": "guard"}))
     await run_hooks(stack.plan(GATE), Parcel(point=GATE), notes)
-    assert notes.entries == [("guard", "block"), ("outer", "proceed")]
+    assert notes.entries == [("guard", "block"), ("outer", "ran")]

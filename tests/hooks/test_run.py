@@ -16,6 +16,7 @@ from hookline.errors import HookError
 from hookline.hooks import (
     Answered,
     Context,
+    Crew,
     Entry,
     Failure,
     HookOutcome,
@@ -114,23 +115,26 @@ class Notes:
         self.answers: list[Answered] = []
         self.now = 0.0
 
-    def clock(self) -> float:
+    def monotonic(self) -> float:
         self.now += 1
         return self.now
 
-    def ran(self, entry: Entry, started: float) -> float:
-        self.entries.append((entry.name, "ran"))
-        return self.clock()
+    def left(self, ctx: Any) -> None:
+        self.last = ctx
+
+    def passed(self, crew: Crew, readings: Sequence[float]) -> None:
+        assert len(readings) == len(crew.hooks) + 1
+        self.entries += [(hook, "ran") for hook in crew.hooks]
 
     def appended(self, entry: Entry, started: float, ctx: Any) -> float:
         self.entries.append((entry.name, "appended"))
-        return self.clock()
+        return self.monotonic()
 
     def judged(self, entry: Entry, started: float, answer: Answered) -> float:
         word = "failed" if answer.error is not None else answer.kind.label
         self.entries.append((entry.name, word))
         self.answers.append(answer)
-        return self.clock()
+        return self.monotonic()
 
 
 # --- answers that let things pass -----------------------------------------------------------------

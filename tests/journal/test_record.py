@@ -227,6 +227,7 @@ def test_everything_a_run_records_can_be_written_and_read() -> None:
         RateLimitError("slow", retry_after=1),
         calls(*(call("add", a=1, b=b) for b in range(5)), call("delegate"), call("nope")),
         say("done"),
+        say("really done"),
     ]
     heard: list[Record] = []
     agent = (
@@ -237,6 +238,7 @@ def test_everything_a_run_records_can_be_written_and_read() -> None:
         .on_before_tool_use(judge, name="judge")
         .on_before_inference(lambda ctx: ctx.request.with_system("Be kind."), name="kind")
         .on_after_step(lambda ctx: ctx.request_continue("more") if ctx.step_index < 1 else None)
+        .on_stop(lambda ctx: HookOutcome.block("not yet") if ctx.state.step_count < 3 else None)
         .on_event(heard.append)
         .build()
     )

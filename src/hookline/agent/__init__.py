@@ -8,12 +8,11 @@ from hookline.agent.adapters import (
 from hookline.agent.agent import Agent
 from hookline.agent.builder import AgentBuilder
 from hookline.agent.capability import Capability
-from hookline.agent.clock import Clock
 from hookline.agent.decorators import hook, on
-from hookline.agent.definition import Approver
-from hookline.agent.lint import Finding
 from hookline.agent.result import RunResult
 from hookline.agent.stream import RunStream
+from hookline.blueprint import Approver, Clock
+from hookline.insight import Finding
 
 __all__ = [
     "Agent",

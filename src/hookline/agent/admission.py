@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Awaitable
 from typing import Any
 
 import msgspec
@@ -11,36 +12,42 @@ from hookline.agent.failure import on_error
 from hookline.agent.run import Flight, Run
 from hookline.errors import ToolError
 from hookline.flow import ErrorAction, ErrorClass
-from hookline.hooks import Kind, Result
+from hookline.hooks import Kind, Result, run_hooks
 from hookline.lifecycle import HookPoint, ToolHookContext
 from hookline.state import (
     Answer,
     CallStage,
     Decision,
     ErrorInfo,
+    FrozenDict,
     PendingApproval,
     ResultStatus,
     ToolCall,
     ToolResult,
 )
 
-_ADMITTED = CallStage.ADMITTED
+# Looking a member up on its class costs more than a name, and these are looked up for every call.
+_ADMITTED, _BEFORE_TOOL_USE = CallStage.ADMITTED, HookPoint.BEFORE_TOOL_USE
+_ASK, _BLOCK = Kind.ASK, Kind.BLOCK
 MOST_EDITS = 8
 """How often a call may be edited and judged again before it is refused."""
 
 
 def admit_unasked(run: Run, flight: Flight) -> bool:
     """Admit a call that no hook wants to judge and nothing is wrong with; says whether that was so."""
-    if run.plans.before_tool_use is not None or prepare(run, flight, flight.made) is not None:
+    if prepare(run, flight, flight.made) is not None:
         return False
-    _clear(run, flight)
+    flight.stage = _ADMITTED
+    run.ledger.add_tool_calls(1)
     return True
 
 
-async def admit(run: Run, flight: Flight) -> None:
+def admit(run: Run, flight: Flight) -> Awaitable[None]:
     """Judge one call. Afterwards it is admitted, waits for a person, or has its result."""
-    if await _validate(run, flight, flight.made):
-        await _judge(run, flight)
+    error = prepare(run, flight, flight.made)
+    if error is not None:
+        return _answer_invalid(run, flight, flight.made, error)
+    return _judge(run, flight)
 
 
 async def admit_again(run: Run, flight: Flight) -> None:
@@ -77,12 +84,12 @@ async def _judge(run: Run, flight: Flight, approved: str | None = None) -> None:
     ctx = result.context
     flight.call = ctx.tool_call
     flight.result = _supplied(flight.call, ctx.execution)
-    if result.kind >= Kind.BLOCK:
+    if result.kind >= _BLOCK:
         _refuse(flight, result)
-    elif result.is_asking and flight.call.fingerprint() != approved:
+    elif result.kind is _ASK and flight.call.fingerprint() != approved:
         await _settle_ask(run, flight, result.reason, result.decided_by)
     else:
-        if result.is_asking:  # the yes is kept, should the run pause for another call
+        if result.kind is _ASK:  # the yes is kept, should the run pause for another call
             flight.approval = question(run, flight.call, result.reason, result.decided_by)
             flight.decision = Decision.allow()
         _let_through(run, flight)
@@ -118,15 +125,18 @@ async def _judge_edited(run: Run, flight: Flight, decision: Decision) -> None:
 async def _validate(run: Run, flight: Flight, call: ToolCall) -> bool:
     """Check a call. What is wrong with it becomes a result the model can act on."""
     error = prepare(run, flight, call)
-    if error is None:
-        return True
+    if error is not None:
+        await _answer_invalid(run, flight, call, error)
+    return error is None
+
+
+async def _answer_invalid(run: Run, flight: Flight, call: ToolCall, error: ToolError) -> None:
     info = ErrorInfo.from_exception(error, ErrorClass.VALIDATION)
     flight.result = ToolResult(None, info, ResultStatus.INVALID, call.id, call.name)
     flight.stage = CallStage.SETTLED
     decision = await on_error(run, error, ErrorClass.VALIDATION, call=call)
     if decision.action is ErrorAction.STOP:
         run.failing = run.failing or error
-    return False
 
 
 def prepare(run: Run, flight: Flight, call: ToolCall) -> ToolError | None:
@@ -135,6 +145,10 @@ def prepare(run: Run, flight: Flight, call: ToolCall) -> ToolError | None:
     tool = toolbox.get(call.name)
     if tool is None:
         return toolbox.unknown(call.name)
+    args = call.args
+    if not call.malformed and type(args) is FrozenDict and tool.arguments.are_whole(args):
+        flight.tool, flight.values, flight.call = tool, args, call
+        return None
     try:
         validated = tool.validate_call(call)
     except ToolError as error:
@@ -152,12 +166,9 @@ async def _ask_hooks(run: Run, flight: Flight, *, policies_only: bool = False) -
     assert plan is not None
     run.flight = flight
     run.call_id = flight.call.id
+    ctx = tool_context(run, _BEFORE_TOOL_USE, flight, flight.result)
     try:
-        return await run.ask(
-            plan,
-            tool_context(run, HookPoint.BEFORE_TOOL_USE, flight, flight.result),
-            policies_only=policies_only,
-        )
+        return run.take(await run_hooks(plan, ctx, run, run.settle, policies_only=policies_only))
     finally:
         run.flight = None
         run.call_id = ""

@@ -9,15 +9,14 @@ from typing import Any
 
 import msgspec
 
-from hookline.agent.definition import Definition
-from hookline.agent.explain import explain
-from hookline.agent.lint import Finding, lint
 from hookline.agent.loop import drive
 from hookline.agent.result import RunResult
 from hookline.agent.run import Run
-from hookline.agent.runs import Runs
+from hookline.agent.runs import Pause, Runs, pause_of
 from hookline.agent.stream import Feed, RunStream, states
+from hookline.blueprint import Definition
 from hookline.errors import UsageError
+from hookline.insight import Finding, explain, lint
 from hookline.journal import InMemory, Listener, Record
 from hookline.state import (
     AgentState,
@@ -116,15 +115,14 @@ class Agent:
     ) -> Coroutine[Any, Any, RunResult]:
         """Go on with a paused run: from its state, in this or another process, with answers by approval id."""
         state = self._paused_state(run)
-        assert state.pending_step is not None
-        step = (state.run_id, state.pending_step.index)
-        self._runs.refuse_twice(step)
+        pause = pause_of(state)
+        self._runs.refuse_twice(pause)
         answers = _answers(state, {} if decisions is None else decisions)
         resumed = Run(
             self.definition, state, InMemory(self.definition.listeners, answers), drive=drive
         )
         resumed.ends_session = state.session_id == state.run_id
-        return self._driven(self._runs.begin(resumed), None, step)
+        return self._driven(self._runs.begin(resumed), None, pause)
 
     def resume_sync(
         self,
@@ -188,10 +186,7 @@ class Agent:
         return self._runs.begin(run)
 
     async def _driven(
-        self,
-        run: Run,
-        prompt: str | UserMessage | None,
-        resumed: tuple[str, int] | None = None,
+        self, run: Run, prompt: str | UserMessage | None, resumed: Pause | None = None
     ) -> RunResult:
         result: RunResult | None = None
         try:

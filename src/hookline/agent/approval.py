@@ -28,8 +28,10 @@ async def ask_person(run: Run, flight: Flight, reason: str, asked_by: str) -> De
     if flight.approval is not None and flight.approval.fingerprint != approval.fingerprint:
         flight.decision = None  # the call is not the one the answer was given for
         flight.is_changed = True
+    was_asked = flight.approval == approval
     flight.approval = approval
-    run.append(ApprovalAsked(*run.head(), run.step_index or 0, approval))
+    if not was_asked:
+        run.append(ApprovalAsked(*run.head(), run.step_index or 0, approval))
     decision, by = await _from_hooks(run, flight, reason, asked_by)
     if decision is None and not run.stopping and not flight.is_changed:
         # An answer to this very question goes before one that was remembered from another.

@@ -13,10 +13,8 @@ import msgspec
 from hookline._aio import is_async_callable
 from hookline.agent.agent import Agent
 from hookline.agent.capability import hooks_of, tools_of
-from hookline.agent.clock import SYSTEM_CLOCK, Clock
 from hookline.agent.decorators import registrations_of
-from hookline.agent.definition import Approver, Definition, Plans
-from hookline.agent.guards import default_guards
+from hookline.blueprint import SYSTEM_CLOCK, Approver, Clock, Definition, Plans, default_guards
 from hookline.drivers import FALLBACK_ON, Driver, driver_for
 from hookline.errors import BuildError
 from hookline.flow import ErrorClass, ErrorPolicy, Limits

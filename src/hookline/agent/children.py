@@ -10,16 +10,16 @@ from typing import Any, Protocol
 import msgspec
 
 from hookline.agent.approval import ask_while_running
-from hookline.agent.definition import Definition
-from hookline.agent.guards import for_child
 from hookline.agent.result import RunResult
 from hookline.agent.run import Flight, Run
+from hookline.blueprint import Definition, for_child
 from hookline.errors import ToolError, UsageError
 from hookline.hooks import Result
-from hookline.journal import ChildFinished, ChildStarted, Record, ToolProgress
+from hookline.journal import ChildFinished, ChildStarted, Durable, Record, ToolProgress
 from hookline.lifecycle import HookPoint, SubagentHookContext
 from hookline.state import (
     AgentState,
+    Counters,
     Decision,
     JSONValue,
     PendingApproval,
@@ -188,10 +188,8 @@ async def _spawn(
     if saved is None:
         start = await _ask_to_start(run, start)
         run.append(ChildStarted(*run.head(), child_id, start.name, flight.call.id))
-    else:
-        run.ledger.carry(saved.state)
     state = saved.state if saved is not None else _fresh(run, definition, child_id)
-    child = _Child(run, definition, key, start.name, flight.call.id)
+    child = _Child(run, definition, key, start.name, flight.call.id, state.counters)
     result = await child.drive(state, None if saved is not None else start.prompt)
     result = await _ask_to_stop(run, child, start, result)
     flight.children[key] = result
@@ -214,9 +212,18 @@ class _Child:
     """One child run, which may be driven more than once before it is done."""
 
     def __init__(
-        self, parent: Run, definition: Definition, key: str, name: str, call_id: str
+        self,
+        parent: Run,
+        definition: Definition,
+        key: str,
+        name: str,
+        call_id: str,
+        counted: Counters,
     ) -> None:
         self.parent = parent
+        self.counted = counted
+        self.drives = 0
+        self.durable: Durable | None = None
         self.definition = definition
         self.key = key
         self.name = name
@@ -226,25 +233,35 @@ class _Child:
         """Drive it to its end, or to where it waits."""
         parent, definition = self.parent, self.definition
         inherited = for_child((*parent.inherited, *parent.definition.registrations))
-        durable = parent.durable.for_child(state.run_id, definition.listeners)
+        if self.durable is None:
+            self.durable = parent.durable.for_child(state.run_id, definition.listeners)
         child = Run(
-            definition, state, durable, drive=parent.drive, parent=parent, inherited=inherited
+            definition, state, self.durable, drive=parent.drive, parent=parent, inherited=inherited
         )
-        key = (parent.step_index, self.key)
+        self.drives += 1
+        key = (parent.step_index, self.key, self.drives)
         try:
-            return await parent.durable.spawn(key, lambda: parent.drive(child, prompt))
+            result = await parent.durable.spawn(key, lambda: parent.drive(child, prompt))
         except asyncio.CancelledError:
+            self._count(child.state)
             self.finish(child.state, RunStatus.CANCELLED, "")
             raise
+        self._count(result.state)
+        return result
+
+    def _count(self, state: AgentState) -> None:
+        """What the child has used since it was last counted, its parent has used; the ledger knows it already."""
+        run, now, before = self.parent, state.counters, self.counted
+        run.uncounted = run.uncounted + (now.usage - before.usage)
+        run.child_steps += now.steps - before.steps
+        run.uncounted_calls += now.tool_calls - before.tool_calls
+        self.counted = now
 
     def finish(self, state: AgentState, status: RunStatus, text: str) -> None:
-        """What the child used is what its parent used; the ledger has counted it already."""
-        run, counters = self.parent, state.counters
-        run.uncounted = run.uncounted + counters.usage
-        run.child_steps += counters.steps
-        run.uncounted_calls += counters.tool_calls
+        """The child is done, and goes on record."""
+        run = self.parent
         head = (*run.head(), state.run_id, self.name, self.call_id)
-        run.append(ChildFinished(*head, status, text, counters.usage))
+        run.append(ChildFinished(*head, status, text, state.counters.usage))
 
 
 async def _ask_to_start(run: Run, ctx: SubagentHookContext) -> SubagentHookContext:

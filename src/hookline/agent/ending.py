@@ -15,7 +15,7 @@ from hookline.agent.step import counted
 from hookline.errors import HookError
 from hookline.flow import ErrorClass, classify
 from hookline.hooks import Point
-from hookline.journal import RunFinished, StatusChanged
+from hookline.journal import RunFinished, StatusChanged, counted_on
 from hookline.lifecycle import (
     ExecutionHookContext,
     HookPoint,
@@ -42,6 +42,7 @@ async def finish(run: Run, ending: Ending) -> RunResult:
     if ending.status in _ANSWERS:
         given = await _through(_give_output(run, ending), cancelled)
         output, ending = given or (None, Ending(RunStatus.CANCELLED, StopReason.CANCELLED))
+    run.durable.release("" if output is None else str(output))
     _note(run, ending)
     if run.error is not None:
         await _through(on_lost(run, run.error, classify(run.error)), cancelled)
@@ -95,9 +96,16 @@ def _note(run: Run, ending: Ending) -> None:
     usage, counters = counted(run)
     counters = msgspec.structs.replace(counters, active_seconds=active)
     run.state = msgspec.structs.replace(run.state, ending=ending, usage=usage, counters=counters)
+    run.noted = counters
     run.append(
         StatusChanged(
-            *run.head(), ending.status, ending.stop_reason, ending.reason, ending.decided_by
+            *run.head(),
+            ending.status,
+            ending.stop_reason,
+            ending.reason,
+            ending.decided_by,
+            usage,
+            counters,
         )
     )
 
@@ -142,30 +150,28 @@ def _context(
 
 
 def _result(run: Run, ending: Ending, output: Any) -> RunResult:
+    if run.uncounted is not NO_USAGE or run.state.counters is not run.noted:
+        _note(run, ending)  # hooks on the way out asked a model, or failed
     state = run.state
-    if run.uncounted is not NO_USAGE:  # model calls made by hooks on the way out
-        usage, counters = counted(run)
-        state = msgspec.structs.replace(state, usage=usage, counters=counters)
     outcome = state.continuation if state.step_count else None
     if outcome is None or outcome.should_continue:
         # It ended before another step: what was said since decided that, and not the last step.
         since = ContinuationOutcome.from_evaluations(run.evaluations)
         outcome = since if since.evaluations and not since.should_continue else None
     result = RunResult(state, ending.status, ending.stop_reason, output, outcome, run.error)
-    run.append(
-        RunFinished(
-            *run.head(),
-            result.text,
-            ending.status,
-            ending.stop_reason,
-            result.usage,
-            state.step_count,
-            ending.reason,
-            ending.decided_by,
-            ErrorInfo.from_exception(run.error, classify(run.error))
-            if run.error is not None
-            else None,
-            state.pending,
-        )
+    finished = RunFinished(
+        *run.head(),
+        result.text,
+        ending.status,
+        ending.stop_reason,
+        result.usage,
+        state.step_count,
+        ending.reason,
+        ending.decided_by,
+        ErrorInfo.from_exception(run.error, classify(run.error)) if run.error is not None else None,
+        state.pending,
     )
-    return msgspec.structs.replace(result, records=tuple(run.durable.records))
+    run.append(finished)
+    return msgspec.structs.replace(
+        result, state=counted_on(state, finished), records=tuple(run.durable.records)
+    )

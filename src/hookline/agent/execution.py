@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Iterator
+from collections.abc import Awaitable, Iterator, Mapping
 from typing import Any
 
 import msgspec
@@ -26,16 +26,23 @@ _OK, _SETTLED = ResultStatus.OK, CallStage.SETTLED
 
 def execute(run: Run, flights: list[Flight]) -> Awaitable[None]:
     """Run these calls concurrently. Their intent is on record before any of them starts."""
-    append, next_seq = run.append, run.next_seq
     for flight in flights:
-        flight.attempts += 1
-        if not flight.started:
-            flight.started = True
-            run.uncounted_calls += 1
-            assert flight.tool is not None  # an admitted call has its tool
-            index, effect = run.step_index or 0, flight.tool.effect
-            append(CallAdmitted(run.run_id, next_seq(), run.at, index, flight.call, effect))
-    return _execute_one(run, flights[0]) if len(flights) == 1 else _execute_all(run, flights)
+        intend(run, flight)
+    return execute_one(run, flights[0]) if len(flights) == 1 else _execute_all(run, flights)
+
+
+def intend(run: Run, flight: Flight) -> None:
+    """Write down that a call is about to run, once, however often it is tried."""
+    flight.attempts += 1
+    if flight.started:
+        return
+    flight.started = True
+    run.uncounted_calls += 1
+    tool = flight.tool
+    assert tool is not None  # an admitted call has its tool
+    append, next_seq = run.append, run.next_seq
+    index = run.step_index or 0
+    append(CallAdmitted(run.run_id, next_seq(), run.at, index, flight.call, tool.effect))
 
 
 async def _execute_all(run: Run, flights: list[Flight]) -> None:
@@ -68,10 +75,10 @@ async def _together(run: Run, flights: list[Flight]) -> None:
     async def in_turn(flight: Flight) -> None:
         place = places.get(flight.call.name)
         if place is None:
-            await _execute_one(run, flight)
+            await execute_one(run, flight)
         else:
             async with place:
-                await _execute_one(run, flight)
+                await execute_one(run, flight)
 
     tasks = [asyncio.create_task(in_turn(flight)) for flight in flights]
     try:
@@ -83,17 +90,17 @@ async def _together(run: Run, flights: list[Flight]) -> None:
         raise
 
 
-async def _execute_one(run: Run, flight: Flight) -> None:
+async def execute_one(run: Run, flight: Flight) -> None:
     """Run one call. Whatever happens, the flight has a result afterwards, or waits for a child."""
     started = run.now
     try:
         if run.plans.around_tool_use is None:
-            result = await _once_recorded(run, flight)
+            result = _result(run, flight, await _once_recorded(run, flight), started)
         else:
             result = await _through_hooks(run, flight)
-    except ChildWaits as waiting:
+    except ChildWaits as waits:
         flight.stage = CallStage.SUSPENDED
-        flight.child_approvals = waiting.approvals
+        flight.child_approvals = waits.approvals
         run.waiting = True
         return
     except (Exception, SystemExit, asyncio.CancelledError) as error:
@@ -137,16 +144,25 @@ async def _through_hooks(run: Run, flight: Flight) -> ToolResult:
     return msgspec.structs.replace(result, call_id=call.id, name=call.name)
 
 
-def _once_recorded(run: Run, flight: Flight) -> Awaitable[ToolResult]:
-    key = (run.step_index, flight.call.id, flight.attempts)
+def _once_recorded(run: Run, flight: Flight) -> Awaitable[Any]:
+    flight.uses += 1
+    key = (run.step_index, flight.call.id, flight.uses)
     return run.durable.step(key, _use_tool, run, flight)
+
+
+def _result(run: Run, flight: Flight, value: Any, started: float) -> ToolResult:
+    """What a tool gave, as the result of its call."""
+    call, duration = flight.call, run.clock() - started
+    if type(value) is ToolResult:
+        return msgspec.structs.replace(value, call_id=call.id, name=call.name, duration=duration)
+    return ToolResult(value, None, _OK, call.id, call.name, "", "", duration)
 
 
 async def _caught(run: Run, flight: Flight) -> ToolResult:
     """The tool as hooks around it see it: what it raises is a result with an error."""
     started = run.now
     try:
-        return await _once_recorded(run, flight)
+        return _result(run, flight, await _once_recorded(run, flight), started)
     except ChildWaits:
         raise
     except (Exception, SystemExit, asyncio.CancelledError) as error:
@@ -156,32 +172,42 @@ async def _caught(run: Run, flight: Flight) -> ToolResult:
         return result
 
 
-async def _use_tool(run: Run, flight: Flight) -> ToolResult:
+def _use_tool(run: Run, flight: Flight) -> Awaitable[Any]:
     """The tool itself."""
-    tool, call, started = flight.tool, flight.call, run.now
+    tool, values = flight.tool, flight.values
     assert tool is not None  # an admitted call has its tool
     flight.exception = None
-    context = host = None
-    if tool.context_name:
-        host = Host(run, flight)
-        context = ToolContext(host, call, f"{run.run_id}/{run.step_index}/{call.id}")
-    values = flight.values
-    if values is not call.args:
+    if values is not flight.call.args:
         if flight.is_used:  # a tool may change what it gets: each attempt gets its own
-            values = tool.validate_call(call).values
+            values = tool.validate_call(flight.call).values
         flight.is_used = True
+    if tool.context_name:
+        return _use_in_context(run, flight, tool, values)
+    if tool.timeout is not None:
+        return _in_time(tool, tool.invoke(values))
+    if tool.is_async:
+        function: Any = tool.function
+        return function(**values)  # type: ignore[no-any-return]
+    return tool.invoke(values)
+
+
+async def _use_in_context(
+    run: Run, flight: Flight, tool: AnyTool, values: Mapping[str, Any]
+) -> Any:
+    """A tool that is told where it runs, and that may start children."""
+    host = Host(run, flight)
+    call = flight.call
+    context = ToolContext(host, call, f"{run.run_id}/{run.step_index}/{call.id}")
     work = tool.invoke(values, context)
+    value = None
     try:
         value = await (work if tool.timeout is None else _in_time(tool, work))
     except Exception:
-        if host is None or not host.waiting:
+        if not host.waiting:
             raise
-    if host is not None and host.waiting:  # whatever the tool made of it: its children are not done
+    if host.waiting:  # whatever the tool made of it: its children are not done
         raise ChildWaits(host.waiting)
-    duration = run.clock() - started
-    if type(value) is ToolResult:
-        return msgspec.structs.replace(value, call_id=call.id, name=call.name, duration=duration)
-    return ToolResult(value, None, _OK, call.id, call.name, "", "", duration)
+    return value
 
 
 async def _in_time(tool: AnyTool, work: Awaitable[Any]) -> Any:

@@ -20,12 +20,16 @@ async def on_error(
     *,
     attempt: int | None = None,
     call: ToolCall | None = None,
+    is_lost: bool = False,
 ) -> ErrorDecision:
-    """Tell the error hooks, and decide: stop, retry or go on. `attempt` counts tries of the same work."""
+    """Tell the error hooks, and decide: stop, retry or go on. `attempt` counts tries of the same work.
+
+    `is_lost` says that there is nothing to decide: it happened outside a step, and the run cannot go on.
+    """
     in_a_row = _count(run, error_class)
     hook_failure = await _tell(run, HookPoint.ERROR, exception, error_class, call)
     decision = _ask_policy(run, exception, error_class, attempt or in_a_row)
-    if hook_failure is not None:
+    if hook_failure is not None or is_lost:
         decision = ErrorDecision(ErrorAction.STOP)
     elif decision.action is ErrorAction.RETRY and _forbidden(run):
         decision = ErrorDecision(ErrorAction.IGNORE)  # a hook ends the run: it is stopped, not lost
@@ -34,7 +38,7 @@ async def on_error(
     run.append(
         ErrorRaised(
             *run.head(),
-            info,
+            _speechless(run, info) if call is not None else info,
             decision.action.value,
             decision.delay,
             run.step_index,
@@ -43,6 +47,17 @@ async def on_error(
         )
     )
     return decision
+
+
+def _speechless(run: Run, info: ErrorInfo) -> ErrorInfo:
+    """A failed call as it is written down at once: its words may still be withheld by the hooks after the tool.
+
+    When they are let through they are in the result of the call, and in the errors of the step.
+    """
+    plan = run.plans.after_tool_use
+    if plan is None or not plan.judges or info.error_class != ErrorClass.TOOL:
+        return info
+    return msgspec.structs.replace(info, message="")
 
 
 def _ask_policy(

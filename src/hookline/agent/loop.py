@@ -6,6 +6,8 @@ Run, stream, step by step, resumed, as a child: every way of driving an agent co
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Awaitable
+from typing import Any
 
 import msgspec
 
@@ -13,7 +15,15 @@ from hookline.agent.ending import finish
 from hookline.agent.failure import on_error
 from hookline.agent.result import RunResult
 from hookline.agent.run import Run
-from hookline.agent.step import finish_step, open_step, pend_step, reopen_step, settle_step
+from hookline.agent.step import (
+    begin_step,
+    finish_step,
+    open_step,
+    pend_step,
+    record_step,
+    reopen_step,
+    settle_step,
+)
 from hookline.agent.tool_phase import (
     finish_calls,
     settle_unrun,
@@ -23,8 +33,8 @@ from hookline.agent.tool_phase import (
 from hookline.agent.turn import Unrecovered, take_turn
 from hookline.errors import HookError, in_words
 from hookline.flow import ErrorAction, classify
-from hookline.hooks import Kind, Plan, Point, Result, run_hooks
-from hookline.journal import PromptSubmitted, Resolved, RunStarted, StepStarted
+from hookline.hooks import Kind, Plan, Point, Result
+from hookline.journal import PromptSubmitted, RunStarted
 from hookline.lifecycle import (
     ExecutionHookContext,
     HookPoint,
@@ -34,6 +44,7 @@ from hookline.lifecycle import (
     StopHookContext,
 )
 from hookline.state import (
+    AgentState,
     ContinuationDecision,
     ContinuationEvaluation,
     ContinuationOutcome,
@@ -43,11 +54,6 @@ from hookline.state import (
     StopReason,
     UserMessage,
 )
-
-_NOTHING_YET = ContinuationOutcome.from_evaluations(())
-# Looking a point up on its class costs a little, and these are looked up at every step.
-_PROCEED = Kind.PROCEED
-_BEFORE_STEP, _SHOULD_CONTINUE = HookPoint.BEFORE_STEP, HookPoint.SHOULD_CONTINUE
 
 
 async def drive(run: Run, prompt: str | UserMessage | None) -> RunResult:
@@ -91,7 +97,8 @@ async def _begin(run: Run, prompt: str | UserMessage | None) -> Ending | None:
             state.session_id,
             state.parent_run_id,
             run.resumed,
-            msgspec.json.decode(state.to_json()) if state.messages else None,
+            None if _is_bare(state) else msgspec.json.decode(state.to_json()),
+            parent_agent_id=state.parent_agent_id,
         )
     )
     run.state = msgspec.structs.replace(state, ending=None)
@@ -103,6 +110,11 @@ async def _begin(run: Run, prompt: str | UserMessage | None) -> Ending | None:
     if refused is None and pending is not None:
         return await _resume_step(run)
     return refused
+
+
+def _is_bare(state: AgentState) -> bool:
+    """Whether a state says nothing but whose it is."""
+    return not (state.messages or state.metadata or state.steps or state.remembered)
 
 
 async def _start_session(run: Run) -> Ending | None:
@@ -179,26 +191,44 @@ def _forbidden_early(run: Run) -> Ending | None:
 # --- one step -----------------------------------------------------------------------------------------
 
 
-async def _step(run: Run) -> Ending | None:
+def _step(run: Run) -> Awaitable[Ending | None]:
     """One step, from before_step to the decision whether there is another."""
     if run.token.is_cancelled:
         raise asyncio.CancelledError
     open_step(run)
-    index = run.step_index or 0
     plan = run.plans.before_step
+    guard = ""
     if plan is not None:
-        ctx = StepHookContext(point=_BEFORE_STEP, state=run.state, live=run, step_index=index)
-        try:
-            result = await run_hooks(plan, ctx, run, run.settle, started=run.now)
-        except HookError as error:
-            return await _lost(run, error)
-        run.take(result)
-        if result.kind is not _PROCEED:
-            return await _refused(run, result)
-    run.ledger.add_step()
-    append, next_seq = run.append, run.next_seq
-    append(StepStarted(run.run_id, next_seq(), run.at, index))
+        if plan.brief is None or plan.brief(run) is not None:
+            return _ask_first(run, plan)
+        guard = plan.crew.hooks[0]
+    begin_step(run, guard)
+    return _work(run, again=False)
+
+
+async def _ask_first(run: Run, plan: Plan) -> Ending | None:
+    ctx = StepHookContext(
+        point=HookPoint.BEFORE_STEP, state=run.state, live=run, step_index=run.step_index or 0
+    )
+    try:
+        result = await _ask_in_step(run, plan, ctx)
+    except Unrecovered as error:
+        return _failed(run, error.exception)
+    if result is not None and result.kind is not Kind.PROCEED:
+        return await _refused(run, result)
+    begin_step(run)
     return await _work(run, again=False)
+
+
+async def _ask_in_step(run: Run, plan: Plan, ctx: Any) -> Result[Any] | None:
+    """Ask the hooks of a point inside a step. None: one of them failed, and the error policy lets that be."""
+    try:
+        return await run.ask(plan, ctx)
+    except HookError as error:
+        decision = await on_error(run, error, classify(error))
+        if decision.action is ErrorAction.STOP:
+            raise Unrecovered(error, decision.action) from error
+        return None
 
 
 async def _refused(run: Run, result: Result[StepHookContext]) -> Ending | None:
@@ -244,25 +274,30 @@ async def _work(run: Run, *, again: bool) -> Ending | None:
     if run.token.is_cancelled:
         await _cut_short(run)
         raise asyncio.CancelledError
-    if run.waiting and failure is None and run.failing is None and not run.stopping:
-        pend_step(run)
-        return Ending(RunStatus.PAUSED, StopReason.APPROVAL_PENDING, _questions(run))
     failure = failure or run.failing
     if failure is not None:
         return await _fail_step(run, failure)
+    if run.waiting and not run.stopping:
+        pend_step(run)
+        return Ending(RunStatus.PAUSED, StopReason.APPROVAL_PENDING, _questions(run))
+    plan = run.plans.should_continue
+    if plan is not None and plan.brief is not None and not run.evaluations:
+        outcome: ContinuationOutcome = plan.brief(run)
+        if run.plans.after_step is None and (outcome.should_continue or run.plans.stop is None):
+            # Nobody is to look at the step before its outcome is known: it is settled in one go.
+            run.evaluations = outcome.evaluations
+            record_step(run, settle_step(run, outcome), plan.crew.hooks[0])
+            return None if outcome.should_continue else _ended(outcome)
     step = settle_step(run)
     try:
-        if run.plans.after_step is not None:
-            await _after_step(run, step)
+        await _after_step(run, step)
         return await _conclude(run, step)
     except asyncio.CancelledError:
         finish_step(run, step, _no_outcome(run, StopReason.CANCELLED, run.token.why))
         raise
-    except Exception as error:
-        try:
-            return await _lost(run, error)
-        finally:
-            finish_step(run, step, _no_outcome(run, StopReason.ERROR, in_words(error)))
+    except Unrecovered as error:
+        finish_step(run, step, _no_outcome(run, StopReason.ERROR, in_words(error.exception)))
+        return _failed(run, error.exception)
 
 
 def _no_outcome(run: Run, reason: StopReason, why: str) -> ContinuationOutcome:
@@ -297,7 +332,7 @@ async def _end_step(run: Run, reason: StopReason, why: str) -> None:
         await _after_step(run, step)
     except asyncio.CancelledError as error:
         interrupted = error
-    except HookError:
+    except Unrecovered:
         pass  # it is on record; what ended the step stays the reason
     finish_step(run, step, _no_outcome(run, reason, why))
     if interrupted is not None:
@@ -336,7 +371,7 @@ async def _after_step(run: Run, step: Step) -> None:
             step_index=step.index,
             step=step,
         )
-        await run.ask(plan, ctx)
+        await _ask_in_step(run, plan, ctx)
 
 
 # --- whether to go on ---------------------------------------------------------------------------------
@@ -346,21 +381,15 @@ async def _conclude(run: Run, step: Step | None) -> Ending | None:
     """Ask should_continue, resolve everything hooks have said, and ask the stop hooks if that means stopping."""
     plan = run.plans.should_continue
     if plan is not None and step is not None:
-        ctx = _stop_context(run, _SHOULD_CONTINUE, step)
-        result = await run_hooks(plan, ctx, run, run.settle, started=run.now)
-        run.take(result)
+        await _ask_in_step(run, plan, _stop_context(run, HookPoint.SHOULD_CONTINUE, step))
     outcome = ContinuationOutcome.from_evaluations(run.evaluations)
     if not outcome.should_continue and run.plans.stop is not None:
         outcome = await _ask_to_stop(run, run.plans.stop, step, outcome)
-    append, next_seq = run.append, run.next_seq
-    append(Resolved(run.run_id, next_seq(), run.at, outcome, run.step_index))
     if step is not None:
-        finish_step(run, step, outcome)
-    if outcome.should_continue:
-        if step is not None and step.is_final_response:
+        if outcome.should_continue and step.is_final_response:
             _tell_model_why(run, outcome)
-        return None
-    return _ended(outcome)
+        finish_step(run, step, outcome)
+    return None if outcome.should_continue else _ended(outcome)
 
 
 def _stop_context(run: Run, point: Point[StopHookContext], step: Step | None) -> StopHookContext:
@@ -369,11 +398,7 @@ def _stop_context(run: Run, point: Point[StopHookContext], step: Step | None) ->
         state=run.state,
         evaluations=run.evaluations,
         live=run,
-        continuation=(
-            ContinuationOutcome.from_evaluations(run.evaluations)
-            if run.evaluations
-            else _NOTHING_YET
-        ),
+        continuation=ContinuationOutcome.from_evaluations(run.evaluations),
         step=step,
     )
 
@@ -382,8 +407,8 @@ async def _ask_to_stop(
     run: Run, plan: Plan, step: Step | None, outcome: ContinuationOutcome
 ) -> ContinuationOutcome:
     """The stop hooks: they may object to an ordinary end, so often and no more, and never to a guard's."""
-    result = await run.ask(plan, _stop_context(run, HookPoint.STOP, step))
-    if result.is_blocked:
+    result = await _ask_in_step(run, plan, _stop_context(run, HookPoint.STOP, step))
+    if result is not None and result.is_blocked:
         run.evaluate(
             ContinuationEvaluation(
                 result.decided_by, ContinuationDecision.REQUEST_CONTINUATION, result.reason
@@ -427,7 +452,7 @@ def _ended(outcome: ContinuationOutcome) -> Ending:
 
 async def _lost(run: Run, error: BaseException) -> Ending:
     """An exception that no step could deal with: the error hooks hear of it, and the run fails."""
-    await on_error(run, error, classify(error))
+    await on_error(run, error, classify(error), is_lost=True)
     return _failed(run, error)
 
 

@@ -5,23 +5,24 @@ from __future__ import annotations
 import asyncio
 import itertools
 import math
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, TypeAlias
 
 import msgspec
 
 from hookline.agent.cancel import CancelToken
-from hookline.agent.definition import Definition, Plans
 from hookline.agent.result import RunResult
+from hookline.blueprint import Definition, Plans
 from hookline.errors import HookError
 from hookline.flow import Ledger, classify
-from hookline.hooks import Answered, Entry, Kind, Plan, Registration, Result, run_hooks
+from hookline.hooks import Answered, Crew, Entry, Kind, Plan, Registration, Result, run_hooks
 from hookline.journal import (
     CallDelta,
     Durable,
     ErrorRaised,
     Evaluated,
     HookRan,
+    HooksPassed,
     ReasoningDelta,
     TextDelta,
 )
@@ -34,6 +35,7 @@ from hookline.state import (
     CallStage,
     ContinuationDecision,
     ContinuationEvaluation,
+    Counters,
     Decision,
     ErrorInfo,
     FrozenDict,
@@ -55,6 +57,7 @@ from hookline.tools import AnyTool
 Drive: TypeAlias = Callable[["Run", str | UserMessage | None], Awaitable[RunResult]]
 """The loop: drives a run to its end. A run carries it so that children go through the same one."""
 _STOP_REASONS: frozenset[str] = frozenset(StopReason)
+_STOP = Kind.STOP
 _LEFT_TO_HOOKS = frozenset({"messages", "metadata"})
 """What hooks may change of the state."""
 
@@ -72,6 +75,8 @@ class Flight(msgspec.Struct):
     decision: Decision | None = None
     exception: BaseException | None = None
     attempts: int = 0
+    uses: int = 0
+    """How often the tool was really called: a hook around it may call it more than once an attempt."""
     edits: int = 0
     is_changed: bool = False
     """The call is not the one the answer was given for."""
@@ -89,34 +94,33 @@ class Flight(msgspec.Struct):
     child_approvals: tuple[PendingApproval, ...] = ()
 
 
-def _reporter(run: Run) -> Callable[[Entry, float], float]:
-    """The engine's report that a hook ran and let things be.
+def _reporter(run: Run) -> Callable[[Crew, Sequence[float]], None]:
+    """The engine's report that hooks ran and let things be.
 
-    A closure, because this runs once for every hook of every step, and names in a closure are found faster
+    A closure, because this runs at every point of every step, and names in a closure are found faster
     than attributes of an object.
     """
-    monotonic, append, next_seq = run.monotonic, run.append, run.next_seq
+    append, next_seq = run.append, run.next_seq
     run_id, wall = run.run_id, run.wall
 
-    def ran(entry: Entry, started: float) -> float:
-        run.now = now = monotonic()
+    def passed(crew: Crew, readings: Sequence[float]) -> None:
+        run.now = now = readings[-1]
         run.at = at = wall + now
         append(
-            HookRan(
+            HooksPassed(
                 run_id,
                 next_seq(),
                 at,
-                entry.point,
-                entry.name,
-                now - started,
+                crew.point,
+                crew.hooks,
+                tuple(readings),
                 run.step_index,
                 run.call_id,
-                entry.tier_name,
+                crew.tiers,
             )
         )
-        return now
 
-    return ran
+    return passed
 
 
 class Run:
@@ -126,6 +130,7 @@ class Run:
         "__weakref__",
         "_held_text",
         "append",
+        "asked",
         "at",
         "call_id",
         "child_steps",
@@ -139,6 +144,7 @@ class Run:
         "failing",
         "flight",
         "flights",
+        "holds_answer",
         "holds_text",
         "hook_lock",
         "inherited",
@@ -149,12 +155,13 @@ class Run:
         "monotonic",
         "next_seq",
         "next_step",
+        "noted",
         "now",
         "on_step",
         "pace",
         "parent",
+        "passed",
         "plans",
-        "ran",
         "response",
         "resumed",
         "run_id",
@@ -205,14 +212,15 @@ class Run:
         self.at = clock.now()
         self.wall = self.at - self.now
         self.ledger = Ledger(state, self.now, parent.ledger if parent is not None else None)
-        self.next_seq = itertools.count().__next__
-        self.ran = _reporter(self)
+        pending = state.pending_step
+        earlier = 0 if pending is None else pending.records
+        self.next_seq = itertools.count(len(durable.records) or earlier).__next__
+        self.passed = _reporter(self)
         self.evaluations: tuple[ContinuationEvaluation, ...] = ()
         self.stopping = False
         self.failing: BaseException | None = None
         self.error: BaseException | None = None
-        pending = state.pending_step
-        self.resumed = pending is not None
+        self.resumed = pending is not None or len(durable.records) > 0
         self.starts_session = parent is None and not self.resumed
         self.ends_session = parent is None and (pending is None or pending.ends_session)
         self.on_step: Any = None
@@ -221,9 +229,13 @@ class Run:
         self.uncounted = NO_USAGE
         self.uncounted_calls = 0
         self.child_steps = 0
+        self.noted: Counters | None = None
         self.holds_text = _may_withhold(self.plans)
+        self.holds_answer = self.plans.output is not None and bool(self.plans.output.judges)
         self._held_text: list[str] = []
         self.step_index: int | None = None
+        self.asked = 0
+        """How often the model was asked in this step."""
         self.next_step = state.step_count
         self.turn: tuple[Log[Message], tuple[Message, ...]] | None = None
         self.messages_before = self.messages_asked = state.messages
@@ -255,18 +267,7 @@ class Run:
 
     def appended(self, entry: Entry, started: float, ctx: Any) -> float:
         """A hook said whether to go on."""
-        ran, append, next_seq = self.ran, self.append, self.next_seq
-        now = ran(entry, started)
-        said = ctx.evaluations[-1]
-        append(Evaluated(self.run_id, next_seq(), self.at, entry.point, said, self.step_index))
-        return now
-
-    def judged(self, entry: Entry, started: float, answer: Answered) -> float:
-        """A hook ran and said or changed something, or failed."""
         now = self.clock()
-        error = None
-        if answer.error is not None:
-            error = ErrorInfo.from_exception(answer.error.__cause__ or answer.error, "hook")
         self.append(
             HookRan(
                 *self.head(),
@@ -274,25 +275,44 @@ class Run:
                 entry.name,
                 now - started,
                 self.step_index,
-                _call_id(answer.before) or self.call_id,
+                self.call_id,
+                entry.tier_name,
+                evaluations=ctx.evaluations[-1:],
+            )
+        )
+        return now
+
+    def left(self, ctx: Any) -> None:
+        """A hook failed: what those before it changed and said stays."""
+        self.state = ctx.state
+        self.evaluations = ctx.evaluations
+
+    def judged(self, entry: Entry, started: float, answer: Answered) -> float:
+        """A hook ran and said or changed something, or failed."""
+        now = self.clock()
+        error = None
+        if answer.error is not None:
+            error = ErrorInfo.from_exception(answer.error.__cause__ or answer.error, "hook")
+        before: Any = answer.before
+        after: Any = answer.after
+        self.append(
+            HookRan(
+                *self.head(),
+                entry.point,
+                entry.name,
+                now - started,
+                self.step_index,
+                _call_id(before) or self.call_id,
                 entry.tier_name,
                 "failed" if error is not None else answer.kind.label,
                 answer.reason or (answer.error.problem if answer.error is not None else ""),
-                describe_changes(answer.before, answer.after),
+                describe_changes(before, after),
                 entry.shadow,
                 error,
+                after.evaluations[len(before.evaluations) :],
             )
         )
-        if not entry.shadow:
-            self._record_evaluations(entry, answer)
         return now
-
-    def _record_evaluations(self, entry: Entry, answer: Answered) -> None:
-        before: Any = answer.before
-        after: Any = answer.after
-        if after.evaluations is not before.evaluations:
-            for evaluation in after.evaluations[len(before.evaluations) :]:
-                self.append(Evaluated(*self.head(), entry.point, evaluation, self.step_index))
 
     # --- asking hooks -------------------------------------------------------------------------------
 
@@ -305,7 +325,7 @@ class Run:
         settled = result.context
         self.state = settled.state
         self.evaluations = settled.evaluations
-        if result.kind is Kind.STOP:
+        if result.kind is _STOP:
             self.stop(result)
         return result
 
@@ -556,21 +576,25 @@ def is_plain(response: Any) -> bool:
     """Whether nothing can be wrong with a response; says so at once for what models usually answer."""
     if type(response) is not InferenceResponse:
         return False
-    text, calls, usage = response.text, response.calls, response.usage
+    usage, calls, text = response.usage, response.calls, response.text
     if type(text) is not str or type(calls) is not tuple or type(usage) is not Usage:
         return False
-    given, made, requests = usage.input_tokens, usage.output_tokens, usage.requests
-    if not (type(given) is type(made) is type(requests) is int and usage.cost is None):
+    given, made = usage.input_tokens, usage.output_tokens
+    asked, unpriced = usage.requests, usage.unpriced_requests
+    if not (type(given) is type(made) is type(asked) is type(unpriced) is int):
         return False
-    if given < 0 or made < 0 or requests < 0 or usage.unpriced_requests != 0:
+    if (
+        given | made | asked | unpriced < 0
+    ):  # one comparison for four: a negative one makes it negative
         return False
-    if calls:
-        call = calls[0]
-        if len(calls) > 1 or type(call) is not ToolCall or not call.id:
-            return False
-        if type(call.id) is not str or type(call.name) is not str:
-            return False
-    return text.isascii() and type(response.model) is str
+    if usage.cost is not None or type(response.model) is not str or not text.isascii():
+        return False
+    if not calls:
+        return True
+    call = calls[0]
+    if len(calls) > 1 or type(call) is not ToolCall or not call.id:
+        return False
+    return type(call.id) is type(call.name) is str
 
 
 def check_response(response: object, who: str) -> InferenceResponse:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import weakref
-from typing import TypeVar
+from typing import TypeAlias, TypeVar
 
 from hookline.agent.result import RunResult
 from hookline.agent.run import Run
@@ -13,6 +13,7 @@ from hookline.state import AgentState
 
 K = TypeVar("K")
 V = TypeVar("V")
+Pause: TypeAlias = tuple[str, int, tuple[str, ...]]
 _MOST_REMEMBERED = 10_000
 """Of runs that are over, or never began: an agent that lives for months must not grow with them."""
 
@@ -27,7 +28,7 @@ class Runs:
         self._going: weakref.WeakValueDictionary[str, Run] = weakref.WeakValueDictionary()
         self._cancelled_early: dict[str, str] = {}
         self._paused: dict[str, AgentState] = {}
-        self._taken_up: dict[tuple[str, int], None] = {}
+        self._taken_up: dict[Pause, None] = {}
 
     def begin(self, run: Run) -> Run:
         """A run is about to begin. It is cancelled at once if that was asked for before."""
@@ -44,8 +45,8 @@ class Runs:
             run.token.cancel(early)
         return run
 
-    def end(self, run: Run, resumed: tuple[str, int] | None, result: RunResult | None) -> None:
-        """A run ended or paused. `resumed` is the step it was resumed at, if it was."""
+    def end(self, run: Run, resumed: Pause | None, result: RunResult | None) -> None:
+        """A run ended or paused. `resumed` is the pause it was resumed from, if it was."""
         with self._lock:
             self._going.pop(run.run_id, None)
             if result is None:
@@ -53,7 +54,7 @@ class Runs:
             pending = result.state.pending_step
             if pending is not None:
                 self._paused[run.run_id] = result.state
-            if resumed is not None and (pending is None or pending.index != resumed[1]):
+            if resumed is not None and (pending is None or pause_of(result.state) != resumed):
                 _remember(self._taken_up, resumed, None)
 
     def cancel(self, run_id: str | None, reason: str) -> int:
@@ -76,13 +77,20 @@ class Runs:
             )
         return state
 
-    def refuse_twice(self, step: tuple[str, int]) -> None:
-        """A step that was taken up and finished is not taken up again: its calls have run."""
-        if step in self._taken_up:
+    def refuse_twice(self, pause: Pause) -> None:
+        """A pause that was left is not left again: what was answered there has run."""
+        if pause in self._taken_up:
             raise UsageError(
-                f"step {step[1] + 1} of run '{step[0]}' was resumed already, and its calls have run.",
+                f"step {pause[1] + 1} of run '{pause[0]}' was resumed already, and its calls have run.",
                 remedy="Go on from the result of that resume.",
             )
+
+
+def pause_of(state: AgentState) -> Pause:
+    """What tells one pause of a run from another: the step, and what had happened by then."""
+    pending = state.pending_step
+    assert pending is not None
+    return state.run_id, pending.index, tuple(approval.id for approval in pending.approvals())
 
 
 def _remember(known: dict[K, V], key: K, value: V) -> None:

@@ -8,7 +8,7 @@ from msgspec.structs import replace
 
 from hookline.agent.result import RunResult
 from hookline.agent.run import Flight, Run
-from hookline.journal import StepFinished
+from hookline.journal import StepFinished, StepPaused, StepStarted
 from hookline.state import (
     NO_USAGE,
     AgentState,
@@ -25,6 +25,7 @@ from hookline.state import (
     Step,
     StepType,
     ToolCall,
+    ToolMessage,
     ToolResult,
     Usage,
     freeze,
@@ -46,6 +47,7 @@ def open_step(run: Run) -> None:
     run.step_active = 0.0
     run.evaluations = ()
     run.response = None
+    run.asked = 0
     run.flights = []
     run.step_usage = NO_USAGE
     run.step_errors = ()
@@ -54,38 +56,59 @@ def open_step(run: Run) -> None:
     run.waiting = False
 
 
-def settle_step(run: Run) -> Step:
-    """Put the turn, its calls and their results into the state, together."""
-    response, state, messages = run.response, run.state, run.state.messages
-    calls: list[ToolCall] = []
-    results: list[ToolResult] = []
+def begin_step(run: Run, guard: str = "") -> None:
+    """The step is let through: from here on it counts. `guard` is a default guard that was asked without a context."""
+    run.ledger.add_step()
+    if run.holds_answer:
+        run.durable.release("")  # the last answer was sent back to work: no hook has let it out
+    append, next_seq = run.append, run.next_seq
+    append(StepStarted(run.run_id, next_seq(), run.at, run.step_index or 0, guard))
+
+
+def settle_step(run: Run, outcome: ContinuationOutcome | None = None) -> Step:
+    """Put the turn, its calls and their results into the state, together. The outcome may not be known yet."""
+    response, state, flights = run.response, run.state, run.flights
+    messages = state.messages
+    calls: tuple[ToolCall, ...] = ()
+    results: tuple[ToolResult, ...] = ()
     kind, text = _INCOMPLETE, ""
     if response is not None:
-        kind, text = _TOOL_USE if response.calls else _FINAL_RESPONSE, response.text
-        turn: list[Message] = [AssistantMessage(text, response.calls, response.reasoning)]
-        for flight in run.flights:
-            result = flight.result
-            assert result is not None  # every call has its result by now
-            calls.append(flight.call)
-            results.append(result)
-            turn.append(tool_message(result, flight.tool.max_chars if flight.tool else None))
-        messages = _with_turn(run, messages, tuple(turn))
+        text = response.text
+        said = AssistantMessage(text, response.calls, response.reasoning)
+        if len(flights) == 1:
+            flight = flights[0]
+            calls, results, answers = (flight.call,), (flight.result,), (_answer(flight),)  # type: ignore[assignment]
+        else:
+            calls = tuple([flight.call for flight in flights])
+            results = tuple([flight.result for flight in flights])  # type: ignore[misc]
+            answers = tuple([_answer(flight) for flight in flights])  # type: ignore[assignment]
+        kind = _TOOL_USE if response.calls else _FINAL_RESPONSE
+        messages = _with_turn(run, messages, (said, *answers))
+    now, started = run.now, run.step_started
     step = Step(
         run.step_index or 0,
         kind,
         text,
-        tuple(calls),
-        tuple(results),
+        calls,
+        results,
         run.step_usage,
-        run.wall + run.step_started,
-        run.step_active + run.now - run.step_started,
+        run.wall + started,
+        run.step_active + now - started,
         run.step_errors,
+        outcome,
     )
     usage, counters = counted(run, steps=1)
     run.state = replace(
         state, messages=messages, steps=state.steps.append(step), usage=usage, counters=counters
     )
     return step
+
+
+def _answer(flight: Flight) -> ToolMessage:
+    """What the model reads about a call. Every call has its result by now."""
+    tool, result = flight.tool, flight.result
+    assert result is not None
+    return tool_message(result, tool.max_chars if tool is not None else None)
 
 
 def _with_turn(run: Run, messages: Log[Message], turn: tuple[Message, ...]) -> Log[Message]:
@@ -123,16 +146,20 @@ def counted(run: Run, *, steps: int = 0) -> tuple[Usage, Counters]:
 
 def finish_step(run: Run, step: Step, outcome: ContinuationOutcome) -> None:
     """The step is over: its outcome and its whole duration are known."""
-    state = run.state
-    now = run.clock()
-    duration = run.step_active + now - run.step_started
+    duration = run.step_active + run.clock() - run.step_started
     step = replace(step, outcome=outcome, duration=duration, errors=run.step_errors)
-    run.state = replace(state, steps=state.steps.with_last(step))
-    turn, metadata = run.turn, state.metadata
-    if turn is not None and turn[0] is state.messages:
+    run.state = replace(run.state, steps=run.state.steps.with_last(step))
+    record_step(run, step)
+
+
+def record_step(run: Run, step: Step, guard: str = "") -> None:
+    """A finished step goes on record, with what it made of the conversation."""
+    state, turn = run.state, run.turn
+    messages, metadata = state.messages, state.metadata
+    if turn is not None and turn[0] is messages:
         added: tuple[Message, ...] | None = turn[1]
     else:
-        added = state.messages.since(run.messages_before)
+        added = messages.since(run.messages_before)
     append, next_seq = run.append, run.next_seq
     append(
         StepFinished(
@@ -141,8 +168,11 @@ def finish_step(run: Run, step: Step, outcome: ContinuationOutcome) -> None:
             run.at,
             step,
             added or (),
-            tuple(state.messages) if added is None else None,
+            tuple(messages) if added is None else None,
             metadata if metadata is not run.metadata_before else None,
+            state.usage,
+            state.counters,
+            guard,
         )
     )
     run.metadata_before = metadata
@@ -170,6 +200,7 @@ def pend_step(run: Run) -> None:
     )
     usage, counters = counted(run)
     run.state = replace(run.state, pending_step=pending, usage=usage, counters=counters)
+    run.append(StepPaused(*run.head(), pending, usage, counters))
 
 
 def _pending_call(flight: Flight) -> PendingCall:

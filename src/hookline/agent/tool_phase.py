@@ -16,19 +16,20 @@ from hookline.agent.admission import (
     take_up,
     tool_context,
 )
-from hookline.agent.execution import execute
+from hookline.agent.execution import execute, execute_one, intend
 from hookline.agent.failure import on_error, on_success
 from hookline.agent.run import Flight, Run
 from hookline.errors import HookError, in_words
 from hookline.flow import ErrorAction, ErrorClass
-from hookline.hooks import Kind, Plan, Verdict, observe
+from hookline.hooks import Kind, Plan, Verdict, observe, run_hooks
 from hookline.journal import CallSettled
 from hookline.lifecycle import HookPoint
 from hookline.state import CallStage, ErrorInfo, ResultStatus, ToolResult
 from hookline.tools import Effect
 
-_SETTLED, _ASKED = CallStage.SETTLED, CallStage.ASKED
-_AROUND = HookPoint.AROUND_TOOL_USE
+_ADMITTED, _ASKED, _SETTLED = CallStage.ADMITTED, CallStage.ASKED, CallStage.SETTLED
+_AROUND, _AFTER = HookPoint.AROUND_TOOL_USE, HookPoint.AFTER_TOOL_USE
+_BLOCK = Kind.BLOCK
 _VERDICTS = {
     ResultStatus.BLOCKED: Kind.BLOCK,
     ResultStatus.DENIED: Kind.BLOCK,
@@ -40,20 +41,42 @@ _VERDICTS = {
 def use_tools(run: Run) -> Awaitable[None]:
     """Judge and run the calls of the model's answer."""
     assert run.response is not None
-    run.flights = flights = list(map(Flight, run.response.calls, run.response.calls))
+    calls = run.response.calls
+    run.flights = flights = list(map(Flight, calls, calls))
+    if run.plans.before_tool_use is not None:
+        return _admit_and_run(run)
     for flight in flights:
         if not admit_unasked(run, flight):
             return _admit_and_run(run)
-    return _run_admitted(run)
+    return _use_one(run, flights[0]) if len(flights) == 1 else _run_admitted(run)
+
+
+async def _use_one(run: Run, flight: Flight) -> None:
+    """The usual step: one call, and nothing against it."""
+    if run.stopping or run.failing is not None or run.token.is_cancelled:
+        settle_unrun(run)
+    else:
+        intend(run, flight)
+        await execute_one(run, flight)
+        if flight.exception is not None or run.state.counters.consecutive_errors:
+            await _deal_with_failures(run, [flight])
+    if run.plans.after_tool_use is not None:
+        await finish_calls(run)
+    else:
+        _record(run, flight)
 
 
 async def _admit_and_run(run: Run) -> None:
-    for flight in run.flights:
+    flights = run.flights
+    for flight in flights:
         if _ends(run):
             break
         if flight.stage is None:
             await admit(run, flight)
-    await _run_admitted(run)
+    if len(flights) == 1 and flights[0].stage is _ADMITTED:
+        await _use_one(run, flights[0])
+    else:
+        await _run_admitted(run)
 
 
 async def use_tools_again(run: Run) -> None:
@@ -69,11 +92,8 @@ async def use_tools_again(run: Run) -> None:
 
 
 async def _run_admitted(run: Run) -> None:
-    ready: list[Flight] = []
-    for flight in run.flights:
-        if flight.stage is not _SETTLED:
-            ready.append(flight)
-            run.waiting = run.waiting or flight.stage is _ASKED
+    ready = [flight for flight in run.flights if flight.stage is not _SETTLED]
+    run.waiting = run.waiting or any(flight.stage is _ASKED for flight in ready)
     if _ends(run):
         settle_unrun(run)
         run.waiting = False
@@ -83,11 +103,7 @@ async def _run_admitted(run: Run) -> None:
             if flight.exception is not None or run.state.counters.consecutive_errors:
                 await _deal_with_failures(run, ready)
                 break
-    if run.plans.after_tool_use is not None:
-        await finish_calls(run)
-        return
-    for flight in run.flights:
-        _record(run, flight)
+    await finish_calls(run)
 
 
 def _ends(run: Run) -> bool:
@@ -178,13 +194,14 @@ def _record(run: Run, flight: Flight) -> None:
 
 async def _look_at(run: Run, plan: Plan, flight: Flight) -> None:
     """The after_tool_use hooks. A call that did not run is shown to observers only."""
-    ctx = tool_context(run, HookPoint.AFTER_TOOL_USE, flight, flight.result)
+    ctx = tool_context(run, _AFTER, flight, flight.result)
     run.call_id = flight.call.id
     # Not what the result's status says: a tool may give a result with any status.
     ran = flight.started and not flight.is_refused
     try:
         if ran:
-            flight.result = _looked_at(flight, await run.ask(plan, ctx))
+            result = await run_hooks(plan, ctx, run, run.settle)
+            flight.result = _looked_at(flight, run.take(result))
             if flight.errors:
                 _forget_errors(run, flight)
         elif plan.observers:
@@ -204,7 +221,7 @@ async def _look_at(run: Run, plan: Plan, flight: Flight) -> None:
 def _looked_at(flight: Flight, result: Any) -> ToolResult:
     """The result as the hooks leave it; one they withhold is not kept anywhere."""
     execution: ToolResult = result.context.execution
-    if result.is_blocked:
+    if result.kind is _BLOCK:
         return ToolResult(
             None,
             None,

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable
-from functools import partial
 from typing import Any
 
 import msgspec
@@ -52,37 +51,41 @@ class Unrecovered(Exception):
 
 async def take_turn(run: Run) -> None:
     """Ask the model. `run.response` is its settled answer; None when there is none to go on with."""
-    definition = run.definition
-    request = InferenceRequest(
-        run.state.messages, definition.system_prompt, definition.toolbox.specs
-    )
+    definition, plans = run.definition, run.plans
+    messages = run.state.messages
+    request = InferenceRequest(messages, definition.system_prompt, definition.toolbox.specs)
     supplied, altered = None, False
-    if run.plans.before_inference is not None:
+    if plans.before_inference is not None:
         ctx = _context(run, HookPoint.BEFORE_INFERENCE, request, None)
-        result = await run.ask(run.plans.before_inference, ctx)
+        result = await run.ask(plans.before_inference, ctx)
         if result.kind >= Kind.BLOCK:
             if result.kind is Kind.BLOCK:
                 _explain_block(run, result)
+            await _show_observers(run, request)
             return
         asked, supplied = result.context.request, result.context.response
-        altered = asked != request.with_messages(run.state.messages)
+        messages = run.state.messages
+        altered = asked != request.with_messages(messages)
         request = asked
-    run.messages_asked = run.state.messages
+    run.messages_asked = messages
     response = supplied
     if response is None:
         if run.token.is_cancelled:  # by a hook since the step began
             raise asyncio.CancelledError
         _record_request(run, request, 1, altered=altered)
         try:
-            response = await _ask_model(run, request, 1)
+            if plans.around_inference is None:
+                response = _received(run, await _ask_driver(run, request))
+            else:
+                response = await _ask_through_hooks(run, request)
         except (Exception, SystemExit, asyncio.CancelledError) as error:
             response = await _try_again(run, request, error, altered=altered)
         if run.state.counters.consecutive_errors:
             for error_class in _OF_MODELS:
                 on_success(run, error_class)
-    if run.plans.after_inference is not None:
+    if plans.after_inference is not None:
         ctx = _context(run, HookPoint.AFTER_INFERENCE, request, response)
-        result = await run.ask(run.plans.after_inference, ctx)
+        result = await run.ask(plans.after_inference, ctx)
         if result.is_blocked:
             _discard(run, result)
             return
@@ -112,31 +115,40 @@ async def _try_again(
         attempt += 1
         _record_request(run, request, attempt, altered=altered)
         try:
-            return await _ask_model(run, request, attempt)
+            return await _ask_through_hooks(run, request)
         except (Exception, SystemExit, asyncio.CancelledError) as raised:
             error = raised
 
 
-def _ask_model(run: Run, request: InferenceRequest, attempt: int) -> Awaitable[InferenceResponse]:
+async def _ask_through_hooks(run: Run, request: InferenceRequest) -> InferenceResponse:
     """One question to the model, through the hooks around it."""
-    key = (run.step_index, "inference", attempt)
+
+    async def ask(asked: InferenceRequest) -> InferenceResponse:
+        return _received(run, await _ask_driver(run, asked))
+
     around = run.plans.around_inference
     if around is None:
-        return run.durable.step(key, _ask_driver, run, request)
+        return await ask(request)
     ctx = _context(run, HookPoint.AROUND_INFERENCE, request, None)
-    return around_inference(run, around, ctx, partial(run.durable.step, key, _ask_driver, run))
+    return await around_inference(run, around, ctx, ask)
 
 
-async def _ask_driver(run: Run, request: InferenceRequest) -> InferenceResponse:
+def _ask_driver(run: Run, request: InferenceRequest) -> Awaitable[InferenceResponse]:
     driver = run.definition.driver
     if driver is None:
         raise ModelError(
             "this agent has no model.",
             remedy='Give it one: AgentBuilder().with_model("provider:NAME").',
         )
-    response = await driver.infer(request, run)
+    run.asked += 1
+    return run.durable.step((run.step_index, "inference", run.asked), driver.infer, request, run)
+
+
+def _received(run: Run, response: InferenceResponse) -> InferenceResponse:
+    """An answer as it came from the model: it is looked over and paid for, whatever becomes of it."""
     if not is_plain(response):
-        response = check_response(response, f"the driver ({type(driver).__qualname__})")
+        driver = type(run.definition.driver).__qualname__
+        response = check_response(response, f"the driver ({driver})")
     usage = response.usage
     run.ledger.add_usage(usage)
     run.step_usage = usage if run.step_usage is NO_USAGE else run.step_usage + usage
@@ -148,6 +160,8 @@ def _take(run: Run, response: InferenceResponse, *, supplied: bool) -> None:
     """The settled answer: it is on record, and the step goes on with it."""
     run.response = response
     run.clock()
+    if run.holds_answer and not response.calls:
+        run.durable.hold()  # this may be the answer, and its hooks have not seen it yet
     append, next_seq = run.append, run.next_seq
     append(
         ResponseReceived(
@@ -163,7 +177,7 @@ def _take(run: Run, response: InferenceResponse, *, supplied: bool) -> None:
             supplied,
         )
     )
-    if run.holds_text and (response.calls or run.plans.output is None):
+    if run.holds_text and (response.calls or not run.holds_answer):
         run.release_text(response.text)
 
 

@@ -64,14 +64,6 @@ class Ledger:
         if self.parent is not None:
             self.parent.add_tool_calls(count)
 
-    def carry(self, state: AgentState) -> None:
-        """Count what a child had spent before it paused: this ledger was opened after that."""
-        counters = state.counters
-        self.add_usage(counters.usage)
-        self.add_tool_calls(counters.tool_calls)
-        for _ in range(counters.steps):
-            self.add_step()
-
     def seconds(self, now: float) -> float:
         """Active time so far."""
         return self.seconds_before + now - self.started

@@ -16,7 +16,7 @@ from hookline.hooks.match import (
 )
 from hookline.hooks.order import in_order, unique_names
 from hookline.hooks.outcome import HookOutcome, Kind, Result, Verdict
-from hookline.hooks.plan import Entry, Plan
+from hookline.hooks.plan import Brief, Crew, Entry, Plan
 from hookline.hooks.point import Context, Failure, Point, spelled
 from hookline.hooks.run import CRASHES, Answered, Trail, hook_failure, observe, run_hooks
 from hookline.hooks.stack import HookStack
@@ -24,9 +24,11 @@ from hookline.hooks.stack import HookStack
 __all__ = [
     "CRASHES",
     "Answered",
+    "Brief",
     "CallableMatcher",
     "CompositeMatcher",
     "Context",
+    "Crew",
     "Entry",
     "EventTypeMatcher",
     "Failure",

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import inspect
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from typing import Any
+
+import msgspec
 
 from hookline._aio import call_in_thread, is_async_callable
 from hookline.hooks.hook import Registration, Shape, Tier, target_of
@@ -13,11 +15,34 @@ from hookline.hooks.match import predicate
 from hookline.hooks.point import Point
 
 
+class Crew(msgspec.Struct, frozen=True, gc=False):
+    """Hooks that run one after the other at a point, by name: what is told of those that let things be."""
+
+    point: str
+    hooks: tuple[str, ...]
+    tiers: tuple[str, ...]
+
+    def part(self, first: int, count: int) -> Crew:
+        """Some of them."""
+        end = first + count
+        if count == len(self.hooks):
+            return self
+        return Crew(self.point, self.hooks[first:end], self.tiers[first:end])
+
+
+def _crew(point: str, entries: Iterable[Entry]) -> Crew:
+    given = tuple(entries)
+    return Crew(
+        point, tuple(entry.name for entry in given), tuple(entry.tier_name for entry in given)
+    )
+
+
 class Entry:
     """One hook, ready to be called: matcher, timeout and kind of function are settled."""
 
     __slots__ = (
         "call",
+        "crew",
         "is_async",
         "is_middleware",
         "is_policy",
@@ -36,6 +61,7 @@ class Entry:
         self.point = registration.point.value
         self.tier = registration.tier
         self.tier_name = registration.tier.value
+        self.crew = _crew(self.point, (self,))
         self.shadow = registration.shadow
         self.is_policy = registration.tier is Tier.POLICY
         self.is_middleware = registration.shape is Shape.MIDDLEWARE
@@ -50,7 +76,7 @@ class Entry:
 class Plan:
     """The hooks of one point in the order they run. An empty plan is falsy and costs one look-up."""
 
-    __slots__ = ("hooks", "is_flat", "judges", "observers", "point", "policies")
+    __slots__ = ("brief", "crew", "hooks", "is_flat", "judges", "observers", "point", "policies")
 
     def __init__(self, point: Point[Any], registrations: Sequence[Registration] = ()) -> None:
         entries = [Entry(registration) for registration in registrations]
@@ -59,9 +85,11 @@ class Plan:
         self.policies = tuple(entry for entry in entries if entry.tier is Tier.POLICY)
         self.observers = tuple(entry for entry in entries if entry.tier is Tier.OBSERVER)
         self.judges = self.hooks + self.policies
+        self.crew = _crew(point.value, self.judges)
         self.is_flat = not any(
             entry.is_middleware or entry.shadow or entry.matches for entry in self.judges
         )
+        self.brief = _brief(entries[0]) if self.is_flat and len(entries) == 1 else None
 
     def __bool__(self) -> bool:
         return bool(self.judges or self.observers)
@@ -70,6 +98,27 @@ class Plan:
     def entries(self) -> tuple[Entry, ...]:
         """All of them, in order."""
         return self.judges + self.observers
+
+
+class Brief:
+    """A hook that may be able to answer without a context, from what is alive, when it stands alone at its point.
+
+    `brief(live)` gives None when it lets things be, what it has decided, or NotImplemented when it must be called
+    after all. It saves the context, which costs more than a guard that only compares numbers.
+    """
+
+    brief: Callable[[Any], Any]
+
+    def __call__(self, ctx: Any) -> Any:
+        """What it answers with a context."""
+        raise NotImplementedError
+
+
+def _brief(entry: Entry) -> Callable[[Any], Any] | None:
+    hook = entry.registration.hook
+    if not isinstance(hook, Brief) or entry.tier is Tier.OBSERVER:
+        return None
+    return hook.brief if entry.registration.timeout is None else None
 
 
 def _with_timeout(target: Callable[..., Any], seconds: float) -> Callable[..., Awaitable[Any]]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import inspect
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
 import msgspec
@@ -17,7 +17,7 @@ import msgspec
 from hookline._aio import Once, is_being_cancelled
 from hookline.errors import HookError, HooklineError, in_words
 from hookline.hooks.outcome import HookOutcome, Kind, Result, Verdict
-from hookline.hooks.plan import Entry, Plan
+from hookline.hooks.plan import Crew, Entry, Plan
 from hookline.hooks.point import C, Context, Failure
 
 CRASHES = (Exception, asyncio.CancelledError, SystemExit)
@@ -25,22 +25,27 @@ CRASHES = (Exception, asyncio.CancelledError, SystemExit)
 
 
 class Trail(Protocol):
-    """Where the engine reports each hook that ran. Each report returns the time the next hook starts at."""
+    """Where the engine reports which hooks ran, in the order they ran."""
 
-    def clock(self) -> float:
-        """The time now, in seconds."""
+    @property
+    def monotonic(self) -> Callable[[], float]:
+        """The clock, in seconds. It is read once for every hook."""
         ...
 
-    def ran(self, entry: Entry, started: float) -> float:
-        """A hook ran and let things be."""
+    def passed(self, crew: Crew, readings: Sequence[float]) -> None:
+        """These hooks ran and let things be. The readings are the clock's before the first and after each."""
+        ...
+
+    def left(self, ctx: Any) -> None:
+        """A hook failed, or was cancelled: this is the context that those before it leave behind."""
         ...
 
     def appended(self, entry: Entry, started: float, ctx: Any) -> float:
-        """A hook ran and appended a value to its context, which is all it did."""
+        """A hook ran and appended a value to its context, which is all it did. Gives the time the next one starts."""
         ...
 
     def judged(self, entry: Entry, started: float, answer: Answered) -> float:
-        """A hook ran and said or changed something, or failed."""
+        """A hook ran and said or changed something, or failed. Gives the time the next one starts."""
         ...
 
 
@@ -59,13 +64,15 @@ class Answered(msgspec.Struct, frozen=True):
 class NoTrail:
     """Reports to nobody: for a stack that is used alone."""
 
-    clock = staticmethod(time.perf_counter)
+    monotonic = staticmethod(time.perf_counter)
 
-    def ran(self, entry: Entry, started: float) -> float:  # noqa: ARG002 - the protocol's signature
+    def passed(self, crew: Crew, readings: Sequence[float]) -> None:
         """Not kept."""
-        return started
 
-    def appended(self, entry: Entry, started: float, ctx: Any) -> float:  # noqa: ARG002 - as above
+    def left(self, ctx: Any) -> None:
+        """Not kept."""
+
+    def appended(self, entry: Entry, started: float, ctx: Any) -> float:  # noqa: ARG002 - the protocol's signature
         """Not kept."""
         return started
 
@@ -90,6 +97,8 @@ class _Tally:
     answer: Any = None
     failure: HookError | None = None
     cancelled: BaseException | None = None
+    left: Any = None
+    """The context at the moment something was raised out of the chain."""
 
     def add(self, entry: Entry, said: Answered) -> None:
         if said.kind >= Kind.BLOCK:
@@ -150,42 +159,78 @@ async def run_hooks(
     started: float | None = None,
 ) -> Result[C]:
     """Ask every hook of a point. Raises HookError when one failed closed at a point where that is an error."""
+    if policies_only or not plan.is_flat:
+        return await _run_any(plan, ctx, trail, settle, policies_only=policies_only)
     tally: _Tally | None = None
-    if plan.is_flat and not policies_only:
-        point, ran = plan.point, trail.ran
-        if started is None:
-            started = trail.clock()
-        for entry in plan.judges:
-            hook = entry.call
-            try:
-                answer = hook(ctx)
-                if entry.is_async or (answer is not None and hasattr(answer, "__await__")):
-                    answer = await answer
-            except CRASHES as error:
-                tally = tally or _Tally()
-                answer = tally.crash(entry, ctx, error)
-            if answer is None:
-                started = ran(entry, started)
-            elif type(answer) is point.appends and point.append is not None and not entry.is_policy:
-                # The one answer that hooks give at every step: it is not weighed, only written down.
-                ctx = point.append(ctx, answer, entry.name)
-                started = trail.appended(entry, started, ctx)
-            else:
-                tally = tally or _Tally()
-                ctx, started = _weigh(entry, ctx, answer, tally, trail, settle, started)
-                if tally.ended:
-                    break
-    else:
-        tally = _Tally()
+    point, crew, monotonic = plan.point, plan.crew, trail.monotonic
+    readings = [monotonic() if started is None else started]
+    first = 0
+    for entry in plan.judges:
+        hook = entry.call
+        try:
+            answer = hook(ctx)
+            if answer is not None and (entry.is_async or hasattr(answer, "__await__")):
+                answer = await answer
+        except CRASHES as error:
+            first += _tell(trail, crew, first, readings)
+            readings = readings[-1:]
+            trail.left(ctx)  # it may be a cancellation: that is raised here
+            tally = tally or _Tally()
+            answer = tally.crash(entry, ctx, error)
+        if answer is None:
+            readings.append(monotonic())
+            continue
+        first += _tell(trail, crew, first, readings) + 1
+        now = readings[-1]
+        if type(answer) is point.appends and point.append is not None and not entry.is_policy:
+            # The one answer that hooks give at every step: it is not weighed, only written down.
+            ctx = point.append(ctx, answer, entry.name)
+            readings = [trail.appended(entry, now, ctx)]
+        else:
+            tally = tally or _Tally()
+            ctx, now = _weigh(entry, ctx, answer, tally, trail, settle, now)
+            readings = [now]
+            if tally.ended:
+                break
+    if len(readings) > 1:
+        trail.passed(crew.part(first, len(readings) - 1), readings)
+    if tally is None and not plan.observers:
+        return Result(ctx)
+    return await _conclude(plan, ctx, tally or _Tally(), trail)
+
+
+def _tell(trail: Trail, crew: Crew, first: int, readings: list[float]) -> int:
+    """Report the hooks that let things be so far; gives how many they are."""
+    count = len(readings) - 1
+    if count:
+        trail.passed(crew.part(first, count), readings)
+    return count
+
+
+async def _run_any(
+    plan: Plan, ctx: C, trail: Trail, settle: Settle | None, *, policies_only: bool
+) -> Result[C]:
+    """The same for a plan with everything it may contain."""
+    tally = _Tally()
+    try:
         # Middleware wraps the rest of its own tier only: what policies have judged nobody changes afterwards.
         for entries in (plan.policies,) if policies_only else (plan.hooks, plan.policies):
             if not tally.ended:
                 ctx = await _judge(entries, ctx, tally, trail, settle)
-    result = Result(ctx) if tally is None else tally.result(ctx)
+    except BaseException:
+        trail.left(ctx if tally.left is None else tally.left)
+        raise
+    return await _conclude(plan, ctx, tally, trail)
+
+
+async def _conclude(plan: Plan, ctx: C, tally: _Tally, trail: Trail) -> Result[C]:
+    """Everyone was asked: the observers look on, and what was decided is the result."""
+    result = tally.result(ctx)
+    if tally.failure is not None or tally.cancelled is not None:
+        trail.left(ctx)
     if plan.observers:
-        await observe(plan, ctx, result.verdict if tally is None else tally.verdict(result), trail)
-    if tally is not None:
-        tally.raise_what_is_left()
+        await observe(plan, ctx, tally.verdict(result), trail)
+    tally.raise_what_is_left()
     return result
 
 
@@ -194,7 +239,7 @@ async def observe(plan: Plan, ctx: Context, verdict: Verdict, trail: Trail = NO_
     shown = msgspec.structs.replace(ctx, verdict=verdict) if hasattr(ctx, "verdict") else ctx
     cancelled: BaseException | None = None
     for entry in plan.observers:
-        started = trail.clock()
+        started = trail.monotonic()
         try:
             if entry.matches is not None and not entry.matches(shown):
                 continue
@@ -209,7 +254,7 @@ async def observe(plan: Plan, ctx: Context, verdict: Verdict, trail: Trail = NO_
                 failure = hook_failure(entry, shown, error)
             trail.judged(entry, started, Answered(shown, shown, error=failure))
         else:
-            trail.ran(entry, started)
+            trail.passed(entry.crew, (started, trail.monotonic()))
     if cancelled is not None:
         raise cancelled
 
@@ -218,7 +263,7 @@ async def _judge(
     entries: tuple[Entry, ...], ctx: Any, tally: _Tally, trail: Trail, settle: Settle | None
 ) -> Any:
     """The chain with everything it may contain: matchers, middleware, hooks in shadow."""
-    started = trail.clock()
+    started = trail.monotonic()
     for position, entry in enumerate(entries):
         rest = None
         try:
@@ -234,13 +279,21 @@ async def _judge(
             if rest is not None:
                 rest.check_awaited()
         except CRASHES as error:
+            if tally.left is None:  # what the innermost chain had got to
+                tally.left = ctx if rest is None else rest.context
             answer = tally.crash(entry, ctx, error)
+            tally.left = None
         if rest is not None:
             if rest.lost:
                 return rest.context
             answer, ctx = rest.own_part(answer), rest.context
+            if answer is ctx:  # it handed back what came of the rest, as it is
+                answer = None
         if answer is None:
-            started = trail.ran(entry, started)
+            now = trail.monotonic()
+            if rest is None or not rest.is_told:
+                trail.passed(entry.crew, (started, now))
+            started = now
         else:
             ctx, started = _weigh(entry, ctx, answer, tally, trail, settle, started, rest)
         if tally.ended or (rest is not None and rest.ran):
@@ -270,7 +323,18 @@ def _weigh(
 class _Rest:
     """`next` for middleware: runs the rest of the chain, once."""
 
-    __slots__ = ("_calls", "_chain", "_entry", "_given", "_handed", "context", "ran", "result")
+    __slots__ = (
+        "_calls",
+        "_chain",
+        "_entry",
+        "_given",
+        "_handed",
+        "_started",
+        "context",
+        "is_told",
+        "ran",
+        "result",
+    )
 
     def __init__(
         self,
@@ -285,6 +349,9 @@ class _Rest:
         self._chain = (rest, tally, trail, settle)
         self._calls: list[Once[Any]] = []
         self._given = self._handed = self.context = ctx
+        self._started = trail.monotonic()
+        self.is_told = False
+        """It handed on a changed context, and that is on record."""
         self.ran = False
         self.result: Result[Any] | None = None
 
@@ -310,8 +377,12 @@ class _Rest:
             raise HookError(
                 entry.name, self.context.point, "it called next twice.", remedy="Call next once."
             )
-        self._handed = self.context = _changed(entry, self.context, ctx, settle)
+        given = self.context
+        self._handed = self.context = _changed(entry, given, ctx, settle)
         self.ran = True
+        if self._handed is not given:  # said now: the hooks inside run on what it handed them
+            trail.judged(entry, self._started, Answered(given, self._handed))
+            self.is_told = True
         self.context = await _judge(rest, self.context, tally, trail, settle)
         if tally.failure is not None and self.lost:
             raise tally.failure

@@ -1,6 +1,7 @@
 """The record: append-only, typed, one for everything that happens in a run."""
 
 from hookline.journal.durable import Durable, InMemory, Key, Listener
+from hookline.journal.fold import Story, counted_on, fold, with_changes
 from hookline.journal.record import (
     RECORD_VERSION,
     AnyRecord,
@@ -14,21 +15,23 @@ from hookline.journal.record import (
     ErrorRaised,
     Evaluated,
     HookRan,
+    HooksPassed,
     PromptSubmitted,
     ReasoningDelta,
     Record,
     RequestSent,
-    Resolved,
     ResponseReceived,
     RunFinished,
     RunStarted,
     StatusChanged,
     StepFinished,
+    StepPaused,
     StepStarted,
     TextDelta,
     ToolProgress,
     decode,
     encode,
+    hooks_in,
 )
 
 __all__ = [
@@ -45,6 +48,7 @@ __all__ = [
     "ErrorRaised",
     "Evaluated",
     "HookRan",
+    "HooksPassed",
     "InMemory",
     "Key",
     "Listener",
@@ -52,15 +56,20 @@ __all__ = [
     "ReasoningDelta",
     "Record",
     "RequestSent",
-    "Resolved",
     "ResponseReceived",
     "RunFinished",
     "RunStarted",
     "StatusChanged",
     "StepFinished",
+    "StepPaused",
     "StepStarted",
+    "Story",
     "TextDelta",
     "ToolProgress",
+    "counted_on",
     "decode",
     "encode",
+    "fold",
+    "hooks_in",
+    "with_changes",
 ]

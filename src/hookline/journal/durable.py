@@ -6,7 +6,7 @@ import logging
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, Protocol, TypeAlias, TypeVar
 
-from hookline.journal.record import Record
+from hookline.journal.record import Record, retold
 from hookline.state import Decision
 
 T = TypeVar("T")
@@ -44,6 +44,14 @@ class Durable(Protocol):
         """Tell the listeners without writing: for the deltas between records."""
         ...
 
+    def hold(self) -> None:
+        """Tell the listeners nothing more for now: an answer is on record that a hook may still withhold."""
+        ...
+
+    def release(self, text: str) -> None:
+        """Tell the listeners what they have missed; where the answer was, they are told this text."""
+        ...
+
     def step(self, key: Key, work: Callable[..., Awaitable[T]], *args: Any) -> Awaitable[T]:
         """What was recorded under this key; if nothing was, do the work. The loop records it once it is settled."""
         ...
@@ -64,7 +72,7 @@ class Durable(Protocol):
 class InMemory:
     """The record of one run in memory: nothing on disk, nothing to recover. The library's default."""
 
-    __slots__ = ("_answers", "_listeners", "append", "records")
+    __slots__ = ("_answers", "_held", "_listeners", "append", "records")
     append: Callable[[Record], None]
     """Write a record and tell the listeners. Without listeners it is the list's own, which costs nothing."""
 
@@ -74,6 +82,7 @@ class InMemory:
         self.records: list[Record] = []
         self.append = self._append_and_tell if listeners else self.records.append
         self._listeners = listeners
+        self._held: list[Record] | None = None
         self._answers = answers or {}
 
     @property
@@ -87,6 +96,9 @@ class InMemory:
 
     def tell(self, record: Record) -> None:
         """Tell the listeners without writing: for the deltas between records."""
+        if self._held is not None:
+            self._held.append(record)
+            return
         for listener in self._listeners:
             try:
                 listener(record)
@@ -94,6 +106,17 @@ class InMemory:
                 _log.exception(
                     "an event listener failed on a '%s' record; the run goes on", record.type
                 )
+
+    def hold(self) -> None:
+        """Keep from the listeners what happens from here on."""
+        if self._listeners and self._held is None:
+            self._held = []
+
+    def release(self, text: str) -> None:
+        """Tell the listeners what they have missed, with this text as the answer."""
+        held, self._held = self._held, None
+        for record in held or ():
+            self.tell(retold(record, text))
 
     def step(self, key: Key, work: Callable[..., Awaitable[T]], *args: Any) -> Awaitable[T]:  # noqa: ARG002 - nothing is remembered
         """Do the work: in memory nothing outlives the process, so nothing was recorded before."""

@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from typing import Any, TypeAlias
 
 import msgspec
 
 from hookline.errors import StateVersionError
 from hookline.state import (
+    NO_COUNTERS,
     NO_USAGE,
+    AssistantMessage,
     Attachment,
     ContinuationEvaluation,
-    ContinuationOutcome,
+    Counters,
     Decision,
     ErrorInfo,
     Message,
     PendingApproval,
+    PendingStep,
     RunStatus,
     Step,
     StopReason,
@@ -49,8 +53,9 @@ class RunStarted(Record, frozen=True, gc=False, omit_defaults=True, tag="run_sta
     parent_run_id: str | None = None
     resumed: bool = False
     initial: dict[str, Any] | None = None
-    """The state the run began with, when it was not empty."""
+    """The state the run began with, when there was something in it."""
     version: int = RECORD_VERSION
+    parent_agent_id: str | None = None
 
 
 class PromptSubmitted(Record, frozen=True, gc=False, omit_defaults=True, tag="prompt"):
@@ -61,9 +66,10 @@ class PromptSubmitted(Record, frozen=True, gc=False, omit_defaults=True, tag="pr
 
 
 class StepStarted(Record, frozen=True, gc=False, omit_defaults=True, tag="step_started"):
-    """A step began."""
+    """A step began. `guard` is the default guard that had nothing against it, where no other hook was asked."""
 
     step: int = 0
+    guard: str = ""
 
 
 class HookRan(Record, frozen=True, gc=False, omit_defaults=True, tag="hook"):
@@ -83,6 +89,30 @@ class HookRan(Record, frozen=True, gc=False, omit_defaults=True, tag="hook"):
     shadow: bool = False
     """The verdict was not enforced: it says what would have happened."""
     error: ErrorInfo | None = None
+    evaluations: tuple[ContinuationEvaluation, ...] = ()
+    """What it said about going on."""
+
+
+class HooksPassed(Record, frozen=True, gc=False, omit_defaults=True, tag="hooks"):
+    """Hooks that ran one after the other and let things be."""
+
+    point: str = ""
+    hooks: tuple[str, ...] = ()
+    readings: tuple[float, ...] = ()
+    """The run's clock, in seconds: before the first hook, and after each."""
+    step: int | None = None
+    call_id: str = ""
+    tiers: tuple[str, ...] = ()
+
+    def each(self) -> Iterator[HookRan]:
+        """One record for each of the hooks."""
+        began = self.readings
+        for position, (hook, tier) in enumerate(zip(self.hooks, self.tiers, strict=True)):
+            took = began[position + 1] - began[position]
+            at = self.at - (began[-1] - began[position + 1])
+            yield HookRan(
+                self.run_id, self.seq, at, self.point, hook, took, self.step, self.call_id, tier
+            )
 
 
 class RequestSent(Record, frozen=True, gc=False, omit_defaults=True, tag="request"):
@@ -148,17 +178,10 @@ class ApprovalAnswered(Record, frozen=True, gc=False, omit_defaults=True, tag="a
 
 
 class Evaluated(Record, frozen=True, gc=False, omit_defaults=True, tag="evaluation"):
-    """A hook said whether the run should go on."""
+    """The runtime itself said whether the run should go on: a stop, an objection, an error that was overcome."""
 
     point: str = ""
     evaluation: ContinuationEvaluation | None = None
-    step: int | None = None
-
-
-class Resolved(Record, frozen=True, gc=False, omit_defaults=True, tag="outcome"):
-    """What the evaluations of a step added up to."""
-
-    outcome: ContinuationOutcome = ContinuationOutcome()
     step: int | None = None
 
 
@@ -186,6 +209,19 @@ class StepFinished(Record, frozen=True, gc=False, omit_defaults=True, tag="step"
     """The whole conversation, when hooks rewrote it instead of adding to it."""
     metadata: dict[str, Any] | None = None
     """The metadata, when it changed."""
+    usage: Usage = NO_USAGE
+    """What the whole conversation has used by now."""
+    counters: Counters = NO_COUNTERS
+    guard: str = ""
+    """The default guard that alone decided whether there is another step."""
+
+
+class StepPaused(Record, frozen=True, gc=False, omit_defaults=True, tag="step_paused"):
+    """A step waits for a person: all it needs to go on, in any process."""
+
+    pending: PendingStep | None = None
+    usage: Usage = NO_USAGE
+    counters: Counters = NO_COUNTERS
 
 
 class ChildStarted(Record, frozen=True, gc=False, omit_defaults=True, tag="child_started"):
@@ -214,6 +250,9 @@ class StatusChanged(Record, frozen=True, gc=False, omit_defaults=True, tag="stat
     stop_reason: StopReason | None = None
     reason: str = ""
     decided_by: str = ""
+    usage: Usage = NO_USAGE
+    """What the whole conversation has used by now."""
+    counters: Counters = NO_COUNTERS
 
 
 class RunFinished(Record, frozen=True, gc=False, omit_defaults=False, tag="result"):
@@ -268,6 +307,7 @@ AnyRecord: TypeAlias = (
     | PromptSubmitted
     | StepStarted
     | HookRan
+    | HooksPassed
     | RequestSent
     | ResponseReceived
     | CallAdmitted
@@ -275,14 +315,60 @@ AnyRecord: TypeAlias = (
     | ApprovalAsked
     | ApprovalAnswered
     | Evaluated
-    | Resolved
     | ErrorRaised
     | StepFinished
+    | StepPaused
     | ChildStarted
     | ChildFinished
     | StatusChanged
     | RunFinished
 )
+
+
+def hooks_in(records: Iterable[Record]) -> Iterator[HookRan]:
+    """Every hook that ran, one by one, whatever it said."""
+    for record in records:
+        if isinstance(record, HooksPassed):
+            yield from record.each()
+        elif isinstance(record, HookRan):
+            yield record
+        elif isinstance(record, StepStarted | StepFinished) and record.guard:
+            yield _guard(record)
+
+
+def _guard(record: StepStarted | StepFinished) -> HookRan:
+    """A default guard that stood alone at its point: it has no record of its own."""
+    head = (record.run_id, record.seq, record.at)
+    if isinstance(record, StepStarted):
+        return HookRan(*head, "before_step", record.guard, 0.0, record.step)
+    outcome = record.step.outcome
+    said = outcome.evaluations if outcome is not None else ()
+    point, index = "should_continue", record.step.index
+    return HookRan(*head, point, record.guard, 0.0, index, evaluations=said)
+
+
+def retold(record: Record, text: str) -> Record:
+    """A record of a model's final answer as it is told to those who only get to know the answer's final text."""
+    if isinstance(record, ResponseReceived):
+        return msgspec.structs.replace(record, text=text)
+    if isinstance(record, StepFinished):
+        return msgspec.structs.replace(
+            record,
+            step=msgspec.structs.replace(record.step, text=text),
+            messages=_retold(record.messages, record.step.text, text),
+            replaced=_retold(record.replaced, record.step.text, text) if record.replaced else None,
+        )
+    return record
+
+
+def _retold(messages: tuple[Message, ...], was: str, text: str) -> tuple[Message, ...]:
+    return tuple(
+        msgspec.structs.replace(message, text=text)
+        if isinstance(message, AssistantMessage) and not message.calls and message.text == was
+        else message
+        for message in messages
+    )
+
 
 _ENCODER = msgspec.json.Encoder()
 

@@ -198,7 +198,12 @@ class HookPoint(metaclass=_Points):
         failure=Failure.BLOCK,
     )
     AFTER_STEP = Point(
-        "after_step", StepHookContext, aliases=("step_end",), changes=_SETTLED, answers=_STATE
+        "after_step",
+        StepHookContext,
+        aliases=("step_end",),
+        changes=_SETTLED,
+        answers=_STATE,
+        unskippable=True,
     )
     SHOULD_CONTINUE = Point(
         "should_continue", StopHookContext, changes=_SETTLED, answers=_STATE, append=_APPEND

@@ -28,6 +28,10 @@ class SchemaArguments:
         self._tool = tool
         self._validator = _validator(schema)
 
+    def are_whole(self, args: FrozenDict) -> bool:  # noqa: ARG002 - the protocol's signature
+        """A foreign schema may say anything: its arguments are always checked."""
+        return False
+
     def validate(self, args: Mapping[str, Any]) -> Validated:
         """Check, or raise a `ToolArgumentsError` that a model can act on."""
         given = (

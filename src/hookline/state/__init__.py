@@ -1,6 +1,12 @@
 """What a run is: frozen data, and no behaviour beyond deriving more of it."""
 
-from hookline.state.agent_state import STATE_VERSION, AgentState, Counters, Ending
+from hookline.state.agent_state import (
+    NO_COUNTERS,
+    STATE_VERSION,
+    AgentState,
+    Counters,
+    Ending,
+)
 from hookline.state.approvals import (
     Answer,
     CallStage,
@@ -46,6 +52,7 @@ from hookline.state.usage import NO_USAGE, Usage
 __all__ = [
     "EMPTY",
     "EMPTY_LOG",
+    "NO_COUNTERS",
     "NO_USAGE",
     "STATE_VERSION",
     "AgentState",

@@ -112,6 +112,8 @@ class PendingStep(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     ends_session: bool = True
     """The session is the run's own, and ends with it."""
     reasoning: tuple[Reasoning, ...] = ()
+    records: int = 0
+    """How many records the journal had when the run had paused: where it goes on counting."""
 
     def approvals(self) -> tuple[PendingApproval, ...]:
         """The questions that still wait for an answer, in call order, those of child runs included."""

@@ -14,6 +14,7 @@ import msgspec
 
 T = TypeVar("T")
 BLOCK = 32
+_new = object.__new__  # a log made of its parts, without the work of sorting items into blocks
 
 
 class _Block(msgspec.Struct, frozen=True, gc=False):
@@ -45,10 +46,7 @@ class Log(Sequence[T], Generic[T]):
 
     def append(self, item: T) -> Log[T]:
         """This log and one more item."""
-        tail = (*self._tail, item)
-        if len(tail) > BLOCK:
-            return self.extend((item,))
-        return _log(self._blocks, tail)
+        return self.extend((item,))
 
     def extend(self, items: tuple[T, ...]) -> Log[T]:
         """This log and more items."""
@@ -59,11 +57,17 @@ class Log(Sequence[T], Generic[T]):
                 blocks, tail[:BLOCK], BLOCK + (blocks.length if blocks is not None else 0)
             )
             tail = tail[BLOCK:]
-        return _log(blocks, tail)
+        log: Log[T] = _new(Log)
+        log._blocks = blocks
+        log._tail = tail
+        return log
 
     def with_last(self, item: T) -> Log[T]:
         """This log with its last item replaced."""
-        return _log(self._blocks, (*self._tail[:-1], item))
+        log: Log[T] = _new(Log)
+        log._blocks = self._blocks
+        log._tail = (*self._tail[:-1], item)
+        return log
 
     def since(self, earlier: Log[T]) -> tuple[T, ...] | None:
         """What was appended to `earlier` to make this log; None when this log is not a continuation of it.
@@ -139,14 +143,6 @@ class Log(Sequence[T], Generic[T]):
 
     def __repr__(self) -> str:
         return f"Log({list(self)!r})"
-
-
-def _log(blocks: _Block | None, tail: tuple[T, ...]) -> Log[T]:
-    """A log of these parts, without the work of sorting items into blocks."""
-    log: Log[T] = Log.__new__(Log)
-    log._blocks = blocks
-    log._tail = tail
-    return log
 
 
 EMPTY_LOG: Log[Any] = Log()

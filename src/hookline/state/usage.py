@@ -45,6 +45,18 @@ class Usage(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
             self.cache_write_tokens + other.cache_write_tokens,
         )
 
+    def __sub__(self, other: Usage) -> Usage:
+        """What was used since `other`, which is an earlier state of this sum."""
+        return Usage(
+            self.input_tokens - other.input_tokens,
+            self.output_tokens - other.output_tokens,
+            self.requests - other.requests,
+            None if self.cost is None else self.cost - (other.cost or 0.0),
+            self.unpriced_requests - other.unpriced_requests,
+            self.cache_read_tokens - other.cache_read_tokens,
+            self.cache_write_tokens - other.cache_write_tokens,
+        )
+
 
 def _add_costs(one: float | None, other: float | None) -> float | None:
     if one is None:

@@ -29,6 +29,9 @@ if TYPE_CHECKING:
 
 Mode = Literal["auto", "replay", "record"]
 
+_UNREACHED = frozenset({"ConnectError", "ConnectTimeout", "ProxyError", "UnsupportedProtocol"})
+"""Losses before anybody was reached. A recording of nothing else would only repeat that the network was down."""
+
 
 class Cassette:
     """A file of requests and answers, in place of the network.
@@ -105,11 +108,11 @@ class Cassette:
         return RecordingTransport(self._begin, self._close)
 
     def save(self) -> None:
-        """Write what was recorded so far, if a far end was heard at all. On replay there is nothing to write."""
+        """Write what was recorded so far, if a far end was reached at all. On replay there is nothing to write."""
         if self._is_recording:
             self._scrubber.learn(secrets_of_environment())  # of now: it may have got more
             exchanges = [take.exchange(self._scrubber) for take in tuple(self._takes)]
-            if any(exchange.answer.status for exchange in exchanges):
+            if any(_is_reached(exchange.answer) for exchange in exchanges):
                 write(self._path, exchanges)
 
     # --- the block ----------------------------------------------------------------------------------
@@ -221,6 +224,10 @@ class _Take:
                 left=lost is None and is_cut and not is_said(body),
             ),
         )
+
+
+def _is_reached(answer: Answer) -> bool:
+    return answer.lost is None or answer.lost.kind not in _UNREACHED
 
 
 def _scrubbed(asked: Asked, scrubber: Scrubber) -> Asked:

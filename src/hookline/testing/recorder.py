@@ -14,9 +14,11 @@ from hookline.journal import (
     ApprovalAsked,
     CallAdmitted,
     HookRan,
+    HooksPassed,
     Record,
     RunFinished,
     RunStarted,
+    hooks_in,
 )
 from hookline.lifecycle import AgentContext, HookPoint, ToolHookContext
 from hookline.state import AgentState, Answer, ResultStatus, ToolCall, thaw
@@ -88,11 +90,7 @@ class Recorder:
     @property
     def ran(self) -> list[HookRan]:
         """Every hook that ran, with its verdict and duration; the recorder itself is left out."""
-        return [
-            record
-            for record in self.records
-            if isinstance(record, HookRan) and record.hook != self.name
-        ]
+        return [ran for ran in hooks_in(self.records) if ran.hook != self.name]
 
     def verdicts(self, hook: str) -> list[tuple[str, str]]:
         """What one hook said each time it ran, as (point, verdict)."""
@@ -175,8 +173,9 @@ class Recorder:
         if not self._is_new(record, record.run_id):
             return
         self.records.append(record)
-        if isinstance(record, HookRan) and record.hook != self.name:
-            self._at_point.setdefault(record.run_id, []).append(record)
+        if isinstance(record, HookRan | HooksPassed):
+            at_point = self._at_point.setdefault(record.run_id, [])
+            at_point += [ran for ran in hooks_in([record]) if ran.hook != self.name]
         elif isinstance(record, RunStarted) and record.parent_run_id is None:
             self._outer.append(record.run_id)
         elif isinstance(record, ApprovalAsked) and record.approval is not None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Any, TypeGuard
+from typing import Any
 
 import msgspec
 
@@ -18,9 +18,10 @@ from hookline.journal import (
     Record,
     ResponseReceived,
     RunFinished,
+    hooks_in,
 )
 from hookline.lifecycle import AgentContext
-from hookline.state import AgentState, ToolCall, thaw
+from hookline.state import AgentState, ContinuationEvaluation, ToolCall, thaw
 from hookline.testing.clock import FakeClock
 from hookline.testing.transcript import Line, transcript
 from hookline.testing.watch import Watch
@@ -113,7 +114,7 @@ class Trial:
 
     def seen(self) -> Seen:
         """What the drive showed."""
-        ran = [record for record in self.records if self._is_by_hook(record)]
+        ran = list(self._by_hook())
         made = _calls_made(self.records)
         if self.case.point.around:
             # Around parallel calls hooks end in any order; what is compared is in call order.
@@ -128,11 +129,11 @@ class Trial:
             _ending(self.records),
         )
 
-    def _is_by_hook(self, record: Record) -> TypeGuard[HookRan]:
+    def _by_hook(self) -> Iterator[HookRan]:
         mine = self.registration
-        return (
-            isinstance(record, HookRan) and record.hook == mine.name and record.point == mine.point
-        )
+        for ran in hooks_in(self.records):
+            if ran.hook == mine.name and ran.point == mine.point:
+                yield ran
 
     def _said(self, record: HookRan, about: ToolCall | None) -> Said:
         changes = _without(msgspec.to_builtins(record.changes), self.case.ignore)
@@ -143,11 +144,17 @@ class Trial:
         return Said(record.verdict, record.reason, tool, args, changes)
 
     def _evaluations(self) -> Iterator[str]:
-        for record in self.records:
-            said = record.evaluation if isinstance(record, Evaluated) else None
-            if said is not None and said.source == self.registration.name:
+        for said in self._all_said():
+            if said.source == self.registration.name:
                 stop_reason = f" ({said.stop_reason})" if said.stop_reason is not None else ""
                 yield f"{said.decision}{stop_reason}: {said.reason}"
+
+    def _all_said(self) -> Iterator[ContinuationEvaluation]:
+        for record in self.records:
+            if isinstance(record, HookRan) and not record.shadow:
+                yield from record.evaluations
+            elif isinstance(record, Evaluated) and record.evaluation is not None:
+                yield record.evaluation
 
 
 def bare_builder(name: str, driver: ScriptedDriver) -> AgentBuilder:

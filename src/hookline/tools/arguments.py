@@ -30,6 +30,10 @@ class ArgumentCheck(Protocol):
         """Check arguments, or raise `ToolArgumentsError`. Validating `Validated.args` again changes nothing."""
         ...
 
+    def are_whole(self, args: FrozenDict) -> bool:
+        """Whether these are all the arguments, and the very values the tool gets: then nothing needs doing."""
+        ...
+
 
 class Refused(Exception):
     """Raised by a codec when arguments do not fit its types."""
@@ -124,6 +128,16 @@ class Arguments:
             if name not in values:  # a function may change its arguments, and never its defaults
                 whole[name] = copy.deepcopy(default)
         return Validated(FrozenDict({**self._template, **view}), whole)
+
+    def are_whole(self, args: FrozenDict) -> bool:
+        """Whether these are all the arguments, and the very values the function gets: then nothing needs doing."""
+        exact = self._exact
+        if exact is None or len(args) != len(exact):
+            return False
+        for name, value in args.items():  # noqa: SIM110 - a generator costs more than all the rest, at every call
+            if name not in exact or type(value) not in exact[name]:
+                return False
+        return True
 
     def _is_exact(self, args: FrozenDict) -> bool:
         """Whether these are JSON values of the very types asked for, which leaves nothing to check or coerce."""

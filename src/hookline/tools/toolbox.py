@@ -16,7 +16,7 @@ _FEW = 12
 class Toolbox:
     """An immutable set of tools with distinct names, in the order they were given."""
 
-    __slots__ = ("_by_name", "specs")
+    __slots__ = ("_by_name", "get", "specs")
 
     def __init__(self, tools: Iterable[Callable[..., Any]] = ()) -> None:
         by_name: dict[str, AnyTool] = {}
@@ -28,12 +28,10 @@ class Toolbox:
                     remedy="Give one of them another name, as in @tool(name='...').",
                 )
         self._by_name = by_name
+        self.get: Callable[[str], AnyTool | None] = by_name.get
+        """The tool of that name, if there is one."""
         self.specs: tuple[ToolSpec, ...] = tuple([made.spec for made in by_name.values()])
         """The tools as a model is told about them."""
-
-    def get(self, name: str) -> AnyTool | None:
-        """The tool of that name, if there is one."""
-        return self._by_name.get(name)
 
     def unknown(self, name: str) -> UnknownToolError:
         """The error for a call to a tool that is not here; it names what was probably meant."""

@@ -7,7 +7,6 @@ from typing import Any, TypeAlias
 
 import msgspec
 
-from hookline.agent.foresee import foresee
 from hookline.hooks import (
     EventTypeMatcher,
     Matcher,
@@ -18,6 +17,7 @@ from hookline.hooks import (
     ToolArgsMatcher,
     ToolNameMatcher,
 )
+from hookline.insight.foresee import foresee
 from hookline.lifecycle import FailureHookContext, HookPoint
 from hookline.tools import Toolbox
 

@@ -8,7 +8,7 @@ from typing import Any, Literal, TypeAlias
 
 import msgspec
 
-from hookline.agent.clock import SYSTEM_CLOCK, Clock
+from hookline.blueprint.clock import SYSTEM_CLOCK, Clock
 from hookline.drivers import Driver
 from hookline.flow import ErrorPolicy
 from hookline.hooks import Plan, Registration, in_order, unique_names

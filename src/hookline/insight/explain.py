@@ -8,10 +8,7 @@ from typing import Any
 
 import msgspec
 
-from hookline.agent.definition import Approver, Definition
-from hookline.agent.foresee import foresee_call
-from hookline.agent.guards import SOURCE
-from hookline.agent.layout import WIDTH, Row, Section, facts, tables, wrapped
+from hookline.blueprint import SOURCE, Approver, Definition
 from hookline.drivers import Driver
 from hookline.errors import ToolArgumentsError
 from hookline.flow import ErrorAction, ErrorClass, ErrorPolicy
@@ -26,6 +23,8 @@ from hookline.hooks import (
     describe,
     name_of,
 )
+from hookline.insight.foresee import foresee_call
+from hookline.insight.layout import WIDTH, Row, Section, facts, tables, wrapped
 from hookline.lifecycle import HookPoint
 from hookline.state import ToolCall
 from hookline.tools import AnyTool, Effect, Toolbox

@@ -13,9 +13,7 @@ from collections.abc import Iterator
 
 import msgspec
 
-from hookline.agent.cases import Runs, possible, runs_of
-from hookline.agent.definition import Definition
-from hookline.agent.reading import Deeds, deeds_of
+from hookline.blueprint import Definition
 from hookline.hooks import (
     CompositeMatcher,
     EventTypeMatcher,
@@ -28,6 +26,8 @@ from hookline.hooks import (
     ToolNameMatcher,
     describe,
 )
+from hookline.insight.cases import Runs, possible, runs_of
+from hookline.insight.reading import Deeds, deeds_of
 from hookline.lifecycle import HookPoint
 from hookline.tools import Toolbox
 

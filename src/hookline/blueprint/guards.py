@@ -14,9 +14,9 @@ from typing import Any
 import msgspec
 
 from hookline.flow import STOP_REASONS, Limits
-from hookline.hooks import HookOutcome, Options, Registration, register
+from hookline.hooks import Brief, HookOutcome, Options, Registration, register
 from hookline.lifecycle import HookPoint, StepHookContext, StopHookContext, ToolHookContext
-from hookline.state import ContinuationDecision, ContinuationEvaluation
+from hookline.state import ContinuationDecision, ContinuationEvaluation, ContinuationOutcome
 
 SOURCE = "default"
 _MORE_TO_DO = ContinuationEvaluation(
@@ -25,63 +25,93 @@ _MORE_TO_DO = ContinuationEvaluation(
 _DONE = ContinuationEvaluation("tool-calls", ContinuationDecision.ALLOW_STOP, "no tool was called")
 
 
-def tool_call_presence(ctx: StopHookContext) -> ContinuationEvaluation:
+_GOES_ON = ContinuationOutcome.from_evaluations((_MORE_TO_DO,))
+_STOPS = ContinuationOutcome.from_evaluations((_DONE,))
+
+
+class ToolCallPresence(Brief):
     """Go on while the model calls tools; when it only answers, there is nothing left to do."""
-    return _MORE_TO_DO if ctx.step is not None and ctx.step.calls else _DONE
+
+    def __call__(self, ctx: StopHookContext) -> ContinuationEvaluation:
+        """What that means for the step that was made."""
+        return _MORE_TO_DO if ctx.step is not None and ctx.step.calls else _DONE
+
+    @staticmethod
+    def brief(run: Any) -> ContinuationOutcome:
+        """What that adds up to when nobody else has a say."""
+        return _GOES_ON if run.response is not None and run.response.calls else _STOPS
 
 
 _BEFORE_STEP = ("steps", "tokens", "seconds", "cost")
 _BEFORE_CALLS = ("tool_calls",)
 
 
-def limits_guard(limits: Limits, levels: int = 0) -> Callable[[Any], HookOutcome | None]:
-    """A hook that stops a run before a step when a limit is used up. `levels` is how far up the run it guards is.
+class LimitsGuard(Brief):
+    """Stops a run before a step when a limit is used up. `levels` is how far up the run it guards is."""
 
-    A closure rather than an object: it runs before every step of every run.
-    """
-    given = [getattr(limits, name) for name in _BEFORE_STEP]
-    steps, tokens, seconds, cost = (math.inf if limit is None else limit for limit in given)
+    def __init__(self, limits: Limits, levels: int = 0) -> None:
+        self.limits = limits
+        self.levels = levels
+        self.keeps = _given(limits, _BEFORE_STEP)
+        self.brief = _has_room(limits, levels)
 
-    def guard(ctx: StepHookContext) -> HookOutcome | None:
-        run = ctx.live
-        ledger = run.ledger.above(levels) if levels else run.ledger
-        active = ledger.seconds_before + run.now - ledger.started
-        if (
-            ledger.steps < steps
-            and ledger.tokens < tokens
-            and active < seconds
-            and ledger.cost < cost
-        ):
-            return None
+    def __call__(self, ctx: StepHookContext) -> HookOutcome | None:
+        """Compare what was spent with the limits."""
+        ledger = ctx.live.ledger.above(self.levels)
         spent = {
             "steps": ledger.steps,
             "tokens": ledger.tokens,
-            "seconds": active,
+            "seconds": ledger.seconds(ctx.live.now),
             "cost": ledger.cost,
         }
-        return _used_up(limits, spent, levels)
+        return _used_up(self.limits, spent, self.levels)
 
-    return _for_tree(guard, limits, _BEFORE_STEP, lambda: limits_guard(limits, levels + 1))
+    def for_child(self) -> LimitsGuard:
+        """The same guard seen from a child run: it still watches the run it was made for."""
+        return LimitsGuard(self.limits, self.levels + 1)
 
 
-def calls_guard(limits: Limits, levels: int = 0) -> Callable[[Any], HookOutcome | None]:
+def _has_room(limits: Limits, levels: int) -> Callable[[Any], Any]:
+    """The guard's brief form. A closure rather than a method: it runs before every step of every run."""
+    given = [getattr(limits, name) for name in _BEFORE_STEP]
+    steps, tokens, seconds, cost = (math.inf if limit is None else limit for limit in given)
+
+    def brief(run: Any) -> Any:
+        ledger = run.ledger.above(levels) if levels else run.ledger
+        if (
+            ledger.steps < steps
+            and ledger.tokens < tokens
+            and ledger.seconds_before + run.now - ledger.started < seconds
+            and ledger.cost < cost
+        ):
+            return None
+        return NotImplemented
+
+    return brief
+
+
+class CallsGuard:
     """The same for tool calls, before each of a batch: calls of the batch that are admitted already count."""
 
-    def guard(ctx: ToolHookContext) -> HookOutcome | None:
-        run = ctx.live
-        return _used_up(limits, {"tool_calls": run.ledger.above(levels).tool_calls}, levels)
+    def __init__(self, limits: Limits, levels: int = 0) -> None:
+        self.limits = limits
+        self.levels = levels
+        self.keeps = _given(limits, _BEFORE_CALLS)
 
-    return _for_tree(guard, limits, _BEFORE_CALLS, lambda: calls_guard(limits, levels + 1))
+    def __call__(self, ctx: ToolHookContext) -> HookOutcome | None:
+        """Compare how many calls were made with the limit."""
+        made = ctx.live.ledger.above(self.levels).tool_calls
+        return _used_up(self.limits, {"tool_calls": made}, self.levels)
+
+    def for_child(self) -> CallsGuard:
+        """The same guard seen from a child run."""
+        return CallsGuard(self.limits, self.levels + 1)
 
 
-def _for_tree(
-    guard: Any, limits: Limits, names: tuple[str, ...], in_child: Callable[[], Any]
-) -> Callable[[Any], HookOutcome | None]:
-    """Let a guard say what it keeps; seen from a child run, it still watches the run it was made for."""
+def _given(limits: Limits, names: tuple[str, ...]) -> dict[str, float]:
+    """The limits among these that are set."""
     given = {name: getattr(limits, name) for name in names}
-    guard.keeps = {name: limit for name, limit in given.items() if limit is not None}
-    guard.for_child = in_child
-    return guard  # type: ignore[no-any-return]
+    return {name: limit for name, limit in given.items() if limit is not None}
 
 
 def _used_up(limits: Limits, spent: dict[str, float], levels: int) -> HookOutcome | None:
@@ -100,7 +130,7 @@ def default_guards(limits: Limits) -> tuple[Registration, ...]:
     presence = Options(name="tool-calls")
     return (
         *_limit_guards(limits),
-        register(HookPoint.SHOULD_CONTINUE, tool_call_presence, presence, source=SOURCE),
+        register(HookPoint.SHOULD_CONTINUE, ToolCallPresence(), presence, source=SOURCE),
     )
 
 
@@ -108,11 +138,11 @@ def _limit_guards(limits: Limits) -> tuple[Registration, ...]:
     options = Options(name="limits", scope="tree", priority=1000)
     guards: list[Registration] = []
     if any(getattr(limits, name) is not None for name in _BEFORE_STEP):
-        guards.append(register(HookPoint.BEFORE_STEP, limits_guard(limits), options, source=SOURCE))
+        guards.append(register(HookPoint.BEFORE_STEP, LimitsGuard(limits), options, source=SOURCE))
     if limits.tool_calls is not None:
         policy = msgspec.structs.replace(options, tier="policy")
         guards.append(
-            register(HookPoint.BEFORE_TOOL_USE, calls_guard(limits), policy, source=SOURCE)
+            register(HookPoint.BEFORE_TOOL_USE, CallsGuard(limits), policy, source=SOURCE)
         )
     return tuple(guards)
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import msgspec
 
-from hookline.agent.syntax import syntax_of
+from hookline.insight.syntax import syntax_of
 
 
 class Write(msgspec.Struct, frozen=True):

@@ -1,0 +1,16 @@
+"""What an agent is made of, once it is built: frozen, and shared by all its runs."""
+
+from hookline.blueprint.clock import SYSTEM_CLOCK, Clock
+from hookline.blueprint.definition import Approver, Definition, Plans
+from hookline.blueprint.guards import SOURCE, default_guards, for_child
+
+__all__ = [
+    "SOURCE",
+    "SYSTEM_CLOCK",
+    "Approver",
+    "Clock",
+    "Definition",
+    "Plans",
+    "default_guards",
+    "for_child",
+]

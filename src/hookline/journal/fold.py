@@ -1,0 +1,206 @@
+"""What a journal adds up to: the state of a run, from its records alone."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import msgspec
+from msgspec.structs import replace
+
+from hookline.errors import JournalError
+from hookline.journal.record import (
+    ApprovalAnswered,
+    ApprovalAsked,
+    HookRan,
+    PromptSubmitted,
+    Record,
+    RunFinished,
+    RunStarted,
+    StatusChanged,
+    StepFinished,
+    StepPaused,
+)
+from hookline.state import (
+    AgentState,
+    Ending,
+    FrozenDict,
+    Log,
+    Message,
+    PendingApproval,
+    freeze_dict,
+)
+
+
+class Story(msgspec.Struct, frozen=True):
+    """A run as its journal tells it."""
+
+    state: AgentState
+    """As it was when the last record was written."""
+    settled: AgentState
+    """As it was when the last step was settled, or when the run began: where an unfinished step goes on from."""
+    tail: tuple[Record, ...]
+    """What was recorded of a step that was not settled, or of an end that was not reached."""
+    is_finished: bool
+    """The run ended, or paused, and said so in its last record."""
+
+
+def fold(records: Iterable[Record]) -> Story:
+    """The story of one run's records, in order."""
+    teller = _Teller()
+    for record in records:
+        teller.tell(record)
+    if teller.state is None or teller.settled is None:
+        raise JournalError("this journal does not begin with the start of a run.")
+    return Story(teller.state, teller.settled, tuple(teller.tail), teller.is_finished)
+
+
+class _Teller:
+    """Goes through the records, once."""
+
+    def __init__(self) -> None:
+        self.state: AgentState | None = None
+        self.settled: AgentState | None = None
+        self.tail: list[Record] = []
+        self.is_finished = False
+        self._asked: dict[str, PendingApproval] = {}
+        self._last_step = -1
+
+    def tell(self, record: Record) -> None:
+        self.is_finished = isinstance(record, RunFinished)
+        if isinstance(record, RunStarted):
+            self._settle(_begun(record, self.state))
+            return
+        state = self.state
+        if state is None:
+            raise JournalError(
+                f"the first record of this journal is a '{record.type}' record.",
+                remedy="A journal begins with a 'run_started' record: its beginning is missing.",
+            )
+        if isinstance(record, StepFinished):
+            assert self.settled is not None
+            self._last_step = record.step.index
+            self._settle(_with_step(state, self.settled, record))
+            return
+        if isinstance(record, StepPaused):
+            assert self.settled is not None
+            self._settle(_with_pause(state, self.settled, record))
+            return
+        self.tail.append(record)
+        self.state = after = self._after(state, record)
+        if _is_between_steps(record, self._last_step):
+            assert self.settled is not None
+            self.settled = after if self.settled is state else self._after(self.settled, record)
+
+    def _settle(self, state: AgentState) -> None:
+        self.state = self.settled = state
+        self.tail.clear()
+
+    def _after(self, state: AgentState, record: Record) -> AgentState:
+        if isinstance(record, PromptSubmitted):
+            return state.with_user_message(record.text, attachments=record.attachments)
+        if isinstance(record, HookRan) and not record.shadow and record.changes:
+            return with_changes(state, record.changes.get("state"))
+        if isinstance(record, ApprovalAsked) and record.approval is not None:
+            self._asked[record.approval.id] = record.approval
+        if isinstance(record, ApprovalAnswered):
+            return _with_answer(state, record, self._asked.get(record.approval_id))
+        if isinstance(record, StatusChanged):
+            return _with_ending(state, record)
+        return counted_on(state, record) if isinstance(record, RunFinished) else state
+
+
+def counted_on(state: AgentState, last: RunFinished) -> AgentState:
+    """The state of a run that paused, which knows how many records there are: resumed, the run counts on."""
+    pending = state.pending_step
+    if pending is None:
+        return state
+    return replace(state, pending_step=replace(pending, records=last.seq + 1))
+
+
+def _is_between_steps(record: Record, last_step: int) -> bool:
+    """Whether a record is of no step: before the first, or after the last one was settled."""
+    if isinstance(record, HookRan):
+        return record.step is None or record.step <= last_step
+    return isinstance(record, PromptSubmitted | StatusChanged | RunFinished)
+
+
+def with_changes(state: AgentState, delta: Mapping[str, Any] | None) -> AgentState:
+    """A state with what a hook did to it done again."""
+    if not delta:
+        return state
+    metadata = delta.get("metadata")
+    if metadata is not None:
+        removed = set(metadata.get("removed", ()))
+        kept = {key: value for key, value in state.metadata.items() if key not in removed}
+        changed = freeze_dict({**kept, **metadata.get("set", {})}, "metadata")
+        state = replace(state, metadata=changed)
+    messages = delta.get("messages")
+    if messages is not None:
+        state = state.with_messages(_changed_messages(state.messages, messages))
+    return state
+
+
+def _changed_messages(messages: Log[Message], delta: Mapping[str, Any]) -> Log[Message]:
+    if "replaced" in delta:
+        return Log(msgspec.convert(delta["replaced"], list[Message]))
+    return messages.extend(tuple(msgspec.convert(delta["added"], list[Message])))
+
+
+def _begun(record: RunStarted, before: AgentState | None) -> AgentState:
+    if record.initial is not None:
+        return AgentState.from_json(msgspec.json.encode(record.initial))
+    if before is not None:
+        return replace(before, ending=None)
+    return AgentState(
+        agent_id=record.agent_id,
+        run_id=record.run_id,
+        session_id=record.session_id,
+        parent_run_id=record.parent_run_id,
+        parent_agent_id=record.parent_agent_id,
+    )
+
+
+def _with_step(now: AgentState, before: AgentState, record: StepFinished) -> AgentState:
+    messages = (
+        before.messages.extend(record.messages) if record.replaced is None else Log(record.replaced)
+    )
+    metadata = before.metadata
+    if record.metadata is not None:
+        metadata = freeze_dict(record.metadata, "metadata")
+    return replace(
+        before,
+        messages=messages,
+        metadata=metadata,
+        steps=before.steps.append(record.step),
+        usage=record.usage,
+        counters=record.counters,
+        remembered=now.remembered,
+        pending_step=None,
+    )
+
+
+def _with_pause(now: AgentState, before: AgentState, record: StepPaused) -> AgentState:
+    return replace(
+        now,
+        usage=record.usage,
+        counters=record.counters,
+        pending_step=record.pending,
+        steps=before.steps,
+    )
+
+
+def _with_answer(
+    state: AgentState, record: ApprovalAnswered, asked: PendingApproval | None
+) -> AgentState:
+    decision = record.decision
+    if decision is None or not decision.remember or asked is None:
+        return state
+    remembered = FrozenDict({**state.remembered, asked.fingerprint: decision})
+    return replace(state, remembered=remembered)
+
+
+def _with_ending(state: AgentState, record: StatusChanged) -> AgentState:
+    assert record.stop_reason is not None
+    ending = Ending(record.status, record.stop_reason, record.reason, record.decided_by)
+    return replace(state, ending=ending, usage=record.usage, counters=record.counters)
