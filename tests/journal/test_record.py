@@ -31,6 +31,7 @@ from hookline.journal import (
     Record,
     RunFinished,
     RunStarted,
+    RunTakenUp,
     StepFinished,
     TextDelta,
     ToolProgress,
@@ -251,4 +252,5 @@ def test_everything_a_run_records_can_be_written_and_read() -> None:
         read = decode(line)
         assert type(read) is type(record)
         assert encode(read) == line
-    assert set(RECORDS) - {type(record) for record in journalled} == set()
+    unseen = {RunTakenUp}  # that needs a process that died: tests/agent/test_resume.py
+    assert set(RECORDS) - {type(record) for record in journalled} == unseen

@@ -168,7 +168,11 @@ async def _ask_hooks(run: Run, flight: Flight, *, policies_only: bool = False) -
     run.call_id = flight.call.id
     ctx = tool_context(run, _BEFORE_TOOL_USE, flight, flight.result)
     try:
-        return run.take(await run_hooks(plan, ctx, run, run.settle, policies_only=policies_only))
+        return run.take(
+            await run_hooks(
+                run.recalled(plan, ctx), ctx, run, run.settle, policies_only=policies_only
+            )
+        )
     finally:
         run.flight = None
         run.call_id = ""

@@ -10,14 +10,24 @@ from typing import Any
 import msgspec
 
 from hookline.agent.loop import drive
-from hookline.agent.result import RunResult
+from hookline.agent.recall import Memory
+from hookline.agent.result import RunResult, recorded_result
 from hookline.agent.run import Run
 from hookline.agent.runs import Pause, Runs, pause_of
 from hookline.agent.stream import Feed, RunStream, states
 from hookline.blueprint import Definition
 from hookline.errors import UsageError
 from hookline.insight import Finding, explain, lint
-from hookline.journal import InMemory, Listener, Record
+from hookline.journal import (
+    Durable,
+    InMemory,
+    JournalStore,
+    Listener,
+    Record,
+    begin,
+    fold,
+    reopen,
+)
 from hookline.state import (
     AgentState,
     Attachment,
@@ -114,15 +124,58 @@ class Agent:
         decisions: Mapping[str, Decision | bool] | None = None,
     ) -> Coroutine[Any, Any, RunResult]:
         """Go on with a paused run: from its state, in this or another process, with answers by approval id."""
+        if isinstance(run, str) and self.definition.journal is not None:
+            return self._resume_stored(self.definition.journal, run, decisions or {})
         state = self._paused_state(run)
         pause = pause_of(state)
         self._runs.refuse_twice(pause)
         answers = _answers(state, {} if decisions is None else decisions)
-        resumed = Run(
-            self.definition, state, InMemory(self.definition.listeners, answers), drive=drive
-        )
+        durable = self._durable(state.run_id, self.definition.listeners, answers)
+        resumed = Run(self.definition, state, durable, drive=drive)
         resumed.ends_session = state.session_id == state.run_id
         return self._driven(self._runs.begin(resumed), None, pause)
+
+    def _resume_stored(
+        self, journal: JournalStore, run_id: str, decisions: Mapping[str, Decision | bool]
+    ) -> Coroutine[Any, Any, RunResult]:
+        """Go on with a run from its journal: paused, or left behind by a process that died."""
+        durable = reopen(journal, run_id, self.definition.listeners)
+        try:
+            story = fold(durable.records)
+            answers = _answers(story.state, decisions)
+        except BaseException:
+            durable.close()
+            raise
+        durable.take_answers(answers)
+        if story.is_finished and story.state.pending_step is None:
+            durable.close()
+            return _told(recorded_result(story, durable.records))
+        paused = story.is_finished
+        resumed = Run(
+            self.definition,
+            story.state if paused else story.settled,
+            durable,
+            drive=drive,
+            memory=None if paused else Memory(story.tail),
+        )
+        resumed.starts_session = False
+        resumed.ends_session = story.state.session_id == run_id
+        return self._driven(self._runs.begin(resumed), None)
+
+    def _durable(
+        self,
+        run_id: str,
+        listeners: tuple[Listener, ...],
+        answers: Mapping[str, Decision] | None = None,
+    ) -> Durable:
+        journal = self.definition.journal
+        if journal is None:
+            return InMemory(listeners, answers)
+        if answers is None:
+            return begin(journal, run_id, listeners)
+        durable = reopen(journal, run_id, listeners)
+        durable.take_answers(answers)
+        return durable
 
     def resume_sync(
         self,
@@ -179,7 +232,7 @@ class Agent:
         listeners = self.definition.listeners
         if extra is not None:
             listeners = (*listeners, lambda record: [listener(record) for listener in extra])
-        run = Run(self.definition, begun, InMemory(listeners), drive=drive)
+        run = Run(self.definition, begun, self._durable(begun.run_id, listeners), drive=drive)
         known = state is not None and session is not None and state.session_id == session
         run.starts_session = not known
         run.ends_session = session is None
@@ -193,6 +246,7 @@ class Agent:
             result = await drive(run, prompt)
         finally:
             self._runs.end(run, resumed, result)
+            run.durable.close()
         return result
 
     def _paused_state(self, run: str | AgentState | RunResult) -> AgentState:
@@ -243,6 +297,11 @@ def _said(prompt: str | None, attachments: Sequence[Attachment]) -> str | UserMe
             "there are attachments, and no prompt they go with.", remedy="Say what they are for."
         )
     return UserMessage(prompt, "", tuple(attachments))
+
+
+async def _told(result: RunResult) -> RunResult:
+    """The result of a run that had ended already."""
+    return result
 
 
 def _begin(

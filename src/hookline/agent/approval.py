@@ -35,10 +35,14 @@ async def ask_person(run: Run, flight: Flight, reason: str, asked_by: str) -> De
     decision, by = await _from_hooks(run, flight, reason, asked_by)
     if decision is None and not run.stopping and not flight.is_changed:
         # An answer to this very question goes before one that was remembered from another.
-        decision, by = flight.decision or await run.durable.wait(approval.id), "resume"
+        known = run.memory.answer(approval.id) if run.memory is not None else None
+        decision = known or flight.decision or await run.durable.wait(approval.id)
+        by = "resume"
     if decision is None and not run.stopping:
         decision, by = _remembered(run, approval), "a remembered answer"
     if decision is None and not run.stopping:
+        if run.commit is not None:
+            run.durable.flush()
         decision, by = await _from_approver(run, approval), "approver"
     if decision is not None:
         _note(run, flight, approval, decision, by)

@@ -14,7 +14,15 @@ from hookline._aio import is_async_callable
 from hookline.agent.agent import Agent
 from hookline.agent.capability import hooks_of, tools_of
 from hookline.agent.decorators import registrations_of
-from hookline.blueprint import SYSTEM_CLOCK, Approver, Clock, Definition, Plans, default_guards
+from hookline.blueprint import (
+    SYSTEM_CLOCK,
+    Approver,
+    Clock,
+    Definition,
+    OnInDoubt,
+    Plans,
+    default_guards,
+)
 from hookline.drivers import FALLBACK_ON, Driver, driver_for
 from hookline.errors import BuildError
 from hookline.flow import ErrorClass, ErrorPolicy, Limits
@@ -31,7 +39,7 @@ from hookline.hooks import (
     name_of,
     register,
 )
-from hookline.journal import Listener
+from hookline.journal import JournalStore, Listener
 from hookline.lifecycle import (
     CompactHookContext,
     ExecutionHookContext,
@@ -168,9 +176,11 @@ class AgentBuilder:
         "_driver",
         "_error_policy",
         "_id",
+        "_journal",
         "_limits",
         "_listeners",
         "_max_objections",
+        "_on_in_doubt",
         "_registrations",
         "_source",
         "_system_prompt",
@@ -191,6 +201,8 @@ class AgentBuilder:
         self._approver: Approver | None = None
         self._listeners: tuple[Listener, ...] = ()
         self._clock: Clock = SYSTEM_CLOCK
+        self._journal: JournalStore | None = None
+        self._on_in_doubt: OnInDoubt = "tell"
         self._without: set[str] = set()
         self._id = ""
 
@@ -308,6 +320,29 @@ class AgentBuilder:
                 remedy='Use a function (PendingApproval) -> Decision, or "deny".',
             )
         self._approver = approver
+        return self
+
+    def with_journal(
+        self, journal: JournalStore, *, on_in_doubt: OnInDoubt = "tell"
+    ) -> AgentBuilder:
+        """Keep every run in a journal that outlives the process: `SQLiteJournal(path)`.
+
+        `on_in_doubt` says what becomes of a call that had started when a process died and must run once: "tell"
+        (the model reads that the outcome is unknown), "ask" (a person), or a function that finds out.
+        """
+        for method in ("claim", "read", "runs"):
+            if isinstance(journal, type) or not callable(getattr(journal, method, None)):
+                raise BuildError(
+                    f"{journal!r} is not a journal.",
+                    remedy="Use SQLiteJournal(path), or a store with claim, read and runs.",
+                )
+        if on_in_doubt not in ("tell", "ask") and not callable(on_in_doubt):
+            raise BuildError(
+                f"on_in_doubt={on_in_doubt!r} says nothing.",
+                remedy='Use "tell", "ask", or a function of the call in doubt.',
+            )
+        self._journal = journal
+        self._on_in_doubt = on_in_doubt
         return self
 
     def with_clock(self, clock: Clock) -> AgentBuilder:
@@ -468,6 +503,8 @@ class AgentBuilder:
                 approver=self._approver,
                 listeners=self._listeners,
                 clock=self._clock,
+                journal=self._journal,
+                on_in_doubt=self._on_in_doubt,
                 max_objections=self._max_objections,
                 capabilities=tuple(self._capabilities),
             )

@@ -10,14 +10,16 @@ from typing import Any, Protocol
 import msgspec
 
 from hookline.agent.approval import ask_while_running
-from hookline.agent.result import RunResult
+from hookline.agent.recall import Memory
+from hookline.agent.result import RunResult, recorded_result
 from hookline.agent.run import Flight, Run
 from hookline.blueprint import Definition, for_child
 from hookline.errors import ToolError, UsageError
 from hookline.hooks import Result
-from hookline.journal import ChildFinished, ChildStarted, Durable, Record, ToolProgress
+from hookline.journal import ChildFinished, ChildStarted, Durable, Record, ToolProgress, fold
 from hookline.lifecycle import HookPoint, SubagentHookContext
 from hookline.state import (
+    NO_COUNTERS,
     AgentState,
     Counters,
     Decision,
@@ -188,10 +190,12 @@ async def _spawn(
     if saved is None:
         start = await _ask_to_start(run, start)
         run.append(ChildStarted(*run.head(), child_id, start.name, flight.call.id))
-    state = saved.state if saved is not None else _fresh(run, definition, child_id)
-    child = _Child(run, definition, key, start.name, flight.call.id, state.counters)
-    result = await child.drive(state, None if saved is not None else start.prompt)
-    result = await _ask_to_stop(run, child, start, result)
+    child = _Child(run, definition, key, start.name, flight.call.id)
+    try:
+        result = await child.begin(child_id, saved, start.prompt)
+        result = await _ask_to_stop(run, child, start, result)
+    finally:
+        child.close()
     flight.children[key] = result
     if result.status is not RunStatus.PAUSED:
         child.finish(result.state, result.status, result.text)
@@ -208,35 +212,76 @@ def _fresh(run: Run, definition: Definition, child_id: str) -> AgentState:
     )
 
 
+def recount_children(run: Run, flight: Flight, memory: Memory) -> None:
+    """Count what the children of a call had used that was settled before the process died."""
+    for child in memory.finished_children(flight.call.id):
+        key = child.child_run_id.removeprefix(f"{run.run_id}/{run.step_index}/")
+        saved = flight.children.get(key)
+        counted = saved.state.counters if saved is not None else NO_COUNTERS
+        run.ledger.carry(child.counters, counted)
+        _count_child(run, child.counters, counted)
+
+
+def _count_child(run: Run, now: Counters, before: Counters) -> None:
+    run.uncounted = run.uncounted + (now.usage - before.usage)
+    run.child_steps += now.steps - before.steps
+    run.uncounted_calls += now.tool_calls - before.tool_calls
+
+
 class _Child:
     """One child run, which may be driven more than once before it is done."""
 
     def __init__(
-        self,
-        parent: Run,
-        definition: Definition,
-        key: str,
-        name: str,
-        call_id: str,
-        counted: Counters,
+        self, parent: Run, definition: Definition, key: str, name: str, call_id: str
     ) -> None:
         self.parent = parent
-        self.counted = counted
-        self.drives = 0
-        self.durable: Durable | None = None
         self.definition = definition
         self.key = key
         self.name = name
         self.call_id = call_id
+        self.counted = NO_COUNTERS
+        self.drives = 0
+        self.durable: Durable | None = None
 
-    async def drive(self, state: AgentState, prompt: str | None) -> RunResult:
+    async def begin(self, child_id: str, saved: RunResult | None, prompt: str) -> RunResult:
+        """Start it; or go on with it, from where it paused, or from where its process died."""
+        parent, definition = self.parent, self.definition
+        self.durable = durable = parent.durable.for_child(child_id, definition.listeners)
+        if saved is not None:
+            self.counted = saved.state.counters  # the parent knew of that much when it paused
+        if not durable.records:
+            if saved is None:
+                return await self.drive(_fresh(parent, definition, child_id), prompt)
+            return await self.drive(saved.state, None)
+        story = fold(durable.records)
+        parent.ledger.carry(story.settled.counters, self.counted)
+        if not story.is_finished:
+            return await self.drive(story.settled, None, Memory(story.tail))
+        if story.state.pending_step is not None:
+            return await self.drive(story.state, None)
+        self._count(story.state)
+        return recorded_result(story, durable.records)
+
+    def close(self) -> None:
+        """Let go of its record."""
+        if self.durable is not None:
+            self.durable.close()
+
+    async def drive(
+        self, state: AgentState, prompt: str | None, memory: Memory | None = None
+    ) -> RunResult:
         """Drive it to its end, or to where it waits."""
         parent, definition = self.parent, self.definition
         inherited = for_child((*parent.inherited, *parent.definition.registrations))
-        if self.durable is None:
-            self.durable = parent.durable.for_child(state.run_id, definition.listeners)
+        assert self.durable is not None
         child = Run(
-            definition, state, self.durable, drive=parent.drive, parent=parent, inherited=inherited
+            definition,
+            state,
+            self.durable,
+            drive=parent.drive,
+            parent=parent,
+            inherited=inherited,
+            memory=memory,
         )
         self.drives += 1
         key = (parent.step_index, self.key, self.drives)
@@ -251,17 +296,14 @@ class _Child:
 
     def _count(self, state: AgentState) -> None:
         """What the child has used since it was last counted, its parent has used; the ledger knows it already."""
-        run, now, before = self.parent, state.counters, self.counted
-        run.uncounted = run.uncounted + (now.usage - before.usage)
-        run.child_steps += now.steps - before.steps
-        run.uncounted_calls += now.tool_calls - before.tool_calls
-        self.counted = now
+        _count_child(self.parent, state.counters, self.counted)
+        self.counted = state.counters
 
     def finish(self, state: AgentState, status: RunStatus, text: str) -> None:
         """The child is done, and goes on record."""
         run = self.parent
         head = (*run.head(), state.run_id, self.name, self.call_id)
-        run.append(ChildFinished(*head, status, text, state.counters.usage))
+        run.append(ChildFinished(*head, status, text, state.counters))
 
 
 async def _ask_to_start(run: Run, ctx: SubagentHookContext) -> SubagentHookContext:

@@ -12,7 +12,7 @@ from hookline.agent.failure import on_error, on_lost
 from hookline.agent.result import RunResult
 from hookline.agent.run import Run
 from hookline.agent.step import counted
-from hookline.errors import HookError
+from hookline.errors import HookError, JournalError, in_words
 from hookline.flow import ErrorClass, classify
 from hookline.hooks import Point
 from hookline.journal import RunFinished, StatusChanged, counted_on
@@ -52,6 +52,8 @@ async def finish(run: Run, ending: Ending) -> RunResult:
         leaving = _leave(run, HookPoint.SESSION_END, run.plans.session_end, ending)
         ending = await _through(leaving, cancelled) or ending
     result = _result(run, ending, output if ending.status in _ANSWERS else None)
+    if run.commit is not None:
+        result = await _through(_saved(run, result), cancelled) or result
     if cancelled:
         raise cancelled[0]
     return result
@@ -88,6 +90,25 @@ async def _give_output(run: Run, ending: Ending) -> tuple[Any, Ending]:
     output = result.context.output
     run.release_text(output if isinstance(output, str) else None)
     return output, ending
+
+
+async def _saved(run: Run, result: RunResult) -> RunResult:
+    """The result, once everything is safe; a run whose journal cannot be written has failed, whatever it did."""
+    assert run.commit is not None
+    try:
+        await run.commit()
+    except JournalError as error:
+        if result.status is RunStatus.FAILED:
+            return result
+        ending = Ending(RunStatus.FAILED, StopReason.ERROR, in_words(error))
+        return msgspec.structs.replace(
+            result,
+            state=msgspec.structs.replace(result.state, ending=ending),
+            status=ending.status,
+            stop_reason=ending.stop_reason,
+            error=error,
+        )
+    return result
 
 
 def _note(run: Run, ending: Ending) -> None:

@@ -11,7 +11,10 @@ import msgspec
 from hookline._aio import is_being_cancelled
 from hookline.agent.admission import rejudge, tool_context
 from hookline.agent.around import around_tool
-from hookline.agent.children import ChildWaits, Host
+from hookline.agent.children import ChildWaits, Host, recount_children
+from hookline.agent.doubt import settle_doubt
+from hookline.agent.failure import recount_errors
+from hookline.agent.recall import Memory
 from hookline.agent.run import Flight, Run
 from hookline.errors import ToolTimeoutError, UsageError
 from hookline.flow import ErrorClass
@@ -24,11 +27,39 @@ from hookline.tools import AnyTool, Effect, ToolContext
 _OK, _SETTLED = ResultStatus.OK, CallStage.SETTLED
 
 
-def execute(run: Run, flights: list[Flight]) -> Awaitable[None]:
-    """Run these calls concurrently. Their intent is on record before any of them starts."""
+async def execute(run: Run, flights: list[Flight]) -> None:
+    """Run these calls concurrently. Their intent is on record, and safe, before any of them starts."""
     for flight in flights:
         intend(run, flight)
-    return execute_one(run, flights[0]) if len(flights) == 1 else _execute_all(run, flights)
+    if run.commit is not None:
+        await run.commit()
+    if len(flights) == 1:
+        await execute_one(run, flights[0])
+    else:
+        for batch in _batches(flights):
+            await _together(run, batch)
+
+
+async def recall_calls(run: Run, memory: Memory) -> None:
+    """Settle the calls that had run, or had started, before the process died."""
+    for flight in run.flights:
+        call_id = flight.call.id
+        if flight.stage is not CallStage.ADMITTED:
+            continue
+        known = memory.result(call_id)
+        if known is not None:
+            intend(run, flight)
+            flight.result, flight.stage = known, CallStage.SETTLED
+            flight.is_refused = known.status is ResultStatus.IN_DOUBT
+            recount_errors(run, memory, call_id)
+            recount_children(run, flight, memory)
+        elif memory.is_in_doubt(call_id) and not memory.has_children(call_id):
+            assert flight.tool is not None  # an admitted call has its tool
+            if flight.tool.effect is Effect.ONCE:
+                intend(run, flight)
+                settled = await settle_doubt(run, flight, run.definition.on_in_doubt)
+                if not settled:
+                    recount_errors(run, memory, call_id)
 
 
 def intend(run: Run, flight: Flight) -> None:
@@ -43,11 +74,6 @@ def intend(run: Run, flight: Flight) -> None:
     append, next_seq = run.append, run.next_seq
     index = run.step_index or 0
     append(CallAdmitted(run.run_id, next_seq(), run.at, index, flight.call, tool.effect))
-
-
-async def _execute_all(run: Run, flights: list[Flight]) -> None:
-    for batch in _batches(flights):
-        await _together(run, batch)
 
 
 def _batches(flights: list[Flight]) -> Iterator[list[Flight]]:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import msgspec
 
+from hookline.agent.recall import Memory
 from hookline.agent.run import Run
-from hookline.errors import HookError, in_words
+from hookline.errors import HookError, JournalError, in_words
 from hookline.flow import ErrorAction, ErrorClass, ErrorDecision
 from hookline.hooks import Point
 from hookline.journal import ErrorRaised
@@ -29,7 +30,7 @@ async def on_error(
     in_a_row = _count(run, error_class)
     hook_failure = await _tell(run, HookPoint.ERROR, exception, error_class, call)
     decision = _ask_policy(run, exception, error_class, attempt or in_a_row)
-    if hook_failure is not None or is_lost:
+    if hook_failure is not None or is_lost or isinstance(exception, JournalError):
         decision = ErrorDecision(ErrorAction.STOP)
     elif decision.action is ErrorAction.RETRY and _forbidden(run):
         decision = ErrorDecision(ErrorAction.IGNORE)  # a hook ends the run: it is stopped, not lost
@@ -69,6 +70,14 @@ def _ask_policy(
         return policy.decide(error_class, failures, errors, exception)
     except Exception as error:
         return ErrorDecision(ErrorAction.STOP, 0.0, f"the error policy failed ({in_words(error)})")
+
+
+def recount_errors(run: Run, memory: Memory, call_id: str) -> None:
+    """Count what had failed before the process died, as it was counted then."""
+    for known in memory.errors(call_id):
+        if known.error is not None:
+            _count(run, ErrorClass(known.error.error_class))
+            run.step_errors = (*run.step_errors, known.error)
 
 
 def on_success(run: Run, error_class: ErrorClass) -> None:

@@ -13,6 +13,7 @@ import msgspec
 
 from hookline.agent.ending import finish
 from hookline.agent.failure import on_error
+from hookline.agent.recall import Memory
 from hookline.agent.result import RunResult
 from hookline.agent.run import Run
 from hookline.agent.step import (
@@ -34,7 +35,7 @@ from hookline.agent.turn import Unrecovered, take_turn
 from hookline.errors import HookError, in_words
 from hookline.flow import ErrorAction, classify
 from hookline.hooks import Kind, Plan, Point, Result
-from hookline.journal import PromptSubmitted, RunStarted
+from hookline.journal import PromptSubmitted, RunStarted, RunTakenUp
 from hookline.lifecycle import (
     ExecutionHookContext,
     HookPoint,
@@ -62,7 +63,9 @@ async def drive(run: Run, prompt: str | UserMessage | None) -> RunResult:
     cancelled: asyncio.CancelledError | None = None
     try:
         try:
-            ending = await _begin(run, prompt)
+            ending = await (
+                _begin(run, prompt) if run.memory is None else _take_up(run, run.memory)
+            )
             while ending is None:
                 ending = await _step(run)
                 if run.on_step is not None and run.state.step_count > (run.step_index or 0):
@@ -97,7 +100,9 @@ async def _begin(run: Run, prompt: str | UserMessage | None) -> Ending | None:
             state.session_id,
             state.parent_run_id,
             run.resumed,
-            None if _is_bare(state) else msgspec.json.decode(state.to_json()),
+            None
+            if _is_bare(state) or run.durable.records
+            else msgspec.json.decode(state.to_json()),
             parent_agent_id=state.parent_agent_id,
         )
     )
@@ -107,9 +112,27 @@ async def _begin(run: Run, prompt: str | UserMessage | None) -> Ending | None:
         refused = await _submit(run, prompt)
     if refused is None:
         refused = _forbidden_early(run)
+    if run.commit is not None:
+        await run.commit()  # from here on the run exists: whoever takes it up goes on from here
     if refused is None and pending is not None:
         return await _resume_step(run)
     return refused
+
+
+async def _take_up(run: Run, memory: Memory) -> Ending | None:
+    """Go on with a run whose process died: with its way out, its unfinished step, or the next one."""
+    run.durable.append(RunTakenUp(run.run_id, len(run.durable.records), run.at))
+    run.state = msgspec.structs.replace(run.state, ending=None)
+    known = memory.ending()
+    if known is not None:
+        return known
+    if run.state.pending_step is not None:
+        return await _resume_step(run)
+    last = run.state.last_step if run.state.step_count else None
+    if last is not None and last.outcome is not None and not last.outcome.should_continue:
+        run.evaluations = last.outcome.evaluations
+        return _ended(last.outcome)
+    return None
 
 
 def _is_bare(state: AgentState) -> bool:

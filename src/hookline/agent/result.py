@@ -7,7 +7,8 @@ from typing import Any
 
 import msgspec
 
-from hookline.journal import Record
+from hookline.errors import HooklineError
+from hookline.journal import Record, RunFinished, Story
 from hookline.state import (
     AgentState,
     ContinuationOutcome,
@@ -75,3 +76,21 @@ class RunResult(msgspec.Struct, frozen=True):
     def explain(self) -> str:
         """Why did it stop? One line."""
         return self.state.explain_stop()
+
+
+def recorded_result(story: Story, records: Sequence[Record]) -> RunResult:
+    """The result of a run that ended in another process, as its journal tells it."""
+    last = records[-1]
+    assert isinstance(last, RunFinished)
+    assert last.stop_reason is not None
+    error = HooklineError(str(last.error)) if last.error is not None else None
+    answered = last.status in (RunStatus.COMPLETED, RunStatus.STOPPED)
+    return RunResult(
+        story.state,
+        last.status,
+        last.stop_reason,
+        last.text if answered else None,
+        story.state.continuation,
+        error,
+        tuple(records),
+    )

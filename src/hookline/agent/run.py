@@ -11,6 +11,7 @@ from typing import Any, TypeAlias
 import msgspec
 
 from hookline.agent.cancel import CancelToken
+from hookline.agent.recall import Memory
 from hookline.agent.result import RunResult
 from hookline.blueprint import Definition, Plans
 from hookline.errors import HookError
@@ -24,6 +25,7 @@ from hookline.journal import (
     HookRan,
     HooksPassed,
     ReasoningDelta,
+    Record,
     TextDelta,
 )
 from hookline.lifecycle import AgentContext, HookPoint
@@ -106,6 +108,8 @@ def _reporter(run: Run) -> Callable[[Crew, Sequence[float]], None]:
     def passed(crew: Crew, readings: Sequence[float]) -> None:
         run.now = now = readings[-1]
         run.at = at = wall + now
+        if not crew.hooks:
+            return  # they gave their verdict in another process
         append(
             HooksPassed(
                 run_id,
@@ -134,6 +138,7 @@ class Run:
         "at",
         "call_id",
         "child_steps",
+        "commit",
         "definition",
         "depth",
         "drive",
@@ -149,6 +154,7 @@ class Run:
         "hook_lock",
         "inherited",
         "ledger",
+        "memory",
         "messages_asked",
         "messages_before",
         "metadata_before",
@@ -194,6 +200,7 @@ class Run:
         drive: Drive,
         parent: Run | None = None,
         inherited: tuple[Registration, ...] = (),
+        memory: Memory | None = None,
     ) -> None:
         clock = definition.clock
         self.definition = definition
@@ -202,6 +209,8 @@ class Run:
         self.run_id = state.run_id
         self.durable = durable
         self.append = durable.append
+        self.commit = durable.commit
+        self.memory = memory
         self.monotonic = clock.monotonic
         self.parent = parent
         self.depth = 0 if parent is None else parent.depth + 1
@@ -215,6 +224,8 @@ class Run:
         pending = state.pending_step
         earlier = 0 if pending is None else pending.records
         self.next_seq = itertools.count(len(durable.records) or earlier).__next__
+        if memory is not None:
+            self.append = self._append_what_is_new
         self.passed = _reporter(self)
         self.evaluations: tuple[ContinuationEvaluation, ...] = ()
         self.stopping = False
@@ -263,6 +274,22 @@ class Run:
         """What every record begins with: run, number, time."""
         return self.run_id, self.next_seq(), self.at
 
+    def _append_what_is_new(self, record: Record) -> None:
+        """While a run goes through its last step again: what is on record is not written twice."""
+        if self.memory is None or not self.memory.is_written(record):
+            self.durable.append(msgspec.structs.replace(record, seq=len(self.durable.records)))
+
+    def forget(self) -> None:
+        """Everything that was known of the unsettled part is dealt with: from here on it is all new."""
+        self.memory = None
+        self.append = self.durable.append
+        self.next_seq = itertools.count(len(self.durable.records)).__next__
+        self.passed = _reporter(self)
+
+    def recalled(self, plan: Plan, ctx: Any) -> Plan:
+        """The plan to ask: the agent's, or what is left of it when some hooks gave their verdict before."""
+        return plan if self.memory is None else self.memory.recalled(plan, ctx)
+
     # --- what hooks report: the engine's Trail ------------------------------------------------------
 
     def appended(self, entry: Entry, started: float, ctx: Any) -> float:
@@ -290,6 +317,8 @@ class Run:
     def judged(self, entry: Entry, started: float, answer: Answered) -> float:
         """A hook ran and said or changed something, or failed."""
         now = self.clock()
+        if entry.is_recalled:
+            return now
         error = None
         if answer.error is not None:
             error = ErrorInfo.from_exception(answer.error.__cause__ or answer.error, "hook")
@@ -310,6 +339,8 @@ class Run:
                 entry.shadow,
                 error,
                 after.evaluations[len(before.evaluations) :],
+                answer.stop_reason,
+                answer.answer if isinstance(answer.answer, Decision) else None,
             )
         )
         return now
@@ -318,7 +349,10 @@ class Run:
 
     async def ask(self, plan: Plan, ctx: Any, *, policies_only: bool = False) -> Result[Any]:
         """Ask the hooks of a point, and take over what they changed."""
-        return self.take(await run_hooks(plan, ctx, self, self.settle, policies_only=policies_only))
+        asked = run_hooks(
+            self.recalled(plan, ctx), ctx, self, self.settle, policies_only=policies_only
+        )
+        return self.take(await asked)
 
     def take(self, result: Result[Any]) -> Result[Any]:
         """Take over what hooks changed and decided."""

@@ -138,6 +138,7 @@ def counted(run: Run, *, steps: int = 0) -> tuple[Usage, Counters]:
         steps=counters.steps + steps + run.child_steps,
         tool_calls=counters.tool_calls + run.uncounted_calls,
         usage=total,
+        active_seconds=run.ledger.seconds(run.now),
     )
     run.uncounted = NO_USAGE
     run.child_steps = run.uncounted_calls = 0
@@ -176,6 +177,10 @@ def record_step(run: Run, step: Step, guard: str = "") -> None:
         )
     )
     run.metadata_before = metadata
+    if run.commit is not None:
+        run.durable.flush()
+    if run.memory is not None:
+        run.forget()
 
 
 # --- a step that waits ------------------------------------------------------------------------------
@@ -201,6 +206,8 @@ def pend_step(run: Run) -> None:
     usage, counters = counted(run)
     run.state = replace(run.state, pending_step=pending, usage=usage, counters=counters)
     run.append(StepPaused(*run.head(), pending, usage, counters))
+    if run.memory is not None:
+        run.forget()
 
 
 def _pending_call(flight: Flight) -> PendingCall:

@@ -16,7 +16,7 @@ from hookline.agent.admission import (
     take_up,
     tool_context,
 )
-from hookline.agent.execution import execute, execute_one, intend
+from hookline.agent.execution import execute, execute_one, intend, recall_calls
 from hookline.agent.failure import on_error, on_success
 from hookline.agent.run import Flight, Run
 from hookline.errors import HookError, in_words
@@ -43,7 +43,7 @@ def use_tools(run: Run) -> Awaitable[None]:
     assert run.response is not None
     calls = run.response.calls
     run.flights = flights = list(map(Flight, calls, calls))
-    if run.plans.before_tool_use is not None:
+    if run.plans.before_tool_use is not None or run.memory is not None:
         return _admit_and_run(run)
     for flight in flights:
         if not admit_unasked(run, flight):
@@ -57,6 +57,8 @@ async def _use_one(run: Run, flight: Flight) -> None:
         settle_unrun(run)
     else:
         intend(run, flight)
+        if run.commit is not None:
+            await run.commit()
         await execute_one(run, flight)
         if flight.exception is not None or run.state.counters.consecutive_errors:
             await _deal_with_failures(run, [flight])
@@ -73,7 +75,7 @@ async def _admit_and_run(run: Run) -> None:
             break
         if flight.stage is None:
             await admit(run, flight)
-    if len(flights) == 1 and flights[0].stage is _ADMITTED:
+    if len(flights) == 1 and flights[0].stage is _ADMITTED and run.memory is None:
         await _use_one(run, flights[0])
     else:
         await _run_admitted(run)
@@ -92,6 +94,8 @@ async def use_tools_again(run: Run) -> None:
 
 
 async def _run_admitted(run: Run) -> None:
+    if run.memory is not None:
+        await recall_calls(run, run.memory)
     ready = [flight for flight in run.flights if flight.stage is not _SETTLED]
     run.waiting = run.waiting or any(flight.stage is _ASKED for flight in ready)
     if _ends(run):
@@ -200,12 +204,12 @@ async def _look_at(run: Run, plan: Plan, flight: Flight) -> None:
     ran = flight.started and not flight.is_refused
     try:
         if ran:
-            result = await run_hooks(plan, ctx, run, run.settle)
+            result = await run_hooks(run.recalled(plan, ctx), ctx, run, run.settle)
             flight.result = _looked_at(flight, run.take(result))
             if flight.errors:
                 _forget_errors(run, flight)
         elif plan.observers:
-            await observe(plan, ctx, _verdict(flight), run)
+            await observe(run.recalled(plan, ctx), ctx, _verdict(flight), run)
     except asyncio.CancelledError:
         if ran:  # no hook has cleared it, so nobody gets to see it
             why = "the run was cancelled before the hooks had seen it"

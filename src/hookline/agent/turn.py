@@ -10,7 +10,8 @@ import msgspec
 
 from hookline._aio import is_being_cancelled
 from hookline.agent.around import around_inference
-from hookline.agent.failure import on_error, on_success
+from hookline.agent.failure import on_error, on_success, recount_errors
+from hookline.agent.recall import Memory
 from hookline.agent.run import Run, check_response, is_plain
 from hookline.errors import ModelError, in_words
 from hookline.flow import ErrorAction, ErrorClass, classify
@@ -69,10 +70,14 @@ async def take_turn(run: Run) -> None:
         request = asked
     run.messages_asked = messages
     response = supplied
+    if response is None and run.memory is not None:
+        response = _recalled(run, run.memory)
     if response is None:
         if run.token.is_cancelled:  # by a hook since the step began
             raise asyncio.CancelledError
         _record_request(run, request, 1, altered=altered)
+        if run.commit is not None:
+            run.durable.flush()
         try:
             if plans.around_inference is None:
                 response = _received(run, await _ask_driver(run, request))
@@ -93,6 +98,15 @@ async def take_turn(run: Run) -> None:
             run.release_text(None)  # whoever ends the run over an answer does not want it shown
         response = result.context.response
     _take(run, response, supplied=supplied is not None)
+
+
+def _recalled(run: Run, memory: Memory) -> InferenceResponse | None:
+    """The answer the model gave before the process died, if it is on record. It was paid for then, and counts now."""
+    response = memory.response(run.step_index or 0)
+    if response is not None:
+        recount_errors(run, memory, "")
+        _received(run, response)
+    return response
 
 
 async def _try_again(
@@ -175,6 +189,8 @@ def _take(run: Run, response: InferenceResponse, *, supplied: bool) -> None:
             response.model,
             False,
             supplied,
+            response.reasoning,
+            response.finish,
         )
     )
     if run.holds_text and (response.calls or not run.holds_answer):
@@ -243,4 +259,4 @@ async def _show_observers(run: Run, request: InferenceRequest) -> None:
     plan = run.plans.after_inference
     if plan is not None and plan.observers:
         ctx = _context(run, HookPoint.AFTER_INFERENCE, request, None)
-        await observe(plan, ctx, Result(ctx).verdict, run)
+        await observe(run.recalled(plan, ctx), ctx, Result(ctx).verdict, run)

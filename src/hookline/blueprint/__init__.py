@@ -2,6 +2,7 @@
 
 from hookline.blueprint.clock import SYSTEM_CLOCK, Clock
 from hookline.blueprint.definition import Approver, Definition, Plans
+from hookline.blueprint.doubt import Doubt, InDoubt, OnInDoubt
 from hookline.blueprint.guards import SOURCE, default_guards, for_child
 
 __all__ = [
@@ -10,6 +11,9 @@ __all__ = [
     "Approver",
     "Clock",
     "Definition",
+    "Doubt",
+    "InDoubt",
+    "OnInDoubt",
     "Plans",
     "default_guards",
     "for_child",

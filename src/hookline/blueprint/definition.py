@@ -9,10 +9,11 @@ from typing import Any, Literal, TypeAlias
 import msgspec
 
 from hookline.blueprint.clock import SYSTEM_CLOCK, Clock
+from hookline.blueprint.doubt import OnInDoubt
 from hookline.drivers import Driver
 from hookline.flow import ErrorPolicy
 from hookline.hooks import Plan, Registration, in_order, unique_names
-from hookline.journal import Listener
+from hookline.journal import JournalStore, Listener
 from hookline.lifecycle import HookPoint
 from hookline.state import Decision, PendingApproval
 from hookline.tools import Toolbox
@@ -125,6 +126,8 @@ class Definition(msgspec.Struct, frozen=True, kw_only=True):
     system_prompt: str = ""
     approver: Approver | None = None
     listeners: tuple[Listener, ...] = ()
+    journal: JournalStore | None = None
+    on_in_doubt: OnInDoubt = "tell"
     clock: Clock = SYSTEM_CLOCK
     max_objections: int = 8
     capabilities: tuple[str, ...] = ()

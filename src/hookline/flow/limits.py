@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from hookline.errors import BuildError
-from hookline.state import AgentState, StopReason, Usage
+from hookline.state import AgentState, Counters, StopReason, Usage
 
 
 class Limits(msgspec.Struct, frozen=True, gc=False, kw_only=True):
@@ -63,6 +63,13 @@ class Ledger:
         self.tool_calls += count
         if self.parent is not None:
             self.parent.add_tool_calls(count)
+
+    def carry(self, counters: Counters, counted: Counters) -> None:
+        """Count what a child had used in a process that died, besides what was counted before."""
+        self.add_usage(counters.usage - counted.usage)
+        self.add_tool_calls(counters.tool_calls - counted.tool_calls)
+        for _ in range(counters.steps - counted.steps):
+            self.add_step()
 
     def seconds(self, now: float) -> float:
         """Active time so far."""

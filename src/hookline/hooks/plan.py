@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import copy
 import inspect
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from typing import Any
@@ -46,6 +47,7 @@ class Entry:
         "is_async",
         "is_middleware",
         "is_policy",
+        "is_recalled",
         "matches",
         "name",
         "point",
@@ -63,6 +65,7 @@ class Entry:
         self.tier_name = registration.tier.value
         self.crew = _crew(self.point, (self,))
         self.shadow = registration.shadow
+        self.is_recalled = False
         self.is_policy = registration.tier is Tier.POLICY
         self.is_middleware = registration.shape is Shape.MIDDLEWARE
         self.matches = None if registration.matcher is None else predicate(registration.matcher)
@@ -71,6 +74,16 @@ class Entry:
         self.call = (
             target if registration.timeout is None else _with_timeout(target, registration.timeout)
         )
+
+    def recalling(self, answer: Callable[[Any], Any]) -> Entry:
+        """This hook as it answered before: it is not called again, and nothing more is told of it."""
+        entry = copy.copy(self)
+        entry.call = answer
+        entry.is_recalled = True
+        entry.is_async = entry.is_middleware = entry.shadow = False
+        entry.matches = None
+        entry.crew = Crew(self.point, (), ())
+        return entry
 
 
 class Plan:
@@ -93,6 +106,17 @@ class Plan:
 
     def __bool__(self) -> bool:
         return bool(self.judges or self.observers)
+
+    def recalling(self, recall: Callable[[Entry], Entry]) -> Plan:
+        """This plan with some of its hooks as they answered before."""
+        plan = copy.copy(self)
+        plan.hooks = tuple(map(recall, self.hooks))
+        plan.policies = tuple(map(recall, self.policies))
+        plan.observers = tuple(map(recall, self.observers))
+        plan.judges = plan.hooks + plan.policies
+        plan.is_flat = False  # told one by one, so that those who answered before can be left out
+        plan.brief = None
+        return plan
 
     @property
     def entries(self) -> tuple[Entry, ...]:

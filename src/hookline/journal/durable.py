@@ -44,6 +44,19 @@ class Durable(Protocol):
         """Tell the listeners without writing: for the deltas between records."""
         ...
 
+    @property
+    def commit(self) -> Callable[[], Awaitable[None]] | None:
+        """Waits until everything that was appended is safe; None when nothing ever is."""
+        ...
+
+    def flush(self) -> None:
+        """Begin to write what was appended, without waiting for it."""
+        ...
+
+    def close(self) -> None:
+        """The run is over, or paused: let others have it."""
+        ...
+
     def hold(self) -> None:
         """Tell the listeners nothing more for now: an answer is on record that a hook may still withhold."""
         ...
@@ -75,6 +88,7 @@ class InMemory:
     __slots__ = ("_answers", "_held", "_listeners", "append", "records")
     append: Callable[[Record], None]
     """Write a record and tell the listeners. Without listeners it is the list's own, which costs nothing."""
+    commit: Callable[[], Awaitable[None]] | None = None
 
     def __init__(
         self, listeners: tuple[Listener, ...] = (), answers: Mapping[str, Decision] | None = None
@@ -106,6 +120,12 @@ class InMemory:
                 _log.exception(
                     "an event listener failed on a '%s' record; the run goes on", record.type
                 )
+
+    def flush(self) -> None:
+        """There is nowhere to write to."""
+
+    def close(self) -> None:
+        """Nobody else could have it."""
 
     def hold(self) -> None:
         """Keep from the listeners what happens from here on."""

@@ -20,6 +20,7 @@ from hookline.state import (
     Message,
     PendingApproval,
     PendingStep,
+    Reasoning,
     RunStatus,
     Step,
     StopReason,
@@ -58,6 +59,10 @@ class RunStarted(Record, frozen=True, gc=False, omit_defaults=True, tag="run_sta
     parent_agent_id: str | None = None
 
 
+class RunTakenUp(Record, frozen=True, gc=False, omit_defaults=True, tag="taken_up"):
+    """A run whose process had died goes on, where its journal had ended."""
+
+
 class PromptSubmitted(Record, frozen=True, gc=False, omit_defaults=True, tag="prompt"):
     """A prompt entered the conversation."""
 
@@ -91,6 +96,10 @@ class HookRan(Record, frozen=True, gc=False, omit_defaults=True, tag="hook"):
     error: ErrorInfo | None = None
     evaluations: tuple[ContinuationEvaluation, ...] = ()
     """What it said about going on."""
+    stop_reason: str | None = None
+    """For a stop: the reason it gave the run."""
+    decision: Decision | None = None
+    """At permission_request: its answer."""
 
 
 class HooksPassed(Record, frozen=True, gc=False, omit_defaults=True, tag="hooks"):
@@ -139,6 +148,8 @@ class ResponseReceived(Record, frozen=True, gc=False, omit_defaults=True, tag="r
     """A hook discarded it: its text and calls are not kept."""
     supplied: bool = False
     """A hook gave this answer; no model was called."""
+    reasoning: tuple[Reasoning, ...] = ()
+    finish: str = ""
 
 
 class CallAdmitted(Record, frozen=True, gc=False, omit_defaults=True, tag="call"):
@@ -240,7 +251,12 @@ class ChildFinished(Record, frozen=True, gc=False, omit_defaults=True, tag="chil
     call_id: str = ""
     status: RunStatus = RunStatus.COMPLETED
     text: str = ""
-    usage: Usage = NO_USAGE
+    counters: Counters = NO_COUNTERS
+
+    @property
+    def usage(self) -> Usage:
+        """What it used, with its own children."""
+        return self.counters.usage
 
 
 class StatusChanged(Record, frozen=True, gc=False, omit_defaults=True, tag="status"):
@@ -305,6 +321,7 @@ class ToolProgress(Record, frozen=True, gc=False, omit_defaults=True, tag="progr
 AnyRecord: TypeAlias = (
     RunStarted
     | PromptSubmitted
+    | RunTakenUp
     | StepStarted
     | HookRan
     | HooksPassed

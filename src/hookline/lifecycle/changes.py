@@ -7,7 +7,24 @@ from typing import Any
 import msgspec
 
 from hookline.hooks import Context
-from hookline.state import AgentState, Log, Message
+from hookline.journal import with_changes
+from hookline.state import (
+    AgentState,
+    InferenceRequest,
+    InferenceResponse,
+    Log,
+    Message,
+    ToolCall,
+    ToolResult,
+)
+
+_KINDS: dict[str, Any] = {
+    "tool_call": ToolCall,
+    "execution": ToolResult,
+    "request": InferenceRequest,
+    "response": InferenceResponse,
+}
+_AS_IT_IS = frozenset({"prompt", "output", "instructions"})
 
 
 def describe_changes(before: Context, after: Context) -> dict[str, Any] | None:
@@ -59,3 +76,22 @@ def _messages(old: Log[Message], new: Log[Message]) -> dict[str, Any]:
 def _encode(value: object) -> object:
     """Values that are not JSON are in the journal by their type and text: a child's result, an exception."""
     return list(value) if isinstance(value, Log) else repr(value)
+
+
+def can_be_redone(changes: dict[str, Any] | None) -> bool:
+    """Whether what a hook changed can be done again from the journal: everything but a child's result."""
+    known = {"state", "evaluations", *_KINDS, *_AS_IT_IS}
+    return changes is None or changes.keys() <= known
+
+
+def redo_changes(ctx: Any, changes: dict[str, Any] | None) -> Any:
+    """A context with what a hook did to it done again. Evaluations are in the hook's record beside the changes."""
+    redone: dict[str, Any] = {}
+    for name, value in (changes or {}).items():
+        if name == "state":
+            redone[name] = with_changes(ctx.state, value)
+        elif name in _KINDS:
+            redone[name] = msgspec.convert(value, _KINDS[name])
+        elif name in _AS_IT_IS:
+            redone[name] = value
+    return msgspec.structs.replace(ctx, **redone) if redone else ctx

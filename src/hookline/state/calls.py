@@ -95,6 +95,8 @@ class ResultStatus(enum.StrEnum):
     """The run ended before the tool could start."""
     CANCELLED = "cancelled"
     """The run was cancelled while the tool was running: what it did is not known."""
+    IN_DOUBT = "in_doubt"
+    """The process died while the tool was running: what it did is not known."""
 
 
 _KEPT_FROM_RUNNING_OR_SEEING = frozenset(
@@ -166,6 +168,7 @@ _PREFIX = {
     ResultStatus.WITHHELD: "Result withheld",
     ResultStatus.NOT_RUN: "Not run",
     ResultStatus.CANCELLED: "Cancelled",
+    ResultStatus.IN_DOUBT: "In doubt",
 }
 
 

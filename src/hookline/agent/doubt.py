@@ -1,0 +1,65 @@
+"""A call that had started when its process died: what it did is not known, and somebody has to say what to do."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from typing import Any
+
+from hookline.agent.approval import ask_person
+from hookline.agent.run import Flight, Run
+from hookline.blueprint import Doubt, InDoubt, OnInDoubt
+from hookline.errors import in_words
+from hookline.state import Answer, CallStage, ResultStatus, ToolResult
+
+_UNKNOWN = "the process died while this call was running; what it did is not known"
+_AGAIN = "it had started when the process died, and what it did is not known: run it again?"
+
+
+async def settle_doubt(run: Run, flight: Flight, how: OnInDoubt) -> bool:
+    """Decide about a call in doubt. True: it is settled, or waits for a person. False: it is to run."""
+    if how == "ask":
+        return await _ask(run, flight)
+    if how != "tell":
+        return await _check(run, flight, how)
+    _tell(flight, _UNKNOWN)
+    return True
+
+
+async def _ask(run: Run, flight: Flight) -> bool:
+    decision = await ask_person(run, flight, _AGAIN, "in-doubt")
+    if decision is None:
+        flight.stage = CallStage.ASKED
+        return True
+    if decision.answer is Answer.ALLOW:
+        return False
+    _tell(flight, decision.reason or _UNKNOWN)
+    return True
+
+
+async def _check(run: Run, flight: Flight, check: Callable[[InDoubt], Any]) -> bool:
+    call = flight.call
+    asked = InDoubt(call, f"{run.run_id}/{run.step_index}/{call.id}")
+    try:
+        found = check(asked)
+        if inspect.isawaitable(found):
+            found = await found
+        if found is Doubt.NOT_DONE:
+            return False
+        if found is not Doubt.UNKNOWN:
+            value = found.result if isinstance(found, ToolResult) else found
+            flight.result = ToolResult(value, call_id=call.id, name=call.name)
+            flight.stage = CallStage.SETTLED
+            return True
+    except Exception as error:
+        _tell(flight, f"{_UNKNOWN} (and the check failed: {in_words(error)})")
+        return True
+    _tell(flight, _UNKNOWN)
+    return True
+
+
+def _tell(flight: Flight, reason: str) -> None:
+    call = flight.call
+    flight.result = ToolResult(None, None, ResultStatus.IN_DOUBT, call.id, call.name, reason)
+    flight.stage = CallStage.SETTLED
+    flight.is_refused = True  # it is no result of the tool, so only observers are shown it

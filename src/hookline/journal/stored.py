@@ -1,0 +1,102 @@
+"""One run's record in a store: what happened before is read, what happens now is written."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from concurrent.futures import Future
+
+from hookline.errors import UnknownRunError, UsageError
+from hookline.journal.durable import InMemory, Listener
+from hookline.journal.record import Record
+from hookline.journal.store import Claim, JournalStore
+from hookline.state import Decision
+
+
+class Stored(InMemory):
+    """Records are kept in memory and written in batches: `flush` queues them, `commit` waits until they are safe."""
+
+    __slots__ = ("_claim", "_store", "_unwritten", "_written")
+
+    def __init__(
+        self,
+        store: JournalStore,
+        claim: Claim,
+        records: list[Record],
+        listeners: tuple[Listener, ...] = (),
+        answers: Mapping[str, Decision] | None = None,
+    ) -> None:
+        super().__init__(listeners, answers)
+        self.records = records
+        self.append = self._append_and_keep
+        self._store = store
+        self._claim: Claim | None = claim
+        self._unwritten: list[Record] = []
+        self._written: Future[None] | None = None
+
+    def _append_and_keep(self, record: Record) -> None:
+        self._unwritten.append(record)
+        self._append_and_tell(record)
+
+    def take_answers(self, answers: Mapping[str, Decision]) -> None:
+        """The answers that were handed to `resume`."""
+        self._answers = answers
+
+    def flush(self) -> None:
+        """Queue what is not written yet. Whether that worked is known at the next commit."""
+        if self._unwritten and self._claim is not None:
+            batch, self._unwritten = self._unwritten, []
+            self._written = self._claim.write(batch)
+
+    async def commit(self) -> None:
+        """Wait until everything that was appended is safe. Raises JournalError when it cannot be written."""
+        self.flush()
+        if self._written is not None:
+            await asyncio.wrap_future(self._written)
+
+    def for_child(self, run_id: str, listeners: tuple[Listener, ...]) -> Stored:
+        """The record of a child run, in the same store; it may have begun in a process that died."""
+        claim = self._store.claim(run_id)
+        try:
+            known = self._store.read(run_id)
+        except UnknownRunError:
+            known = []
+        return Stored(self._store, claim, known, (*self._listeners, *listeners), self._answers)
+
+    def close(self) -> None:
+        """Let others have the run."""
+        claim, self._claim = self._claim, None
+        if claim is not None:
+            if self._unwritten:
+                claim.write(self._unwritten)
+            claim.give_back()
+
+    def __del__(self) -> None:
+        self.close()  # a run that was prepared and never started
+
+
+def begin(store: JournalStore, run_id: str, listeners: tuple[Listener, ...]) -> Stored:
+    """The record of a new run."""
+    claim = store.claim(run_id)
+    try:
+        store.read(run_id)
+    except UnknownRunError:
+        return Stored(store, claim, [], listeners)
+    except BaseException:
+        claim.give_back()
+        raise
+    claim.give_back()
+    raise UsageError(
+        f"run '{run_id}' is in the journal already.",
+        remedy="Go on with it: agent.resume(run_id). Or give the new run another run_id=.",
+    )
+
+
+def reopen(store: JournalStore, run_id: str, listeners: tuple[Listener, ...]) -> Stored:
+    """The record of a run that paused, or whose process died."""
+    claim = store.claim(run_id)
+    try:
+        return Stored(store, claim, store.read(run_id), listeners)
+    except BaseException:
+        claim.give_back()
+        raise
