@@ -35,6 +35,7 @@ from hookline.state import (
     Log,
     Message,
     PendingApproval,
+    ResultStatus,
     StopReason,
     ToolCall,
     ToolResult,
@@ -82,6 +83,12 @@ class Flight(msgspec.Struct):
     """The after_tool_use hooks have looked at the result."""
     children: dict[str, RunResult] = {}
     child_approvals: tuple[PendingApproval, ...] = ()
+
+    @property
+    def is_invalid(self) -> bool:
+        """The call named no tool, or its arguments did not fit. A result that a tool gives may say anything."""
+        result = self.result
+        return not self.started and result is not None and result.status is ResultStatus.INVALID
 
 
 def _reporter(run: Run) -> Callable[[Crew, Sequence[float]], None]:

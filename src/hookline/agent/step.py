@@ -6,6 +6,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
+from hookline.agent.failure import on_step_over
 from hookline.agent.result import RunResult
 from hookline.agent.run import Flight, Run
 from hookline.journal import StepFinished, StepPaused, StepStarted
@@ -154,6 +155,8 @@ def finish_step(run: Run, step: Step, outcome: ContinuationOutcome) -> None:
 
 def record_step(run: Run, step: Step, guard: str = "") -> None:
     """A finished step goes on record, with what it made of the conversation."""
+    if run.state.counters.consecutive_errors:
+        on_step_over(run)
     state, turn = run.state, run.turn
     messages, metadata = state.messages, state.metadata
     if turn is not None and turn[0] is messages:

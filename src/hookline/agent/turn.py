@@ -26,13 +26,6 @@ from hookline.state import (
     UserMessage,
 )
 
-_OF_MODELS = (
-    ErrorClass.MODEL,
-    ErrorClass.RATE_LIMIT,
-    ErrorClass.TIMEOUT,
-    ErrorClass.CONNECTION,
-)
-
 
 class Unrecovered(Exception):
     """An error that the policy has seen and that ends the step."""
@@ -74,9 +67,6 @@ async def take_turn(run: Run) -> None:
                 response = await _ask_through_hooks(run, request)
         except (Exception, SystemExit, asyncio.CancelledError) as error:
             response = await _try_again(run, request, error, altered=altered)
-        if run.state.counters.consecutive_errors:
-            for error_class in _OF_MODELS:
-                on_success(run, error_class)
     if plans.after_inference is not None:
         ctx = _context(run, HookPoint.AFTER_INFERENCE, request, response)
         result = await run.ask(plans.after_inference, ctx)
@@ -94,6 +84,7 @@ async def _try_again(
 ) -> InferenceResponse:
     """Ask the model again and again, as long as it fails and the error policy says so."""
     attempt = 1
+    failed: list[ErrorClass] = []
     while True:
         if isinstance(error, asyncio.CancelledError) and is_being_cancelled():
             await _show_observers(run, request)
@@ -108,10 +99,14 @@ async def _try_again(
             raise asyncio.CancelledError
         attempt += 1
         _record_request(run, request, attempt, altered=altered)
+        failed.append(classify(error))
         try:
-            return await _ask_through_hooks(run, request)
+            response = await _ask_through_hooks(run, request)
         except (Exception, SystemExit, asyncio.CancelledError) as raised:
             error = raised
+        else:
+            on_success(run, *failed)
+            return response
 
 
 async def _ask_through_hooks(run: Run, request: InferenceRequest) -> InferenceResponse:
