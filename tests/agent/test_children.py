@@ -11,6 +11,7 @@ from hookline import (
     AgentBuilder,
     AgentState,
     Decision,
+    HookError,
     HookOutcome,
     RunResult,
     RunStatus,
@@ -19,6 +20,7 @@ from hookline import (
     Usage,
     tool,
 )
+from hookline.errors import PastError
 from hookline.journal import ChildFinished, ChildStarted, Record, TextDelta
 from hookline.state import ResultStatus, check_transcript
 from hookline.testing import FakeClock, ScriptedDriver, call, calls, say
@@ -803,6 +805,105 @@ async def test_a_child_that_was_done_before_the_pause_is_not_run_again(world: Wo
     assert result.steps[0].results[0].result == "first done, second done"
     assert (world.ran, result.usage.total_tokens) == ([0, 1], 115)
     assert result.state.counters.tool_calls == 3
+
+
+class Size(msgspec.Struct):
+    n: int
+
+
+class Secretive:
+    def __str__(self) -> str:
+        return "a secret"
+
+
+def too_deep() -> Any:
+    """JSON that is nested as deep as it may be."""
+    value: Any = 1
+    for _ in range(127):
+        value = [value]
+    return value
+
+
+@pytest.mark.parametrize(
+    ("output", "kept"),
+    [
+        ("text", "text"),
+        ({"n": 5, "of": [1, 2.5, None, {"x": "ü"}]}, {"n": 5, "of": [1, 2.5, None, {"x": "ü"}]}),
+        ([1, "two"], [1, "two"]),
+        (7, 7),
+        (False, False),
+        (None, None),
+        ("half \ud800", "half ?"),
+        ((1, 2), [1, 2]),
+        (Size(3), {"n": 3}),
+        (Secretive(), "a secret"),
+        (too_deep(), too_deep()),
+    ],
+)
+async def test_a_typed_answer_of_a_child_outlives_a_pause(
+    world: World, output: Any, kept: Any
+) -> None:
+    """As JSON, or else as text; the answer as text is what it was."""
+    first = world.builder(say("x")).on_output(
+        lambda ctx: HookOutcome.proceed(ctx.with_output(output))
+    )
+    before, after = await around_a_pause(world, first)
+    assert (before.output, after.output) == (output, kept)
+    assert after.text == before.text.replace("\ud800", "?")
+
+
+async def test_how_a_child_ended_outlives_a_pause(world: World) -> None:
+    """Status, reason and outcome, and the words of what it failed of."""
+    failed = world.builder(say("x")).on_before_inference(guard, name="crashes")
+    before, after = await around_a_pause(world, failed)
+    assert after.status is before.status is RunStatus.FAILED
+    assert isinstance(before.error, HookError)
+    assert isinstance(after.error, PastError)
+    assert (str(after.error), after.error.kind) == (str(before.error), "hookline.errors.HookError")
+    assert (after.explain(), after.records) == (before.explain(), ())
+
+    stopped = world.builder(call("work", n=0), say("x")).with_limits(steps=1)
+    before, after = await around_a_pause(world, stopped)
+    assert (after.status, after.stop_reason) == (RunStatus.STOPPED, StopReason.STEP_LIMIT)
+    assert (after.outcome, after.steps, after.usage, after.error) == (
+        before.outcome,
+        before.steps,
+        before.usage,
+        None,
+    )
+
+
+def guard(ctx: Any) -> None:
+    """Crash."""
+    raise ValueError("no entry")
+
+
+async def around_a_pause(world: World, first: AgentBuilder) -> tuple[RunResult, RunResult]:
+    """What a tool is given for its first child, before and after its second child paused, through JSON."""
+    given: list[RunResult] = []
+    world.add("first", first)
+    world.add("second", world.builder(call("work", n=1), say("done")))
+
+    @tool
+    async def both(context: ToolContext) -> str:
+        """Ask both."""
+        given.append(await context.spawn(world.agents["first"], "go"))
+        await context.spawn(world.agents["second"], "go")
+        return "ok"
+
+    parent = world.builder(call("both"), say("ok")).with_tools(both).with_limits(steps=50)
+    parent.on_before_tool_use(
+        lambda ctx: HookOutcome.ask("?") if ctx.tool_call.args["n"] else None,
+        matcher="work",
+        tier="policy",
+    )
+    agent = parent.build()
+    paused = await agent.run("go")
+    state = AgentState.from_json(paused.state.to_json())
+    assert AgentState.from_json(state.to_json()) == state
+    result = await agent.resume(state, {paused.pending[0].id: True})
+    assert result.status is RunStatus.COMPLETED
+    return given[0], given[1]
 
 
 async def test_limits_hold_over_a_pause_in_a_child(world: World) -> None:

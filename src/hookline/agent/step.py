@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from msgspec.structs import replace
 
 from hookline.agent.failure import on_step_over
-from hookline.agent.result import RunResult
+from hookline.agent.result import restored, saved
 from hookline.agent.run import Flight, Run
 from hookline.journal import StepFinished, StepPaused, StepStarted
 from hookline.state import (
     NO_USAGE,
-    AgentState,
     AssistantMessage,
     CallStage,
     ContinuationOutcome,
@@ -29,7 +26,6 @@ from hookline.state import (
     ToolMessage,
     ToolResult,
     Usage,
-    freeze,
     tool_message,
 )
 
@@ -207,7 +203,7 @@ def pend_step(run: Run) -> None:
 
 def _pending_call(flight: Flight) -> PendingCall:
     assert flight.stage is not None
-    children = {key: _saved(result) for key, result in flight.children.items()} or None
+    children = {key: saved(result) for key, result in flight.children.items()} or None
     keeps_children = flight.stage is CallStage.SUSPENDED
     return PendingCall(
         flight.call,
@@ -218,11 +214,6 @@ def _pending_call(flight: Flight) -> PendingCall:
         FrozenDict(children) if children and keeps_children else None,
         flight.child_approvals if keeps_children else (),
     )
-
-
-def _saved(result: RunResult) -> object:
-    output = result.output if isinstance(result.output, str) else None
-    return freeze({"state": result.state.to_json(), "output": output})
 
 
 def reopen_step(run: Run, pending: PendingStep) -> None:
@@ -257,12 +248,5 @@ def _flight(made: ToolCall, pending: PendingCall) -> Flight:
     flight.approval = pending.approval
     flight.decision = pending.decision
     flight.seen = pending.stage is CallStage.SETTLED
-    flight.children = {key: _restored(saved) for key, saved in (pending.children or {}).items()}
+    flight.children = {key: restored(data) for key, data in (pending.children or {}).items()}
     return flight
-
-
-def _restored(saved: dict[str, Any]) -> RunResult:
-    state = AgentState.from_json(saved["state"])
-    ending = state.ending
-    assert ending is not None  # a child that was saved had ended, or paused
-    return RunResult(state, ending.status, ending.stop_reason, saved["output"], state.continuation)

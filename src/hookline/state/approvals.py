@@ -84,7 +84,7 @@ class PendingCall(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     approval: PendingApproval | None = None
     decision: Decision | None = None
     children: dict[str, Any] | None = None
-    """For a suspended call: its child runs by spawn key, each an AgentState as JSON data."""
+    """For a suspended call: its child runs by spawn key, each a result as JSON data."""
     child_approvals: tuple[PendingApproval, ...] = ()
 
     def __post_init__(self) -> None:
