@@ -364,6 +364,21 @@ async def test_metadata_and_evaluations_survive_the_pause(bench: Bench) -> None:
     assert statuses(result) == ["ok"]
 
 
+async def test_what_failed_before_the_pause_stays_in_the_errors_of_the_step(bench: Bench) -> None:
+    """A run that paused has the errors of one whose approver answered at once."""
+
+    def agent() -> AgentBuilder:
+        return bench.asking(calls(call("nope"), call("pay", amount=5)), say("done"))
+
+    at_once = await agent().with_approver(lambda _: True).build().run("go")
+    waiting = agent().build()
+    paused = await waiting.run("go")
+    state = AgentState.from_json(paused.state.to_json())
+    later = await waiting.resume(state, {state.pending[0].id: True})
+    assert later.steps[0].errors == at_once.steps[0].errors
+    assert [info.error_class for info in later.steps[0].errors] == ["validation"]
+
+
 async def test_a_message_added_before_the_pause_stays_where_it_belongs(bench: Bench) -> None:
     """A run that paused has the conversation of one whose approver answered at once."""
 

@@ -11,6 +11,7 @@ from hookline import (
     AgentBuilder,
     AgentState,
     Decision,
+    ErrorPolicy,
     HookError,
     HookOutcome,
     RunResult,
@@ -904,6 +905,32 @@ async def around_a_pause(world: World, first: AgentBuilder) -> tuple[RunResult, 
     result = await agent.resume(state, {paused.pending[0].id: True})
     assert result.status is RunStatus.COMPLETED
     return given[0], given[1]
+
+
+async def test_what_a_call_failed_of_before_a_pause_can_be_withheld_after_it(world: World) -> None:
+    """The errors of its failed attempts are its own over the pause: when hooks withhold them, nothing is kept."""
+    world.add("child", world.builder(call("work", n=1), say("done")))
+    attempts: list[str] = []
+
+    @tool(effect="pure")
+    async def retried(context: ToolContext) -> str:
+        """Fail once, and then ask."""
+        attempts.append("")
+        if len(attempts) == 1:
+            raise OSError("SECRET host is down")
+        return (await context.spawn(world.agents["child"], "go")).text
+
+    parent = asks(world.builder(calls(call("nope"), call("retried")), say("ok")))
+    parent.with_tools(retried).on_after_tool_use(
+        lambda ctx: ctx.with_result("redacted"), matcher="retried"
+    )
+    agent = parent.with_error_policy(ErrorPolicy.retry_tool_errors(first_delay=0)).build()
+    paused = await agent.run("go")
+    state = AgentState.from_json(paused.state.to_json())
+    result = await agent.resume(state, {state.pending[0].id: True})
+    assert (result.status, len(attempts)) == (RunStatus.COMPLETED, 3)
+    assert [info.error_class for info in result.steps[0].errors] == ["validation"]
+    assert "SECRET" not in result.state.to_json()
 
 
 async def test_limits_hold_over_a_pause_in_a_child(world: World) -> None:

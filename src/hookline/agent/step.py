@@ -188,11 +188,12 @@ def pend_step(run: Run) -> None:
         run.step_index or 0,
         run.response.text,
         run.response.calls,
-        tuple(_pending_call(flight) for flight in run.flights),
+        tuple(_pending_call(run, flight) for flight in run.flights),
         run.evaluations,
         run.step_usage,
         run.wall + run.step_started,
         run.step_active + run.now - run.step_started,
+        run.step_errors,
         len(run.messages_asked) if run.state.messages.since(run.messages_asked) else None,
         run.ends_session,
     )
@@ -201,7 +202,7 @@ def pend_step(run: Run) -> None:
     run.append(StepPaused(*run.head(), pending, usage, counters))
 
 
-def _pending_call(flight: Flight) -> PendingCall:
+def _pending_call(run: Run, flight: Flight) -> PendingCall:
     assert flight.stage is not None
     children = {key: saved(result) for key, result in flight.children.items()} or None
     keeps_children = flight.stage is CallStage.SUSPENDED
@@ -213,6 +214,11 @@ def _pending_call(flight: Flight) -> PendingCall:
         flight.decision,
         FrozenDict(children) if children and keeps_children else None,
         flight.child_approvals if keeps_children else (),
+        tuple(
+            place
+            for place, info in enumerate(run.step_errors)
+            if any(info is own for own in flight.errors)
+        ),
     )
 
 
@@ -224,6 +230,7 @@ def reopen_step(run: Run, pending: PendingStep) -> None:
     run.step_active = pending.active
     run.evaluations = pending.evaluations
     run.step_usage = pending.usage
+    run.step_errors = pending.errors
     if pending.follows is not None:
         items = tuple(run.state.messages)
         run.messages_asked = Log(items[: pending.follows])
@@ -235,14 +242,16 @@ def reopen_step(run: Run, pending: PendingStep) -> None:
     run.metadata_before = run.state.metadata
     run.response = InferenceResponse(pending.text, pending.model_calls, pending.usage)
     run.flights = [
-        _flight(made, call) for made, call in zip(pending.model_calls, pending.calls, strict=True)
+        _flight(pending, made, call)
+        for made, call in zip(pending.model_calls, pending.calls, strict=True)
     ]
     run.state = replace(run.state, pending_step=None)
     run.ledger.add_step()
 
 
-def _flight(made: ToolCall, pending: PendingCall) -> Flight:
+def _flight(step: PendingStep, made: ToolCall, pending: PendingCall) -> Flight:
     flight = Flight(made, pending.call)
+    flight.errors = tuple(step.errors[place] for place in pending.errors)
     flight.stage = pending.stage
     flight.result = pending.result
     flight.approval = pending.approval

@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from hookline.state.calls import ToolCall, ToolResult
+from hookline.state.calls import ErrorInfo, ToolCall, ToolResult
 from hookline.state.continuation import ContinuationEvaluation
 from hookline.state.frozen import FrozenDict, freeze_dict
 from hookline.state.usage import NO_USAGE, Usage
@@ -86,6 +86,8 @@ class PendingCall(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     children: dict[str, Any] | None = None
     """For a suspended call: its child runs by spawn key, each a result as JSON data."""
     child_approvals: tuple[PendingApproval, ...] = ()
+    errors: tuple[int, ...] = ()
+    """Which of the step's errors are of its failed attempts."""
 
     def __post_init__(self) -> None:
         if self.children is not None and type(self.children) is not FrozenDict:
@@ -106,6 +108,8 @@ class PendingStep(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     usage: Usage = NO_USAGE
     started_at: float = 0.0
     active: float = 0.0
+    errors: tuple[ErrorInfo, ...] = ()
+    """What has failed in it so far."""
     follows: int | None = None
     """How many messages the model had seen, when hooks have added others since: those come after the results."""
     ends_session: bool = True
