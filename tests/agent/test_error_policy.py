@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import asyncio
 from typing import Any
 
 import pytest
@@ -451,12 +452,13 @@ async def test_errors_are_on_record_with_what_was_decided() -> None:
     )
 
 
-async def test_a_policy_that_fails_itself_ends_the_run() -> None:
+@pytest.mark.parametrize("kind", [KeyError, asyncio.CancelledError, SystemExit])
+async def test_a_policy_that_fails_itself_ends_the_run(kind: type[BaseException]) -> None:
     """There is nobody else to ask, and nothing escapes the run."""
 
     class Broken(ErrorPolicy, frozen=True):
         def decide(self, *_: Any) -> Any:
-            raise KeyError("no rule")
+            raise kind("no rule")
 
     agent = builder(ModelError("down")).with_error_policy(Broken()).build()
     result = await agent.run("go")

@@ -509,14 +509,15 @@ async def test_listeners_hear_what_the_journal_keeps() -> None:
     assert one == two
 
 
+@pytest.mark.parametrize("kind", [RuntimeError, asyncio.CancelledError, SystemExit])
 async def test_a_listener_that_crashes_is_logged_and_changes_nothing(
-    caplog: pytest.LogCaptureFixture,
+    caplog: pytest.LogCaptureFixture, kind: type[BaseException]
 ) -> None:
     """The run, the other listeners and the stream go on."""
     heard: list[Record] = []
 
     def crash(record: Record) -> None:
-        raise RuntimeError("listener down")
+        raise kind("listener down")
 
     plain = await builder(call("add", a=1), say("2")).build().run("go", run_id="r")
     agent = builder(call("add", a=1), say("2")).on_event(crash).on_event(heard.append).build()

@@ -7,7 +7,7 @@ import msgspec
 from hookline.agent.run import Run
 from hookline.errors import HookError, in_words
 from hookline.flow import ErrorAction, ErrorClass, ErrorDecision
-from hookline.hooks import Point
+from hookline.hooks import CRASHES, Point
 from hookline.journal import ErrorRaised
 from hookline.lifecycle import FailureHookContext, HookPoint
 from hookline.state import ContinuationOutcome, ErrorInfo, FrozenDict, ToolCall
@@ -74,7 +74,7 @@ def _ask_policy(
     policy, errors = run.definition.error_policy, run.state.counters.errors
     try:
         return policy.decide(error_class, failures, errors, exception)
-    except Exception as error:
+    except CRASHES as error:
         return ErrorDecision(ErrorAction.STOP, 0.0, f"the error policy failed ({in_words(error)})")
 
 
