@@ -11,6 +11,8 @@ from hookline import (
     AgentBuilder,
     AgentState,
     Decision,
+    ErrorAction,
+    ErrorClass,
     ErrorPolicy,
     HookError,
     HookOutcome,
@@ -591,7 +593,6 @@ async def test_a_result_that_is_none_is_the_hooks_failure(world: World, wrong: A
 
 async def test_a_crash_at_subagent_stop_is_an_error(world: World) -> None:
     """The run fails by default, and can be told not to."""
-    from hookline import ErrorAction, ErrorClass, ErrorPolicy
 
     def crash(ctx: Any) -> None:
         raise RuntimeError("oops")
@@ -606,6 +607,77 @@ async def test_a_crash_at_subagent_stop_is_an_error(world: World) -> None:
         assert result.status is status
         assert "shaky" in str(result.steps[0].results[0].error)
         check_transcript(result.state.messages)
+
+
+@pytest.mark.parametrize("catches", ["tool", "around"])
+@pytest.mark.parametrize("how", ["crash", "time-out"])
+@pytest.mark.parametrize("tier", ["hook", "policy"])
+async def test_nobody_inside_the_call_can_swallow_a_failure_at_subagent_stop(
+    world: World, catches: str, how: str, tier: str
+) -> None:
+    """The run fails, or goes on, as the error policy says; the child that ended is on record."""
+
+    async def fail(ctx: Any) -> None:
+        if how == "crash":
+            raise RuntimeError("oops")
+        await asyncio.sleep(60)
+
+    @tool
+    async def swallow(context: ToolContext) -> str:
+        """Delegate, and take whatever comes."""
+        try:
+            return (await context.spawn(world.agents["child"], "go")).text
+        except Exception:
+            if catches == "around":
+                raise
+            return "all is well"
+
+    async def rescue(ctx: Any, call_next: Any) -> Any:
+        execution = await call_next(ctx)
+        return execution if execution.is_success else execution.with_result("all is well")
+
+    for policy, status in (
+        (ErrorPolicy(), RunStatus.FAILED),
+        (ErrorPolicy(actions={ErrorClass.HOOK: ErrorAction.IGNORE}), RunStatus.COMPLETED),
+    ):
+        world.add("child", world.builder(say("SECRET")))
+        parent = world.builder(call("swallow"), say("ok")).with_tools(swallow)
+        parent.on_subagent_stop(fail, name="shaky", tier=tier, timeout=0.01)
+        if catches == "around":
+            parent.around_tool_use(rescue)
+        result = await parent.with_error_policy(policy).build().run("go")
+        assert result.status is status
+        assert [info.error_class for info in result.steps[0].errors] == ["hook"]
+        assert "SECRET" not in result.state.to_json()
+        assert children_ended(result) == [(RunStatus.COMPLETED, "")]
+
+
+async def test_a_child_whose_stop_hook_is_cancelled_is_on_record(world: World) -> None:
+    """It had ended when the run was cancelled."""
+    asked = asyncio.Event()
+
+    async def slow(ctx: Any) -> None:
+        asked.set()
+        await asyncio.sleep(60)
+
+    world.add("child", world.builder(say("x")))
+    parent = world.builder(call("delegate", to="child"), say("never")).on_subagent_stop(slow)
+    agent = parent.build()
+    running = asyncio.create_task(agent.run("go"))
+    await asked.wait()
+    agent.cancel()
+    result = await running
+    assert result.status is RunStatus.CANCELLED
+    assert children_ended(result) == [(RunStatus.COMPLETED, "")]
+
+
+def children_ended(result: RunResult) -> list[tuple[RunStatus, str]]:
+    """Status and text of each child that ended, as recorded."""
+    return [
+        (record.status, record.text)
+        for record in result.records
+        if isinstance(record, ChildFinished)
+    ]
 
 
 async def test_what_subagent_hooks_of_parallel_calls_say_adds_up(world: World) -> None:

@@ -65,6 +65,8 @@ class Flight(msgspec.Struct):
     approval: PendingApproval | None = None
     decision: Decision | None = None
     exception: BaseException | None = None
+    failed_hook: HookError | None = None
+    """A hook around a child run failed, where that is an error, whatever is made of it inside the call."""
     attempts: int = 0
     uses: int = 0
     """How often the tool was really called: a hook around it may call it more than once an attempt."""
