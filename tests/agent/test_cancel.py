@@ -16,6 +16,7 @@ from hookline import (
     ToolContext,
 )
 from hookline.errors import RateLimitError
+from hookline.journal import hooks_in
 from hookline.state import InferenceRequest, InferenceResponse, ResultStatus, check_transcript
 from hookline.testing import ScriptedDriver, call, calls, say
 
@@ -223,14 +224,15 @@ async def test_a_hook_may_cancel_its_own_run(point: str) -> None:
 @pytest.mark.parametrize(
     "point",
     "execution_start prompt_submit before_step before_inference after_inference before_tool_use "
-    "permission_request after_tool_use after_step should_continue stop error".split(),
+    "permission_request after_tool_use after_step should_continue stop error "
+    "around_inference around_tool_use".split(),
 )
 async def test_cancelling_while_a_hook_is_waiting_interrupts_the_hook(point: str) -> None:
-    """Wherever it waits, it is interrupted, and the run takes its way out."""
+    """Wherever it waits, it is interrupted, which is on record, and the run takes its way out."""
     waiting = asyncio.Event()
     ends: list[Any] = []
 
-    async def wait(ctx: Any) -> None:
+    async def wait(ctx: Any, *_: Any) -> None:
         waiting.set()
         await asyncio.sleep(60)
 
@@ -251,6 +253,10 @@ async def test_cancelling_while_a_hook_is_waiting_interrupts_the_hook(point: str
     result = await cancelled(task)
     assert ends == [RunStatus.CANCELLED]
     assert "enough" in result.explain()
+    (cut,) = [ran for ran in hooks_in(result.records) if ran.hook == "wait"]
+    assert (cut.verdict, cut.reason) == ("failed", "it was cancelled while it waited.")
+    assert cut.error is not None
+    assert cut.error.type.endswith("CancelledError")
     kinds = [record.type for record in result.records]
     assert kinds.count("step_started") == kinds.count("step")
 
