@@ -187,6 +187,27 @@ async def test_a_stream_waits_for_its_reader_between_steps() -> None:
     assert stream.result.status is RunStatus.COMPLETED
 
 
+@pytest.mark.parametrize("way", ["stream", "iterate"])
+async def test_the_readers_time_is_not_the_runs(way: str) -> None:
+    """Neither before the first step nor between steps: it counts against no limit and makes no step longer."""
+    clock = FakeClock()
+
+    def think(state: AgentState) -> Any:
+        clock.advance(10)
+        return say("done") if len(state.steps) == 4 else call("add", a=1)
+
+    agent = builder(*[think] * 5).with_clock(clock).with_limits(seconds=100).build()
+    stream: Any = getattr(agent, way)("go")
+    clock.advance(1000)
+    async for item in stream:
+        if isinstance(item, AgentState | StepFinished):  # the step is made: the run waits
+            clock.advance(1000)
+    result = stream.result
+    assert (result.status, result.state.step_count) == (RunStatus.COMPLETED, 5)
+    assert result.state.counters.active_seconds == 50
+    assert [step.duration for step in result.steps] == [10] * 5
+
+
 async def test_the_result_is_there_when_the_stream_is_at_its_end() -> None:
     """Not before: asking early is an error that says what to do."""
     stream = builder(say("hi")).build().stream("go")

@@ -59,6 +59,7 @@ from hookline.state import (
 async def drive(run: Run, prompt: str | None) -> RunResult:
     """Drive a run to its end, whatever that is."""
     run.token.attach()
+    run.ledger.started = run.clock()  # until now it was waiting to be driven
     cancelled: asyncio.CancelledError | None = None
     try:
         try:
@@ -68,8 +69,7 @@ async def drive(run: Run, prompt: str | None) -> RunResult:
                 if run.on_step is not None and run.state.step_count > (run.step_index or 0):
                     if ending is not None:
                         run.token.close()  # it has ended: leaving now is not cancelling
-                    await run.on_step(run.state)
-                    run.clock()
+                    await _wait_for_caller(run)
             if run.token.is_cancelled and ending.status in (RunStatus.COMPLETED, RunStatus.STOPPED):
                 ending = Ending(RunStatus.CANCELLED, StopReason.CANCELLED, run.token.why)
         except Exception as error:
@@ -82,6 +82,15 @@ async def drive(run: Run, prompt: str | None) -> RunResult:
     if cancelled is not None:
         raise cancelled  # whoever cancelled the task, and not the run, is owed this
     return result
+
+
+async def _wait_for_caller(run: Run) -> None:
+    """Show the state to whoever drives step by step. The time until they ask for more is theirs, not the run's."""
+    since = run.clock()
+    try:
+        await run.on_step(run.state)
+    finally:
+        run.ledger.started += run.clock() - since
 
 
 # --- the beginning ------------------------------------------------------------------------------------
