@@ -304,6 +304,57 @@ async def test_a_reader_that_is_cancelled_takes_the_run_with_it() -> None:
     assert log == ["cancelled"]
 
 
+@pytest.mark.parametrize("way", ["stream", "iterate"])
+async def test_leaving_after_the_last_step_cancels_nothing(way: str) -> None:
+    """The run has ended, and takes its way out to the end, output hooks included."""
+    log: list[str] = []
+    agent = builder(call("add", a=1), say("done"))
+    agent.on_output(
+        lambda ctx: log.append(ctx.output), tier="observer" if way == "stream" else "hook"
+    )
+    built = agent.on_execution_end(lambda ctx: log.append(ctx.status.value)).build()
+    stream: Any = getattr(built, way)("go")
+    steps = 0
+    async for item in stream:
+        steps += isinstance(item, AgentState | StepFinished)
+        if steps == 2:
+            break
+    await stream.aclose()
+    assert log == ["done", "completed"]
+
+
+@pytest.mark.parametrize("way", ["stream", "iterate"])
+async def test_a_run_can_be_cancelled_while_its_last_step_is_read(way: str) -> None:
+    """Its output hooks have not let the answer out yet, and are not asked any more."""
+    log: list[str] = []
+    agent = builder(say("done")).on_output(lambda ctx: log.append(ctx.output)).build()
+    stream: Any = getattr(agent, way)("go", run_id="r")
+    async for _ in stream:
+        if not log:
+            log.append(f"cancelled {agent.cancel('r')}")
+    assert (stream.result.status, log) == (RunStatus.CANCELLED, ["cancelled 1"])
+
+
+async def test_leaving_while_output_hooks_wait_cancels_the_run() -> None:
+    """Nobody waits for an answer that nobody reads."""
+    asked = asyncio.Event()
+
+    async def slow(ctx: Any) -> None:
+        asked.set()
+        await asyncio.sleep(60)
+
+    ends: list[Any] = []
+    agent = (
+        builder(say("done")).on_output(slow).on_execution_end(lambda ctx: ends.append(ctx.status))
+    )
+    task = asyncio.create_task(read(agent.build().stream("go")))
+    await asked.wait()
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert ends == [RunStatus.CANCELLED]
+
+
 async def test_a_stream_nobody_reads_starts_nothing() -> None:
     """Making one costs no model call."""
     driver = ScriptedDriver([say("hi")])

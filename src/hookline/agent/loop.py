@@ -11,7 +11,7 @@ from typing import Any
 
 import msgspec
 
-from hookline.agent.ending import finish
+from hookline.agent.ending import finish, give_output
 from hookline.agent.failure import on_error
 from hookline.agent.result import RunResult
 from hookline.agent.run import Run
@@ -61,24 +61,23 @@ async def drive(run: Run, prompt: str | None) -> RunResult:
     run.token.attach()
     run.ledger.started = run.clock()  # until now it was waiting to be driven
     cancelled: asyncio.CancelledError | None = None
+    output: Any = None
     try:
         try:
             ending = await _begin(run, prompt)
             while ending is None:
                 ending = await _step(run)
                 if run.on_step is not None and run.state.step_count > (run.step_index or 0):
-                    if ending is not None:
-                        run.token.close()  # it has ended: leaving now is not cancelling
+                    run.lingers = ending is not None
                     await _wait_for_caller(run)
-            if run.token.is_cancelled and ending.status in (RunStatus.COMPLETED, RunStatus.STOPPED):
-                ending = Ending(RunStatus.CANCELLED, StopReason.CANCELLED, run.token.why)
+            output, ending = await give_output(run, ending)
         except Exception as error:
             ending = await _lost(run, error)
     except asyncio.CancelledError as error:
         cancelled = None if run.token.absorb() else error
         ending = Ending(RunStatus.CANCELLED, StopReason.CANCELLED, run.token.why)
     run.token.close()
-    result = await finish(run, ending)
+    result = await finish(run, ending, output)
     if cancelled is not None:
         raise cancelled  # whoever cancelled the task, and not the run, is owed this
     return result
@@ -91,6 +90,7 @@ async def _wait_for_caller(run: Run) -> None:
         await run.on_step(run.state)
     finally:
         run.ledger.started += run.clock() - since
+        run.lingers = False
 
 
 # --- the beginning ------------------------------------------------------------------------------------

@@ -148,6 +148,7 @@ class Run:
         "hook_lock",
         "inherited",
         "ledger",
+        "lingers",
         "messages_asked",
         "messages_before",
         "metadata_before",
@@ -222,6 +223,8 @@ class Run:
         self.starts_session = parent is None and not self.resumed
         self.ends_session = parent is None and (pending is None or pending.ends_session)
         self.on_step: Any = None
+        self.lingers = False
+        """The last step is made, and shown to whoever drives step by step: leaving now is not cancelling."""
         self.hook_lock = asyncio.Lock()
         self.uncounted = NO_USAGE
         self.uncounted_calls = 0
