@@ -601,12 +601,29 @@ async def test_a_listener_that_crashes_is_logged_and_changes_nothing(
     assert "listener failed" in caplog.text
 
 
-async def test_an_answer_that_ends_the_run_is_not_streamed() -> None:
-    """A hook that stops the run when it has seen the answer has not cleared it for showing."""
-    agent = (
-        builder(say("SECRET"))
-        .on_after_inference(lambda ctx: HookOutcome.stop("not that"), name="dlp")
-        .build()
+@pytest.mark.parametrize("output", ["none", "passes", "withholds"])
+async def test_an_answer_stands_when_a_hook_stops_the_run_over_it(output: str) -> None:
+    """A stop is no block: deltas, records and result agree, and the output hooks still judge the answer."""
+    agent = builder(say("the answer")).on_after_inference(
+        lambda ctx: HookOutcome.stop("enough"), name="stopper"
     )
-    events = [event async for event in agent.stream("go")]
-    assert not [event for event in events if isinstance(event, TextDelta)]
+    if output != "none":
+        agent.on_output(lambda ctx: HookOutcome.block("no") if output == "withholds" else None)
+    stream = agent.build().stream("go")
+    events = await read(stream)
+    text = "" if output == "withholds" else "the answer"
+    assert "".join(deltas(events)) == text
+    assert [event.text for event in events if event.type in ("response", "result")] == [text] * 2
+    assert (stream.result.text, stream.result.status) == (text, RunStatus.STOPPED)
+
+
+async def test_an_answer_that_is_discarded_and_ends_the_run_is_not_heard() -> None:
+    """Blocking discards it, and forbidding ends the run: together they do both."""
+    agent = builder(say("SECRET")).on_after_inference(
+        lambda ctx: HookOutcome.block("not that", ctx.forbid("not that")), name="dlp"
+    )
+    stream = agent.build().stream("go")
+    events = await read(stream)
+    assert not [event for event in events if "SECRET" in str(event)]
+    assert (stream.result.text, stream.result.status) == ("", RunStatus.STOPPED)
+    assert "SECRET" not in stream.result.state.to_json()

@@ -73,8 +73,6 @@ async def take_turn(run: Run) -> None:
         if result.is_blocked:
             _discard(run, result)
             return
-        if result.is_stopped:
-            run.release_text(None)  # whoever ends the run over an answer does not want it shown
         response = result.context.response
     _take(run, response, supplied=supplied is not None)
 
