@@ -27,7 +27,6 @@ if TYPE_CHECKING:
         CompositeMatcher,
         EventTypeMatcher,
         HookOutcome,
-        HookStack,
         MetadataMatcher,
         StepTypeMatcher,
         ToolArgsMatcher,
@@ -38,6 +37,7 @@ if TYPE_CHECKING:
         ExecutionHookContext,
         FailureHookContext,
         HookPoint,
+        HookStack,
         InferenceHookContext,
         OutputHookContext,
         PromptHookContext,
@@ -127,7 +127,8 @@ __all__ = [
     "tool",
 ]
 
-_ROOMS = ("errors", "state", "hooks", "flow", "lifecycle", "tools", "agent")
+_ROOMS = ("errors", "state", "lifecycle", "hooks", "flow", "tools", "agent")
+"""The lifecycle before the engine: its HookStack knows the points by name."""
 
 
 def __getattr__(name: str) -> Any:

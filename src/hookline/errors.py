@@ -56,6 +56,17 @@ class HookError(HooklineError):
         super().__init__(f"hook '{hook}' at {point}: {problem}", remedy=remedy)
 
 
+# --- child runs ---------------------------------------------------------------------------------
+
+
+class PastError(HooklineError):
+    """What ended a child run before a pause: the words of its exception, and `kind`, the name of its type."""
+
+    def __init__(self, kind: str, words: str) -> None:
+        self.kind = kind
+        super().__init__(words)
+
+
 # --- state --------------------------------------------------------------------------------------
 
 

@@ -149,17 +149,46 @@ async def test_an_answer_that_means_nothing_is_a_no(bench: Bench, answer: Any) -
     assert (statuses(result), bench.ran) == (["denied"], [])
 
 
-async def test_an_approver_that_crashes_says_no(bench: Bench) -> None:
-    """Failing closed; the run goes on."""
+@pytest.mark.parametrize("kind", [RuntimeError, asyncio.CancelledError, SystemExit])
+@pytest.mark.parametrize("is_async", [False, True])
+async def test_an_approver_that_crashes_says_no(
+    bench: Bench, kind: type[BaseException], is_async: bool
+) -> None:
+    """Failing closed; the run goes on. Nobody cancelled it, and it does not end the program."""
 
     def crash(question: PendingApproval) -> bool:
-        raise RuntimeError("terminal gone")
+        raise kind("terminal gone")
 
-    result = (
-        await bench.asking(call("pay", amount=5), say("ok")).with_approver(crash).build().run("go")
-    )
+    async def crash_later(question: PendingApproval) -> bool:
+        raise kind("terminal gone")
+
+    agent = bench.asking(call("pay", amount=5), say("ok"))
+    result = await agent.with_approver(crash_later if is_async else crash).build().run("go")
     assert (statuses(result), result.status) == (["denied"], RunStatus.COMPLETED)
     assert "terminal gone" in result.state.messages[2].text
+
+
+@pytest.mark.parametrize("of_task", [False, True])
+async def test_a_run_is_cancelled_while_its_approver_thinks(bench: Bench, of_task: bool) -> None:
+    """That is no crash of the approver's."""
+    asked = asyncio.Event()
+
+    async def think(question: PendingApproval) -> bool:
+        asked.set()
+        await asyncio.sleep(60)
+        return True
+
+    agent = bench.asking(call("pay", amount=5), say("ok")).with_approver(think).build()
+    running = asyncio.create_task(agent.run("go", run_id="r"))
+    await asked.wait()
+    if of_task:
+        running.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await running
+    else:
+        agent.cancel("r")
+        assert (await running).status is RunStatus.CANCELLED
+    assert bench.ran == []
 
 
 def test_what_cannot_answer_is_no_approver(bench: Bench) -> None:
@@ -362,6 +391,21 @@ async def test_metadata_and_evaluations_survive_the_pause(bench: Bench) -> None:
     assert (result.status, result.stop_reason) == (RunStatus.STOPPED, StopReason.HOOK)
     assert result.state.metadata["seen"] == 1
     assert statuses(result) == ["ok"]
+
+
+async def test_what_failed_before_the_pause_stays_in_the_errors_of_the_step(bench: Bench) -> None:
+    """A run that paused has the errors of one whose approver answered at once."""
+
+    def agent() -> AgentBuilder:
+        return bench.asking(calls(call("nope"), call("pay", amount=5)), say("done"))
+
+    at_once = await agent().with_approver(lambda _: True).build().run("go")
+    waiting = agent().build()
+    paused = await waiting.run("go")
+    state = AgentState.from_json(paused.state.to_json())
+    later = await waiting.resume(state, {state.pending[0].id: True})
+    assert later.steps[0].errors == at_once.steps[0].errors
+    assert [info.error_class for info in later.steps[0].errors] == ["validation"]
 
 
 async def test_a_message_added_before_the_pause_stays_where_it_belongs(bench: Bench) -> None:

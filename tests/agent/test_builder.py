@@ -472,11 +472,13 @@ async def test_a_shadow_hook_is_on_record_and_enforces_nothing() -> None:
     )
     agent.on_before_tool_use(lambda ctx: ctx.with_args(a=99), shadow=True, name="rewriter")
     agent.on_after_step(lambda ctx: ctx.forbid("shadow"), shadow=True, name="stopper")
+    agent.on_before_tool_use(lambda ctx: None, shadow=True, name="content")
     result = await agent.build().run("go")
     assert (result.text, result.steps[0].results[0].result) == ("ok", 2)
     shown = {record.hook: record for record in result.records if getattr(record, "shadow", False)}
     assert (shown["new"].verdict, shown["new"].reason) == ("block", "would be too much")
     assert shown["rewriter"].changes is not None
+    assert (shown["content"].verdict, shown["content"].changes) == ("proceed", None)
     assert all(each.source != "stopper" for each in result.outcome.evaluations)
 
 

@@ -16,6 +16,7 @@ from hookline import (
     ToolContext,
 )
 from hookline.errors import RateLimitError
+from hookline.journal import hooks_in
 from hookline.state import InferenceRequest, InferenceResponse, ResultStatus, check_transcript
 from hookline.testing import ScriptedDriver, call, calls, say
 
@@ -192,7 +193,7 @@ async def test_calls_that_had_not_started_are_not_run() -> None:
 @pytest.mark.parametrize(
     "point",
     "execution_start prompt_submit before_step before_inference after_inference before_tool_use "
-    "after_tool_use after_step should_continue".split(),
+    "after_tool_use after_step should_continue output".split(),
 )
 async def test_a_hook_may_cancel_its_own_run(point: str) -> None:
     """From any point, the run ends at the next place where it can."""
@@ -205,7 +206,8 @@ async def test_a_hook_may_cancel_its_own_run(point: str) -> None:
 
     ends: list[Any] = []
     built: list[Agent] = []
-    agent = AgentBuilder().with_driver(ScriptedDriver([call("work", n=1), say("never")]))
+    turns = [call("work", n=1), say("never")] if point != "output" else [say("never")]
+    agent = AgentBuilder().with_driver(ScriptedDriver(turns))
     agent.with_tools(work).on_execution_end(lambda ctx: ends.append(ctx.status))
     agent.add_hook(point, lambda ctx: built[0].cancel(ctx.state.run_id) and None)
     built.append(agent.build())
@@ -214,7 +216,7 @@ async def test_a_hook_may_cancel_its_own_run(point: str) -> None:
     late = ("after_tool_use", "after_step", "should_continue")
     assert ran == ([1] if point in late else [])
     asked = any(record.type == "request" for record in result.records)
-    assert asked is (point in ("after_inference", "before_tool_use", *late))
+    assert asked is (point in ("after_inference", "before_tool_use", "output", *late))
     assert result.state.step_count == (
         0 if point in ("execution_start", "prompt_submit") else 1
     ) or (point == "before_step")
@@ -223,14 +225,15 @@ async def test_a_hook_may_cancel_its_own_run(point: str) -> None:
 @pytest.mark.parametrize(
     "point",
     "execution_start prompt_submit before_step before_inference after_inference before_tool_use "
-    "permission_request after_tool_use after_step should_continue stop error".split(),
+    "permission_request after_tool_use after_step should_continue stop output error "
+    "around_inference around_tool_use".split(),
 )
 async def test_cancelling_while_a_hook_is_waiting_interrupts_the_hook(point: str) -> None:
-    """Wherever it waits, it is interrupted, and the run takes its way out."""
+    """Wherever it waits, it is interrupted, which is on record, and the run takes its way out."""
     waiting = asyncio.Event()
     ends: list[Any] = []
 
-    async def wait(ctx: Any) -> None:
+    async def wait(ctx: Any, *_: Any) -> None:
         waiting.set()
         await asyncio.sleep(60)
 
@@ -239,7 +242,7 @@ async def test_cancelling_while_a_hook_is_waiting_interrupts_the_hook(point: str
         return "done"
 
     first = RateLimitError("slow") if point == "error" else call("work")
-    turns = [say("done")] if point == "stop" else [first, say("done")]
+    turns = [say("done")] if point in ("stop", "output") else [first, say("done")]
     agent = AgentBuilder().with_driver(ScriptedDriver(turns)).with_tools(work)
     agent.add_hook(point, wait).on_execution_end(lambda ctx: ends.append(ctx.status))
     if point == "permission_request":
@@ -247,10 +250,14 @@ async def test_cancelling_while_a_hook_is_waiting_interrupts_the_hook(point: str
     built = agent.build()
     task = start(built, run_id="r")
     await waiting.wait()
-    built.cancel("r", "enough")
+    assert built.cancel("r", "enough") == 1
     result = await cancelled(task)
-    assert ends == [RunStatus.CANCELLED]
+    assert (ends, result.text) == ([RunStatus.CANCELLED], "")
     assert "enough" in result.explain()
+    (cut,) = [ran for ran in hooks_in(result.records) if ran.hook == "wait"]
+    assert (cut.verdict, cut.reason) == ("failed", "it was cancelled while it waited.")
+    assert cut.error is not None
+    assert cut.error.type.endswith("CancelledError")
     kinds = [record.type for record in result.records]
     assert kinds.count("step_started") == kinds.count("step")
 

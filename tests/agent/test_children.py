@@ -11,6 +11,10 @@ from hookline import (
     AgentBuilder,
     AgentState,
     Decision,
+    ErrorAction,
+    ErrorClass,
+    ErrorPolicy,
+    HookError,
     HookOutcome,
     RunResult,
     RunStatus,
@@ -19,6 +23,7 @@ from hookline import (
     Usage,
     tool,
 )
+from hookline.errors import PastError
 from hookline.journal import ChildFinished, ChildStarted, Record, TextDelta
 from hookline.state import ResultStatus, check_transcript
 from hookline.testing import FakeClock, ScriptedDriver, call, calls, say
@@ -588,7 +593,6 @@ async def test_a_result_that_is_none_is_the_hooks_failure(world: World, wrong: A
 
 async def test_a_crash_at_subagent_stop_is_an_error(world: World) -> None:
     """The run fails by default, and can be told not to."""
-    from hookline import ErrorAction, ErrorClass, ErrorPolicy
 
     def crash(ctx: Any) -> None:
         raise RuntimeError("oops")
@@ -603,6 +607,77 @@ async def test_a_crash_at_subagent_stop_is_an_error(world: World) -> None:
         assert result.status is status
         assert "shaky" in str(result.steps[0].results[0].error)
         check_transcript(result.state.messages)
+
+
+@pytest.mark.parametrize("catches", ["tool", "around"])
+@pytest.mark.parametrize("how", ["crash", "time-out"])
+@pytest.mark.parametrize("tier", ["hook", "policy"])
+async def test_nobody_inside_the_call_can_swallow_a_failure_at_subagent_stop(
+    world: World, catches: str, how: str, tier: str
+) -> None:
+    """The run fails, or goes on, as the error policy says; the child that ended is on record."""
+
+    async def fail(ctx: Any) -> None:
+        if how == "crash":
+            raise RuntimeError("oops")
+        await asyncio.sleep(60)
+
+    @tool
+    async def swallow(context: ToolContext) -> str:
+        """Delegate, and take whatever comes."""
+        try:
+            return (await context.spawn(world.agents["child"], "go")).text
+        except Exception:
+            if catches == "around":
+                raise
+            return "all is well"
+
+    async def rescue(ctx: Any, call_next: Any) -> Any:
+        execution = await call_next(ctx)
+        return execution if execution.is_success else execution.with_result("all is well")
+
+    for policy, status in (
+        (ErrorPolicy(), RunStatus.FAILED),
+        (ErrorPolicy(actions={ErrorClass.HOOK: ErrorAction.IGNORE}), RunStatus.COMPLETED),
+    ):
+        world.add("child", world.builder(say("SECRET")))
+        parent = world.builder(call("swallow"), say("ok")).with_tools(swallow)
+        parent.on_subagent_stop(fail, name="shaky", tier=tier, timeout=0.01)
+        if catches == "around":
+            parent.around_tool_use(rescue)
+        result = await parent.with_error_policy(policy).build().run("go")
+        assert result.status is status
+        assert [info.error_class for info in result.steps[0].errors] == ["hook"]
+        assert "SECRET" not in result.state.to_json()
+        assert children_ended(result) == [(RunStatus.COMPLETED, "")]
+
+
+async def test_a_child_whose_stop_hook_is_cancelled_is_on_record(world: World) -> None:
+    """It had ended when the run was cancelled."""
+    asked = asyncio.Event()
+
+    async def slow(ctx: Any) -> None:
+        asked.set()
+        await asyncio.sleep(60)
+
+    world.add("child", world.builder(say("x")))
+    parent = world.builder(call("delegate", to="child"), say("never")).on_subagent_stop(slow)
+    agent = parent.build()
+    running = asyncio.create_task(agent.run("go"))
+    await asked.wait()
+    agent.cancel()
+    result = await running
+    assert result.status is RunStatus.CANCELLED
+    assert children_ended(result) == [(RunStatus.COMPLETED, "")]
+
+
+def children_ended(result: RunResult) -> list[tuple[RunStatus, str]]:
+    """Status and text of each child that ended, as recorded."""
+    return [
+        (record.status, record.text)
+        for record in result.records
+        if isinstance(record, ChildFinished)
+    ]
 
 
 async def test_what_subagent_hooks_of_parallel_calls_say_adds_up(world: World) -> None:
@@ -803,6 +878,131 @@ async def test_a_child_that_was_done_before_the_pause_is_not_run_again(world: Wo
     assert result.steps[0].results[0].result == "first done, second done"
     assert (world.ran, result.usage.total_tokens) == ([0, 1], 115)
     assert result.state.counters.tool_calls == 3
+
+
+class Size(msgspec.Struct):
+    n: int
+
+
+class Secretive:
+    def __str__(self) -> str:
+        return "a secret"
+
+
+def too_deep() -> Any:
+    """JSON that is nested as deep as it may be."""
+    value: Any = 1
+    for _ in range(127):
+        value = [value]
+    return value
+
+
+@pytest.mark.parametrize(
+    ("output", "kept"),
+    [
+        ("text", "text"),
+        ({"n": 5, "of": [1, 2.5, None, {"x": "ü"}]}, {"n": 5, "of": [1, 2.5, None, {"x": "ü"}]}),
+        ([1, "two"], [1, "two"]),
+        (7, 7),
+        (False, False),
+        (None, None),
+        ("half \ud800", "half ?"),
+        ((1, 2), [1, 2]),
+        (Size(3), {"n": 3}),
+        (Secretive(), "a secret"),
+        (too_deep(), too_deep()),
+    ],
+)
+async def test_a_typed_answer_of_a_child_outlives_a_pause(
+    world: World, output: Any, kept: Any
+) -> None:
+    """As JSON, or else as text; the answer as text is what it was."""
+    first = world.builder(say("x")).on_output(
+        lambda ctx: HookOutcome.proceed(ctx.with_output(output))
+    )
+    before, after = await around_a_pause(world, first)
+    assert (before.output, after.output) == (output, kept)
+    assert after.text == before.text.replace("\ud800", "?")
+
+
+async def test_how_a_child_ended_outlives_a_pause(world: World) -> None:
+    """Status, reason and outcome, and the words of what it failed of."""
+    failed = world.builder(say("x")).on_before_inference(guard, name="crashes")
+    before, after = await around_a_pause(world, failed)
+    assert after.status is before.status is RunStatus.FAILED
+    assert isinstance(before.error, HookError)
+    assert isinstance(after.error, PastError)
+    assert (str(after.error), after.error.kind) == (str(before.error), "hookline.errors.HookError")
+    assert (after.explain(), after.records) == (before.explain(), ())
+
+    stopped = world.builder(call("work", n=0), say("x")).with_limits(steps=1)
+    before, after = await around_a_pause(world, stopped)
+    assert (after.status, after.stop_reason) == (RunStatus.STOPPED, StopReason.STEP_LIMIT)
+    assert (after.outcome, after.steps, after.usage, after.error) == (
+        before.outcome,
+        before.steps,
+        before.usage,
+        None,
+    )
+
+
+def guard(ctx: Any) -> None:
+    """Crash."""
+    raise ValueError("no entry")
+
+
+async def around_a_pause(world: World, first: AgentBuilder) -> tuple[RunResult, RunResult]:
+    """What a tool is given for its first child, before and after its second child paused, through JSON."""
+    given: list[RunResult] = []
+    world.add("first", first)
+    world.add("second", world.builder(call("work", n=1), say("done")))
+
+    @tool
+    async def both(context: ToolContext) -> str:
+        """Ask both."""
+        given.append(await context.spawn(world.agents["first"], "go"))
+        await context.spawn(world.agents["second"], "go")
+        return "ok"
+
+    parent = world.builder(call("both"), say("ok")).with_tools(both).with_limits(steps=50)
+    parent.on_before_tool_use(
+        lambda ctx: HookOutcome.ask("?") if ctx.tool_call.args["n"] else None,
+        matcher="work",
+        tier="policy",
+    )
+    agent = parent.build()
+    paused = await agent.run("go")
+    state = AgentState.from_json(paused.state.to_json())
+    assert AgentState.from_json(state.to_json()) == state
+    result = await agent.resume(state, {paused.pending[0].id: True})
+    assert result.status is RunStatus.COMPLETED
+    return given[0], given[1]
+
+
+async def test_what_a_call_failed_of_before_a_pause_can_be_withheld_after_it(world: World) -> None:
+    """The errors of its failed attempts are its own over the pause: when hooks withhold them, nothing is kept."""
+    world.add("child", world.builder(call("work", n=1), say("done")))
+    attempts: list[str] = []
+
+    @tool(effect="pure")
+    async def retried(context: ToolContext) -> str:
+        """Fail once, and then ask."""
+        attempts.append("")
+        if len(attempts) == 1:
+            raise OSError("SECRET host is down")
+        return (await context.spawn(world.agents["child"], "go")).text
+
+    parent = asks(world.builder(calls(call("nope"), call("retried")), say("ok")))
+    parent.with_tools(retried).on_after_tool_use(
+        lambda ctx: ctx.with_result("redacted"), matcher="retried"
+    )
+    agent = parent.with_error_policy(ErrorPolicy.retry_tool_errors(first_delay=0)).build()
+    paused = await agent.run("go")
+    state = AgentState.from_json(paused.state.to_json())
+    result = await agent.resume(state, {state.pending[0].id: True})
+    assert (result.status, len(attempts)) == (RunStatus.COMPLETED, 3)
+    assert [info.error_class for info in result.steps[0].errors] == ["validation"]
+    assert "SECRET" not in result.state.to_json()
 
 
 async def test_limits_hold_over_a_pause_in_a_child(world: World) -> None:

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import asyncio
 from typing import Any
 
 import pytest
@@ -112,6 +113,62 @@ async def test_success_gives_the_budget_back() -> None:
     result = await builder(*turns, tools=(Flaky(0).tool,)).build().run("go")
     assert (result.status, result.state.counters.errors) == (RunStatus.COMPLETED, 6)
     assert result.state.counters.consecutive_errors == {}
+
+
+@pytest.mark.parametrize(
+    ("turns", "status"),
+    [
+        ([call("nope"), call("flaky")] * 4, RunStatus.COMPLETED),
+        ([calls(call("nope"), call("flaky"))] * 4, RunStatus.COMPLETED),
+        ([calls(call("flaky"), call("nope"))] * 4, RunStatus.COMPLETED),
+        ([calls(call("nope"), call("flaky"), call("nope"), call("nope"))], RunStatus.COMPLETED),
+        ([call("nope"), call("nope"), call("nope")], RunStatus.FAILED),
+        ([calls(call("flaky"), call("nope")), call("nope"), call("nope")], RunStatus.FAILED),
+        ([calls(call("nope"), call("nope"), call("nope"))], RunStatus.FAILED),
+    ],
+)
+@pytest.mark.parametrize("is_judged", [False, True])
+async def test_a_valid_call_ends_a_row_of_invalid_ones(
+    turns: list[Any], status: RunStatus, is_judged: bool
+) -> None:
+    """In call order, across steps and within them, whether or not hooks judge the calls."""
+    agent = builder(*turns, say("ok"), tools=(Flaky(0).tool,))
+    agent.with_error_policy(ErrorPolicy.retry_tool_errors(2))
+    if is_judged:
+        agent.on_before_tool_use(lambda ctx: None)
+    result = await agent.build().run("go")
+    assert result.status is status
+    if status is RunStatus.FAILED:
+        assert result.state.counters.consecutive_errors == {"validation": 3}
+
+
+@pytest.mark.parametrize(
+    "point", "before_step before_inference after_inference after_step should_continue".split()
+)
+@pytest.mark.parametrize(("every", "status"), [(2, RunStatus.COMPLETED), (1, RunStatus.FAILED)])
+async def test_a_step_whose_hooks_all_worked_ends_a_row_of_hook_errors(
+    point: str, every: int, status: RunStatus
+) -> None:
+    """A hook that fails now and then is no hook that keeps failing."""
+    asked = iter(range(99))
+
+    def shaky(ctx: Any) -> None:
+        if next(asked) % every == 0:
+            raise ValueError("oops")
+
+    turns = [call("flaky")] * 5 + [say("ok")]
+    agent = builder(*turns, tools=(Flaky(0).tool,)).add_hook(point, shaky)
+    result = await agent.with_error_policy(ErrorPolicy.retry_all(2)).build().run("go")
+    assert result.status is status
+    assert result.state.counters.consecutive_errors == ({"hook": 3} if every == 1 else {})
+
+
+async def test_an_answer_ends_a_row_of_any_errors_of_the_model() -> None:
+    """Also of those that have no class of their own."""
+    turns = [KeyError("a"), call("flaky"), KeyError("b"), call("flaky"), KeyError("c"), say("ok")]
+    agent = builder(*turns, tools=(Flaky(0).tool,)).with_error_policy(ErrorPolicy.retry_all(1))
+    result = await agent.build().run("go")
+    assert (result.text, result.state.counters.consecutive_errors) == ("ok", {})
 
 
 @pytest.mark.parametrize("error", [ModelError("bad request"), ValueError("what?")])
@@ -395,12 +452,13 @@ async def test_errors_are_on_record_with_what_was_decided() -> None:
     )
 
 
-async def test_a_policy_that_fails_itself_ends_the_run() -> None:
+@pytest.mark.parametrize("kind", [KeyError, asyncio.CancelledError, SystemExit])
+async def test_a_policy_that_fails_itself_ends_the_run(kind: type[BaseException]) -> None:
     """There is nobody else to ask, and nothing escapes the run."""
 
     class Broken(ErrorPolicy, frozen=True):
         def decide(self, *_: Any) -> Any:
-            raise KeyError("no rule")
+            raise kind("no rule")
 
     agent = builder(ModelError("down")).with_error_policy(Broken()).build()
     result = await agent.run("go")

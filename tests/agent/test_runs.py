@@ -145,7 +145,7 @@ async def test_cancelling_on_the_way_out_is_too_late_and_says_so() -> None:
     told: list[int] = []
     agent = (
         builder(say("hi"))
-        .on_output(lambda ctx: told.append(agent.cancel()) or None)  # type: ignore[func-returns-value]
+        .on_execution_end(lambda ctx: told.append(agent.cancel()) or None)  # type: ignore[func-returns-value]
         .build()
     )
     result = await agent.run("go")

@@ -187,6 +187,27 @@ async def test_a_stream_waits_for_its_reader_between_steps() -> None:
     assert stream.result.status is RunStatus.COMPLETED
 
 
+@pytest.mark.parametrize("way", ["stream", "iterate"])
+async def test_the_readers_time_is_not_the_runs(way: str) -> None:
+    """Neither before the first step nor between steps: it counts against no limit and makes no step longer."""
+    clock = FakeClock()
+
+    def think(state: AgentState) -> Any:
+        clock.advance(10)
+        return say("done") if len(state.steps) == 4 else call("add", a=1)
+
+    agent = builder(*[think] * 5).with_clock(clock).with_limits(seconds=100).build()
+    stream: Any = getattr(agent, way)("go")
+    clock.advance(1000)
+    async for item in stream:
+        if isinstance(item, AgentState | StepFinished):  # the step is made: the run waits
+            clock.advance(1000)
+    result = stream.result
+    assert (result.status, result.state.step_count) == (RunStatus.COMPLETED, 5)
+    assert result.state.counters.active_seconds == 50
+    assert [step.duration for step in result.steps] == [10] * 5
+
+
 async def test_the_result_is_there_when_the_stream_is_at_its_end() -> None:
     """Not before: asking early is an error that says what to do."""
     stream = builder(say("hi")).build().stream("go")
@@ -281,6 +302,57 @@ async def test_a_reader_that_is_cancelled_takes_the_run_with_it() -> None:
     with pytest.raises(asyncio.CancelledError):
         await task
     assert log == ["cancelled"]
+
+
+@pytest.mark.parametrize("way", ["stream", "iterate"])
+async def test_leaving_after_the_last_step_cancels_nothing(way: str) -> None:
+    """The run has ended, and takes its way out to the end, output hooks included."""
+    log: list[str] = []
+    agent = builder(call("add", a=1), say("done"))
+    agent.on_output(
+        lambda ctx: log.append(ctx.output), tier="observer" if way == "stream" else "hook"
+    )
+    built = agent.on_execution_end(lambda ctx: log.append(ctx.status.value)).build()
+    stream: Any = getattr(built, way)("go")
+    steps = 0
+    async for item in stream:
+        steps += isinstance(item, AgentState | StepFinished)
+        if steps == 2:
+            break
+    await stream.aclose()
+    assert log == ["done", "completed"]
+
+
+@pytest.mark.parametrize("way", ["stream", "iterate"])
+async def test_a_run_can_be_cancelled_while_its_last_step_is_read(way: str) -> None:
+    """Its output hooks have not let the answer out yet, and are not asked any more."""
+    log: list[str] = []
+    agent = builder(say("done")).on_output(lambda ctx: log.append(ctx.output)).build()
+    stream: Any = getattr(agent, way)("go", run_id="r")
+    async for _ in stream:
+        if not log:
+            log.append(f"cancelled {agent.cancel('r')}")
+    assert (stream.result.status, log) == (RunStatus.CANCELLED, ["cancelled 1"])
+
+
+async def test_leaving_while_output_hooks_wait_cancels_the_run() -> None:
+    """Nobody waits for an answer that nobody reads."""
+    asked = asyncio.Event()
+
+    async def slow(ctx: Any) -> None:
+        asked.set()
+        await asyncio.sleep(60)
+
+    ends: list[Any] = []
+    agent = (
+        builder(say("done")).on_output(slow).on_execution_end(lambda ctx: ends.append(ctx.status))
+    )
+    task = asyncio.create_task(read(agent.build().stream("go")))
+    await asked.wait()
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert ends == [RunStatus.CANCELLED]
 
 
 async def test_a_stream_nobody_reads_starts_nothing() -> None:
@@ -509,14 +581,15 @@ async def test_listeners_hear_what_the_journal_keeps() -> None:
     assert one == two
 
 
+@pytest.mark.parametrize("kind", [RuntimeError, asyncio.CancelledError, SystemExit])
 async def test_a_listener_that_crashes_is_logged_and_changes_nothing(
-    caplog: pytest.LogCaptureFixture,
+    caplog: pytest.LogCaptureFixture, kind: type[BaseException]
 ) -> None:
     """The run, the other listeners and the stream go on."""
     heard: list[Record] = []
 
     def crash(record: Record) -> None:
-        raise RuntimeError("listener down")
+        raise kind("listener down")
 
     plain = await builder(call("add", a=1), say("2")).build().run("go", run_id="r")
     agent = builder(call("add", a=1), say("2")).on_event(crash).on_event(heard.append).build()
@@ -528,12 +601,29 @@ async def test_a_listener_that_crashes_is_logged_and_changes_nothing(
     assert "listener failed" in caplog.text
 
 
-async def test_an_answer_that_ends_the_run_is_not_streamed() -> None:
-    """A hook that stops the run when it has seen the answer has not cleared it for showing."""
-    agent = (
-        builder(say("SECRET"))
-        .on_after_inference(lambda ctx: HookOutcome.stop("not that"), name="dlp")
-        .build()
+@pytest.mark.parametrize("output", ["none", "passes", "withholds"])
+async def test_an_answer_stands_when_a_hook_stops_the_run_over_it(output: str) -> None:
+    """A stop is no block: deltas, records and result agree, and the output hooks still judge the answer."""
+    agent = builder(say("the answer")).on_after_inference(
+        lambda ctx: HookOutcome.stop("enough"), name="stopper"
     )
-    events = [event async for event in agent.stream("go")]
-    assert not [event for event in events if isinstance(event, TextDelta)]
+    if output != "none":
+        agent.on_output(lambda ctx: HookOutcome.block("no") if output == "withholds" else None)
+    stream = agent.build().stream("go")
+    events = await read(stream)
+    text = "" if output == "withholds" else "the answer"
+    assert "".join(deltas(events)) == text
+    assert [event.text for event in events if event.type in ("response", "result")] == [text] * 2
+    assert (stream.result.text, stream.result.status) == (text, RunStatus.STOPPED)
+
+
+async def test_an_answer_that_is_discarded_and_ends_the_run_is_not_heard() -> None:
+    """Blocking discards it, and forbidding ends the run: together they do both."""
+    agent = builder(say("SECRET")).on_after_inference(
+        lambda ctx: HookOutcome.block("not that", ctx.forbid("not that")), name="dlp"
+    )
+    stream = agent.build().stream("go")
+    events = await read(stream)
+    assert not [event for event in events if "SECRET" in str(event)]
+    assert (stream.result.text, stream.result.status) == ("", RunStatus.STOPPED)
+    assert "SECRET" not in stream.result.state.to_json()

@@ -367,12 +367,17 @@ async def test_a_real_cancellation_passes_through(
 ) -> None:
     """Whatever hook happens to be waiting, at any point, in any tier, inside middleware too."""
     hooks: list[Any] = [Wrapping()] if wrapped else []
-    task = asyncio.create_task(decide(*hooks, (waiting, options), point=point))
+    failures = Failures()
+    task = asyncio.create_task(decide(*hooks, (waiting, options), point=point, trail=failures))
     for _ in range(5):
         await asyncio.sleep(0)
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
         await task
+    name, failure = failures.kept[0]
+    assert (name, failure.problem) == ("waiting", "it was cancelled while it waited.")
+    wrapping = wrapped and options.get("tier") is None and point is not LAST
+    assert [name for name, _ in failures.kept[1:]] == ["Wrapping"] * wrapping
 
 
 async def test_a_real_cancellation_passes_a_sync_hook_in_its_thread() -> None:

@@ -16,7 +16,6 @@ from hookline import (
     FailureHookContext,
     HookOutcome,
     HookPoint,
-    HookStack,
     InferenceHookContext,
     OutputHookContext,
     PromptHookContext,
@@ -28,7 +27,7 @@ from hookline import (
     ToolResult,
 )
 from hookline.errors import HookError, OrderError, RegistrationError, UsageError
-from hookline.hooks import Context, Kind, Point, Result, Verdict
+from hookline.hooks import Context, HookStack, Kind, Point, Result, Verdict
 from hookline.state import Decision, InferenceRequest, InferenceResponse
 
 

@@ -5,7 +5,7 @@ import pytest
 
 from hookline import Decision, PendingApproval, ToolCall
 from hookline.errors import NotJSONError
-from hookline.state import Answer, CallStage, FrozenDict, PendingCall, PendingStep
+from hookline.state import Answer, CallStage, ErrorInfo, FrozenDict, PendingCall, PendingStep
 
 CALL = ToolCall("1", "bash", {"command": "rm x"})
 
@@ -61,9 +61,15 @@ def test_a_paused_step_survives_json() -> None:
         (CALL,),
         (
             pending("b", approval=approval("b"), decision=Decision.edit(command="ls")),
-            pending("d", CallStage.SUSPENDED, children={"d/1": {"state": "{}", "output": None}}),
+            pending(
+                "d",
+                CallStage.SUSPENDED,
+                children={"d/1": {"state": "{}", "output": None}},
+                errors=(1,),
+            ),
         ),
         active=1.5,
+        errors=(ErrorInfo("KeyError", "no"), ErrorInfo("OSError", "dead", "tool")),
     )
     read = msgspec.json.decode(msgspec.json.encode(step), type=PendingStep)
     assert read == step

@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 
 from hookline.agent.approval import ask_person, deny, question
-from hookline.agent.failure import on_error
+from hookline.agent.failure import on_error, on_success
 from hookline.agent.run import Flight, Run
 from hookline.errors import ToolError
 from hookline.flow import ErrorAction, ErrorClass
@@ -134,9 +134,17 @@ async def _answer_invalid(run: Run, flight: Flight, call: ToolCall, error: ToolE
     info = ErrorInfo.from_exception(error, ErrorClass.VALIDATION)
     flight.result = ToolResult(None, info, ResultStatus.INVALID, call.id, call.name)
     flight.stage = CallStage.SETTLED
+    if _follows_a_valid_call(run, flight):
+        on_success(run, ErrorClass.VALIDATION)
     decision = await on_error(run, error, ErrorClass.VALIDATION, call=call)
     if decision.action is ErrorAction.STOP:
         run.failing = run.failing or error
+
+
+def _follows_a_valid_call(run: Run, flight: Flight) -> bool:
+    """Whether the call before this one in its step was valid. What earlier steps end with is counted as they end."""
+    place = next(place for place, other in enumerate(run.flights) if other is flight)
+    return place > 0 and not run.flights[place - 1].is_invalid
 
 
 def prepare(run: Run, flight: Flight, call: ToolCall) -> ToolError | None:

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
 import inspect
 from typing import Any
 
 import msgspec
 
+from hookline._aio import is_being_cancelled
 from hookline.agent.run import Flight, Run
 from hookline.errors import in_words
+from hookline.hooks import CRASHES
 from hookline.journal import ApprovalAnswered, ApprovalAsked
 from hookline.lifecycle import HookPoint, ToolHookContext
 from hookline.state import (
@@ -116,7 +119,9 @@ async def _from_approver(run: Run, approval: PendingApproval) -> Decision | None
         answer: Any = approver(approval)
         if inspect.isawaitable(answer):
             answer = await answer
-    except Exception as error:
+    except CRASHES as error:
+        if isinstance(error, asyncio.CancelledError) and is_being_cancelled():
+            raise
         return Decision.deny(f"the approver failed ({type(error).__name__}: {in_words(error)})")
     return _as_decision(answer)
 

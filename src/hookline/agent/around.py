@@ -9,7 +9,7 @@ from typing import Any
 from hookline._aio import Once
 from hookline.agent.run import Run, check_request, check_response
 from hookline.errors import HookError
-from hookline.hooks import CRASHES, Answered, Entry, Plan, hook_failure
+from hookline.hooks import CRASHES, Answered, Entry, Plan, cut_off, hook_failure
 from hookline.lifecycle import InferenceHookContext, ToolHookContext
 from hookline.state import InferenceRequest, InferenceResponse, ToolCall, ToolResult
 
@@ -135,6 +135,10 @@ class _Layer:
                 result = await result
             self._check_answer(result, kind)
         except CRASHES as error:
+            cut = cut_off(self.entry, self.ctx, error)
+            if cut is not None:
+                run.judged(self.entry, started, Answered(self.ctx, self.ctx, error=cut))
+                raise
             if error is self.raised:
                 raise  # the action's own error, which the hook let pass
             failure = hook_failure(self.entry, self.ctx, error)

@@ -14,8 +14,8 @@ from hookline.agent.recall import Memory
 from hookline.agent.result import RunResult, recorded_result
 from hookline.agent.run import Flight, Run
 from hookline.blueprint import Definition, for_child
-from hookline.errors import ToolError, UsageError
-from hookline.hooks import Result
+from hookline.errors import HookError, ToolError, UsageError
+from hookline.hooks import Plan, Result
 from hookline.journal import ChildFinished, ChildStarted, Durable, Record, ToolProgress, fold
 from hookline.lifecycle import HookPoint, SubagentHookContext
 from hookline.state import (
@@ -146,6 +146,9 @@ class Host:
         self._running += 1
         try:
             result = await _spawn(self._run, self._flight, key, definition, prompt, name)
+        except HookError as error:
+            self._flight.failed_hook = error
+            raise
         finally:
             self._running -= 1
             if not self._running:
@@ -319,6 +322,19 @@ async def _ask_to_start(run: Run, ctx: SubagentHookContext) -> SubagentHookConte
     return result.context  # type: ignore[no-any-return]
 
 
+async def _show(run: Run, plan: Plan, start: SubagentHookContext, result: RunResult) -> Result[Any]:
+    async with run.hook_lock:
+        ctx = msgspec.structs.replace(
+            start,
+            point=HookPoint.SUBAGENT_STOP,
+            state=run.state,
+            evaluations=run.evaluations,
+            result=result,
+            continuation=result.outcome,
+        )
+        return await run.ask(plan, ctx)
+
+
 async def _ask_to_stop(
     run: Run, child: _Child, start: SubagentHookContext, result: RunResult
 ) -> RunResult:
@@ -328,16 +344,11 @@ async def _ask_to_stop(
         return result
     objections = 0
     while result.status is not RunStatus.PAUSED:
-        async with run.hook_lock:
-            ctx = msgspec.structs.replace(
-                start,
-                point=HookPoint.SUBAGENT_STOP,
-                state=run.state,
-                evaluations=run.evaluations,
-                result=result,
-                continuation=result.outcome,
-            )
-            asked: Result[Any] = await run.ask(plan, ctx)
+        try:
+            asked = await _show(run, plan, start, result)
+        except BaseException:
+            child.finish(result.state, result.status, "")  # no hook has cleared what it says
+            raise
         result = asked.context.result
         # Like a stop hook: it may object to an ordinary end, and never to a guard's.
         ordinary = result.status is RunStatus.COMPLETED

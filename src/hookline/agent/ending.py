@@ -35,13 +35,9 @@ T = TypeVar("T")
 _ANSWERS = (RunStatus.COMPLETED, RunStatus.STOPPED)
 
 
-async def finish(run: Run, ending: Ending) -> RunResult:
+async def finish(run: Run, ending: Ending, output: Any) -> RunResult:
     """End a run: ask the hooks of the way out, and make the result. All of it is done even if the task is cancelled."""
-    output: Any = None
     cancelled: list[asyncio.CancelledError] = []
-    if ending.status in _ANSWERS:
-        given = await _through(_give_output(run, ending), cancelled)
-        output, ending = given or (None, Ending(RunStatus.CANCELLED, StopReason.CANCELLED))
     run.durable.release("" if output is None else str(output))
     _note(run, ending)
     if run.error is not None:
@@ -68,8 +64,12 @@ async def _through(work: Awaitable[T], cancelled: list[asyncio.CancelledError]) 
         return None
 
 
-async def _give_output(run: Run, ending: Ending) -> tuple[Any, Ending]:
+async def give_output(run: Run, ending: Ending) -> tuple[Any, Ending]:
     """The final answer, after the output hooks: they may change it, or withhold it."""
+    if ending.status not in _ANSWERS:
+        return None, ending
+    if run.token.is_cancelled:
+        raise asyncio.CancelledError
     last = run.state.last_step if run.state.step_count else None
     output: Any = last.text if last is not None else ""
     plan = run.plans.output
@@ -83,6 +83,9 @@ async def _give_output(run: Run, ending: Ending) -> tuple[Any, Ending]:
         output=output,
     )
     result = await run.ask(plan, ctx)
+    run.token.close()  # the answer is given
+    if run.token.is_cancelled:
+        raise asyncio.CancelledError
     if result.is_blocked or result.is_stopped:
         run.release_text(None)
         reason = StopReason.OUTPUT_WITHHELD if result.is_blocked else StopReason.HOOK

@@ -165,7 +165,7 @@ async def _through_hooks(run: Run, flight: Flight) -> ToolResult:
     result = await around_tool(run, plan, tool_context(run, HookPoint.AROUND_TOOL_USE, flight), use)
     flight.is_refused = runs == 0 and result is refusal
     if result.is_success:
-        flight.exception = None  # a hook dealt with it
+        flight.exception = flight.failed_hook  # a hook dealt with what the tool failed of
     call = flight.call
     return msgspec.structs.replace(result, call_id=call.id, name=call.name)
 
@@ -222,6 +222,7 @@ async def _use_in_context(
 ) -> Any:
     """A tool that is told where it runs, and that may start children."""
     host = Host(run, flight)
+    flight.failed_hook = None
     call = flight.call
     context = ToolContext(host, call, f"{run.run_id}/{run.step_index}/{call.id}")
     work = tool.invoke(values, context)
@@ -229,9 +230,12 @@ async def _use_in_context(
     try:
         value = await (work if tool.timeout is None else _in_time(tool, work))
     except Exception:
-        if not host.waiting:
+        if not (host.waiting or flight.failed_hook):
             raise
-    if host.waiting:  # whatever the tool made of it: its children are not done
+    # Whatever the tool made of it: a hook has failed, or its children are not done.
+    if flight.failed_hook is not None:
+        raise flight.failed_hook
+    if host.waiting:
         raise ChildWaits(host.waiting)
     return value
 

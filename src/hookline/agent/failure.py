@@ -8,10 +8,23 @@ from hookline.agent.recall import Memory
 from hookline.agent.run import Run
 from hookline.errors import HookError, JournalError, in_words
 from hookline.flow import ErrorAction, ErrorClass, ErrorDecision
-from hookline.hooks import Point
+from hookline.hooks import CRASHES, Point
 from hookline.journal import ErrorRaised
 from hookline.lifecycle import FailureHookContext, HookPoint
 from hookline.state import ContinuationOutcome, ErrorInfo, FrozenDict, ToolCall
+
+_OF_MODELS = (
+    ErrorClass.MODEL,
+    ErrorClass.RATE_LIMIT,
+    ErrorClass.TIMEOUT,
+    ErrorClass.CONNECTION,
+    ErrorClass.OVERLOADED,
+    ErrorClass.REFUSAL,
+    ErrorClass.CONTENT_FILTER,
+    ErrorClass.CONTEXT_OVERFLOW,
+    ErrorClass.AUTHENTICATION,
+    ErrorClass.UNSUPPORTED,
+)
 
 
 async def on_error(
@@ -68,7 +81,7 @@ def _ask_policy(
     policy, errors = run.definition.error_policy, run.state.counters.errors
     try:
         return policy.decide(error_class, failures, errors, exception)
-    except Exception as error:
+    except CRASHES as error:
         return ErrorDecision(ErrorAction.STOP, 0.0, f"the error policy failed ({in_words(error)})")
 
 
@@ -80,17 +93,28 @@ def recount_errors(run: Run, memory: Memory, call_id: str) -> None:
             run.step_errors = (*run.step_errors, known.error)
 
 
-def on_success(run: Run, error_class: ErrorClass) -> None:
-    """Something of this class worked: failures in a row start from zero."""
+def on_success(run: Run, *error_classes: ErrorClass) -> None:
+    """Something of these classes worked: failures in a row start from zero."""
     counters = run.state.counters
-    if counters.consecutive_errors.get(error_class):
-        rest = {
-            name: count
-            for name, count in counters.consecutive_errors.items()
-            if name != error_class.value
-        }
+    rest = {
+        name: count
+        for name, count in counters.consecutive_errors.items()
+        if name not in error_classes
+    }
+    if len(rest) < len(counters.consecutive_errors):
         counters = msgspec.structs.replace(counters, consecutive_errors=FrozenDict(rest))
         run.state = msgspec.structs.replace(run.state, counters=counters)
+
+
+def on_step_over(run: Run) -> None:
+    """A step is over: failures in a row start from zero for what worked in it. Tools were counted when they ran."""
+    failed = {info.error_class for info in run.step_errors}
+    worked = [ErrorClass.HOOK, ErrorClass.UNKNOWN]
+    if run.response is not None:
+        worked += _OF_MODELS
+    on_success(run, *(error_class for error_class in worked if error_class not in failed))
+    if run.flights and not run.flights[-1].is_invalid:
+        on_success(run, ErrorClass.VALIDATION)
 
 
 async def on_lost(run: Run, exception: BaseException, error_class: ErrorClass) -> None:

@@ -11,7 +11,7 @@ from typing import Any
 
 import msgspec
 
-from hookline.agent.ending import finish
+from hookline.agent.ending import finish, give_output
 from hookline.agent.failure import on_error
 from hookline.agent.recall import Memory
 from hookline.agent.result import RunResult
@@ -60,7 +60,9 @@ from hookline.state import (
 async def drive(run: Run, prompt: str | UserMessage | None) -> RunResult:
     """Drive a run to its end, whatever that is."""
     run.token.attach()
+    run.ledger.started = run.clock()  # until now it was waiting to be driven
     cancelled: asyncio.CancelledError | None = None
+    output: Any = None
     try:
         try:
             ending = await (
@@ -69,22 +71,29 @@ async def drive(run: Run, prompt: str | UserMessage | None) -> RunResult:
             while ending is None:
                 ending = await _step(run)
                 if run.on_step is not None and run.state.step_count > (run.step_index or 0):
-                    if ending is not None:
-                        run.token.close()  # it has ended: leaving now is not cancelling
-                    await run.on_step(run.state)
-                    run.clock()
-            if run.token.is_cancelled and ending.status in (RunStatus.COMPLETED, RunStatus.STOPPED):
-                ending = Ending(RunStatus.CANCELLED, StopReason.CANCELLED, run.token.why)
+                    run.lingers = ending is not None
+                    await _wait_for_caller(run)
+            output, ending = await give_output(run, ending)
         except Exception as error:
             ending = await _lost(run, error)
     except asyncio.CancelledError as error:
         cancelled = None if run.token.absorb() else error
         ending = Ending(RunStatus.CANCELLED, StopReason.CANCELLED, run.token.why)
     run.token.close()
-    result = await finish(run, ending)
+    result = await finish(run, ending, output)
     if cancelled is not None:
         raise cancelled  # whoever cancelled the task, and not the run, is owed this
     return result
+
+
+async def _wait_for_caller(run: Run) -> None:
+    """Show the state to whoever drives step by step. The time until they ask for more is theirs, not the run's."""
+    since = run.clock()
+    try:
+        await run.on_step(run.state)
+    finally:
+        run.ledger.started += run.clock() - since
+        run.lingers = False
 
 
 # --- the beginning ------------------------------------------------------------------------------------

@@ -7,16 +7,20 @@ from typing import Any
 
 import msgspec
 
-from hookline.errors import HooklineError
+from hookline.errors import PastError
 from hookline.journal import Record, RunFinished, Story
 from hookline.state import (
     AgentState,
     ContinuationOutcome,
+    ErrorInfo,
+    JSONValue,
     PendingApproval,
     RunStatus,
     Step,
     StopReason,
     Usage,
+    freeze,
+    valid_text,
 )
 
 
@@ -33,10 +37,14 @@ class RunResult(msgspec.Struct, frozen=True):
     """For a failed run: the exception itself."""
     records: Sequence[Record] = ()
     """The run's journal."""
+    said: str | None = None
+    """The answer as text, where `output` no longer tells: that of a child run which ended before a pause."""
 
     @property
     def text(self) -> str:
         """The answer as text; empty when there is none."""
+        if self.said is not None:
+            return self.said
         return (
             self.output
             if isinstance(self.output, str)
@@ -78,12 +86,67 @@ class RunResult(msgspec.Struct, frozen=True):
         return self.state.explain_stop()
 
 
+# --- a result that outlives its process ---------------------------------------------------------------
+
+
+class _Saved(msgspec.Struct, frozen=True, omit_defaults=True):
+    """What is kept of a child's result while its parent waits. Records are not: they are in the child's journal."""
+
+    state: str
+    status: RunStatus
+    stop_reason: StopReason
+    text: str
+    output: str
+    """JSON text, like the state."""
+    outcome: ContinuationOutcome | None = None
+    error: ErrorInfo | None = None
+
+
+def saved(result: RunResult) -> JSONValue:
+    """A result as JSON."""
+    error = result.error
+    kept = _Saved(
+        result.state.to_json(),
+        result.status,
+        result.stop_reason,
+        result.text,
+        _output(result),
+        result.outcome,
+        None if error is None else ErrorInfo.from_exception(error),
+    )
+    return freeze(valid_text(msgspec.to_builtins(kept)))
+
+
+def _output(result: RunResult) -> str:
+    """The answer as JSON; one that cannot become JSON is kept as its text."""
+    try:
+        output = freeze(result.output)
+    except Exception:
+        output = valid_text(result.text)
+    return msgspec.json.encode(output).decode()
+
+
+def restored(data: JSONValue) -> RunResult:
+    """The result that was saved, without its records, and with a PastError where it had an exception."""
+    kept = msgspec.convert(data, _Saved)
+    error = kept.error
+    return RunResult(
+        AgentState.from_json(kept.state),
+        kept.status,
+        kept.stop_reason,
+        freeze(msgspec.json.decode(kept.output)),
+        kept.outcome,
+        None if error is None else PastError(error.type, error.message),
+        said=kept.text,
+    )
+
+
 def recorded_result(story: Story, records: Sequence[Record]) -> RunResult:
     """The result of a run that ended in another process, as its journal tells it."""
     last = records[-1]
     assert isinstance(last, RunFinished)
     assert last.stop_reason is not None
-    error = HooklineError(str(last.error)) if last.error is not None else None
+    error = PastError(last.error.type, last.error.message) if last.error is not None else None
     answered = last.status in (RunStatus.COMPLETED, RunStatus.STOPPED)
     return RunResult(
         story.state,

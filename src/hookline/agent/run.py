@@ -46,6 +46,7 @@ from hookline.state import (
     Log,
     Message,
     PendingApproval,
+    ResultStatus,
     StopReason,
     ToolCall,
     ToolResult,
@@ -76,6 +77,8 @@ class Flight(msgspec.Struct):
     approval: PendingApproval | None = None
     decision: Decision | None = None
     exception: BaseException | None = None
+    failed_hook: HookError | None = None
+    """A hook around a child run failed, where that is an error, whatever is made of it inside the call."""
     attempts: int = 0
     uses: int = 0
     """How often the tool was really called: a hook around it may call it more than once an attempt."""
@@ -94,6 +97,12 @@ class Flight(msgspec.Struct):
     """The after_tool_use hooks have looked at the result."""
     children: dict[str, RunResult] = {}
     child_approvals: tuple[PendingApproval, ...] = ()
+
+    @property
+    def is_invalid(self) -> bool:
+        """The call named no tool, or its arguments did not fit. A result that a tool gives may say anything."""
+        result = self.result
+        return not self.started and result is not None and result.status is ResultStatus.INVALID
 
 
 def _reporter(run: Run) -> Callable[[Crew, Sequence[float]], None]:
@@ -154,6 +163,7 @@ class Run:
         "hook_lock",
         "inherited",
         "ledger",
+        "lingers",
         "memory",
         "messages_asked",
         "messages_before",
@@ -236,6 +246,8 @@ class Run:
         self.ends_session = parent is None and (pending is None or pending.ends_session)
         self.on_step: Any = None
         self.pace: Callable[[], Awaitable[None]] | None = None if parent is None else parent.pace
+        self.lingers = False
+        """The last step is made, and shown to whoever drives step by step: leaving now is not cancelling."""
         self.hook_lock = asyncio.Lock()
         self.uncounted = NO_USAGE
         self.uncounted_calls = 0

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from msgspec.structs import replace
 
-from hookline.agent.result import RunResult
+from hookline.agent.failure import on_step_over
+from hookline.agent.result import restored, saved
 from hookline.agent.run import Flight, Run
 from hookline.journal import StepFinished, StepPaused, StepStarted
 from hookline.state import (
     NO_USAGE,
-    AgentState,
     AssistantMessage,
     CallStage,
     ContinuationOutcome,
@@ -28,7 +26,6 @@ from hookline.state import (
     ToolMessage,
     ToolResult,
     Usage,
-    freeze,
     tool_message,
 )
 
@@ -155,6 +152,8 @@ def finish_step(run: Run, step: Step, outcome: ContinuationOutcome) -> None:
 
 def record_step(run: Run, step: Step, guard: str = "") -> None:
     """A finished step goes on record, with what it made of the conversation."""
+    if run.state.counters.consecutive_errors:
+        on_step_over(run)
     state, turn = run.state, run.turn
     messages, metadata = state.messages, state.metadata
     if turn is not None and turn[0] is messages:
@@ -194,11 +193,12 @@ def pend_step(run: Run) -> None:
         run.step_index or 0,
         run.response.text,
         run.response.calls,
-        tuple(_pending_call(flight) for flight in run.flights),
+        tuple(_pending_call(run, flight) for flight in run.flights),
         run.evaluations,
         run.step_usage,
         run.wall + run.step_started,
         run.step_active + run.now - run.step_started,
+        run.step_errors,
         len(run.messages_asked) if run.state.messages.since(run.messages_asked) else None,
         run.ends_session,
         run.response.reasoning,
@@ -210,9 +210,9 @@ def pend_step(run: Run) -> None:
         run.forget()
 
 
-def _pending_call(flight: Flight) -> PendingCall:
+def _pending_call(run: Run, flight: Flight) -> PendingCall:
     assert flight.stage is not None
-    children = {key: _saved(result) for key, result in flight.children.items()} or None
+    children = {key: saved(result) for key, result in flight.children.items()} or None
     keeps_children = flight.stage is CallStage.SUSPENDED
     return PendingCall(
         flight.call,
@@ -222,12 +222,12 @@ def _pending_call(flight: Flight) -> PendingCall:
         flight.decision,
         FrozenDict(children) if children and keeps_children else None,
         flight.child_approvals if keeps_children else (),
+        tuple(
+            place
+            for place, info in enumerate(run.step_errors)
+            if any(info is own for own in flight.errors)
+        ),
     )
-
-
-def _saved(result: RunResult) -> object:
-    output = result.output if isinstance(result.output, str) else None
-    return freeze({"state": result.state.to_json(), "output": output})
 
 
 def reopen_step(run: Run, pending: PendingStep) -> None:
@@ -238,6 +238,7 @@ def reopen_step(run: Run, pending: PendingStep) -> None:
     run.step_active = pending.active
     run.evaluations = pending.evaluations
     run.step_usage = pending.usage
+    run.step_errors = pending.errors
     if pending.follows is not None:
         items = tuple(run.state.messages)
         run.messages_asked = Log(items[: pending.follows])
@@ -251,25 +252,20 @@ def reopen_step(run: Run, pending: PendingStep) -> None:
         pending.text, pending.model_calls, pending.usage, "", pending.reasoning
     )
     run.flights = [
-        _flight(made, call) for made, call in zip(pending.model_calls, pending.calls, strict=True)
+        _flight(pending, made, call)
+        for made, call in zip(pending.model_calls, pending.calls, strict=True)
     ]
     run.state = replace(run.state, pending_step=None)
     run.ledger.add_step()
 
 
-def _flight(made: ToolCall, pending: PendingCall) -> Flight:
+def _flight(step: PendingStep, made: ToolCall, pending: PendingCall) -> Flight:
     flight = Flight(made, pending.call)
+    flight.errors = tuple(step.errors[place] for place in pending.errors)
     flight.stage = pending.stage
     flight.result = pending.result
     flight.approval = pending.approval
     flight.decision = pending.decision
     flight.seen = pending.stage is CallStage.SETTLED
-    flight.children = {key: _restored(saved) for key, saved in (pending.children or {}).items()}
+    flight.children = {key: restored(data) for key, data in (pending.children or {}).items()}
     return flight
-
-
-def _restored(saved: dict[str, Any]) -> RunResult:
-    state = AgentState.from_json(saved["state"])
-    ending = state.ending
-    assert ending is not None  # a child that was saved had ended, or paused
-    return RunResult(state, ending.status, ending.stop_reason, saved["output"], state.continuation)

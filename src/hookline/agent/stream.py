@@ -108,7 +108,8 @@ async def _read(
     finally:
         feed.leave()
         if not task.done():
-            run.token.cancel("the stream was left")
+            if not run.lingers:
+                run.token.cancel("the stream was left")
             await asyncio.wait([task])
         if not results and not task.cancelled() and task.exception() is None:
             results.append(task.result())

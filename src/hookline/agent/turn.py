@@ -27,19 +27,6 @@ from hookline.state import (
     UserMessage,
 )
 
-_OF_MODELS = (
-    ErrorClass.MODEL,
-    ErrorClass.RATE_LIMIT,
-    ErrorClass.TIMEOUT,
-    ErrorClass.CONNECTION,
-    ErrorClass.OVERLOADED,
-    ErrorClass.REFUSAL,
-    ErrorClass.CONTENT_FILTER,
-    ErrorClass.CONTEXT_OVERFLOW,
-    ErrorClass.AUTHENTICATION,
-    ErrorClass.UNSUPPORTED,
-)
-
 
 class Unrecovered(Exception):
     """An error that the policy has seen and that ends the step."""
@@ -85,17 +72,12 @@ async def take_turn(run: Run) -> None:
                 response = await _ask_through_hooks(run, request)
         except (Exception, SystemExit, asyncio.CancelledError) as error:
             response = await _try_again(run, request, error, altered=altered)
-        if run.state.counters.consecutive_errors:
-            for error_class in _OF_MODELS:
-                on_success(run, error_class)
     if plans.after_inference is not None:
         ctx = _context(run, HookPoint.AFTER_INFERENCE, request, response)
         result = await run.ask(plans.after_inference, ctx)
         if result.is_blocked:
             _discard(run, result)
             return
-        if result.is_stopped:
-            run.release_text(None)  # whoever ends the run over an answer does not want it shown
         response = result.context.response
     _take(run, response, supplied=supplied is not None)
 
@@ -114,6 +96,7 @@ async def _try_again(
 ) -> InferenceResponse:
     """Ask the model again and again, as long as it fails and the error policy says so."""
     attempt = 1
+    failed: list[ErrorClass] = []
     while True:
         if isinstance(error, asyncio.CancelledError) and is_being_cancelled():
             await _show_observers(run, request)
@@ -128,10 +111,14 @@ async def _try_again(
             raise asyncio.CancelledError
         attempt += 1
         _record_request(run, request, attempt, altered=altered)
+        failed.append(classify(error))
         try:
-            return await _ask_through_hooks(run, request)
+            response = await _ask_through_hooks(run, request)
         except (Exception, SystemExit, asyncio.CancelledError) as raised:
             error = raised
+        else:
+            on_success(run, *failed)
+            return response
 
 
 async def _ask_through_hooks(run: Run, request: InferenceRequest) -> InferenceResponse:

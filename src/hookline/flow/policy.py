@@ -105,8 +105,9 @@ _DEFAULT_ACTIONS: dict[ErrorClass, ErrorAction] = {
 class ErrorPolicy(msgspec.Struct, frozen=True, kw_only=True):
     """What to do per class of error, with budgets.
 
-    `max_retries` counts failures of one class in a row; one more stops the run. `max_errors` caps all
-    errors of a run, whatever their class.
+    `max_retries` counts failures of one class in a row; one more stops the run. A call that works ends a row of
+    tool errors, a valid one a row of validation errors, a model's answer a row of its errors, and a step in which
+    no hook failed a row of hook errors. `max_errors` caps all errors of a run, whatever their class.
     """
 
     actions: Mapping[ErrorClass, ErrorAction] = msgspec.field(

@@ -18,7 +18,7 @@ from hookline.hooks.order import in_order, unique_names
 from hookline.hooks.outcome import HookOutcome, Kind, Result, Verdict
 from hookline.hooks.plan import Brief, Crew, Entry, Plan
 from hookline.hooks.point import Context, Failure, Point, spelled
-from hookline.hooks.run import CRASHES, Answered, Trail, hook_failure, observe, run_hooks
+from hookline.hooks.run import CRASHES, Answered, Trail, cut_off, hook_failure, observe, run_hooks
 from hookline.hooks.stack import HookStack
 
 __all__ = [
@@ -52,6 +52,7 @@ __all__ = [
     "Trail",
     "Verdict",
     "as_matcher",
+    "cut_off",
     "describe",
     "hook_failure",
     "in_order",

@@ -123,12 +123,18 @@ class _Tally:
                 kind, (reason, who) = Kind.ASK, asked
         return Result(ctx, kind, reason, who, stop_reason, self.answer)
 
-    def crash(self, entry: Entry, ctx: Context, error: BaseException) -> HookError:
+    def crash(
+        self, entry: Entry, ctx: Context, error: BaseException, trail: Trail, started: float
+    ) -> HookError:
         """A hook's crash. On the way out a cancelled task is no reason to leave the other hooks out."""
-        if ctx.point.unskippable and _is_cancellation(error):
-            self.cancelled = self.cancelled or error
-            return _cut_off(entry, ctx, error)
-        return hook_failure(entry, ctx, error)
+        failure = cut_off(entry, ctx, error)
+        if failure is None:
+            return hook_failure(entry, ctx, error)
+        if not ctx.point.unskippable:
+            trail.judged(entry, started, Answered(ctx, ctx, error=failure))
+            raise error
+        self.cancelled = self.cancelled or error
+        return failure
 
     def verdict(self, result: Result[Any]) -> Verdict:
         """What observers are told: a failure that is an error outdoes whatever was decided."""
@@ -176,7 +182,7 @@ async def run_hooks(
             readings = readings[-1:]
             trail.left(ctx)  # it may be a cancellation: that is raised here
             tally = tally or _Tally()
-            answer = tally.crash(entry, ctx, error)
+            answer = tally.crash(entry, ctx, error, trail, readings[0])
         if answer is None:
             readings.append(monotonic())
             continue
@@ -247,12 +253,12 @@ async def observe(plan: Plan, ctx: Context, verdict: Verdict, trail: Trail = NO_
             if entry.is_async or inspect.isawaitable(answer):
                 await answer
         except CRASHES as error:
-            if plan.point.unskippable and _is_cancellation(error):
-                cancelled = cancelled or error
-                failure = _cut_off(entry, shown, error)
-            else:
-                failure = hook_failure(entry, shown, error)
+            cut = cut_off(entry, shown, error)
+            failure = cut or hook_failure(entry, shown, error)
             trail.judged(entry, started, Answered(shown, shown, error=failure))
+            if cut is not None and not plan.point.unskippable:
+                raise
+            cancelled = cancelled or (error if cut is not None else None)
         else:
             trail.passed(entry.crew, (started, trail.monotonic()))
     if cancelled is not None:
@@ -281,7 +287,7 @@ async def _judge(
         except CRASHES as error:
             if tally.left is None:  # what the innermost chain had got to
                 tally.left = ctx if rest is None else rest.context
-            answer = tally.crash(entry, ctx, error)
+            answer = tally.crash(entry, ctx, error, trail, started)
             tally.left = None
         if rest is not None:
             if rest.lost:
@@ -289,7 +295,9 @@ async def _judge(
             answer, ctx = rest.own_part(answer), rest.context
             if answer is ctx:  # it handed back what came of the rest, as it is
                 answer = None
-        if answer is None:
+        if answer is None and entry.shadow:
+            started = trail.judged(entry, started, Answered(ctx, ctx))
+        elif answer is None:
             now = trail.monotonic()
             if rest is None or not rest.is_told:
                 trail.passed(entry.crew, (started, now))
@@ -562,7 +570,10 @@ def _is_cancellation(error: BaseException) -> bool:
     return isinstance(error, asyncio.CancelledError) and is_being_cancelled()
 
 
-def _cut_off(entry: Entry, ctx: Context, error: BaseException) -> HookError:
+def cut_off(entry: Entry, ctx: Context, error: BaseException) -> HookError | None:
+    """How a hook failed whose task was cancelled while it waited; None for any other crash."""
+    if not _is_cancellation(error):
+        return None
     failure = HookError(entry.name, ctx.point, "it was cancelled while it waited.")
     failure.__cause__ = error
     return failure

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, Self
 
 from hookline.errors import RegistrationError, UsageError
 from hookline.hooks.hook import HookLike, Options, Registration, register
@@ -15,7 +15,10 @@ from hookline.hooks.run import run_hooks
 
 
 class HookStack:
-    """An immutable set of registrations and the plans made from them."""
+    """An immutable set of registrations and the plans made from them.
+
+    The engine knows no points by name. A lifecycle does: its own stack takes them in any spelling.
+    """
 
     __slots__ = ("_plans", "registrations")
 
@@ -26,7 +29,7 @@ class HookStack:
     def with_hook(
         self,
         hook: HookLike,
-        point: Point[Any],
+        point: Point[Any] | str,
         *,
         priority: int = 0,
         matcher: Any = None,
@@ -37,12 +40,8 @@ class HookStack:
         timeout: float | None = None,
         on_failure: str | None = None,
         shadow: bool = False,
-    ) -> HookStack:
+    ) -> Self:
         """This stack and one more hook."""
-        if not isinstance(point, Point):
-            raise RegistrationError(
-                f"{point!r} is not a hook point.", remedy="Pass one, such as HookPoint.BEFORE_STEP."
-            )
         options = Options(
             priority=priority,
             matcher=matcher,
@@ -54,13 +53,22 @@ class HookStack:
             on_failure=on_failure,
             shadow=shadow,
         )
-        return HookStack((*self.registrations, register(point, hook, options)))
+        registration = register(self.point(point), hook, options)
+        return type(self)((*self.registrations, registration))
 
-    def plan(self, point: Point[Any]) -> Plan:
+    def point(self, meant: Point[Any] | str) -> Point[Any]:
+        """The point that is meant; refuses what is none."""
+        if not isinstance(meant, Point):
+            raise RegistrationError(
+                f"{meant!r} is not a hook point.", remedy="Pass one, such as HookPoint.BEFORE_STEP."
+            )
+        return meant
+
+    def plan(self, point: Point[Any] | str) -> Plan:
         """What runs at a point, in order."""
         plan = self._plans.get(point)
         if plan is None:
-            plan = self._plans[point] = self._make_plan(point)
+            plan = self._plans[point] = self._make_plan(self.point(point))
         return plan
 
     def _make_plan(self, point: Point[Any]) -> Plan:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, Protocol, TypeAlias, TypeVar
@@ -116,7 +117,8 @@ class InMemory:
         for listener in self._listeners:
             try:
                 listener(record)
-            except Exception:
+            except (Exception, asyncio.CancelledError, SystemExit):
+                # It awaits nothing, so a CancelledError is its own too: of a future it has looked at, say.
                 _log.exception(
                     "an event listener failed on a '%s' record; the run goes on", record.type
                 )

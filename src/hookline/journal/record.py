@@ -103,7 +103,7 @@ class HookRan(Record, frozen=True, gc=False, omit_defaults=True, tag="hook"):
 
 
 class HooksPassed(Record, frozen=True, gc=False, omit_defaults=True, tag="hooks"):
-    """Hooks that ran one after the other and let things be."""
+    """Hooks that ran one after the other and let things be. One in shadow has a record of its own."""
 
     point: str = ""
     hooks: tuple[str, ...] = ()

@@ -17,6 +17,7 @@ from hookline.lifecycle.contexts import (
     ToolHookContext,
 )
 from hookline.lifecycle.points import HookPoint, point_named
+from hookline.lifecycle.stack import HookStack
 
 __all__ = [
     "AgentContext",
@@ -24,6 +25,7 @@ __all__ = [
     "ExecutionHookContext",
     "FailureHookContext",
     "HookPoint",
+    "HookStack",
     "InferenceHookContext",
     "OutputHookContext",
     "PromptHookContext",

@@ -33,7 +33,7 @@ class Counters(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     active_seconds: float = 0.0
     errors: int = 0
     consecutive_errors: dict[str, int] = EMPTY
-    """By error class; a success of the same kind sets it back."""
+    """By error class. Set back by what works: a call (tool, validation), an answer (of a model), else a step."""
     objections: int = 0
 
 

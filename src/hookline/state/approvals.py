@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from hookline.state.calls import ToolCall, ToolResult
+from hookline.state.calls import ErrorInfo, ToolCall, ToolResult
 from hookline.state.continuation import ContinuationEvaluation
 from hookline.state.frozen import FrozenDict, freeze_dict
 from hookline.state.messages import Reasoning
@@ -85,8 +85,10 @@ class PendingCall(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     approval: PendingApproval | None = None
     decision: Decision | None = None
     children: dict[str, Any] | None = None
-    """For a suspended call: its child runs by spawn key, each an AgentState as JSON data."""
+    """For a suspended call: its child runs by spawn key, each a result as JSON data."""
     child_approvals: tuple[PendingApproval, ...] = ()
+    errors: tuple[int, ...] = ()
+    """Which of the step's errors are of its failed attempts."""
 
     def __post_init__(self) -> None:
         if self.children is not None and type(self.children) is not FrozenDict:
@@ -107,6 +109,8 @@ class PendingStep(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     usage: Usage = NO_USAGE
     started_at: float = 0.0
     active: float = 0.0
+    errors: tuple[ErrorInfo, ...] = ()
+    """What has failed in it so far."""
     follows: int | None = None
     """How many messages the model had seen, when hooks have added others since: those come after the results."""
     ends_session: bool = True

@@ -16,6 +16,8 @@ _SCALARS = frozenset({int, bool, type(None)})
 _LARGEST = 2**63 - 1
 _DEEPEST = 128
 """How deep values may be nested: what is let in here must be readable again, wherever the stack stands then."""
+_SILENT = (set, frozenset, bytes, bytearray, memoryview)
+"""What does not say how it becomes JSON. msgspec makes lists, in another order in each process, and base64 of it."""
 _READ_ONLY = "this value is read-only; derive a changed one (ctx.with_args(...), ctx.with_metadata(...), dict(value))"
 
 
@@ -169,17 +171,30 @@ def _declared(value: object, what: str) -> Any:
             if type(plain) is not type(value):
                 return plain
     try:
-        # A set has no order of its own; JSON has, and it must be the same in every process.
-        unordered = isinstance(value, set | frozenset)
-        plain = msgspec.to_builtins(value, order="deterministic" if unordered else None)
+        plain = msgspec.to_builtins(value)
     except (TypeError, ValueError, NotImplementedError, RecursionError):
         plain = _plain_scalar(value)
-    if type(plain) is type(value):
+    silent = value if type(plain) is type(value) else _silent(value)
+    if silent is not None:
         raise NotJSONError(
-            f"{what} is of type {type(value).__qualname__}, which is not JSON.",
+            f"{what} is of type {type(silent).__qualname__}, which is not JSON.",
             remedy="Convert it first, or give its class a `__json__()` method that returns JSON.",
         )
     return plain
+
+
+def _silent(value: Any) -> Any:
+    """A set or bytes in `value`, if there are any."""
+    if isinstance(value, _SILENT):
+        return value
+    if isinstance(value, dict):
+        parts = list(value.values())
+    elif isinstance(value, list | tuple):
+        parts = list(value)
+    else:
+        fields = getattr(value, "__struct_fields__", getattr(value, "__dataclass_fields__", ()))
+        parts = [getattr(value, name, None) for name in fields]
+    return next((found for part in parts if (found := _silent(part)) is not None), None)
 
 
 def _plain_scalar(value: object) -> object:
