@@ -19,6 +19,7 @@ from hookline.testing.cassette_match import explained, is_same
 from hookline.testing.secrets import (
     Scrubber,
     ScrubRule,
+    open_address,
     open_query,
     secrets_of,
     secrets_of_environment,
@@ -134,7 +135,7 @@ class Cassette:
     ) -> None:
         force, self._force = self._force, None
         if force is not None:
-            force.__exit__(kind, error, trace)
+            force.__exit__(None, None, None)
         if error is None:
             self.save()
             if self._problem is not None:
@@ -219,7 +220,10 @@ class _Take:
             msgspec.structs.replace(
                 body,
                 status=answer.status,
-                headers={name: scrubber.text(value) for name, value in answer.headers.items()},
+                headers={
+                    name: scrubber.text(open_address(value))
+                    for name, value in answer.headers.items()
+                },
                 lost=lost and Lost(lost.kind, scrubber.text(lost.message)),
                 left=lost is None and is_cut and not is_said(body),
             ),

@@ -67,7 +67,7 @@ def explained(recorded: Sequence[Asked], played: Collection[int], asked: Asked) 
     lines = [f"the nearest, {which}{state}, differs:", *map(str, found[:_SHOWN])]
     if len(found) > _SHOWN:
         lines.append(f"and {len(found) - _SHOWN} more")
-    return "\n  ".join(lines) + "\n"
+    return "\n  ".join(lines) + "\n "  # what to do follows, on a line like those
 
 
 def _between(recorded: Any, asked: Any, where: str) -> Iterator[Difference]:

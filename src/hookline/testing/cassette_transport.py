@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import ssl
 from collections.abc import AsyncIterator, Callable
+from functools import cache
 from typing import NoReturn, Protocol
 
 import httpx2
@@ -15,7 +17,7 @@ from hookline.testing.cassette_file import Answer, Lost
 _CONNECTIONS = httpx2.Limits(max_connections=None, max_keepalive_connections=20)
 _PATIENCE = 3.0
 """Seconds that a client has to hang up where it did in the recording."""
-_KEPT = ("content-type", "retry-after", "retry-after-ms")
+_KEPT = ("content-type", "location", "retry-after", "retry-after-ms")
 """The headers of an answer that are kept. Nobody knows what is in the others."""
 
 
@@ -41,7 +43,8 @@ class RecordingTransport(httpx2.AsyncBaseTransport):
     def __init__(self, begin: Callable[[httpx2.Request], Take], closed: Callable[[], None]) -> None:
         self._begin = begin
         self._closed = closed
-        self._network = httpx2.AsyncClient(limits=_CONNECTIONS)  # it knows about proxies
+        # A whole client, because it knows about proxies.
+        self._network = httpx2.AsyncClient(verify=_trusted(), limits=_CONNECTIONS)
 
     async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
         """Send a request, and note it."""
@@ -125,6 +128,11 @@ class _Played(httpx2.AsyncByteStream):
             raise _loss(self._answer.lost, self._request)
         if self._answer.left:
             await _silence(self._request)
+
+
+@cache
+def _trusted() -> ssl.SSLContext:
+    return httpx2.create_ssl_context()  # it takes long, and a test may make many clients
 
 
 def _kept(headers: httpx2.Headers) -> dict[str, str]:

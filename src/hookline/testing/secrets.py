@@ -26,8 +26,9 @@ _SHORTEST = 6
 _SECRET_NAME = re.compile(r"auth|key|token|secret|passw|credential|cookie|session|sig", re.I)
 _SECRET_VARIABLE = re.compile(r"(key|token|secret|passw(or)?d|credentials?)$", re.I)
 _RANDOM = re.compile(r"(?=.*\d)(?=.*[A-Za-z])\S{16,}")
-_OPEN_HEADERS = frozenset({"anthropic-beta", "host", "user-agent"})
-"""Headers that look random and are not secret."""
+_OPEN_HEADERS = frozenset({"anthropic-beta", "host", "idempotency-key", "user-agent"})
+"""Headers that look secret and are not."""
+_SCHEMES = frozenset({"basic", "bearer", "token"})
 _CREDENTIALS = frozenset(
     {
         "accesstoken",
@@ -180,9 +181,11 @@ def secrets_of(url: str, headers: Mapping[str, str]) -> Iterator[str]:
         if _SECRET_NAME.search(name):
             yield value
     for name, value in headers.items():
+        if name.lower() in _OPEN_HEADERS:
+            continue
         if _SECRET_NAME.search(name):
             yield from _parts(value)
-        elif name.lower() not in _OPEN_HEADERS and _RANDOM.fullmatch(value):
+        elif _RANDOM.fullmatch(value):
             yield value
 
 
@@ -199,11 +202,16 @@ def open_query(query: str) -> str:
     return "&".join(part for part in pairs if not _SECRET_NAME.search(part.partition("=")[0]))
 
 
+def open_address(address: str) -> str:
+    """An address without the secret parameters of its query."""
+    place, mark, query = address.partition("?")
+    return f"{place}{mark}{open_query(query)}"
+
+
 def _parts(value: str) -> Iterator[str]:
     """A header's value, without its scheme, and what a scheme or a cookie packs into it."""
-    yield value
     scheme, _, rest = value.partition(" ")
-    yield rest
+    yield rest if scheme.lower() in _SCHEMES else value
     if scheme.lower() == "basic":
         try:
             decoded = base64.b64decode(rest).decode()

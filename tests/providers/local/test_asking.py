@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 from gbnf import GrammarReader
 
-from hookline.errors import UnsupportedError
+from hookline.errors import MalformedResponseError, UnsupportedError
 from hookline.providers.local.asking import Asking
 from hookline.state import (
     AssistantMessage,
@@ -129,3 +129,16 @@ def test_an_answer_of_a_given_form_has_a_grammar_of_its_own() -> None:
     made = asking(tools=(), output_schema={"type": "boolean"}).completion
     assert GrammarReader(made.grammar).write(lambda low, high: high) == "false"
     assert asking(tools=()).completion.grammar == ""
+
+
+def test_an_answer_may_stop_where_the_user_says() -> None:
+    """In the middle of what would have been said."""
+    said = '{"tool": "final_answer", "answer": "So far'
+    assert "".join(piece.text for piece in heard(asking(options={"stop": ["!"]}), said)) == "So far"
+    with pytest.raises(MalformedResponseError):
+        heard(asking(), said)
+
+
+def heard(one: Asking, said: str) -> list[Any]:
+    """All pieces of an answer."""
+    return [*one.feed(said), *one.end(is_cut=False)]

