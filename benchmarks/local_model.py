@@ -64,7 +64,7 @@ TASKS = (
     Task("If I pour 40 litres and 23 litres into a tank, how many are in it?", "add", ("63",)),
     Task("Which city is the capital of Italy?", ANSWERING, ("rome",)),
     Task("Is ice hot or cold?", ANSWERING, ("cold",)),
-    Task("Say hello to Maria.", ANSWERING, ("maria",)),
+    Task("Say hello to Maria.", ANSWERING, ("hello", "maria")),
     Task("How many months are in a year?", ANSWERING, ("12|twelve",)),
 )
 

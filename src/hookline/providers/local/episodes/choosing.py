@@ -33,24 +33,30 @@ def shown_first(tools: Sequence[ToolSpec]) -> list[Episode]:
 def chosen(
     tools: Sequence[ToolSpec], question: str, *, without: Collection[Episode]
 ) -> list[Episode]:
-    """The episodes nearest to a question, the nearest last: a small model does what it saw last."""
+    """The episodes nearest to a question, the nearest last: a small model does what it saw last.
+
+    First of all those that mention a file, or a number, where the question does and only there: what a call needs
+    has to be found in the question.
+    """
     every = [*(one for tool in tools for one in episodes_for(tool)), *DIRECT]
     candidates = [one for one in every if one not in without]
-    weigh = _Weights(_features(one.ask) for one in candidates)
-    asked = weigh(_features(question))
-    nearness = [_cosine(asked, weigh(_features(one.ask))) for one in candidates]
-    order = sorted(range(len(candidates)), key=lambda n: -nearness[n])
-    return [candidates[n] for n in reversed(order[:_NEAREST])]
+    features = [_features(one.ask) for one in candidates]
+    weigh = _Weights(features)
+    words = _features(question)
+    asked = weigh(words)
+    ranks = [(_mentions(one) == _mentions(words), _cosine(asked, weigh(one))) for one in features]
+    order = sorted(range(len(candidates)), key=ranks.__getitem__)
+    return [candidates[n] for n in order[-_NEAREST:]]
+
+
+def _mentions(words: Counter[str]) -> tuple[bool, bool]:
+    return "<file>" in words, "<number>" in words
 
 
 def _features(text: str) -> Counter[str]:
-    """The words of a question, without their endings; whether a file or a number is in it counts as a word."""
-    text = text.lower()
-    text, files = _FILE.subn(" <file> ", text)
-    text, numbers = _NUMBER.subn(" <number> ", text)
-    found = Counter(map(_stem, _WORD.findall(text)))
-    found["<no file>"], found["<no number>"] = int(not files), int(not numbers)
-    return +found
+    """The words of a question, without their endings; one file is as good as another, and so is a number."""
+    text = _NUMBER.sub(" <number> ", _FILE.sub(" <file> ", text.lower()))
+    return Counter(map(_stem, _WORD.findall(text)))
 
 
 def _stem(word: str) -> str:
