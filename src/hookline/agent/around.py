@@ -7,7 +7,8 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 from hookline._aio import Once
-from hookline.agent.run import Run, check_request, check_response
+from hookline.agent.checks import check_request, check_response
+from hookline.agent.run import Run
 from hookline.errors import HookError
 from hookline.hooks import CRASHES, Answered, Entry, Plan, cut_off, hook_failure
 from hookline.lifecycle import InferenceHookContext, ToolHookContext

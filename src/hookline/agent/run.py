@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import itertools
-import math
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, TypeAlias
 
 import msgspec
 
 from hookline.agent.cancel import CancelToken
+from hookline.agent.checks import check_request, check_response
 from hookline.agent.recall import Memory
 from hookline.agent.result import RunResult
 from hookline.blueprint import Definition, Plans
@@ -41,7 +41,6 @@ from hookline.state import (
     Decision,
     ErrorInfo,
     FrozenDict,
-    InferenceRequest,
     InferenceResponse,
     Log,
     Message,
@@ -608,84 +607,3 @@ def _check_evaluation(entry: Entry, before: AgentContext, said: Any) -> None:
         )  # fmt: skip
     checked_text(said.source, "the source of an evaluation")
     checked_text(said.reason, "the reason of an evaluation")
-
-
-def check_request(entry: Entry, before: Any, request: object) -> None:
-    """Refuse a request that is none, or whose conversation no model can be shown."""
-    if not isinstance(request, InferenceRequest):
-        raise HookError(entry.name, before.point, f"{request!r} is not an InferenceRequest.")
-    if request.messages is not before.request.messages:
-        check_transcript(request.messages)
-
-
-def is_plain(response: Any) -> bool:
-    """Whether nothing can be wrong with a response; says so at once for what models usually answer."""
-    if type(response) is not InferenceResponse:
-        return False
-    usage, calls, text = response.usage, response.calls, response.text
-    if type(text) is not str or type(calls) is not tuple or type(usage) is not Usage:
-        return False
-    given, made = usage.input_tokens, usage.output_tokens
-    asked, unpriced = usage.requests, usage.unpriced_requests
-    if not (type(given) is type(made) is type(asked) is type(unpriced) is int):
-        return False
-    if (
-        given | made | asked | unpriced < 0
-    ):  # one comparison for four: a negative one makes it negative
-        return False
-    if usage.cost is not None or type(response.model) is not str or not text.isascii():
-        return False
-    if not calls:
-        return True
-    call = calls[0]
-    if len(calls) > 1 or type(call) is not ToolCall or not call.id:
-        return False
-    return type(call.id) is type(call.name) is str
-
-
-def check_response(response: object, who: str) -> InferenceResponse:
-    """Refuse a response no conversation can hold, and say which part of it; gives it with its calls in a tuple."""
-    if not isinstance(response, InferenceResponse):
-        raise TypeError(f"{who} gave {response!r} instead of an InferenceResponse.")
-    for name in ("text", "model"):
-        _check_type(getattr(response, name), str, f"response.{name}", who)
-    if not response.text.isascii():
-        checked_text(response.text, f"the text that {who} gave")
-    _check_usage(response.usage, who)
-    calls: object = response.calls
-    if isinstance(calls, list):
-        response = msgspec.structs.replace(response, calls=tuple(calls))
-    _check_type(response.calls, tuple, "response.calls", who)
-    ids = set()
-    for position, call in enumerate(response.calls):
-        where = f"response.calls[{position}]"
-        _check_type(call, ToolCall, where, who)
-        _check_type(call.id, str, f"{where}.id", who)
-        _check_type(call.name, str, f"{where}.name", who)
-        if not call.id:
-            raise ValueError(f"{who} gave a call without an id ({where}).")
-        if call.id in ids:
-            raise ValueError(f"{who} gave two calls with the same id ({where}.id).")
-        ids.add(call.id)
-    return response
-
-
-def _check_type(value: object, kind: type, where: str, who: str) -> None:
-    if not isinstance(value, kind):
-        raise TypeError(f"{who} gave {where}={value!r}, which is not a {kind.__name__}.")
-
-
-def _check_usage(usage: Any, who: str) -> None:
-    _check_type(usage, Usage, "response.usage", who)
-    for name in ("input_tokens", "output_tokens", "requests", "unpriced_requests"):
-        count = getattr(usage, name)
-        if type(count) is not int or count < 0:
-            raise ValueError(
-                f"{who} gave response.usage.{name}={count!r}, which is not a whole number of at least zero."
-            )
-    cost = usage.cost
-    is_number = isinstance(cost, int | float) and not isinstance(cost, bool)
-    if cost is not None and not (is_number and 0 <= cost < math.inf):
-        raise ValueError(
-            f"{who} gave response.usage.cost={cost!r}, which is not a finite number of at least zero."
-        )

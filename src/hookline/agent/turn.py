@@ -10,9 +10,10 @@ import msgspec
 
 from hookline._aio import is_being_cancelled
 from hookline.agent.around import around_inference
+from hookline.agent.checks import check_response, is_plain
 from hookline.agent.failure import on_error, on_success, recount_errors
 from hookline.agent.recall import Memory
-from hookline.agent.run import Run, check_response, is_plain
+from hookline.agent.run import Run
 from hookline.errors import ModelError, in_words
 from hookline.flow import ErrorAction, ErrorClass, classify
 from hookline.hooks import Kind, Result, observe
