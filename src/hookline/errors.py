@@ -67,6 +67,18 @@ class StateVersionError(HooklineError):
     """Serialised state (or a record) was written by a version this one cannot read."""
 
 
+class JournalError(HooklineError):
+    """A journal cannot be read or written: it is damaged, or the disk is full or read-only."""
+
+
+class RunInUseError(JournalError):
+    """Another process is driving this run."""
+
+
+class UnknownRunError(JournalError):
+    """There is no run of that id in the journal."""
+
+
 class TranscriptError(HooklineError):
     """A conversation in which a tool call has no result, or a result has no call."""
 

@@ -1,0 +1,75 @@
+"""Where journals are kept: what the runtime needs of a store, whichever it is."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from concurrent.futures import Future
+from typing import Protocol
+
+import msgspec
+
+from hookline.journal.record import Record
+from hookline.state import RunStatus
+
+
+class RunInfo(msgspec.Struct, frozen=True, gc=False, kw_only=True):
+    """One recorded run, as a list shows it."""
+
+    run_id: str
+    session_id: str = ""
+    agent_id: str = ""
+    parent_run_id: str | None = None
+    status: RunStatus = RunStatus.RUNNING
+    """`running` also for a run whose process died: nobody was left to write how it ended."""
+    prompt: str = ""
+    """Its first prompt."""
+    records: int = 0
+    steps: int = 0
+    started_at: float = 0.0
+    updated_at: float = 0.0
+
+
+class Claim(Protocol):
+    """A run that this process may write. Nobody else can, until it is given back or this process dies."""
+
+    @property
+    def run_id(self) -> str:
+        """The run."""
+        ...
+
+    def write(self, records: Sequence[Record]) -> Future[None]:
+        """Queue records, in order. The future is done when they are committed, and fails if they cannot be.
+
+        Records of one call are written together or not at all. After a failure nothing more is written.
+        """
+        ...
+
+    def give_back(self) -> None:
+        """Let others have the run. What was queued is written first."""
+        ...
+
+
+class JournalStore(Protocol):
+    """Many runs, each an append-only list of records."""
+
+    def claim(self, run_id: str) -> Claim:
+        """Take a run, new or known, for this process. Raises RunInUseError when another live process has it."""
+        ...
+
+    def read(self, run_id: str) -> list[Record]:
+        """The records of a run as they are on disk, checked; raises JournalError when they are torn or edited."""
+        ...
+
+    def runs(
+        self,
+        *,
+        session_id: str | None = None,
+        status: RunStatus | None = None,
+        limit: int | None = None,
+    ) -> list[RunInfo]:
+        """The recorded runs, newest first."""
+        ...
+
+    def close(self) -> None:
+        """Write what is queued, and let go of the file."""
+        ...
