@@ -33,6 +33,7 @@ if TYPE_CHECKING:
         ToolArgsMatcher,
         ToolNameMatcher,
     )
+    from hookline.journal import SQLiteJournal
     from hookline.lifecycle import (
         CompactHookContext,
         ExecutionHookContext,
@@ -102,6 +103,7 @@ __all__ = [
     "PromptHookContext",
     "RunResult",
     "RunStatus",
+    "SQLiteJournal",
     "SessionHookContext",
     "StateProcessorAdapter",
     "Step",
@@ -125,7 +127,7 @@ __all__ = [
     "tool",
 ]
 
-_ROOMS = ("errors", "state", "hooks", "flow", "lifecycle", "tools", "agent")
+_ROOMS = ("errors", "state", "hooks", "flow", "journal", "lifecycle", "tools", "agent")
 
 
 def __getattr__(name: str) -> Any:

@@ -1,4 +1,12 @@
-"""The record: append-only, typed, one for everything that happens in a run."""
+"""The record: append-only, typed, one for everything that happens in a run; and the stores that keep it.
+
+The stores are loaded when they are first used: a run in memory needs neither SQLite nor hashes.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
 
 from hookline.journal.durable import Durable, InMemory, Key, Listener
 from hookline.journal.record import (
@@ -29,6 +37,13 @@ from hookline.journal.record import (
     encode,
     hooks_in,
 )
+from hookline.journal.store import Claim, JournalStore, RunInfo
+
+if TYPE_CHECKING:
+    from hookline.journal.chain import Damage
+    from hookline.journal.memory import MemoryJournal
+    from hookline.journal.report import CheckReport
+    from hookline.journal.sqlite import SQLiteJournal
 
 __all__ = [
     "RECORD_VERSION",
@@ -37,22 +52,29 @@ __all__ = [
     "ApprovalAsked",
     "CallAdmitted",
     "CallSettled",
+    "CheckReport",
     "ChildFinished",
     "ChildStarted",
+    "Claim",
+    "Damage",
     "Durable",
     "ErrorRaised",
     "Evaluated",
     "HookRan",
     "HooksPassed",
     "InMemory",
+    "JournalStore",
     "Key",
     "Listener",
+    "MemoryJournal",
     "PromptSubmitted",
     "Record",
     "RequestSent",
     "ResponseReceived",
     "RunFinished",
+    "RunInfo",
     "RunStarted",
+    "SQLiteJournal",
     "StatusChanged",
     "StepFinished",
     "StepStarted",
@@ -62,3 +84,18 @@ __all__ = [
     "encode",
     "hooks_in",
 ]
+
+_STORES = {
+    "CheckReport": "report",
+    "Damage": "chain",
+    "MemoryJournal": "memory",
+    "SQLiteJournal": "sqlite",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _STORES:
+        raise AttributeError(f"module 'hookline.journal' has no attribute {name!r}")
+    value = getattr(import_module(f"hookline.journal.{_STORES[name]}"), name)
+    globals()[name] = value
+    return value
