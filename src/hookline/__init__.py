@@ -32,6 +32,7 @@ if TYPE_CHECKING:
         ToolArgsMatcher,
         ToolNameMatcher,
     )
+    from hookline.journal import SQLiteJournal
     from hookline.lifecycle import (
         CompactHookContext,
         ExecutionHookContext,
@@ -104,6 +105,7 @@ __all__ = [
     "PromptHookContext",
     "RunResult",
     "RunStatus",
+    "SQLiteJournal",
     "SessionHookContext",
     "StateProcessorAdapter",
     "Step",
@@ -127,7 +129,7 @@ __all__ = [
     "tool",
 ]
 
-_ROOMS = ("errors", "state", "lifecycle", "hooks", "flow", "tools", "agent")
+_ROOMS = ("errors", "state", "lifecycle", "hooks", "flow", "journal", "tools", "agent")
 """The lifecycle before the engine: its HookStack knows the points by name."""
 
 

@@ -21,7 +21,7 @@ PUBLIC = ["hookline", *ROOMS]
 FACADE = """
     Agent AgentBuilder AgentState RunResult RunStatus StopReason HookPoint HookOutcome HookStack
     ContinuationDecision ContinuationEvaluation ContinuationOutcome ErrorPolicy ToolCall ToolResult
-    ToolNameMatcher EventTypeMatcher CompositeMatcher CallableMatcher tool
+    ToolNameMatcher EventTypeMatcher CompositeMatcher CallableMatcher tool SQLiteJournal
     SessionHookContext PromptHookContext ExecutionHookContext StepHookContext InferenceHookContext
     ToolHookContext OutputHookContext StopHookContext SubagentHookContext CompactHookContext
     FailureHookContext
@@ -66,6 +66,9 @@ MEMBERS = {
     """,
     "ContinuationEvaluation": "source decision reason stop_reason",
     "ToolCall": "id name args",
+    "SQLiteJournal": """
+        claim read runs close verify check delete prune vacuum export_lines import_lines
+    """,
     "SessionHookContext": EVERY_CONTEXT,
     "PromptHookContext": EVERY_CONTEXT + "prompt with_prompt",
     "ExecutionHookContext": EVERY_CONTEXT,

@@ -1,4 +1,12 @@
-"""The record: append-only, typed, one for everything that happens in a run."""
+"""The record: append-only, typed, one for everything that happens in a run; and the stores that keep it.
+
+The stores are loaded when they are first used: a run in memory needs neither SQLite nor hashes.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
 
 from hookline.journal.durable import Durable, InMemory, Key, Listener
 from hookline.journal.fold import Story, counted_on, fold, with_changes
@@ -37,6 +45,12 @@ from hookline.journal.record import (
 from hookline.journal.store import Claim, JournalStore, RunInfo
 from hookline.journal.stored import Stored, begin, reopen
 
+if TYPE_CHECKING:
+    from hookline.journal.chain import Damage
+    from hookline.journal.memory import MemoryJournal
+    from hookline.journal.report import CheckReport
+    from hookline.journal.sqlite import SQLiteJournal
+
 __all__ = [
     "RECORD_VERSION",
     "AnyRecord",
@@ -45,9 +59,11 @@ __all__ = [
     "CallAdmitted",
     "CallDelta",
     "CallSettled",
+    "CheckReport",
     "ChildFinished",
     "ChildStarted",
     "Claim",
+    "Damage",
     "Durable",
     "ErrorRaised",
     "Evaluated",
@@ -57,6 +73,7 @@ __all__ = [
     "JournalStore",
     "Key",
     "Listener",
+    "MemoryJournal",
     "PromptSubmitted",
     "ReasoningDelta",
     "Record",
@@ -66,6 +83,7 @@ __all__ = [
     "RunInfo",
     "RunStarted",
     "RunTakenUp",
+    "SQLiteJournal",
     "StatusChanged",
     "StepFinished",
     "StepPaused",
@@ -83,3 +101,18 @@ __all__ = [
     "reopen",
     "with_changes",
 ]
+
+_STORES = {
+    "CheckReport": "report",
+    "Damage": "chain",
+    "MemoryJournal": "memory",
+    "SQLiteJournal": "sqlite",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _STORES:
+        raise AttributeError(f"module 'hookline.journal' has no attribute {name!r}")
+    value = getattr(import_module(f"hookline.journal.{_STORES[name]}"), name)
+    globals()[name] = value
+    return value

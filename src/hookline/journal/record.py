@@ -388,6 +388,7 @@ def _retold(messages: tuple[Message, ...], was: str, text: str) -> tuple[Message
 
 
 _ENCODER = msgspec.json.Encoder()
+_DECODER = msgspec.json.Decoder(AnyRecord)
 
 
 def encode(record: Record) -> bytes:
@@ -403,7 +404,7 @@ def encode(record: Record) -> bytes:
 def decode(line: str | bytes) -> AnyRecord:
     """The record that `encode` wrote."""
     try:
-        record: AnyRecord = msgspec.json.decode(line, type=AnyRecord)
+        record: AnyRecord = _DECODER.decode(line)
     except (msgspec.DecodeError, UnicodeError, RecursionError) as error:
         raise StateVersionError(f"this is not a journal record: {error}.") from None
     if isinstance(record, RunStarted) and record.version > RECORD_VERSION:

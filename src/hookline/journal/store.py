@@ -22,7 +22,7 @@ class RunInfo(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     status: RunStatus = RunStatus.RUNNING
     """`running` also for a run whose process died: nobody was left to write how it ended."""
     prompt: str = ""
-    """Its first prompt."""
+    """Its first prompt, or how that begins when it is long."""
     records: int = 0
     steps: int = 0
     started_at: float = 0.0

@@ -1,0 +1,138 @@
+"""The hash chain of a run: every record is bound to all before it, so that damage shows, and shows where."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator
+from typing import Literal, NamedTuple, TypeAlias
+
+import msgspec
+
+from hookline.errors import JournalError
+from hookline.journal.store import RunInfo
+
+Harm: TypeAlias = Literal[
+    "edited", "missing", "re-ordered", "truncated", "added", "summary", "stray", "unreadable"
+]
+
+
+class Damage(msgspec.Struct, frozen=True):
+    """One thing that is wrong with a run's journal."""
+
+    run_id: str
+    harm: Harm
+    words: str
+    """What is wrong, in a sentence without its full stop."""
+    position: int | None = None
+    """The record, counted from zero, where it is about one."""
+
+    def __str__(self) -> str:
+        return f"run '{self.run_id}': {self.words}"
+
+
+class Row(NamedTuple):
+    """One record as it is stored."""
+
+    position: int
+    link: bytes
+    body: bytes
+
+
+LINK = 32
+"""The length of a link, in bytes."""
+
+
+_ARRAY = msgspec.json.Decoder(list[msgspec.Raw])
+
+
+def unpacked(position: int, links: object, records: object) -> list[Row]:
+    """The rows of a batch of records, whose links follow each other. What was made unreadable is empty."""
+    links = links if isinstance(links, bytes) else b""
+    records = records if isinstance(records, bytes) else b""
+    try:
+        bodies = [bytes(raw) for raw in _ARRAY.decode(records)]
+    except (msgspec.DecodeError, UnicodeError, RecursionError):
+        bodies = [b""] * (len(links) // LINK)
+    return [
+        Row(position + index, links[LINK * index : LINK * (index + 1)], body)
+        for index, body in enumerate(bodies)
+    ]
+
+
+class Stored(msgspec.Struct, frozen=True):
+    """One run as it is stored: its summary, the last link of its chain, its records."""
+
+    info: RunInfo
+    head: bytes
+    rows: list[Row]
+
+
+def anchor(run_id: str) -> bytes:
+    """What a run's first record is linked to: chains of different runs have nothing in common."""
+    return hashlib.sha256(b"hookline run " + run_id.encode()).digest()
+
+
+def link(previous: bytes, body: bytes) -> bytes:
+    """The link of a record that follows `previous`."""
+    return hashlib.sha256(previous + body).digest()
+
+
+def examine(stored: Stored) -> Iterator[Damage]:
+    """Everything that is wrong with a chain. After a break it goes on from there, to find the next."""
+    run_id, count = stored.info.run_id, stored.info.records
+    previous, expected = anchor(run_id), 0
+    for position, found, body in stored.rows:
+        if position > expected:
+            words = f"{_records(expected, position)} missing"
+            yield Damage(run_id, "missing", words, expected)
+        elif position < expected:
+            words = f"record {position} is there twice"
+            yield Damage(run_id, "re-ordered", words, position)
+        elif link(previous, body) != found:
+            yield _broken(run_id, position, body)
+        previous, expected = found, max(expected, position + 1)
+    if expected < count:
+        words = f"its end is cut off: {_records(expected, count)} missing"
+        yield Damage(run_id, "truncated", words, expected)
+    elif expected > count:
+        words = f"{_records(count, expected)} beyond its end"
+        yield Damage(run_id, "added", words, count)
+    elif previous != stored.head:
+        words = "its last record is not the one it ended with"
+        yield Damage(run_id, "edited", words, expected - 1)
+
+
+def check_chain(stored: Stored) -> None:
+    """Raise for the first thing that is wrong."""
+    damage = next(examine(stored), None)
+    if damage is not None:
+        raise JournalError(f"the journal is damaged: {damage}.", remedy=DAMAGE_REMEDY)
+
+
+DAMAGE_REMEDY = "Restore the file from a backup; journal.check() lists all damage, journal.delete(run_id) drops a run."
+
+
+def _broken(run_id: str, position: int, body: bytes) -> Damage:
+    claimed = _seq(body)
+    if claimed is not None and claimed != position:
+        words = f"record {position} is out of order: it says it is record {claimed}"
+        return Damage(run_id, "re-ordered", words, position)
+    words = f"record {position} was edited, or does not follow the one before it"
+    return Damage(run_id, "edited", words, position)
+
+
+class _Numbered(msgspec.Struct):
+    seq: int
+
+
+def _seq(body: bytes) -> int | None:
+    try:
+        return msgspec.json.decode(body, type=_Numbered).seq
+    except (msgspec.DecodeError, UnicodeError, RecursionError):
+        return None
+
+
+def _records(first: int, end: int) -> str:
+    if end - first == 1:
+        return f"record {first} is"
+    return f"records {first} to {end - 1} are"

@@ -1,0 +1,237 @@
+"""Opening a journal file, for writing or for reading, and saying plainly why it cannot be."""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Literal, TypeAlias
+
+from hookline.errors import JournalError
+from hookline.journal.faults import BUSY_SECONDS, fault, told
+from hookline.journal.lease import lease_file
+from hookline.journal.schema import bring_up_to_date, check_version, newest
+
+Synchronous: TypeAlias = Literal["NORMAL", "FULL"]
+_MOST_IDLE = 4
+_SMALLEST = 512
+"""Bytes of the smallest file that SQLite can have written."""
+_MAKING_SECONDS = 0.5
+_LARGEST_LOG = 64 * 1024 * 1024
+"""What the write-ahead log is cut back to, after something large went through it."""
+
+
+def check_place(path: str) -> None:
+    """Refuse a path that cannot be a journal."""
+    # Only by its name. The file itself must never be opened here: closing it again would drop every
+    # lock that SQLite has on it in this process.
+    parent = os.path.dirname(path)
+    if os.path.isdir(path):
+        raise JournalError(
+            f"the journal cannot be '{path}': that is a directory.",
+            remedy=f"Give a file in it: '{os.path.join(path, 'journal.db')}'.",
+        )
+    if not os.path.isdir(parent):
+        raise JournalError(
+            f"the journal '{path}' cannot be opened: there is no directory '{parent}'.",
+            remedy="Make the directory first.",
+        )
+    if os.path.exists(path):
+        _check_file(path)
+    elif not _may_write(parent):
+        raise JournalError(
+            f"the journal '{path}' cannot be made: its directory is read-only.",
+            remedy="Make the directory writable, or give another path.",
+        )
+
+
+def _check_file(path: str) -> None:
+    if not os.path.isfile(path):
+        raise JournalError(
+            f"the journal cannot be '{path}': that is a device or a pipe.", remedy="Give a file."
+        )
+    size = os.path.getsize(path)
+    if 0 < size < _SMALLEST:  # SQLite would take it for an empty one, and write over it
+        raise JournalError(
+            f"the journal '{path}' cannot be opened: it is not a journal, or its end is cut off.",
+            remedy="Restore it from a backup, give another path, or move that file away.",
+        )
+    if size == 0 and _is_emptied(path):
+        raise JournalError(
+            f"the journal '{path}' has been emptied: runs were written to it, and nothing is left.",
+            remedy="Restore it from a backup, or delete it to begin anew.",
+        )
+
+
+def _is_emptied(path: str) -> bool:
+    """Whether runs were once written to an empty file. If so, another process may just be making it anew: wait."""
+    if not os.path.exists(lease_file(path)):
+        return False
+    deadline = time.monotonic() + _MAKING_SECONDS
+    while os.path.getsize(path) == 0 and not _log_of(path):
+        if time.monotonic() > deadline:
+            return True
+        time.sleep(0.01)
+    return False
+
+
+def is_writable(path: str) -> bool:
+    """Whether this process may write the file, and the files that SQLite keeps beside it."""
+    beside = _may_write(os.path.dirname(path))
+    if not os.path.exists(path):
+        return beside
+    return _may_write(path) and (beside or all(_may_write(path + end) for end in ("-wal", "-shm")))
+
+
+def _may_write(path: str) -> bool:
+    # By who the process acts as, where the system can tell: that is what opening a file goes by.
+    return os.access(path, os.W_OK, effective_ids=os.access in os.supports_effective_ids)
+
+
+def read_only(path: str) -> JournalError:
+    """Why nothing can be written."""
+    return JournalError(
+        f"the journal '{path}' cannot be written: the file or its directory is read-only.",
+        remedy="Make both writable, or give another path.",
+    )
+
+
+def open_for_writing(path: str, synchronous: Synchronous) -> sqlite3.Connection:
+    """The connection that writes. The file is made if it is not there, and its tables brought up to date."""
+    _make_private(path)
+    with told(path, "opened"):
+        connection = _connect(path, "mode=rwc")
+        try:
+            check_version(connection, path)
+            _use_log(connection)
+            connection.execute(f"PRAGMA synchronous = {synchronous}")
+            if synchronous == "FULL":  # on macOS, fsync alone leaves it in the drive's cache
+                connection.execute("PRAGMA fullfsync = ON")
+            connection.execute("PRAGMA secure_delete = ON")  # what is deleted is gone
+            connection.execute(f"PRAGMA journal_size_limit = {_LARGEST_LOG}")
+            bring_up_to_date(connection, path)
+        except BaseException:
+            connection.close()
+            raise
+    return connection
+
+
+def _make_private(path: str) -> None:
+    """A new journal is for its owner alone: it holds all that was said. The files beside it get the same mode."""
+    with suppress(OSError):  # it is there already; or SQLite will say why it cannot be
+        os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600))
+
+
+def _use_log(connection: sqlite3.Connection) -> None:
+    """Write-ahead logging. Changing to it needs the file for a moment, and SQLite does not wait for that by itself."""
+    deadline = time.monotonic() + BUSY_SECONDS
+    while True:
+        try:
+            connection.execute("PRAGMA journal_mode = WAL")
+            return
+        except sqlite3.OperationalError as error:
+            if error.sqlite_errorcode & 0xFF != sqlite3.SQLITE_BUSY or time.monotonic() > deadline:
+                raise
+            time.sleep(0.005)
+
+
+def open_for_reading(path: str) -> sqlite3.Connection:
+    """A connection that cannot write."""
+    with told(path, "read"):
+        try:
+            return _reader(path, "mode=ro")
+        except sqlite3.OperationalError:
+            # Nothing can be made beside a file in a read-only directory. If no log is there to be read, and
+            # hence nobody to write one, the file by itself is all there is.
+            if is_writable(path) or _log_of(path):
+                raise
+            return _reader(path, "immutable=1")
+
+
+def _reader(path: str, mode: str) -> sqlite3.Connection:
+    connection = _connect(path, mode)
+    try:
+        version = check_version(connection, path)
+    except BaseException:
+        connection.close()
+        raise
+    if version < newest():
+        connection.close()
+        words = "it is empty" if version == 0 else "its tables are older than this Hookline"
+        raise JournalError(
+            f"the journal '{path}' cannot be read: {words}, and it is read-only.",
+            remedy="Make it writable once, and open it.",
+        )
+    return connection
+
+
+def _connect(path: str, mode: str) -> sqlite3.Connection:
+    connection = sqlite3.connect(
+        f"{Path(path).as_uri()}?{mode}",
+        uri=True,
+        timeout=BUSY_SECONDS,
+        isolation_level=None,  # transactions begin and end where the code says so
+        check_same_thread=False,  # a connection is used by one thread at a time, not always the same
+    )
+    connection.execute("PRAGMA trusted_schema = OFF")  # files come from anywhere
+    return connection
+
+
+def size_of(path: str) -> int:
+    """How many bytes the journal takes on the disk."""
+    return os.path.getsize(path) + _log_of(path)
+
+
+def _log_of(path: str) -> int:
+    """The size of the write-ahead log, 0 if there is none."""
+    try:
+        return os.path.getsize(f"{path}-wal")
+    except OSError:
+        return 0
+
+
+class Readers:
+    """Connections for reading, each used by one thread at a time and kept for the next."""
+
+    def __init__(self, path: str) -> None:
+        self._path = path
+        self._idle: list[sqlite3.Connection] = []
+        self._lock = threading.Lock()
+        self._is_closed = False
+
+    @contextmanager
+    def snapshot(self) -> Iterator[sqlite3.Connection]:
+        """A connection that sees the file as it is now, whatever is written meanwhile."""
+        with self._lock:
+            connection = self._idle.pop() if self._idle else None
+        connection = connection or open_for_reading(self._path)
+        try:
+            connection.execute("BEGIN")
+            yield connection
+            connection.execute("ROLLBACK")
+        except sqlite3.Error as error:
+            connection.close()
+            raise fault(error, self._path, "read") from error
+        except BaseException:
+            connection.close()
+            raise
+        self._keep(connection)
+
+    def _keep(self, connection: sqlite3.Connection) -> None:
+        with self._lock:
+            if not self._is_closed and len(self._idle) < _MOST_IDLE:
+                self._idle.append(connection)
+                return
+        connection.close()
+
+    def close(self) -> None:
+        """Close all that are idle; those in use close when they are done."""
+        with self._lock:
+            self._is_closed = True
+            idle, self._idle = self._idle, []
+        for connection in idle:
+            connection.close()

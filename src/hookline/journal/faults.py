@@ -1,0 +1,64 @@
+"""What SQLite reports, in words that say what to do."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from hookline.errors import JournalError
+
+BUSY_SECONDS = 30.0
+"""How long to wait for another process that writes: its turns are short, unless it tidies a large file."""
+
+_WORDS = {
+    sqlite3.SQLITE_FULL: (
+        "the disk is full, or the file may not grow any more",
+        "Free some space, then resume the run.",
+    ),
+    sqlite3.SQLITE_READONLY: (
+        "it is read-only",
+        "Make the file and its directory writable, or give another path.",
+    ),
+    sqlite3.SQLITE_NOTADB: (
+        "it is not a journal",
+        "Give another path, or move that file away.",
+    ),
+    sqlite3.SQLITE_CORRUPT: (
+        "it is damaged",
+        "Restore it from a backup; journal.check() tells what is wrong with it.",
+    ),
+    sqlite3.SQLITE_BUSY: (
+        f"another process has been writing to it for {BUSY_SECONDS:.0f} seconds",
+        "See which process that is, and try again when it is done.",
+    ),
+    sqlite3.SQLITE_CANTOPEN: (
+        "it, or a file beside it, cannot be opened",
+        "Make the file and its directory readable and writable.",
+    ),
+    sqlite3.SQLITE_IOERR: (
+        "the disk failed, or refused",
+        "See that the disk is healthy and has space left, then resume the run.",
+    ),
+}
+_OTHER = ("SQLite refused", "journal.check() tells whether the file is damaged.")
+
+
+def fault(error: Exception, path: str, doing: str) -> JournalError:
+    """An error of SQLite as one of ours. `doing` is read, or written."""
+    code = getattr(error, "sqlite_errorcode", None)
+    words, remedy = _WORDS.get(code & 0xFF, _OTHER) if code is not None else _OTHER
+    name = getattr(error, "sqlite_errorname", None)
+    detail = f"{error}, {name}" if name else str(error)
+    return JournalError(
+        f"the journal '{path}' cannot be {doing}: {words} ({detail}).", remedy=remedy
+    )
+
+
+@contextmanager
+def told(path: str, doing: str) -> Iterator[None]:
+    """Raise what SQLite reports as a JournalError."""
+    try:
+        yield
+    except (sqlite3.Error, OverflowError, UnicodeDecodeError) as error:
+        raise fault(error, path, doing) from error

@@ -1,0 +1,83 @@
+"""Which runs have been kept long enough."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable
+from datetime import timedelta
+
+import msgspec
+
+from hookline.errors import UsageError
+from hookline.journal.store import RunInfo
+from hookline.state import RunStatus
+
+_UNFINISHED = (RunStatus.RUNNING, RunStatus.PAUSED)
+
+
+class Retention(msgspec.Struct, frozen=True):
+    """What may go: trees of runs that are old enough, and not among the newest."""
+
+    older_than: timedelta | float | None = None
+    keep: int | None = None
+    unfinished: bool = False
+
+    def __post_init__(self) -> None:
+        if self.older_than is None and self.keep is None:
+            raise UsageError(
+                "prune was not told what to keep.", remedy="Give older_than=, keep=, or both."
+            )
+        if self.seconds < 0 or (self.keep or 0) < 0:
+            raise UsageError("older_than and keep cannot be negative.")
+
+    @property
+    def seconds(self) -> float:
+        """The age, as a number."""
+        age = self.older_than
+        return age.total_seconds() if isinstance(age, timedelta) else age or 0.0
+
+    def choose(self, runs: list[RunInfo], now: float) -> list[list[str]]:
+        """The trees to be dropped, out of runs that are listed newest first. Children go with their parents."""
+        trees = _trees(runs)
+        if self.older_than is None:
+            trees = trees[self.keep or 0 :]
+        else:
+            trees = [tree for tree in trees[self.keep or 0 :] if self._is_old(tree, now)]
+        return [
+            [run.run_id for run in tree]
+            for tree in trees
+            if self.unfinished or not any(run.status in _UNFINISHED for run in tree)
+        ]
+
+    def _is_old(self, tree: list[RunInfo], now: float) -> bool:
+        return max(run.updated_at for run in tree) < now - self.seconds
+
+
+def family(run_id: str, parents: Iterable[tuple[str, str | None]]) -> list[str]:
+    """A run and all that descend from it. `parents` are runs with their parents."""
+    children = defaultdict(list)
+    for child, parent in parents:
+        if parent is not None:
+            children[parent].append(child)
+    found = {run_id: None}
+    waiting = [run_id]
+    while waiting:
+        for child in children[waiting.pop()]:
+            if child not in found:  # a damaged file might go in circles
+                found[child] = None
+                waiting.append(child)
+    return list(found)
+
+
+def _trees(runs: list[RunInfo]) -> list[list[RunInfo]]:
+    known = {run.run_id: run for run in runs}
+    children = defaultdict(list)
+    for run in runs:
+        children[run.parent_run_id if run.parent_run_id in known else None].append(run)
+    trees = []
+    for root in children[None]:
+        tree = [root]
+        for run in tree:  # grows while it is walked
+            tree.extend(children[run.run_id])
+        trees.append(tree)
+    return trees

@@ -1,0 +1,444 @@
+"""Full and read-only disks, damaged and foreign files: one clear error each, and nothing is lost."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sqlite3
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from hookline.errors import JournalError, UnknownRunError
+from hookline.journal import PromptSubmitted, Record, SQLiteJournal
+
+Story = Callable[..., list[Record]]
+is_root = os.geteuid() == 0
+
+
+def keep(journal: SQLiteJournal, records: list[Record]) -> None:
+    """Write a run as a whole, and give it back."""
+    claim = journal.claim(records[0].run_id)
+    claim.write(records).result()
+    claim.give_back()
+
+
+# --- a place where no journal can be ---------------------------------------------------------------
+
+
+def test_a_directory_in_its_place(tmp_path: Path) -> None:
+    """The remedy gives a file in it."""
+    with pytest.raises(JournalError, match=rf"directory.*Give a file in it: '{tmp_path}/journal"):
+        SQLiteJournal(tmp_path)
+
+
+def test_a_missing_directory(tmp_path: Path) -> None:
+    """It is named; nothing is made."""
+    with pytest.raises(JournalError, match=rf"there is no directory '{tmp_path}/a/b'.*Make the"):
+        SQLiteJournal(tmp_path / "a" / "b" / "journal.db")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_file_where_the_directory_should_be(tmp_path: Path) -> None:
+    """The same."""
+    (tmp_path / "file").touch()
+    with pytest.raises(JournalError, match="there is no directory"):
+        SQLiteJournal(tmp_path / "file" / "journal.db")
+
+
+def test_a_device(tmp_path: Path) -> None:
+    """What is written there is gone."""
+    with pytest.raises(JournalError, match=r"device or a pipe.*Give a file"):
+        SQLiteJournal("/dev/null")
+    os.mkfifo(tmp_path / "pipe")
+    with pytest.raises(JournalError, match="device or a pipe"):
+        SQLiteJournal(tmp_path / "pipe")
+
+
+# --- a file that is no journal ---------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "content", [b"dear diary, " * 200, b"x", b"\0" * 400, bytes(range(256)) * 20]
+)
+def test_a_file_that_is_no_database(path: Path, content: bytes) -> None:
+    """However small it is; it is left as it is."""
+    path.write_bytes(content)
+    with pytest.raises(JournalError, match=r"it is not a journal.*move that file away"):
+        SQLiteJournal(path)
+    assert path.read_bytes() == content
+
+
+def test_a_database_of_another_program(path: Path) -> None:
+    """It is left as it is."""
+    connection = sqlite3.connect(path)
+    connection.execute("CREATE TABLE runs (name TEXT)")
+    connection.close()
+    content = path.read_bytes()
+    with pytest.raises(JournalError, match=r"a database of another program.*file of its own"):
+        SQLiteJournal(path)
+    assert path.read_bytes() == content
+
+
+def test_an_empty_file_becomes_a_journal(path: Path, story: Story) -> None:
+    """Such as one that was made for its permissions."""
+    path.touch()
+    with SQLiteJournal(path) as journal:
+        keep(journal, story())
+        assert journal.check().ok
+
+
+def test_a_journal_that_was_emptied(path: Path, story: Story) -> None:
+    """Runs were written to it: that nothing is left is not taken for a new beginning, unless it is deleted."""
+    with SQLiteJournal(path) as journal:
+        keep(journal, story())
+    os.truncate(path, 0)
+    with pytest.raises(JournalError, match=r"has been emptied.*backup, or delete it"):
+        SQLiteJournal(path)
+    path.unlink()
+    with SQLiteJournal(path) as journal:
+        assert journal.runs() == []
+
+
+# --- a damaged file --------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def sound(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A journal of some pages, in one file."""
+    path = tmp_path_factory.mktemp("sound") / "journal.db"
+    with SQLiteJournal(path) as journal:
+        for number in range(6):
+            run_id = f"run {number}"
+            prompts = [PromptSubmitted(run_id, n, float(n), "word " * 60) for n in range(12)]
+            claim = journal.claim(run_id)
+            claim.write(prompts[:5])
+            claim.write(prompts[5:]).result()
+            claim.give_back()
+    return path
+
+
+def look(path: Path) -> tuple[list[object], bool]:
+    """Everything that can be had from a journal, and whether its check is clean. Only our errors may come out."""
+    try:
+        with SQLiteJournal(path) as journal:
+            everything = [*journal.runs(), *(journal.read(f"run {n}") for n in range(6))]
+            return everything, journal.check().ok
+    except JournalError:
+        return [], False
+
+
+def check_report(path: Path) -> None:
+    """A damaged journal refuses to open, or gives a report."""
+    try:
+        journal = SQLiteJournal(path)
+    except JournalError:
+        return
+    with journal:
+        assert str(journal.check())
+
+
+@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(share=st.floats(0.0, 1.0, exclude_max=True))
+def test_a_truncated_file(share: float, sound: Path) -> None:
+    """Cut anywhere, it is an error or an empty journal, and never a part that passes for the whole."""
+    with tempfile.TemporaryDirectory() as directory:
+        copy = Path(directory) / "journal.db"
+        shutil.copy(sound, copy)
+        os.truncate(copy, int(share * copy.stat().st_size))
+        assert look(copy) == ([], False)
+        check_report(copy)
+
+
+@settings(max_examples=120, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(data=st.data())
+def test_an_edited_file(data: st.DataObject, sound: Path) -> None:
+    """Whichever byte is changed: an error, or a report of damage, or all that was written."""
+    content = bytearray(sound.read_bytes())
+    position = data.draw(st.integers(0, len(content) - 1))
+    content[position] = data.draw(st.integers(0, 255).filter(lambda new: new != content[position]))
+    with tempfile.TemporaryDirectory() as directory:
+        copy = Path(directory) / "journal.db"
+        copy.write_bytes(content)
+        found, is_clean = look(copy)
+        if is_clean:
+            assert found == look(sound)[0]
+        check_report(copy)
+
+
+def test_damage_in_the_file_is_reported_by_run(sound: Path, tmp_path: Path) -> None:
+    """A page of zeros: the runs on it are named, the others can be read."""
+    copy = tmp_path / "journal.db"
+    content = bytearray(sound.read_bytes())
+    where = content.rindex(b'"run 3"')
+    page = where // 4096 * 4096
+    content[page : page + 4096] = bytes(4096)
+    copy.write_bytes(content)
+    with SQLiteJournal(copy) as journal:
+        report = journal.check()
+        assert not report.ok
+        assert report.file_damage
+        assert "run 'run 3'" in str(report)
+        readable = 0
+        for number in range(6):
+            with suppress(JournalError):
+                readable += len(journal.read(f"run {number}")) == 12
+        assert 0 < readable < 6
+
+
+# --- a full disk -----------------------------------------------------------------------------------
+
+
+def fill(journal: SQLiteJournal, size: int = 2000) -> tuple[int, JournalError]:
+    """Write batches of two until one fails. Gives how many were committed, and why no more."""
+    claim = journal.claim("r")
+    for number in range(0, 100_000, 2):
+        records = [PromptSubmitted("r", number + n, 0.0, "x" * size) for n in (0, 1)]
+        try:
+            claim.write(records).result()
+        except JournalError as error:
+            with pytest.raises(JournalError, match=r"not written any more.*a write has failed"):
+                claim.write(records).result()
+            claim.give_back()
+            return number, error
+    raise AssertionError("it was never full")
+
+
+def go_on_after(journal: SQLiteJournal, count: int) -> None:
+    """All that was committed is there, nothing is in part, and with room again the run goes on."""
+    assert len(journal.read("r")) == count
+    assert journal.check().ok
+    claim = journal.claim("r")
+    claim.write([PromptSubmitted("r", count, 0.0, "more")]).result()
+    claim.give_back()
+    assert len(journal.read("r")) == count + 1
+    assert journal.check().ok
+
+
+def test_a_file_that_may_not_grow(sqlite: SQLiteJournal) -> None:
+    """SQLite's own limit."""
+    assert sqlite._writer is not None
+    sqlite._writer.do(lambda connection: connection.execute("PRAGMA max_page_count = 60"))
+    count, error = fill(sqlite)
+    assert count > 10
+    assert "the disk is full" in str(error)
+    assert error.remedy == "Free some space, then resume the run."
+    sqlite._writer.do(lambda connection: connection.execute("PRAGMA max_page_count = 100000"))
+    go_on_after(sqlite, count)
+
+
+def test_other_runs_are_not_poisoned(sqlite: SQLiteJournal, story: Story) -> None:
+    """Only the claim whose write failed is broken."""
+    other = sqlite.claim("other")
+    other.write(story("other")[:5]).result()
+    assert sqlite._writer is not None
+    sqlite._writer.do(lambda connection: connection.execute("PRAGMA max_page_count = 30"))
+    fill(sqlite)
+    sqlite._writer.do(lambda connection: connection.execute("PRAGMA max_page_count = 100000"))
+    other.write(story("other")[5:]).result()
+    assert sqlite.read("other") == story("other")
+
+
+def test_a_limit_on_the_size_of_files(path: Path) -> None:
+    """The kernel refuses the write."""
+    code = """
+import resource, sys
+sys.path.insert(0, sys.argv[2])
+from test_faults import fill
+from hookline.journal import SQLiteJournal
+journal = SQLiteJournal(sys.argv[1])
+resource.setrlimit(resource.RLIMIT_FSIZE, (150_000, resource.RLIM_INFINITY))
+count, error = fill(journal)
+print(count)
+print(error)
+print(len(journal.read("r")), journal.check())
+"""
+    ended = subprocess.run(
+        [sys.executable, "-c", code, str(path), str(Path(__file__).parent)],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert ended.stderr == ""
+    count, error, state = ended.stdout.splitlines()
+    assert int(count) > 10
+    assert "cannot be written: the disk failed, or refused" in error
+    assert state.startswith(f"{count} ")
+    assert state.endswith("no damage")
+    with SQLiteJournal(path) as journal:
+        go_on_after(journal, int(count))
+
+
+@pytest.fixture
+def small_disk(tmp_path: Path) -> Iterator[Path]:
+    """A disk of 300 KB."""
+    mount = tmp_path / "disk"
+    mount.mkdir()
+    command = ["mount", "-t", "tmpfs", "-o", "size=300k", "tmpfs", str(mount)]
+    if shutil.which("mount") is None or subprocess.run(command, capture_output=True).returncode:
+        pytest.skip("a small disk cannot be mounted here: that takes root on Linux")
+    yield mount
+    subprocess.run(["umount", str(mount)], check=True)
+
+
+@pytest.mark.parametrize("synchronous", ["NORMAL", "FULL"])
+def test_a_full_disk(small_disk: Path, synchronous: str) -> None:
+    """Nothing is lost that was committed, and when there is room again it goes on."""
+    ballast = small_disk / "ballast"
+    ballast.write_bytes(bytes(60_000))
+    with SQLiteJournal(small_disk / "journal.db", synchronous=synchronous) as journal:  # type: ignore[arg-type]
+        count, error = fill(journal)
+        assert count > 10
+        assert "the disk is full" in str(error)
+        assert len(journal.read("r")) == count
+        ballast.unlink()
+        go_on_after(journal, count)
+
+
+def test_a_journal_cannot_be_made_on_a_full_disk(small_disk: Path) -> None:
+    """It says so, and can be made when there is room."""
+    ballast = small_disk / "ballast"
+    with pytest.raises(OSError, match="No space left"):
+        ballast.write_bytes(bytes(400_000))
+    with pytest.raises(JournalError, match=r"journal.db' cannot be opened"):
+        SQLiteJournal(small_disk / "journal.db")
+    ballast.unlink()
+    SQLiteJournal(small_disk / "journal.db").close()
+
+
+# --- a read-only file or disk ----------------------------------------------------------------------
+
+
+@pytest.fixture
+def mortal() -> Iterator[Path]:
+    """A directory in which permissions mean something, also when the tests are run by root."""
+    directory = Path(tempfile.mkdtemp(prefix="hookline-"))
+    if is_root:
+        os.chown(directory, 65534, 65534)
+        os.seteuid(65534)
+    try:
+        yield directory
+    finally:
+        if is_root:
+            os.seteuid(0)
+        directory.chmod(0o700)
+        shutil.rmtree(directory)
+
+
+def check_read_only(path: Path, records: list[Record]) -> None:
+    """Everything can be read, and nothing written."""
+    with SQLiteJournal(path) as journal:
+        assert journal.read("r") == records
+        assert len(journal.runs()) == 1
+        assert journal.check().ok
+        for ask in (
+            lambda: journal.claim("r"),
+            lambda: journal.claim("new"),
+            lambda: journal.delete("r"),
+            lambda: journal.prune(keep=0),
+            journal.vacuum,
+        ):
+            with pytest.raises(JournalError, match=r"is read-only.*writable, or give another path"):
+                ask()
+
+
+def test_a_read_only_file(mortal: Path, story: Story) -> None:
+    """It can be read, and nothing else."""
+    path = mortal / "journal.db"
+    with SQLiteJournal(path) as journal:
+        keep(journal, story())
+    path.chmod(0o444)
+    check_read_only(path, story())
+
+
+def test_a_read_only_directory(mortal: Path, story: Story) -> None:
+    """SQLite cannot make its files there, and a journal nobody is writing can be read without."""
+    path = mortal / "journal.db"
+    with SQLiteJournal(path) as journal:
+        keep(journal, story())
+    mortal.chmod(0o555)
+    check_read_only(path, story())
+    with pytest.raises(JournalError, match=r"cannot be made: its directory is read-only"):
+        SQLiteJournal(mortal / "new.db")
+
+
+def test_a_file_that_may_not_be_read(mortal: Path, story: Story) -> None:
+    """It says what to do."""
+    path = mortal / "journal.db"
+    with SQLiteJournal(path) as journal:
+        keep(journal, story())
+    path.chmod(0o000)
+    with pytest.raises(JournalError, match=r"cannot be opened.*readable and writable"):
+        SQLiteJournal(path)
+
+
+def test_a_file_that_becomes_read_only_while_it_is_open(mortal: Path, story: Story) -> None:
+    """What is open stays open: the run goes on."""
+    path = mortal / "journal.db"
+    with SQLiteJournal(path) as journal:
+        claim = journal.claim("r")
+        claim.write(story()[:4]).result()
+        path.chmod(0o444)
+        claim.write(story()[4:]).result()
+        claim.give_back()
+        assert journal.read("r") == story()
+
+
+@pytest.mark.skipif(not is_root, reason="a read-only mount takes root")
+def test_a_read_only_disk(small_disk: Path, story: Story) -> None:
+    """The same as a read-only directory."""
+    path = small_disk / "journal.db"
+    with SQLiteJournal(path) as journal:
+        keep(journal, story())
+    subprocess.run(["mount", "-o", "remount,ro", str(small_disk)], check=True)
+    check_read_only(path, story())
+
+
+def test_a_run_that_is_not_there_is_no_damage(sqlite: SQLiteJournal) -> None:
+    """A kind of its own among the errors of a journal."""
+    with pytest.raises(UnknownRunError):
+        sqlite.read("r")
+
+
+def test_another_process_that_does_not_stop_writing(
+    path: Path, sqlite: SQLiteJournal, story: Story, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """After a long wait, an error that says so; the run can go on later."""
+    claim = sqlite.claim("r")
+    claim.write(story()[:3]).result()
+    assert sqlite._writer is not None
+    sqlite._writer.do(lambda connection: connection.execute("PRAGMA busy_timeout = 20"))
+    other = sqlite3.connect(path, isolation_level=None)
+    other.execute("BEGIN IMMEDIATE")
+    with pytest.raises(JournalError, match=r"another process has been writing.*try again"):
+        claim.write(story()[3:]).result()
+    assert sqlite.read("r") == story()[:3]
+    other.execute("ROLLBACK")
+    other.close()
+    claim.give_back()
+    keep(sqlite, story()[3:])
+    assert sqlite.read("r") == story()
+
+
+@pytest.mark.parametrize("what", ["deleted", "moved", "replaced"])
+def test_a_file_that_is_gone_while_it_is_open(
+    path: Path, sqlite: SQLiteJournal, story: Story, what: str
+) -> None:
+    """SQLite would go on writing where nobody looks; the run hears of it instead."""
+    claim = sqlite.claim("r")
+    claim.write(story()[:4]).result()
+    if what == "deleted":
+        path.unlink()
+    else:
+        path.rename(path.with_name("elsewhere.db"))
+    if what == "replaced":
+        path.touch()
+    with pytest.raises(JournalError, match=r"deleted, moved or replaced while it was open.*Put it"):
+        claim.write(story()[4:]).result()
