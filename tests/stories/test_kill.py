@@ -1,0 +1,106 @@
+"""Runs that survive kill -9: real processes, real kills, and the file they leave behind."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+SUPPORT = Path(__file__).parents[1] / "support"
+EACH = 15
+"""Deaths at each place, in each of two processes: 210 and more."""
+
+
+@pytest.mark.timeout(900)
+def test_no_death_loses_or_repeats_anything(tmp_path: Path) -> None:
+    """In a model call, a hook, a tool, after its effect, in a commit, while a person is asked, and anywhere.
+
+    No step is lost or settled twice, nothing that must run once happens twice, an idempotent call only with its
+    own key, every transcript is valid, and every run finishes.
+    """
+    folders = [tmp_path / "one", tmp_path / "two"]
+    running = []
+    for seed, folder in enumerate(folders):
+        folder.mkdir()
+        command = [sys.executable, str(SUPPORT / "mortal.py"), str(folder), str(seed), str(EACH)]
+        running.append(
+            subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        )
+    reports = [_report(process) for process in running]
+    assert [report["wrong"] for report in reports] == [[], []]
+    for report in reports:
+        assert min(report["deaths"].values()) >= EACH, report["deaths"]
+        assert len(report["deaths"]) == 7
+        assert "no damage" in report["journal"]
+    assert sum(sum(report["deaths"].values()) for report in reports) >= 200
+
+
+def _report(process: subprocess.Popen[str]) -> dict[str, Any]:
+    out, err = process.communicate()
+    assert process.returncode == 0, err
+    report: dict[str, Any] = json.loads(out.splitlines()[-1])
+    report["wrong"] += err.splitlines()
+    return report
+
+
+HOLDER = """
+import asyncio, sys
+from hookline import AgentBuilder
+from hookline.journal import SQLiteJournal
+from hookline.testing import ScriptedDriver, call, say
+
+async def hold() -> str:
+    '''Hold on.'''
+    print("holding", flush=True)
+    await asyncio.get_running_loop().run_in_executor(None, sys.stdin.readline)
+    return "held"
+
+driver = ScriptedDriver([call("hold"), say("done")])
+agent = AgentBuilder().with_driver(driver).with_tools(hold).with_journal(SQLiteJournal(sys.argv[1])).build()
+print(asyncio.run(agent.run("go", run_id="run")).status.value, flush=True)
+"""
+
+TAKER = """
+import asyncio, sys
+from hookline import AgentBuilder
+from hookline.errors import RunInUseError
+from hookline.journal import SQLiteJournal
+from hookline.testing import ScriptedDriver, say
+
+async def hold() -> str:
+    '''Hold on.'''
+    return "held"
+
+driver = ScriptedDriver([say("done")])
+agent = AgentBuilder().with_driver(driver).with_tools(hold).with_journal(SQLiteJournal(sys.argv[1])).build()
+try:
+    print(asyncio.run(agent.resume("run")).steps[0].results[0].status.value)
+except RunInUseError as error:
+    print(f"refused: {error}")
+"""
+
+
+def test_a_second_process_is_refused_until_the_first_is_dead(tmp_path: Path) -> None:
+    """One works, the other is told who has the run; a dead holder's lease is taken over at once."""
+    path = str(tmp_path / "runs.db")
+    pipes: Any = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
+    holder = subprocess.Popen([sys.executable, "-c", HOLDER, path], **pipes)
+    assert holder.stdout is not None
+    assert holder.stdout.readline() == "holding\n"
+
+    def take() -> str:
+        taken = subprocess.run(
+            [sys.executable, "-c", TAKER, path], capture_output=True, text=True, check=True
+        )
+        return taken.stdout.strip()
+
+    refused = take()
+    assert refused.startswith("refused: ")
+    assert str(holder.pid) in refused
+    holder.kill()
+    holder.communicate()
+    assert take() == "in_doubt"
