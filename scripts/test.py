@@ -27,6 +27,8 @@ def main() -> int:
     only_tests, pytest_arguments = _arguments()
     environment.ensure("dev")
     mcp_servers.ensure()
+    # The small model that tests run for real. Where it cannot be fetched they are skipped, and say so.
+    environment.run(environment.PROGRAMS / "hookline", "model", "get")
     checks = () if only_tests else CHECKS
     failed = [" ".join(c) for c in (*checks, ("pytest", *pytest_arguments)) if not _passes(*c)]
     if failed:
