@@ -23,6 +23,8 @@ class Goal:
 GOALS = (
     Goal("step, no hooks: us", "step_us"),
     Goal("  x the bare loop", "step_x_bare", 5, limit=8),
+    Goal("first hook at a point: us", "first_hook_us"),
+    Goal("  x a bare step", "first_hook_x_bare"),
     Goal("one more async hook: us", "hook_us"),
     Goal("  x a bare step", "hook_x_bare", 0.12),
     Goal("one more sync hook: us", "sync_hook_us"),

@@ -24,16 +24,22 @@ def measure_step(bench: Bench) -> None:
         worker, name = bench.worker(candidate), candidate.name
         bare = bench.bare.step_us(*EARLY, budget)
         step = worker.step_us(*EARLY, budget)
-        hooked = worker.step_us(*EARLY, budget, Workload(hooks=HOOKS))
         book.add(name, "step_us", step)
         book.add(name, "step_x_bare", step / bare)
-        add_hook(name, "hook", (hooked - step) / (2 * HOOKS), bare)
+        first, more = cost_of_hooks(worker, "async", step)
+        add_hook(name, "hook", more, bare)
         if name == HOOKLINE:
-            hooked = worker.step_us(*EARLY, budget, Workload(hooks=HOOKS, kind="sync"))
-            add_hook(name, "sync_hook", (hooked - step) / (2 * HOOKS), bare)
-            hooked = bench.bare.step_us(*EARLY, budget, Workload(hooks=HOOKS))
+            add_hook(name, "first_hook", first, bare)
+            add_hook(name, "sync_hook", cost_of_hooks(worker, "sync", step)[1], bare)
             book.add(BARE.name, "step_us", bare)
-            add_hook(BARE.name, "hook", (hooked - bare) / (2 * HOOKS), bare)
+            add_hook(BARE.name, "hook", cost_of_hooks(bench.bare, "async", bare)[1], bare)
+
+    def cost_of_hooks(
+        worker: Worker, kind: Literal["async", "sync"], step: float
+    ) -> tuple[float, float]:
+        one = worker.step_us(*EARLY, budget, Workload(hooks=1, kind=kind))
+        many = worker.step_us(*EARLY, budget, Workload(hooks=1 + HOOKS, kind=kind))
+        return (one - step) / 2, (many - one) / (2 * HOOKS)
 
     def add_hook(name: str, kind: str, cost: float, bare: float) -> None:
         book.add(name, f"{kind}_us", cost)

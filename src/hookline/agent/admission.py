@@ -175,12 +175,11 @@ async def _ask_hooks(run: Run, flight: Flight, *, policies_only: bool = False) -
     run.flight = flight
     run.call_id = flight.call.id
     ctx = tool_context(run, _BEFORE_TOOL_USE, flight, flight.result)
+    if run.memory is not None:
+        plan = run.memory.recalled(plan, ctx)
     try:
-        return run.take(
-            await run_hooks(
-                run.recalled(plan, ctx), ctx, run, run.settle, policies_only=policies_only
-            )
-        )
+        asked = run_hooks(plan, ctx, run, run.settle, policies_only=policies_only)
+        return run.take(await asked)
     finally:
         run.flight = None
         run.call_id = ""

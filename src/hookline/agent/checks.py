@@ -29,27 +29,28 @@ def check_request(entry: Entry, before: Any, request: object) -> None:
 
 def is_plain(response: Any) -> bool:
     """Whether nothing can be wrong with a response; says so at once for what models usually answer."""
-    if type(response) is not InferenceResponse:
+    try:
+        usage, calls = response.usage, response.calls
+        given, made = usage.input_tokens, usage.output_tokens
+        asked, unpriced = usage.requests, usage.unpriced_requests
+        if not (type(given) is type(made) is type(asked) is type(unpriced) is int):
+            return False
+        if given | made | asked | unpriced < 0 or usage.cost is not None:
+            return False  # one comparison for four: a negative one makes it negative
+        if calls:
+            (call,) = calls
+            if type(call) is not ToolCall or not call.id:
+                return False
+            if not (_is_ascii(call.id) and _is_ascii(call.name)):
+                return False
+        if not (_is_ascii(response.text) and _is_ascii(response.model)):
+            return False
+    except (AttributeError, TypeError, ValueError):
         return False
-    usage, calls, text = response.usage, response.calls, response.text
-    if type(text) is not str or type(calls) is not tuple or type(usage) is not Usage:
-        return False
-    given, made = usage.input_tokens, usage.output_tokens
-    asked, unpriced = usage.requests, usage.unpriced_requests
-    if not (type(given) is type(made) is type(asked) is type(unpriced) is int):
-        return False
-    if (
-        given | made | asked | unpriced < 0
-    ):  # one comparison for four: a negative one makes it negative
-        return False
-    if usage.cost is not None or type(response.model) is not str or not text.isascii():
-        return False
-    if not calls:
-        return True
-    call = calls[0]
-    if len(calls) > 1 or type(call) is not ToolCall or not call.id:
-        return False
-    return type(call.id) is type(call.name) is str
+    return type(response) is InferenceResponse and type(calls) is tuple
+
+
+_is_ascii = str.isascii  # refuses what is no text at all
 
 
 def check_response(response: object, who: str) -> InferenceResponse:

@@ -130,12 +130,14 @@ def counted(run: Run, *, steps: int = 0) -> tuple[Usage, Counters]:
     total = counters.usage + used
     # In a first run the conversation has used what the run has used: one sum is enough.
     usage = total if state.usage is counters.usage else state.usage + used
-    counters = replace(
-        counters,
-        steps=counters.steps + steps + run.child_steps,
-        tool_calls=counters.tool_calls + run.uncounted_calls,
-        usage=total,
-        active_seconds=run.ledger.seconds(run.now),
+    counters = Counters(
+        counters.steps + steps + run.child_steps,
+        counters.tool_calls + run.uncounted_calls,
+        total,
+        run.ledger.seconds(run.now),
+        counters.errors,
+        counters.consecutive_errors,
+        counters.objections,
     )
     run.uncounted = NO_USAGE
     run.child_steps = run.uncounted_calls = 0

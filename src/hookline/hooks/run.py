@@ -199,7 +199,7 @@ async def run_hooks(
             if tally.ended:
                 break
     if len(readings) > 1:
-        trail.passed(crew.part(first, len(readings) - 1), readings)
+        trail.passed(crew if not first else crew.part(first, len(readings) - 1), readings)
     if tally is None and not plan.observers:
         return Result(ctx)
     return await _conclude(plan, ctx, tally or _Tally(), trail)
