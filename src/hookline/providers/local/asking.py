@@ -30,6 +30,9 @@ _OPTIONS: dict[str, tuple[type, ...]] = {
 }
 
 
+_PENALTY = 1.2
+
+
 class Asking:
     """A request as the model reads it (`completion`), and an ear for what it answers."""
 
@@ -46,13 +49,17 @@ class Asking:
             may_answer = request.tool_choice in ("auto", "none")
             grammar = turn_grammar(tools, answering if may_answer else "", request.output_schema)
             prompt = tool_prompt(request, answering)
+            penalty = 1.0
         else:
             grammar = ""
+            # Free text only: JSON repeats itself for good reasons, and so does what was read in a file.
+            penalty = _PENALTY if request.output_schema is None else 1.0
             if request.output_schema is not None:
                 rules = Grammar()
                 grammar = rules.text(rules.schema(request.output_schema))
             prompt = plain_prompt(request)
-        self.completion = Completion(prompt, grammar, **_options(request.options))
+        options = _options(request.options)
+        self.completion = Completion(prompt, grammar, repeat_penalty=penalty, **options)
 
     def feed(self, text: str) -> Sequence[TextPiece | CallPiece]:
         """What the next piece of text says."""

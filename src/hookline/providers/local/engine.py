@@ -21,6 +21,8 @@ class Completion(msgspec.Struct, frozen=True):
     top_p: float = 1.0
     top_k: int = 0
     seed: int = 0
+    repeat_penalty: float = 1.0
+    """Above one: words that were said lately become less likely, so that a small model does not go round in circles."""
 
 
 class Chunk(msgspec.Struct, frozen=True, gc=False):

@@ -169,6 +169,7 @@ def _body(completion: Completion) -> dict[str, Any]:
         "top_p": completion.top_p,
         "top_k": completion.top_k,
         "seed": completion.seed,
+        "repeat_penalty": completion.repeat_penalty,
         "stop": list(completion.stop),
         "cache_prompt": True,
         "stream": True,
