@@ -90,6 +90,18 @@ class UnknownRunError(JournalError):
     """There is no run of that id in the journal."""
 
 
+class SessionError(HooklineError):
+    """A session cannot be used like this now: it is suspended, deleted, or one of its runs waits."""
+
+
+class SessionConflictError(SessionError):
+    """Someone else is using the session, or has changed it since it was read."""
+
+
+class UnknownSessionError(SessionError):
+    """There is no session of that id in the journal."""
+
+
 class TranscriptError(HooklineError):
     """A conversation in which a tool call has no result, or a result has no call."""
 

@@ -32,6 +32,8 @@ from hookline.journal import (
     RunFinished,
     RunStarted,
     RunTakenUp,
+    SessionCreated,
+    SessionRecord,
     StepFinished,
     TextDelta,
     ToolProgress,
@@ -83,7 +85,7 @@ def values(kind: Any) -> st.SearchStrategy[Any]:
 def records(kind: type[Record]) -> st.SearchStrategy[Any]:
     """Records of a type, as this version writes them."""
     made = values(kind)
-    if kind is RunStarted:
+    if kind in (RunStarted, SessionCreated):
         return made.map(lambda record: msgspec.structs.replace(record, version=RECORD_VERSION))
     return made
 
@@ -252,5 +254,6 @@ def test_everything_a_run_records_can_be_written_and_read() -> None:
         read = decode(line)
         assert type(read) is type(record)
         assert encode(read) == line
-    unseen = {RunTakenUp}  # that needs a process that died: tests/agent/test_resume.py
+    # A process that died is needed, tests/agent/test_resume.py, and a session: tests/sessions.
+    unseen = {RunTakenUp, *typing.get_args(SessionRecord)}
     assert set(RECORDS) - {type(record) for record in journalled} == unseen

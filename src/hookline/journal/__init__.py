@@ -9,7 +9,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from hookline.journal.durable import Durable, InMemory, Key, Listener
-from hookline.journal.fold import Story, counted_on, fold, with_changes
+from hookline.journal.fold import Story, counted_on, fold, with_changes, with_remembered
 from hookline.journal.record import (
     RECORD_VERSION,
     AnyRecord,
@@ -32,6 +32,15 @@ from hookline.journal.record import (
     RunFinished,
     RunStarted,
     RunTakenUp,
+    SessionCleared,
+    SessionCreated,
+    SessionRecord,
+    SessionRewound,
+    SessionRunAdded,
+    SessionRunEnded,
+    SessionStatus,
+    SessionStatusChanged,
+    SessionTitled,
     StatusChanged,
     StepFinished,
     StepPaused,
@@ -42,7 +51,17 @@ from hookline.journal.record import (
     encode,
     hooks_in,
 )
-from hookline.journal.store import Claim, JournalStore, RunInfo
+from hookline.journal.session import (
+    STREAM,
+    Segment,
+    SessionStory,
+    Standing,
+    fold_session,
+    session_entry,
+    session_info,
+    stream_of,
+)
+from hookline.journal.store import Claim, JournalStore, RunInfo, SessionInfo
 from hookline.journal.stored import Stored, begin, reopen
 
 if TYPE_CHECKING:
@@ -53,6 +72,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "RECORD_VERSION",
+    "STREAM",
     "AnyRecord",
     "ApprovalAnswered",
     "ApprovalAsked",
@@ -84,6 +104,19 @@ __all__ = [
     "RunStarted",
     "RunTakenUp",
     "SQLiteJournal",
+    "Segment",
+    "SessionCleared",
+    "SessionCreated",
+    "SessionInfo",
+    "SessionRecord",
+    "SessionRewound",
+    "SessionRunAdded",
+    "SessionRunEnded",
+    "SessionStatus",
+    "SessionStatusChanged",
+    "SessionStory",
+    "SessionTitled",
+    "Standing",
     "StatusChanged",
     "StepFinished",
     "StepPaused",
@@ -97,9 +130,14 @@ __all__ = [
     "decode",
     "encode",
     "fold",
+    "fold_session",
     "hooks_in",
     "reopen",
+    "session_entry",
+    "session_info",
+    "stream_of",
     "with_changes",
+    "with_remembered",
 ]
 
 _STORES = {

@@ -15,8 +15,8 @@ from hookline.journal.writer import Writer
 
 _NEW_RUN = """
 INSERT INTO runs (run_id, session_id, agent_id, parent_run_id, status, prompt, records, steps,
-                  started_at, updated_at, head)
-VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+                  started_at, updated_at, kind, head)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
 """
 _NEW_BATCH = "INSERT INTO batches (id, links, records) VALUES (?, ?, CAST(? AS TEXT))"
 # Whoever else wrote to the run has changed its head, and then this finds no row to change.
@@ -123,7 +123,7 @@ class _Batch:
 def new_run(cursor: sqlite3.Cursor, info: RunInfo, head: bytes) -> int:
     """Enter a run into the list. Gives its number in the file."""
     numbers = (info.records, info.steps, info.started_at, info.updated_at)
-    row = (info.run_id, *_description(info), *numbers, head)
+    row = (info.run_id, *_description(info), *numbers, info.kind, head)
     return int(cursor.execute(_NEW_RUN, row).lastrowid or 0)
 
 

@@ -12,6 +12,7 @@ from hookline.errors import JournalError
 from hookline.journal.record import (
     ApprovalAnswered,
     ApprovalAsked,
+    ChildFinished,
     HookRan,
     PromptSubmitted,
     Record,
@@ -23,6 +24,7 @@ from hookline.journal.record import (
 )
 from hookline.state import (
     AgentState,
+    Decision,
     Ending,
     FrozenDict,
     Log,
@@ -103,6 +105,8 @@ class _Teller:
             return with_changes(state, record.changes.get("state"))
         if isinstance(record, ApprovalAsked) and record.approval is not None:
             self._asked[record.approval.id] = record.approval
+        if isinstance(record, ChildFinished):
+            return with_remembered(state, record.remembered)
         if isinstance(record, ApprovalAnswered):
             return _with_answer(state, record, self._asked.get(record.approval_id))
         if isinstance(record, StatusChanged):
@@ -196,8 +200,14 @@ def _with_answer(
     decision = record.decision
     if decision is None or not decision.remember or asked is None:
         return state
-    remembered = FrozenDict({**state.remembered, asked.fingerprint: decision})
-    return replace(state, remembered=remembered)
+    return with_remembered(state, {asked.fingerprint: decision})
+
+
+def with_remembered(state: AgentState, answers: Mapping[str, Decision]) -> AgentState:
+    """A state that remembers these answers too, for the rest of the session."""
+    if not answers:
+        return state
+    return replace(state, remembered=FrozenDict({**state.remembered, **answers}))
 
 
 def _with_ending(state: AgentState, record: StatusChanged) -> AgentState:

@@ -12,8 +12,10 @@ import msgspec
 from hookline.errors import JournalError, RunInUseError
 from hookline.journal.chain import Damage, Row, Stored, anchor, link
 from hookline.journal.claim import StoreClaim, check_run_id, settled
+from hookline.journal.retention import owner_of
+from hookline.journal.session import session_info
 from hookline.journal.shelf import Shelf
-from hookline.journal.store import RunInfo
+from hookline.journal.store import RunInfo, SessionInfo
 from hookline.state import RunStatus
 
 
@@ -45,9 +47,17 @@ class MemoryJournal(Shelf):
             chosen = [
                 info
                 for info in snapshot.infos()
-                if session_id in (None, info.session_id) and status in (None, info.status)
+                if info.kind == "run"
+                and session_id in (None, info.session_id)
+                and status in (None, info.status)
             ]
         return chosen[:limit]
+
+    def sessions(self, *, limit: int | None = None) -> list[SessionInfo]:
+        """The sessions, the one that was written last first."""
+        with self._snapshot() as snapshot:
+            chosen = [session_info(info) for info in snapshot.infos() if info.kind == "session"]
+        return sorted(chosen, key=lambda info: info.updated_at, reverse=True)[:limit]
 
     def close(self) -> None:
         """There is nothing to let go of."""
@@ -135,7 +145,10 @@ class _Snapshot(msgspec.Struct, frozen=True):
         return sorted(infos, key=lambda info: info.started_at, reverse=True)
 
     def parents(self) -> list[tuple[str, str | None]]:
-        return [(info.run_id, info.parent_run_id) for info in self.infos()]
+        return [
+            (info.run_id, owner_of(info.run_id, info.session_id, info.parent_run_id, info.kind))
+            for info in self.infos()
+        ]
 
     def stored(self, run_id: str) -> Stored | None:
         stored = self.runs.get(run_id)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import enum
 from collections.abc import Iterable, Iterator
 from typing import Any, TypeAlias
 
@@ -9,6 +10,7 @@ import msgspec
 
 from hookline.errors import StateVersionError
 from hookline.state import (
+    EMPTY,
     NO_COUNTERS,
     NO_USAGE,
     AssistantMessage,
@@ -252,6 +254,8 @@ class ChildFinished(Record, frozen=True, gc=False, omit_defaults=True, tag="chil
     status: RunStatus = RunStatus.COMPLETED
     text: str = ""
     counters: Counters = NO_COUNTERS
+    remembered: dict[str, Decision] = EMPTY
+    """What was answered in it for the rest of the session, by the fingerprint of the call."""
 
     @property
     def usage(self) -> Usage:
@@ -283,6 +287,74 @@ class RunFinished(Record, frozen=True, gc=False, omit_defaults=False, tag="resul
     decided_by: str = ""
     error: ErrorInfo | None = None
     pending: tuple[PendingApproval, ...] = ()
+
+
+# --- sessions: a stream of records of their own, in the place of a run's ---------------------------------
+
+
+class SessionStatus(enum.StrEnum):
+    """What can be done with a session."""
+
+    OPEN = "open"
+    CLOSED = "closed"
+    """It was ended; the next run opens it again."""
+    SUSPENDED = "suspended"
+    """Nothing runs in it until it is resumed."""
+    DELETED = "deleted"
+
+
+class SessionCreated(Record, frozen=True, gc=False, omit_defaults=True, tag="session_created"):
+    """A session was made: a new one, or one that goes on from a step of another."""
+
+    session_id: str = ""
+    title: str = ""
+    forked_from: str = ""
+    """The session it was forked from, after so many steps of its conversation."""
+    at_step: int = 0
+    initial: dict[str, Any] | None = None
+    """The state it was forked with: it needs nothing of the other session any more."""
+    version: int = RECORD_VERSION
+
+
+class SessionRunAdded(Record, frozen=True, gc=False, omit_defaults=True, tag="session_run"):
+    """A run is about to begin where the conversation stands, or the last one goes on."""
+
+    member: str = ""
+    source: str = ""
+    """Why session_start is asked with it; empty when the session had started."""
+    resumed: bool = False
+
+
+class SessionRunEnded(Record, frozen=True, gc=False, omit_defaults=True, tag="session_run_ended"):
+    """A run ended, or paused. What it came to is in its own journal."""
+
+    member: str = ""
+
+
+class SessionRewound(Record, frozen=True, gc=False, omit_defaults=True, tag="session_rewound"):
+    """The conversation stands where it stood after one of its steps."""
+
+    to: int = 0
+    member: str = ""
+    """The run it stands in; empty for the beginning."""
+    record: int = 0
+    """The last record of that run that counts."""
+
+
+class SessionCleared(Record, frozen=True, gc=False, omit_defaults=True, tag="session_cleared"):
+    """The conversation begins anew, with nothing."""
+
+
+class SessionTitled(Record, frozen=True, gc=False, omit_defaults=True, tag="session_titled"):
+    """The session was given a title."""
+
+    title: str = ""
+
+
+class SessionStatusChanged(Record, frozen=True, gc=False, omit_defaults=True, tag="session_status"):
+    """The session was closed, suspended, resumed or deleted."""
+
+    status: SessionStatus = SessionStatus.OPEN
 
 
 class TextDelta(Record, frozen=True, gc=False, omit_defaults=True, tag="text_delta"):
@@ -318,6 +390,15 @@ class ToolProgress(Record, frozen=True, gc=False, omit_defaults=True, tag="progr
     step: int = 0
 
 
+SessionRecord: TypeAlias = (
+    SessionCreated
+    | SessionRunAdded
+    | SessionRunEnded
+    | SessionRewound
+    | SessionCleared
+    | SessionTitled
+    | SessionStatusChanged
+)
 AnyRecord: TypeAlias = (
     RunStarted
     | PromptSubmitted
@@ -339,6 +420,7 @@ AnyRecord: TypeAlias = (
     | ChildFinished
     | StatusChanged
     | RunFinished
+    | SessionRecord
 )
 
 
@@ -407,7 +489,7 @@ def decode(line: str | bytes) -> AnyRecord:
         record: AnyRecord = _DECODER.decode(line)
     except (msgspec.DecodeError, UnicodeError, RecursionError) as error:
         raise StateVersionError(f"this is not a journal record: {error}.") from None
-    if isinstance(record, RunStarted) and record.version > RECORD_VERSION:
+    if isinstance(record, RunStarted | SessionCreated) and record.version > RECORD_VERSION:
         raise StateVersionError(
             f"this journal was written in record version {record.version}; "
             f"this Hookline reads up to version {RECORD_VERSION}.",

@@ -9,6 +9,7 @@ from datetime import timedelta
 import msgspec
 
 from hookline.errors import UsageError
+from hookline.journal.session import stream_of
 from hookline.journal.store import RunInfo
 from hookline.state import RunStatus
 
@@ -37,7 +38,10 @@ class Retention(msgspec.Struct, frozen=True):
         return age.total_seconds() if isinstance(age, timedelta) else age or 0.0
 
     def choose(self, runs: list[RunInfo], now: float) -> list[list[str]]:
-        """The trees to be dropped, out of runs that are listed newest first. Children go with their parents."""
+        """The trees to be dropped, out of runs that are listed newest first.
+
+        Children go with their parents, and runs with their sessions.
+        """
         trees = _trees(runs)
         if self.older_than is None:
             trees = trees[self.keep or 0 :]
@@ -46,15 +50,22 @@ class Retention(msgspec.Struct, frozen=True):
         return [
             [run.run_id for run in tree]
             for tree in trees
-            if self.unfinished or not any(run.status in _UNFINISHED for run in tree)
+            if self.unfinished or not any(_is_unfinished(run) for run in tree)
         ]
 
     def _is_old(self, tree: list[RunInfo], now: float) -> bool:
         return max(run.updated_at for run in tree) < now - self.seconds
 
 
+def owner_of(run_id: str, session_id: object, parent: str | None, kind: object) -> str | None:
+    """What a run is dropped and exported with: its parent, or its session; there may be no records of that."""
+    if parent is None and kind == "run" and session_id != run_id:
+        return stream_of(str(session_id))
+    return parent
+
+
 def family(run_id: str, parents: Iterable[tuple[str, str | None]]) -> list[str]:
-    """A run and all that descend from it. `parents` are runs with their parents."""
+    """A run and all that descend from it. `parents` are runs with what they belong to."""
     children = defaultdict(list)
     for child, parent in parents:
         if parent is not None:
@@ -69,11 +80,17 @@ def family(run_id: str, parents: Iterable[tuple[str, str | None]]) -> list[str]:
     return list(found)
 
 
+def _is_unfinished(run: RunInfo) -> bool:
+    """Whether something is going on in it, or waits. That a session is open does not say so."""
+    return run.kind == "run" and run.status in _UNFINISHED
+
+
 def _trees(runs: list[RunInfo]) -> list[list[RunInfo]]:
     known = {run.run_id: run for run in runs}
     children = defaultdict(list)
     for run in runs:
-        children[run.parent_run_id if run.parent_run_id in known else None].append(run)
+        owner = owner_of(run.run_id, run.session_id, run.parent_run_id, run.kind)
+        children[owner if owner in known else None].append(run)
     trees = []
     for root in children[None]:
         tree = [root]

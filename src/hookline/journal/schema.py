@@ -28,11 +28,13 @@ CREATE TABLE runs (
     steps INTEGER NOT NULL,
     started_at REAL NOT NULL,
     updated_at REAL NOT NULL,
+    kind TEXT NOT NULL,
     head BLOB NOT NULL
 );
 CREATE INDEX runs_by_start ON runs (started_at);
 CREATE INDEX runs_by_session ON runs (session_id, started_at);
 CREATE INDEX runs_by_status ON runs (status, started_at);
+CREATE INDEX sessions_by_update ON runs (updated_at) WHERE kind = 'session';
 CREATE INDEX runs_by_parent ON runs (parent_run_id) WHERE parent_run_id IS NOT NULL;
 CREATE TABLE batches (
     id INTEGER PRIMARY KEY,

@@ -39,7 +39,7 @@ class Snapshot(Protocol):
         ...
 
     def parents(self) -> list[tuple[str, str | None]]:
-        """All runs with their parents, newest first, also where the rest of a run's entry is damaged."""
+        """All runs with what they belong to, newest first, also where the rest of a run's entry is damaged."""
         ...
 
     def stored(self, run_id: str) -> Stored | None:
@@ -114,7 +114,10 @@ class Shelf(ABC):
     # --- dropping --------------------------------------------------------------------------------------
 
     def delete(self, run_id: str) -> list[str]:
-        """Drop a run and its children, in whatever state they are. Gives their ids. Nobody may be driving them."""
+        """Drop a run and its children, or a session and its runs, in whatever state they are.
+
+        Nobody may be driving them. Gives their ids.
+        """
         with ExitStack() as leases:
             mine: dict[str, None] = {}
             while True:
@@ -140,7 +143,8 @@ class Shelf(ABC):
     ) -> list[str]:
         """Drop runs last written `older_than` ago (seconds, or a timedelta) that are not among the `keep` newest.
 
-        Children go with their parents. Runs that are running or paused stay, and their trees with them, unless
+        Children go with their parents, and all runs of a session that is kept here go with it, or stay with it.
+        Runs that are running or paused stay, and what belongs to them, unless
         `unfinished=True`; those that somebody is driving stay in any case. Gives the ids of what was dropped.
         """
         retention = Retention(older_than, keep, unfinished)

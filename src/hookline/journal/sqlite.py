@@ -26,7 +26,7 @@ from hookline.journal.connect import (
 from hookline.journal.lease import Lease, take_lease
 from hookline.journal.schema import first_id
 from hookline.journal.shelf import Shelf
-from hookline.journal.store import RunInfo
+from hookline.journal.store import RunInfo, SessionInfo
 from hookline.journal.tables import Tables
 from hookline.journal.writer import Writer, closed, forked
 from hookline.state import RunStatus
@@ -101,7 +101,12 @@ class SQLiteJournal(Shelf):
     ) -> list[RunInfo]:
         """The recorded runs, newest first."""
         with self._snapshot() as tables:
-            return tables.infos(session_id, status, limit)
+            return tables.infos(session_id, status, limit, "run")
+
+    def sessions(self, *, limit: int | None = None) -> list[SessionInfo]:
+        """The sessions, the one that was written last first."""
+        with self._snapshot() as tables:
+            return tables.sessions(limit)
 
     def vacuum(self) -> int:
         """Give the space of dropped runs back to the disk. Others wait meanwhile. Says how many bytes it gained."""

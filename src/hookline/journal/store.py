@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from concurrent.futures import Future
-from typing import Protocol
+from typing import Literal, Protocol
 
 import msgspec
 
-from hookline.journal.record import Record
+from hookline.journal.record import Record, SessionStatus
 from hookline.state import RunStatus
 
 
@@ -27,6 +27,21 @@ class RunInfo(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     steps: int = 0
     started_at: float = 0.0
     updated_at: float = 0.0
+    kind: Literal["run", "session"] = "run"
+    """`session` for the records of a session, which are kept like those of a run: see journal/session.py."""
+
+
+class SessionInfo(msgspec.Struct, frozen=True, gc=False):
+    """One session, as a list shows it."""
+
+    id: str
+    title: str = ""
+    status: SessionStatus = SessionStatus.OPEN
+    version: int = 0
+    runs: int = 0
+    created_at: float = 0.0
+    updated_at: float = 0.0
+    """When a run of it last began or ended, or something else was done with it."""
 
 
 class Claim(Protocol):
@@ -67,7 +82,18 @@ class JournalStore(Protocol):
         status: RunStatus | None = None,
         limit: int | None = None,
     ) -> list[RunInfo]:
-        """The recorded runs, newest first."""
+        """The recorded runs, newest first. Not the records of sessions."""
+        ...
+
+    def sessions(self, *, limit: int | None = None) -> list[SessionInfo]:
+        """The sessions, the one that was written last first."""
+        ...
+
+    def delete(self, run_id: str) -> list[str]:
+        """Drop a run and its children, or a session and its runs, all or none. Nobody may be driving them.
+
+        Gives their ids.
+        """
         ...
 
     def close(self) -> None:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import get_args
 
+from msgspec.structs import replace
+
 from hookline.errors import UsageError
 from hookline.journal.record import (
     AnyRecord,
@@ -12,9 +14,11 @@ from hookline.journal.record import (
     Record,
     RunFinished,
     RunStarted,
+    SessionCreated,
     StatusChanged,
     StepFinished,
 )
+from hookline.journal.session import session_entry
 from hookline.journal.store import RunInfo
 from hookline.state import RunStatus, valid_text
 
@@ -44,6 +48,8 @@ def check_records(run_id: str, records: Sequence[Record]) -> None:
 
 def summarise(info: RunInfo, records: Sequence[Record]) -> RunInfo:
     """The summary of a run after these records, of which there is at least one."""
+    if info.kind == "session" or isinstance(records[0], SessionCreated):
+        return _of_session(info, records)
     session_id, agent_id, parent = info.session_id, info.agent_id, info.parent_run_id
     status, prompt, steps = info.status, info.prompt, info.steps
     for record in records:
@@ -69,6 +75,20 @@ def summarise(info: RunInfo, records: Sequence[Record]) -> RunInfo:
         prompt=prompt,
         records=info.records + len(records),
         steps=steps,
+        started_at=info.started_at if info.records else records[0].at,
+        updated_at=records[-1].at,
+    )
+
+
+def _of_session(info: RunInfo, records: Sequence[Record]) -> RunInfo:
+    """The same for the records of a session."""
+    after = info
+    for record in records:
+        after = session_entry(after, record)
+    return replace(
+        after,
+        prompt=valid_text(after.prompt[:_LONGEST_PROMPT]),
+        records=info.records + len(records),
         started_at=info.started_at if info.records else records[0].at,
         updated_at=records[-1].at,
     )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, Literal, TypeAlias
 
 import msgspec
 
@@ -12,13 +12,23 @@ from hookline.errors import JournalError
 from hookline.journal.batch import Tail
 from hookline.journal.chain import DAMAGE_REMEDY, LINK, Damage, Stored, unpacked
 from hookline.journal.faults import told
+from hookline.journal.record import SessionStatus
+from hookline.journal.retention import owner_of
 from hookline.journal.schema import first_id, run_of
-from hookline.journal.store import RunInfo
+from hookline.journal.session import AS_RUN
+from hookline.journal.store import RunInfo, SessionInfo
 from hookline.state import RunStatus
 
 _FIELDS = RunInfo.__struct_fields__
-_ENTRY = tuple[str, str, str, str | None, RunStatus, str, int, int, float, float]
+_Kind: TypeAlias = Literal["run", "session"]
+_ENTRY = tuple[str, str, str, str | None, RunStatus, str, int, int, float, float, _Kind]
 """The types of these fields: an edit may have made something else of them."""
+_SESSION = tuple[str, str, SessionStatus, int, int, float, float]
+_STATUS = " ".join(f"WHEN '{run}' THEN '{session}'" for session, run in AS_RUN.items())
+_SESSIONS = f"""
+SELECT session_id, prompt, CASE status {_STATUS} END, records, steps, started_at, updated_at
+FROM runs WHERE kind = 'session' ORDER BY updated_at DESC, id DESC LIMIT ?
+"""
 _NEWEST_FIRST = "ORDER BY started_at DESC, id DESC"
 _COLUMNS = ", ".join(_FIELDS)
 # Asked for as bytes: after an edit they may be anything, also what cannot be decoded.
@@ -39,9 +49,10 @@ class Tables:
         session_id: str | None = None,
         status: RunStatus | None = None,
         limit: int | None = None,
+        kind: _Kind | None = None,
     ) -> list[RunInfo]:
-        """The runs, newest first."""
-        wanted = {"session_id": session_id, "status": status}
+        """The runs and sessions, or those of one kind, newest first."""
+        wanted = {"session_id": session_id, "status": status, "kind": kind}
         given = {name: value for name, value in wanted.items() if value is not None}
         where = " AND ".join(f"{name} = ?" for name in given)
         rows = self._rows(
@@ -51,10 +62,17 @@ class Tables:
         )
         return self._entries(rows)
 
+    def sessions(self, limit: int | None = None) -> list[SessionInfo]:
+        """The sessions, the one that was written last first."""
+        rows = self._rows(_SESSIONS, -1 if limit is None else limit)
+        return [SessionInfo(*row) for row in self._converted(rows, list[_SESSION])]
+
     def parents(self) -> list[tuple[str, str | None]]:
-        """The runs with their parents, newest first."""
-        rows = self._rows(f"SELECT run_id, parent_run_id FROM runs {_NEWEST_FIRST}")
-        return [(str(run_id), parent) for run_id, parent in rows]
+        """The runs with what they belong to, newest first."""
+        rows = self._rows(
+            f"SELECT run_id, session_id, parent_run_id, kind FROM runs {_NEWEST_FIRST}"
+        )
+        return [(str(row[0]), owner_of(*row)) for row in rows]
 
     def stored(self, run_id: str) -> Stored | None:
         """A run with its records, unchecked."""
@@ -130,14 +148,16 @@ class Tables:
         return number, _bytes(head), info
 
     def _entries(self, rows: list[Any]) -> list[RunInfo]:
+        return [_info(*entry) for entry in self._converted(rows, list[_ENTRY])]
+
+    def _converted(self, rows: list[Any], kind: Any) -> Any:
         try:
-            entries = msgspec.convert(rows, list[_ENTRY])
+            return msgspec.convert(rows, kind)
         except msgspec.ValidationError as error:
             raise JournalError(
                 f"the journal '{self._path}' is damaged: its list of runs holds {error}.",
                 remedy=DAMAGE_REMEDY,
             ) from None
-        return [_info(*entry) for entry in entries]
 
 
 def _info(
@@ -151,6 +171,7 @@ def _info(
     steps: int,
     started_at: float,
     updated_at: float,
+    kind: _Kind,
 ) -> RunInfo:
     return RunInfo(
         run_id=run_id,
@@ -163,6 +184,7 @@ def _info(
         steps=steps,
         started_at=started_at,
         updated_at=updated_at,
+        kind=kind,
     )
 
 

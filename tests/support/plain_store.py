@@ -1,0 +1,149 @@
+"""A store of journals in memory that remembers in which order it was written, so that it can be cut anywhere."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from concurrent.futures import Future
+
+from msgspec.structs import replace
+
+from hookline.errors import JournalError, RunInUseError, UnknownRunError
+from hookline.journal import (
+    PromptSubmitted,
+    Record,
+    RunInfo,
+    RunStarted,
+    SessionInfo,
+    StatusChanged,
+    StepFinished,
+    decode,
+    encode,
+    session_entry,
+    session_info,
+    stream_of,
+)
+from hookline.state import RunStatus
+
+
+class PlainStore:
+    """Keeps records as bytes. A claim is a name in a set."""
+
+    def __init__(self, written: Iterable[tuple[str, bytes]] = ()) -> None:
+        self.written = list(written)
+        self.ends: list[int] = []
+        """How many records there were after each write: those of one write are there together, or not at all."""
+        self.claimed: set[str] = set()
+        self.is_full = False
+
+    def cut(self, at: int) -> PlainStore:
+        """The store as a process that died after so many records would have left it."""
+        return PlainStore(self.written[:at])
+
+    def claim(self, run_id: str) -> PlainClaim:
+        if run_id in self.claimed:
+            raise RunInUseError(f"run '{run_id}' is being driven by process 1.", remedy="Wait.")
+        self.claimed.add(run_id)
+        return PlainClaim(self, run_id)
+
+    def read(self, run_id: str) -> list[Record]:
+        found: list[Record] = [decode(line) for name, line in self.written if name == run_id]
+        if not found:
+            raise UnknownRunError(f"there is no run '{run_id}' in the journal.")
+        return found
+
+    def entries(self) -> list[RunInfo]:
+        """What a list shows, newest first."""
+        names = dict.fromkeys(name for name, _ in self.written)
+        made = [_entry(name, self.read(name)) for name in reversed(names)]
+        return sorted(made, key=lambda info: info.started_at, reverse=True)
+
+    def runs(
+        self,
+        *,
+        session_id: str | None = None,
+        status: RunStatus | None = None,
+        limit: int | None = None,
+    ) -> list[RunInfo]:
+        found = [
+            info
+            for info in self.entries()
+            if info.kind == "run"
+            and session_id in (None, info.session_id)
+            and status in (None, info.status)
+        ]
+        return found[:limit]
+
+    def sessions(self, *, limit: int | None = None) -> list[SessionInfo]:
+        found = [session_info(info) for info in self.entries() if info.kind == "session"]
+        return sorted(found, key=lambda info: info.updated_at, reverse=True)[:limit]
+
+    def delete(self, run_id: str) -> list[str]:
+        gone = [run_id]
+        for name in gone:
+            if name in self.claimed:
+                raise RunInUseError(f"run '{name}' is being driven by process 1.", remedy="Wait.")
+            gone += [info.run_id for info in self.entries() if name in _owners(info)]
+        self.read(run_id)
+        self.written = [entry for entry in self.written if entry[0] not in gone]
+        return gone
+
+    def close(self) -> None:
+        pass
+
+
+class PlainClaim:
+    """Writes at once."""
+
+    def __init__(self, store: PlainStore, run_id: str) -> None:
+        self._store = store
+        self._is_held = True
+        self.run_id = run_id
+
+    def write(self, records: Sequence[Record]) -> Future[None]:
+        done: Future[None] = Future()
+        if self._store.is_full:
+            done.set_exception(JournalError("the disk is full."))
+        else:
+            assert self._is_held
+            assert all(record.run_id == self.run_id for record in records)
+            self._store.written += [(self.run_id, encode(record)) for record in records]
+            self._store.ends.append(len(self._store.written))
+            done.set_result(None)
+        return done
+
+    def give_back(self) -> None:
+        if self._is_held:
+            self._is_held = False
+            self._store.claimed.discard(self.run_id)
+
+
+def _owners(info: RunInfo) -> list[str]:
+    if info.kind == "session":
+        return []
+    return [info.parent_run_id or stream_of(info.session_id)]
+
+
+def _entry(run_id: str, records: Sequence[Record]) -> RunInfo:
+    assert [record.seq for record in records] == list(range(len(records)))
+    info = RunInfo(
+        run_id=run_id,
+        records=len(records),
+        started_at=records[0].at,
+        updated_at=records[-1].at,
+    )
+    for record in records:
+        info = session_entry(info, record)
+        if isinstance(record, RunStarted):
+            info = replace(
+                info,
+                status=RunStatus.RUNNING,
+                session_id=record.session_id,
+                parent_run_id=record.parent_run_id,
+            )
+        elif isinstance(record, StatusChanged):
+            info = replace(info, status=record.status)
+        elif isinstance(record, PromptSubmitted):
+            info = replace(info, prompt=info.prompt or record.text)
+        elif isinstance(record, StepFinished):
+            info = replace(info, steps=info.steps + 1)
+    return info
