@@ -124,13 +124,15 @@ class Agent:
         decisions: Mapping[str, Decision | bool] | None = None,
     ) -> Coroutine[Any, Any, RunResult]:
         """Go on with a paused run: from its state, in this or another process, with answers by approval id."""
-        if isinstance(run, str) and self.definition.journal is not None:
-            return self._resume_stored(self.definition.journal, run, decisions or {})
+        journal = self.definition.journal
+        if journal is not None:  # which knows what has become of the run since, in any process
+            run_id = run if isinstance(run, str) else self._paused_state(run).run_id
+            return self._resume_stored(journal, run_id, decisions or {})
         state = self._paused_state(run)
         pause = pause_of(state)
         self._runs.refuse_twice(pause)
         answers = _answers(state, {} if decisions is None else decisions)
-        durable = self._durable(state.run_id, self.definition.listeners, answers)
+        durable = InMemory(self.definition.listeners, answers)
         resumed = Run(self.definition, state, durable, drive=drive)
         resumed.ends_session = state.session_id == state.run_id
         return self._driven(self._runs.begin(resumed), None, pause)
@@ -161,21 +163,6 @@ class Agent:
         resumed.starts_session = False
         resumed.ends_session = story.state.session_id == run_id
         return self._driven(self._runs.begin(resumed), None)
-
-    def _durable(
-        self,
-        run_id: str,
-        listeners: tuple[Listener, ...],
-        answers: Mapping[str, Decision] | None = None,
-    ) -> Durable:
-        journal = self.definition.journal
-        if journal is None:
-            return InMemory(listeners, answers)
-        if answers is None:
-            return begin(journal, run_id, listeners)
-        durable = reopen(journal, run_id, listeners)
-        durable.take_answers(answers)
-        return durable
 
     def resume_sync(
         self,
@@ -232,7 +219,11 @@ class Agent:
         listeners = self.definition.listeners
         if extra is not None:
             listeners = (*listeners, lambda record: [listener(record) for listener in extra])
-        run = Run(self.definition, begun, self._durable(begun.run_id, listeners), drive=drive)
+        journal = self.definition.journal
+        durable: Durable = (
+            InMemory(listeners) if journal is None else begin(journal, begun.run_id, listeners)
+        )
+        run = Run(self.definition, begun, durable, drive=drive)
         known = state is not None and session is not None and state.session_id == session
         run.starts_session = not known
         run.ends_session = session is None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import inspect
+from collections.abc import Awaitable
 from typing import Any
 
 import msgspec
@@ -12,25 +13,35 @@ from hookline._aio import is_being_cancelled
 from hookline.agent.run import Flight, Run
 from hookline.errors import in_words
 from hookline.hooks import CRASHES
-from hookline.journal import ApprovalAnswered, ApprovalAsked
+from hookline.journal import ApprovalAnswered, ApprovalAsked, with_remembered
 from hookline.lifecycle import HookPoint, ToolHookContext
 from hookline.state import (
     CallStage,
     Decision,
-    FrozenDict,
     PendingApproval,
     ResultStatus,
     ToolCall,
     ToolResult,
 )
 
+_EXPIRED = Decision.deny("the question expired")
 
-async def ask_person(run: Run, flight: Flight, reason: str, asked_by: str) -> Decision | None:
-    """The answer to an asked call; None when there is none yet, or when the run was stopped instead."""
-    approval = question(run, flight.call, reason, asked_by)
+
+async def ask_person(
+    run: Run, flight: Flight, reason: str, asked_by: str, *, again: bool = False
+) -> Decision | None:
+    """The answer to an asked call; None when there is none yet, or when the run was stopped instead.
+
+    `again` asks about a call that had its answer and has used it up: this is a question of its own.
+    """
+    approval = question(run, flight.call, reason, asked_by, again=again)
     if flight.approval is not None and flight.approval.fingerprint != approval.fingerprint:
         flight.decision = None  # the call is not the one the answer was given for
         flight.is_changed = True
+    elif again:
+        flight.decision = None
+    else:
+        approval = _as_it_was_asked(run, approval, flight.approval)
     was_asked = flight.approval == approval
     flight.approval = approval
     if not was_asked:
@@ -38,17 +49,17 @@ async def ask_person(run: Run, flight: Flight, reason: str, asked_by: str) -> De
     decision, by = await _from_hooks(run, flight, reason, asked_by)
     if decision is None and not run.stopping and not flight.is_changed:
         # An answer to this very question goes before one that was remembered from another.
-        known = run.memory.answer(approval.id) if run.memory is not None else None
-        decision = known or flight.decision or await run.durable.wait(approval.id)
+        known = run.memory.answer(approval) if run.memory is not None else None
+        decision = known or flight.decision or await _handed_over(run, approval)
         by = "resume"
     if decision is None and not run.stopping:
         decision, by = _remembered(run, approval), "a remembered answer"
     if decision is None and not run.stopping:
         if run.commit is not None:
             run.durable.flush()
-        decision, by = await _from_approver(run, approval), "approver"
+        decision, by = await _answered_in_time(run, approval)
     if decision is not None:
-        _note(run, flight, approval, decision, by)
+        decision = _note(run, flight, approval, decision, by)
     return decision
 
 
@@ -64,10 +75,70 @@ async def ask_while_running(run: Run, call: ToolCall, reason: str, asked_by: str
     return decision
 
 
-def question(run: Run, call: ToolCall, reason: str, asked_by: str) -> PendingApproval:
+def question(
+    run: Run, call: ToolCall, reason: str, asked_by: str, *, again: bool = False
+) -> PendingApproval:
     """The question about a call; its id is the same in every process that drives the run."""
-    where = f"{run.run_id}/{run.step_index}/{call.id}"
-    return PendingApproval(where, call, reason, asked_by, call.fingerprint(), run.run_id)
+    where = _place(run, call)
+    if again:
+        where = f"{where}/again-{len(run.durable.records)}"
+    deadline = _deadline(run)
+    return PendingApproval(where, call, reason, asked_by, call.fingerprint(), run.run_id, deadline)
+
+
+def _place(run: Run, call: ToolCall) -> str:
+    return f"{run.run_id}/{run.step_index}/{call.id}"
+
+
+def _deadline(run: Run) -> float | None:
+    """Until when a question that is asked now can be answered: what is set for the run, or for one above it."""
+    above: Run | None = run
+    set_for = []
+    while above is not None:
+        if above.definition.expire_after is not None:
+            set_for.append(above.definition.expire_after)
+        above = above.parent
+    if not set_for:
+        return None
+    run.clock()
+    return run.at + min(set_for)
+
+
+def _as_it_was_asked(
+    run: Run, approval: PendingApproval, before: PendingApproval | None
+) -> PendingApproval:
+    """The question with the id and the deadline it had when it was first asked, in this process or another."""
+    if before is None and run.memory is not None:
+        before = run.memory.asked(approval.id)
+    if before is None or before.fingerprint != approval.fingerprint:
+        return approval
+    same = before.asked_by == approval.asked_by
+    return msgspec.structs.replace(
+        approval, id=before.id if same else approval.id, expires_at=before.expires_at
+    )
+
+
+def _is_expired(run: Run, approval: PendingApproval) -> bool:
+    if approval.expires_at is None:
+        return False
+    run.clock()
+    return approval.is_expired(run.at)
+
+
+async def _handed_over(run: Run, approval: PendingApproval) -> Decision | None:
+    """The answer that was handed to `resume`, unless it comes too late."""
+    decision = await run.durable.wait(approval.id)
+    return None if decision is None or _is_expired(run, approval) else decision
+
+
+async def _answered_in_time(run: Run, approval: PendingApproval) -> tuple[Decision | None, str]:
+    """What the approver says, as long as the question can be answered."""
+    if _is_expired(run, approval):
+        return _EXPIRED, "expiry"
+    decision = await _from_approver(run, approval)
+    if decision is _EXPIRED or (decision is not None and _is_expired(run, approval)):
+        return _EXPIRED, "expiry"
+    return decision, "approver"
 
 
 async def _from_hooks(
@@ -103,7 +174,21 @@ async def _from_hooks(
 
 
 def _remembered(run: Run, approval: PendingApproval) -> Decision | None:
-    return run.state.remembered.get(approval.fingerprint)
+    """What was answered for the session: in this run, or in one above it."""
+    if _is_again(run, approval):
+        return None
+    above: Run | None = run
+    while above is not None:
+        known = above.state.remembered.get(approval.fingerprint)
+        if known is not None:
+            return known
+        above = above.parent
+    return None
+
+
+def _is_again(run: Run, approval: PendingApproval) -> bool:
+    """Whether it asks about running a call a second time: what is remembered of the call is no answer to that."""
+    return approval.id != _place(run, approval.tool_call)
 
 
 async def _from_approver(run: Run, approval: PendingApproval) -> Decision | None:
@@ -118,12 +203,26 @@ async def _from_approver(run: Run, approval: PendingApproval) -> Decision | None
     try:
         answer: Any = approver(approval)
         if inspect.isawaitable(answer):
-            answer = await answer
+            answer = await _until_expired(run, approval, answer)
     except CRASHES as error:
         if isinstance(error, asyncio.CancelledError) and is_being_cancelled():
             raise
         return Decision.deny(f"the approver failed ({type(error).__name__}: {in_words(error)})")
     return _as_decision(answer)
+
+
+async def _until_expired(run: Run, approval: PendingApproval, answer: Awaitable[Any]) -> Any:
+    """Wait for an approver, and not longer than its answer is good for anything."""
+    if approval.expires_at is None:
+        return await answer
+    timer = asyncio.timeout(approval.expires_at - run.at)
+    try:
+        async with timer:
+            return await answer
+    except TimeoutError:
+        if timer.expired():
+            return _EXPIRED
+        raise
 
 
 def _as_decision(answer: object) -> Decision:
@@ -138,12 +237,16 @@ def _as_decision(answer: object) -> Decision:
     )
 
 
-def _note(run: Run, flight: Flight, approval: PendingApproval, decision: Decision, by: str) -> None:
+def _note(
+    run: Run, flight: Flight, approval: PendingApproval, decision: Decision, by: str
+) -> Decision:
+    if decision.remember and _is_again(run, approval):
+        decision = msgspec.structs.replace(decision, remember=False)
     flight.decision = decision
     run.append(ApprovalAnswered(*run.head(), run.step_index or 0, approval.id, decision, by))
     if decision.remember:
-        remembered = FrozenDict({**run.state.remembered, approval.fingerprint: decision})
-        run.state = msgspec.structs.replace(run.state, remembered=remembered)
+        run.state = with_remembered(run.state, {approval.fingerprint: decision})
+    return decision
 
 
 def deny(flight: Flight, decision: Decision, asked_by: str) -> None:

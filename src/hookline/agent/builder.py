@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import math
 import os
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from copy import copy
@@ -175,6 +176,7 @@ class AgentBuilder:
         "_clock",
         "_driver",
         "_error_policy",
+        "_expire_after",
         "_id",
         "_journal",
         "_limits",
@@ -199,6 +201,7 @@ class AgentBuilder:
         self._error_policy = _DEFAULT_POLICY
         self._system_prompt = ""
         self._approver: Approver | None = None
+        self._expire_after: float | None = None
         self._listeners: tuple[Listener, ...] = ()
         self._clock: Clock = SYSTEM_CLOCK
         self._journal: JournalStore | None = None
@@ -320,6 +323,24 @@ class AgentBuilder:
                 remedy='Use a function (PendingApproval) -> Decision, or "deny".',
             )
         self._approver = approver
+        return self
+
+    def with_approval_expiry(self, seconds: float | None) -> AgentBuilder:
+        """How long a question can be answered; after that it is a no. None, the default: for ever."""
+        is_number = isinstance(seconds, int | float) and not isinstance(seconds, bool)
+        if seconds is not None and not (is_number and 0 < seconds < math.inf):
+            raise BuildError(
+                f"an approval cannot expire after {seconds!r} seconds.",
+                remedy="Give a number above zero, or None.",
+            )
+        before = self._expire_after
+        if self._source and before is not None and (seconds is None or seconds > before):
+            raise BuildError(
+                f"capability '{self._source}' may only let approvals expire sooner: "
+                f"after {before:g} s, not {seconds!r}.",
+                remedy="Set a longer time yourself, with with_approval_expiry(...) before the capability.",
+            )
+        self._expire_after = seconds
         return self
 
     def with_journal(
@@ -501,6 +522,7 @@ class AgentBuilder:
                 error_policy=self._error_policy,
                 system_prompt=self._system_prompt,
                 approver=self._approver,
+                expire_after=self._expire_after,
                 listeners=self._listeners,
                 clock=self._clock,
                 journal=self._journal,

@@ -16,7 +16,15 @@ from hookline.agent.run import Flight, Run
 from hookline.blueprint import Definition, for_child
 from hookline.errors import HookError, ToolError, UsageError
 from hookline.hooks import Plan, Result
-from hookline.journal import ChildFinished, ChildStarted, Durable, Record, ToolProgress, fold
+from hookline.journal import (
+    ChildFinished,
+    ChildStarted,
+    Durable,
+    Record,
+    ToolProgress,
+    fold,
+    with_remembered,
+)
 from hookline.lifecycle import HookPoint, SubagentHookContext
 from hookline.state import (
     NO_COUNTERS,
@@ -223,6 +231,7 @@ def recount_children(run: Run, flight: Flight, memory: Memory) -> None:
         counted = saved.state.counters if saved is not None else NO_COUNTERS
         run.ledger.carry(child.counters, counted)
         _count_child(run, child.counters, counted)
+        run.state = with_remembered(run.state, child.remembered)
 
 
 def _count_child(run: Run, now: Counters, before: Counters) -> None:
@@ -306,7 +315,8 @@ class _Child:
         """The child is done, and goes on record."""
         run = self.parent
         head = (*run.head(), state.run_id, self.name, self.call_id)
-        run.append(ChildFinished(*head, status, text, state.counters))
+        run.append(ChildFinished(*head, status, text, state.counters, state.remembered))
+        run.state = with_remembered(run.state, state.remembered)
 
 
 async def _ask_to_start(run: Run, ctx: SubagentHookContext) -> SubagentHookContext:

@@ -27,7 +27,8 @@ async def settle_doubt(run: Run, flight: Flight, how: OnInDoubt) -> bool:
 
 
 async def _ask(run: Run, flight: Flight) -> bool:
-    decision = await ask_person(run, flight, _AGAIN, "in-doubt")
+    # An answer to the call itself is used up: the call may have run with it.
+    decision = await ask_person(run, flight, _AGAIN, "in-doubt", again=True)
     if decision is None:
         flight.stage = CallStage.ASKED
         return True

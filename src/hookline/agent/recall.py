@@ -32,9 +32,10 @@ from hookline.journal import (
 )
 from hookline.lifecycle import HookPoint
 from hookline.lifecycle.changes import can_be_redone, redo_changes
-from hookline.state import Decision, Ending, InferenceResponse, ToolResult
+from hookline.state import Decision, Ending, InferenceResponse, PendingApproval, ToolResult
 
 _KINDS = {kind.label: kind for kind in Kind}
+_ANSWERED = "approval_answered"
 
 
 class Memory:
@@ -53,7 +54,15 @@ class Memory:
         self._started = _by(records, CallAdmitted, lambda record: record.call.id)
         self._children = _by(records, ChildStarted, lambda record: record.call_id)
         self._finished = [record for record in records if isinstance(record, ChildFinished)]
-        self._answers = _by(records, ApprovalAnswered, lambda record: record.approval_id)
+        self._asked: dict[str, PendingApproval] = {}
+        self._answers: dict[str, tuple[Decision | None, str]] = {}
+        for record in records:
+            if isinstance(record, ApprovalAsked) and record.approval is not None:
+                self._asked[record.approval.id] = record.approval
+            elif isinstance(record, ApprovalAnswered):
+                asked = self._asked.get(record.approval_id)
+                bound_to = asked.fingerprint if asked is not None else ""
+                self._answers[record.approval_id] = record.decision, bound_to
         self._statuses = [record for record in records if isinstance(record, StatusChanged)]
         self._errors = [record for record in records if isinstance(record, ErrorRaised)]
 
@@ -123,10 +132,18 @@ class Memory:
         """The children of a call that were done."""
         return [record for record in self._finished if record.call_id == call_id]
 
-    def answer(self, approval_id: str) -> Decision | None:
-        """What was answered to a question."""
-        record = self._answers.get(approval_id)
-        return record.decision if record is not None else None
+    def asked(self, approval_id: str) -> PendingApproval | None:
+        """A question as it was asked."""
+        return self._asked.get(approval_id)
+
+    def answer(self, approval: PendingApproval) -> Decision | None:
+        """What was answered to a question; an answer that was given for another call is none, and is forgotten."""
+        decision, bound_to = self._answers.get(approval.id, (None, ""))
+        if bound_to in ("", approval.fingerprint):
+            return decision
+        del self._answers[approval.id]
+        self._written[_ANSWERED, approval.id] -= 1
+        return None
 
     def errors(self, call_id: str) -> list[ErrorRaised]:
         """What had failed, once: of a call, or of the model when there is no call."""
@@ -161,7 +178,7 @@ def _identity(record: Record) -> tuple[Any, ...] | None:
         case ApprovalAsked() if record.approval is not None:
             return record.type, record.approval.id, record.approval.fingerprint
         case ApprovalAnswered():
-            return record.type, record.approval_id
+            return _ANSWERED, record.approval_id
         case Evaluated() if record.evaluation is not None:
             said = record.evaluation
             return record.type, record.point, said.source, said.decision.value, said.reason

@@ -125,6 +125,8 @@ class Definition(msgspec.Struct, frozen=True, kw_only=True):
     error_policy: ErrorPolicy
     system_prompt: str = ""
     approver: Approver | None = None
+    expire_after: float | None = None
+    """How many seconds a question can be answered."""
     listeners: tuple[Listener, ...] = ()
     journal: JournalStore | None = None
     on_in_doubt: OnInDoubt = "tell"

@@ -61,6 +61,12 @@ class PendingApproval(msgspec.Struct, frozen=True, gc=False, omit_defaults=True)
     asked_by: str
     fingerprint: str
     run_id: str = ""
+    expires_at: float | None = None
+    """Until when it can be answered, in seconds since 1970; an answer that comes later is a no. None: for ever."""
+
+    def is_expired(self, at: float) -> bool:
+        """Whether it is too late to answer."""
+        return self.expires_at is not None and at > self.expires_at
 
 
 class CallStage(enum.StrEnum):
