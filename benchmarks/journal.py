@@ -18,7 +18,7 @@ from typing import Literal, TypeAlias
 
 import msgspec
 
-from hookline import AgentBuilder, SQLiteJournal, tool
+from hookline import AgentBuilder, Sessions, SQLiteJournal, tool
 from hookline.journal import InMemory, PromptSubmitted, Record, RunStarted
 from hookline.testing import ScriptedDriver, call, say
 
@@ -155,6 +155,20 @@ def measure_files(directory: Path) -> None:
         print(f"  list all                             {list_ms:.1f} ms  goal {GOAL_LIST_MS:.0f}")
         page_ms = best_of(9, lambda: journal.runs(limit=50)) * 1000
         print(f"  list the newest 50                   {page_ms:.2f} ms")
+    measure_sessions(path, 10_000)
+
+
+def measure_sessions(path: Path, count: int) -> None:
+    """Listing sessions, in a file with as many runs."""
+    with SQLiteJournal(path) as journal:
+        sessions = Sessions(journal)
+        for number in range(count):
+            sessions.create(title=f"What is the weather like in town {number}?")
+        print(f"{count:,} sessions beside them, {path.stat().st_size / 1e6:.0f} MB")
+        list_ms = best_of(9, sessions.list) * 1000
+        print(f"  list all                             {list_ms:.1f} ms  goal {GOAL_LIST_MS:.0f}")
+        page_ms = best_of(9, lambda: sessions.list(limit=50)) * 1000
+        print(f"  list the 50 used last                {page_ms:.2f} ms")
 
 
 def fill(path: Path, runs: int, records: int) -> list[str]:

@@ -48,6 +48,7 @@ if TYPE_CHECKING:
         SubagentHookContext,
         ToolHookContext,
     )
+    from hookline.sessions import Session, Sessions
     from hookline.state import (
         AgentState,
         Attachment,
@@ -106,7 +107,9 @@ __all__ = [
     "RunResult",
     "RunStatus",
     "SQLiteJournal",
+    "Session",
     "SessionHookContext",
+    "Sessions",
     "StateProcessorAdapter",
     "Step",
     "StepHookContext",
@@ -129,7 +132,17 @@ __all__ = [
     "tool",
 ]
 
-_ROOMS = ("errors", "state", "lifecycle", "hooks", "flow", "journal", "tools", "agent")
+_ROOMS = (
+    "errors",
+    "state",
+    "lifecycle",
+    "hooks",
+    "flow",
+    "journal",
+    "tools",
+    "agent",
+    "sessions",
+)
 """The lifecycle before the engine: its HookStack knows the points by name."""
 
 

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Coroutine, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from typing import Any
 
 import msgspec
 
+from hookline.agent.in_session import InSession, refuse_halted, refuse_outsider
 from hookline.agent.loop import drive
 from hookline.agent.recall import Memory
 from hookline.agent.result import RunResult, recorded_result
@@ -56,7 +57,7 @@ class Agent:
         *,
         attachments: Sequence[Attachment] = (),
         state: AgentState | None = None,
-        session: str | None = None,
+        session: str | InSession | None = None,
         run_id: str | None = None,
     ) -> Coroutine[Any, Any, RunResult]:
         """Run to the end: `result = await agent.run("...")`. A run never raises for what happens inside it."""
@@ -69,11 +70,11 @@ class Agent:
         *,
         attachments: Sequence[Attachment] = (),
         state: AgentState | None = None,
-        session: str | None = None,
+        session: str | InSession | None = None,
         run_id: str | None = None,
     ) -> RunResult:
         """`run` for code that is not async."""
-        return self._sync(
+        return run_to_end(
             lambda: self.run(
                 prompt, attachments=attachments, state=state, session=session, run_id=run_id
             )
@@ -85,7 +86,7 @@ class Agent:
         *,
         attachments: Sequence[Attachment] = (),
         state: AgentState | None = None,
-        session: str | None = None,
+        session: str | InSession | None = None,
         run_id: str | None = None,
     ) -> RunStream[Record]:
         """Run, and get every record as it happens, with pieces of text and progress in between."""
@@ -110,7 +111,7 @@ class Agent:
         *,
         attachments: Sequence[Attachment] = (),
         state: AgentState | None = None,
-        session: str | None = None,
+        session: str | InSession | None = None,
         run_id: str | None = None,
     ) -> RunStream[AgentState]:
         """Run step by step: the state after each step; the next step is made when you ask for it."""
@@ -144,6 +145,8 @@ class Agent:
         durable = reopen(journal, run_id, self.definition.listeners)
         try:
             story = fold(durable.records)
+            if story.state.session_id != run_id:
+                refuse_halted(journal, story.state.session_id)
             answers = _answers(story.state, decisions)
         except BaseException:
             durable.close()
@@ -170,7 +173,7 @@ class Agent:
         decisions: Mapping[str, Decision | bool] | None = None,
     ) -> RunResult:
         """`resume` for code that is not async."""
-        return self._sync(lambda: self.resume(run, decisions))
+        return run_to_end(lambda: self.resume(run, decisions))
 
     def cancel(self, run_id: str | None = None, reason: str = "") -> int:
         """Cancel one run, or all runs of this agent, from any thread. Says how many were still there to be cancelled.
@@ -211,11 +214,16 @@ class Agent:
         self,
         prompt: str | None,
         state: AgentState | None,
-        session: str | None,
+        session: str | InSession | None,
         run_id: str | None,
         extra: list[Listener] | None = None,
     ) -> Run:
+        inside: InSession | None = None
+        if isinstance(session, InSession):
+            inside, session = session, session.session_id
         begun = _begin(self.definition, prompt, state, session, run_id)
+        if inside is None:
+            refuse_outsider(self.definition.journal, session, run_id)
         listeners = self.definition.listeners
         if extra is not None:
             listeners = (*listeners, lambda record: [listener(record) for listener in extra])
@@ -226,6 +234,8 @@ class Agent:
         run = Run(self.definition, begun, durable, drive=drive)
         known = state is not None and session is not None and state.session_id == session
         run.starts_session = not known
+        if inside is not None:
+            run.starts_session, run.session_source = bool(inside.source), inside.source
         run.ends_session = session is None
         return self._runs.begin(run)
 
@@ -255,22 +265,23 @@ class Agent:
             )
         return state
 
-    def _sync(self, start: Any) -> RunResult:
-        try:
-            asyncio.get_running_loop()
-        except RuntimeError:
-            pass
-        else:
-            raise UsageError(
-                "this is async code already, so it cannot wait for a run without blocking it.",
-                remedy="Write `await agent.run(...)`.",
-            )
 
-        async def main() -> RunResult:
-            result: RunResult = await start()
-            return result
+def run_to_end(start: Callable[[], Coroutine[Any, Any, RunResult]]) -> RunResult:
+    """Drive a run for code that is not async."""
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        pass
+    else:
+        raise UsageError(
+            "this is async code already, so it cannot wait for a run without blocking it.",
+            remedy="Write `await agent.run(...)`.",
+        )
 
-        return asyncio.run(main())
+    async def main() -> RunResult:
+        return await start()
+
+    return asyncio.run(main())
 
 
 def _said(prompt: str | None, attachments: Sequence[Attachment]) -> str | UserMessage | None:

@@ -150,6 +150,20 @@ async def _leave(run: Run, point: Point[Any], plan: Any, ending: Ending) -> Endi
     return ending
 
 
+async def end_session(run: Run) -> HookError | None:
+    """Ask the session_end hooks of a session that is closed between its runs; gives the failure of one that fails."""
+    plan = run.plans.session_end
+    if plan is None:
+        return None
+    ending = Ending(RunStatus.COMPLETED, StopReason.COMPLETED)
+    try:
+        await run.ask(plan, _context(run, HookPoint.SESSION_END, ending))
+    except HookError as error:
+        await on_error(run, error, ErrorClass.HOOK, is_lost=True)
+        return error
+    return None
+
+
 def _context(
     run: Run, point: Point[Any], ending: Ending
 ) -> ExecutionHookContext | SessionHookContext:

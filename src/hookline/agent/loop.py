@@ -158,7 +158,7 @@ async def _start_session(run: Run) -> Ending | None:
         state=run.state,
         live=run,
         session_id=run.state.session_id,
-        source="resume" if run.state.messages else "startup",
+        source=run.session_source,
     )
     await run.ask(plan, ctx)
     return None

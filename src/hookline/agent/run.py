@@ -180,6 +180,7 @@ class Run:
         "response",
         "resumed",
         "run_id",
+        "session_source",
         "starts_session",
         "state",
         "step_active",
@@ -242,6 +243,7 @@ class Run:
         self.error: BaseException | None = None
         self.resumed = pending is not None or len(durable.records) > 0
         self.starts_session = parent is None and not self.resumed
+        self.session_source = "resume" if state.messages else "startup"
         self.ends_session = parent is None and (pending is None or pending.ends_session)
         self.on_step: Any = None
         self.pace: Callable[[], Awaitable[None]] | None = None if parent is None else parent.pace

@@ -151,7 +151,8 @@ class SessionHookContext(AgentContext, frozen=True, kw_only=True):
 
     session_id: str = ""
     source: str = "startup"
-    """`startup`, or `resume` when the conversation goes on from an earlier state."""
+    """At the start: `startup`; `resume` when the conversation goes on from an earlier state, or the session had been
+    closed; `fork` when it goes on from another session; `clear` when it was cleared."""
 
 
 class PromptHookContext(AgentContext, frozen=True, kw_only=True):

@@ -1,0 +1,64 @@
+"""Runs of sessions that are kept in the journal: they go through the session, which knows them."""
+
+from __future__ import annotations
+
+import msgspec
+
+from hookline.errors import SessionError, UnknownRunError, UsageError
+from hookline.journal import (
+    STREAM,
+    JournalStore,
+    SessionStatus,
+    SessionStory,
+    fold_session,
+    stream_of,
+)
+
+_HALTED = (SessionStatus.SUSPENDED, SessionStatus.DELETED)
+
+
+class InSession(msgspec.Struct, frozen=True):
+    """Which session a run belongs to, as the session itself says it."""
+
+    session_id: str
+    source: str = ""
+    """Why session_start is asked; empty when the session has started."""
+
+
+def refuse_outsider(journal: JournalStore | None, session: str | None, run_id: str | None) -> None:
+    """A run beside a session, under its name, would be one that the session knows nothing of."""
+    if run_id is not None and run_id.startswith(STREAM):
+        raise UsageError(
+            f"run_id={run_id!r}: ids that begin with '{STREAM}' are those of sessions.",
+            remedy="Give the run another id.",
+        )
+    if journal is not None and session is not None and _known(journal, session) is not None:
+        raise UsageError(
+            f"session '{session}' is kept in the journal, and would not know of this run.",
+            remedy=f"Run it there: Sessions(journal).get({session!r}).run(agent, prompt).",
+        )
+
+
+def refuse_halted(journal: JournalStore, session: str) -> None:
+    """Nothing goes on in a session that is suspended or deleted."""
+    story = _known(journal, session)
+    if story is not None and story.status in _HALTED:
+        raise halted(story)
+
+
+def halted(story: SessionStory) -> SessionError:
+    """Why nothing runs in it."""
+    if story.status is SessionStatus.DELETED:
+        return SessionError(
+            f"session '{story.session_id}' was deleted.", remedy="Create another one."
+        )
+    return SessionError(
+        f"session '{story.session_id}' is suspended.", remedy="Take it up again: session.resume()."
+    )
+
+
+def _known(journal: JournalStore, session: str) -> SessionStory | None:
+    try:
+        return fold_session(journal.read(stream_of(session)))
+    except UnknownRunError:
+        return None

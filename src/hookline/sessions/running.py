@@ -1,0 +1,199 @@
+"""Runs in a session, while everybody else is kept off it."""
+
+from __future__ import annotations
+
+import gc
+import itertools
+from collections.abc import AsyncGenerator, Coroutine, Mapping, Sequence
+from contextlib import suppress
+from typing import Any
+
+from msgspec.structs import replace
+
+from hookline.agent import Agent, RunResult
+from hookline.agent.ending import end_session
+from hookline.agent.in_session import InSession, halted
+from hookline.agent.loop import drive
+from hookline.agent.run import Run
+from hookline.errors import HookError, JournalError, SessionError, UsageError
+from hookline.journal import (
+    PromptSubmitted,
+    Record,
+    SessionRunAdded,
+    SessionRunEnded,
+    SessionStatus,
+    SessionStatusChanged,
+    SessionStory,
+    SessionTitled,
+    stream_of,
+)
+from hookline.sessions.naming import title_from
+from hookline.sessions.standing import Stand, last_place, stand_of
+from hookline.sessions.stream import Hold
+from hookline.state import Attachment, Decision, RunStatus
+
+
+async def run_in(
+    hold: Hold,
+    agent: Agent,
+    prompt: str | None,
+    attachments: Sequence[Attachment],
+    run_id: str | None,
+) -> RunResult:
+    """Go on with the conversation: a new run, from where it stands."""
+    stand, run_id = _next(hold, agent, run_id)
+    going = agent.run(
+        prompt,
+        attachments=attachments,
+        state=stand.state,
+        session=InSession(hold.story.session_id, stand.opening),
+        run_id=run_id,
+    )
+    return await _driven(hold, {"member": run_id, "source": stand.opening}, going)
+
+
+async def stream_in(
+    hold: Hold,
+    agent: Agent,
+    prompt: str | None,
+    attachments: Sequence[Attachment],
+    run_id: str | None,
+    results: list[RunResult],
+) -> AsyncGenerator[Record, None]:
+    """The same, with every record as it happens. The result is put into the list."""
+    stand, run_id = _next(hold, agent, run_id)
+    stream = agent.stream(
+        prompt,
+        attachments=attachments,
+        state=stand.state,
+        session=InSession(hold.story.session_id, stand.opening),
+        run_id=run_id,
+    )
+    await hold.save((SessionRunAdded, {"member": run_id, "source": stand.opening}))
+    try:
+        async for record in stream:
+            yield record
+    finally:
+        await stream.aclose()
+        with suppress(UsageError):  # the task was cancelled, and there is no result
+            results.append(stream.result)
+        for result in results:
+            await _note_end(hold, result)
+
+
+async def resume_in(
+    hold: Hold, agent: Agent, decisions: Mapping[str, Decision | bool] | None
+) -> RunResult:
+    """Go on with the last run, which waits for answers or was left unfinished."""
+    _check_agent(hold, agent)
+    stand = stand_of(hold.journal, usable(hold.story))
+    if not stand.unfinished:
+        raise SessionError(
+            f"session '{hold.story.session_id}' has no run that waits or was left unfinished.",
+            remedy="Go on with a new one: session.run(agent, prompt).",
+        )
+    going = agent.resume(stand.unfinished, decisions)
+    return await _driven(hold, {"member": stand.unfinished, "resumed": True}, going)
+
+
+async def close_in(hold: Hold, agent: Agent) -> HookError | None:
+    """Ask the hooks of its end, and close it whatever they do. Gives the failure of one that failed."""
+    _check_agent(hold, agent)
+    story = hold.story
+    stand = _between_runs(hold)
+    if story.status is SessionStatus.CLOSED:
+        return None
+    failure = None
+    if not stand.opening:
+        state = replace(
+            stand.state, run_id=stream_of(story.session_id), session_id=story.session_id
+        )
+        durable = hold.durable(agent.definition.listeners)
+        try:
+            failure = await end_session(Run(agent.definition, state, durable, drive=drive))
+        finally:
+            durable.flush()  # what the hooks said stays said
+        await durable.commit()
+    await hold.save((SessionStatusChanged, {"status": SessionStatus.CLOSED}))
+    return failure
+
+
+def usable(story: SessionStory) -> SessionStory:
+    """A session; refuses one that is suspended or deleted."""
+    if story.status in (SessionStatus.SUSPENDED, SessionStatus.DELETED):
+        raise halted(story)
+    return story
+
+
+async def _driven(
+    hold: Hold, added: dict[str, Any], going: Coroutine[Any, Any, RunResult]
+) -> RunResult:
+    """Add a run that is prepared, and drive it. Whoever finds it without a record knows that it never began."""
+    try:
+        await hold.save((SessionRunAdded, added))
+    except BaseException:
+        going.close()
+        del going
+        gc.collect()  # so that the run, which was prepared and will not begin, is free at once
+        raise
+    result = await going
+    await _note_end(hold, result)
+    return result
+
+
+async def _note_end(hold: Hold, result: RunResult) -> None:
+    if isinstance(result.error, JournalError):
+        return  # nobody knows how much of it could be written
+    made: list[tuple[type[Record], dict[str, Any]]] = []
+    made.append((SessionRunEnded, {"member": result.run_id}))
+    if not hold.story.title:
+        said = (record for record in result.records if isinstance(record, PromptSubmitted))
+        if title := title_from(next(said, None)):
+            made.append((SessionTitled, {"title": title}))
+    with suppress(JournalError):  # the run is in its own journal, and its result is worth more
+        await hold.save(*made)
+
+
+def _next(hold: Hold, agent: Agent, run_id: str | None) -> tuple[Stand, str]:
+    """Where the next run begins, and its id."""
+    _check_agent(hold, agent)
+    stand = _between_runs(hold)
+    return stand, run_id or _new_run_id(hold.story)
+
+
+def _new_run_id(story: SessionStory) -> str:
+    numbers = itertools.count(len(story.members) + 1)
+    names = (f"{story.session_id}-{number}" for number in numbers)
+    return next(name for name in names if name not in story.members)
+
+
+def _check_agent(hold: Hold, agent: Agent) -> None:
+    if not isinstance(agent, Agent):
+        raise UsageError(
+            f"a session is run with an Agent, not {agent!r}.", remedy="Give the agent first."
+        )
+    if agent.definition.journal is not hold.journal:
+        raise UsageError(
+            f"this agent does not write to the journal that session '{hold.story.session_id}' is kept in.",
+            remedy="Build it with the same one: AgentBuilder().with_journal(journal).",
+        )
+
+
+def _between_runs(hold: Hold) -> Stand:
+    """Where the conversation stands; refuses one whose last run is not over."""
+    story = hold.story
+    stand = stand_of(hold.journal, usable(story))
+    if not stand.unfinished:
+        return stand
+    which = f"run '{stand.unfinished}' of session '{story.session_id}'"
+    behind = f"leave it behind: session.rewind(to={last_place(hold.journal, story).step})."
+    if stand.status is RunStatus.PAUSED:
+        raise SessionError(
+            f"{which} waits for an answer.",
+            remedy="Answer it: session.resume_run(agent, {pending.id: Decision.allow() "
+            f"for pending in session.pending}}). Or {behind}",
+        )
+    raise SessionError(
+        f"{which} was left unfinished.",
+        remedy=f"Go on with it: session.resume_run(agent). Or {behind}",
+    )

@@ -1,0 +1,167 @@
+"""Two writers on one session: the second is told, and nothing is lost."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+
+import pytest
+from house import House
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from hookline import PendingApproval, Session
+from hookline.errors import JournalError, SessionConflictError, SessionError, UsageError
+from hookline.testing import call, say
+
+
+def said(session: Session) -> list[str]:
+    """The conversation."""
+    return [message.text for message in session.state.messages]
+
+
+async def test_the_second_of_two_writers_gets_a_conflict(house: House) -> None:
+    """It says what has happened since, and what to do; afterwards both have had their say."""
+    house.sessions.create(id="s")
+    one, two = house.sessions.get("s"), house.sessions.get("s")
+    await one.run(house.agent(say("a")), "from one")
+    agent = house.agent(say("b"))
+    with pytest.raises(SessionConflictError) as conflict:
+        await two.run(agent, "from two")
+    assert str(conflict.value) == (
+        "session 's' has changed since it was read here: version 1 was read, and it is at version 4 "
+        "(run 's-1' was added, run 's-1' ended or paused, it was renamed). Nothing was done. "
+        "Look at it again with session.refresh(), and repeat what should still be done."
+    )
+    assert len(house.journal.runs()) == 1
+    await two.refresh().run(agent, "from two")
+    assert said(house.sessions.get("s")) == ["from one", "a", "from two", "b"]
+
+
+async def test_a_session_that_is_running_is_not_touched(house: House) -> None:
+    """Neither run nor changed, by this process or another; it can be looked at and forked."""
+    session = house.sessions.create(id="s")
+    await session.run(house.agent(say("a")), "hello")
+    other = house.sessions.get("s")
+    refused: list[str] = []
+
+    async def approve(question: PendingApproval) -> bool:
+        for attempt in (other.suspend, other.clear, other.delete, lambda: other.rewind(to=0)):
+            with pytest.raises(SessionConflictError) as conflict:
+                attempt()
+            refused.append(str(conflict.value))
+        with pytest.raises(SessionConflictError):
+            await session.run(house.agent(say("never")), "me too")
+        assert said(other.fork()) == ["hello", "a"]
+        assert said(other.refresh())[:2] == ["hello", "a"]
+        return True
+
+    agent = house.builder(call("pay", amount=5), say("done")).with_approver(approve).build()
+    await session.run(agent, "pay")
+    assert house.paid == [5]
+    assert refused[0].startswith("session 's' is being run or changed by someone else now (run ")
+    assert "session.refresh()" in refused[0]
+    assert said(session)[-1] == "done"
+
+
+async def test_of_two_runs_at_once_one_works(house: House) -> None:
+    """The other gets a conflict, and its prompt can be given again."""
+    session = house.sessions.create(id="s")
+    first, second = await asyncio.gather(
+        session.run(house.agent(say("a")), "one"),
+        session.run(house.agent(say("b")), "two"),
+        return_exceptions=True,
+    )
+    assert first.text == "a"  # type: ignore[union-attr]
+    assert isinstance(second, SessionConflictError)
+    await session.run(house.agent(say("b")), "two")
+    assert said(session) == ["one", "a", "two", "b"]
+
+
+async def test_an_answer_given_elsewhere_is_a_conflict_too(house: House) -> None:
+    """Whoever still sees the question cannot answer it a second time."""
+    session = house.sessions.create(id="s")
+    await session.run(house.agent(call("pay", amount=5)), "pay")
+    other = house.sessions.get("s")
+    answers = {question.id: True for question in session.pending}
+    await other.resume_run(house.agent(say("paid")), answers)
+    with pytest.raises(SessionConflictError, match="run 's-1' went on"):
+        await session.resume_run(house.agent(say("paid")), answers)
+    with pytest.raises(SessionError, match="has no run that waits"):
+        await session.refresh().resume_run(house.agent(), answers)
+    assert house.paid == [5]
+
+
+def test_two_sessions_cannot_have_one_id(house: House) -> None:
+    """The second is told how to go on with the first."""
+    house.sessions.create(id="s")
+    with pytest.raises(UsageError, match=r"a session 's' already\. .*sessions\.get"):
+        house.sessions.create(id="s")
+
+
+CHANGES: dict[str, Callable[[Session], object]] = {
+    "rename": lambda session: session.rename("x"),
+    "suspend": lambda session: session.suspend(),
+    "resume": lambda session: session.resume(),
+    "clear": lambda session: session.clear(),
+    "rewind": lambda session: session.rewind(to=0),
+    "fork": lambda session: session.fork(),
+}
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.lists(st.tuples(st.integers(0, 2), st.sampled_from(sorted(CHANGES))), max_size=12))
+def test_a_change_is_made_by_one_who_knows_the_latest_version_or_not_at_all(
+    changes: list[tuple[int, str]],
+) -> None:
+    """Whatever three writers do in whichever order: what they see is what is in the journal, or is refused."""
+    house = House()
+    house.sessions.create(id="s")
+    writers = [house.sessions.get("s") for _ in range(3)]
+    for who, change in changes:
+        writer, before = writers[who], house.sessions.get("s")
+        try:
+            CHANGES[change](writer)
+        except SessionConflictError:
+            assert writer.version != before.version
+            assert house.sessions.get("s").version == before.version
+            writer.refresh()
+        except SessionError:
+            assert house.sessions.get("s").version == before.version
+        else:
+            now = house.sessions.get("s")
+            assert change == "fork" or writer.version == now.version
+            assert change == "fork" or (writer.title, writer.status) == (now.title, now.status)
+    assert not house.journal.claimed
+
+
+async def test_a_full_disk_is_told_and_nothing_begins(house: House) -> None:
+    """No run starts that the session could not note; when there is room again it goes on."""
+    session = house.sessions.create(id="s")
+    await session.run(house.agent(say("a")), "one")
+    house.journal.is_full = True
+    with pytest.raises(JournalError, match="the disk is full"):
+        await session.run(house.agent(say("b")), "two")
+    with pytest.raises(JournalError, match="the disk is full"):
+        session.suspend()
+    house.journal.is_full = False
+    assert (session.version, session.status.value) == (4, "open")
+    assert (await session.run(house.agent(say("b")), "two")).run_id == "s-2"
+    assert said(session) == ["one", "a", "two", "b"]
+
+
+async def test_a_disk_that_is_full_in_the_end_does_not_cost_the_result(house: House) -> None:
+    """The run says that its journal could not be written, and can be gone on with."""
+    session = house.sessions.create(id="s")
+    builder = house.builder(call("look"), say("a"))
+
+    def fill(ctx: object) -> None:
+        house.journal.is_full = True
+
+    result = await session.run(builder.on_execution_end(fill).build(), "one")
+    assert isinstance(result.error, JournalError)
+    house.journal.is_full = False
+    again = house.sessions.get("s")
+    with pytest.raises(SessionError, match=r"was left unfinished\. .*resume_run"):
+        await again.run(house.agent(), "two")
+    assert (await again.resume_run(house.agent(say("a")))).text == "a"

@@ -1,0 +1,260 @@
+"""Runs in a session: the hooks at its start and end, and processes that die."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+from house import House
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from hookline import Decision, RunStatus, Session
+from hookline.errors import HookError, SessionError, UsageError
+from hookline.journal import Record, SessionStatusChanged, hooks_in, stream_of
+from hookline.sessions import SessionStatus
+from hookline.state import check_transcript
+from hookline.testing import ScriptedDriver, call, calls, say
+
+
+def said(session: Session) -> list[str]:
+    """The conversation."""
+    return [message.text for message in session.state.messages]
+
+
+# --- session_start and session_end --------------------------------------------------------------------
+
+
+async def test_a_session_starts_once(house: House) -> None:
+    """With its first run, and not with later ones, a resumed one, or in another process."""
+    session = house.sessions.create(id="s")
+    await session.run(house.agent(call("pay", amount=5)), "pay")
+    await session.resume_run(house.agent(say("done")), {session.pending[0].id: True})
+    await house.sessions.get("s").run(house.agent(say("more")), "more")
+    assert house.seen == ["start s startup"]
+
+
+async def test_closing_ends_it_and_the_next_run_opens_it_again(house: House) -> None:
+    """Each start has its end; closing twice ends it once."""
+    session = house.sessions.create(id="s")
+    agent = house.agent(say("a"), say("b"))
+    await session.run(agent, "one")
+    await session.close(agent)
+    await session.close(agent)
+    assert (session.status, house.seen) == (SessionStatus.CLOSED, ["start s startup", "end s"])
+    await house.sessions.get("s").run(agent, "two")
+    assert (session.refresh().status, said(session)) == (
+        SessionStatus.OPEN,
+        ["one", "a", "two", "b"],
+    )
+    await session.close(agent)
+    assert house.seen == ["start s startup", "end s", "start s resume", "end s"]
+
+
+async def test_a_session_that_never_started_ends_without_hooks(house: House) -> None:
+    """There is no start for it to be the end of."""
+    session = house.sessions.create(id="s")
+    await session.close(house.agent())
+    assert (session.status, house.seen) == (SessionStatus.CLOSED, [])
+    await session.run(house.agent(say("a")), "one")
+    assert house.seen == ["start s startup"]
+
+
+async def test_suspending_and_rewinding_ask_no_hooks(house: House) -> None:
+    """They are done to a session from outside, by people who may have no agent."""
+    session = house.sessions.create(id="s")
+    await session.run(house.agent(say("a")), "one")
+    session.suspend()
+    session.resume()
+    session.rewind(to=0)
+    await session.run(house.agent(say("b")), "two")
+    assert house.seen == ["start s startup"]
+
+
+async def test_what_hooks_do_at_the_end_is_there_when_it_is_opened_again(house: House) -> None:
+    """Their verdicts are in the session's records, told to listeners, and their changes are its state."""
+    session = house.sessions.create(id="s")
+    heard: list[Record] = []
+    builder = house.builder(say("a"), say("b")).on_event(heard.append)
+    builder.on_session_end(
+        lambda ctx: ctx.with_metadata("summary", f"{len(ctx.state.messages)} messages"), name="sum"
+    )
+    agent = builder.build()
+    await session.run(agent, "one")
+    heard.clear()
+    await session.close(agent)
+    assert session.state.metadata == {"summary": "2 messages"}
+    records = house.journal.read(stream_of("s"))
+    assert [ran.hook for ran in hooks_in(records)][-1] == "sum"
+    assert [record.type for record in heard] == ["hooks", "hook"]
+    assert isinstance(records[-1], SessionStatusChanged)
+    result = await session.run(agent, "two")
+    assert result.state.metadata == {"summary": "2 messages"}
+    assert session.state.metadata == {"summary": "2 messages"}
+
+
+async def test_a_hook_that_fails_at_the_end_is_told_and_the_session_is_closed(house: House) -> None:
+    """The others are asked all the same, and the error hooks hear of it."""
+    session = house.sessions.create(id="s")
+    builder = house.builder(say("a")).on_session_end(lambda ctx: 1 / 0, name="saver", priority=9)
+    agent = builder.on_error(lambda ctx: house.seen.append(ctx.error_message)).build()
+    await session.run(agent, "one")
+    with pytest.raises(HookError, match="hook 'saver' at session_end"):
+        await session.close(agent)
+    assert session.status is SessionStatus.CLOSED
+    assert house.seen[:2] == ["start s startup", "end s"]
+    assert "ZeroDivisionError" in house.seen[2]
+
+
+async def test_what_hooks_said_before_a_close_was_cancelled_is_kept(house: House) -> None:
+    """The session is not closed, and can be."""
+    session = house.sessions.create(id="s", title="t")
+    waiting = asyncio.Event()
+
+    async def wait(ctx: Any) -> None:
+        waiting.set()
+        await asyncio.Event().wait()
+
+    builder = house.builder(say("a"))
+    builder.on_session_end(lambda ctx: ctx.with_metadata("noted", True), name="note", priority=9)
+    await session.run(builder.on_session_end(wait, priority=-9).build(), "one")
+    closing = asyncio.create_task(session.close(builder.build()))
+    await waiting.wait()
+    closing.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await closing
+    assert not house.journal.claimed
+    again = house.sessions.get("s")
+    assert (again.status, again.state.metadata) == (SessionStatus.OPEN, {"noted": True})
+    await again.close(house.agent())
+    assert again.status is SessionStatus.CLOSED
+
+
+async def test_a_session_with_a_run_that_waits_is_not_closed(house: House) -> None:
+    """Its end would come before that of its run."""
+    session = house.sessions.create(id="s")
+    agent = house.agent(call("pay", amount=5))
+    await session.run(agent, "pay")
+    with pytest.raises(SessionError, match="waits for an answer"):
+        await session.close(agent)
+    with pytest.raises(UsageError, match="run with an Agent"):
+        await session.close("now")  # type: ignore[arg-type]
+
+
+async def test_a_session_whose_start_failed_has_not_started(house: House) -> None:
+    """The next run asks again; one whose prompt was refused had started."""
+    session = house.sessions.create(id="s")
+    crash = house.builder(say("never")).on_session_start(lambda ctx: 1 / 0, name="crash")
+    result = await session.run(crash.build(), "one")
+    assert result.status is RunStatus.FAILED
+    await session.run(house.agent(say("a")), "two")
+    await session.run(house.agent(say("b")), "three")
+    assert house.seen == ["start s startup", "start s startup"]
+    assert said(session) == ["two", "a", "three", "b"]
+
+
+# --- processes that die -------------------------------------------------------------------------------
+
+
+async def whole_story(house: House) -> list[str]:
+    """Two runs, one of which waits for an answer, and what the conversation comes to."""
+    session = house.sessions.create(id="s", title="Both")
+    await go_on(house, session)
+    return said(session)
+
+
+async def go_on(house: House, session: Session) -> None:
+    """Do whatever is left to do of the two runs, as a new process finds it."""
+    await finish(house, session)
+    for prompt in ("one", "two"):
+        if prompt not in said(session):
+            await session.run(house.builder().with_driver(ByPrompt()).build(), prompt)
+        await finish(house, session)
+
+
+async def finish(house: House, session: Session) -> None:
+    """Take up a run that was left behind, and say yes to whatever it asks."""
+    agent = house.builder().with_driver(ByPrompt()).build()
+    if session.unfinished and not session.pending:
+        await session.resume_run(agent)
+    while session.pending:
+        yes = {question.id: Decision.allow() for question in session.pending}
+        await session.resume_run(agent, yes)
+
+
+class ByPrompt:
+    """A model that looks and pays for the first prompt and answers the second, however often it is asked."""
+
+    async def infer(self, request: Any, turn: Any) -> Any:
+        pays = [calls(call("look", at="till"), call("pay", amount=5)), say("paid")]
+        script = [say("bye")] if any(m.text == "two" for m in request.messages) else pays
+        return await ScriptedDriver([script[turn.state.step_count]]).infer(request, turn)
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.integers(0, 10_000))
+def test_whenever_a_process_dies_the_session_goes_on(where: int) -> None:
+    """After any write: no run is lost, nothing that must run once runs twice, and it comes to the same."""
+
+    async def check() -> None:
+        whole = House()
+        expected = await whole_story(whole)
+        ends = whole.journal.ends
+        house = House(whole.journal.cut(ends[where % len(ends)]))
+        session = house.sessions.get("s")
+        await go_on(house, session)
+        again = house.sessions.get("s")
+        check_transcript(again.state.messages)
+        if any(
+            result.status == "in_doubt" for step in again.state.steps for result in step.results
+        ):
+            assert house.paid == []
+        else:
+            assert said(again) == expected
+            assert house.paid in ([], [5])
+        assert not house.journal.claimed
+
+    asyncio.run(check())
+
+
+async def test_a_run_that_was_added_and_never_began_does_not_count(house: House) -> None:
+    """Its prompt is given again; session_start is asked with the run that begins."""
+    session = house.sessions.create(id="s")
+    await session.run(house.agent(say("a")), "one")
+    added = [
+        number
+        for number, (name, line) in enumerate(house.journal.written)
+        if name == stream_of("s") and b'"session_run"' in line
+    ]
+    left = House(house.journal.cut(added[0] + 1))
+    again = left.sessions.get("s")
+    assert (again.runs, said(again), again.show().runs[0].status) == (("s-1",), [], None)
+    with pytest.raises(SessionError, match="has no run that waits"):
+        await again.resume_run(left.agent())
+    result = await again.run(left.agent(say("a")), "one")
+    assert (result.run_id, left.seen, said(again)) == ("s-2", ["start s startup"], ["one", "a"])
+
+
+async def test_a_run_that_was_left_unfinished_is_gone_on_with(house: House) -> None:
+    """The session takes no other prompt before, and says what to do."""
+    session = house.sessions.create(id="s")
+    await session.run(house.agent(call("look", at="x"), say("done")), "one")
+    step = next(n for n, (_, line) in enumerate(house.journal.written) if b'"type":"step"' in line)
+    left = House(house.journal.cut(step + 1))
+    again = left.sessions.get("s")
+    with pytest.raises(SessionError) as refused:
+        await again.run(left.agent(say("no")), "two")
+    assert "run 's-1' of session 's' was left unfinished. Go on with it" in str(refused.value)
+    assert "session.rewind(to=1)" in str(refused.value)
+    assert (await again.resume_run(left.agent(say("done")))).text == "done"
+    assert said(again) == ["one", "", "seen x", "done"]
+    assert left.seen == []
+
+
+async def test_hook_records_of_runs_are_not_the_sessions(house: House) -> None:
+    """What happens in a run is in the run's journal alone: the session has a handful of records for each."""
+    session = house.sessions.create(id="s", title="t")
+    await session.run(house.agent(call("look"), say("a")), "one")
+    types = [record.type for record in house.journal.read(stream_of("s"))]
+    assert types == ["session_created", "session_run", "session_run_ended"]

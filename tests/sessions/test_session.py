@@ -1,0 +1,305 @@
+"""What can be done with a session: run, look, suspend, resume, clear, rename, delete."""
+
+from __future__ import annotations
+
+import pytest
+from house import House
+
+from hookline import Attachment, Decision, HookOutcome, RunStatus, Session
+from hookline.errors import SessionError, UnknownSessionError, UsageError
+from hookline.journal import TextDelta, stream_of
+from hookline.sessions import SessionStatus
+from hookline.state import check_transcript
+from hookline.testing import call, calls, say
+
+
+def texts(session: Session) -> list[str]:
+    """What was said in the conversation."""
+    return [message.text for message in session.state.messages]
+
+
+# --- running ------------------------------------------------------------------------------------------
+
+
+async def test_each_run_goes_on_where_the_last_one_ended(house: House) -> None:
+    """Messages, metadata and steps are carried over; every run has an id of its own."""
+    session = house.sessions.create(id="s")
+    agent = house.builder(call("look", at="door"), say("A door."), say("Bye."))
+    built = agent.on_execution_start(
+        lambda ctx: ctx.with_metadata("runs", int(ctx.state.metadata.get("runs", 0)) + 1)
+    ).build()
+    first = await session.run(built, "What is there?")
+    second = await session.run(built, "Thanks!")
+    assert (first.text, second.text) == ("A door.", "Bye.")
+    assert (first.run_id, second.run_id) == ("s-1", "s-2")
+    assert session.runs == ("s-1", "s-2")
+    assert texts(session) == ["What is there?", "", "seen door", "A door.", "Thanks!", "Bye."]
+    assert session.state.metadata == {"runs": 2}
+    assert (second.state.step_count, len(second.state.steps)) == (1, 3)
+    assert second.state.session_id == first.state.session_id == "s"
+
+
+async def test_another_process_goes_on_with_it(house: House) -> None:
+    """A session is what is in the journal."""
+    await house.sessions.create(id="s").run(house.agent(say("a")), "one")
+    session = house.sessions.get("s")
+    await session.run(house.agent(say("b")), "two")
+    assert texts(house.sessions.get("s")) == ["one", "a", "two", "b"]
+
+
+def test_sessions_work_in_code_that_is_not_async(house: House) -> None:
+    """`run_sync` and `resume_run_sync`."""
+    session = house.sessions.create()
+    agent = house.agent(call("pay", amount=5), say("done"))
+    assert session.run_sync(agent, "go").status is RunStatus.PAUSED
+    answers = {pending.id: Decision.allow() for pending in session.pending}
+    assert session.resume_run_sync(agent, answers).text == "done"
+    assert house.paid == [5]
+
+
+async def test_a_run_of_a_session_can_be_streamed(house: House) -> None:
+    """Every record as it happens, and the result at the end."""
+    session = house.sessions.create(id="s")
+    stream = session.stream(house.agent(say("Hello.")), "Hi!")
+    with pytest.raises(UsageError, match="has not ended"):
+        stream.result  # noqa: B018 - it is what raises
+    records = [record async for record in stream]
+    assert "".join(r.text for r in records if isinstance(r, TextDelta)) == "Hello."
+    assert stream.result.text == "Hello."
+    assert (session.title, texts(session)) == ("Hi!", ["Hi!", "Hello."])
+    assert (session.version, house.sessions.get("s").version) == (4, 4)
+
+
+async def test_leaving_a_stream_cancels_the_run_and_frees_the_session(house: House) -> None:
+    """The next run goes on from what was settled."""
+    session = house.sessions.create()
+    stream = session.stream(house.agent(call("look"), say("never")), "Hi!")
+    async for record in stream:
+        if record.type == "step":
+            break
+    await stream.aclose()
+    assert stream.result.status is RunStatus.CANCELLED
+    result = await session.run(house.agent(say("here")), "Still there?")
+    assert result.text == "here"
+    check_transcript(result.state.messages)
+
+
+async def test_attachments_and_run_ids_are_handed_on(house: House) -> None:
+    """As `agent.run` takes them."""
+    session = house.sessions.create()
+    picture = Attachment.from_bytes(b"...", "image/png")
+    result = await session.run(house.agent(say("a")), "look", attachments=[picture], run_id="mine")
+    assert (result.run_id, result.state.messages[0].attachments) == ("mine", (picture,))
+    second = await session.run(house.agent(say("b")), "more", run_id=f"{session.id}-3")
+    third = await session.run(house.agent(say("c")), "and more")
+    assert (second.run_id, third.run_id) == (f"{session.id}-3", f"{session.id}-4")
+
+
+async def test_a_run_that_fails_or_is_refused_does_not_end_the_conversation(house: House) -> None:
+    """The next prompt goes on from what there is."""
+    session = house.sessions.create()
+    assert (await session.run(house.agent(ValueError("no")), "one")).status is RunStatus.FAILED
+    refusing = house.builder(say("never")).on_prompt_submit(lambda ctx: HookOutcome.block("no"))
+    assert (await session.run(refusing.build(), "two")).status is RunStatus.STOPPED
+    await session.run(house.agent(say("there")), "three")
+    assert texts(session) == ["one", "three", "there"]
+
+
+async def test_an_agent_must_write_to_the_same_journal(house: House) -> None:
+    """Otherwise the session would not know its own runs."""
+    session = house.sessions.create(id="s")
+    elsewhere = House().agent(say("a"))
+    with pytest.raises(UsageError, match=r"does not write to the journal that session 's'"):
+        await session.run(elsewhere, "go")
+    with pytest.raises(UsageError, match="run with an Agent, not 'go'"):
+        await session.run("go", elsewhere)
+    assert session.version == 1
+
+
+async def test_wrong_use_of_a_run_leaves_the_session_as_it_was(house: House) -> None:
+    """It is found before anything is written."""
+    session = house.sessions.create()
+    agent = house.agent(say("a"))
+    for prompt in (None, 5):
+        with pytest.raises(UsageError):
+            await session.run(agent, prompt)
+    assert (session.version, session.runs) == (1, ())
+    assert (await session.run(agent, "go")).text == "a"
+
+
+# --- titles -------------------------------------------------------------------------------------------
+
+
+async def test_a_session_without_a_title_is_called_after_its_first_prompt(house: House) -> None:
+    """As the hooks left it: what they took out of the prompt is not in the title either."""
+    session = house.sessions.create()
+    agent = house.builder(say("a"), say("b")).on_prompt_submit(
+        lambda ctx: ctx.with_prompt(ctx.prompt.replace("hunter2", "***"))
+    )
+    built = agent.build()
+    await session.run(built, "My password is hunter2.\n" + "Long. " * 50)
+    assert session.title.startswith("My password is ***. Long. ")
+    assert (len(session.title), session.title[-1]) == (80, "…")
+    await session.run(built, "Something else")
+    assert session.title.startswith("My password")
+    assert house.sessions.get(session.id).title == session.title
+
+
+async def test_a_title_can_be_given_and_changed(house: House) -> None:
+    """One that was given is not replaced by a prompt."""
+    session = house.sessions.create(title="Trip")
+    await session.run(house.agent(say("a")), "Where to?")
+    assert session.title == "Trip"
+    session.rename("Holiday")
+    assert (session.title, house.sessions.get(session.id).title) == ("Holiday", "Holiday")
+    with pytest.raises(UsageError, match="a title is text"):
+        session.rename(5)  # type: ignore[arg-type]
+
+
+# --- runs that wait -----------------------------------------------------------------------------------
+
+
+async def test_a_run_that_waits_is_answered_through_its_session(house: House) -> None:
+    """In another process; until then the session takes no prompt, and says what to do."""
+    session = house.sessions.create(id="s")
+    await session.run(house.agent(say("a")), "hello")
+    await session.run(house.agent(call("look"), call("pay", amount=5)), "pay")
+    with pytest.raises(SessionError) as refused:
+        await session.run(house.agent(say("b")), "and now?")
+    assert "run 's-2' of session 's' waits for an answer. Answer it" in str(refused.value)
+    assert "session.rewind(to=2)" in str(refused.value)
+    later = house.sessions.get("s")
+    (question,) = later.pending
+    result = await later.resume_run(house.agent(say("paid")), {question.id: True})
+    assert (result.text, house.paid, later.pending) == ("paid", [5], ())
+    assert (await later.run(house.agent(say("c")), "next")).text == "c"
+
+
+async def test_partial_answers_are_kept(house: House) -> None:
+    """The run stays paused for the rest."""
+    session = house.sessions.create()
+    both = calls(call("pay", amount=1), call("pay", amount=2))
+    await session.run(house.agent(both), "pay")
+    first, second = session.pending
+    await session.resume_run(house.agent(), {first.id: True})
+    assert [question.id for question in session.pending] == [second.id]
+    await session.resume_run(house.agent(say("done")), {second.id: Decision.deny("no")})
+    assert house.paid == [1]
+
+
+async def test_there_must_be_something_to_resume(house: House) -> None:
+    """A session whose last run is over is gone on with by a new one."""
+    session = house.sessions.create()
+    with pytest.raises(SessionError, match=r"has no run that waits .* session\.run"):
+        await session.resume_run(house.agent())
+
+
+async def test_answers_for_the_session_hold_in_all_its_runs(house: House) -> None:
+    """The same call does not ask again, in any process; in a fork, which is another session, it does."""
+    session = house.sessions.create(id="s")
+    await session.run(house.agent(call("pay", amount=5)), "pay")
+    answer = {session.pending[0].id: Decision.allow(remember=True)}
+    await session.resume_run(house.agent(say("done")), answer)
+    again = house.agent(call("pay", amount=5), say("done"))
+    assert (await house.sessions.get("s").run(again, "once more")).status is RunStatus.COMPLETED
+    assert house.paid == [5, 5]
+    fork = session.refresh().fork()
+    asked = await fork.run(house.agent(call("pay", amount=5)), "and more")
+    assert (asked.status, house.paid) == (RunStatus.PAUSED, [5, 5])
+
+
+# --- suspend, resume, clear, delete -------------------------------------------------------------------
+
+
+async def test_a_suspended_session_runs_nothing(house: House) -> None:
+    """Not through the agent either; it can be looked at, forked and resumed."""
+    session = house.sessions.create(id="s")
+    await session.run(house.agent(call("pay", amount=5)), "pay")
+    session.suspend()
+    session.suspend()
+    agent = house.agent(say("a"))
+    for attempt in (
+        lambda: session.run(agent, "go"),
+        lambda: session.resume_run(agent, {}),
+        lambda: session.close(agent),
+        lambda: agent.resume("s-1", {}),
+    ):
+        with pytest.raises(SessionError, match=r"'s' is suspended\. .*session\.resume\(\)"):
+            await attempt()
+    for change in (session.clear, lambda: session.rewind(to=0)):
+        with pytest.raises(SessionError, match="is suspended"):
+            change()
+    assert house.sessions.get("s").status is SessionStatus.SUSPENDED
+    assert (len(session.pending), session.fork().status) == (1, SessionStatus.OPEN)
+    session.resume()
+    assert session.status is SessionStatus.OPEN
+    await session.resume_run(agent, {session.pending[0].id: True})
+    assert house.paid == [5]
+
+
+async def test_only_a_suspended_session_is_resumed(house: House) -> None:
+    """Resuming a run is something else, and the error says so."""
+    session = house.sessions.create()
+    with pytest.raises(SessionError, match=r"is not suspended: it is open\. .*resume_run"):
+        session.resume()
+
+
+async def test_clearing_begins_the_conversation_anew(house: House) -> None:
+    """Nothing of it is left but its title, and what the journal remembers; session_start is asked again."""
+    session = house.sessions.create(id="s", title="Trip")
+    await session.run(house.agent(say("a")), "one")
+    await session.run(house.agent(call("pay", amount=5)), "pay")
+    session.clear()
+    assert (texts(session), session.pending, session.title) == ([], (), "Trip")
+    result = await session.run(house.agent(say("b")), "two")
+    assert (result.run_id, texts(session)) == ("s-3", ["two", "b"])
+    assert house.seen == ["start s startup", "start s clear"]
+    assert [run.is_current for run in session.show().runs] == [False, False, True]
+
+
+async def test_clearing_what_never_began_changes_nothing(house: House) -> None:
+    """Its first run is its start."""
+    session = house.sessions.create(id="s")
+    session.clear()
+    await session.run(house.agent(say("a")), "one")
+    assert house.seen == ["start s startup"]
+
+
+async def test_a_deleted_session_is_gone_with_its_runs(house: House) -> None:
+    """Whoever still has it is told; a fork of it stays whole."""
+    session = house.sessions.create(id="s")
+    await session.run(house.agent(say("a")), "secret")
+    other = house.sessions.get("s")
+    fork = session.fork(id="f")
+    session.delete()
+    assert [name for name, _ in house.journal.written] == [stream_of("f")]
+    assert [info.id for info in house.sessions.list()] == ["f"]
+    agent = house.agent(say("b"))
+    with pytest.raises(SessionError, match="session 's' was deleted"):
+        await session.run(agent, "go")
+    with pytest.raises(SessionError, match="session 's' was deleted"):
+        session.show()
+    for attempt in (other.suspend, other.refresh, lambda: house.sessions.get("s")):
+        with pytest.raises(UnknownSessionError, match="there is no session 's'"):
+            attempt()
+    assert (await fork.run(agent, "go on")).text == "b"
+    assert texts(fork) == ["secret", "a", "go on", "b"]
+
+
+async def test_a_delete_that_was_interrupted_is_finished_by_the_next(house: House) -> None:
+    """Meanwhile the session is deleted for everybody."""
+    session = house.sessions.create(id="s")
+    await session.run(house.agent(say("a")), "one")
+    driven = house.journal.claim("s-1")
+    with pytest.raises(SessionError, match=r"its records could not be dropped: run 's-1' is being"):
+        session.delete()
+    left = house.sessions.get("s")
+    assert (left.status, house.sessions.list()) == (SessionStatus.DELETED, [])
+    driven.give_back()
+    for attempt in (lambda: left.run(house.agent(), "go"), lambda: house.agent().resume("s-1")):
+        with pytest.raises(SessionError, match="was deleted"):
+            await attempt()
+    with pytest.raises(SessionError, match="was deleted"):
+        left.fork()
+    left.delete()
+    assert house.journal.written == []
