@@ -40,6 +40,7 @@ def tools() -> list[dict[str, Any]]:
         {"name": "echo", "description": echo, "inputSchema": text, "annotations": READ_ONLY},
         {"name": "pid", "description": "Who is it?", "inputSchema": NO_ARGUMENTS},
         {"name": "hang", "description": "Never answer.", "inputSchema": NO_ARGUMENTS},
+        {"name": "freeze", "description": "Answer nothing more.", "inputSchema": NO_ARGUMENTS},
         {"name": "die", "description": "Exit in the middle.", "inputSchema": NO_ARGUMENTS},
         {"name": "ask", "description": "Ask the person.", "inputSchema": NO_ARGUMENTS},
         {"name": "visit", "description": "Send the person away.", "inputSchema": NO_ARGUMENTS},
@@ -94,6 +95,8 @@ def handle(message: dict[str, Any]) -> None:
         capabilities = {"tools": {"listChanged": True}}
         version = params["protocolVersion"]
         reply(message, protocolVersion=version, capabilities=capabilities, serverInfo=info)
+    elif method == "tools/list" and (NOTES / "listless").exists():
+        note("unlisted", os.getpid())
     elif method == "tools/list":
         reply(message, tools="none" if "--nonsense" in OPTIONS else tools())
     elif method == "tools/call":
@@ -113,6 +116,8 @@ def call(message: dict[str, Any], tool: str, arguments: dict[str, Any]) -> None:
         say(message, str(os.getpid()))
     elif tool == "env":
         say(message, os.environ.get(arguments["text"], "not there"))
+    elif tool == "freeze":
+        time.sleep(60)
     elif tool == "die":
         os._exit(7)
     elif tool == "refuse":

@@ -27,6 +27,11 @@ class Questions:
         self._server = server
         self._going: list[Attempt] = []
 
+    @property
+    def are_possible(self) -> bool:
+        """Whether a request is on its way, which the server may ask something about."""
+        return bool(self._going)
+
     @contextmanager
     def about(self, context: ToolContext | None) -> Iterator[Attempt]:
         """What the server asks while this lasts may be about this call."""
