@@ -146,6 +146,16 @@ async def test_a_message_may_be_long(plain: Plain, use: Any) -> None:
     assert used.results[0].result == "x" * 2_000_000
 
 
+async def test_an_answer_that_cannot_be_read_is_an_error_at_once(plain: Plain, use: Any) -> None:
+    """And one that can be mended is no error."""
+    async with McpServers(plain(timeout=30)) as mcp:
+        used = await use(mcp, call("mcp__plain__deep"), call("mcp__plain__half"))
+    deep, half = used.results
+    assert "MCP server 'plain': its answer cannot be read (Invalid JSON: recursion" in deep.text()
+    assert deep.duration < 10
+    assert half.result == "half \ufffd"
+
+
 @pytest.mark.parametrize(
     ("server", "problem", "remedy"),
     [

@@ -41,6 +41,8 @@ def tools() -> list[dict[str, Any]]:
         {"name": "pid", "description": "Who is it?", "inputSchema": NO_ARGUMENTS},
         {"name": "hang", "description": "Never answer.", "inputSchema": NO_ARGUMENTS},
         {"name": "freeze", "description": "Answer nothing more.", "inputSchema": NO_ARGUMENTS},
+        {"name": "deep", "description": "Answer too deeply.", "inputSchema": NO_ARGUMENTS},
+        {"name": "half", "description": "Answer half a letter.", "inputSchema": NO_ARGUMENTS},
         {"name": "die", "description": "Exit in the middle.", "inputSchema": NO_ARGUMENTS},
         {"name": "ask", "description": "Ask the person.", "inputSchema": NO_ARGUMENTS},
         {"name": "visit", "description": "Send the person away.", "inputSchema": NO_ARGUMENTS},
@@ -118,6 +120,13 @@ def call(message: dict[str, Any], tool: str, arguments: dict[str, Any]) -> None:
         say(message, os.environ.get(arguments["text"], "not there"))
     elif tool == "freeze":
         time.sleep(60)
+    elif tool == "half":
+        say(message, "half \ud83d")
+    elif tool == "deep":
+        deep: dict[str, Any] = {}
+        for _ in range(900):
+            deep = {"a": deep}
+        reply(message, content=[], structuredContent=deep)
     elif tool == "die":
         os._exit(7)
     elif tool == "refuse":

@@ -15,10 +15,10 @@ import anyio
 from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
 from mcp.client.stdio import get_default_environment
 from mcp.shared.message import SessionMessage
-from mcp_types import jsonrpc_message_adapter
 
 from hookline.errors import ToolSourceError
 from hookline.mcp.server import Command
+from hookline.mcp.wire import read_message
 
 _GRACE = 2.0
 """Seconds a server has to leave by itself once its input ends, and again once it is told to go."""
@@ -98,13 +98,11 @@ class ServerProcess:
     async def _deliver(
         self, line: bytes, to_session: MemoryObjectSendStream[SessionMessage | Exception]
     ) -> None:
-        try:
-            message = jsonrpc_message_adapter.validate_json(line, by_name=False)
-        except ValueError:
-            if line.strip():
-                self._log(f"[not a message] {line.decode(errors='replace')}")
-        else:
+        message = read_message(line)
+        if message is not None:
             await to_session.send(SessionMessage(message))
+        elif line.strip():
+            self._log(f"[not a message] {line.decode(errors='replace')}")
 
     async def _write(self, from_session: MemoryObjectReceiveStream[SessionMessage]) -> None:
         stdin = self._process.stdin
