@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import traceback
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -149,6 +150,21 @@ async def test_an_error_of_the_protocol_is_an_error_of_the_call(plain: Plain, us
         used = await use(mcp, call("mcp__plain__refuse"), call("mcp__plain__pid"))
     assert used.results[0].text() == "Error: MCP server 'plain': not today"
     assert used.results[1].is_success
+
+
+async def test_what_an_error_hides_is_not_in_its_traceback(plain: Plain) -> None:
+    """Whoever logs it with all that led to it logs no key."""
+    seen: list[str] = []
+
+    def hear(ctx: Any) -> None:
+        seen.append("".join(traceback.format_exception(ctx.exception)))
+
+    async with McpServers(plain(env={"KEY": "sk-123456"})) as mcp:
+        driver = ScriptedDriver([call("mcp__plain__refuse"), say("done")])
+        builder = AgentBuilder().with_driver(driver).with_tools(*mcp.tools()).on_error(hear)
+        await builder.build().run("go")
+    assert "not today[hidden]" in seen[0]
+    assert "sk-123456" not in seen[0]
 
 
 async def test_a_server_that_comes_back_different_is_not_called(plain: Plain, notes: Path) -> None:

@@ -130,7 +130,10 @@ def call(message: dict[str, Any], tool: str, arguments: dict[str, Any]) -> None:
     elif tool == "die":
         os._exit(7)
     elif tool == "refuse":
-        send(id=message["id"], error={"code": -32000, "message": "not today"})
+        send(
+            id=message["id"],
+            error={"code": -32000, "message": f"not today{os.environ.get('KEY', '')}"},
+        )
     elif tool == "changes":
         send(method="notifications/tools/list_changed")
         say(message, "they changed")

@@ -34,7 +34,7 @@ class Connection:
         """What the server offers, as it said last, by the server's own names."""
         self.capabilities = types.ServerCapabilities()
         """What it can do besides."""
-        self._questions = Questions(server.name)
+        self._questions = Questions(server)
         self._link: Link | None = None
         self._is_stale = True
         self._is_doubted = False
@@ -98,16 +98,16 @@ class Connection:
                 raise
             except MCPError as error:
                 if not attempt.is_refused:
-                    raise await self._explained(link, error, what) from error
+                    raise await self._explained(link, error, what) from None  # it says what we hide
             except (RuntimeError, ValidationError) as error:
-                raise self._nonsense(what, error) from error
+                raise self._nonsense(what, error) from None
         await link.end()
         link = await self._connected()
         with self._questions.about(context):
             try:
                 return await send(link.client)
             except MCPError as error:
-                raise await self._explained(link, error, what) from error
+                raise await self._explained(link, error, what) from None
 
     # --- being connected ------------------------------------------------------------------------------
 
@@ -195,9 +195,9 @@ class Connection:
             try:
                 page = await link.client.list_tools(cursor=cursor)
             except MCPError as error:
-                raise await self._explained(link, error, "the list of its tools") from error
+                raise await self._explained(link, error, "the list of its tools") from None
             except ValidationError as error:
-                raise self._nonsense("the list of its tools", error) from error
+                raise self._nonsense("the list of its tools", error) from None
             tools.update({tool.name: tool for tool in page.tools})
             cursor = page.next_cursor
             if cursor is None:
