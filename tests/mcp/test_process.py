@@ -16,6 +16,10 @@ from hookline.mcp import McpServer, McpServers
 from hookline.testing import call
 
 Plain = Callable[..., McpServer]
+STRAY = pytest.param(
+    "--stray",
+    marks=pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="only /proc tells of it"),
+)
 PROGRAM = """
 import asyncio, os, sys
 from hookline.mcp import McpServer, McpServers
@@ -39,7 +43,7 @@ async def test_a_server_that_leaves_by_itself_is_let_go(
     assert not is_running(pid)
 
 
-@pytest.mark.parametrize("option", ["--stay", "--child"])
+@pytest.mark.parametrize("option", ["--stay", "--child", STRAY])
 async def test_nothing_is_left_behind(
     plain: Plain,
     notes: Path,

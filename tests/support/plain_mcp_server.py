@@ -72,11 +72,13 @@ def main() -> None:
 
 def misbehave() -> None:
     """Do what the options say happens first."""
-    if "--child" in OPTIONS:  # it ignores what everybody else takes as a sign to leave
+    if OPTIONS & {"--child", "--stray"}:  # it ignores what everybody else takes as a sign to leave
         program = (
             "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); time.sleep(60)"
         )
-        child = subprocess.Popen([sys.executable, "-c", program])
+        child = subprocess.Popen(
+            [sys.executable, "-c", program], start_new_session="--stray" in OPTIONS
+        )
         note("child", child.pid)
     if "--noise" in OPTIONS:
         print("Hello! I am a server.", flush=True)

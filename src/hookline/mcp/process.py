@@ -17,6 +17,7 @@ from mcp.client.stdio import get_default_environment
 from mcp.shared.message import SessionMessage
 
 from hookline.errors import ToolSourceError
+from hookline.mcp.family import Relative, descendants
 from hookline.mcp.server import Command
 from hookline.mcp.wire import read_message
 
@@ -39,6 +40,8 @@ class ServerProcess:
         self.ended = asyncio.Event()
         """Set when the server says no more: it is gone, or might as well be."""
         self.last_said: deque[str] = deque(maxlen=_LAST_LINES)
+        self._family: list[Relative] = []
+        """What the server started, which may have left its group."""
 
     async def __aenter__(
         self,
@@ -134,6 +137,7 @@ class ServerProcess:
 
     async def _leave(self) -> None:
         """Let the server go by itself; then tell it to go; then end it, and whatever it started."""
+        self._family = descendants(self._pipes.get_pid())  # once it is gone, nobody knows them
         _, from_server, to_server, _ = self._streams
         from_server.close()
         to_server.close()
@@ -156,6 +160,10 @@ class ServerProcess:
         """Signal the process and all that it started; says whether there was anyone left."""
         if os.name == "nt":
             return self._end_on_windows(number)
+        strays = [relative for relative in self._family if relative.signal(number)]
+        return self._signal_group(number) or bool(strays)
+
+    def _signal_group(self, number: int) -> bool:
         try:
             os.killpg(self._pipes.get_pid(), number)
         except ProcessLookupError:
