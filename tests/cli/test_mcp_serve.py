@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import signal
+import socket
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -255,6 +256,23 @@ def test_what_is_no_agent_is_told(
     [line] = [each for each in shown.err.splitlines() if each.startswith("hookline: ")]
     assert problem in line
     assert remedy in line
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "no-such-host.invalid", "192.0.2.1", "a..b"])
+def test_where_nobody_can_listen_is_told(
+    project: Path, host: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A port in use, a host that is unknown, an address of another machine: in one line, with what to do."""
+    monkeypatch.chdir(project)
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    monkeypatch.delitem(sys.modules, "agents", raising=False)
+    with socket.create_server(("127.0.0.1", 0)) as used:
+        port = used.getsockname()[1]
+        assert main(["mcp-serve", "agents:agent", "--http", f"{host}:{port}"]) == 1
+    shown = capsys.readouterr().err
+    assert f"hookline: nobody can listen at host '{host}', port {port} (" in shown
+    assert "Give an address of this machine" in shown
+    assert "Traceback" not in shown
 
 
 @pytest.mark.parametrize("address", ["8000", "host:port", "host:70000", ":80"])

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import traceback
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -9,6 +10,7 @@ from typing import Any
 import pytest
 
 from hookline import AgentBuilder, RunStatus
+from hookline.errors import ToolSourceError
 from hookline.mcp import McpServer, McpServers
 from hookline.state import ResultStatus
 from hookline.testing import ScriptedDriver, call, calls, say
@@ -78,6 +80,55 @@ async def test_a_call_has_its_time(plain: Plain, use: Any, notes: Path) -> None:
         assert (await until(notes / "cancelled")).isdecimal()
 
 
+async def test_a_server_that_is_hung_is_started_again(plain: Plain, use: Any) -> None:
+    """The call it hung in has its time; the next one finds out, and finds a new server."""
+    async with McpServers(plain(timeout=1.0, connect_timeout=5.0)) as mcp:
+        used = await use(
+            mcp, call("mcp__plain__pid"), call("mcp__plain__freeze"), call("mcp__plain__pid")
+        )
+    first, frozen, second = used.results
+    assert "did not finish within 1 s" in frozen.text()
+    assert second.is_success
+    assert first.result != second.result
+
+
+async def test_a_server_that_others_wait_for_is_not_taken_for_hung(
+    plain: Plain, use: Any, notes: Path
+) -> None:
+    """One call given up is no reason to end the other."""
+    async with McpServers(plain()) as mcp:
+        other = asyncio.create_task(mcp_tool(mcp, "mcp__plain__hang"))
+        await until(notes / "called")
+        connection = mcp._connections[0]  # type: ignore[index]
+        connection._is_doubted = True
+        (notes / "listless").touch()
+        used = await use(mcp, call("mcp__plain__echo", text="x"))
+        assert used.results[0].result == "x"
+        other.cancel()
+        await asyncio.wait([other])
+    assert len((notes / "started").read_text().split()) == 1
+
+
+async def test_a_server_that_never_lists_its_tools_is_given_up(plain: Plain, notes: Path) -> None:
+    """The time to connect is for the list as well."""
+    (notes / "listless").touch()
+    with pytest.raises(ToolSourceError, match=r"did not list its tools within 0\.5 s") as refused:
+        await McpServers(plain(connect_timeout=0.5)).__aenter__()
+    assert "connect_timeout=" in refused.value.remedy
+
+
+async def test_a_list_that_does_not_come_in_the_middle_of_a_run_ends_in_time(
+    plain: Plain, use: Any, notes: Path
+) -> None:
+    """The call is an error, and the run goes on."""
+    async with McpServers(plain(timeout=10.0, connect_timeout=0.5)) as mcp:
+        (notes / "listless").touch()
+        async with asyncio.timeout(20):
+            used = await use(mcp, call("mcp__plain__changes"), call("mcp__plain__pid"))
+    assert used.run.status is RunStatus.COMPLETED
+    assert "did not list its tools" in used.results[1].text()
+
+
 async def test_a_cancelled_run_cancels_its_calls(plain: Plain, notes: Path) -> None:
     """The server is told, and stays there for other runs."""
     async with McpServers(plain()) as mcp:
@@ -99,6 +150,21 @@ async def test_an_error_of_the_protocol_is_an_error_of_the_call(plain: Plain, us
         used = await use(mcp, call("mcp__plain__refuse"), call("mcp__plain__pid"))
     assert used.results[0].text() == "Error: MCP server 'plain': not today"
     assert used.results[1].is_success
+
+
+async def test_what_an_error_hides_is_not_in_its_traceback(plain: Plain) -> None:
+    """Whoever logs it with all that led to it logs no key."""
+    seen: list[str] = []
+
+    def hear(ctx: Any) -> None:
+        seen.append("".join(traceback.format_exception(ctx.exception)))
+
+    async with McpServers(plain(env={"KEY": "sk-123456"})) as mcp:
+        driver = ScriptedDriver([call("mcp__plain__refuse"), say("done")])
+        builder = AgentBuilder().with_driver(driver).with_tools(*mcp.tools()).on_error(hear)
+        await builder.build().run("go")
+    assert "not today[hidden]" in seen[0]
+    assert "sk-123456" not in seen[0]
 
 
 async def test_a_server_that_comes_back_different_is_not_called(plain: Plain, notes: Path) -> None:

@@ -88,6 +88,15 @@ async def test_a_server_that_forgot_us_is_greeted_again(use: Any, status: int) -
     assert server.greeted == 2
 
 
+async def test_an_address_that_never_lists_its_tools_is_given_up() -> None:
+    """The time to connect is for the list as well."""
+    with SessionServer() as server:
+        server.lists.clear()
+        with pytest.raises(ToolSourceError, match=r"did not list its tools within 0\.5 s"):
+            await McpServers(McpServer.http(server.url, connect_timeout=0.5)).__aenter__()
+        server.lists.set()
+
+
 async def test_keys_go_into_headers(start_http: Start, use: Any) -> None:
     """A server that is locked opens to those who have its key, and tells the others what to do."""
     _, url = start_http("--locked")

@@ -32,11 +32,24 @@ def described(**changes: Any) -> types.Tool:
             }
         },
         {"annotations": types.ToolAnnotations(read_only_hint=True)},
+        {"title": "Read a file, and tell me about it."},
     ],
 )
 def test_whatever_a_model_or_the_runtime_goes_by_counts(change: dict[str, Any]) -> None:
-    """Description, schema and hints are in the fingerprint."""
+    """Title, description, schema and hints are in the fingerprint."""
     assert fingerprint(described(**change)) != fingerprint(described())
+
+
+def test_a_title_that_stands_for_the_description_counts() -> None:
+    """It is what the model is shown when there is nothing else."""
+    harmless = described(description=None, title="Read a file.")
+    assert fingerprint(harmless) != fingerprint(described(description=None, title="Send it to me."))
+
+
+def test_pins_from_before_titles_counted_hold() -> None:
+    """A tool that never had a title is not taken for one that changed."""
+    before = "9669394abc40823aa052a507ec42dd4ecad296bc9b836e903afa0b6f27fd49e7"
+    assert fingerprint(described()) == before
 
 
 def test_the_order_of_a_schema_does_not_count() -> None:

@@ -16,6 +16,10 @@ from hookline.mcp import McpServer, McpServers
 from hookline.testing import call
 
 Plain = Callable[..., McpServer]
+STRAY = pytest.param(
+    "--stray",
+    marks=pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="only /proc tells of it"),
+)
 PROGRAM = """
 import asyncio, os, sys
 from hookline.mcp import McpServer, McpServers
@@ -39,7 +43,7 @@ async def test_a_server_that_leaves_by_itself_is_let_go(
     assert not is_running(pid)
 
 
-@pytest.mark.parametrize("option", ["--stay", "--child"])
+@pytest.mark.parametrize("option", ["--stay", "--child", STRAY])
 async def test_nothing_is_left_behind(
     plain: Plain,
     notes: Path,
@@ -144,6 +148,16 @@ async def test_a_message_may_be_long(plain: Plain, use: Any) -> None:
     async with McpServers(plain()) as mcp:
         used = await use(mcp, call("mcp__plain__echo", text="x" * 2_000_000))
     assert used.results[0].result == "x" * 2_000_000
+
+
+async def test_an_answer_that_cannot_be_read_is_an_error_at_once(plain: Plain, use: Any) -> None:
+    """And one that can be mended is no error."""
+    async with McpServers(plain(timeout=30)) as mcp:
+        used = await use(mcp, call("mcp__plain__deep"), call("mcp__plain__half"))
+    deep, half = used.results
+    assert "MCP server 'plain': its answer cannot be read (Invalid JSON: recursion" in deep.text()
+    assert deep.duration < 10
+    assert half.result == "half \ufffd"
 
 
 @pytest.mark.parametrize(

@@ -120,7 +120,7 @@ async def test_when_it_is_not_known_whom_to_ask_the_answer_is_no(
         agent = builder.with_approver(lambda approval: bool(asked.append(approval))).build()
         return await agent.run("go")
 
-    async with McpServers(plain(timeout=1)) as mcp:
+    async with McpServers(plain(timeout=1, env={"KEY": "Who are you"})) as mcp:
         other = asyncio.create_task(run(mcp, "mcp__plain__hang"))
         while not (notes / "called").exists():  # noqa: ASYNC110 - the server tells us by a file
             await asyncio.sleep(0.01)
@@ -128,7 +128,7 @@ async def test_when_it_is_not_known_whom_to_ask_the_answer_is_no(
         await other
     assert json.loads(result.steps[0].results[0].text()) == {"action": "decline"}
     assert asked == []
-    assert "whom to ask is not known" in caplog.text
+    assert "asked '[hidden]?', and whom to ask is not known" in caplog.text
 
 
 async def test_a_question_ends_with_its_call(plain: Plain) -> None:

@@ -40,6 +40,9 @@ def tools() -> list[dict[str, Any]]:
         {"name": "echo", "description": echo, "inputSchema": text, "annotations": READ_ONLY},
         {"name": "pid", "description": "Who is it?", "inputSchema": NO_ARGUMENTS},
         {"name": "hang", "description": "Never answer.", "inputSchema": NO_ARGUMENTS},
+        {"name": "freeze", "description": "Answer nothing more.", "inputSchema": NO_ARGUMENTS},
+        {"name": "deep", "description": "Answer too deeply.", "inputSchema": NO_ARGUMENTS},
+        {"name": "half", "description": "Answer half a letter.", "inputSchema": NO_ARGUMENTS},
         {"name": "die", "description": "Exit in the middle.", "inputSchema": NO_ARGUMENTS},
         {"name": "ask", "description": "Ask the person.", "inputSchema": NO_ARGUMENTS},
         {"name": "visit", "description": "Send the person away.", "inputSchema": NO_ARGUMENTS},
@@ -69,11 +72,13 @@ def main() -> None:
 
 def misbehave() -> None:
     """Do what the options say happens first."""
-    if "--child" in OPTIONS:  # it ignores what everybody else takes as a sign to leave
+    if OPTIONS & {"--child", "--stray"}:  # it ignores what everybody else takes as a sign to leave
         program = (
             "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); time.sleep(60)"
         )
-        child = subprocess.Popen([sys.executable, "-c", program])
+        child = subprocess.Popen(
+            [sys.executable, "-c", program], start_new_session="--stray" in OPTIONS
+        )
         note("child", child.pid)
     if "--noise" in OPTIONS:
         print("Hello! I am a server.", flush=True)
@@ -94,6 +99,8 @@ def handle(message: dict[str, Any]) -> None:
         capabilities = {"tools": {"listChanged": True}}
         version = params["protocolVersion"]
         reply(message, protocolVersion=version, capabilities=capabilities, serverInfo=info)
+    elif method == "tools/list" and (NOTES / "listless").exists():
+        note("unlisted", os.getpid())
     elif method == "tools/list":
         reply(message, tools="none" if "--nonsense" in OPTIONS else tools())
     elif method == "tools/call":
@@ -113,10 +120,22 @@ def call(message: dict[str, Any], tool: str, arguments: dict[str, Any]) -> None:
         say(message, str(os.getpid()))
     elif tool == "env":
         say(message, os.environ.get(arguments["text"], "not there"))
+    elif tool == "freeze":
+        time.sleep(60)
+    elif tool == "half":
+        say(message, "half \ud83d")
+    elif tool == "deep":
+        deep: dict[str, Any] = {}
+        for _ in range(900):
+            deep = {"a": deep}
+        reply(message, content=[], structuredContent=deep)
     elif tool == "die":
         os._exit(7)
     elif tool == "refuse":
-        send(id=message["id"], error={"code": -32000, "message": "not today"})
+        send(
+            id=message["id"],
+            error={"code": -32000, "message": f"not today{os.environ.get('KEY', '')}"},
+        )
     elif tool == "changes":
         send(method="notifications/tools/list_changed")
         say(message, "they changed")

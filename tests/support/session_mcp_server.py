@@ -16,6 +16,9 @@ class SessionServer:
         self.greeted = 0
         self.calls: list[str] = []
         self.unknown_status = 404
+        self.lists = threading.Event()
+        """Cleared, it does not answer who asks for its tools."""
+        self.lists.set()
         self._http = ThreadingHTTPServer(("127.0.0.1", 0), self._handler())
         self._http.daemon_threads = True
         self.url = f"http://127.0.0.1:{self._http.server_address[1]}/mcp"
@@ -33,6 +36,7 @@ class SessionServer:
     def answer(self, message: dict[str, Any]) -> dict[str, Any]:
         """Answer a request of a session that is known."""
         if message["method"] == "tools/list":
+            self.lists.wait(10)
             schema = {"type": "object", "properties": {"text": {"type": "string"}}}
             return {"tools": [{"name": "echo", "description": "Again.", "inputSchema": schema}]}
         self.calls.append(message["params"]["arguments"]["text"])

@@ -34,9 +34,11 @@ class Connection:
         """What the server offers, as it said last, by the server's own names."""
         self.capabilities = types.ServerCapabilities()
         """What it can do besides."""
-        self._questions = Questions(server.name)
+        self._questions = Questions(server)
         self._link: Link | None = None
         self._is_stale = True
+        self._is_doubted = False
+        """A call was given up: the server may be hung, which is found out before the next one."""
         self._is_closed = False
         self._turn = asyncio.Lock()
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -91,18 +93,21 @@ class Connection:
         with self._questions.about(context) as attempt:
             try:
                 return await send(link.client)
+            except asyncio.CancelledError:
+                self._is_doubted = True
+                raise
             except MCPError as error:
                 if not attempt.is_refused:
-                    raise await self._explained(link, error, what) from error
+                    raise await self._explained(link, error, what) from None  # it says what we hide
             except (RuntimeError, ValidationError) as error:
-                raise self._nonsense(what, error) from error
+                raise self._nonsense(what, error) from None
         await link.end()
         link = await self._connected()
         with self._questions.about(context):
             try:
                 return await send(link.client)
             except MCPError as error:
-                raise await self._explained(link, error, what) from error
+                raise await self._explained(link, error, what) from None
 
     # --- being connected ------------------------------------------------------------------------------
 
@@ -110,24 +115,59 @@ class Connection:
         """A link that lives, and a list of tools that nobody said is out of date."""
         self._check_place()
         async with self._turn:
+            if self._is_doubted and not self._questions.are_possible:
+                self._is_doubted, self._is_stale = False, True  # the list is the proof of life
             link = self._link
-            if link is None or link.is_over:
-                self._link = None
-                if link is not None:
-                    await link.end()
-                self._is_stale = True
-                link = Link(self.server, self._questions, self._tools_changed)
-                await link.start()
-                self._link = link
-                self.capabilities = link.client.server_capabilities
-            if self._is_stale:
-                self._is_stale = False  # before we ask: it may change again while we do
-                try:
-                    self.tools = await self._listed(link)
-                except BaseException:
-                    self._is_stale = True
-                    raise
-            return link
+            if link is not None and not link.is_over and await self._is_current(link):
+                return link
+            return await self._connected_anew()
+
+    async def _is_current(self, link: Link) -> bool:
+        """Have the list of tools up to date; says no if the server is hung, and nobody else waits for it."""
+        limit = self.server.connect_timeout
+        if (
+            self.server.timeout is not None
+        ):  # a call that finds it hung has time left to start it again
+            limit = min(limit, self.server.timeout / 2)
+        try:
+            await self._list(link, limit)
+        except TimeoutError:
+            if self._questions.are_possible:
+                raise self._no_list(limit) from None
+            return False
+        return True
+
+    async def _connected_anew(self) -> Link:
+        link, self._link = self._link, None
+        if link is not None:
+            await link.end()
+        self._is_stale = True
+        link = Link(self.server, self._questions, self._tools_changed)
+        await link.start()
+        self._link = link
+        self.capabilities = link.client.server_capabilities
+        try:
+            await self._list(link, self.server.connect_timeout)
+        except TimeoutError:
+            raise self._no_list(self.server.connect_timeout) from None
+        return link
+
+    async def _list(self, link: Link, limit: float) -> None:
+        if not self._is_stale:
+            return
+        self._is_stale = False  # before we ask: it may change again while we do
+        try:
+            async with asyncio.timeout(limit):
+                self.tools = await self._listed(link)
+        except BaseException:
+            self._is_stale = True
+            raise
+
+    def _no_list(self, limit: float) -> ToolSourceError:
+        return ToolSourceError(
+            f"{self._who()} did not list its tools within {limit:g} s.",
+            remedy="Give it more time with connect_timeout=, or see why it does not answer.",
+        )
 
     def _check_place(self) -> None:
         if self._is_closed:
@@ -155,9 +195,9 @@ class Connection:
             try:
                 page = await link.client.list_tools(cursor=cursor)
             except MCPError as error:
-                raise await self._explained(link, error, "the list of its tools") from error
+                raise await self._explained(link, error, "the list of its tools") from None
             except ValidationError as error:
-                raise self._nonsense("the list of its tools", error) from error
+                raise self._nonsense("the list of its tools", error) from None
             tools.update({tool.name: tool for tool in page.tools})
             cursor = page.next_cursor
             if cursor is None:

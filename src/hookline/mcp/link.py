@@ -23,6 +23,7 @@ from hookline.errors import ToolSourceError
 from hookline.mcp.attempt import CURRENT
 from hookline.mcp.process import ServerProcess
 from hookline.mcp.questions import Questions
+from hookline.mcp.quiet import quiet_about
 from hookline.mcp.server import Endpoint, McpServer
 
 _log = logging.getLogger("hookline.mcp")
@@ -108,13 +109,16 @@ class Link:
             self._task.cancel()
             await asyncio.wait(lasting)
         if not self._task.cancelled() and self._task.exception() is not None:
-            _log.debug("%s: ended with %r", self.server.name, self._task.exception())
+            ending = self.server.hide(repr(self._task.exception()))
+            _log.debug("%s: ended with %s", self.server.name, ending)
 
     async def _live(self, greeted: asyncio.Future[None]) -> None:
         CURRENT.set(None)  # it serves many calls, and none of them is the one it was started in
         try:
             async with contextlib.AsyncExitStack() as stack:
                 if self._http is not None:
+                    assert isinstance(self.server.target, Endpoint)
+                    stack.enter_context(quiet_about(self.server, self.server.target))
                     await stack.enter_async_context(self._http)
                 await stack.enter_async_context(self.client)
                 await self._until_over(greeted)
@@ -245,7 +249,8 @@ class Link:
                     async for _ in events:
                         self._on_change()
             except (MCPError, SubscriptionLost) as error:
-                _log.debug("%s: no news of its tools: %s", self.server.name, error)
+                why = self.server.hide(str(error))
+                _log.debug("%s: no news of its tools: %s", self.server.name, why)
             subscribed.set()
             await asyncio.sleep(wait)
             wait = min(2 * wait, _LONGEST_WAIT)

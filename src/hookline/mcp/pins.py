@@ -23,12 +23,17 @@ PinStore: TypeAlias = MutableMapping[str, str] | str | os.PathLike[str] | None
 
 
 def fingerprint(tool: types.Tool) -> str:
-    """A hash of all that a model or the runtime goes by: description, schema and hints."""
+    """A hash of all that a model or the runtime goes by: title, description, schema and hints. The name is the key.
+
+    A tool without a title has the hash it had before titles counted, so that such pins go on to hold.
+    """
     content = [
         tool.description or "",
         tool.input_schema,
         None if tool.annotations is None else tool.annotations.model_dump(mode="json"),
     ]
+    if tool.title:
+        content.append(tool.title)
     return hashlib.sha256(msgspec.json.encode(content, order="deterministic")).hexdigest()
 
 

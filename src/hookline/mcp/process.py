@@ -15,10 +15,11 @@ import anyio
 from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
 from mcp.client.stdio import get_default_environment
 from mcp.shared.message import SessionMessage
-from mcp_types import jsonrpc_message_adapter
 
 from hookline.errors import ToolSourceError
+from hookline.mcp.family import Relative, descendants
 from hookline.mcp.server import Command
+from hookline.mcp.wire import read_message
 
 _GRACE = 2.0
 """Seconds a server has to leave by itself once its input ends, and again once it is told to go."""
@@ -39,6 +40,8 @@ class ServerProcess:
         self.ended = asyncio.Event()
         """Set when the server says no more: it is gone, or might as well be."""
         self.last_said: deque[str] = deque(maxlen=_LAST_LINES)
+        self._family: list[Relative] = []
+        """What the server started, which may have left its group."""
 
     async def __aenter__(
         self,
@@ -98,13 +101,11 @@ class ServerProcess:
     async def _deliver(
         self, line: bytes, to_session: MemoryObjectSendStream[SessionMessage | Exception]
     ) -> None:
-        try:
-            message = jsonrpc_message_adapter.validate_json(line, by_name=False)
-        except ValueError:
-            if line.strip():
-                self._log(f"[not a message] {line.decode(errors='replace')}")
-        else:
+        message = read_message(line)
+        if message is not None:
             await to_session.send(SessionMessage(message))
+        elif line.strip():
+            self._log(f"[not a message] {line.decode(errors='replace')}")
 
     async def _write(self, from_session: MemoryObjectReceiveStream[SessionMessage]) -> None:
         stdin = self._process.stdin
@@ -136,6 +137,7 @@ class ServerProcess:
 
     async def _leave(self) -> None:
         """Let the server go by itself; then tell it to go; then end it, and whatever it started."""
+        self._family = descendants(self._pipes.get_pid())  # once it is gone, nobody knows them
         _, from_server, to_server, _ = self._streams
         from_server.close()
         to_server.close()
@@ -158,6 +160,10 @@ class ServerProcess:
         """Signal the process and all that it started; says whether there was anyone left."""
         if os.name == "nt":
             return self._end_on_windows(number)
+        strays = [relative for relative in self._family if relative.signal(number)]
+        return self._signal_group(number) or bool(strays)
+
+    def _signal_group(self, number: int) -> bool:
         try:
             os.killpg(self._pipes.get_pid(), number)
         except ProcessLookupError:

@@ -13,6 +13,7 @@ import mcp_types as types
 from hookline.mcp.arguments import problems
 from hookline.mcp.attempt import CURRENT, Attempt
 from hookline.mcp.names import tool_name
+from hookline.mcp.server import McpServer
 from hookline.state import Answer, Decision, ToolCall, thaw
 from hookline.tools import ToolContext
 
@@ -23,9 +24,15 @@ _DECLINED = types.ElicitResult(action="decline")
 class Questions:
     """The questions of one server, and the calls they may be about."""
 
-    def __init__(self, server: str) -> None:
-        self._server = server
+    def __init__(self, server: McpServer) -> None:
+        self._server = server.name
+        self._hide = server.hide
         self._going: list[Attempt] = []
+
+    @property
+    def are_possible(self) -> bool:
+        """Whether a request is on its way, which the server may ask something about."""
+        return bool(self._going)
 
     @contextmanager
     def about(self, context: ToolContext | None) -> Iterator[Attempt]:
@@ -49,7 +56,8 @@ class Questions:
         """Ask the person. Where nobody can be asked, the answer is no."""
         attempt = self._whose()
         if attempt is None or attempt.context is None:
-            _log.warning("%s asked %r, and whom to ask is not known", self._server, params.message)
+            asked = self._hide(params.message)
+            _log.warning("%s asked %r, and whom to ask is not known", self._server, asked)
             return _DECLINED
         ask = (
             self._ask_to_visit(attempt.context, params)

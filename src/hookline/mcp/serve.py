@@ -17,7 +17,7 @@ from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
 from hookline import __version__
 from hookline.agent import Agent, RunResult
-from hookline.errors import HooklineError
+from hookline.errors import HooklineError, UsageError
 from hookline.journal import Record
 from hookline.mcp.stdio import standard_streams
 from hookline.mcp.telling import FORM, OUTPUT, answered, decided, progress_of, question
@@ -242,7 +242,15 @@ async def serve_http(
         host=host
     )
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    with socket.create_server((host, port), family=family) as listening:
+    try:
+        listening = socket.create_server((host, port), family=family)
+    except (OSError, UnicodeError) as error:  # the latter for what can be no name of a host
+        why = str(getattr(error, "strerror", error)).partition(" (while ")[0]
+        raise UsageError(
+            f"nobody can listen at host '{host}', port {port} ({why}).",
+            remedy="Give an address of this machine and a port that is free; port 0 takes one.",
+        ) from None
+    with listening:
         shown = f"[{host}]" if ":" in host else host
         on_listening(f"http://{shown}:{listening.getsockname()[1]}/mcp")
         settings = uvicorn.Config(app, log_level="warning", timeout_graceful_shutdown=2)

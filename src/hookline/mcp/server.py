@@ -73,7 +73,7 @@ class McpServer(msgspec.Struct, frozen=True, kw_only=True):
     timeout: float | None = DEFAULT_TIMEOUT
     """Seconds one call may take; None is no limit."""
     connect_timeout: float = DEFAULT_CONNECT_TIMEOUT
-    """Seconds it may take to start and to greet us."""
+    """Seconds it may take to start and to greet us, and again to list its tools."""
     roots: tuple[str, ...] = ()
     """Directories the server is told it may work in."""
     resources: bool = False
