@@ -6,6 +6,7 @@ import gc
 import logging
 from typing import Any
 
+import msgspec
 import pytest
 
 from hookline import (
@@ -14,11 +15,22 @@ from hookline import (
     HookOutcome,
     InferenceResponse,
     RunStatus,
+    ToolCall,
     ToolContext,
     tool,
 )
 from hookline.errors import RateLimitError, UsageError
-from hookline.journal import Record, RunFinished, RunStarted, StepFinished, TextDelta, ToolProgress
+from hookline.journal import (
+    CallDelta,
+    ReasoningDelta,
+    Record,
+    RunFinished,
+    RunStarted,
+    StepFinished,
+    TextDelta,
+    ToolProgress,
+)
+from hookline.state import Reasoning
 from hookline.testing import FakeClock, ScriptedDriver, call, calls, say
 
 
@@ -481,8 +493,6 @@ async def test_text_before_tool_calls_is_released_when_the_step_goes_on() -> Non
 
     class Driver:
         async def infer(self, request: Any, turn: Any) -> InferenceResponse:
-            from hookline import ToolCall
-
             if len(turn.state.steps):
                 turn.emit_text("42")
                 return InferenceResponse("42")
@@ -499,6 +509,83 @@ async def test_text_of_an_answer_that_was_sent_back_is_not_the_answer() -> None:
     agent.on_output(lambda ctx: ctx.output.upper())
     agent.on_stop(lambda ctx: HookOutcome.block("again") if ctx.state.step_count < 2 else None)
     assert deltas(await read(agent.build().stream("go"))) == ["FINAL"]
+
+
+THOUGHT = (Reasoning("hmm, yes"),)
+
+
+class Thinks:
+    """A driver that streams thinking, text and two calls at once, and then answers."""
+
+    async def infer(self, request: Any, turn: Any) -> InferenceResponse:
+        turn.emit_reasoning("hmm, ")
+        turn.emit_reasoning("yes")
+        turn.emit_text("let me ")
+        if turn.state.step_count:
+            turn.emit_text("tell")
+            return InferenceResponse("let me tell", reasoning=THOUGHT)
+        turn.emit_call("x", "add", '{"a": ')
+        turn.emit_call("y", "add", '{"a": 2}')
+        turn.emit_text("see")
+        turn.emit_call("x", "add", "1}")
+        calls = ToolCall("x", "add", {"a": 1}), ToolCall("y", "add", {"a": 2})
+        return InferenceResponse("let me see", calls, reasoning=THOUGHT)
+
+
+def thinking(point: str = "", hook: Any = None, **options: Any) -> AgentBuilder:
+    """An agent that thinks aloud, and a hook that may withhold it."""
+    agent = AgentBuilder().with_driver(Thinks()).with_tools(add)
+    return agent.add_hook(point, hook, **options) if point else agent
+
+
+async def pieces(agent: AgentBuilder) -> list[str]:
+    """What is streamed, piece by piece, with its kind."""
+    found = []
+    for record in await read(agent.build().stream("go")):
+        if isinstance(record, TextDelta | ReasoningDelta):
+            found.append(f"{record.type[0]}:{record.text}")
+        elif isinstance(record, CallDelta):
+            found.append(f"{record.call_id}:{record.arguments}")
+    return found
+
+
+FIRST = ["r:hmm, ", "r:yes", "t:let me ", 'x:{"a": ', 'y:{"a": 2}', "t:see", "x:1}"]
+SECOND = ["r:hmm, ", "r:yes", "t:let me ", "t:tell"]
+
+
+@pytest.mark.parametrize("point", ["", "after_inference", "output"])
+async def test_what_was_held_back_comes_as_the_model_said_it(point: str) -> None:
+    """Thinking and calls like text, in the same pieces and the same order, once the hooks let it through."""
+    assert await pieces(thinking(point, lambda ctx: None)) == [*FIRST, *SECOND]
+
+
+async def test_of_what_was_held_back_only_that_comes_which_still_holds() -> None:
+    """A call that was taken out is not heard of, and what was changed comes as it is now."""
+
+    def change(ctx: Any) -> Any:
+        if not ctx.response.calls:
+            return HookOutcome.block("no") if ctx.state.step_count < 2 else None
+        changed = ctx.response.with_calls(ToolCall("x", "add", {"a": 7}))
+        return msgspec.structs.replace(changed, reasoning=(Reasoning("***"),))
+
+    agent = thinking("after_inference", change).with_limits(steps=2)
+    assert await pieces(agent) == ["r:***", "t:let me ", 'x:{"a":7}', "t:see"]
+
+
+async def test_the_thinking_of_an_answer_that_an_output_hook_changed_is_not_told() -> None:
+    """It may say what the answer was."""
+    assert await pieces(thinking("output", lambda ctx: "***")) == [*FIRST, "t:***"]
+
+
+@pytest.mark.parametrize("point", ["after_inference", "output"])
+async def test_a_hook_in_shadow_holds_nothing_back(point: str) -> None:
+    """It cannot withhold: what it would do is on record, and the text flows."""
+    agent = AgentBuilder().with_driver(Speaks("one two"))
+    agent.add_hook(point, lambda ctx: HookOutcome.block("no"), shadow=True)
+    records = await read(agent.build().stream("go"))
+    assert deltas(records) == ["one ", "two "]
+    types = [record.type for record in records]
+    assert types.index("text_delta") < types.index("response")
 
 
 async def test_an_observer_holds_nothing_back() -> None:

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from typing import Any
 
 import msgspec
@@ -20,9 +21,12 @@ VALUES = st.recursive(
 )
 
 
+KEY = "geheimwort77ab99cdef42"
+
+
 def kept(content: bytes, kind: str = EVENTS) -> Answer:
     """A body as a cassette keeps it, written and read."""
-    answer = stored(kind, content, Scrubber(), is_cut=False)
+    answer = stored(kind, content, Scrubber())
     return msgspec.convert(json.loads(json.dumps(msgspec.to_builtins(answer))), Answer)
 
 
@@ -118,5 +122,90 @@ def test_a_function_of_the_user_sees_each_text_once() -> None:
     """In a stream as elsewhere."""
     seen: list[str] = []
     scrubber = Scrubber(lambda text: seen.append(text) or text)  # type: ignore[func-returns-value]
-    stored(EVENTS, b'event: e\ndata: {"a": "b"}\n\n: c\n\n', scrubber, is_cut=False)
+    stored(EVENTS, b'event: e\ndata: {"a": "b"}\n\n: c\n\n', scrubber)
     assert sorted(seen) == [": c\n\n", "a", "b", "e"]
+
+
+# --- keys that are streamed in pieces ------------------------------------------------------------
+
+
+def call(arguments: str, **which: Any) -> dict[str, Any]:
+    """A piece of a call, as OpenAI streams it."""
+    piece = {**which, "function": {"arguments": arguments}}
+    return {"choices": [{"index": 0, "delta": {"tool_calls": [piece]}}]}
+
+
+def said(text: str) -> dict[str, Any]:
+    """A piece of an answer, as OpenAI streams it."""
+    return {"choices": [{"index": 0, "delta": {"content": text}}]}
+
+
+def block(text: str, *, is_first: bool = False) -> dict[str, Any]:
+    """A piece of a block, as Anthropic streams it."""
+    kind, holder = ("start", "content_block") if is_first else ("delta", "delta")
+    return {"type": f"content_block_{kind}", "index": 0, holder: {"text": text}}
+
+
+def parts(*texts: str) -> dict[str, Any]:
+    """Some parts of an answer, as Google streams them."""
+    return {"candidates": [{"content": {"parts": [{"text": text} for text in texts]}}]}
+
+
+@pytest.mark.parametrize(
+    ("events", "clean"),
+    [
+        (
+            [
+                call("hello ", index=0),
+                call("geheimwort77", index=1),
+                call("world", index=0),
+                call("ab99cdef42!", index=1),
+            ],
+            ["hello ", "[scrubbed]", "world", "!"],
+        ),
+        (
+            [call("sk-proj-1234567", index=0), call("8", index=1), call("890abc ", index=0)],
+            ["[scrubbed]", "8", " "],
+        ),
+        (
+            [
+                call("a geheim", id="a"),
+                call("wort77ab99"),
+                call("b geheim", id="b"),
+                call("cdef42.", id="a"),
+                call("wort77ab99cdef42.", id="b"),
+            ],
+            ["a [scrubbed]", "", "b [scrubbed]", ".", "."],
+        ),
+        (
+            [block("It is geheimw", is_first=True), block("ort77ab99cdef42.")],
+            ["It is [scrubbed]", "."],
+        ),
+        ([parts("It is geh"), parts("eimwort", "77ab99cdef42.")], ["It is [scrubbed]", "", "."]),
+        ([said("It is geheimwort7"), said("7ab99")], ["It is [scrubbed]", ""]),
+    ],
+    ids=["interleaved", "a token", "by id", "start and delta", "parts", "ends in the key"],
+)
+def test_a_key_in_pieces_is_taken_out(events: list[Any], clean: list[str]) -> None:
+    """Whatever is said in between, wherever the field begins, and though the stream ends before the key does."""
+    scrubber = Scrubber()
+    scrubber.learn([KEY])
+    content = "".join(f"data: {json.dumps(event)}\n\n" for event in events).encode()
+    answer = stored(EVENTS, content, scrubber)
+    assert [text for event in answer.events for text in pieces_of(event)] == clean
+
+
+def pieces_of(event: Event | str) -> list[str]:
+    """What an event says."""
+    assert isinstance(event, Event)
+    return list(spoken(event.data))
+
+
+def spoken(value: Any) -> Iterator[str]:
+    """The texts and arguments in a JSON value."""
+    inside = value.items() if isinstance(value, dict) else ((None, each) for each in value)
+    for name, each in inside:
+        if name in ("text", "content", "arguments") and isinstance(each, str):
+            yield each
+        elif isinstance(each, dict | list):
+            yield from spoken(each)

@@ -183,6 +183,18 @@ def test_scrubbing_again_changes_nothing(text: str, key: str) -> None:
     assert scrubber(key).text(once) == once
 
 
+def test_the_beginning_of_a_key_at_the_end_of_a_text_goes() -> None:
+    """An answer may end before the key does; a word that begins a key is still a word."""
+    one = scrubber("assistant-7a8b9c", "opensesame12")
+    assert one.text("It is opensesa") == f"It is {SCRUBBED}"
+    assert one.text("It is opens") == "It is opens"
+    assert one.text("an opensea opensesame1") == f"an opensea {SCRUBBED}"
+    assert one.value({"role": "assistant", "text": "assistant-7a"}) == {
+        "role": "assistant",
+        "text": SCRUBBED,
+    }
+
+
 # --- what looks like a key -----------------------------------------------------------------------
 
 RANDOM = "a1B2c3D4e5F6g7H8i9J0k1L2m3N4o5P6q7R8"

@@ -490,6 +490,30 @@ def test_arguments_that_were_no_json_object_are_quoted() -> None:
     assert add.validate_call(ToolCall("2", "add", {"a": 1})).args == {"a": 1, "b": 3}
 
 
+@pytest.mark.parametrize(
+    ("arguments", "problem"),
+    [
+        (f'{{"a": 1, "b": {10**30}}}', "'b' is an integer beyond 64 bits"),
+        ('{"a": [{"b": ' + "9" * 5000 + "}]}", "'a' is an integer beyond 64 bits"),
+        (r'{"a": "\ud83d"}', "'a' is not valid Unicode (position 0)"),
+        (r'{"\ud83d": 1}', "the name of an argument is not valid Unicode (position 0)"),
+        ('{"a": NaN}', "'a' is nan, which is not JSON"),
+        ('{"a": 1e999}', "'a' is inf, which is not JSON"),
+        ('{"a": ' + "[" * 200 + "]" * 200 + "}", "'a' is nested deeper than 128 levels"),
+        ('{"a": ' + "[" * 200_000 + "]" * 200_000 + "}", "the arguments are nested too deep"),
+    ],
+    ids=["large", "endless", "half a letter", "half a name", "NaN", "infinite", "deep", "deeper"],
+)
+def test_a_json_object_that_cannot_be_taken_is_told_why(arguments: str, problem: str) -> None:
+    """It is a JSON object: to say that it is none would help no model."""
+    call = ToolCall.from_json("1", "add", arguments)
+    with pytest.raises(ToolArgumentsError) as caught:
+        add.validate_call(call)
+    assert f"the call to 'add' was not run: {problem}" in str(caught.value)
+    assert str(caught.value).endswith("Call it again with this corrected.")
+    assert str(caught.value).isascii()
+
+
 def test_an_argument_that_repeats_its_default_is_that_default() -> None:
     """Also when a coerced value only looks like it: then it is shown as given."""
 

@@ -27,6 +27,7 @@ from hookline.state import (
     ContinuationOutcome,
     Ending,
     ErrorInfo,
+    InferenceResponse,
     RunStatus,
     StopReason,
 )
@@ -87,12 +88,18 @@ async def give_output(run: Run, ending: Ending) -> tuple[Any, Ending]:
     if run.token.is_cancelled:
         raise asyncio.CancelledError
     if result.is_blocked or result.is_stopped:
-        run.release_text(None)
+        run.drop_deltas()
         reason = StopReason.OUTPUT_WITHHELD if result.is_blocked else StopReason.HOOK
         return None, Ending(RunStatus.STOPPED, reason, result.reason, result.decided_by)
     output = result.context.output
-    run.release_text(output if isinstance(output, str) else None)
+    run.release_deltas(_told(run.response, output))
     return output, ending
+
+
+def _told(response: InferenceResponse | None, output: Any) -> InferenceResponse:
+    """The answer as the output hooks left it. If they changed it, its thinking might tell what it was."""
+    text = output if isinstance(output, str) else ""
+    return response if response is not None and response.text == text else InferenceResponse(text)
 
 
 async def _saved(run: Run, result: RunResult) -> RunResult:

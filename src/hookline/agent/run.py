@@ -11,6 +11,7 @@ import msgspec
 
 from hookline.agent.cancel import CancelToken
 from hookline.agent.checks import check_request, check_response
+from hookline.agent.held import Delta, still_said
 from hookline.agent.recall import Memory
 from hookline.agent.result import RunResult
 from hookline.blueprint import Definition, Plans
@@ -60,6 +61,11 @@ Drive: TypeAlias = Callable[["Run", str | UserMessage | None], Awaitable[RunResu
 """The loop: drives a run to its end. A run carries it so that children go through the same one."""
 _STOP_REASONS: frozenset[str] = frozenset(StopReason)
 _STOP = Kind.STOP
+_WITHHOLDING: tuple[str, ...] = (
+    HookPoint.AROUND_INFERENCE,
+    HookPoint.AFTER_INFERENCE,
+    HookPoint.OUTPUT,
+)
 _LEFT_TO_HOOKS = frozenset({"messages", "metadata"})
 """What hooks may change of the state."""
 
@@ -140,7 +146,7 @@ class Run:
 
     __slots__ = (
         "__weakref__",
-        "_held_text",
+        "_held",
         "append",
         "asked",
         "at",
@@ -158,7 +164,7 @@ class Run:
         "flight",
         "flights",
         "holds_answer",
-        "holds_text",
+        "holds_deltas",
         "hook_lock",
         "inherited",
         "ledger",
@@ -254,9 +260,9 @@ class Run:
         self.uncounted_calls = 0
         self.child_steps = 0
         self.noted: Counters | None = None
-        self.holds_text = _may_withhold(self.plans)
-        self.holds_answer = self.plans.output is not None and bool(self.plans.output.judges)
-        self._held_text: list[str] = []
+        self.holds_deltas = any(_may_withhold(self.plans.of(point)) for point in _WITHHOLDING)
+        self.holds_answer = _may_withhold(self.plans.output)
+        self._held: list[Delta] = []
         self.step_index: int | None = None
         self.asked = 0
         """How often the model was asked in this step."""
@@ -465,34 +471,25 @@ class Run:
 
     def emit_text(self, text: str) -> None:
         """Hand on a piece of the model's text, unless a hook may still withhold it."""
-        if self.holds_text:
-            self._held_text.append(text)
-        else:
-            self._tell_text(text)
+        self._emit(TextDelta(*self._place(), text, self.step_index or 0))
 
     def emit_reasoning(self, text: str) -> None:
         """Hand on a piece of the model's thinking, unless a hook may still withhold the response."""
-        if not self.holds_text:
-            self.durable.tell(
-                ReasoningDelta(
-                    self.run_id, len(self.durable.records), self.at, text, self.step_index or 0
-                )
-            )
+        self._emit(ReasoningDelta(*self._place(), text, self.step_index or 0))
 
     def emit_call(self, call_id: str, name: str, arguments: str) -> None:
         """Hand on a piece of a call's arguments, unless a hook may still withhold the response."""
-        if not self.holds_text:
-            self.durable.tell(
-                CallDelta(
-                    self.run_id,
-                    len(self.durable.records),
-                    self.at,
-                    call_id,
-                    name,
-                    arguments,
-                    self.step_index or 0,
-                )
-            )
+        self._emit(CallDelta(*self._place(), call_id, name, arguments, self.step_index or 0))
+
+    def _emit(self, delta: Delta) -> None:
+        if self.holds_deltas:
+            self._held.append(delta)
+        else:
+            self.durable.tell(delta)
+
+    def _place(self) -> tuple[str, int, float]:
+        """Where a delta stands among the records, of which it is none."""
+        return self.run_id, len(self.durable.records), self.at
 
     async def keep_pace(self) -> None:
         """Wait until whoever reads the stream has caught up."""
@@ -503,27 +500,21 @@ class Run:
         """A driver asks another model in the place of one that failed: that is on record, and its text is void."""
         info = ErrorInfo.from_exception(error, classify(error))
         self.step_errors = (*self.step_errors, info)
-        self.release_text(None)
+        self.drop_deltas()
         self.clock()
         self.append(ErrorRaised(*self.head(), info, "fallback", 0.0, self.step_index, "", reason))
 
-    def release_text(self, text: str | None) -> None:
-        """The response is settled: what was held back may go out, if it is what the model still says."""
-        if self._held_text:
-            self._held_text.clear()
-            if text:
-                self._tell_text(text)
+    def drop_deltas(self) -> None:
+        """What was held back was said in vain, or is withheld: nobody hears it."""
+        self._held.clear()
 
-    def _tell_text(self, text: str) -> None:
-        self.durable.tell(
-            TextDelta(
-                self.run_id,
-                len(self.durable.records),
-                self.at,
-                text,
-                self.step_index or 0,
-            )
-        )
+    def release_deltas(self, response: InferenceResponse) -> None:
+        """The response is settled: what was held back goes out, as far as it is what the model still says."""
+        held = tuple(self._held)
+        self._held.clear()
+        for delta in still_said(held, response):
+            _, seq, at = self._place()
+            self.durable.tell(msgspec.structs.replace(delta, seq=seq, at=at))
 
     def charge(self, usage: Usage) -> None:
         """Count a model call that a hook or a tool made itself, or that a driver made in vain."""
@@ -542,13 +533,9 @@ def _call_id(ctx: Any) -> str:
     return call.id if call is not None else ""
 
 
-def _may_withhold(plans: Plans) -> bool:
-    """Whether some hook may still take back or change what a model said, so that nothing may leak before."""
-    for point in (HookPoint.AROUND_INFERENCE, HookPoint.AFTER_INFERENCE, HookPoint.OUTPUT):
-        plan = plans.of(point)
-        if plan is not None and plan.judges:
-            return True
-    return False
+def _may_withhold(plan: Plan | None) -> bool:
+    """Whether some hook of a point may still take back or change what a model said, so that nothing may leak before."""
+    return plan is not None and not all(entry.shadow for entry in plan.judges)
 
 
 def _kept(entry: Entry, ctx: Any, new: AgentState) -> AgentState:

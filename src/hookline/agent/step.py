@@ -57,7 +57,8 @@ def begin_step(run: Run, guard: str = "") -> None:
     """The step is let through: from here on it counts. `guard` is a default guard that was asked without a context."""
     run.ledger.add_step()
     if run.holds_answer:
-        run.durable.release("")  # the last answer was sent back to work: no hook has let it out
+        run.drop_deltas()  # the last answer was sent back to work: no hook has let it out
+        run.durable.release("")
     append, next_seq = run.append, run.next_seq
     append(StepStarted(run.run_id, next_seq(), run.at, run.step_index or 0, guard))
 

@@ -102,7 +102,7 @@ async def _try_again(
         if isinstance(error, asyncio.CancelledError) and is_being_cancelled():
             await _show_observers(run, request)
             raise error
-        run.release_text(None)
+        run.drop_deltas()
         decision = await on_error(run, error, classify(error), attempt=attempt)
         if decision.action is not ErrorAction.RETRY:
             await _show_observers(run, request)
@@ -181,8 +181,8 @@ def _take(run: Run, response: InferenceResponse, *, supplied: bool) -> None:
             response.finish,
         )
     )
-    if run.holds_text and (response.calls or not run.holds_answer):
-        run.release_text(response.text)
+    if run.holds_deltas and (response.calls or not run.holds_answer):
+        run.release_deltas(response)
 
 
 def _discard(run: Run, result: Result[Any]) -> None:
@@ -194,7 +194,7 @@ def _discard(run: Run, result: Result[Any]) -> None:
             *run.head(), run.step_index or 0, "", (), response.usage, response.model, True
         )
     )
-    run.release_text(None)
+    run.drop_deltas()
     _explain_block(run, result)
 
 

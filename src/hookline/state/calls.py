@@ -26,7 +26,7 @@ class ToolCall(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     name: str
     args: dict[str, Any] = EMPTY
     malformed: str = ""
-    """The arguments as the model wrote them, when they were not a JSON object. Such a call never runs."""
+    """The arguments as the model wrote them, when they could not be taken as a JSON object. Such a call never runs."""
 
     def __post_init__(self) -> None:
         if type(self.args) is not FrozenDict:

@@ -214,7 +214,7 @@ class _Take:
         answer, lost = self._answer, self._answer.lost
         is_cut = answer.left or lost is not None or not self._is_over
         kind = answer.headers.get("content-type", "")
-        body = stored(kind, b"".join(self._chunks), scrubber, is_cut=is_cut)
+        body = stored(kind, b"".join(self._chunks), scrubber)
         return Exchange(
             _scrubbed(self._asked, scrubber),
             msgspec.structs.replace(

@@ -20,19 +20,23 @@ _DEEPEST = 64
 _LAST_WORD = "data: [DONE]"
 """After this event, clients hang up: there is nothing left to hear."""
 
+_BEGUN_IN, _GOES_ON_IN = "content_block", "delta"
+"""A field may begin under the one name and go on under the other."""
+_UNNUMBERED = ""
+
 _Path: TypeAlias = tuple[str | int, ...]
 
 
-def stored(kind: str, content: bytes, scrubber: Scrubber, *, is_cut: bool) -> Answer:
+def stored(kind: str, content: bytes, scrubber: Scrubber) -> Answer:
     """A body without secrets, as the part of an answer that it is. `kind` is its content type."""
     if "event-stream" in kind:
         events = [_event(part) for part in _parts(content)]
-        return Answer(events=tuple(_scrubbed(events, scrubber, is_cut=is_cut)))
+        return Answer(events=tuple(_scrubbed(events, scrubber)))
     value = parsed(content)
     if value is not msgspec.UNSET:
         return Answer(json=scrubber.value(value))
     try:
-        return Answer(text=scrubber.pieces([content.decode()], is_cut=is_cut)[0])
+        return Answer(text=scrubber.text(content.decode()))
     except UnicodeDecodeError:
         return Answer(base64=_binary(content, scrubber))
 
@@ -115,53 +119,80 @@ def _sent(event: Event | str) -> bytes:
     return f"{name}data: {json.dumps(event.data)}\n\n".encode()
 
 
-def _scrubbed(
-    events: Sequence[Event | str], scrubber: Scrubber, *, is_cut: bool
-) -> Iterator[Event | str]:
+def _scrubbed(events: Sequence[Event | str], scrubber: Scrubber) -> Iterator[Event | str]:
     """The events without secrets, also without those that a model says in several pieces."""
-    texts: dict[_Path, dict[int, str]] = {}
-    for number, event in enumerate(events):
-        for path, text in _texts(event.data if isinstance(event, Event) else event):
-            texts.setdefault(path, {})[number] = text
-    clean: dict[int, dict[_Path, str]] = {}
-    for path, said in texts.items():
-        pieces = scrubber.pieces(list(said.values()), is_cut=is_cut)
-        for number, piece in zip(said, pieces, strict=True):
-            clean.setdefault(number, {})[path] = piece
-    for number, event in enumerate(events):
+    fields = _Fields()
+    for event in events:
+        fields.read(event.data if isinstance(event, Event) else event)
+    pieces = fields.scrubbed(scrubber)
+    for event in events:
         if isinstance(event, str):
-            yield clean[number][()]
+            yield next(pieces)
         elif event.base64:
             yield Event(base64=_binary(b64decode(event.base64), scrubber))
         else:
-            data = _replaced(event.data, clean.get(number, {}), scrubber)
-            yield Event(scrubber.text(event.event), data)
+            yield Event(scrubber.text(event.event), _replaced(event.data, pieces, scrubber))
 
 
-def _texts(value: Any, path: _Path = ()) -> Iterator[tuple[_Path, str]]:
-    """Every text in a JSON value, and where it is."""
+class _Fields:
+    """The texts of a stream by the field that they are pieces of: the same field of the same part of the answer."""
+
+    def __init__(self) -> None:
+        self._texts: list[str] = []
+        self._places: dict[_Path, list[int]] = {}
+        self._part: dict[_Path, str | int] = {}
+
+    def read(self, value: Any, path: _Path = ()) -> None:
+        """Note every text in a JSON value, in order."""
+        if isinstance(value, str):
+            self._places.setdefault(path, []).append(len(self._texts))
+            self._texts.append(value)
+        elif isinstance(value, list):
+            for each in value:
+                self.read(each, (*path, self._part_of(each, path)))
+        elif isinstance(value, dict):
+            inside = path or (_index(value),)
+            for name, each in value.items():
+                self.read(each, (*inside, _GOES_ON_IN if name == _BEGUN_IN else name))
+
+    def _part_of(self, value: Any, path: _Path) -> str | int:
+        """Which part a piece in a list belongs to: it says so, or it goes on with the one before."""
+        part = _index(value)
+        if part == _UNNUMBERED and isinstance(value, dict) and isinstance(value.get("id"), str):
+            part = value["id"]
+        if part != _UNNUMBERED:
+            self._part[path] = part
+        return self._part.get(path, _UNNUMBERED)
+
+    def scrubbed(self, scrubber: Scrubber) -> Iterator[str]:
+        """The texts without secrets, in the order in which they were read."""
+        clean = [""] * len(self._texts)
+        for places in self._places.values():
+            pieces = scrubber.pieces([self._texts[place] for place in places])
+            for place, piece in zip(places, pieces, strict=True):
+                clean[place] = piece
+        return iter(clean)
+
+
+def _index(value: Any) -> str | int:
+    """The number that a piece has for the part it belongs to."""
+    index = value.get("index") if isinstance(value, dict) else None
+    return index if isinstance(index, int) else _UNNUMBERED
+
+
+def _replaced(value: Any, pieces: Iterator[str], scrubber: Scrubber) -> Any:
+    """A JSON value with these texts in it, one after the other; its names are scrubbed on the way."""
     if isinstance(value, str):
-        yield path, value
-    elif isinstance(value, dict | list):
-        for step, each in value.items() if isinstance(value, dict) else enumerate(value):
-            yield from _texts(each, (*path, step))
-
-
-def _replaced(value: Any, texts: dict[_Path, str], scrubber: Scrubber, path: _Path = ()) -> Any:
-    """A JSON value with these texts in it; its names are scrubbed on the way."""
-    if isinstance(value, str):
-        return texts[path]
+        return next(pieces)
     if isinstance(value, list):
-        steps = enumerate(value)
-        return [_replaced(each, texts, scrubber, (*path, step)) for step, each in steps]
+        return [_replaced(each, pieces, scrubber) for each in value]
     if not isinstance(value, dict):
         return scrubber.value(value)
-    return {
-        scrubber.text(name): SCRUBBED
-        if is_credential(name, each)
-        else _replaced(each, texts, scrubber, (*path, name))
-        for name, each in value.items()
-    }
+    made = {}
+    for name, each in value.items():
+        clean = _replaced(each, pieces, scrubber)
+        made[scrubber.text(name)] = SCRUBBED if is_credential(name, each) else clean
+    return made
 
 
 def _binary(content: bytes, scrubber: Scrubber) -> str:

@@ -23,6 +23,9 @@ _Span: TypeAlias = tuple[int, int]
 
 _SHORTEST = 6
 """What is shorter may stand in any text by chance."""
+_WORD = re.compile(r"[a-z_]+")
+_CUT_OFF = 3
+"""A word that is all of a secret but so many letters is no word."""
 _SECRET_NAME = re.compile(r"auth|key|token|secret|passw|credential|cookie|session|sig", re.I)
 _SECRET_VARIABLE = re.compile(r"(key|token|secret|passw(or)?d|credentials?)$", re.I)
 _RANDOM = re.compile(r"(?=.*\d)(?=.*[A-Za-z])\S{16,}")
@@ -90,13 +93,13 @@ class Scrubber:
         """A text without secrets."""
         return self.pieces([text])[0]
 
-    def pieces(self, texts: Sequence[str], *, is_cut: bool = False) -> list[str]:
+    def pieces(self, texts: Sequence[str]) -> list[str]:
         """Texts that follow each other, without secrets, also without those that go across several of them.
 
-        `is_cut` says that the last one may end in the middle of a secret.
+        The last one may end in the middle of a secret: what is there of it goes, too.
         """
         joined = "".join(texts)
-        spans = list(_merged((*self._spans(joined), *(self._begun(joined) if is_cut else ()))))
+        spans = list(_merged((*self._spans(joined), *self._begun(joined))))
         ends = accumulate(map(len, texts), initial=0)
         return [self._applied(_without(joined, *place, spans)) for place in pairwise(ends)]
 
@@ -121,12 +124,16 @@ class Scrubber:
                 yield match.span(group)
 
     def _begun(self, text: str) -> Iterator[_Span]:
-        """The beginning of a known secret at the very end."""
+        """The beginning of a known secret at the very end, unless it is a word that happens to begin a secret."""
+        is_word = _WORD.fullmatch(text) is not None
         for secret in self._known:
-            for length in range(len(secret) - 1, _SHORTEST - 1, -1):
-                if text.endswith(secret[:length]):
-                    yield len(text) - length, len(text)
+            start = max(0, len(text) - len(secret) + 1)
+            while (start := text.find(secret[:_SHORTEST], start)) >= 0:
+                rest = len(secret) - (len(text) - start)
+                if secret.startswith(text[start:]) and not (is_word and rest > _CUT_OFF):
+                    yield start, len(text)
                     break
+                start += 1
 
     def _applied(self, text: str) -> str:
         for function in self._functions:

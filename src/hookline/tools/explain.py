@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import difflib
+import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import msgspec
 
-from hookline.errors import ToolArgumentsError
-from hookline.state import JSONValue
+from hookline.errors import NotJSONError, ToolArgumentsError
+from hookline.state import JSONValue, freeze
 
 _MOST_SHOWN = 60
 
@@ -84,12 +85,29 @@ def refusal(tool: str, complaints: Iterable[str]) -> ToolArgumentsError:
 
 
 def malformed(tool: str, text: str, names: Iterable[str]) -> ToolArgumentsError:
-    """The error for arguments that were no JSON object."""
+    """The error for arguments that were no JSON object, or one with something in it that cannot be taken."""
+    if problem := _not_taken(text):
+        return refusal(tool, [problem])
     example = ", ".join(f'"{name}": ...' for name in names)
     return ToolArgumentsError(
         f"the call to '{tool}' was not run: its arguments are not a JSON object (given: {_quoted(text)}).",
         remedy=f"Send them as one JSON object, {{{example}}}.",
     )
+
+
+def _not_taken(text: str) -> str:
+    """What is wrong inside a JSON object; nothing, if the text is none."""
+    try:
+        given = json.loads(text, parse_int=lambda digits: int(digits[:_MOST_SHOWN]))
+        for name, value in given.items() if isinstance(given, dict) else ():
+            freeze(value, f"'{freeze(name, 'the name of an argument')}'")
+    except NotJSONError as error:
+        return error.message.removesuffix(".")
+    except RecursionError:
+        return "the arguments are nested too deep"
+    except ValueError:
+        pass
+    return ""
 
 
 def missing(name: str, schema: Mapping[str, Any]) -> str:

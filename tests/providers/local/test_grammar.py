@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import datetime
 import enum
+import itertools
 import json
 import re
 import uuid
@@ -184,6 +185,71 @@ def test_one_bound_is_enough(low: int | None, high: int | None) -> None:
 
 def _as_regex(expression: str) -> str:
     return re.sub(r'["\s]', "", expression).join(["(?:", ")"])
+
+
+def format_pattern(name: str) -> re.Pattern[str]:
+    """What is allowed of a format, as a regular expression."""
+    grammar = Grammar()
+    rules = grammar.text(grammar.schema({"type": "string", "format": name}))
+    return re.compile(_as_regex(next(iter(re.findall(rf"^{name} ::= (.*)$", rules, re.M)))))
+
+
+def test_every_real_day_can_be_written_and_no_other() -> None:
+    """The last days of each month, and leap days in leap years alone."""
+    pattern = format_pattern("date")
+    for year in (*range(1583, 1605), *range(1890, 2110), 2400, 2999, 9999):
+        for month, day in itertools.product(range(14), range(33)):
+            text = f"{year:04}-{month:02}-{day:02}"
+            assert bool(pattern.fullmatch(text)) == is_day(text), text
+
+
+def is_day(text: str) -> bool:
+    """Whether there is such a day."""
+    try:
+        return bool(datetime.date.fromisoformat(text))
+    except ValueError:
+        return False
+
+
+@pytest.mark.parametrize("text", ["23:59:59Z", "00:00:00.25Z", "08:30:00+05:45", "08:30:00-11:00"])
+def test_times_may_have_fractions_and_zones(text: str) -> None:
+    """As the format has it; a zone must be told."""
+    assert format_pattern("time").fullmatch(text)
+    assert not format_pattern("time").fullmatch(text[:8])
+
+
+CHOICE_BESIDE_PROPERTIES = {
+    "type": "object",
+    "properties": {"a": {"type": "integer"}, "b": {"type": "boolean"}},
+    "additionalProperties": False,
+}
+
+
+@pytest.mark.parametrize("key", ["anyOf", "oneOf"])
+@given(data=st.data())
+@settings(max_examples=40, deadline=None)
+def test_properties_beside_a_choice_are_kept(key: str, data: st.DataObject) -> None:
+    """A choice of what is required says nothing of what the properties are."""
+    choice = {**CHOICE_BESIDE_PROPERTIES, key: [{"required": ["a"]}, {"required": ["b"]}]}
+    reader = grammar_of({"type": "object", "properties": {"in": choice}, "required": ["in"]})
+    found = json.loads(reader.write(lambda low, high: data.draw(st.integers(low, high))))["in"]
+    assert found
+    assert found.keys() <= {"a", "b"}
+    assert type(found.get("a", 0)) is int
+    assert type(found.get("b", True)) is bool
+
+
+def test_a_choice_refines_the_properties_beside_it() -> None:
+    """What one branch says of a property, it says besides."""
+    branches = [{"properties": {"a": {"minimum": 7, "maximum": 7}}, "required": ["a"]}]
+    reader = grammar_of({**CHOICE_BESIDE_PROPERTIES, "anyOf": branches})
+    assert json.loads(reader.write(lambda low, high: low))["a"] == 7
+
+
+def test_a_type_beside_a_choice_is_kept() -> None:
+    """Nothing else fits, whatever the branches leave open."""
+    reader = grammar_of({"type": "object", "anyOf": [{"required": ["a"]}, {"required": ["b"]}]})
+    assert isinstance(json.loads(reader.write(lambda low, high: high)), dict)
 
 
 @pytest.mark.parametrize(

@@ -44,9 +44,19 @@ _FORMATS = {
     "date-time": r'"\"" date "T" time "\""',
     "uuid": r'"\"" hex{8} ( "-" hex{4} ){3} "-" hex{12} "\""',
 }
+_YEAR = '( [12] [0-9]{3} | "9999" )'
+_LEAP_YEAR = (
+    '( [12] [0-9] ( "0" [48] | [2468] [048] | [13579] [26] ) | ( "1" [26] | "2" [048] ) "00" )'
+)
+_DAYS = (
+    '( ( "0" [13578] | "1" [02] ) "-" ( "0" [1-9] | [12] [0-9] | "3" [01] )'
+    ' | ( "0" [469] | "11" ) "-" ( "0" [1-9] | [12] [0-9] | "30" )'
+    ' | "02-" ( "0" [1-9] | "1" [0-9] | "2" [0-8] ) )'
+)
+_OFFSET = '( "Z" | [+-] ( "0" [0-9] | "1" [0-4] ) ":" [0-5] [0-9] )'
 _FORMAT_RULES = {
-    "date": '[12] [0-9]{3} "-" ( "0" [1-9] | "1" [0-2] ) "-" ( "0" [1-9] | "1" [0-9] | "2" [0-8] )',
-    "time": '( [01] [0-9] | "2" [0-3] ) ":" [0-5] [0-9] ":" [0-5] [0-9] "Z"',
+    "date": f'{_YEAR} "-" {_DAYS} | {_LEAP_YEAR} "-02-29"',
+    "time": f'( [01] [0-9] | "2" [0-3] ) ( ":" [0-5] [0-9] ){{2}} ( "." [0-9]{{1,6}} )? {_OFFSET}',
     "hex": "[0-9a-f]",
 }
 _FORMAT_NEEDS = {
@@ -146,7 +156,7 @@ class _Reader:
             return self._either(schema["enum"], json_literal)
         for key in ("anyOf", "oneOf"):
             if key in schema:
-                return self._either(schema[key], self.expression)
+                return self._either(self._choices(schema, key), self.expression)
         if "allOf" in schema:
             return self.expression(self.resolved(schema))
         return self._typed(schema)
@@ -208,6 +218,16 @@ class _Reader:
                 "required": [*part.get("required", ()), *merged.get("required", ())],
             }
         return {key: value for key, value in merged.items() if value not in ({}, [])}
+
+    def _choices(self, schema: Mapping[str, Any], key: str) -> Sequence[Any]:
+        """What there is to choose from. What stands beside the choice holds for each."""
+        beside = self.resolved({name: value for name, value in schema.items() if name != key})
+        choices = [each if isinstance(each, Mapping) else {} for each in schema[key]]
+        if "properties" in beside:
+            return [_refined(beside, self.resolved(each)) for each in choices]
+        if "type" in beside:
+            return [each if "$ref" in each else {**beside, **each} for each in choices]
+        return list(schema[key])
 
     # --- kinds of values ----------------------------------------------------------------------------
 
@@ -320,6 +340,16 @@ def joined(each: Sequence[str]) -> str:
 def following(optional: Sequence[str]) -> str:
     """Any of these, in order, after something else."""
     return "".join(f" ( {literal(', ')} {each} )?" for each in optional)
+
+
+def _refined(schema: Mapping[str, Any], more: Mapping[str, Any]) -> Mapping[str, Any]:
+    """An object's schema with what else must hold for it."""
+    properties = dict(schema["properties"])
+    for name, value in more.get("properties", {}).items():
+        both = isinstance(value, Mapping) and isinstance(properties.get(name), Mapping)
+        properties[name] = {**properties[name], **value} if both else value
+    required = [*schema.get("required", ()), *more.get("required", ())]
+    return {**schema, **more, "properties": properties, "required": required}
 
 
 def _unsupported(problem: str) -> UnsupportedError:
