@@ -140,6 +140,38 @@ async def test_a_model_that_a_hook_names_takes_the_first_place() -> None:
     assert errors(result.records) == [("fallback", "special failed; asking two:m")]
 
 
+@pytest.mark.parametrize("nested", [False, True])
+async def test_a_named_model_goes_to_the_provider_that_is_configured_for_it(
+    monkeypatch: pytest.MonkeyPatch, nested: bool
+) -> None:
+    """Not to one made from defaults, elsewhere and with another key; when it fails, the others are asked."""
+    monkeypatch.setattr("hookline.drivers.model.provider_names", lambda: ["one", "two", "three"])
+    monkeypatch.setattr("hookline.drivers.model.make_provider", lambda name: pytest.fail(name))
+    first, one = model("one", WireTurn("from one"))
+    second, two = model("two", WireTurn("from two"), BUSY)
+    agent = (
+        builder(first, FallbackDriver(second, model("three")[0]) if nested else second)
+        .on_before_inference(lambda ctx: ctx.with_request(ctx.request.with_model("two:llama")))
+        .build()
+    )
+    assert (await agent.run("go")).text == "from two"
+    assert one.requests == []
+    if not nested:
+        assert (await agent.run("go")).text == "from one"
+    assert {request.model for request in two.requests} == {"llama"}
+
+
+async def test_of_two_drivers_of_one_provider_the_one_of_that_model_is_asked() -> None:
+    """One name, two addresses: whose own model it is comes first."""
+    default, one = model("openai")
+    second = ScriptedProvider([WireTurn("hi")], name="openai")
+    agent = builder(default, ToolCallingDriver("llama", provider=second)).on_before_inference(
+        lambda ctx: ctx.with_request(ctx.request.with_model("openai:llama"))
+    )
+    assert (await agent.build().run("go")).text == "hi"
+    assert one.requests == []
+
+
 async def test_all_of_them_are_closed() -> None:
     """Those that can be."""
     first, one = model("one")

@@ -18,7 +18,8 @@ FALLBACK_ON = frozenset(
 class FallbackDriver:
     """Asks the first driver; when that fails with one of the classes `on`, the next, at once.
 
-    Every turn begins with the first again. When all have failed, the last failure is the turn's, and the error
+    Every turn begins with the first again, or, when a hook names a model of one of the providers, with the driver
+    that is configured for it. When all have failed, the last failure is the turn's, and the error
     policy decides whether there is another. A failed model is on record as an error with the action `fallback`:
     whoever shows text as it streams drops what the step has shown before such a record.
     """
@@ -36,17 +37,25 @@ class FallbackDriver:
 
     async def infer(self, request: InferenceRequest, turn: Turn) -> InferenceResponse:
         """Ask one model after the other until one answers."""
-        *firsts, last = self._drivers
+        drivers = self._in_order(request.model)
+        *firsts, last = drivers
         for position, driver in enumerate(firsts, start=1):
             try:
                 return await driver.infer(request, turn)
             except Exception as error:
                 if classify(error) not in self._on:
                     raise
-                asked, then = request.model or _name(driver), _name(self._drivers[position])
+                asked, then = request.model or _name(driver), _name(drivers[position])
                 turn.record_fallback(error, f"{asked} failed; asking {then}")
-                request = request.with_model("")  # a model a hook named takes the first one's place
+                request = request.with_model("")  # a model a hook named takes the first place
         return await last.infer(request, turn)
+
+    def _in_order(self, named: str) -> tuple[Driver, ...]:
+        """The drivers as they are asked: the one whose provider has the model a hook named, then the others."""
+        best = max(self._drivers, key=lambda driver: _fits(driver, named))
+        if not _fits(best, named):
+            return self._drivers
+        return (best, *(driver for driver in self._drivers if driver is not best))
 
     async def aclose(self) -> None:
         """Close those drivers that can be closed."""
@@ -61,6 +70,17 @@ class FallbackDriver:
 
 def _name(driver: Driver) -> str:
     return getattr(driver, "model", "") or type(driver).__name__
+
+
+def _fits(driver: Driver, named: str) -> int:
+    """How well a driver serves a model: 2 when it is its own, 1 when it is its provider's, 0 when it is neither."""
+    if isinstance(driver, FallbackDriver):
+        return max(_fits(each, named) for each in driver._drivers)
+    own = getattr(driver, "model", "")
+    provider, colon, _ = named.partition(":")
+    if not colon or not isinstance(own, str):
+        return 0
+    return 2 if own == named else int(own.partition(":")[0] == provider)
 
 
 def _classes(given: Collection[ErrorClass | str]) -> frozenset[ErrorClass]:
