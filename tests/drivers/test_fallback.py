@@ -172,6 +172,43 @@ async def test_of_two_drivers_of_one_provider_the_one_of_that_model_is_asked() -
     assert one.requests == []
 
 
+async def test_options_cross_to_another_provider_only_where_it_has_them() -> None:
+    """A driver's and a hook's: the portable ones, in its own words; the same provider gets them all."""
+    options = {"max_tokens": 5, "thinking": {"type": "enabled"}}
+    one = ScriptedProvider([BUSY], name="anthropic")
+    two = ScriptedProvider([BUSY], name="anthropic")
+    three = ScriptedProvider([WireTurn("hi")], name="google")
+    agent = builder(
+        ToolCallingDriver("a", provider=one, options=options),
+        ToolCallingDriver("b", provider=two),
+        ToolCallingDriver("c", provider=three, options={"top_k": 2}),
+    ).on_before_inference(
+        lambda ctx: ctx.with_request(ctx.request.with_options(stop="END", service_tier="auto"))
+    )
+    assert (await agent.build().run("go")).text == "hi"
+    hooks = {"stop_sequences": ["END"], "service_tier": "auto"}
+    assert dict(one.requests[0].options) == {**options, **hooks}
+    assert dict(two.requests[0].options) == hooks
+    assert dict(three.requests[0].options) == {"top_k": 2, "stop_sequences": ["END"]}
+
+
+async def test_a_drivers_own_options_stay_with_its_provider(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A hook that names a model of another provider takes along the portable ones alone."""
+    google = ScriptedProvider([WireTurn("hi")], name="google")
+    monkeypatch.setattr("hookline.drivers.model.make_provider", lambda name: google)
+    options = {"max_tokens": 5, "thinking": {"type": "enabled"}}
+    anthropic = ScriptedProvider([], name="anthropic")
+    agent = (
+        AgentBuilder()
+        .with_driver(ToolCallingDriver("a", provider=anthropic, options=options))
+        .on_before_inference(lambda ctx: ctx.with_request(ctx.request.with_model("google:g")))
+    )
+    assert (await agent.build().run("go")).text == "hi"
+    assert dict(google.requests[0].options) == {"max_output_tokens": 5}
+
+
 async def test_all_of_them_are_closed() -> None:
     """Those that can be."""
     first, one = model("one")

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
+import msgspec
+
 from hookline.drivers.base import Driver, Turn
 from hookline.errors import BuildError
 from hookline.flow import ErrorClass, classify
+from hookline.providers.options import portable
 from hookline.state import InferenceRequest, InferenceResponse
 
 FALLBACK_ON = frozenset(
@@ -47,7 +50,7 @@ class FallbackDriver:
                     raise
                 asked, then = request.model or _name(driver), _name(drivers[position])
                 turn.record_fallback(error, f"{asked} failed; asking {then}")
-                request = request.with_model("")  # a model a hook named takes the first place
+                request = _for_another(request, driver, drivers[position])
         return await last.infer(request, turn)
 
     def _in_order(self, named: str) -> tuple[Driver, ...]:
@@ -72,15 +75,26 @@ def _name(driver: Driver) -> str:
     return getattr(driver, "model", "") or type(driver).__name__
 
 
+def _for_another(request: InferenceRequest, failed: Driver, then: Driver) -> InferenceRequest:
+    """The request for the next in line: without the model a hook named, and with the options that driver may know."""
+    options = request.options
+    if _provider(failed) != _provider(then):
+        options = portable(options)
+    return msgspec.structs.replace(request, model="", options=options)
+
+
+def _provider(driver: Driver) -> str:
+    return _name(driver).partition(":")[0]
+
+
 def _fits(driver: Driver, named: str) -> int:
     """How well a driver serves a model: 2 when it is its own, 1 when it is its provider's, 0 when it is neither."""
     if isinstance(driver, FallbackDriver):
         return max(_fits(each, named) for each in driver._drivers)
-    own = getattr(driver, "model", "")
     provider, colon, _ = named.partition(":")
-    if not colon or not isinstance(own, str):
+    if not colon:
         return 0
-    return 2 if own == named else int(own.partition(":")[0] == provider)
+    return 2 if _name(driver) == named else int(_provider(driver) == provider)
 
 
 def _classes(given: Collection[ErrorClass | str]) -> frozenset[ErrorClass]:
