@@ -65,7 +65,7 @@ async def test_drivers_of_every_kind_can_stand_in_for_each_other() -> None:
 
 
 async def test_when_all_fail_the_error_policy_decides() -> None:
-    """It retries the whole list, after the delay the last one asked for."""
+    """It retries the whole list, after the delay that was asked for."""
     limited = WireTurn(failure=Failure.RATE_LIMIT, retry_after=9.0)
     first, _ = model("one", BUSY, BUSY)
     second, _ = model("two", limited, WireTurn("hi"))
@@ -79,6 +79,15 @@ async def test_when_all_fail_the_error_policy_decides() -> None:
     policy = ErrorPolicy.stop_on_any_error()
     result = await builder(first, second).with_error_policy(policy).build().run("go")
     assert isinstance(result.error, RateLimitError)
+
+
+async def test_a_retry_waits_as_long_as_any_of_them_asked_for() -> None:
+    """It begins with the first again, which may have asked for longer than the last."""
+    first, _ = model("one", WireTurn(failure=Failure.RATE_LIMIT, retry_after=40.0), WireTurn("hi"))
+    second, _ = model("two", BUSY)
+    clock = FakeClock()
+    result = await builder(first, second).with_clock(clock).build().run("go")
+    assert (result.text, clock.slept) == ("hi", [40.0])
 
 
 async def test_what_will_not_pass_is_not_hidden_behind_another_model() -> None:

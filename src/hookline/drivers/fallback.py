@@ -8,7 +8,7 @@ import msgspec
 
 from hookline.drivers.base import Driver, Turn
 from hookline.errors import BuildError
-from hookline.flow import ErrorClass, classify
+from hookline.flow import ErrorClass, classify, wait_asked_for
 from hookline.providers.options import portable
 from hookline.state import InferenceRequest, InferenceResponse
 
@@ -22,9 +22,10 @@ class FallbackDriver:
     """Asks the first driver; when that fails with one of the classes `on`, the next, at once.
 
     Every turn begins with the first again, or, when a hook names a model of one of the providers, with the driver
-    that is configured for it. When all have failed, the last failure is the turn's, and the error
-    policy decides whether there is another. A failed model is on record as an error with the action `fallback`:
-    whoever shows text as it streams drops what the step has shown before such a record.
+    that is configured for it. When all have failed, the last failure is the turn's, with the longest wait that any
+    of them asked for, and the error policy decides whether there is another turn. A failed model is on record as an
+    error with the action `fallback`: whoever shows text as it streams drops what the step has shown before such a
+    record.
     """
 
     def __init__(self, *drivers: Driver, on: Collection[ErrorClass | str] = FALLBACK_ON) -> None:
@@ -42,6 +43,7 @@ class FallbackDriver:
         """Ask one model after the other until one answers."""
         drivers = self._in_order(request.model)
         *firsts, last = drivers
+        failures: list[Exception] = []
         for position, driver in enumerate(firsts, start=1):
             try:
                 return await driver.infer(request, turn)
@@ -51,7 +53,12 @@ class FallbackDriver:
                 asked, then = request.model or _name(driver), _name(drivers[position])
                 turn.record_fallback(error, f"{asked} failed; asking {then}")
                 request = _for_another(request, driver, drivers[position])
-        return await last.infer(request, turn)
+                failures.append(error)
+        try:
+            return await last.infer(request, turn)
+        except Exception as error:
+            _wait_for_all(error, failures)
+            raise
 
     def _in_order(self, named: str) -> tuple[Driver, ...]:
         """The drivers as they are asked: the one whose provider has the model a hook named, then the others."""
@@ -81,6 +88,13 @@ def _for_another(request: InferenceRequest, failed: Driver, then: Driver) -> Inf
     if _provider(failed) != _provider(then):
         options = portable(options)
     return msgspec.structs.replace(request, model="", options=options)
+
+
+def _wait_for_all(last: Exception, failures: list[Exception]) -> None:
+    """Let the last failure ask for the longest wait of all: a retry begins with the first model again."""
+    asked = [wait for error in (*failures, last) if (wait := wait_asked_for(error)) is not None]
+    if asked:
+        last.retry_after = max(asked)  # type: ignore[attr-defined]
 
 
 def _provider(driver: Driver) -> str:
