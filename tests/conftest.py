@@ -4,6 +4,10 @@ import os
 
 from hypothesis import settings
 
+os.environ.pop(
+    "HOOKLINE_MODEL", None
+)  # an agent without a model has none here, whatever the machine is set to
+
 # How fast the machine is must not decide whether a test passes. Where changes are admitted the examples are the same
 # every time, so that a change is judged by what it does; everywhere else new ones are looked for.
 settings.register_profile("hookline", deadline=None, derandomize=bool(os.environ.get("CI")))

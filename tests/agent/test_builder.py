@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import asyncio
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -623,3 +624,25 @@ async def test_limits_named_later_keep_those_named_before() -> None:
     """with_limits changes what it is given."""
     agent = builder(*[call("add", a=1)] * 9).with_limits(steps=3).with_limits(tokens=10**6)
     assert (await agent.build().run("go")).stop_reason is StopReason.STEP_LIMIT
+
+
+def test_the_environment_names_the_model_of_an_agent_without_one(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """What the builder was given goes first; explain says where the model came from."""
+    script = tmp_path / "hello.json"
+    script.write_text('[{"say": "from the environment"}]', encoding="utf-8")
+    monkeypatch.setenv("HOOKLINE_MODEL", f"script:{script}")
+    agent = AgentBuilder().build()
+    assert agent.run_sync("go").text == "from the environment"
+    assert "ScriptedDriver (from HOOKLINE_MODEL)" in agent.explain()
+    given = AgentBuilder().with_model(ScriptedDriver([say("given")])).build()
+    assert given.run_sync("go").text == "given"
+    assert "HOOKLINE_MODEL" not in given.explain()
+    monkeypatch.setenv("HOOKLINE_MODEL", "  ")
+    assert AgentBuilder().build().definition.driver is None
+    monkeypatch.setenv("HOOKLINE_MODEL", "antropic:claude")
+    with pytest.raises(
+        BuildError, match=r"^HOOKLINE_MODEL: there is no provider 'antropic'.*Did you"
+    ):
+        AgentBuilder().build()

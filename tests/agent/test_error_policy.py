@@ -94,6 +94,30 @@ async def test_the_provider_says_how_long_to_wait() -> None:
     assert clock.slept == [7.0]
 
 
+@pytest.mark.parametrize(
+    ("asked", "seconds", "slept", "status"),
+    [
+        (86_400, 300, [], RunStatus.FAILED),
+        (86_400, None, [60.0], RunStatus.COMPLETED),
+        (120, 300, [60.0], RunStatus.COMPLETED),
+        (None, 0.25, [], RunStatus.FAILED),
+    ],
+)
+async def test_a_wait_does_not_outlast_the_run(
+    asked: float | None, seconds: float | None, slept: list[float], status: RunStatus
+) -> None:
+    """Who asks for longer than the run may take has ended it, and the record says so."""
+    clock = FakeClock()
+    agent = builder(RateLimitError("slow", retry_after=asked), say("ok")).with_clock(clock)
+    result = await agent.with_limits(seconds=seconds).build().run("go")
+    assert (clock.slept, result.status) == (slept, status)
+    if status is RunStatus.FAILED:
+        assert isinstance(result.error, RateLimitError)
+        [raised] = [record for record in result.records if isinstance(record, ErrorRaised)]
+        wait = 0.5 if asked is None else asked
+        assert raised.reason == f"the wait is {wait:,} s, and the run has {seconds:,.1f} s left"
+
+
 async def test_retries_have_a_budget() -> None:
     """One failure more than the retries allowed, and the run is lost."""
     lost: list[Any] = []

@@ -80,6 +80,12 @@ def test_a_driver_is_taken_as_it_is() -> None:
         (5, {}, "5 is neither a model's name nor a driver", "Write provider:NAME"),
         (ScriptedDriver, {}, "is neither a model's name nor a driver", "Write provider:NAME"),
         (["openai:x", "openai:y"], {"timeout": 1}, "timeout: with several models", "Put drivers"),
+        (
+            ["openai:x", "anthropic:y"],
+            {"options": {"logprobs": True, "seed": 1}},
+            "logprobs: with several providers it cannot be told whose option",
+            "for all there are max_tokens, temperature, top_p, stop, seed.",
+        ),
         (["openai:x", 5], {}, "5 is neither", "Write provider:NAME"),
         (ScriptedDriver([]), {"timeout": 1}, "takes no settings, and 'timeout'", "Leave it out."),
         ("script:x.json", {"options": {"seed": 1}}, "takes no settings, and 'seed'", "Leave it"),

@@ -65,7 +65,7 @@ async def test_drivers_of_every_kind_can_stand_in_for_each_other() -> None:
 
 
 async def test_when_all_fail_the_error_policy_decides() -> None:
-    """It retries the whole list, after the delay the last one asked for."""
+    """It retries the whole list, after the delay that was asked for."""
     limited = WireTurn(failure=Failure.RATE_LIMIT, retry_after=9.0)
     first, _ = model("one", BUSY, BUSY)
     second, _ = model("two", limited, WireTurn("hi"))
@@ -79,6 +79,15 @@ async def test_when_all_fail_the_error_policy_decides() -> None:
     policy = ErrorPolicy.stop_on_any_error()
     result = await builder(first, second).with_error_policy(policy).build().run("go")
     assert isinstance(result.error, RateLimitError)
+
+
+async def test_a_retry_waits_as_long_as_any_of_them_asked_for() -> None:
+    """It begins with the first again, which may have asked for longer than the last."""
+    first, _ = model("one", WireTurn(failure=Failure.RATE_LIMIT, retry_after=40.0), WireTurn("hi"))
+    second, _ = model("two", BUSY)
+    clock = FakeClock()
+    result = await builder(first, second).with_clock(clock).build().run("go")
+    assert (result.text, clock.slept) == ("hi", [40.0])
 
 
 async def test_what_will_not_pass_is_not_hidden_behind_another_model() -> None:
@@ -138,6 +147,75 @@ async def test_a_model_that_a_hook_names_takes_the_first_place() -> None:
     result = await agent.build().run("go")
     assert [request.model for request in (*one.requests, *two.requests)] == ["special", "m"]
     assert errors(result.records) == [("fallback", "special failed; asking two:m")]
+
+
+@pytest.mark.parametrize("nested", [False, True])
+async def test_a_named_model_goes_to_the_provider_that_is_configured_for_it(
+    monkeypatch: pytest.MonkeyPatch, nested: bool
+) -> None:
+    """Not to one made from defaults, elsewhere and with another key; when it fails, the others are asked."""
+    monkeypatch.setattr("hookline.drivers.model.provider_names", lambda: ["one", "two", "three"])
+    monkeypatch.setattr("hookline.drivers.model.make_provider", lambda name: pytest.fail(name))
+    first, one = model("one", WireTurn("from one"))
+    second, two = model("two", WireTurn("from two"), BUSY)
+    agent = (
+        builder(first, FallbackDriver(second, model("three")[0]) if nested else second)
+        .on_before_inference(lambda ctx: ctx.with_request(ctx.request.with_model("two:llama")))
+        .build()
+    )
+    assert (await agent.run("go")).text == "from two"
+    assert one.requests == []
+    if not nested:
+        assert (await agent.run("go")).text == "from one"
+    assert {request.model for request in two.requests} == {"llama"}
+
+
+async def test_of_two_drivers_of_one_provider_the_one_of_that_model_is_asked() -> None:
+    """One name, two addresses: whose own model it is comes first."""
+    default, one = model("openai")
+    second = ScriptedProvider([WireTurn("hi")], name="openai")
+    agent = builder(default, ToolCallingDriver("llama", provider=second)).on_before_inference(
+        lambda ctx: ctx.with_request(ctx.request.with_model("openai:llama"))
+    )
+    assert (await agent.build().run("go")).text == "hi"
+    assert one.requests == []
+
+
+async def test_options_cross_to_another_provider_only_where_it_has_them() -> None:
+    """A driver's and a hook's: the portable ones, in its own words; the same provider gets them all."""
+    options = {"max_tokens": 5, "thinking": {"type": "enabled"}}
+    one = ScriptedProvider([BUSY], name="anthropic")
+    two = ScriptedProvider([BUSY], name="anthropic")
+    three = ScriptedProvider([WireTurn("hi")], name="google")
+    agent = builder(
+        ToolCallingDriver("a", provider=one, options=options),
+        ToolCallingDriver("b", provider=two),
+        ToolCallingDriver("c", provider=three, options={"top_k": 2}),
+    ).on_before_inference(
+        lambda ctx: ctx.with_request(ctx.request.with_options(stop="END", service_tier="auto"))
+    )
+    assert (await agent.build().run("go")).text == "hi"
+    hooks = {"stop_sequences": ["END"], "service_tier": "auto"}
+    assert dict(one.requests[0].options) == {**options, **hooks}
+    assert dict(two.requests[0].options) == hooks
+    assert dict(three.requests[0].options) == {"top_k": 2, "stop_sequences": ["END"]}
+
+
+async def test_a_drivers_own_options_stay_with_its_provider(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A hook that names a model of another provider takes along the portable ones alone."""
+    google = ScriptedProvider([WireTurn("hi")], name="google")
+    monkeypatch.setattr("hookline.drivers.model.make_provider", lambda name: google)
+    options = {"max_tokens": 5, "thinking": {"type": "enabled"}}
+    anthropic = ScriptedProvider([], name="anthropic")
+    agent = (
+        AgentBuilder()
+        .with_driver(ToolCallingDriver("a", provider=anthropic, options=options))
+        .on_before_inference(lambda ctx: ctx.with_request(ctx.request.with_model("google:g")))
+    )
+    assert (await agent.build().run("go")).text == "hi"
+    assert dict(google.requests[0].options) == {"max_output_tokens": 5}
 
 
 async def test_all_of_them_are_closed() -> None:

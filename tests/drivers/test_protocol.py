@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import time
 
 import pytest
 from hypothesis import given, settings
@@ -92,7 +93,16 @@ ADD = SpokenCall("add", '{"a": 1}')
         ('{"calls": {"tool": "add", "args": {"a": 1}}}', Spoken(calls=(ADD,))),
         ('```json\n{"tool": "add", "args": {"a": 1}}\n```', Spoken(calls=(ADD,))),
         ('```\n{"answer": "5"}\n```\nDone!', Spoken(answer="5")),
-        ('Sure! {"tool": "add", "args": {"a": 1}} Result: 7', Spoken(calls=(ADD,))),
+        ('{"tool": "add", "args": {"a": 1}}\nResult: 7', Spoken(calls=(ADD,))),
+        ('{"tool": "add", "args": {"a": 1}}\n**Observation:** 7', Spoken(calls=(ADD,))),
+        ('{"tool": "add", "args": {"a": 1}}\n{"answer": "7"}', Spoken(calls=(ADD,))),
+        ('Thought: I add.\n{"tool": "add", "args": {"a": 1}}', Spoken("I add.", (ADD,))),
+        (
+            '**Thought:** I add.\n\n```json\n{"tool": "add", "args": {"a": 1}}\n```',
+            Spoken("I add.", (ADD,)),
+        ),
+        ('Here you are: {"answer": "5"}', Spoken(answer="5")),
+        ('It is {"name": "x", "tool": "y"}.', Spoken(answer='It is {"name": "x", "tool": "y"}.')),
         ('{"answer": "5"}\n{"answer": "6"}', Spoken(answer="5")),
         ('{"answer": {"n": 5}}', Spoken(answer='{"n": 5}')),
         ('{"answer": "a\nb"}', Spoken(answer="a\nb")),
@@ -128,6 +138,8 @@ def test_a_turn_is_understood(text: str, spoken: Spoken) -> None:
         ("{" * 100_000, "That is not valid JSON."),
         ('{"a": ' * 5_000 + "1" + "}" * 5_000, "That is not valid JSON."),
         ('{"result": 5}', 'The object has neither "calls" nor "answer".'),
+        ('{"name": "x", "value": 3}', 'The object has neither "calls" nor "answer".'),
+        ('{"name": "x"}', 'The object has neither "calls" nor "answer".'),
         ('{"calls": []}', 'The object has neither "calls" nor "answer".'),
         ('{"calls": [5]}', "A call names its tool: 5 does not."),
         ('{"calls": [{"tool": 5}]}', 'A call names its tool: {"tool": 5} does not.'),
@@ -136,6 +148,27 @@ def test_a_turn_is_understood(text: str, spoken: Spoken) -> None:
 def test_what_is_wrong_with_a_turn_is_said(text: str, problem: str) -> None:
     """In words for the model."""
     assert read(text).problem == problem
+
+
+QUOTED = '{"tool": "add", "args": {"a": 1}}'
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        f"You would write {QUOTED} but I will not.",
+        f"You would write\n{QUOTED}\nbut I will not.",
+        f"{QUOTED} is what I would write.",
+        f"Thought: I could write\n{QUOTED}\nbut I will not.",
+        f"For example:\n```json\n{QUOTED}\n```",
+        f"```json\n{QUOTED}\n```\nis an example.",
+        f'Such as {{"calls": [{QUOTED}]}}.',
+    ],
+)
+def test_a_call_that_is_only_quoted_is_none(text: str) -> None:
+    """The model is told, and nothing runs."""
+    assert read(text).problem.startswith("There are words around a call")
+    assert read(text).calls == ()
 
 
 # --- streaming ------------------------------------------------------------------------------------------
@@ -193,6 +226,10 @@ def test_nothing_a_model_writes_breaks_the_stream(text: str, size: int) -> None:
         ('{"answer": "C:\\dir"}', "C:dir"),
         ('{"answer": "\\uzzzz"}', "zzzz"),
         ('{"answer": 5}', ""),
+        ('```\n\n \n{"answer": "5"}```', "5"),
+        ('``` json\n{"answer": "5"}```', ""),
+        ('`` `{"answer": "5"}', ""),
+        ('{"answers": "5"}', ""),
         ('{"calls": "none", "answer": "5"}', ""),
         ('{"tool": "add", "answer": "5"}', ""),
         ('["answer", "5"]', ""),
@@ -203,3 +240,12 @@ def test_nothing_a_model_writes_breaks_the_stream(text: str, size: int) -> None:
 def test_what_streams_of_a_turn(text: str, answer: str) -> None:
     """As far as it is certain, and no further."""
     assert stream(text)[1] == answer
+
+
+@pytest.mark.parametrize("text", ["\n" * 300_000, "```json" + " " * 300_000, '{"' + "k" * 300_000])
+def test_a_long_beginning_takes_no_longer_than_its_length(text: str) -> None:
+    """Nothing of it is gone through again with each letter."""
+    begun = time.process_time()
+    assert stream(text, 4)[1] == ""
+    read(text)
+    assert time.process_time() - begun < 5

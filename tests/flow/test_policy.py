@@ -163,17 +163,19 @@ def test_delays_grow_and_never_beyond_the_longest(
 
 
 def test_delays_are_first_times_factor_to_the_power() -> None:
-    """Half a second, one, two, four, ..., thirty."""
+    """Half a second, one, two, four, ..., sixty."""
     policy = ErrorPolicy.retry_all(10)
-    delays = [policy.decide(ErrorClass.MODEL, n, n, ERROR).delay for n in range(1, 9)]
-    assert delays == [0.5, 1.0, 2.0, 4.0, 8.0, 16.0, 30.0, 30.0]
+    delays = [policy.decide(ErrorClass.MODEL, n, n, ERROR).delay for n in range(1, 10)]
+    assert delays == [0.5, 1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 60.0, 60.0]
 
 
 def test_who_says_how_long_to_wait_is_listened_to() -> None:
-    """A rate limit knows better than the back-off, also when it wants longer."""
+    """A rate limit knows better than the back-off, also when it wants longer, within what is allowed."""
     policy = ErrorPolicy()
     asked = policy.decide(ErrorClass.RATE_LIMIT, 1, 1, RateLimitError("slow", retry_after=42.0))
     assert asked == ErrorDecision(RETRY, 42.0)
+    long = policy.decide(ErrorClass.RATE_LIMIT, 1, 1, RateLimitError("slow", retry_after=86_400))
+    assert long == ErrorDecision(RETRY, 60.0)
     zero = policy.decide(ErrorClass.RATE_LIMIT, 3, 3, RateLimitError("slow", retry_after=0))
     assert zero.delay == 0.0
     silent = policy.decide(ErrorClass.RATE_LIMIT, 1, 1, RateLimitError("slow"))

@@ -880,7 +880,7 @@ def test_an_agent_without_a_driver() -> None:
     """It can be built and explained; running it says what is missing."""
     result = AgentBuilder().build().run_sync("go")
     assert result.status is RunStatus.FAILED
-    assert 'this agent has no model. Give it one: AgentBuilder().with_model("provider:NAME").' in (
+    assert 'Give it one: AgentBuilder().with_model("provider:NAME"), or set HOOKLINE_MODEL.' in (
         str(result.error)
     )
 

@@ -8,8 +8,9 @@ import msgspec
 import pytest
 
 from hookline import InferenceRequest, Usage
-from hookline.errors import ModelError, UsageError
+from hookline.errors import ConnectionLostError, ModelError, ModelTimeoutError, UsageError
 from hookline.providers import CallPiece, EndPiece, Feature, Piece, TextPiece
+from hookline.state import ToolMessage
 from hookline.testing import (
     Failure,
     ScriptedProvider,
@@ -80,6 +81,90 @@ class Blind(ScriptedProvider):
             yield piece
 
 
+def misled(change: Callable[[InferenceRequest], InferenceRequest]) -> Callable[[], Any]:
+    """Makes wires whose provider sends another request than it was given."""
+
+    class Misled(ScriptedProvider):
+        async def ask(
+            self, request: InferenceRequest, *, streamed: bool
+        ) -> AsyncGenerator[Piece, None]:
+            pieces = super().ask(change(request), streamed=streamed)
+            try:
+                async for piece in pieces:
+                    yield piece
+            finally:
+                await pieces.aclose()
+
+    return wire_of(Misled)
+
+
+def saying(**fields: Any) -> Callable[[], Any]:
+    """Makes wires whose provider always says the same in a part of the request."""
+    return misled(lambda request: msgspec.structs.replace(request, **fields))
+
+
+def with_results(**fields: Any) -> Callable[[], Any]:
+    """Makes wires whose provider always says the same of a call's result."""
+
+    def change(request: InferenceRequest) -> InferenceRequest:
+        return request.with_messages(
+            [
+                msgspec.structs.replace(one, **fields) if isinstance(one, ToolMessage) else one
+                for one in request.messages
+            ]
+        )
+
+    return misled(change)
+
+
+def _swapped(request: InferenceRequest) -> InferenceRequest:
+    """The results of parallel calls, the last one first, under the ids as they were."""
+    texts = [one.text for one in request.messages if isinstance(one, ToolMessage)]
+    return request.with_messages(
+        [
+            msgspec.structs.replace(one, text=texts.pop()) if isinstance(one, ToolMessage) else one
+            for one in request.messages
+        ]
+    )
+
+
+def _undescribed(request: InferenceRequest) -> InferenceRequest:
+    """The tools by their names alone."""
+    bare = [msgspec.structs.replace(one, description="", parameters={}) for one in request.tools]
+    return request.with_tools(tuple(bare))
+
+
+class Indiscreet(ScriptedProvider):
+    """Tells its key with every error."""
+
+    async def ask(
+        self, request: InferenceRequest, *, streamed: bool
+    ) -> AsyncGenerator[Piece, None]:
+        try:
+            async for piece in super().ask(request, streamed=streamed):
+                yield piece
+        except ModelError as error:
+            error.args = (f"{error} (Authorization: Bearer sk-live-abcdef0123456789)",)
+            raise
+
+
+class Impatient(ScriptedProvider):
+    """Takes a timeout for a lost connection."""
+
+    async def ask(
+        self, request: InferenceRequest, *, streamed: bool
+    ) -> AsyncGenerator[Piece, None]:
+        try:
+            async for piece in super().ask(request, streamed=streamed):
+                yield piece
+        except ModelTimeoutError as error:
+            raise ConnectionLostError(error.message, remedy=error.remedy) from None
+
+
+def _cut_off(piece: Piece) -> Piece:
+    return EndPiece(piece.usage, piece.model, "length") if isinstance(piece, EndPiece) else piece
+
+
 def _no_usage(piece: Piece) -> Piece:
     return EndPiece(Usage(requests=1), piece.model) if isinstance(piece, EndPiece) else piece
 
@@ -104,6 +189,16 @@ FAULTS: dict[str, tuple[Callable[[], Any], list[str]]] = {
     "an unknown price is zero": (faulty(_unpriced), ["usage"]),
     "errors have no class": (wire_of(Plain), ["error: rate limit", "error: server error"]),
     "delays are forgotten": (wire_of(Plain), ["retried"]),
+    "a demand for a tool is dropped": (saying(tool_choice="auto"), ["tool choice"]),
+    "options are dropped": (saying(options={}), ["options"]),
+    "one model is asked for all": (saying(model="always-the-same"), ["other model"]),
+    "tools are not described": (misled(_undescribed), ["text"]),
+    "results are swapped": (misled(_swapped), ["parallel calls"]),
+    "all results are the first call's": (with_results(call_id="call_0"), ["parallel calls"]),
+    "a failed call is hidden": (with_results(is_error=False), ["failed call"]),
+    "the key is told": (wire_of(Indiscreet), ["error: bad key", "error: server error"]),
+    "a timeout is something else": (wire_of(Impatient), ["error: timeout"]),
+    "every answer is cut off": (faulty(_cut_off), ["text"]),
     "images do not arrive": (wire_of(Blind), ["attachments"]),
 }
 

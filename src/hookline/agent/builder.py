@@ -496,7 +496,10 @@ class AgentBuilder:
     # --- building -----------------------------------------------------------------------------------
 
     def build(self) -> Agent:
-        """The agent, frozen. The builder can go on and build others."""
+        """The agent, frozen. The builder can go on and build others.
+
+        Without a model or a driver of its own it asks the model that HOOKLINE_MODEL names in the environment.
+        """
         own = tuple(self._registrations)
         replaced = {
             (registration.point, registration.name): registration
@@ -512,10 +515,14 @@ class AgentBuilder:
                 and not _is_replaced(guard, replaced.get((guard.point, guard.name)))
             )
         registrations = (*guards, *own)
+        driver, source = self._driver, ""
+        if driver is None and (model := os.environ.get(_MODEL, "").strip()):
+            driver, source = _configured(model), _MODEL
         return Agent(
             Definition(
                 agent_id=self._id or f"agent-{os.urandom(6).hex()}",
-                driver=self._driver,
+                driver=driver,
+                driver_source=source,
                 toolbox=Toolbox(self._tools),
                 registrations=registrations,
                 plans=Plans(registrations),
@@ -533,10 +540,20 @@ class AgentBuilder:
         )
 
 
+_MODEL = "HOOKLINE_MODEL"
+"""The environment variable that names the model of agents to which none was given."""
 _DEFAULT_LIMITS = Limits()
 _DEFAULT_POLICY = ErrorPolicy()
 _EVERY_LIMIT = Limits(steps=0, tokens=0, seconds=0, cost=0, tool_calls=0)
 """So that every default guard there may be is among the guards of these limits."""
+
+
+def _configured(model: str) -> Driver:
+    """The driver for the model that the environment names."""
+    try:
+        return driver_for(model)
+    except BuildError as error:
+        raise BuildError(f"{_MODEL}: {error.message}", remedy=error.remedy) from error
 
 
 def _refuse_replacement(registration: Registration, capability: str) -> None:

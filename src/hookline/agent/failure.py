@@ -6,8 +6,9 @@ import msgspec
 
 from hookline.agent.recall import Memory
 from hookline.agent.run import Run
+from hookline.blueprint.guards import LimitsGuard
 from hookline.errors import HookError, JournalError, in_words
-from hookline.flow import ErrorAction, ErrorClass, ErrorDecision
+from hookline.flow import ErrorAction, ErrorClass, ErrorDecision, wait_asked_for
 from hookline.hooks import CRASHES, Point
 from hookline.journal import ErrorRaised
 from hookline.lifecycle import FailureHookContext, HookPoint
@@ -47,6 +48,8 @@ async def on_error(
         decision = ErrorDecision(ErrorAction.STOP)
     elif decision.action is ErrorAction.RETRY and _forbidden(run):
         decision = ErrorDecision(ErrorAction.IGNORE)  # a hook ends the run: it is stopped, not lost
+    elif decision.action is ErrorAction.RETRY:
+        decision = _in_time(run, exception, decision)
     info = ErrorInfo.from_exception(exception, error_class)
     run.step_errors = (*run.step_errors, info)
     run.append(
@@ -83,6 +86,21 @@ def _ask_policy(
         return policy.decide(error_class, failures, errors, exception)
     except CRASHES as error:
         return ErrorDecision(ErrorAction.STOP, 0.0, f"the error policy failed ({in_words(error)})")
+
+
+def _in_time(run: Run, exception: BaseException, decision: ErrorDecision) -> ErrorDecision:
+    """The decision to retry, unless the run's time is over before it would make sense."""
+    asked = wait_asked_for(exception)
+    wait = decision.delay if asked is None else asked
+    run.clock()
+    guards = (one.hook for one in (*run.inherited, *run.definition.registrations))
+    left = min(
+        (one.seconds_left(run) for one in guards if isinstance(one, LimitsGuard)), default=wait
+    )
+    if wait <= max(left, 0.0):
+        return decision
+    reason = f"the wait is {wait:,.10g} s, and the run has {left:,.1f} s left"
+    return ErrorDecision(ErrorAction.STOP, 0.0, reason)
 
 
 def recount_errors(run: Run, memory: Memory, call_id: str) -> None:

@@ -140,7 +140,7 @@ def _ask_driver(run: Run, request: InferenceRequest) -> Awaitable[InferenceRespo
     if driver is None:
         raise ModelError(
             "this agent has no model.",
-            remedy='Give it one: AgentBuilder().with_model("provider:NAME").',
+            remedy='Give it one: AgentBuilder().with_model("provider:NAME"), or set HOOKLINE_MODEL.',
         )
     run.asked += 1
     return run.durable.step((run.step_index, "inference", run.asked), driver.infer, request, run)

@@ -123,6 +123,8 @@ class Definition(msgspec.Struct, frozen=True, kw_only=True):
     registrations: tuple[Registration, ...]
     plans: Plans
     error_policy: ErrorPolicy
+    driver_source: str = ""
+    """Where the driver comes from, when nobody gave it to the builder."""
     system_prompt: str = ""
     approver: Approver | None = None
     expire_after: float | None = None

@@ -66,6 +66,15 @@ class LimitsGuard(Brief):
         }
         return _used_up(self.limits, spent, self.levels)
 
+    def seconds_left(self, run: Any) -> float:
+        """How much active time the run it guards has left."""
+        seconds = self.limits.seconds
+        return (
+            math.inf
+            if seconds is None
+            else seconds - run.ledger.above(self.levels).seconds(run.now)
+        )
+
     def for_child(self) -> LimitsGuard:
         """The same guard seen from a child run: it still watches the run it was made for."""
         return LimitsGuard(self.limits, self.levels + 1)

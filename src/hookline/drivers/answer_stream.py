@@ -8,6 +8,8 @@ from hookline.drivers.fold import Letters
 
 _ESCAPES = {"n": "\n", "t": "\t", "r": "\r", "b": "\b", "f": "\f"}
 _KNOWN = ("thought", "calls", "answer")
+_LONGEST = max(map(len, _KNOWN))
+_OPENINGS = ("", "```", "```json")
 
 
 class AnswerStream:
@@ -60,13 +62,21 @@ class AnswerStream:
 
     def _begin(self, letter: str) -> None:
         """Before the object: nothing, or the opening of a code fence."""
-        if letter == "{" and self._start.strip() in ("", "```", "```json"):
+        if letter == "{" and self._start.rstrip() in _OPENINGS:
             self._state = self._before_key
+        elif letter.isspace():
+            self._pause()
         else:
             self._start += letter
-            fence = self._start.lstrip()
-            if not "```json\n".startswith(fence) and fence.strip() not in ("", "```", "```json"):
+            if not _OPENINGS[-1].startswith(self._start):
                 self._state = self._lost
+
+    def _pause(self) -> None:
+        """Space before the object, however much of it: it is kept once, where it ends the opening of a fence."""
+        if self._start.rstrip() not in _OPENINGS:
+            self._state = self._lost
+        elif self._start and not self._start.endswith("\n"):
+            self._start += "\n"
 
     def _before_key(self, letter: str) -> None:
         if letter == '"':
@@ -79,6 +89,8 @@ class AnswerStream:
             self._key = self._string
             known = self._key in _KNOWN and self._key not in self._spoken
             self._state = self._before_value if known else self._lost
+        elif len(self._string) == _LONGEST:
+            self._state = self._lost
         else:
             self._string += letter
 

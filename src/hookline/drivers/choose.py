@@ -14,6 +14,7 @@ from hookline.drivers.tool_calling import ToolCallingDriver
 from hookline.errors import BuildError
 from hookline.flow import ErrorClass
 from hookline.providers import Feature, split_name
+from hookline.providers.options import PORTABLE, portable
 from hookline.state import EMPTY
 
 _SCRIPT = "script:"
@@ -43,6 +44,7 @@ def driver_for(
             f"{', '.join(settings)}: with several models it cannot be told whose setting that is.",
             remedy="Put drivers into the list: ToolCallingDriver(NAME, provider=make_provider(...)).",
         )
+    _refuse_foreign(model, options)
     drivers = [
         driver_for(
             each, options=EMPTY if isinstance(each, Driver) else options, tool_choice=tool_choice
@@ -62,6 +64,18 @@ def _named(
     provider = new_provider(name.provider, **settings)
     kind = ToolCallingDriver if Feature.TOOLS in provider.features else ReActDriver
     return kind(name.model, provider=provider, options=options, tool_choice=tool_choice)
+
+
+def _refuse_foreign(models: Sequence[str | Driver], options: Mapping[str, Any]) -> None:
+    """An option of one provider is not sent to another: with several it must be said whose it is."""
+    providers = {each.partition(":")[0] for each in models if isinstance(each, str)}
+    own = options.keys() - portable(options).keys()
+    if own and len(providers) > 1:
+        raise BuildError(
+            f"{', '.join(sorted(own))}: with several providers it cannot be told whose option that is.",
+            remedy="Put drivers into the list: ToolCallingDriver(NAME, options={...}); "
+            f"for all there are {', '.join(PORTABLE)}.",
+        )
 
 
 def _refuse(model: object, options: Mapping[str, Any], settings: Mapping[str, Any]) -> None:

@@ -9,6 +9,7 @@ import msgspec
 
 from hookline.errors import BuildError
 from hookline.providers import ModelName, Provider, make_provider, provider_names, split_name
+from hookline.providers.options import in_words_of, portable
 from hookline.state import EMPTY, InferenceRequest, freeze_dict
 
 
@@ -43,9 +44,13 @@ class Models:
         return full_name(self._provider, self._model)
 
     def addressed(self, request: InferenceRequest) -> tuple[Provider, InferenceRequest]:
-        """Who is asked, and the request as that provider reads it: with its model's bare name and all options."""
+        """Who is asked, and the request as that provider reads it: with its model's bare name and the options it has.
+
+        The driver's options are its own provider's; of them another provider is told those that are portable.
+        """
         provider, model = self._named(request.model)
-        options = {**self._options, **request.options} if self._options else request.options
+        own = self._options if provider is self._provider else portable(self._options)
+        options = in_words_of(provider.name, own) | in_words_of(provider.name, request.options)
         return provider, msgspec.structs.replace(request, model=model, options=options)
 
     def _named(self, name: str) -> tuple[Provider, str]:

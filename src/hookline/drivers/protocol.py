@@ -21,17 +21,25 @@ from hookline.drivers.fold import mended
 _NAMES = ("tool", "name", "action", "function")
 """What models call a tool's name, and below its arguments; ours comes first."""
 _ARGUMENTS = ("args", "arguments", "parameters", "input", "action_input")
-_OURS = frozenset({"calls", "tool", "answer"})
+_AROUND = frozenset({"thought", "calls", "answer", "id", "type"})
+"""What else may be in an object that is a call."""
 _MOST_BRACES = 50
 """How many places in a text are tried as the beginning of an object."""
 
-_FENCE = re.compile(r"\A```\w*\s*\n?(?P<inside>.*?)(?:\n?```.*)?\Z", re.DOTALL)
+_FENCE = re.compile(r"\A```\w*\s*\n?(?P<inside>.*?)(?:\n?```(?P<after>.*))?\Z", re.DOTALL)
 _THINKING = re.compile(r"\A\s*<think>(?P<thought>.*?)</think>", re.DOTALL)
+_LEADING_THOUGHT = re.compile(
+    r"\A(?:\*\*)?thought(?:\*\*)?[ \t]*:(?:\*\*)?(?P<thought>.*?)\n\s*(?=\{|```)",
+    re.IGNORECASE | re.DOTALL,
+)
+_MADE_UP = re.compile(r"\A\s*(?:\Z|```|\{|(?:\*\*)?(?:observation|result)\b)", re.IGNORECASE)
+"""What may follow a call: nothing, or what the model makes up of its own future. It does not count."""
 _LABEL = re.compile(
     r"^[ \t]*(?:\*\*)?(?P<label>thought|action input|action|observation|final answer)(?:\*\*)?[ \t]*:"
     r"(?:\*\*)?[ \t]*",
     re.IGNORECASE | re.MULTILINE,
 )
+_QUOTED = "There are words around a call: a call is the object alone, and words go into its answer."
 _DECODER = json.JSONDecoder(strict=False)
 
 
@@ -87,14 +95,30 @@ def read(text: str) -> Spoken:
 
 
 def _read(text: str) -> Spoken:
-    whole = bare(text)
-    if whole.startswith("{"):
-        value = _decoded(whole, 0)
-        if value is None:
-            return Spoken(problem="That is not valid JSON.")
-        return _from_object(value)
+    """A turn that is an object, or labels, or plain words. A call is only what stands alone: never a quotation."""
+    thought = ""
+    if leading := _LEADING_THOUGHT.match(text):
+        thought, text = leading["thought"].strip(), text[leading.end() :]
+    fenced = _FENCE.match(text)
+    whole, after = (fenced["inside"].strip(), fenced["after"] or "") if fenced else (text, "")
+    if not whole.startswith("{"):
+        return _from_words(text)
+    decoded = _decoded(whole, 0)
+    if decoded is None:
+        return Spoken(problem="That is not valid JSON.")
+    value, end = decoded
+    spoken = _from_object(value)
+    if spoken.calls and not all(map(_MADE_UP.match, (whole[end:], after))):
+        return Spoken(problem=_QUOTED)
+    return msgspec.structs.replace(spoken, thought=spoken.thought or thought)
+
+
+def _from_words(text: str) -> Spoken:
+    """Words, perhaps with an object among them: an answer in it is the answer, a call may be a mere example."""
     for value in _objects_in(text):
-        if _OURS & value.keys():
+        if value.get("calls") or _is_call(value):
+            return Spoken(problem=_QUOTED)
+        if "answer" in value:
             return _from_object(value)
     return _from_labels(text) or Spoken(answer=text)
 
@@ -105,18 +129,18 @@ def bare(text: str) -> str:
     return fenced["inside"].strip() if fenced else text
 
 
-def _decoded(text: str, start: int) -> dict[str, Any] | None:
-    """The object that begins there; what follows it (a made-up result, say) does not count."""
+def _decoded(text: str, start: int) -> tuple[dict[str, Any], int] | None:
+    """The object that begins there, and where it ends."""
     try:
-        value, _ = _DECODER.raw_decode(text, start)
+        value, end = _DECODER.raw_decode(text, start)
     except (ValueError, RecursionError):
         return None
-    return value if isinstance(value, dict) else None
+    return (value, end) if isinstance(value, dict) else None
 
 
 def _objects_in(text: str) -> list[dict[str, Any]]:
     starts = [found.start() for found in re.finditer(r"\{", text)][:_MOST_BRACES]
-    return [value for start in starts if (value := _decoded(text, start)) is not None]
+    return [found[0] for start in starts if (found := _decoded(text, start)) is not None]
 
 
 def _from_object(value: dict[str, Any]) -> Spoken:
@@ -124,7 +148,7 @@ def _from_object(value: dict[str, Any]) -> Spoken:
     listed = value.get("calls")
     if not isinstance(listed, list):
         listed = [listed] if listed else []
-    if not listed and _first(value, _NAMES) is not None:
+    if not listed and _is_call(value):
         listed = [value]
     calls = []
     for each in listed:
@@ -140,6 +164,17 @@ def _from_object(value: dict[str, Any]) -> Spoken:
         tuple(calls),
         _as_text(answer) if answer is not None and (answer != "" or not calls) else None,
     )
+
+
+def _is_call(value: dict[str, Any]) -> bool:
+    """Whether an object is a call by its shape: one name of a tool, arguments, and nothing foreign.
+
+    Only `tool` can do without arguments: a `name` is in many an answer that is JSON.
+    """
+    names = value.keys() & set(_NAMES)
+    arguments = value.keys() & set(_ARGUMENTS)
+    foreign = value.keys() - names - arguments - _AROUND
+    return len(names) == 1 and not foreign and (bool(arguments) or names == {"tool"})
 
 
 def _first(value: dict[str, Any], names: tuple[str, ...]) -> Any:

@@ -1,7 +1,14 @@
 """Go on, stop or retry: pure rules, and the ledger they are applied to."""
 
 from hookline.flow.limits import STOP_REASONS, Ledger, Limits
-from hookline.flow.policy import ErrorAction, ErrorClass, ErrorDecision, ErrorPolicy, classify
+from hookline.flow.policy import (
+    ErrorAction,
+    ErrorClass,
+    ErrorDecision,
+    ErrorPolicy,
+    classify,
+    wait_asked_for,
+)
 
 __all__ = [
     "STOP_REASONS",
@@ -12,4 +19,5 @@ __all__ = [
     "Ledger",
     "Limits",
     "classify",
+    "wait_asked_for",
 ]

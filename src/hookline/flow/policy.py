@@ -74,6 +74,15 @@ def classify(exception: BaseException) -> ErrorClass:
     return ErrorClass.UNKNOWN
 
 
+def wait_asked_for(exception: BaseException) -> float | None:
+    """How many seconds whoever failed asks to be left alone, if it says so.
+
+    Other libraries' exceptions have this attribute too, and not always as seconds.
+    """
+    asked = getattr(exception, "retry_after", None)
+    return float(asked) if isinstance(asked, int | float) and 0 <= asked < math.inf else None
+
+
 class ErrorAction(enum.StrEnum):
     """What the policy says about an error."""
 
@@ -118,7 +127,8 @@ class ErrorPolicy(msgspec.Struct, frozen=True, kw_only=True):
     max_errors: int | None = None
     first_delay: float = 0.5
     factor: float = 2.0
-    max_delay: float = 30.0
+    max_delay: float = 60.0
+    """The longest wait, also for a provider that asks for more."""
 
     def __post_init__(self) -> None:
         for name in ("max_retries", "max_errors", "first_delay", "factor", "max_delay"):
@@ -185,11 +195,9 @@ class ErrorPolicy(msgspec.Struct, frozen=True, kw_only=True):
         return ErrorDecision(ErrorAction.RETRY, self._delay(failures, exception))
 
     def _delay(self, failures: int, exception: BaseException) -> float:
-        asked = getattr(exception, "retry_after", None)
-        if isinstance(asked, int | float) and 0 <= asked < math.inf:
-            return float(
-                asked
-            )  # other libraries' exceptions have this attribute too, and not always as seconds
+        asked = wait_asked_for(exception)
+        if asked is not None:
+            return float(min(self.max_delay, asked))
         try:
             delay = self.first_delay * self.factor ** (failures - 1)
         except OverflowError:

@@ -9,7 +9,6 @@ from typing import Any
 import msgspec
 
 from hookline.blueprint import SOURCE, Approver, Definition
-from hookline.drivers import Driver
 from hookline.errors import ToolArgumentsError
 from hookline.flow import ErrorAction, ErrorClass, ErrorPolicy
 from hookline.hooks import (
@@ -53,11 +52,10 @@ def explain(definition: Definition, tool: str | None, args: Mapping[str, Any]) -
 
 
 def _agent(definition: Definition) -> Iterator[str]:
-    driver = definition.driver
     yield f"agent {definition.agent_id}"
     yield ""
     yield from facts(
-        ("driver", [_driver(driver)]),
+        ("driver", [_driver(definition)]),
         ("tools", list(_tools(definition.toolbox))),
         ("limits", [_limits(definition)]),
         ("errors", [_errors(definition.error_policy)]),
@@ -73,11 +71,13 @@ def _agent(definition: Definition) -> Iterator[str]:
     yield from wrapped("no hooks at  ", ", ".join(point.value for point, plan in plans if not plan))
 
 
-def _driver(driver: Driver | None) -> str:
+def _driver(definition: Definition) -> str:
+    driver = definition.driver
     if driver is None:
         return "none"
     name, model = type(driver).__name__, getattr(driver, "model", "")
-    return f"{name}: {model}" if model else name
+    source = f" (from {definition.driver_source})" if definition.driver_source else ""
+    return f"{name}: {model}{source}" if model else f"{name}{source}"
 
 
 def _tools(toolbox: Toolbox) -> Iterator[str]:

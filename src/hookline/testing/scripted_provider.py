@@ -18,6 +18,7 @@ from hookline.errors import (
     MalformedResponseError,
     ModelError,
     ModelNotFoundError,
+    ModelTimeoutError,
     OverloadedError,
     RateLimitError,
     RefusalError,
@@ -36,6 +37,7 @@ _RAISED: dict[Failure, type[ModelError]] = {
     Failure.BAD_KEY: AuthenticationError,
     Failure.UNKNOWN_MODEL: ModelNotFoundError,
     Failure.SERVER_ERROR: ModelError,
+    Failure.TIMEOUT: ModelTimeoutError,
     Failure.CUT: ConnectionLostError,
     Failure.MALFORMED: MalformedResponseError,
 }
@@ -147,6 +149,7 @@ class ScriptedWire:
 
     failures = frozenset(Failure)
     model = "scripted-1"
+    marks_failed_calls = True
 
     def __init__(self, features: frozenset[Feature] = frozenset(Feature)) -> None:
         self._features = features

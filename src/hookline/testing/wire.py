@@ -24,6 +24,8 @@ class Failure(enum.StrEnum):
     BAD_KEY = "bad_key"
     UNKNOWN_MODEL = "unknown_model"
     SERVER_ERROR = "server_error"
+    TIMEOUT = "timeout"
+    """The answer takes longer than the provider waits: such a turn is played to a provider with a short timeout."""
     CUT = "cut"
     """The connection is closed in the middle of the answer."""
     MALFORMED = "malformed"
@@ -70,7 +72,12 @@ class Wire(Protocol):
 
     @property
     def requests(self) -> Sequence[dict[str, Any]]:
-        """The bodies of the requests that arrived, decoded, in order."""
+        """The bodies of the requests that arrived, decoded, in order; with the model, wherever it was named."""
+        ...
+
+    @property
+    def marks_failed_calls(self) -> bool:
+        """Whether this protocol has a mark for the result of a call that failed. If not, its text has to do."""
         ...
 
     @property

@@ -10,6 +10,7 @@ from typing import Any
 from hookline.providers.anthropic import AnthropicProvider
 from hookline.testing.wire import Failure, WireCall, WireTurn
 from wires.anthropic_rules import objection
+from wires.patience import timeout_for
 from wires.server import Exchange, Server
 
 KEY = "sk-ant-wire-0123456789abcdef"
@@ -53,6 +54,11 @@ class AnthropicWire:
         return frozenset(Failure)
 
     @property
+    def marks_failed_calls(self) -> bool:
+        """Whether a result says so."""
+        return True
+
+    @property
     def model(self) -> str:
         """A model that Anthropic has, and that has a price."""
         return "claude-sonnet-4-5"
@@ -72,7 +78,9 @@ class AnthropicWire:
         """A provider connected to a far end that plays these turns."""
         self._turns = iter(turns)
         async with Server(self._play) as self._server:
-            provider = AnthropicProvider(api_key=KEY, base_url=self._server.url)
+            provider = AnthropicProvider(
+                api_key=KEY, base_url=self._server.url, timeout=timeout_for(turns)
+            )
             try:
                 yield provider
             finally:
@@ -88,7 +96,7 @@ class AnthropicWire:
             status, kind, message = _COMPLAINTS[turn.failure]
             wait = {} if turn.retry_after is None else {"retry-after": f"{turn.retry_after:g}"}
             await exchange.reply(status, error_body(kind, message), wait)
-        elif turn.failure is Failure.SILENCE:
+        elif turn.failure in (Failure.SILENCE, Failure.TIMEOUT):
             await exchange.until_hung_up()
         elif body.get("stream"):
             await _play_stream(exchange, turn, body["model"])

@@ -10,6 +10,7 @@ from typing import Any
 
 from hookline.providers.google import GoogleProvider
 from hookline.testing.wire import Failure, WireTurn
+from wires.patience import timeout_for
 from wires.server import Exchange, Server
 
 KEY = "AIzaSy-only-a-test-0123456789"
@@ -72,6 +73,7 @@ class GoogleWire:
     """Plays turns as Gemini would: calls come whole and without an id, text in pieces, usage with every chunk."""
 
     model = "gemini-2.5-flash"
+    marks_failed_calls = True
     failures = frozenset(Failure) - {Failure.REFUSAL}
 
     def __init__(self, *, timeout: float = 600.0) -> None:
@@ -82,8 +84,9 @@ class GoogleWire:
 
     @property
     def requests(self) -> Sequence[dict[str, Any]]:
-        """The bodies that arrived."""
-        return [request.json() for request in self._server.requests] if self._server else []
+        """The bodies that arrived; the model is named in the path."""
+        arrived = self._server.requests if self._server else []
+        return [{"path": request.path, **request.json()} for request in arrived]
 
     @property
     def hung_up(self) -> bool:
@@ -95,7 +98,9 @@ class GoogleWire:
         """A provider whose Gemini plays these turns."""
         self._turns, self._played = list(turns), 0
         async with Server(self._play) as self._server:
-            provider = GoogleProvider(api_key=KEY, base_url=self._server.url, timeout=self._timeout)
+            provider = GoogleProvider(
+                api_key=KEY, base_url=self._server.url, timeout=timeout_for(turns, self._timeout)
+            )
             try:
                 yield provider
             finally:
@@ -106,7 +111,7 @@ class GoogleWire:
         self._played += 1
         if turn.failure in _ERRORS:
             return await exchange.reply(_ERRORS[turn.failure][0], _error(turn))
-        if turn.failure is Failure.SILENCE:
+        if turn.failure in (Failure.SILENCE, Failure.TIMEOUT):
             await exchange.until_hung_up()
         if ":streamGenerateContent?alt=sse" in exchange.request.path:
             return await self._stream(exchange, turn)

@@ -12,6 +12,7 @@ import msgspec
 
 from hookline.errors import ContextOverflowError, ModelError, ModelNotFoundError
 from hookline.providers.local import Chunk, Completion, Done, LocalProvider
+from hookline.providers.local.engine import CompletionEngine
 from hookline.testing.wire import Failure, WireCall, WireTurn
 
 _RAISED: dict[Failure, ModelError] = {
@@ -53,16 +54,34 @@ class ScriptedEngine:
         """There is nothing to give back."""
 
 
+class _Overheard(LocalProvider):
+    """Writes down which model an engine was wanted for: there is one engine for all."""
+
+    def __init__(self, engine: ScriptedEngine, models: list[str]) -> None:
+        super().__init__(engine=engine)
+        self._models = models
+
+    async def _engine_for(self, model: str) -> CompletionEngine:
+        self._models.append(model)
+        return await super()._engine_for(model)
+
+
 class LocalWire:
     """The local model's far end for the conformance suite; see hookline.testing.wire.Wire."""
 
     def __init__(self) -> None:
         self._engine = ScriptedEngine()
+        self._models: list[str] = []
 
     @property
     def failures(self) -> frozenset[Failure]:
         """What can go wrong without a network."""
         return frozenset({*_RAISED, Failure.MALFORMED, Failure.SILENCE})
+
+    @property
+    def marks_failed_calls(self) -> bool:
+        """It reads only words."""
+        return False
 
     @property
     def model(self) -> str:
@@ -71,8 +90,9 @@ class LocalWire:
 
     @property
     def requests(self) -> Sequence[dict[str, Any]]:
-        """The completions that were asked for."""
-        return [msgspec.to_builtins(one) for one in self._engine.completions]
+        """The completions that were asked for, and the models that were asked for them."""
+        asked = zip(self._models, self._engine.completions, strict=False)
+        return [{"model": model, **msgspec.to_builtins(one)} for model, one in asked]
 
     @property
     def hung_up(self) -> bool:
@@ -82,8 +102,8 @@ class LocalWire:
     @asynccontextmanager
     async def provider(self, turns: Sequence[WireTurn]) -> AsyncIterator[LocalProvider]:
         """A provider over an engine that plays these turns."""
-        self._engine = ScriptedEngine(turns)
-        provider = LocalProvider(engine=self._engine)
+        self._engine, self._models = ScriptedEngine(turns), []
+        provider = _Overheard(self._engine, self._models)
         try:
             yield provider
         finally:

@@ -9,6 +9,7 @@ from typing import Any
 
 from hookline.providers.openai import OpenAIProvider
 from hookline.testing.wire import Failure, WireCall, WireTurn
+from wires.patience import timeout_for
 from wires.server import Exchange, Server
 
 KEY = "sk-wire-0123456789abcdef"
@@ -88,6 +89,11 @@ class OpenAIWire:
         return frozenset(Failure)
 
     @property
+    def marks_failed_calls(self) -> bool:
+        """Whether a result says so."""
+        return False
+
+    @property
     def model(self) -> str:
         """A model that OpenAI has, and that has a price."""
         return "gpt-4o"
@@ -107,7 +113,9 @@ class OpenAIWire:
         """A provider connected to a far end that plays these turns."""
         self._turns = iter(turns)
         async with Server(self._play) as self._server:
-            provider = OpenAIProvider(api_key=KEY, base_url=f"{self._server.url}/v1")
+            provider = OpenAIProvider(
+                api_key=KEY, base_url=f"{self._server.url}/v1", timeout=timeout_for(turns)
+            )
             try:
                 yield provider
             finally:
@@ -122,7 +130,7 @@ class OpenAIWire:
             status, complaint = _COMPLAINTS[turn.failure]
             wait = {} if turn.retry_after is None else {"retry-after": f"{turn.retry_after:g}"}
             await exchange.reply(status, {"error": complaint}, wait)
-        elif turn.failure is Failure.SILENCE:
+        elif turn.failure in (Failure.SILENCE, Failure.TIMEOUT):
             await exchange.until_hung_up()
         elif body.get("stream"):
             await _play_stream(exchange, turn, body)

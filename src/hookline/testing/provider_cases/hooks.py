@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from hookline.agent import AgentBuilder
-from hookline.errors import ModelNotFoundError
+from hookline.errors import ModelNotFoundError, UnsupportedError
 from hookline.hooks import HookOutcome
 from hookline.state import AgentState, Decision, ResultStatus, RunStatus, StopReason
 from hookline.testing.provider_cases.samples import ANSWER, CALL, asks
@@ -92,3 +92,17 @@ async def other_model(stage: Stage) -> None:
         if result.status is RunStatus.FAILED and isinstance(result.error, ModelNotFoundError):
             return  # a provider that knows its own models may say so before it asks
         stage.expect("the answer", ANSWER, result.text)
+        stage.expect_in("the model in the request", f"{stage.wire.model}-b", stage.sent(0))
+
+
+async def options(stage: Stage) -> None:
+    """An option of the request reaches the far end."""
+    sent = []
+    for given in ({}, {"temperature": 0.5}):
+        async with stage.agent(stage.turn(ANSWER), configure=asks(options=given)) as agent:
+            result = (await stage.drive(agent)).result
+            if given and isinstance(result.error, UnsupportedError):
+                return  # a provider may have no such option, and say so
+            stage.expect("the answer", ANSWER, result.text)
+            sent.append(stage.sent(0))
+    stage.expect("whether an option changed the request", True, sent[0] != sent[1])

@@ -16,6 +16,7 @@ from hookline.testing.wire import WireCall
 ANSWER = "Here it is, and this is all there is to it."
 CALL = WireCall("look_up", {"key": "otters", "times": 1})
 OTHER = WireCall("look_up", {"key": "badgers", "times": 2})
+THIRD = WireCall("look_up", {"key": "hedgehogs", "times": 1})
 PICTURE = Attachment.from_bytes(b"\x89PNG\r\n\x1a\n-only-a-test-", "image/png", "picture.png")
 PAPER = Attachment.from_bytes(b"%PDF-1.4 only a test", "application/pdf", "paper.pdf")
 SPEC = ToolSpec("look_up", "Look something up.", {"type": "object", "properties": {}})

@@ -5,8 +5,16 @@ from __future__ import annotations
 import msgspec
 
 from hookline.errors import MalformedResponseError
+from hookline.journal import ResponseReceived
 from hookline.providers import Feature
-from hookline.state import AgentState, AssistantMessage, Reasoning, ResultStatus, RunStatus
+from hookline.state import (
+    AgentState,
+    AssistantMessage,
+    Reasoning,
+    ResultStatus,
+    RunStatus,
+    ToolMessage,
+)
 from hookline.testing.provider_cases.samples import (
     ANSWER,
     CALL,
@@ -14,6 +22,7 @@ from hookline.testing.provider_cases.samples import (
     PAPER,
     PICTURE,
     SCHEMA,
+    THIRD,
     asks,
     calls_of,
 )
@@ -27,10 +36,13 @@ async def text(stage: Stage) -> None:
         seen = await stage.drive(agent, "What about the herons?")
         stage.expect("the run's status", RunStatus.COMPLETED, seen.result.status)
         stage.expect("the answer", ANSWER, seen.result.text)
+        ends = [one.finish for one in seen.result.records if isinstance(one, ResponseReceived)]
+        stage.expect("why the model stopped", [""], ends, "It is empty where the model was done.")
         stage.expect_in("the prompt in the request", "What about the herons?", stage.sent(0))
         stage.expect_in("the system prompt in the request", "Be of use.", stage.sent(0))
         if stage.offers_tools:
-            stage.expect_in("the tool in the request", "look_up", stage.sent(0))
+            for part in ("look_up", "Look something up.", "times"):
+                stage.expect_in("the tool in the request", part, stage.sent(0))
         if stage.streamed:
             stage.expect("the text as it streamed", ANSWER, seen.text)
             stage.expect("whether it came in several pieces", True, seen.text_pieces > 1)
@@ -102,15 +114,46 @@ async def one_call(stage: Stage) -> None:
 async def parallel_calls(stage: Stage) -> None:
     """The model calls several tools in one turn, and reads all results."""
     needs = [Feature.PARALLEL_TOOLS] if stage.is_native else []
-    turns = (stage.turn("", CALL, OTHER, CALL), stage.turn(ANSWER))
+    called = (CALL, OTHER, THIRD)
+    turns = (stage.turn("", *called), stage.turn(ANSWER))
     async with stage.agent(*turns, needs=needs) as agent:
         seen = await stage.drive(agent)
         step = seen.result.steps[0]
-        expected = [("look_up", one.args) for one in (CALL, OTHER, CALL)]
-        stage.expect("the calls", expected, calls_of(step))
+        stage.expect("the calls", [("look_up", one.args) for one in called], calls_of(step))
         stage.expect("distinct ids of the calls", 3, len({one.id for one in step.calls}))
         stage.expect("the answer", ANSWER, seen.result.text)
-        stage.expect_in("the results in the second request", "found badgersfound", stage.sent(1))
+        sent = stage.sent(1)
+        stage.expect_in("the results in the second request", "found badgersfound", sent)
+        found = sorted(
+            ("otters", "badgers", "hedgehogs"), key=lambda key: sent.find(f"found {key}")
+        )
+        stage.expect("the order of the results", ["otters", "badgers", "hedgehogs"], found)
+        told = {sent.count(f'"{one.id}"') for one in step.calls}
+        stage.expect("whether each result has the id of its call", 1, len(told))
+
+
+async def failed_call(stage: Stage) -> None:
+    """That a call failed is told apart from a result with the same words."""
+    if stage.is_native and not stage.wire.marks_failed_calls:
+        raise Inapplicable("its protocol has no mark for a call that failed")
+    words = ""
+
+    def look_up(key: str, times: int = 1) -> str:
+        """Look something up."""
+        if not words:
+            raise ValueError(f"no {key}, not even {times}")
+        return words
+
+    sent = []
+    for _ in range(2):
+        turns = (stage.turn("", CALL), stage.turn(ANSWER))
+        async with stage.agent(*turns, tools=(look_up,)) as agent:
+            result = (await stage.drive(agent)).result
+            stage.expect("the answer", ANSWER, result.text)
+            [told] = [one.text for one in result.state.messages if isinstance(one, ToolMessage)]
+            words = told
+            sent.append(stage.sent(1))
+    stage.expect("whether a failed call looks different", True, sent[0] != sent[1])
 
 
 async def text_and_call(stage: Stage) -> None:
@@ -162,13 +205,16 @@ async def unknown_tool(stage: Stage) -> None:
 async def tool_choice(stage: Stage) -> None:
     """A tool can be demanded: of the first turn, and not of the one that answers."""
     needs = [Feature.TOOL_CHOICE] if stage.is_native else []
-    for choice in ("required", "look_up"):
+    sent = {}
+    for choice in ("auto", "required", "look_up"):
         turns = (stage.turn("", CALL), stage.turn(ANSWER))
         async with stage.agent(*turns, needs=needs, tool_choice=choice) as agent:
             result = (await stage.drive(agent)).result
             stage.expect(f"the answer with tool_choice={choice!r}", ANSWER, result.text)
-            asked, unasked = stage.sent(0), stage.sent(1)
-            stage.expect(f"whether {choice!r} changed the request", True, asked != unasked)
+            sent[choice] = stage.sent(0)
+    for choice in ("required", "look_up"):
+        changed = sent[choice] != sent["auto"]
+        stage.expect(f"whether {choice!r} changed the request", True, changed)
 
 
 async def attachments(stage: Stage) -> None:

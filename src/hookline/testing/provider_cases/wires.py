@@ -14,6 +14,7 @@ from hookline.errors import (
     MalformedResponseError,
     ModelError,
     ModelNotFoundError,
+    ModelTimeoutError,
     OverloadedError,
     RateLimitError,
     RefusalError,
@@ -31,6 +32,7 @@ from hookline.testing.provider_cases.samples import (
     retries,
 )
 from hookline.testing.provider_stage import Inapplicable, Stage
+from hookline.testing.secrets import Scrubber
 from hookline.testing.wire import Failure
 
 ERRORS: dict[Failure, type[ModelError]] = {
@@ -42,6 +44,7 @@ ERRORS: dict[Failure, type[ModelError]] = {
     Failure.BAD_KEY: AuthenticationError,
     Failure.UNKNOWN_MODEL: ModelNotFoundError,
     Failure.SERVER_ERROR: ModelError,
+    Failure.TIMEOUT: ModelTimeoutError,
     Failure.CUT: ConnectionLostError,
     Failure.MALFORMED: MalformedResponseError,
 }
@@ -99,6 +102,8 @@ def failing(failure: Failure) -> Callable[[Stage], Awaitable[None]]:
                 stage.expect("the error", kind.__name__, f"{type(error).__name__}: {error}")
             remedy = getattr(error, "remedy", "")
             stage.expect("whether the error says what to do", True, bool(remedy))
+            words = f"{error} {remedy}"
+            stage.expect("the error without secrets", Scrubber().text(words), words)
             stage.expect("lines of the error", 1, len(str(error).splitlines()))
             stage.expect("the text of a failed run", "", result.text)
 
