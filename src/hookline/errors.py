@@ -118,7 +118,10 @@ class ConnectionLostError(ModelError, ConnectionError):
 
 
 class OverloadedError(ModelError):
-    """The provider is there and cannot take the request now; `retry_after` is in seconds, when it said how long."""
+    """The provider is there and cannot answer now: it has too much to do, or it failed. What was asked is not at fault.
+
+    `retry_after` is in seconds, when it said how long.
+    """
 
     def __init__(self, message: str, *, retry_after: float | None = None, remedy: str = "") -> None:
         self.retry_after = retry_after

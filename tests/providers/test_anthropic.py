@@ -333,7 +333,7 @@ CLASSES = {
     Failure.CONTEXT_OVERFLOW: ContextOverflowError,
     Failure.BAD_KEY: AuthenticationError,
     Failure.UNKNOWN_MODEL: ModelNotFoundError,
-    Failure.SERVER_ERROR: ModelError,
+    Failure.SERVER_ERROR: OverloadedError,
     Failure.CUT: ConnectionLostError,
     Failure.MALFORMED: MalformedResponseError,
 }
@@ -362,7 +362,7 @@ async def test_each_failure_has_its_class(kind: Failure, streamed: bool) -> None
         ("overloaded_error", OverloadedError),
         ("rate_limit_error", RateLimitError),
         ("timeout_error", ModelTimeoutError),
-        ("api_error", ModelError),
+        ("api_error", OverloadedError),
     ],
 )
 async def test_an_error_in_the_middle_of_a_stream(kind: str, expected: type[ModelError]) -> None:
@@ -406,11 +406,12 @@ async def test_an_error_in_the_middle_of_a_stream(kind: str, expected: type[Mode
         ),
         (504, error_body("timeout_error", "Too slow."), ModelTimeoutError),
         (503, "<html>try later</html>", OverloadedError),
-        (500, "", ModelError),
+        (500, "", OverloadedError),
+        (520, "", OverloadedError),
         (418, "{}", ModelError),
         (400, {"error": {"type": ["?"], "message": {"a": 1}}}, ModelError),
         (404, {"detail": "Not Found"}, ModelNotFoundError),
-        (500, {"error": "boom"}, ModelError),
+        (500, {"error": "boom"}, OverloadedError),
     ],
 )
 async def test_statuses(status: int, body: Any, expected: type[ModelError]) -> None:

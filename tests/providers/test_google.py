@@ -272,7 +272,8 @@ COMPLAINTS: list[tuple[int, str, str, Any, type[ModelError]]] = [
     (400, INVALID, "Image input modality is not enabled for x.", (), UnsupportedError),
     (400, "FAILED_PRECONDITION", "User location is not supported.", (), ModelError),
     (400, INVALID, "Invalid value at 'contents'.", (), ModelError),
-    (500, "INTERNAL", "An internal error has occurred.", (), ModelError),
+    (500, "INTERNAL", "An internal error has occurred.", (), OverloadedError),
+    (524, "", "A timeout occurred", (), OverloadedError),
 ]
 
 

@@ -70,9 +70,10 @@ class OpenAIProvider:
         if not self._key and self._is_openai and not has_own and needs_key(self._carrier):
             raise missing_key("openai", "OPENAI_API_KEY")
         self._secrets = (self._key, *self._headers.values())
-        self._request_options: openai.RequestOptions = {}
+        # A redirection would take the conversation, and perhaps a key, to a host that nobody named.
+        self._request_options: openai.RequestOptions = {"follow_redirects": False}
         if not self._key and not has_own:
-            self._request_options = {"headers": {"Authorization": openai.omit}}
+            self._request_options["headers"] = {"Authorization": openai.omit}
         self._clients = PerLoop(self._make_client, lambda client: client.close())
 
     def __repr__(self) -> str:
