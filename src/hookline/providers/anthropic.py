@@ -19,7 +19,6 @@ from hookline.providers.base import EndPiece, Feature, Piece
 from hookline.providers.carriers import Carrier, checked, needs_key, transport_of
 from hookline.providers.clients import PerLoop
 from hookline.providers.failures import (
-    check_address,
     find_key,
     missing_key,
     origin,
@@ -27,6 +26,7 @@ from hookline.providers.failures import (
     transport_failure,
 )
 from hookline.providers.prices import with_cost
+from hookline.providers.settings import check_address, check_settings
 from hookline.state import NO_USAGE, InferenceRequest
 
 _ANTHROPIC = "https://api.anthropic.com"
@@ -70,6 +70,7 @@ class AnthropicProvider:
         cache: bool = True,
         cassette: Carrier | None = None,
     ) -> None:
+        check_settings(NAME, api_key=api_key, base_url=base_url, timeout=timeout, headers=headers)
         self._carrier = checked(cassette)
         self._url = (base_url or os.environ.get("ANTHROPIC_BASE_URL") or _ANTHROPIC).strip()
         check_address(NAME, self._url)

@@ -20,7 +20,6 @@ import httpx2
 
 from hookline.errors import (
     AuthenticationError,
-    BuildError,
     ConnectionLostError,
     ModelError,
     ModelTimeoutError,
@@ -110,21 +109,6 @@ def find_key(provider: str, given: str | None, *variables: str) -> str:
             remedy=f"Copy it again, into {variables[0]} or api_key=.",
         )
     return key
-
-
-def check_address(provider: str, url: str) -> None:
-    """Refuse a base_url that no request can be sent to."""
-    try:
-        httpx2.URL(url)
-        parts = urlsplit(url)
-        is_address = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
-    except (ValueError, httpx2.InvalidURL):
-        is_address = False
-    if not is_address:
-        raise BuildError(
-            f"base_url '{origin(url)}' of provider '{provider}' is not an address.",
-            remedy="Write it with its scheme and host, such as http://localhost:8000/v1.",
-        )
 
 
 def missing_key(provider: str, variable: str) -> AuthenticationError:

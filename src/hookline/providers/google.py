@@ -31,6 +31,7 @@ from hookline.providers.failures import (
 from hookline.providers.google_answer import Answer
 from hookline.providers.google_failures import failure_of
 from hookline.providers.google_messages import NAME, config_of, contents_of
+from hookline.providers.settings import check_address, check_settings
 from hookline.state import InferenceRequest
 
 _GOOGLE = "https://generativelanguage.googleapis.com"
@@ -71,8 +72,10 @@ class GoogleProvider:
         headers: Mapping[str, str] | None = None,
         cassette: Carrier | None = None,
     ) -> None:
+        check_settings(NAME, api_key=api_key, base_url=base_url, timeout=timeout, headers=headers)
         self._carrier = checked(cassette)
         self._url = (base_url or os.environ.get("GOOGLE_GEMINI_BASE_URL") or _GOOGLE).strip()
+        check_address(NAME, self._url)
         self._timeout = timeout
         self._headers = dict(headers or {})
         for name in [name for name in self._headers if name.lower() == _KEY_HEADER]:

@@ -15,7 +15,6 @@ from hookline.providers.base import Feature, Piece
 from hookline.providers.carriers import Carrier, checked, needs_key, transport_of
 from hookline.providers.clients import PerLoop
 from hookline.providers.failures import (
-    check_address,
     find_key,
     missing_key,
     origin,
@@ -26,6 +25,7 @@ from hookline.providers.failures import (
 from hookline.providers.openai_answer import Answer, Chunk
 from hookline.providers.openai_failures import FarEnd, failure
 from hookline.providers.openai_request import request_body
+from hookline.providers.settings import check_address, check_settings
 from hookline.state import InferenceRequest
 
 _OPENAI = "https://api.openai.com/v1"
@@ -55,6 +55,9 @@ class OpenAIProvider:
         headers: Mapping[str, str] | None = None,
         cassette: Carrier | None = None,
     ) -> None:
+        check_settings(
+            "openai", api_key=api_key, base_url=base_url, timeout=timeout, headers=headers
+        )
         self._carrier = checked(cassette)
         self._url = (base_url or os.environ.get("OPENAI_BASE_URL") or _OPENAI).strip()
         check_address("openai", self._url)
