@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from hookline.state import Usage
+
 
 class HooklineError(Exception):
     """The root of the tree. `remedy` is what the reader should do next, and ends the message."""
@@ -99,6 +104,9 @@ class TranscriptError(HooklineError):
 
 class ModelError(HooklineError):
     """The model, or the way to it, failed. Drivers raise one of these; the error policy decides."""
+
+    usage: Usage | None = None
+    """What the failed answer used all the same, where the provider said so: it is paid for."""
 
 
 class RateLimitError(ModelError):

@@ -11,7 +11,8 @@ import re
 import socket
 import ssl
 import time
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from email.utils import parsedate_to_datetime
 from math import isfinite
 from urllib.parse import urlsplit
@@ -24,6 +25,7 @@ from hookline.errors import (
     ModelError,
     ModelTimeoutError,
 )
+from hookline.state import Usage
 
 _LONGEST = 400
 """How much of a far end's words is repeated: enough for a sentence, not for a page of HTML."""
@@ -78,6 +80,16 @@ def without_secrets(text: str, secrets: Iterable[str] = ()) -> str:
     for pattern, instead in _SECRETS:
         text = pattern.sub(instead, text)
     return text
+
+
+@contextmanager
+def paying(spent: Callable[[], Usage | None]) -> Iterator[None]:
+    """What fails within it carries what the far end had counted by then: a refusal is paid for like an answer."""
+    try:
+        yield
+    except ModelError as error:
+        error.usage = spent()
+        raise
 
 
 def origin(url: str) -> str:

@@ -25,6 +25,7 @@ from hookline.providers.failures import (
     find_key,
     missing_key,
     origin,
+    paying,
     said,
     transport_failure,
 )
@@ -109,18 +110,19 @@ class GoogleProvider:
         contents, config = contents_of(request), config_of(request)
         answer = Answer(request)
         token: bytes | None = None
-        while True:
-            asked = {"model": request.model, "contents": contents, "config": config}
-            async with aclosing(self._chunks(asked, streamed=streamed)) as chunks:
-                async for chunk in chunks:
-                    for piece in answer.read(chunk):
-                        yield piece
-            if not answer.is_over:
-                raise _unfinished(streamed)
-            token = answer.continued(token)
-            if token is None:
-                break
-            config = config.model_copy(update={"continuation_token": token})
+        with paying(answer.spent):
+            while True:
+                asked = {"model": request.model, "contents": contents, "config": config}
+                async with aclosing(self._chunks(asked, streamed=streamed)) as chunks:
+                    async for chunk in chunks:
+                        for piece in answer.read(chunk):
+                            yield piece
+                if not answer.is_over:
+                    raise _unfinished(streamed)
+                token = answer.continued(token)
+                if token is None:
+                    break
+                config = config.model_copy(update={"continuation_token": token})
         yield answer.end()
 
     async def aclose(self) -> None:

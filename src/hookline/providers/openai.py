@@ -18,6 +18,7 @@ from hookline.providers.failures import (
     find_key,
     missing_key,
     origin,
+    paying,
     said,
     sentence,
     transport_failure,
@@ -99,20 +100,21 @@ class OpenAIProvider:
         body = _encoded(request, streamed=streamed)
         far_end = FarEnd(self._url, request.model, self._is_openai, self._secrets)
         answer = Answer(request.model, "" if self._is_openai else self._url)
-        client = await self._clients.get()
-        if not streamed:
-            for piece in answer.read(await self._whole(client, body, far_end)):
-                yield piece
-            yield answer.end(is_whole=True)
-            return
-        stream = await self._open(client, body, far_end)
-        try:
-            while (chunk := await self._next(stream, far_end)) is not None:
-                for piece in answer.read(chunk):
+        with paying(answer.spent):
+            client = await self._clients.get()
+            if not streamed:
+                for piece in answer.read(await self._whole(client, body, far_end)):
                     yield piece
-        finally:
-            await stream.close()
-        yield answer.end(is_whole=False)
+                yield answer.end(is_whole=True)
+                return
+            stream = await self._open(client, body, far_end)
+            try:
+                while (chunk := await self._next(stream, far_end)) is not None:
+                    for piece in answer.read(chunk):
+                        yield piece
+            finally:
+                await stream.close()
+            yield answer.end(is_whole=False)
 
     async def aclose(self) -> None:
         """Close the connections of the loop we are in."""

@@ -131,6 +131,10 @@ class Answer:
         finish = "length" if self._finish == "length" else ""
         return EndPiece(self._usage(), self._model, finish)
 
+    def spent(self) -> Usage | None:
+        """What it used so far; None while the server has not said so."""
+        return None if self._tokens is None else self._usage()
+
     def _usage(self) -> Usage:
         tokens = self._tokens
         if tokens is None:
