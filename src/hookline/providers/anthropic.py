@@ -27,6 +27,7 @@ from hookline.providers.failures import (
     transport_failure,
 )
 from hookline.providers.prices import with_cost
+from hookline.providers.proxies import check_way
 from hookline.providers.settings import check_address, check_settings
 from hookline.state import NO_USAGE, InferenceRequest, Usage
 
@@ -225,6 +226,8 @@ class AnthropicProvider:
 
     def _make_client(self) -> anthropic.AsyncAnthropic:
         transport = transport_of(self._carrier)
+        if transport is None:
+            check_way(NAME)
         return anthropic.AsyncAnthropic(
             http_client=None
             if transport is None

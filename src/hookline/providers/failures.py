@@ -25,6 +25,7 @@ from hookline.errors import (
     ModelError,
     ModelTimeoutError,
 )
+from hookline.providers.proxies import proxy_for
 from hookline.state import Usage
 
 _LONGEST = 400
@@ -32,6 +33,9 @@ _LONGEST = 400
 
 _SHORTEST_SECRET = 6
 """What is shorter may stand in any text by chance."""
+
+_BEFORE_THE_HOST = (httpx2.ConnectError, httpx2.ConnectTimeout, httpx2.ProxyError)
+"""What fails on the way to a host; where there is a proxy, it is the proxy that was not reached."""
 
 _SECRETS = (
     (re.compile(r"(?i)\b(bearer|basic)\s+(?=\S*\d)[\w.~+/*=-]{6,}"), r"\1 [key]"),
@@ -146,6 +150,12 @@ def transport_failure(
 
     where = origin(url)
     correct = "or correct base_url."
+    proxy = proxy_for(url)
+    if proxy and is_due_to(*_BEFORE_THE_HOST) and not is_due_to(ssl.SSLError):
+        return ConnectionLostError(
+            f"{provider}: the proxy {origin(proxy)}, on the way to {where}, does not let us through.",
+            remedy="Check it, or take it out of the environment (HTTP_PROXY, HTTPS_PROXY, ALL_PROXY).",
+        )
     if is_due_to(socket.gaierror):
         problem, remedy = (
             "has no network address",

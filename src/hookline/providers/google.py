@@ -32,6 +32,7 @@ from hookline.providers.failures import (
 from hookline.providers.google_answer import Answer
 from hookline.providers.google_failures import failure_of
 from hookline.providers.google_messages import NAME, config_of, contents_of
+from hookline.providers.proxies import check_way
 from hookline.providers.settings import check_address, check_settings
 from hookline.state import InferenceRequest
 
@@ -173,6 +174,9 @@ class GoogleProvider:
     def _connect(self) -> _Line:
         # The client is given its connections: those it would make follow a redirection with the key to any host,
         # and where aiohttp is installed they retry.
+        transport = transport_of(self._carrier)
+        if transport is None:
+            check_way(NAME)
         trusted = httpx2.create_ssl_context()
         hooks: dict[str, list[Callable[..., Any]]] = {
             "request": [self._prepare],
@@ -182,7 +186,7 @@ class GoogleProvider:
             verify=trusted,
             event_hooks=hooks,
             limits=_CONNECTIONS,
-            transport=transport_of(self._carrier),
+            transport=transport,
         )
         unused = httpx2.Client(verify=trusted)
         options = types.HttpOptions(

@@ -26,6 +26,7 @@ from hookline.providers.failures import (
 from hookline.providers.openai_answer import Answer, Chunk
 from hookline.providers.openai_failures import FarEnd, failure
 from hookline.providers.openai_request import request_body
+from hookline.providers.proxies import check_way
 from hookline.providers.settings import check_address, check_settings
 from hookline.state import InferenceRequest
 
@@ -122,6 +123,8 @@ class OpenAIProvider:
 
     def _make_client(self) -> openai.AsyncOpenAI:
         transport = transport_of(self._carrier)
+        if transport is None:
+            check_way("openai")
         return openai.AsyncOpenAI(
             http_client=None
             if transport is None
