@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from hookline.state import Usage
+
 
 class HooklineError(Exception):
     """The root of the tree. `remedy` is what the reader should do next, and ends the message."""
@@ -112,6 +117,9 @@ class TranscriptError(HooklineError):
 class ModelError(HooklineError):
     """The model, or the way to it, failed. Drivers raise one of these; the error policy decides."""
 
+    usage: Usage | None = None
+    """What the failed answer used all the same, where the provider said so: it is paid for."""
+
 
 class RateLimitError(ModelError):
     """The provider asks us to slow down; `retry_after` is in seconds, when it said how long."""
@@ -130,7 +138,10 @@ class ConnectionLostError(ModelError, ConnectionError):
 
 
 class OverloadedError(ModelError):
-    """The provider is there and cannot take the request now; `retry_after` is in seconds, when it said how long."""
+    """The provider is there and cannot answer now: it has too much to do, or it failed. What was asked is not at fault.
+
+    `retry_after` is in seconds, when it said how long.
+    """
 
     def __init__(self, message: str, *, retry_after: float | None = None, remedy: str = "") -> None:
         self.retry_after = retry_after

@@ -16,10 +16,10 @@ CLASSES = {
     Failure.CONTEXT_OVERFLOW: ErrorClass.CONTEXT_OVERFLOW,
     Failure.BAD_KEY: ErrorClass.AUTHENTICATION,
     Failure.UNKNOWN_MODEL: ErrorClass.MODEL,
-    Failure.SERVER_ERROR: ErrorClass.MODEL,
+    Failure.SERVER_ERROR: ErrorClass.OVERLOADED,
     Failure.MALFORMED: ErrorClass.MODEL,
 }
-PASSES = {Failure.RATE_LIMIT, Failure.OVERLOADED, Failure.CUT}
+PASSES = {Failure.RATE_LIMIT, Failure.OVERLOADED, Failure.SERVER_ERROR, Failure.CUT}
 
 
 def builder(*turns: WireTurn) -> tuple[AgentBuilder, FakeClock]:

@@ -10,13 +10,11 @@ from hypothesis import strategies as st
 
 from hookline.errors import (
     AuthenticationError,
-    BuildError,
     ConnectionLostError,
     HooklineError,
     ModelTimeoutError,
 )
 from hookline.providers.failures import (
-    check_address,
     find_key,
     missing_key,
     origin,
@@ -166,15 +164,6 @@ def test_a_missing_key_says_where_it_belongs() -> None:
     assert str(missing_key("openai", "OPENAI_API_KEY")) == (
         "there is no key for provider 'openai'. Set OPENAI_API_KEY in the environment, or give api_key=."
     )
-
-
-@pytest.mark.parametrize(
-    "url", ["localhost:8000/v1", "ftp://host", "http://", "http://[bad", "http://host:port/", "x"]
-)
-def test_an_address_that_is_none_is_refused(url: str) -> None:
-    """A base_url without a scheme or a host is found out before anything is sent."""
-    with pytest.raises(BuildError, match="is not an address"):
-        check_address("openai", url)
 
 
 # --- connections ---------------------------------------------------------------------------------

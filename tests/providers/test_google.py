@@ -272,7 +272,8 @@ COMPLAINTS: list[tuple[int, str, str, Any, type[ModelError]]] = [
     (400, INVALID, "Image input modality is not enabled for x.", (), UnsupportedError),
     (400, "FAILED_PRECONDITION", "User location is not supported.", (), ModelError),
     (400, INVALID, "Invalid value at 'contents'.", (), ModelError),
-    (500, "INTERNAL", "An internal error has occurred.", (), ModelError),
+    (500, "INTERNAL", "An internal error has occurred.", (), OverloadedError),
+    (524, "", "A timeout occurred", (), OverloadedError),
 ]
 
 
@@ -334,11 +335,16 @@ FINISHES: list[tuple[str, type[ModelError]]] = [
 async def test_an_answer_that_was_not_finished_is_an_error(
     streamed: bool, reason: str, expected: type[ModelError]
 ) -> None:
-    """The filter, and what the model itself got wrong, are told apart by the reason."""
-    async with talking_to(answering(chunk_body([{"text": "Well, "}], reason))) as provider:
+    """The filter, and what the model itself got wrong, are told apart by the reason. The tokens are counted."""
+    counts = {"promptTokenCount": 12, "candidatesTokenCount": 7}
+    body = chunk_body([{"text": "Well, "}], reason, usageMetadata=counts)
+    async with talking_to(answering(body)) as provider:
         with pytest.raises(ModelError, match=reason) as caught:
             await heard(provider, asking(), streamed)
     assert type(caught.value) is expected
+    used = caught.value.usage
+    assert used is not None
+    assert (used.input_tokens, used.output_tokens, used.requests) == (12, 7, 1)
 
 
 @pytest.mark.filterwarnings("ignore:.*is not a valid FinishReason")

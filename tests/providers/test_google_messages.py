@@ -229,13 +229,6 @@ def test_attachments_are_sent_as_data_or_by_their_address() -> None:
     assert len(wordless.parts or []) == 1
 
 
-def test_an_attachment_that_is_no_base64_is_named() -> None:
-    """What is wrong is said before anything is sent."""
-    broken = Attachment("image/png", data="a", name="holiday.png")
-    with pytest.raises(UnsupportedError, match=r"'holiday\.png' is not base64"):
-        contents_of(asking(UserMessage("Look.", attachments=(broken,))))
-
-
 def test_a_message_in_which_nothing_was_said_is_left_out() -> None:
     """The API refuses a content without parts."""
     contents = contents_of(asking(UserMessage("hi"), AssistantMessage(), UserMessage("hi?")))

@@ -7,9 +7,17 @@ from importlib import import_module
 
 import pytest
 
+from hookline import AgentBuilder, RunStatus
 from hookline.drivers import ReActDriver, ToolCallingDriver
 from hookline.providers import Feature, provider_names
-from hookline.testing import ProviderCase, ScriptedWire, Wire, provider_cases
+from hookline.testing import (
+    Failure,
+    ProviderCase,
+    ScriptedWire,
+    Wire,
+    WireTurn,
+    provider_cases,
+)
 
 WIRES: dict[str, Callable[[], Wire]] = {
     "anthropic": lambda: _wire("anthropic", "AnthropicWire"),
@@ -19,6 +27,11 @@ WIRES: dict[str, Callable[[], Wire]] = {
     "scripted": ScriptedWire,
     "text only": lambda: ScriptedWire(frozenset()),
 }
+PAID_ALL_THE_SAME = [
+    ("anthropic", Failure.REFUSAL),
+    ("openai", Failure.REFUSAL),
+    ("openai", Failure.CONTENT_FILTER),
+]
 MUST_PASS = """
     text / one call / block / stop / ask / limit / invalid arguments / unknown tool / cancelled / usage
 """.split("/")
@@ -57,3 +70,26 @@ async def test_a_provider_declares_what_it_can_do(provider: str) -> None:
         assert made.name == provider
         assert made.features <= frozenset(Feature)
         assert Feature.TOOLS in made.features
+
+
+@pytest.mark.parametrize("streamed", [False, True])
+@pytest.mark.parametrize(("provider", "failure"), PAID_ALL_THE_SAME)
+async def test_an_answer_that_is_an_error_is_paid_for(
+    provider: str, failure: Failure, streamed: bool
+) -> None:
+    """The tokens that the far end counted are in the run's usage, though the answer is none."""
+    wire = WIRES[provider]()
+    turn = WireTurn("Some words.", failure=failure, input_tokens=12, output_tokens=7)
+    async with wire.provider([turn]) as asked:
+        agent = AgentBuilder().with_driver(ToolCallingDriver(wire.model, provider=asked)).build()
+        if streamed:
+            stream = agent.stream("go")
+            async for _ in stream:
+                pass
+            result = stream.result
+        else:
+            result = await agent.run("go")
+    used = result.usage
+    assert result.status is RunStatus.FAILED
+    assert (used.input_tokens, used.output_tokens, used.requests) == (12, 7, 1)
+    assert (used.cost is None) is (used.unpriced_requests == 1)

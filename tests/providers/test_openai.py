@@ -202,7 +202,7 @@ KINDS: dict[Failure, type[ModelError]] = {
     Failure.CONTEXT_OVERFLOW: ContextOverflowError,
     Failure.BAD_KEY: AuthenticationError,
     Failure.UNKNOWN_MODEL: ModelNotFoundError,
-    Failure.SERVER_ERROR: ModelError,
+    Failure.SERVER_ERROR: OverloadedError,
     Failure.CUT: ConnectionLostError,
     Failure.MALFORMED: MalformedResponseError,
 }
@@ -228,6 +228,24 @@ async def test_each_failure_is_its_own_error(
     assert KEY not in caplog.text
     if isinstance(error, RateLimitError | OverloadedError):
         assert error.retry_after == 2.5
+
+
+@BOTH
+async def test_a_redirection_is_not_followed(streamed: bool) -> None:
+    """The conversation and the headers go to the host that was named, and to no other."""
+
+    async def elsewhere(exchange: Exchange) -> None:
+        await exchange.reply(200, completion(WireTurn("Hi."), "m"))
+
+    async with Server(elsewhere) as other:
+
+        async def far_end(exchange: Exchange) -> None:
+            await exchange.reply(307, "", {"location": f"{other.url}/v1/chat/completions"})
+
+        async with talking_to(far_end, headers={"X-Api-Token": KEY}) as (provider, _):
+            with pytest.raises(ModelError, match="correct base_url"):
+                await answer(provider, streamed=streamed)
+        assert not other.requests
 
 
 async def test_nothing_is_asked_twice() -> None:
@@ -513,7 +531,7 @@ def test_a_wrong_address_is_refused() -> None:
 
 def test_the_provider_shows_no_key() -> None:
     """What is printed of a provider says where it leads."""
-    provider = OpenAIProvider(api_key="hunter2hunter2", base_url="https://u:hunter2@a.org/v1")
+    provider = OpenAIProvider(api_key="hunter2hunter2", base_url="https://a.org/v1")
     assert repr(provider) == "OpenAIProvider(base_url='https://a.org')"
 
 

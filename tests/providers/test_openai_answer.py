@@ -10,6 +10,7 @@ from hookline.errors import (
     ContentFilterError,
     MalformedResponseError,
     ModelError,
+    OverloadedError,
     RefusalError,
 )
 from hookline.providers import CallPiece, EndPiece, Piece, ReasoningPiece, TextPiece
@@ -241,7 +242,7 @@ def test_the_end_says_when_it_came_too_early(reason: str, finish: str) -> None:
         ([], ConnectionLostError, "broke off"),
         ([delta(content="x"), ended("content_filter")], ContentFilterError, "filter"),
         ([delta(refusal="I can"), delta(refusal="not."), STOP], RefusalError, "I cannot."),
-        ([delta(content="x"), ended("error")], ModelError, "failed"),
+        ([delta(content="x"), ended("error")], OverloadedError, "failed"),
     ],
 )
 def test_an_answer_that_is_none_is_an_error(

@@ -43,6 +43,17 @@ COMPLAINTS: list[tuple[int, Any, type[ModelError]]] = [
         AuthenticationError,
     ),
     (429, said("Rate limit reached.", "rate_limit_exceeded", "requests"), RateLimitError),
+    (
+        429,
+        said(
+            "Rate limit reached for requests per min: Limit 3. You can increase your rate limit by adding a payment "
+            "method to your account at https://platform.openai.com/account/billing.",
+            "rate_limit_exceeded",
+            "requests",
+        ),
+        RateLimitError,
+    ),
+    (429, said("You exceeded your current quota, please check your billing", 429), RateLimitError),
     (429, "", RateLimitError),
     (
         429,
@@ -109,9 +120,12 @@ COMPLAINTS: list[tuple[int, Any, type[ModelError]]] = [
     ),
     (400, said("Field 'temperature': type must be number, but is string", 400), ModelError),
     (409, said("Conflict"), ModelError),
+    (307, "", ModelError),
     (408, "", ModelTimeoutError),
     (504, "<html>Gateway Time-out</html>", ModelTimeoutError),
-    (500, said("The server had an error.", None, "server_error"), ModelError),
+    (500, said("The server had an error.", None, "server_error"), OverloadedError),
+    (500, "", OverloadedError),
+    (522, "<html>Connection timed out</html>", OverloadedError),
     (502, "<html>Bad Gateway</html>", OverloadedError),
     (503, said("The engine is currently overloaded", None, "server_error"), OverloadedError),
     (503, said("Loading model", 503, "unavailable_error"), OverloadedError),
@@ -167,9 +181,9 @@ def test_an_option_that_is_refused_is_named() -> None:
         (said("slow down", "429"), RateLimitError),
         (said("Overloaded", None, "overloaded_error"), OverloadedError),
         (said("too long: context length", 400), ContextOverflowError),
-        (said("boom", "server_error"), ModelError),
-        ("boom", ModelError),
-        (None, ModelError),
+        (said("boom", "server_error"), OverloadedError),
+        ("boom", OverloadedError),
+        (None, OverloadedError),
     ],
 )
 def test_an_error_in_mid_stream_is_told_apart_too(body: Any, kind: type[ModelError]) -> None:

@@ -86,6 +86,33 @@ def test_images_and_documents_are_parts_of_a_message() -> None:
     ]
 
 
+@pytest.mark.parametrize("media_type", ["text/plain", "text/markdown", "application/json"])
+def test_a_document_of_text_goes_as_text(media_type: str) -> None:
+    """The protocol takes no file but a PDF, and a model can read text as it is; its name goes with it."""
+    content = "Grüße".encode()
+    message = UserMessage(
+        "Read.",
+        attachments=(
+            Attachment.from_bytes(content, media_type, "notes"),
+            Attachment.from_bytes(content, media_type),
+        ),
+    )
+    (written,) = request_body(asking(message), streamed=False)["messages"]
+    assert written["content"] == [
+        {"type": "text", "text": "Read."},
+        {"type": "text", "text": "notes:\n\nGrüße"},
+        {"type": "text", "text": "Grüße"},
+    ]
+
+
+@pytest.mark.parametrize("media_type", ["application/zip", "audio/wav"])
+def test_another_kind_of_document_is_refused(media_type: str) -> None:
+    """Its type is named, before anything is sent."""
+    message = UserMessage("Read.", attachments=(Attachment.from_bytes(b"PK", media_type),))
+    with pytest.raises(UnsupportedError, match=f"type {media_type} is not taken"):
+        request_body(asking(message), streamed=False)
+
+
 def test_an_attachment_needs_no_text() -> None:
     """An image alone is a message without an empty text beside it."""
     message = UserMessage("", attachments=(Attachment.from_bytes(b"png", "image/png"),))

@@ -7,9 +7,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hookline.errors import TranscriptError
+from hookline.errors import TranscriptError, UsageError
 from hookline.state import (
     AssistantMessage,
+    Attachment,
     ErrorInfo,
     Message,
     ResultStatus,
@@ -136,3 +137,22 @@ def test_a_message_of_a_hook_names_the_hook() -> None:
     """What hooks say to the model is a user message that knows who said it."""
     assert UserMessage("go on", by="stop-hook").by == "stop-hook"
     assert UserMessage("go on").by == ""
+
+
+@pytest.mark.parametrize(
+    ("wrong", "words"),
+    [
+        ({"media_type": "image/png"}, "neither content nor an address"),
+        ({"media_type": "image/png", "data": "%%%!"}, "not base64"),
+        ({"media_type": "image/png", "data": "abc"}, "not base64"),
+        ({"media_type": "image/png", "data": "a=bc"}, "not base64"),
+        ({"media_type": "", "data": "YWJj"}, "of what type"),
+    ],
+)
+def test_an_attachment_that_no_model_can_be_given_is_refused(
+    wrong: dict[str, str], words: str
+) -> None:
+    """What is wrong with it is said where it is made, and named."""
+    with pytest.raises(UsageError, match=f"'holiday'.*{words}") as caught:
+        Attachment(name="holiday", **wrong)
+    assert "from_bytes" in caught.value.remedy

@@ -7,7 +7,7 @@ from typing import Any
 
 from hookline.drivers.base import Driver
 from hookline.drivers.fallback import FALLBACK_ON, FallbackDriver
-from hookline.drivers.model import new_provider
+from hookline.drivers.model import check_options, new_provider
 from hookline.drivers.react import ReActDriver
 from hookline.drivers.scripted import ScriptedDriver
 from hookline.drivers.tool_calling import ToolCallingDriver
@@ -29,6 +29,7 @@ def driver_for(
     settings: Mapping[str, Any] = EMPTY,
 ) -> Driver:
     """The driver for a model, or for several that are asked in order. `settings` are the provider's."""
+    check_options(options)
     if isinstance(model, str):
         return _named(model, options, tool_choice, settings)
     if isinstance(model, Driver) and not isinstance(model, type):

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from contextlib import aclosing
 
 from hookline.drivers.base import Turn
-from hookline.errors import ConnectionLostError
+from hookline.errors import ConnectionLostError, ModelError
 from hookline.providers import CallPiece, EndPiece, Piece, Provider, ReasoningPiece, TextPiece
 from hookline.state import InferenceRequest, InferenceResponse, Reasoning, ToolCall
 
@@ -22,10 +22,15 @@ async def ask(
     Whatever ends this, the generator is closed, and with it the connection.
     """
     fold = Fold(turn, provider.name, hear_text or turn.emit_text)
-    async with aclosing(provider.ask(request, streamed=turn.is_streamed)) as pieces:
-        async for piece in pieces:
-            fold.add(piece)
-            await turn.keep_pace()
+    try:
+        async with aclosing(provider.ask(request, streamed=turn.is_streamed)) as pieces:
+            async for piece in pieces:
+                fold.add(piece)
+                await turn.keep_pace()
+    except ModelError as error:
+        if error.usage is not None:
+            turn.charge(error.usage)
+        raise
     return fold.response(request.model)
 
 

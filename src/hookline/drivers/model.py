@@ -33,6 +33,7 @@ class Models:
                 f"{provider!r} is not a provider.",
                 remedy="Use hookline.providers.make_provider(...), or an object with ask(...) and features.",
             )
+        check_options(options)
         self._model = name.model
         self._provider = provider
         self._others: dict[str, Provider] = {}
@@ -71,6 +72,15 @@ class Models:
         others, self._others = self._others, {}
         for provider in (self._provider, *others.values()):
             await provider.aclose()
+
+
+def check_options(options: object) -> None:
+    """Refuse options that are not names with values."""
+    if not isinstance(options, Mapping):
+        raise BuildError(
+            f"the options of a model map names to values, not {options!r}.",
+            remedy='Write options={"temperature": 0}, or leave them out.',
+        )
 
 
 def full_name(provider: Provider, model: str) -> str:

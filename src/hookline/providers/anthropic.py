@@ -19,15 +19,17 @@ from hookline.providers.base import EndPiece, Feature, Piece
 from hookline.providers.carriers import Carrier, checked, needs_key, transport_of
 from hookline.providers.clients import PerLoop
 from hookline.providers.failures import (
-    check_address,
     find_key,
     missing_key,
     origin,
+    paying,
     said,
     transport_failure,
 )
 from hookline.providers.prices import with_cost
-from hookline.state import NO_USAGE, InferenceRequest
+from hookline.providers.proxies import check_way
+from hookline.providers.settings import check_address, check_settings
+from hookline.state import NO_USAGE, InferenceRequest, Usage
 
 _ANTHROPIC = "https://api.anthropic.com"
 _PATH = "/v1/messages"
@@ -70,6 +72,7 @@ class AnthropicProvider:
         cache: bool = True,
         cassette: Carrier | None = None,
     ) -> None:
+        check_settings(NAME, api_key=api_key, base_url=base_url, timeout=timeout, headers=headers)
         self._carrier = checked(cassette)
         self._url = (base_url or os.environ.get("ANTHROPIC_BASE_URL") or _ANTHROPIC).strip()
         check_address(NAME, self._url)
@@ -106,21 +109,20 @@ class AnthropicProvider:
         """Ask the model; see Provider. An answer that the far end pauses is taken up again where it stopped."""
         body = body_of(request, cache=self._cache)
         streamed = streamed or _takes_long(body)
-        usage = NO_USAGE
-        first = 0
-        for _ in range(_MOST_PAUSES):
-            answer = Answer(first)
-            async with aclosing(self._pieces(body, answer, streamed=streamed)) as pieces:
-                async for piece in pieces:
-                    yield piece
-            answer.check()
-            usage += with_cost(answer.usage(), NAME, answer.model or request.model)
-            if not answer.is_paused:
-                break
-            so_far = {"role": "assistant", "content": answer.blocks()}
-            body["messages"] = [*body["messages"], so_far]
-            first = answer.next_index
-        yield EndPiece(usage, answer.model, answer.finish)
+        answers: list[Answer] = []
+        with paying(lambda: self._spent(answers)):
+            while True:
+                answer = Answer(answers[-1].next_index if answers else 0)
+                answers.append(answer)
+                async with aclosing(self._pieces(body, answer, streamed=streamed)) as pieces:
+                    async for piece in pieces:
+                        yield piece
+                answer.check()
+                if not answer.is_paused or len(answers) == _MOST_PAUSES:
+                    break
+                so_far = {"role": "assistant", "content": answer.blocks()}
+                body["messages"] = [*body["messages"], so_far]
+        yield EndPiece(self._usage(answers), answer.model, answer.finish)
 
     async def aclose(self) -> None:
         """Close the connections of the loop we are in."""
@@ -194,6 +196,17 @@ class AnthropicProvider:
             problem = malformed(said(str(error)))
         raise problem
 
+    def _usage(self, answers: list[Answer]) -> Usage:
+        """What these answers used, at the price of whoever gave them."""
+        url = "" if self._is_anthropic else self._url
+        costs = (with_cost(each.usage(), NAME, each.model, url=url) for each in answers)
+        return sum(costs, NO_USAGE)
+
+    def _spent(self, answers: list[Answer]) -> Usage | None:
+        """What was used by answers that came to nothing; None when the far end has counted nothing."""
+        counted = [each for each in answers if each.is_counted]
+        return self._usage(counted) if counted else None
+
     def _failure(self, error: Exception, model: str) -> ModelError:
         if isinstance(error, anthropic.APIStatusError):
             return failure(error, FarEnd(model, self._is_anthropic, self._secrets))
@@ -213,6 +226,8 @@ class AnthropicProvider:
 
     def _make_client(self) -> anthropic.AsyncAnthropic:
         transport = transport_of(self._carrier)
+        if transport is None:
+            check_way(NAME)
         return anthropic.AsyncAnthropic(
             http_client=None
             if transport is None

@@ -125,6 +125,11 @@ class Answer:
                 self.is_over = True
         return []
 
+    @property
+    def is_counted(self) -> bool:
+        """Whether the far end has said what it uses."""
+        return bool(self._counts)
+
     def usage(self) -> Usage:
         """What it used; input counts all that was read, cached or not."""
         written = self._counts.get("cache_creation_input_tokens", 0)

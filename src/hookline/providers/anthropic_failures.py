@@ -75,7 +75,11 @@ def failure(error: APIStatusError, far_end: FarEnd) -> ModelError:
     if 300 <= status < 400:
         return ModelError(about, remedy="The address answers with another one: correct base_url.")
     if kind == "api_error":
-        return ModelError(about, remedy="Try again; if it stays, the fault is on their side.")
+        return OverloadedError(
+            about,
+            retry_after=retry_after(headers),
+            remedy="Try again in a while; if it stays, the fault is on their side.",
+        )
     return _about_request(about, words)
 
 

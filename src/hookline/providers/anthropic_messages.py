@@ -32,7 +32,6 @@ _OURS = frozenset({"messages", "model", "stream"})
 _ROOM = 16_384
 """Tokens for an answer when nobody says how many: every model of today has them, and no stream is needed for them."""
 _IMAGES = ("image/jpeg", "image/png", "image/gif", "image/webp")
-_TEXTS = ("application/json", "application/xml", "application/yaml", "application/toml")
 _VALUES = ("const", "default", "enum", "examples")
 """The parts of a schema that are values, not schemas."""
 _NOT_IN_AN_ID = re.compile(r"[^a-zA-Z0-9_-]")
@@ -241,9 +240,8 @@ def _source(document: Attachment) -> Block:
         return {"type": "base64", "media_type": kind, "data": document.data}
     if document.url:
         raise _not_taken(document, "Only PDFs can be given by their address: attach its content.")
-    if kind.startswith("text/") or kind in _TEXTS:
-        text = document.content().decode(errors="replace")
-        return {"type": "text", "media_type": "text/plain", "data": text}
+    if document.is_text:
+        return {"type": "text", "media_type": "text/plain", "data": document.text()}
     raise _not_taken(document, "Convert it to PDF or to text.")
 
 

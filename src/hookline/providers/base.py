@@ -66,7 +66,8 @@ class Provider(Protocol):
     """One kind of wire. It knows its protocol and its errors; turns, hooks and retries are other people's business.
 
     Every failure is raised as one of the ModelError classes, with a remedy and never with a key in it. Nothing
-    is retried here: the error policy decides that, in one place for all providers.
+    is retried here: the error policy decides that, in one place for all providers. An answer that was counted, and
+    is an error all the same, says what it used in the `usage` of that error.
     """
 
     @property

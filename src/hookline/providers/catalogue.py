@@ -40,6 +40,7 @@ def split_name(name: str) -> ModelName:
     """`provider:model`, taken apart; refuses a provider that does not exist. The model may be left out of `local`."""
     provider, _, model = name.partition(":")
     if provider not in _CATALOGUE:
+        _refuse_slash(name)
         close = difflib.get_close_matches(provider, _CATALOGUE, n=1)
         raise BuildError(
             f"there is no provider '{provider}' (in model {name!r}).",
@@ -53,6 +54,16 @@ def split_name(name: str) -> ModelName:
             remedy=f"Write {provider}:NAME, as the provider calls the model.",
         )
     return ModelName(provider, model)
+
+
+def _refuse_slash(name: str) -> None:
+    """Others write provider/model: what is meant is plain, and so is how to write it here."""
+    provider, slash, model = name.partition("/")
+    if slash and provider in _CATALOGUE:
+        raise BuildError(
+            f"the model {name!r} has a slash after the provider.",
+            remedy=f"Did you mean '{provider}:{model}'?",
+        )
 
 
 def make_provider(name: str, **settings: Any) -> Provider:

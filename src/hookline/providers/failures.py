@@ -11,7 +11,8 @@ import re
 import socket
 import ssl
 import time
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from email.utils import parsedate_to_datetime
 from math import isfinite
 from urllib.parse import urlsplit
@@ -20,17 +21,21 @@ import httpx2
 
 from hookline.errors import (
     AuthenticationError,
-    BuildError,
     ConnectionLostError,
     ModelError,
     ModelTimeoutError,
 )
+from hookline.providers.proxies import proxy_for
+from hookline.state import Usage
 
 _LONGEST = 400
 """How much of a far end's words is repeated: enough for a sentence, not for a page of HTML."""
 
 _SHORTEST_SECRET = 6
 """What is shorter may stand in any text by chance."""
+
+_BEFORE_THE_HOST = (httpx2.ConnectError, httpx2.ConnectTimeout, httpx2.ProxyError)
+"""What fails on the way to a host; where there is a proxy, it is the proxy that was not reached."""
 
 _SECRETS = (
     (re.compile(r"(?i)\b(bearer|basic)\s+(?=\S*\d)[\w.~+/*=-]{6,}"), r"\1 [key]"),
@@ -81,6 +86,16 @@ def without_secrets(text: str, secrets: Iterable[str] = ()) -> str:
     return text
 
 
+@contextmanager
+def paying(spent: Callable[[], Usage | None]) -> Iterator[None]:
+    """What fails within it carries what the far end had counted by then: a refusal is paid for like an answer."""
+    try:
+        yield
+    except ModelError as error:
+        error.usage = spent()
+        raise
+
+
 def origin(url: str) -> str:
     """`scheme://host:port` of an address: what names the far end, without a user, a password or a path."""
     try:
@@ -112,21 +127,6 @@ def find_key(provider: str, given: str | None, *variables: str) -> str:
     return key
 
 
-def check_address(provider: str, url: str) -> None:
-    """Refuse a base_url that no request can be sent to."""
-    try:
-        httpx2.URL(url)
-        parts = urlsplit(url)
-        is_address = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
-    except (ValueError, httpx2.InvalidURL):
-        is_address = False
-    if not is_address:
-        raise BuildError(
-            f"base_url '{origin(url)}' of provider '{provider}' is not an address.",
-            remedy="Write it with its scheme and host, such as http://localhost:8000/v1.",
-        )
-
-
 def missing_key(provider: str, variable: str) -> AuthenticationError:
     """The error for a provider that has no key; `variable` is where it would have been found."""
     return AuthenticationError(
@@ -150,6 +150,12 @@ def transport_failure(
 
     where = origin(url)
     correct = "or correct base_url."
+    proxy = proxy_for(url)
+    if proxy and is_due_to(*_BEFORE_THE_HOST) and not is_due_to(ssl.SSLError):
+        return ConnectionLostError(
+            f"{provider}: the proxy {origin(proxy)}, on the way to {where}, does not let us through.",
+            remedy="Check it, or take it out of the environment (HTTP_PROXY, HTTPS_PROXY, ALL_PROXY).",
+        )
     if is_due_to(socket.gaierror):
         problem, remedy = (
             "has no network address",

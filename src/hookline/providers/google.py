@@ -25,12 +25,15 @@ from hookline.providers.failures import (
     find_key,
     missing_key,
     origin,
+    paying,
     said,
     transport_failure,
 )
 from hookline.providers.google_answer import Answer
 from hookline.providers.google_failures import failure_of
 from hookline.providers.google_messages import NAME, config_of, contents_of
+from hookline.providers.proxies import check_way
+from hookline.providers.settings import check_address, check_settings
 from hookline.state import InferenceRequest
 
 _GOOGLE = "https://generativelanguage.googleapis.com"
@@ -71,8 +74,10 @@ class GoogleProvider:
         headers: Mapping[str, str] | None = None,
         cassette: Carrier | None = None,
     ) -> None:
+        check_settings(NAME, api_key=api_key, base_url=base_url, timeout=timeout, headers=headers)
         self._carrier = checked(cassette)
         self._url = (base_url or os.environ.get("GOOGLE_GEMINI_BASE_URL") or _GOOGLE).strip()
+        check_address(NAME, self._url)
         self._timeout = timeout
         self._headers = dict(headers or {})
         for name in [name for name in self._headers if name.lower() == _KEY_HEADER]:
@@ -106,18 +111,19 @@ class GoogleProvider:
         contents, config = contents_of(request), config_of(request)
         answer = Answer(request)
         token: bytes | None = None
-        while True:
-            asked = {"model": request.model, "contents": contents, "config": config}
-            async with aclosing(self._chunks(asked, streamed=streamed)) as chunks:
-                async for chunk in chunks:
-                    for piece in answer.read(chunk):
-                        yield piece
-            if not answer.is_over:
-                raise _unfinished(streamed)
-            token = answer.continued(token)
-            if token is None:
-                break
-            config = config.model_copy(update={"continuation_token": token})
+        with paying(answer.spent):
+            while True:
+                asked = {"model": request.model, "contents": contents, "config": config}
+                async with aclosing(self._chunks(asked, streamed=streamed)) as chunks:
+                    async for chunk in chunks:
+                        for piece in answer.read(chunk):
+                            yield piece
+                if not answer.is_over:
+                    raise _unfinished(streamed)
+                token = answer.continued(token)
+                if token is None:
+                    break
+                config = config.model_copy(update={"continuation_token": token})
         yield answer.end()
 
     async def aclose(self) -> None:
@@ -168,6 +174,9 @@ class GoogleProvider:
     def _connect(self) -> _Line:
         # The client is given its connections: those it would make follow a redirection with the key to any host,
         # and where aiohttp is installed they retry.
+        transport = transport_of(self._carrier)
+        if transport is None:
+            check_way(NAME)
         trusted = httpx2.create_ssl_context()
         hooks: dict[str, list[Callable[..., Any]]] = {
             "request": [self._prepare],
@@ -177,7 +186,7 @@ class GoogleProvider:
             verify=trusted,
             event_hooks=hooks,
             limits=_CONNECTIONS,
-            transport=transport_of(self._carrier),
+            transport=transport,
         )
         unused = httpx2.Client(verify=trusted)
         options = types.HttpOptions(

@@ -78,6 +78,12 @@ class Answer:
         finish = "length" if self._reason in ("MAX_TOKENS", _CONTINUED) else ""
         return EndPiece(self._spent, self._model, finish)
 
+    def spent(self) -> Usage | None:
+        """What it used so far; None while Gemini has not said so."""
+        if self._counts is not None:
+            self._settle()
+        return self._spent if self._spent.requests else None
+
     def _part(self, part: types.Part) -> Iterator[Piece]:
         seal = base64.b64encode(part.thought_signature or b"").decode()
         if part.thought:

@@ -87,11 +87,6 @@ def failure_of(error: APIError, *, model: str, secrets: Iterable[str]) -> ModelE
     if code == 429:
         wait = _delay(error, details)
         return RateLimitError(told, retry_after=wait, remedy=_quota_remedy(details))
-    if code in (502, 503, 529):
-        wait = _delay(error, details)
-        return OverloadedError(
-            told, retry_after=wait, remedy="Try again later, or with another model."
-        )
     if code in (408, 504):
         return ModelTimeoutError(told, remedy="Try again, or give the provider a longer timeout.")
     if code == 413 or _TOO_LONG.search(what):
@@ -106,7 +101,9 @@ def failure_of(error: APIError, *, model: str, secrets: Iterable[str]) -> ModelE
         return ModelError(told, remedy="The address answers with another one: correct base_url.")
     if code < 500:
         return ModelError(told, remedy="Correct the request.")
-    return ModelError(told, remedy=f"The server failed ({status or code}): try again.")
+    return OverloadedError(
+        told, retry_after=_delay(error, details), remedy="Try again later, or with another model."
+    )
 
 
 def _quota_remedy(details: Iterable[Mapping[str, Any]]) -> str:

@@ -81,16 +81,7 @@ def _attached(attachment: Attachment) -> types.Part:
     kind = attachment.media_type
     if attachment.url:
         return types.Part(file_data=types.FileData(file_uri=attachment.url, mime_type=kind))
-    try:
-        content = attachment.content()
-    except ValueError:
-        pass  # what base64 says about it names no attachment
-    else:
-        return types.Part(inline_data=types.Blob(data=content, mime_type=kind))
-    raise UnsupportedError(
-        f"google: the data of attachment '{attachment.name or kind}' is not base64.",
-        remedy="Make it with Attachment.from_bytes(content, media_type).",
-    )
+    return types.Part(inline_data=types.Blob(data=attachment.content(), mime_type=kind))
 
 
 def _results(messages: Iterable[Message], order: dict[str, int]) -> list[types.Part]:

@@ -15,10 +15,10 @@ from hookline.providers.base import Feature, Piece
 from hookline.providers.carriers import Carrier, checked, needs_key, transport_of
 from hookline.providers.clients import PerLoop
 from hookline.providers.failures import (
-    check_address,
     find_key,
     missing_key,
     origin,
+    paying,
     said,
     sentence,
     transport_failure,
@@ -26,6 +26,8 @@ from hookline.providers.failures import (
 from hookline.providers.openai_answer import Answer, Chunk
 from hookline.providers.openai_failures import FarEnd, failure
 from hookline.providers.openai_request import request_body
+from hookline.providers.proxies import check_way
+from hookline.providers.settings import check_address, check_settings
 from hookline.state import InferenceRequest
 
 _OPENAI = "https://api.openai.com/v1"
@@ -55,6 +57,9 @@ class OpenAIProvider:
         headers: Mapping[str, str] | None = None,
         cassette: Carrier | None = None,
     ) -> None:
+        check_settings(
+            "openai", api_key=api_key, base_url=base_url, timeout=timeout, headers=headers
+        )
         self._carrier = checked(cassette)
         self._url = (base_url or os.environ.get("OPENAI_BASE_URL") or _OPENAI).strip()
         check_address("openai", self._url)
@@ -70,9 +75,10 @@ class OpenAIProvider:
         if not self._key and self._is_openai and not has_own and needs_key(self._carrier):
             raise missing_key("openai", "OPENAI_API_KEY")
         self._secrets = (self._key, *self._headers.values())
-        self._request_options: openai.RequestOptions = {}
+        # A redirection would take the conversation, and perhaps a key, to a host that nobody named.
+        self._request_options: openai.RequestOptions = {"follow_redirects": False}
         if not self._key and not has_own:
-            self._request_options = {"headers": {"Authorization": openai.omit}}
+            self._request_options["headers"] = {"Authorization": openai.omit}
         self._clients = PerLoop(self._make_client, lambda client: client.close())
 
     def __repr__(self) -> str:
@@ -95,20 +101,21 @@ class OpenAIProvider:
         body = _encoded(request, streamed=streamed)
         far_end = FarEnd(self._url, request.model, self._is_openai, self._secrets)
         answer = Answer(request.model, "" if self._is_openai else self._url)
-        client = await self._clients.get()
-        if not streamed:
-            for piece in answer.read(await self._whole(client, body, far_end)):
-                yield piece
-            yield answer.end(is_whole=True)
-            return
-        stream = await self._open(client, body, far_end)
-        try:
-            while (chunk := await self._next(stream, far_end)) is not None:
-                for piece in answer.read(chunk):
+        with paying(answer.spent):
+            client = await self._clients.get()
+            if not streamed:
+                for piece in answer.read(await self._whole(client, body, far_end)):
                     yield piece
-        finally:
-            await stream.close()
-        yield answer.end(is_whole=False)
+                yield answer.end(is_whole=True)
+                return
+            stream = await self._open(client, body, far_end)
+            try:
+                while (chunk := await self._next(stream, far_end)) is not None:
+                    for piece in answer.read(chunk):
+                        yield piece
+            finally:
+                await stream.close()
+            yield answer.end(is_whole=False)
 
     async def aclose(self) -> None:
         """Close the connections of the loop we are in."""
@@ -116,6 +123,8 @@ class OpenAIProvider:
 
     def _make_client(self) -> openai.AsyncOpenAI:
         transport = transport_of(self._carrier)
+        if transport is None:
+            check_way("openai")
         return openai.AsyncOpenAI(
             http_client=None
             if transport is None

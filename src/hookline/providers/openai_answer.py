@@ -11,7 +11,7 @@ from hookline.errors import (
     ConnectionLostError,
     ContentFilterError,
     MalformedResponseError,
-    ModelError,
+    OverloadedError,
     RefusalError,
 )
 from hookline.providers.base import CallPiece, EndPiece, Piece, ReasoningPiece, TextPiece
@@ -124,10 +124,16 @@ class Answer:
                 remedy="Change what is asked for.",
             )
         if self._finish == "error":  # some gateways say so, of a failure behind them
-            raise ModelError(f"model '{self._model}' failed in mid-answer.", remedy="Try again.")
+            raise OverloadedError(
+                f"model '{self._model}' failed in mid-answer.", remedy="Try again."
+            )
         self._calls.check()
         finish = "length" if self._finish == "length" else ""
         return EndPiece(self._usage(), self._model, finish)
+
+    def spent(self) -> Usage | None:
+        """What it used so far; None while the server has not said so."""
+        return None if self._tokens is None else self._usage()
 
     def _usage(self) -> Usage:
         tokens = self._tokens

@@ -19,7 +19,8 @@ from hookline.errors import (
 )
 from hookline.providers.failures import origin, retry_after, said, sentence
 
-_NO_CREDIT = re.compile(r"insufficient_quota|billing|insufficient (balance|credit)|current quota")
+_NO_CREDIT = re.compile(r"insufficient_quota|insufficient (balance|credit)")
+"""Not that billing is spoken of: so does advice on how to be allowed more requests."""
 _TOO_LONG = re.compile(
     r"context[ _-]?(length|window|size|limit)|maximum (prompt|model|input|sequence) length"
     r"|reduce the length|prompt (is )?too long|too many (input )?tokens|tokens_limit|request too large"
@@ -35,6 +36,9 @@ _NOT_SUPPORTED = re.compile(
 )
 _OURS = re.compile(f"{_TOO_LONG.pattern}|{_NOT_SUPPORTED.pattern}")
 """What is about the request, also where a server calls it a failure of its own."""
+
+_HASTE = ("rate_limit_exceeded", "rate_limit_error")
+"""What a limit on requests or tokens is called, whatever the text goes on to say."""
 
 _STATUS_OF_TYPE = {
     "authentication_error": 401,
@@ -75,6 +79,11 @@ class Complaint(NamedTuple):
     param: str = ""
 
     @property
+    def kind(self) -> str:
+        """What the server itself calls it: the code, or else the type."""
+        return self.code or self.type
+
+    @property
     def words(self) -> str:
         """All that was said, for looking into."""
         return f"{self.code} {self.type} {self.message}".lower()
@@ -103,21 +112,23 @@ def failure(
         return _about_limits(about, complaint, status, headers)
     if status in (401, 403, 404):
         return _about_access(about, complaint, status, far_end)
-    if status in (502, 503, 529):
-        return OverloadedError(
-            about, retry_after=retry_after(headers), remedy="Try again in a while."
-        )
     if status in (408, 504):
         return ModelTimeoutError(about, remedy="Try again, or ask for a shorter answer.")
-    if status >= 500 and not _OURS.search(complaint.words):
-        return ModelError(about, remedy="Try again; if it stays, the fault is on their side.")
+    if status in (502, 503, 529) or (status >= 500 and not _OURS.search(complaint.words)):
+        return OverloadedError(
+            about,
+            retry_after=retry_after(headers),
+            remedy="Try again in a while; if it stays, the fault is on their side.",
+        )
+    if 300 <= status < 400:
+        return ModelError(about, remedy="The address answers with another one: correct base_url.")
     return _about_request(about, complaint, far_end)
 
 
 def _about_limits(
     about: str, complaint: Complaint, status: int, headers: Mapping[str, str]
 ) -> ModelError:
-    if status == 402 or _NO_CREDIT.search(complaint.words):
+    if status == 402 or (complaint.kind not in _HASTE and _NO_CREDIT.search(complaint.words)):
         return AuthenticationError(
             about, remedy="Waiting does not help: add credit to the account, or use another key."
         )

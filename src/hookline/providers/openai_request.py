@@ -23,6 +23,9 @@ from hookline.state import (
 _OURS = frozenset({"messages", "model", "n", "stream"})
 """What is not an option: the runtime says these itself."""
 
+_PDF = "application/pdf"
+"""The one kind of file that the protocol carries."""
+
 _REASONING_FIELDS = frozenset({"reasoning", "reasoning_content"})
 
 
@@ -90,7 +93,15 @@ def _attachment(attachment: Attachment) -> dict[str, Any]:
             f"openai: a document cannot be given by its address ({attachment.url}).",
             remedy="Read it first, and give it as Attachment.from_bytes(content, media_type).",
         )
-    name = attachment.name or f"document.{attachment.media_type.rpartition('/')[2]}"
+    if attachment.is_text:
+        title = f"{attachment.name}:\n\n" if attachment.name else ""
+        return {"type": "text", "text": f"{title}{attachment.text()}"}
+    if attachment.media_type != _PDF:
+        raise UnsupportedError(
+            f"openai: a document of type {attachment.media_type} is not taken.",
+            remedy="Convert it to PDF or to text.",
+        )
+    name = attachment.name or "document.pdf"
     return {"type": "file", "file": {"filename": name, "file_data": address}}
 
 

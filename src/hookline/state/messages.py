@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import os
+import re
 from collections.abc import Iterable
 from typing import TypeAlias
 
@@ -13,6 +14,8 @@ from hookline.errors import TranscriptError, UsageError
 from hookline.state.calls import ResultStatus, ToolCall, ToolResult
 
 _OK = ResultStatus.OK
+_TEXTS = ("application/json", "application/xml", "application/yaml", "application/toml")
+_BASE64 = re.compile(r"[A-Za-z0-9+/]*={0,2}")
 
 
 class Attachment(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
@@ -23,6 +26,14 @@ class Attachment(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     """The content as base64. Empty when there is a `url`."""
     url: str = ""
     name: str = ""
+
+    def __post_init__(self) -> None:
+        problem = _problem(self)
+        if problem:
+            raise UsageError(
+                f"the attachment '{self.name or self.media_type}' {problem}.",
+                remedy="Make it with Attachment.from_bytes(content, media_type), or give its url.",
+            )
 
     @classmethod
     def from_bytes(cls, content: bytes, media_type: str, name: str = "") -> Attachment:
@@ -48,9 +59,29 @@ class Attachment(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
         """Whether it is a picture; everything else is a document."""
         return self.media_type.startswith("image/")
 
+    @property
+    def is_text(self) -> bool:
+        """Whether it is a document of plain text, however that is marked up."""
+        return self.media_type.startswith("text/") or self.media_type in _TEXTS
+
     def content(self) -> bytes:
         """The bytes it carries."""
         return base64.b64decode(self.data)
+
+    def text(self) -> str:
+        """The bytes it carries, read as UTF-8; what is none is replaced."""
+        return self.content().decode(errors="replace")
+
+
+def _problem(attachment: Attachment) -> str:
+    """What is wrong with an attachment that no model could be given."""
+    if not attachment.media_type:
+        return "does not say of what type it is"
+    if not attachment.data and not attachment.url:
+        return "has neither content nor an address"
+    if len(attachment.data) % 4 or not _BASE64.fullmatch(attachment.data):
+        return "has data that is not base64"
+    return ""
 
 
 class Reasoning(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):

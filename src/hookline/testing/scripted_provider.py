@@ -36,7 +36,7 @@ _RAISED: dict[Failure, type[ModelError]] = {
     Failure.CONTEXT_OVERFLOW: ContextOverflowError,
     Failure.BAD_KEY: AuthenticationError,
     Failure.UNKNOWN_MODEL: ModelNotFoundError,
-    Failure.SERVER_ERROR: ModelError,
+    Failure.SERVER_ERROR: OverloadedError,
     Failure.TIMEOUT: ModelTimeoutError,
     Failure.CUT: ConnectionLostError,
     Failure.MALFORMED: MalformedResponseError,

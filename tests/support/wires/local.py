@@ -10,7 +10,12 @@ from typing import Any
 
 import msgspec
 
-from hookline.errors import ContextOverflowError, ModelError, ModelNotFoundError
+from hookline.errors import (
+    ContextOverflowError,
+    ModelError,
+    ModelNotFoundError,
+    OverloadedError,
+)
 from hookline.providers.local import Chunk, Completion, Done, LocalProvider
 from hookline.providers.local.engine import CompletionEngine
 from hookline.testing.wire import Failure, WireCall, WireTurn
@@ -18,7 +23,7 @@ from hookline.testing.wire import Failure, WireCall, WireTurn
 _RAISED: dict[Failure, ModelError] = {
     Failure.CONTEXT_OVERFLOW: ContextOverflowError("too long.", remedy="Shorten it."),
     Failure.UNKNOWN_MODEL: ModelNotFoundError("there is no such file.", remedy="Give another."),
-    Failure.SERVER_ERROR: ModelError("the model failed.", remedy="Try again."),
+    Failure.SERVER_ERROR: OverloadedError("the model failed.", remedy="Try again."),
 }
 _LETTERS = 3
 """How much one chunk holds."""

@@ -43,7 +43,7 @@ ERRORS: dict[Failure, type[ModelError]] = {
     Failure.CONTEXT_OVERFLOW: ContextOverflowError,
     Failure.BAD_KEY: AuthenticationError,
     Failure.UNKNOWN_MODEL: ModelNotFoundError,
-    Failure.SERVER_ERROR: ModelError,
+    Failure.SERVER_ERROR: OverloadedError,
     Failure.TIMEOUT: ModelTimeoutError,
     Failure.CUT: ConnectionLostError,
     Failure.MALFORMED: MalformedResponseError,
