@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from hookline.state import Usage
+from typing import Any
 
 
 class HooklineError(Exception):
@@ -117,7 +114,7 @@ class TranscriptError(HooklineError):
 class ModelError(HooklineError):
     """The model, or the way to it, failed. Drivers raise one of these; the error policy decides."""
 
-    usage: Usage | None = None
+    usage: Any = None
     """What the failed answer used all the same, where the provider said so: it is paid for."""
 
 
