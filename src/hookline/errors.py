@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from hookline.state import Usage
+from typing import Any
 
 
 class HooklineError(Exception):
@@ -105,8 +102,8 @@ class TranscriptError(HooklineError):
 class ModelError(HooklineError):
     """The model, or the way to it, failed. Drivers raise one of these; the error policy decides."""
 
-    usage: Usage | None = None
-    """What the failed answer used all the same, where the provider said so: it is paid for."""
+    usage: Any = None
+    """The `Usage` of the failed answer, where the provider counted: it is paid for all the same. Otherwise None."""
 
 
 class RateLimitError(ModelError):
