@@ -8,7 +8,7 @@ from contextlib import aclosing
 from hookline.drivers.base import Turn
 from hookline.errors import ConnectionLostError, ModelError
 from hookline.providers import CallPiece, EndPiece, Piece, Provider, ReasoningPiece, TextPiece
-from hookline.state import InferenceRequest, InferenceResponse, Reasoning, ToolCall
+from hookline.state import InferenceRequest, InferenceResponse, Reasoning, ToolCall, Usage
 
 
 async def ask(
@@ -28,7 +28,7 @@ async def ask(
                 fold.add(piece)
                 await turn.keep_pace()
     except ModelError as error:
-        if error.usage is not None:
+        if isinstance(error.usage, Usage):
             turn.charge(error.usage)
         raise
     return fold.response(request.model)
