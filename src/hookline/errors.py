@@ -92,6 +92,18 @@ class UnknownRunError(JournalError):
     """There is no run of that id in the journal."""
 
 
+class SessionError(HooklineError):
+    """A session cannot be used like this now: it is suspended, deleted, or one of its runs waits."""
+
+
+class SessionConflictError(SessionError):
+    """Someone else is using the session, or has changed it since it was read."""
+
+
+class UnknownSessionError(SessionError):
+    """There is no session of that id in the journal."""
+
+
 class TranscriptError(HooklineError):
     """A conversation in which a tool call has no result, or a result has no call."""
 
@@ -103,7 +115,7 @@ class ModelError(HooklineError):
     """The model, or the way to it, failed. Drivers raise one of these; the error policy decides."""
 
     usage: Any = None
-    """The `Usage` of the failed answer, where the provider counted: it is paid for all the same. Otherwise None."""
+    """What the failed answer used all the same, where the provider said so: it is paid for."""
 
 
 class RateLimitError(ModelError):
