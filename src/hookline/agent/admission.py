@@ -38,7 +38,11 @@ def admit_unasked(run: Run, flight: Flight) -> bool:
     if prepare(run, flight, flight.made) is not None:
         return False
     flight.stage = _ADMITTED
-    run.ledger.add_tool_calls(1)
+    ledger = run.ledger
+    if ledger.parent is None:
+        ledger.tool_calls += 1
+    else:
+        ledger.add_tool_calls(1)
     return True
 
 

@@ -121,7 +121,10 @@ async def execute_one(run: Run, flight: Flight) -> None:
     started = run.now
     try:
         if run.plans.around_tool_use is None:
-            result = _result(run, flight, await _once_recorded(run, flight), started)
+            flight.uses += 1
+            key = (run.step_index, flight.call.id, flight.uses)
+            value = await run.durable.step(key, _use_tool, run, flight)
+            result = _result(run, flight, value, started)
         else:
             result = await _through_hooks(run, flight)
     except ChildWaits as waits:
@@ -178,7 +181,10 @@ def _once_recorded(run: Run, flight: Flight) -> Awaitable[Any]:
 
 def _result(run: Run, flight: Flight, value: Any, started: float) -> ToolResult:
     """What a tool gave, as the result of its call."""
-    call, duration = flight.call, run.clock() - started
+    monotonic, call = run.monotonic, flight.call
+    run.now = now = monotonic()
+    run.at = run.wall + now
+    duration = now - started
     if type(value) is ToolResult:
         return msgspec.structs.replace(value, call_id=call.id, name=call.name, duration=duration)
     return ToolResult(value, None, _OK, call.id, call.name, "", "", duration)

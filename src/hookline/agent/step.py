@@ -55,7 +55,11 @@ def open_step(run: Run) -> None:
 
 def begin_step(run: Run, guard: str = "") -> None:
     """The step is let through: from here on it counts. `guard` is a default guard that was asked without a context."""
-    run.ledger.add_step()
+    ledger = run.ledger
+    if ledger.parent is None:
+        ledger.steps += 1
+    else:
+        ledger.add_step()
     if run.holds_answer:
         run.drop_deltas()  # the last answer was sent back to work: no hook has let it out
         run.durable.release("")

@@ -62,10 +62,13 @@ async def _use_one(run: Run, flight: Flight) -> None:
         await execute_one(run, flight)
         if flight.exception is not None or run.state.counters.consecutive_errors:
             await _deal_with_failures(run, [flight])
-    if run.plans.after_tool_use is not None:
+    if run.plans.after_tool_use is not None or flight.stage is not _SETTLED:
         await finish_calls(run)
-    else:
-        _record(run, flight)
+        return
+    flight.seen = True
+    assert flight.result is not None  # it is settled
+    append, next_seq = run.append, run.next_seq
+    append(CallSettled(run.run_id, next_seq(), run.at, run.step_index or 0, flight.result))
 
 
 async def _admit_and_run(run: Run) -> None:

@@ -151,8 +151,11 @@ def _received(run: Run, response: InferenceResponse) -> InferenceResponse:
     if not is_plain(response):
         driver = type(run.definition.driver).__qualname__
         response = check_response(response, f"the driver ({driver})")
-    usage = response.usage
-    run.ledger.add_usage(usage)
+    usage, ledger = response.usage, run.ledger
+    if usage.cost is None and ledger.parent is None:
+        ledger.tokens += usage.input_tokens + usage.output_tokens
+    else:
+        ledger.add_usage(usage)
     run.step_usage = usage if run.step_usage is NO_USAGE else run.step_usage + usage
     run.uncounted = usage if run.uncounted is NO_USAGE else run.uncounted + usage
     return response
@@ -161,15 +164,16 @@ def _received(run: Run, response: InferenceResponse) -> InferenceResponse:
 def _take(run: Run, response: InferenceResponse, *, supplied: bool) -> None:
     """The settled answer: it is on record, and the step goes on with it."""
     run.response = response
-    run.clock()
+    monotonic, append, next_seq = run.monotonic, run.append, run.next_seq
+    run.now = now = monotonic()
+    run.at = at = run.wall + now
     if run.holds_answer and not response.calls:
         run.durable.hold()  # this may be the answer, and its hooks have not seen it yet
-    append, next_seq = run.append, run.next_seq
     append(
         ResponseReceived(
             run.run_id,
             next_seq(),
-            run.at,
+            at,
             run.step_index or 0,
             response.text,
             response.calls,
