@@ -48,6 +48,7 @@ if TYPE_CHECKING:
         SubagentHookContext,
         ToolHookContext,
     )
+    from hookline.rehearse import replay
     from hookline.sessions import Session, Sessions
     from hookline.state import (
         AgentState,
@@ -129,6 +130,7 @@ __all__ = [
     "Usage",
     "hook",
     "on",
+    "replay",
     "tool",
 ]
 
@@ -142,6 +144,7 @@ _ROOMS = (
     "tools",
     "agent",
     "sessions",
+    "rehearse",
 )
 """The lifecycle before the engine: its HookStack knows the points by name."""
 

@@ -85,7 +85,7 @@ class Memory:
                 return entry
             if self._must_judge_anew(entry, call_id):
                 return entry
-            return entry.recalling(_answer(ran))
+            return entry.recalling(answer_as_recorded(ran))
 
         return plan.recalling(recall)
 
@@ -190,14 +190,16 @@ def _identity(record: Record) -> tuple[Any, ...] | None:
             return None
 
 
-def _answer(ran: HookRan) -> Callable[[Any], Any]:
-    """What a hook answered, from its record."""
+def answer_as_recorded(ran: HookRan) -> Callable[[Any], Any]:
+    """What a hook answered, from its record: a hook that says the same again."""
 
     def answer(ctx: Any) -> Any:
         if ran.shadow:
             return None
         if ran.verdict == "failed":
-            return HookError(ran.hook, ctx.point, ran.reason)
+            words = ran.error.message if ran.error is not None else ""
+            remedy = words.partition(ran.reason)[2].strip() if ran.reason else ""
+            return HookError(ran.hook, ctx.point, ran.reason, remedy=remedy)
         after = redo_changes(ctx, ran.changes)
         if ran.evaluations:
             after = msgspec.structs.replace(after, evaluations=(*ctx.evaluations, *ran.evaluations))

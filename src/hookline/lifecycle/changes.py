@@ -90,6 +90,9 @@ def redo_changes(ctx: Any, changes: dict[str, Any] | None) -> Any:
     for name, value in (changes or {}).items():
         if name == "state":
             redone[name] = with_changes(ctx.state, value)
+        elif name == "request":
+            request = msgspec.convert(value, InferenceRequest)
+            redone[name] = request.with_messages(Log(request.messages))
         elif name in _KINDS:
             redone[name] = msgspec.convert(value, _KINDS[name])
         elif name in _AS_IT_IS:

@@ -1,0 +1,104 @@
+"""Each time hooks were asked in a recorded run, and what they said then."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from typing import TypeAlias
+
+from hookline.journal import (
+    ChildStarted,
+    ErrorRaised,
+    HookRan,
+    HooksPassed,
+    Record,
+    RunTakenUp,
+    StepFinished,
+    StepStarted,
+    hooks_in,
+)
+
+Place: TypeAlias = tuple[str, int | None, str]
+"""Where hooks are asked: the point, the step, and the call where it is about one."""
+Occasion: TypeAlias = tuple[HookRan, ...]
+"""The hooks that were asked one after the other about one thing, with their verdicts; observers are left out."""
+
+_ABOUT_CALLS = frozenset({"before_tool_use", "permission_request", "after_tool_use"})
+_COUNTED = {ErrorRaised: "error", ChildStarted: "subagent_start"}
+"""Where hooks have been asked by the time of such a record, also when there is nothing on record of it."""
+
+
+class Occasions:
+    """The occasions of one drive of a run, by place and in order."""
+
+    def __init__(self) -> None:
+        self._at: dict[Place, list[list[HookRan]]] = defaultdict(list)
+        self._open: dict[Place, list[HookRan]] = {}
+        self._unsettled: dict[Place, list[HookRan]] = {}
+        self._taken_up: dict[Place, list[HookRan]] = {}
+        """What was said of a step before its process died: what is said of it afterwards belongs to the same."""
+
+    def hear(self, record: Record) -> None:
+        """Take in the next record."""
+        if isinstance(record, HookRan | HooksPassed):
+            for ran in hooks_in((record,)):
+                self._note(ran)
+            return
+        counted = _COUNTED.get(type(record))
+        if counted is not None and getattr(record, "action", "") != "fallback":
+            place = (counted, *_where(record))
+            if place not in self._open:
+                self._at[place].append([])
+        self._open.clear()
+        for ran in hooks_in((record,)):  # a default guard that stood alone
+            self._note(ran)
+        if isinstance(record, RunTakenUp):
+            self._taken_up = dict(self._unsettled)
+        elif isinstance(record, StepStarted | StepFinished):
+            if isinstance(record, StepFinished):
+                self._unsettled.clear()
+                self._taken_up.clear()
+            self._open.clear()
+
+    def _note(self, ran: HookRan) -> None:
+        if ran.tier == "observer" or ran.point.startswith("around_"):
+            return
+        place = place_of(ran.point, ran.step, ran.call_id)
+        known = self._open.get(place) or self._taken_up.get(place)
+        if known is None or (place in self._open and _is_over(known)):
+            known = []
+            self._at[place].append(known)
+        if place in self._taken_up:
+            known[:] = [other for other in known if other.hook != ran.hook]
+        known.append(ran)
+        self._open[place] = self._unsettled[place] = known
+
+    def places(self) -> set[str]:
+        """The points at which hooks were asked."""
+        return {place[0] for place, occasions in self._at.items() if any(occasions)}
+
+    def all_at(self, place: Place) -> list[HookRan]:
+        """Everything that was said there."""
+        return [ran for occasion in self._at.get(place, []) for ran in occasion]
+
+    def at(self, place: Place, number: int) -> Occasion:
+        """What was said there the so-maniest time, counted from zero; nothing if that is not on record."""
+        occasions = self._at.get(place, [])
+        return tuple(occasions[number]) if number < len(occasions) else ()
+
+
+def place_of(point: str, step: int | None, call_id: str) -> Place:
+    """The place hooks are asked at. Only hooks about a call are told apart by the call."""
+    return point, step, call_id if point in _ABOUT_CALLS else ""
+
+
+def _where(record: Record) -> tuple[int | None, str]:
+    step = getattr(record, "step", None)
+    if isinstance(record, ChildStarted):
+        step = int(record.child_run_id.removeprefix(f"{record.run_id}/").partition("/")[0])
+    return step, ""
+
+
+def _is_over(occasion: list[HookRan]) -> bool:
+    """Whether the last verdict ended its chain: the next one belongs to another occasion."""
+    last = occasion[-1]
+    return not last.shadow and last.verdict in ("block", "stop")

@@ -1,0 +1,168 @@
+"""How far a recorded run has been played, and whether it still is the same run."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from typing import Any
+
+from hookline.agent.run import Run
+from hookline.errors import UsageError
+from hookline.journal import InMemory, Listener, Record, StepFinished
+from hookline.lifecycle import AgentContext
+from hookline.rehearse.facts import Facts
+from hookline.rehearse.occasions import Occasion, Place, place_of
+from hookline.rehearse.recording import Part, Recording
+from hookline.state import Decision, PendingApproval
+
+
+class PlayedClock:
+    """Shows the time it was. Nobody waits."""
+
+    def __init__(self) -> None:
+        self.time = 0.0
+
+    def now(self) -> float:
+        """Seconds since 1970."""
+        return self.time
+
+    def monotonic(self) -> float:
+        """The same: it only ever goes up."""
+        return self.time
+
+    def move_to(self, at: float) -> None:
+        """It is this late now."""
+        self.time = max(self.time, at)
+
+    async def sleep(self, seconds: float) -> None:
+        """Let time pass without waiting for it."""
+        self.time += max(seconds, 0.0)
+
+
+class Playing:
+    """One run: its recording, and what has come of playing it so far."""
+
+    def __init__(self, recording: Recording, clock: PlayedClock) -> None:
+        self.recording = recording
+        self.clock = clock
+        self.then = Facts()
+        self.now = Facts()
+        self.compare()
+        self.heard: list[Record] = []
+        """What was recorded while it was played. It is written nowhere."""
+        self.run: Run | None = None
+        self.decisions = list(recording.errors)
+        """What is left of what was decided about errors, the next first."""
+        self.tries: Counter[Any] = Counter()
+        """How often something was asked for that may be asked for more than once."""
+        self._drives = 0
+        self._compared = 0
+
+    def compare(self, *, in_full: bool = True) -> None:
+        """What it will be compared by: without what the model was asked, unless it is played by the same agent."""
+        self.then, self.now = Facts(in_full=in_full), Facts(in_full=in_full)
+        for record in self.recording.records:
+            self.then.hear(record)
+
+    @property
+    def run_id(self) -> str:
+        """The run's id."""
+        return self.recording.run_id
+
+    # --- the parts --------------------------------------------------------------------------------
+
+    @property
+    def part(self) -> Part:
+        """The part that is being played."""
+        return self.recording.parts[self._drives - 1]
+
+    def next_part(self) -> Part | None:
+        """Go on to the next part; None when there is no other on record."""
+        if self._drives == len(self.recording.parts):
+            return None
+        self._drives += 1
+        return self.part
+
+    @property
+    def step(self) -> int:
+        """The step that is being made."""
+        return (self.run.step_index if self.run is not None else None) or 0
+
+    # --- what is on record ------------------------------------------------------------------------
+
+    def occasion(self, ctx: AgentContext) -> tuple[Place, Occasion]:
+        """What hooks said when they were asked about this, the next time that is on record."""
+        assert self.run is not None
+        call = getattr(ctx, "tool_call", None)
+        place = place_of(ctx.point.value, self.run.step_index, call.id if call is not None else "")
+        number = self.tries[self._drives, place]
+        self.tries[self._drives, place] += 1
+        return place, self.part.occasions.at(place, number)
+
+    def answer(self, question: str) -> Decision | None:
+        """What was handed to `resume`, in this part."""
+        return self.part.handed_over.get(question)
+
+    def approve(self, approval: PendingApproval) -> Decision:
+        """What the approver said, in this part."""
+        number = self.tries["approver", approval.id]
+        self.tries["approver", approval.id] += 1
+        answers = self.part.approved.get(approval.id, [])
+        if number >= len(answers):
+            raise UsageError("no answer to this is on record.")
+        return answers[number]
+
+    # --- what comes now ---------------------------------------------------------------------------
+
+    def hear(self, record: Record) -> None:
+        """Something has happened while it is played."""
+        self.heard.append(record)
+        self.now.hear(record)
+        if isinstance(record, StepFinished):
+            then = self.recording.steps.get(record.step.index)
+            self.clock.move_to(then.at if then is not None else 0.0)
+
+    def first_difference(self) -> int | None:
+        """The number of the first fact that is not as it was, among those that are known by now."""
+        while self._compared < len(self.now):
+            at = self._compared
+            if at >= len(self.then):
+                return at if self.recording.is_finished else None
+            if self.then[at] != self.now[at]:
+                return at
+            self._compared += 1
+        return None
+
+    @property
+    def is_cut_short(self) -> bool:
+        """Something that is on record has not come."""
+        return self.recording.is_finished and self._compared < len(self.then)
+
+    @property
+    def compared(self) -> int:
+        """How many facts were the same."""
+        return self._compared
+
+
+class Unwritten(InMemory):
+    """The record of a run that is played: in memory, and answering what was answered then."""
+
+    __slots__ = ("_others", "_playing")
+
+    def __init__(self, playing: Playing, others: Any) -> None:
+        super().__init__()
+        self._playing = playing
+        self._others = others
+        self.append = self._note
+
+    def _note(self, record: Record) -> None:
+        self.records.append(record)
+        self._playing.hear(record)
+
+    async def wait(self, key: str) -> Decision | None:
+        """The answer that was handed to `resume`."""
+        return self._playing.answer(key)
+
+    def for_child(self, run_id: str, listeners: Sequence[Listener]) -> Unwritten:  # noqa: ARG002 - nobody is told
+        """The record of a child run that is played too."""
+        return Unwritten(self._others(run_id), self._others)

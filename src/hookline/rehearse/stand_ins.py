@@ -1,0 +1,143 @@
+"""Hooks that answer from the record: for those that are not there, and for what can no longer be shown to a hook."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import msgspec
+
+from hookline.agent.recall import answer_as_recorded
+from hookline.blueprint import SOURCE as DEFAULT
+from hookline.hooks import Entry, Plan, Point, Registration, Tier
+from hookline.journal import HookRan
+from hookline.rehearse.occasions import Occasion
+from hookline.rehearse.recording import Recording
+from hookline.state import StopReason
+
+SOURCE = "record"
+"""Where a stand-in comes from."""
+
+_SHOWN = {
+    "prompt_submit": "prompt",
+    "after_inference": "response",
+    "after_tool_use": "execution",
+    "subagent_start": "prompt",
+}
+"""What hooks are shown at these points is on record only as they left it."""
+
+
+def stand_in(recording: Recording, point: Point[Any], ran: HookRan) -> Registration:
+    """A hook that says what is on record."""
+    closed = ran.verdict == "failed" and recording.failed_closed(ran.hook, ran.point)
+    return Registration(
+        point=point,
+        hook=answer_as_recorded(ran),
+        name=ran.hook,
+        tier=Tier(ran.tier),
+        on_failure="closed" if closed else "open",
+        source=SOURCE,
+    )
+
+
+def stand_ins(
+    recording: Recording, point: Point[Any], occasion: Iterable[HookRan]
+) -> list[Registration]:
+    """One for each hook of an occasion, in order. What hooks in shadow said had no effect, and has none now."""
+    return [stand_in(recording, point, ran) for ran in occasion if not ran.shadow]
+
+
+def unseen(point: str, occasion: Occasion, *, is_kept: bool) -> int:
+    """How many hooks of an occasion were shown something that is not on record.
+
+    The journal keeps what hooks left of an answer or a result, and nothing of what they withheld. So all hooks up
+    to the first that changed it saw something that nobody can see again; those after it saw what that one left.
+    """
+    shown = _SHOWN.get(point)
+    if shown is None:
+        return 0
+    for position, ran in enumerate(occasion):
+        if ran.shadow:
+            continue
+        if shown in (ran.changes or {}):
+            return position + 1
+        if not is_kept and ran.verdict in ("block", "stop", "failed"):
+            return position + 1
+    return 0
+
+
+class Seen(msgspec.Struct, frozen=True):
+    """A plan for an occasion of which not everything is on record."""
+
+    plan: Plan
+    unasked: tuple[str, ...]
+    """Hooks of now that are not asked, because what they would be shown is not on record."""
+    missing: str = ""
+    """The hook that changed or withheld it, when there is no such hook now."""
+
+
+def as_far_as_seen(recording: Recording, plan: Plan, occasion: Occasion, hidden: int) -> Seen:
+    """A plan in which the first `hidden` hooks of an occasion answer from the record, and only later ones are asked."""
+    point = plan.point
+    last = occasion[hidden - 1]
+    played = [Entry(made) for made in stand_ins(recording, point, occasion[:hidden])]
+    places = [place for place, entry in enumerate(plan.judges) if entry.name == last.hook]
+    skipped = plan.judges[: places[0] + 1] if places else plan.judges
+    if any(entry.is_middleware for entry in skipped):
+        skipped = plan.judges  # what it made of the rest cannot be told from what the rest did
+        played = [Entry(made) for made in stand_ins(recording, point, occasion)]
+    seen = joined(plan, (*played, *plan.judges[len(skipped) :]))
+    unasked = tuple(entry.name for entry in skipped)
+    return Seen(seen, unasked, "" if places else last.hook)
+
+
+def limited(recording: Recording, plan: Plan, occasion: Occasion) -> Plan:
+    """A plan in which default guards answer from the record where they look at what nobody can know exactly again.
+
+    That is the time, and what other children of the same run had used by then.
+    """
+    if not any(_looks_elsewhere(entry) or _is_late(occasion) for entry in plan.judges):
+        return plan
+
+    def answering(entry: Entry) -> Entry:
+        from_above = _looks_elsewhere(entry)
+        for ran in occasion:
+            is_it = ran.hook == entry.name and ran.reason.endswith(_OF_TREE) is from_above
+            is_late = ran.stop_reason == StopReason.TIME_LIMIT
+            if is_it and ran.verdict == "stop" and (from_above or is_late):
+                return Entry(stand_in(recording, plan.point, ran))
+        return entry.recalling(_pass) if from_above else entry
+
+    return plan.recalling(answering)
+
+
+_OF_TREE = "by this run and its children"
+"""How a guard of a run above ends its reason."""
+
+
+def _looks_elsewhere(entry: Entry) -> bool:
+    """Whether this is a default guard of a run above."""
+    registration = entry.registration
+    return registration.source == DEFAULT and getattr(registration.hook, "levels", 0) > 0
+
+
+def _is_late(occasion: Occasion) -> bool:
+    return any(ran.stop_reason == StopReason.TIME_LIMIT for ran in occasion)
+
+
+def _pass(ctx: Any) -> None:
+    """It had nothing against it."""
+
+
+def standing_in(point: Point[Any], registrations: Iterable[Registration]) -> Plan:
+    """A plan of stand-ins; everything in it is told one by one."""
+    return Plan(point, tuple(registrations)).recalling(lambda entry: entry)
+
+
+def joined(plan: Plan, judges: tuple[Entry, ...]) -> Plan:
+    """A plan with these judges, in this order in each tier, and with the plan's observers."""
+    made = plan.recalling(lambda entry: entry)
+    made.hooks = tuple(entry for entry in judges if not entry.is_policy)
+    made.policies = tuple(entry for entry in judges if entry.is_policy)
+    made.judges = made.hooks + made.policies
+    return made
