@@ -48,7 +48,7 @@ if TYPE_CHECKING:
         SubagentHookContext,
         ToolHookContext,
     )
-    from hookline.rehearse import replay
+    from hookline.rehearse import backtest, replay
     from hookline.sessions import Session, Sessions
     from hookline.state import (
         AgentState,
@@ -128,6 +128,7 @@ __all__ = [
     "ToolNameMatcher",
     "ToolResult",
     "Usage",
+    "backtest",
     "hook",
     "on",
     "replay",

@@ -17,7 +17,7 @@ from hookline import (
     Usage,
 )
 from hookline.lifecycle import AgentContext
-from hookline.lifecycle.changes import describe_changes
+from hookline.lifecycle.changes import describe_changes, redo_changes
 from hookline.state import Log, UserMessage
 
 STATE = AgentState().with_metadata("kept", 1).with_metadata("gone", 2).with_user_message("hi")
@@ -123,3 +123,13 @@ def test_what_is_not_json_is_described_by_its_text() -> None:
     ctx = OutputHookContext(point=HookPoint.OUTPUT, output="42")
     described = describe_changes(ctx, ctx.with_output(Answer()))
     assert described == {"output": "Answer(42)"}
+
+
+def test_a_request_that_is_made_again_equals_the_one_it_was() -> None:
+    """Its conversation is a log again, so that nobody takes it for another one."""
+    before = InferenceHookContext(
+        point=HookPoint.BEFORE_INFERENCE, state=STATE, request=InferenceRequest(STATE.messages)
+    )
+    longer = STATE.messages.append(UserMessage("psst"))
+    after = before.with_request(before.request.with_messages(longer))
+    assert redo_changes(before, describe_changes(before, after)).request == after.request

@@ -1,4 +1,4 @@
-"""Agents of any kind, made of a case, and a store that keeps what they record, for the tests of replay."""
+"""Agents of any kind, and a store that keeps what they record: for the tests of replay and back-test."""
 
 from __future__ import annotations
 
@@ -39,9 +39,20 @@ from hookline.testing import FakeClock, ScriptedDriver, call, calls, say
 class Tape:
     """A store in memory. What is read from it has been JSON, like what is read from a disk."""
 
-    def __init__(self) -> None:
+    def __init__(self, batches: Sequence[tuple[str, list[bytes]]] = ()) -> None:
+        self.batches: list[tuple[str, list[bytes]]] = []
         self.lines: dict[str, list[bytes]] = {}
         self.claims = 0
+        for run_id, lines in batches:
+            self.write(run_id, lines)
+
+    def write(self, run_id: str, lines: list[bytes]) -> None:
+        self.batches.append((run_id, lines))
+        self.lines.setdefault(run_id, []).extend(lines)
+
+    def cut(self, at: int) -> Tape:
+        """The tape as a process that died after so many batches would have left it."""
+        return Tape(self.batches[:at])
 
     def claim(self, run_id: str) -> Any:
         self.claims += 1
@@ -90,7 +101,7 @@ class TapeClaim(NamedTuple):
     run_id: str
 
     def write(self, records: Sequence[Record]) -> Future[None]:
-        self.tape.lines.setdefault(self.run_id, []).extend(encode(record) for record in records)
+        self.tape.write(self.run_id, [encode(record) for record in records])
         done: Future[None] = Future()
         done.set_result(None)
         return done

@@ -179,8 +179,8 @@ async def _ask_hooks(run: Run, flight: Flight, *, policies_only: bool = False) -
     run.flight = flight
     run.call_id = flight.call.id
     ctx = tool_context(run, _BEFORE_TOOL_USE, flight, flight.result)
-    if run.memory is not None:
-        plan = run.memory.recalled(plan, ctx)
+    if run.recalls:
+        plan = run.recalled(plan, ctx)
     try:
         asked = run_hooks(plan, ctx, run, run.settle, policies_only=policies_only)
         return run.take(await asked)

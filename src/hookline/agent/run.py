@@ -183,6 +183,7 @@ class Run:
         "parent",
         "passed",
         "plans",
+        "recalls",
         "response",
         "resumed",
         "run_id",
@@ -227,6 +228,8 @@ class Run:
         self.append = durable.append
         self.commit = durable.commit
         self.memory = memory
+        self.recalls = memory is not None
+        """Some hooks may have given their verdict before: `recalled` is to be asked who is left."""
         self.monotonic = clock.monotonic
         self.parent = parent
         self.depth = 0 if parent is None else parent.depth + 1
@@ -301,6 +304,7 @@ class Run:
     def forget(self) -> None:
         """Everything that was known of the unsettled part is dealt with: from here on it is all new."""
         self.memory = None
+        self.recalls = False
         self.append = self.durable.append
         self.next_seq = itertools.count(len(self.durable.records)).__next__
         self.passed = _reporter(self)

@@ -41,6 +41,7 @@ def recorded_definition(stage: Stage, playing: Playing, like: Definition) -> Def
         plans=Plans(()),
         toolbox=recorded_tools(playing, like.toolbox, stage.use),
         error_policy=PlayedPolicy(decided=playing.decisions),
+        expire_after=None,
         max_objections=_most_objections(playing, like.max_objections),
     )
 

@@ -20,7 +20,7 @@ from hookline.journal import (
     RunFinished,
     StepFinished,
 )
-from hookline.state import PendingApproval, StopReason, ToolCall, ToolResult
+from hookline.state import PendingApproval, ResultStatus, StopReason, ToolCall, ToolResult
 
 
 class Fact(NamedTuple):
@@ -52,7 +52,8 @@ class Facts(list[Fact]):
                 attached = [each.name for each in record.attachments]
                 self.append(Fact(None, "the prompt", _json([record.text, *attached])))
             case RequestSent():
-                self._asked[record.step] = (self._in_full and record.altered) or True
+                altered = record.altered if self._in_full else None
+                self._asked[record.step] = altered or "as the conversation stands"
             case ResponseReceived():
                 self._response[record.step] = record
             case ApprovalAsked() if record.approval is not None:
@@ -66,22 +67,24 @@ class Facts(list[Fact]):
     def _of_step(self, record: StepFinished) -> Iterator[Fact]:
         step = record.step
         index = step.index
-        asked = self._asked.get(index, False)
-        yield Fact(index, "what the model was asked", _json(asked))
-        response = self._response.get(index)
+        outcome, response = step.outcome, self._response.get(index)
+        is_cancelled = outcome is not None and outcome.stop_reason is StopReason.CANCELLED
+        if response is not None or not is_cancelled:
+            asked = self._asked.get(index, "nothing")
+            yield Fact(index, "what the model was asked", _json(asked))
         if response is not None:
             yield Fact(index, "the model's answer", _answer(response))
         for call, result in zip(step.calls, step.results, strict=True):
             for question in self._questions.get(call.id, ()):
                 yield Fact(index, f"the question about {call.name}", _question(question), call.id)
-            yield Fact(index, f"the call of {call.name}", _call(call), call.id)
+            if result.status is not ResultStatus.NOT_RUN:
+                yield Fact(index, f"the call of {call.name}", _call(call), call.id)
             yield Fact(index, f"the result of {call.name}", _result(result), call.id)
-        yield Fact(index, "what failed", [error.type for error in step.errors])
+        yield Fact(index, "what failed", sorted({error.type for error in step.errors}))
         added = record.messages if record.replaced is None else record.replaced
         whole = "" if record.replaced is None else ", all of it"
         yield Fact(index, f"the conversation{whole}", _json(added))
-        outcome = step.outcome
-        if outcome is not None and outcome.stop_reason is not StopReason.CANCELLED:
+        if outcome is not None and not is_cancelled:
             decided = (outcome.stop_reason, outcome.reason, outcome.resolved_by)
             goes_on = "goes on" if outcome.should_continue else "stops"
             yield Fact(index, "whether it goes on", _json([goes_on, *decided]))
@@ -108,7 +111,8 @@ def _question(approval: PendingApproval) -> Any:
 
 
 def _result(result: ToolResult) -> Any:
-    plain = _json(msgspec.structs.replace(result, call_id="", name="", duration=0.0))
+    plain = _json(msgspec.structs.replace(result, call_id="", name=""))
+    plain.pop("duration", None)
     return {"status": result.status.value, **plain}
 
 

@@ -23,6 +23,18 @@ Occasion: TypeAlias = tuple[HookRan, ...]
 """The hooks that were asked one after the other about one thing, with their verdicts; observers are left out."""
 
 _ABOUT_CALLS = frozenset({"before_tool_use", "permission_request", "after_tool_use"})
+_OF_THE_RUN = frozenset(
+    {
+        "session_start",
+        "execution_start",
+        "prompt_submit",
+        "output",
+        "execution_end",
+        "agent_failed",
+        "session_end",
+    }
+)
+"""Points that belong to no step, whichever was made last."""
 _COUNTED = {ErrorRaised: "error", ChildStarted: "subagent_start"}
 """Where hooks have been asked by the time of such a record, also when there is nothing on record of it."""
 
@@ -46,7 +58,8 @@ class Occasions:
         counted = _COUNTED.get(type(record))
         if counted is not None and getattr(record, "action", "") != "fallback":
             place = (counted, *_where(record))
-            if place not in self._open:
+            is_known = self._taken_up.pop(place, None) is not None or place in self._open
+            if not is_known:
                 self._at[place].append([])
         self._open.clear()
         for ran in hooks_in((record,)):  # a default guard that stood alone
@@ -63,14 +76,26 @@ class Occasions:
         if ran.tier == "observer" or ran.point.startswith("around_"):
             return
         place = place_of(ran.point, ran.step, ran.call_id)
-        known = self._open.get(place) or self._taken_up.get(place)
-        if known is None or (place in self._open and _is_over(known)):
+        known = self._open.get(place)
+        if known is None:
+            known = self._goes_on(place, ran)
+        if known is None or (known and _is_over(known)):
             known = []
             self._at[place].append(known)
-        if place in self._taken_up:
-            known[:] = [other for other in known if other.hook != ran.hook]
         known.append(ran)
         self._open[place] = self._unsettled[place] = known
+
+    def _goes_on(self, place: Place, ran: HookRan) -> list[HookRan] | None:
+        """What was being said when the process died, if this belongs to it: policies say it again, others go on."""
+        known = self._taken_up.get(place)
+        if known is None:
+            return None
+        said_before = [other for other in known if other.hook == ran.hook]
+        if said_before and ran.tier != "policy":
+            del self._taken_up[place]
+            return None
+        known[:] = [other for other in known if other not in said_before]
+        return known
 
     def places(self) -> set[str]:
         """The points at which hooks were asked."""
@@ -88,7 +113,8 @@ class Occasions:
 
 def place_of(point: str, step: int | None, call_id: str) -> Place:
     """The place hooks are asked at. Only hooks about a call are told apart by the call."""
-    return point, step, call_id if point in _ABOUT_CALLS else ""
+    is_in_step = point not in _OF_THE_RUN
+    return point, step if is_in_step else None, call_id if point in _ABOUT_CALLS else ""
 
 
 def _where(record: Record) -> tuple[int | None, str]:

@@ -96,8 +96,11 @@ class Playing:
         call = getattr(ctx, "tool_call", None)
         place = place_of(ctx.point.value, self.run.step_index, call.id if call is not None else "")
         number = self.tries[self._drives, place]
+        occasion = self.part.occasions.at(place, number)
+        if _is_judged_anew(self.run) and any(ran.tier != "policy" for ran in occasion):
+            return place, ()  # no policy was asked then; what is on record was said of it later
         self.tries[self._drives, place] += 1
-        return place, self.part.occasions.at(place, number)
+        return place, occasion
 
     def answer(self, question: str) -> Decision | None:
         """What was handed to `resume`, in this part."""
@@ -142,6 +145,12 @@ class Playing:
     def compared(self) -> int:
         """How many facts were the same."""
         return self._compared
+
+
+def _is_judged_anew(run: Run) -> bool:
+    """Whether only policies are asked, about a call that was judged before the run paused."""
+    flight = run.flight
+    return flight is not None and flight.stage is not None and not flight.is_changed
 
 
 class Unwritten(InMemory):

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import asyncio
 import re
 from collections.abc import Awaitable, Callable, Iterator, Mapping
-from typing import Any, NoReturn, TypeAlias
+from typing import Any, TypeAlias
 
 import msgspec
 
-from hookline.agent.run import Run
 from hookline.flow import ErrorAction, ErrorClass, ErrorDecision, ErrorPolicy
 from hookline.journal import ErrorRaised
 from hookline.rehearse.past_errors import past_error
@@ -37,16 +35,17 @@ class PlayedPolicy(ErrorPolicy, frozen=True, kw_only=True):
 
     def decide(
         self,
-        error_class: ErrorClass,  # noqa: ARG002 - the policy's signature
-        failures: int,  # noqa: ARG002
+        error_class: ErrorClass,
+        failures: int,  # noqa: ARG002 - the policy's signature
         errors: int,  # noqa: ARG002
         exception: BaseException,  # noqa: ARG002
     ) -> ErrorDecision:
-        """The next decision on record."""
-        if not self.decided:
-            return ErrorDecision(ErrorAction.STOP)
-        record = self.decided.pop(0)
-        return ErrorDecision(ErrorAction(record.action), record.delay, record.reason)
+        """The next decision on record about an error of this class."""
+        for record in self.decided:
+            if record.error is not None and record.error.error_class == error_class:
+                self.decided.remove(record)
+                return ErrorDecision(ErrorAction(record.action), record.delay, record.reason)
+        return ErrorDecision(ErrorAction.STOP)
 
 
 # --- tools ----------------------------------------------------------------------------------------------
@@ -166,10 +165,3 @@ def _limits(recording: Recording) -> Iterator[tuple[str, int]]:
             cut = _CUT.search(message.text) if isinstance(message, ToolMessage) else None
             if isinstance(message, ToolMessage) and cut is not None:
                 yield message.name, int(cut[1].replace(",", ""))
-
-
-async def leave(run: Run, why: str) -> NoReturn:
-    """Cancel a run from inside one of its actions, as if from outside, and wait for that to arrive."""
-    asyncio.get_running_loop().call_soon(run.token.cancel, why)
-    while True:
-        await asyncio.Event().wait()

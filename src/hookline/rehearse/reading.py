@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from typing import TypeAlias
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from datetime import datetime, timedelta
+from typing import Any, TypeAlias
+
+import msgspec
 
 from hookline.errors import UnknownRunError, UsageError
-from hookline.journal import JournalStore, Record
+from hookline.journal import Record, RunInfo, RunStarted, StatusChanged
+from hookline.state import RunStatus
 
 Read: TypeAlias = Callable[[str], list[Record]]
 """The records of a run, by its id; raises UnknownRunError when there is no such run."""
@@ -17,16 +22,11 @@ def is_store(journal: object) -> bool:
     return all(callable(getattr(journal, name, None)) for name in ("read", "runs"))
 
 
-def reader_of(journal: JournalStore | Iterable[Record]) -> Read:
+def reader_of(journal: Any) -> Read:
     """How to read the runs of a journal, or of a list of records in which there may be children too."""
     if is_store(journal):
-        return journal.read  # type: ignore[union-attr]
-    by_run: dict[str, list[Record]] = {}
-    try:
-        for record in journal:  # type: ignore[union-attr]
-            by_run.setdefault(_checked(record).run_id, []).append(record)
-    except TypeError:
-        raise _not_a_journal(journal) from None
+        return journal.read  # type: ignore[no-any-return]
+    by_run = _by_run(journal)
 
     def read(run_id: str) -> list[Record]:
         if run_id not in by_run:
@@ -39,10 +39,81 @@ def reader_of(journal: JournalStore | Iterable[Record]) -> Read:
     return read
 
 
-def _checked(record: object) -> Record:
-    if not isinstance(record, Record):
-        raise _not_a_journal(record)
-    return record
+class Wanted(msgspec.Struct, frozen=True, kw_only=True):
+    """Which runs."""
+
+    runs: Sequence[str] | None = None
+    session: str | None = None
+    status: RunStatus | None = None
+    since: datetime | timedelta | None = None
+    limit: int | None = None
+
+    def begins_at(self) -> float:
+        """The earliest start, in seconds since 1970."""
+        since = self.since
+        if isinstance(since, timedelta):
+            return time.time() - since.total_seconds()
+        if isinstance(since, datetime):
+            return since.timestamp()
+        if since is None:
+            return 0.0
+        raise UsageError(
+            f"since={since!r} is no point in time.",
+            remedy="Pass a datetime, or a timedelta: since=timedelta(days=7).",
+        )
+
+
+def wanted_runs(journal: Any, wanted: Wanted) -> list[str]:
+    """The ids of the runs that are wanted. Children are not among them, unless their parents are not there."""
+    if isinstance(wanted.runs, str):
+        raise UsageError(f"runs= takes a list of ids, not {wanted.runs!r}.", remedy="Write [id].")
+    begins_at = wanted.begins_at()
+    infos = journal.runs() if is_store(journal) else list(_infos(_by_run(journal)))
+    there = {info.run_id for info in infos}
+    found = [
+        info.run_id
+        for info in infos
+        if info.parent_run_id not in there
+        and info.started_at >= begins_at
+        and wanted.session in (None, info.session_id)
+        and wanted.status in (None, info.status)
+        and (wanted.runs is None or info.run_id in wanted.runs)
+    ]
+    for run_id in wanted.runs or ():
+        if run_id not in there:
+            raise UnknownRunError(f"there is no run '{run_id}' in the journal.")
+    return found if wanted.limit is None else found[: wanted.limit]
+
+
+def _by_run(records: Any) -> dict[str, list[Record]]:
+    by_run: dict[str, list[Record]] = {}
+    for record in _each(records):
+        by_run.setdefault(record.run_id, []).append(record)
+    return by_run
+
+
+def _each(records: Any) -> Iterator[Record]:
+    """All records of a list, or of a list of lists."""
+    if not isinstance(records, Iterable) or isinstance(records, str | bytes):
+        raise _not_a_journal(records)
+    for record in records:
+        if isinstance(record, Record):
+            yield record
+        else:
+            yield from _each(record)
+
+
+def _infos(by_run: dict[str, list[Record]]) -> Iterator[RunInfo]:
+    for run_id, records in by_run.items():
+        starts = [record for record in records if isinstance(record, RunStarted)]
+        ends = [record.status for record in records if isinstance(record, StatusChanged)]
+        yield RunInfo(
+            run_id=run_id,
+            session_id=starts[0].session_id if starts else "",
+            parent_run_id=starts[0].parent_run_id if starts else None,
+            status=ends[-1] if ends else RunStatus.RUNNING,
+            started_at=records[0].at,
+        )
 
 
 def _not_a_journal(given: object) -> UsageError:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
-from typing import Any, TypeAlias
+from collections.abc import Iterable, Sequence
+from typing import TypeAlias
 
 import msgspec
 
@@ -25,17 +25,27 @@ from hookline.journal import (
     ResponseReceived,
     RunFinished,
     RunStarted,
+    RunTakenUp,
     StatusChanged,
     StepFinished,
-    StepPaused,
+    hooks_in,
 )
-from hookline.rehearse.occasions import Occasions, Place
-from hookline.state import Decision, ErrorInfo, PendingApproval, RunStatus, ToolCall, ToolResult
+from hookline.rehearse.doubts import without_doubts
+from hookline.rehearse.occasions import Occasion, Occasions, Place
+from hookline.state import (
+    AgentState,
+    Decision,
+    ErrorInfo,
+    PendingApproval,
+    ResultStatus,
+    RunStatus,
+    StopReason,
+    ToolCall,
+    ToolResult,
+)
 
 CallKey: TypeAlias = tuple[int, str]
 """A call: the step it was made in, and its id."""
-IN_DOUBT = "in-doubt"
-"""Who asks about a call that had started when its process died."""
 
 
 class Turn(msgspec.Struct):
@@ -111,6 +121,24 @@ class Recording:
         """Somebody cancelled it."""
         return self.status is not None and self.status.status is RunStatus.CANCELLED
 
+    def _results(self, step: int) -> list[ToolResult]:
+        """What came of the calls of a step that were started."""
+        uses = [use for (index, _), use in self.uses.items() if index == step]
+        return [use.result for use in uses if use.intent is not None and use.result is not None]
+
+    def settled(self, step: int) -> int:
+        """How many calls of a step had come to their end when it ended."""
+        cut_short = (ResultStatus.CANCELLED, ResultStatus.NOT_RUN)
+        return sum(result.status not in cut_short for result in self._results(step))
+
+    def is_cancelled_in(self, step: int) -> bool:
+        """Whether the run was cancelled in a step, and not while one of its calls was running."""
+        settled = self.steps.get(step)
+        outcome = settled.step.outcome if settled is not None else None
+        is_cut_short = any(each.status is ResultStatus.CANCELLED for each in self._results(step))
+        is_cancelled = outcome is not None and outcome.stop_reason is StopReason.CANCELLED
+        return is_cancelled and not is_cut_short
+
     def keeps(self, part: Part, place: Place) -> bool:
         """Whether what hooks were shown at a place is on record, as they left it."""
         point, step, call_id = place
@@ -124,6 +152,36 @@ class Recording:
             return result is not None and result.status != "withheld"
         return True
 
+    def goes_beyond(self, place: Place, occasion: Occasion) -> bool:
+        """Whether it is certain that nobody else was asked there: a process may have died in the middle of it."""
+        if self.is_finished:
+            return True
+        if occasion:
+            return occasion[-1].seq < self.records[-1].seq
+        is_on_the_way_out = place[0] in ("output", "execution_end", "session_end", "agent_failed")
+        return not is_on_the_way_out and (place[1] is None or place[1] in self.steps)
+
+    def hooks(self) -> list[HookRan]:
+        """Every hook that was asked for its verdict, each time it was."""
+        return [
+            ran
+            for ran in hooks_in(self.records)
+            if ran.tier != "observer" and not ran.point.startswith("around_")
+        ]
+
+    def first_state(self) -> AgentState:
+        """The state the run began with."""
+        started = self.parts[0].started
+        if started.initial is not None:
+            return AgentState.from_json(msgspec.json.encode(started.initial))
+        return AgentState(
+            agent_id=started.agent_id,
+            run_id=started.run_id,
+            session_id=started.session_id,
+            parent_run_id=started.parent_run_id,
+            parent_agent_id=started.parent_agent_id,
+        )
+
     def verdicts_on(self, step: int, call_id: str) -> list[HookRan]:
         """What was said before a call ran, over all parts of the run."""
         place = ("before_tool_use", step, call_id)
@@ -131,10 +189,13 @@ class Recording:
 
     def in_full(self, error: ErrorInfo, step: int, use: Use) -> ErrorInfo:
         """What a call failed of, in its words. They are not in its own record where a hook might withhold them."""
-        settled, last = self.steps.get(step), self.parts[-1].finished
+        settled = self.steps.get(step)
         told = [use.result.error if use.result is not None else None]
-        told += settled.step.errors if settled is not None else ()
-        told += [last.error if last is not None else None]
+        if settled is not None:
+            outcome = settled.step.outcome
+            told += settled.step.errors
+            if outcome is not None and outcome.stop_reason is StopReason.ERROR:
+                told += [msgspec.structs.replace(error, message=outcome.reason)]
         for info in told:
             if not error.message and info is not None and info.type == error.type:
                 return msgspec.structs.replace(error, message=info.message)
@@ -182,6 +243,8 @@ class _Reader:
                 into.reasons.add(record.reason)
             case RunFinished():
                 part.finished = record
+            case RunTakenUp():
+                self._take_up()
             case ErrorRaised():
                 self._fail(record)
             case ChildStarted() | ChildFinished():
@@ -231,6 +294,20 @@ class _Reader:
             else:
                 turn.errors.append(record)
 
+    def _take_up(self) -> None:
+        """A process died: what had failed in its last step fails again, unless it had come to something by then."""
+        self.waits = False
+        if self.step in self.into.steps:
+            return
+        turn = self.into.turns[self.step]
+        turn.errors = kept = turn.errors if turn.response is not None else []
+        for (step, _), use in self.into.uses.items():
+            if step == self.step:
+                use.errors = use.errors if use.result is not None else []
+                kept = [*kept, *use.errors]
+        others = [error for error in self.into.errors if error.step != self.step]
+        self.into.errors = [*others, *kept]
+
     def _ask(self, step: int, approval: PendingApproval) -> None:
         call_id, is_of_tool, _ = approval.tool_call.id.partition("/ask-")
         use = self.into.uses[step, call_id]
@@ -252,30 +329,3 @@ class _Reader:
             children.append([])
         running.add(record.child_run_id)
         children[-1].append(record)
-
-
-def without_doubts(records: Iterable[Record]) -> Iterator[Record]:
-    """The records without pauses in which only a call in doubt was asked about: played again, nothing is in doubt."""
-    held: list[Record] = []
-    skips = False
-    for record in records:
-        if isinstance(record, ApprovalAsked) and _is_doubt(record.approval):
-            continue
-        if isinstance(record, StepPaused):
-            held = [record]
-        elif held:
-            held.append(record)
-            if isinstance(record, RunFinished):
-                skips = all(map(_is_doubt, record.pending))
-                yield from () if skips else held
-                held = []
-        elif not (skips and isinstance(record, RunStarted)):
-            yield record
-            skips = False
-        else:
-            skips = False
-    yield from held
-
-
-def _is_doubt(approval: Any) -> bool:
-    return approval is not None and approval.asked_by == IN_DOUBT

@@ -5,43 +5,26 @@ The hooks are whoever the cast says: those of an agent, or stand-ins that say wh
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Callable
 from typing import Any, Protocol
 
 import msgspec
 
 from hookline.agent import RunResult
-from hookline.agent.children import ChildWaits
 from hookline.agent.loop import drive
 from hookline.agent.run import Run
 from hookline.blueprint import Definition, Plans
-from hookline.drivers import Turn
-from hookline.errors import HookError, ToolError, UnknownRunError
+from hookline.errors import UnknownRunError
 from hookline.hooks import Plan, Registration
-from hookline.journal import Durable, Record, StepFinished
+from hookline.journal import Durable, StepFinished
 from hookline.lifecycle import HookPoint
-from hookline.rehearse.past_errors import past_error
+from hookline.rehearse.players import Player, leave, use_as_then
 from hookline.rehearse.playing import PlayedClock, Playing, Unwritten
-from hookline.rehearse.props import leave
-from hookline.rehearse.recording import Part, Recording, Use
-from hookline.state import (
-    AgentState,
-    InferenceRequest,
-    InferenceResponse,
-    PendingApproval,
-    ResultStatus,
-    RunStatus,
-    ToolCall,
-    ToolResult,
-    UserMessage,
-)
+from hookline.rehearse.reading import Read
+from hookline.rehearse.recording import Part, Recording
+from hookline.state import AgentState, PendingApproval, RunStatus, UserMessage
 from hookline.tools import ToolContext
 
-Read = Callable[[str], list[Record]]
-"""The records of a run, by its id; raises UnknownRunError when there is no such run."""
-
-_UNKNOWN = "it did not run when this was recorded, so what it would have given is not known"
+_LOST = "it is asked what came of a call, and that is missing from the record"
 
 
 class Cast(Protocol):
@@ -74,6 +57,7 @@ class Rehearsed(Run):
             parent=like.parent,
             inherited=like.inherited,
         )
+        self.recalls = True
         self.playing = playing
         self.stage = stage
         playing.run = self
@@ -154,7 +138,7 @@ class Stage:
         """Play a run from its beginning to where its record ends, pauses included."""
         playing = self.playing(run_id)
         self.clock.time = playing.recording.records[0].at
-        root = _Root(_first_state(playing.recording), Unwritten(playing, self.playing))
+        root = _Root(playing.recording.first_state(), Unwritten(playing, self.playing))
         while True:
             part = playing.next_part()
             assert part is not None
@@ -221,7 +205,8 @@ class Stage:
         if then is not None:
             _spend_as_then(run, then)
         if playing.recording.is_cancelled and playing.compared >= len(playing.then) - 1:
-            self._cancel_as_then(run)
+            cancelled, why = self._cancelled_run(run)
+            cancelled.token.cancel(why)
 
     def _compare(self, playing: Playing) -> None:
         at = playing.first_difference() if self.is_whole else None
@@ -251,16 +236,22 @@ class Stage:
             above = above.parent
         return found, why
 
-    def _cancel_as_then(self, run: Run) -> None:
-        cancelled, why = self._cancelled_run(run)
-        cancelled.token.cancel(why)
+    def cancel_as_then(self, playing: Playing, step: int) -> None:
+        """Cancel the run, if it was cancelled when this much of the step was done."""
+        then = playing.recording
+        is_done = playing.tries["settled", step] == then.settled(step)
+        if playing.run is not None and is_done and then.is_cancelled_in(step):
+            cancelled, why = self._cancelled_run(playing.run)
+            cancelled.token.cancel(why)
 
     async def stop_here(self, run: Run) -> Any:
         """Nothing more is on record: the run was cancelled here, or its process died here."""
         recording = self.playing(run.run_id).recording
         if recording.is_cancelled:
             await leave(*self._cancelled_run(run))
-        self.is_whole = False
+        if recording.is_finished:
+            self.differ(Parting(self.playing(run.run_id), len(self.playing(run.run_id).now), _LOST))
+        self.is_whole = self.is_whole and recording.is_finished
         await leave(self._top, "the record ends here")
 
     async def part_ways(self, playing: Playing, instead: str) -> Any:
@@ -270,132 +261,19 @@ class Stage:
         self.differ(Parting(playing, len(playing.now), instead))
         await leave(self._top, "it is no longer the same run")
 
-    # --- tools ------------------------------------------------------------------------------------
+    # --- what plays -------------------------------------------------------------------------------
 
     async def use(self, context: ToolContext) -> Any:
-        """A tool call: what came of it then, its children and its questions included."""
-        playing = self.playing(context.state.run_id)
-        step, call = context.state.step_count, context.call
-        use = playing.recording.uses[step, call.id]
-        if use.intent is None:
-            return ToolResult(None, None, ResultStatus.NOT_RUN, reason=_UNKNOWN)
-        for question in use.questions:
-            asked = ToolCall(call.id, question.tool_call.name, question.tool_call.args)
-            await context.ask(asked, question.reason, asked_by=question.asked_by)
-        await self._spawn(context, use)
-        number = playing.tries["use", step, call.id]
-        playing.tries["use", step, call.id] += 1
-        return await self._result(playing, step, use, number)
+        """A tool call: what came of it then."""
+        return await use_as_then(self, context)
 
-    async def _result(self, playing: Playing, step: int, use: Use, number: int) -> Any:
-        assert playing.run is not None
-        if use.result is None:
-            return await self.stop_here(playing.run)
-        if use.result.status is ResultStatus.CANCELLED:
-            await _others_settled(playing, step)
-            return await self.stop_here(playing.run)
-        self.clock.move_to(use.at)
-        playing.tries["settled", step] += 1
-        errors = use.errors[-1:] if use.intent and use.intent.effect == "once" else use.errors
-        if number < len(errors) or (errors and errors[-1].action != "retry"):
-            recorded = errors[min(number, len(errors) - 1)].error
-            assert recorded is not None
-            raise past_error(playing.recording.in_full(recorded, step, use))
-        return use.result
-
-    async def _spawn(self, context: ToolContext, use: Use) -> None:
-        """Start the children that were started then. Whether they waited is theirs to say."""
-        for together in use.children:
-            known = [child for child in together if self._is_known(child.child_run_id)]
-            started = [
-                context.spawn(self._child(child.child_run_id, child.name), prompt, name=child.name)
-                for child in known
-                for prompt in [self._prompt_of(child.child_run_id)]
-            ]
-            for outcome in await asyncio.gather(*started, return_exceptions=True):
-                if isinstance(outcome, ChildWaits | HookError | asyncio.CancelledError):
-                    raise outcome
-                if isinstance(outcome, ToolError):  # no such child was kept from starting then
-                    await self.part_ways(self.playing(context.state.run_id), str(outcome))
-
-    def _is_known(self, run_id: str) -> bool:
+    def child(self, run_id: str, name: str) -> Definition | None:
+        """What plays a child run; None when it is not in the journal."""
         try:
-            self.playing(run_id)
+            return self.cast.definition(self, self.playing(run_id), name)
         except UnknownRunError:
             self.missing.append(run_id)
-            return False
-        return True
-
-    def _child(self, run_id: str, name: str) -> Any:
-        return _Child(self.cast.definition(self, self.playing(run_id), name))
-
-    def _prompt_of(self, run_id: str) -> str:
-        prompt = self.playing(run_id).recording.parts[0].prompt
-        return prompt.text if prompt is not None else ""
-
-
-class Player:
-    """A model that answers what it answered then."""
-
-    def __init__(self, stage: Stage) -> None:
-        self._stage = stage
-
-    async def infer(self, request: InferenceRequest, turn: Turn) -> InferenceResponse:  # noqa: ARG002 - a driver's signature
-        """The answer on record, after the failures on record."""
-        playing = self._stage.playing(turn.state.run_id)
-        step = turn.state.step_count
-        then = playing.recording.turns[step]
-        is_over = playing.recording.is_finished and not playing.recording.is_cancelled
-        if is_over and not then.is_asked:
-            await self._stage.part_ways(playing, "the model is asked")
-        while (number := playing.tries["turn", step]) < len(then.errors):
-            playing.tries["turn", step] += 1
-            failed = then.errors[number]
-            assert failed.error is not None
-            error = past_error(failed.error)
-            if failed.action != "fallback":
-                raise error
-            turn.record_fallback(error, failed.reason)
-        if then.response is not None and not then.response.supplied:
-            self._stage.clock.move_to(then.response.at)
-            return _response(then.response)
-        if then.is_lost:
-            return InferenceResponse()
-        if is_over:
-            await self._stage.part_ways(playing, "the model is asked again")
-        assert playing.run is not None
-        return await self._stage.stop_here(playing.run)  # type: ignore[no-any-return]
-
-
-class _Child(msgspec.Struct, frozen=True):
-    """An agent, as far as starting it as a child is concerned."""
-
-    definition: Definition
-
-
-def _response(record: Any) -> InferenceResponse:
-    return InferenceResponse(
-        record.text,
-        record.calls,
-        record.usage,
-        record.model,
-        record.reasoning,
-        record.finish,
-    )
-
-
-def _first_state(recording: Recording) -> AgentState:
-    """The state the run began with."""
-    started = recording.parts[0].started
-    if started.initial is not None:
-        return AgentState.from_json(msgspec.json.encode(started.initial))
-    return AgentState(
-        agent_id=started.agent_id,
-        run_id=started.run_id,
-        session_id=started.session_id,
-        parent_run_id=started.parent_run_id,
-        parent_agent_id=started.parent_agent_id,
-    )
+            return None
 
 
 def _prompt(part: Part) -> UserMessage | None:
@@ -428,15 +306,3 @@ def _spend_as_then(run: Run, then: StepFinished) -> None:
         run.child_steps += steps
         run.uncounted_calls += calls
     run.ledger.started = run.now - (counters.active_seconds - run.ledger.seconds_before)
-
-
-async def _others_settled(playing: Playing, step: int) -> None:
-    """Wait for the calls of a step that had their result before it was cancelled."""
-    unsettled = (ResultStatus.CANCELLED, ResultStatus.NOT_RUN)
-    others = sum(
-        use.intent is not None and use.result is not None and use.result.status not in unsettled
-        for (index, _), use in playing.recording.uses.items()
-        if index == step
-    )
-    while playing.tries["settled", step] < others:  # noqa: ASYNC110 - they are on their way already
-        await asyncio.sleep(0)
