@@ -8,18 +8,31 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from hookline.markdown.document import Document
+    from hookline.markdown.document import Document, names_in
     from hookline.markdown.library import SkillLibrary
     from hookline.markdown.skill import Skill
+    from hookline.markdown.tool_names import is_aside, is_known_elsewhere, means_tool
 
 _HOME: dict[str, str] = {
     "Document": "document",
     "Skill": "skill",
     "SkillLibrary": "library",
+    "is_aside": "tool_names",
+    "is_known_elsewhere": "tool_names",
+    "means_tool": "tool_names",
+    "names_in": "document",
 }
 """Where each name lives in this room."""
 
-__all__ = ["Document", "Skill", "SkillLibrary"]
+__all__ = [
+    "Document",
+    "Skill",
+    "SkillLibrary",
+    "is_aside",
+    "is_known_elsewhere",
+    "means_tool",
+    "names_in",
+]
 
 
 def __getattr__(name: str) -> Any:

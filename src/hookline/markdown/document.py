@@ -91,7 +91,8 @@ class Document(msgspec.Struct, frozen=True):
     def at(self, name: str) -> str:
         """Where a field stands, as messages name it."""
         key = self.key(name)
-        return f"{self.where}:{self.lines[key]}" if key in self.lines else self.where
+        line = None if key is None else self.lines.get(key)
+        return self.where if line is None else f"{self.where}:{line}"
 
     def wrong(self, name: str, problem: str, remedy: str = "") -> DocumentError:
         """The error for a field that cannot be used."""
@@ -133,13 +134,17 @@ class Document(msgspec.Struct, frozen=True):
             return None
         listed = value if isinstance(value, list) else [value]
         if not all(isinstance(each, str | int | float) for each in listed):
-            raise self.wrong(name, f"'{name}' should be a list of names.", "Write `Read, Grep`, say.")
-        return tuple(dict.fromkeys(part for each in listed for part in _parts(str(each))))
+            raise self.wrong(
+                name, f"'{name}' should be a list of names.", "Write `Read, Grep`, say."
+            )
+        return tuple(dict.fromkeys(part for each in listed for part in names_in(str(each))))
 
 
 def _fields(text: str, where: str, first_line: int) -> tuple[FrozenDict, FrozenDict]:
     if len(text) > _LONGEST_FIELDS:
-        raise DocumentError(f"{where}: its front matter is longer than {_LONGEST_FIELDS:,} characters.")
+        raise DocumentError(
+            f"{where}: its front matter is longer than {_LONGEST_FIELDS:,} characters."
+        )
     read_yaml, problem = _yaml()
     try:
         value, places = read_yaml(text)
@@ -186,7 +191,7 @@ def _kind(value: object) -> str:
     return "list" if isinstance(value, list) else "text"
 
 
-def _parts(text: str) -> list[str]:
+def names_in(text: str) -> list[str]:
     """The names in a text, with commas or blanks between them; what is in brackets stays together."""
     parts, depth = [""], 0
     for letter in text:

@@ -26,15 +26,16 @@ class _Loader(yaml.SafeLoader):
         if self.check_event(yaml.AliasEvent):
             mark = self.peek_event().start_mark  # type: ignore[no-untyped-call]
             raise YamlProblem("aliases (`*name`) are not read here", mark.line)
-        return super().compose_node(parent, index)  # type: ignore[no-untyped-call]
+        return super().compose_node(parent, index)
 
     def construct_mapping(self, node: Any, deep: bool = False) -> dict[Any, Any]:
         seen = set[str]()
         for key, _ in node.value:
+            if not isinstance(key, yaml.ScalarNode):
+                raise YamlProblem("a name is a word, not a list or a mapping", key.start_mark.line)
             if key.value in seen:
                 raise YamlProblem(f"'{key.value}' is there twice", key.start_mark.line)
-            if isinstance(key.value, str):
-                seen.add(key.value)
+            seen.add(key.value)
         return super().construct_mapping(node, deep)
 
 
