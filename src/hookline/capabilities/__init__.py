@@ -9,13 +9,16 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from hookline.capabilities.skills import Skills
+    from hookline.capabilities.subagents import Subagent, Subagents
 
 _HOME: dict[str, str] = {
     "Skills": "skills",
+    "Subagent": "subagents",
+    "Subagents": "subagents",
 }
 """Where each name lives in this room."""
 
-__all__ = ["Skills"]
+__all__ = ["Skills", "Subagent", "Subagents"]
 
 
 def __getattr__(name: str) -> Any:
