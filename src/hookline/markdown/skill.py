@@ -6,14 +6,14 @@ import hashlib
 import os
 import re
 import shlex
-import stat
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
-from hookline.errors import DocumentError, ToolError, UsageError
+from hookline.containment import FileJail
+from hookline.errors import DocumentError, FileJailError, HooklineError, ToolError, UsageError
 from hookline.markdown.document import Document
 from hookline.permissions import Rule
 from hookline.state import EMPTY
@@ -22,7 +22,6 @@ PAGE = "SKILL.md"
 MOST_FILES = 500
 LARGEST_FILE = 10_000_000
 _LONGEST_NAME = 64
-_OPEN = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 _NOT_IN_NAMES = re.compile(r"[\x00-\x1f\x7f/\\]")
 _ARGUMENT = re.compile(r"\$(?:ARGUMENTS(?:\[(?P<index>\d+)\])?|(?P<number>\d+)\b)")
 _NAMED_ARGUMENT = re.compile(r"\$ARGUMENTS(?:\[(?P<index>\d+)\])?(?P<number>)")
@@ -65,11 +64,14 @@ class Skill(msgspec.Struct, frozen=True):
     def read(cls, folder: str | os.PathLike[str]) -> Skill:
         """The skill in a folder. What is wrong with it is an error that names file and line."""
         real = Path(folder).resolve()
-        data = _page(real / PAGE)
+        try:
+            with FileJail(real) as jail:
+                data, files = _page(jail), list(_bundled(jail))
+        except UsageError as error:
+            raise DocumentError(f"{folder}: {error.message}") from None
         page = Document.from_bytes(data, str(Path(folder) / PAGE))
         allowed = page.names("allowed-tools")
         _check_rules(page, allowed)
-        files = list(_bundled(real))
         return cls(
             name=_name(page, Path(folder)),
             description=_description(page),
@@ -90,7 +92,7 @@ class Skill(msgspec.Struct, frozen=True):
 
         def given(found: re.Match[str]) -> str:
             index = found["index"] or found["number"]
-            if index is None:
+            if not index:
                 return arguments
             return words[int(index)] if int(index) < len(words) else ""
 
@@ -122,8 +124,7 @@ class Skill(msgspec.Struct, frozen=True):
             )
         if not known.digest:
             raise ToolError(f"'{path}' is too large to be read like this ({known.size:,} bytes).")
-        data = _contents(Path(self.folder), known)
-        # The digest is the jail: whatever was put in its place meanwhile, a link out of the folder too, is not shown.
+        data = self._contents(known)
         if data is None or hashlib.sha256(data).hexdigest() != known.digest:
             raise ToolError(
                 f"'{path}' of skill '{self.name}' is not what it was when the skill was read.",
@@ -137,13 +138,20 @@ class Skill(msgspec.Struct, frozen=True):
                 remedy=f"It is at {Path(self.folder) / wanted}, for tools that can use it.",
             ) from None
 
+    def _contents(self, known: Bundled) -> bytes | None:
+        try:
+            with FileJail(self.folder) as jail:
+                return _read(jail, known.path)[0]
+        except HooklineError:  # the folder is gone
+            return None
 
-def _page(path: Path) -> bytes:
-    data, _ = _read(path)
+
+def _page(jail: FileJail) -> bytes:
+    data, _ = _read(jail, PAGE)
     if data is not None:
         return data
     raise DocumentError(
-        f"{path}: it cannot be read: it is a link, or too large, or no file that may be read.",
+        f"{jail.root / PAGE}: it cannot be read: it leads out of its folder, is too large, or is no plain file.",
         remedy="Put the file itself there; a link to the whole folder of a skill is fine.",
     )
 
@@ -194,41 +202,26 @@ def _words(arguments: str) -> list[str]:
 # --- the files beside it ----------------------------------------------------------------------------
 
 
-def _bundled(folder: Path) -> Iterator[Bundled]:
-    """Its files, in order. Links, hidden files and what is not a file are left out."""
-    for place, folders, names in os.walk(folder):
+def _bundled(jail: FileJail) -> Iterator[Bundled]:
+    """Its files, in order. Hidden files, and what is no file or leads out of the folder, are left out."""
+    root = jail.root
+    for place, folders, names in os.walk(root):
         folders[:] = sorted(name for name in folders if not name.startswith((".", "__pycache__")))
         for name in sorted(names):
-            path = Path(place) / name
-            if name.startswith(".") or path == folder / PAGE:
+            path = (Path(place) / name).relative_to(root).as_posix()
+            if name.startswith(".") or path == PAGE or not path.isprintable():
                 continue
-            kept = _kept(path, path.relative_to(folder).as_posix())
-            if kept is not None:
-                yield kept
+            data, size = _read(jail, path)
+            if size is not None:
+                digest = "" if data is None else hashlib.sha256(data).hexdigest()
+                yield Bundled(path, size, digest)
 
 
-def _kept(path: Path, relative: str) -> Bundled | None:
-    data, size = _read(path)
-    if size is None or not relative.isprintable():
-        return None
-    digest = "" if data is None else hashlib.sha256(data).hexdigest()
-    return Bundled(relative, size, digest)
-
-
-def _contents(folder: Path, known: Bundled) -> bytes | None:
-    return _read(folder / known.path)[0]
-
-
-def _read(path: Path) -> tuple[bytes | None, int | None]:
-    """What is in a file, and its size; no size if it is no file, and no contents if it is too large."""
+def _read(jail: FileJail, path: str) -> tuple[bytes | None, int | None]:
+    """What is in a file, and its size; no size if it cannot be read, and no contents if it is too large."""
     try:
-        handle = os.open(path, _OPEN)
-    except OSError:
+        with jail.open(path, "rb") as file:
+            size = os.fstat(file.fileno()).st_size
+            return (file.read(LARGEST_FILE), size) if size <= LARGEST_FILE else (None, size)
+    except (FileJailError, OSError):
         return None, None
-    with os.fdopen(handle, "rb") as file:
-        found = os.fstat(file.fileno())
-        if not stat.S_ISREG(found.st_mode):
-            return None, None
-        if found.st_size > LARGEST_FILE:
-            return None, found.st_size
-        return file.read(LARGEST_FILE + 1), found.st_size
