@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from hookline import AgentBuilder, AgentState, HookOutcome, RunStatus, tool
-from hookline.capabilities import Subagent, Subagents
+from hookline.capabilities import Skills, Subagent, Subagents
 from hookline.errors import ToolError
 from hookline.testing import FakeClock, ScriptedDriver, call, calls, check_hook, say
 
@@ -193,6 +194,24 @@ async def test_a_tool_comes_with_the_hooks_of_its_capability() -> None:
     assert [request.system for request in models[0].requests] == ["Notes: none", "Notes: mine"]
     assert models[1].requests[0].system == "Notes: none"
     assert models[2].requests[0].system == ""
+
+
+async def test_rules_may_name_the_skills_it_can_load(tmp_path: Path) -> None:
+    """`Skill(pdf)`, as other agents write it."""
+    for name in ("pdf", "git"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "SKILL.md").write_text(f"---\ndescription: d\n---\nThe {name} page.")
+    load = [call("load_skill", name=name) for name in ("pdf", "git")]
+    allowed = member("a", calls(*load), tools=["Skill(pdf)"])
+    denied = member("b", calls(*load), disallowed_tools=["Skill(pdf)"])
+    heard: list[Any] = []
+    made = parent(spawn("a"), spawn("b"), members=[allowed, denied])
+    await made.with_capability(Skills(tmp_path)).on_event(heard.append).build().run("go")
+    texts = told(heard)
+    assert "The pdf page." in texts[0]
+    assert texts[1] == "Blocked: subagent 'a' may only use Skill(name=pdf)"
+    assert texts[3] == "Blocked: subagent 'b' may not use Skill(name=pdf)"
+    assert "The git page." in texts[4]
 
 
 async def test_a_subagent_lives_by_the_clock_and_the_error_policy_of_its_starter() -> None:

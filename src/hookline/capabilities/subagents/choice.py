@@ -18,6 +18,7 @@ from hookline.permissions import Rule, Rules
 from hookline.tools import AnyTool, Effect, as_tool
 
 TOOL = "spawn_subagent"
+_SKILLS = "load_skill"
 _OWN = frozenset({TOOL, "structured_output"})
 """Tools that belong to one run: a subagent that lists no tools does not get these of its starter."""
 
@@ -145,7 +146,8 @@ class _Within:
     def __init__(self, member: Subagent, narrowed: frozenset[str]) -> None:
         self.name = member.name
         self.narrowed = narrowed
-        self.rules = Rules([each for each in member.tools or () if isinstance(each, str)])
+        named = [member.parsed(each) for each in member.tools or () if isinstance(each, str)]
+        self.rules = Rules(map(_spelled_out, named))
 
     def __call__(self, ctx: ToolHookContext) -> HookOutcome | None:
         """Whether one of its rules covers the call."""
@@ -156,12 +158,21 @@ class _Within:
         return HookOutcome.block(f"subagent '{self.name}' may only use {uses}")
 
 
+def _spelled_out(rule: Rule) -> Rule:
+    """`Skill(pdf)` as a rule about the argument that names the skill; any other rule as it is."""
+    if rule.argument is None or "=" in rule.argument or not means_tool(rule, _SKILLS):
+        return rule
+    return Rule(rule.tool, f"name={rule.argument.split()[0]}")
+
+
 class _Without:
     """Blocks what a subagent may not call, in itself and in what it starts."""
 
     def __init__(self, member: Subagent) -> None:
         self.name = member.name
-        self.rules = Rules(deny=member.disallowed_tools)
+        self.rules = Rules(
+            deny=[_spelled_out(member.parsed(each)) for each in member.disallowed_tools]
+        )
 
     def __call__(self, ctx: ToolHookContext) -> HookOutcome | None:
         """Whether one of its rules may mean the call."""

@@ -128,7 +128,7 @@ def _known(offer: Offer, agent: str) -> str:
         return wanted
     if wanted.lower() in folded:
         return folded[wanted.lower()]
-    close = difflib.get_close_matches(wanted.lower(), folded, n=2, cutoff=0.4)
+    close = difflib.get_close_matches(wanted.lower(), folded, n=2, cutoff=0.6)
     hint = f" Did you mean {' or '.join(repr(folded[each]) for each in close)}?" if close else ""
     raise ToolError(
         f"there is no subagent '{agent}'.{hint}", remedy=f"Subagents: {', '.join(offer.offered)}."
