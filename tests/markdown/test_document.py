@@ -82,6 +82,22 @@ def test_text_is_what_its_author_meant(written: str, meant: str) -> None:
     assert parsed("first: 1", f"description: {written}", "last: x").text("description") == meant
 
 
+def test_a_description_of_many_lines_needs_no_indent() -> None:
+    """As the agents of others write them; what follows keeps its line."""
+    page = parsed(
+        "name: x",
+        "description: Use this agent when: needed.",
+        "",
+        "Examples:",
+        "<example>",
+        'user: "I need: it"',
+        "</example>",
+        "tools: Read",
+    )
+    assert page.text("description").endswith('user: "I need: it"\n</example>')
+    assert (page.names("tools"), page.lines["tools"]) == (("Read",), 9)
+
+
 def test_a_field_is_found_in_any_spelling() -> None:
     """Hyphens, underscores and capitals differ between agents."""
     for spelling in ("allowed-tools", "allowed_tools", "allowedTools", "Allowed-Tools"):

@@ -110,6 +110,13 @@ def test_the_folder_can_be_named(tmp_path: Path) -> None:
     assert skill.text() == f"Run {skill.folder}/x.py"
 
 
+def test_rules_may_name_the_folder(tmp_path: Path) -> None:
+    """To allow the skill's own scripts, and no others."""
+    page = "---\ndescription: d\nallowed-tools: Bash(${CLAUDE_SKILL_DIR}/x.py *)\n---\n"
+    skill = Skill.read(made(tmp_path / "s", page))
+    assert skill.allowed_tools == (f"Bash({skill.folder}/x.py *)",)
+
+
 def test_commands_in_the_text_are_not_run(tmp_path: Path) -> None:
     """Some agents run what stands in !`...`; here it is text."""
     assert body(tmp_path, "Now: !`touch hacked`").text() == "Now: !`touch hacked`"

@@ -70,8 +70,7 @@ class Skill(msgspec.Struct, frozen=True):
         except UsageError as error:
             raise DocumentError(f"{folder}: {error.message}") from None
         page = Document.from_bytes(data, str(Path(folder) / PAGE))
-        allowed = page.names("allowed-tools")
-        _check_rules(page, allowed)
+        allowed = _rules(page, real)
         return cls(
             name=_name(page, Path(folder)),
             description=_description(page),
@@ -184,12 +183,18 @@ def _first_paragraph(body: str) -> str:
     return next((part for part in paragraphs if part and not part.startswith("#")), "")
 
 
-def _check_rules(page: Document, allowed: tuple[str, ...] | None) -> None:
-    for written in allowed or ():
+def _rules(page: Document, folder: Path) -> tuple[str, ...] | None:
+    """What it allows, as it is written but for the place of its own scripts."""
+    listed = page.names("allowed-tools")
+    if listed is None:
+        return None
+    allowed = tuple(_FOLDER.sub(lambda _: str(folder), written) for written in listed)
+    for written in allowed:
         try:
             Rule.parse(written)
         except UsageError as error:
             raise page.wrong("allowed-tools", error.message, error.remedy) from None
+    return allowed
 
 
 def _words(arguments: str) -> list[str]:

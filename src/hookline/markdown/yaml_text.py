@@ -2,11 +2,19 @@
 
 from __future__ import annotations
 
+import json
 import re
+from collections.abc import Iterator
 from typing import Any
 
 import yaml
 
+_KNOWN_FIELD = re.compile(
+    r"(?:agent|agents|allowed[-_]?tools|argument-hint|author|background|category|color|compatibility|context|disabled|"
+    r"disable-model-invocation|disallowed[-_]?tools|effort|hooks|isolation|license|limits|max[-_]?turns|mcp[-_]?servers|"
+    r"memory|metadata|model|name|permission[-_]?mode|skills|tags|tools|user-invocable|version):",
+    re.IGNORECASE,
+)
 _PLAIN_VALUE = re.compile(r"(?P<key>[A-Za-z_][\w-]*):[ \t]+(?P<value>[^\s|>].*)$")
 
 
@@ -51,19 +59,40 @@ for _tag, _pattern, _first in (
 def read_yaml(text: str) -> tuple[Any, dict[str, int]]:
     """The value, and the line of each of its keys if it is a mapping. Raises YamlProblem.
 
-    A value that is a sentence with a colon in it is no YAML. Other agents take it, so it is taken here too.
+    A value that is a sentence with a colon in it is no YAML, nor is a description of several lines that are not
+    indented. Other agents take them, so they are taken here too.
     """
-    try:
-        return _read(text)
-    except YamlProblem:
-        quoted = "\n".join(map(_quoted, text.split("\n")))
-        if quoted == text:
-            raise
+    problem: YamlProblem | None = None
+    for candidate in _readings(text):
         try:
-            return _read(quoted)
-        except YamlProblem:
-            pass
-        raise
+            return _read(candidate)
+        except YamlProblem as error:
+            problem = problem or error
+    assert problem is not None  # there is one reading at least
+    raise problem
+
+
+def _readings(text: str) -> Iterator[str]:
+    """The text as it is, and then as it may have been meant."""
+    lines = text.split("\n")
+    yield text
+    yield "\n".join(map(_quoted, lines))
+    yield "\n".join(map(_quoted, _with_description_in_quotes(lines)))
+
+
+def _with_description_in_quotes(lines: list[str]) -> list[str]:
+    """The lines with the description, up to the next field that is known, as one quoted text in its first line."""
+    first = next((n for n, line in enumerate(lines) if line.startswith("description:")), None)
+    if first is None:
+        return lines
+    words = lines[first].removeprefix("description:").strip()
+    if not words or words[0] in "\"'|>[{":
+        return lines
+    rest = range(first + 1, len(lines))
+    end = next((n for n in rest if _KNOWN_FIELD.match(lines[n])), len(lines))
+    said = "\n".join([words, *lines[first + 1 : end]]).rstrip()
+    empty = [""] * (end - first - 1)  # so that what follows keeps its line
+    return [*lines[:first], f"description: {json.dumps(said)}", *empty, *lines[end:]]
 
 
 def _read(text: str) -> tuple[Any, dict[str, int]]:

@@ -183,6 +183,27 @@ def test_tools_that_only_others_have_are_done_without(tmp_path: Path) -> None:
     assert any("it is left out: the agent has none of WebSearch" in str(e) for e in agent.lint())
 
 
+def test_what_is_forbidden_need_not_be_there(tmp_path: Path) -> None:
+    """A tool that others have is forbidden all the same, should the agent get it."""
+    agent_file(tmp_path, "a", "tools: []\ndisallowedTools: WebFetch, NotebookEdit, Task")
+    agent = builder(subagents=Subagents(tmp_path)).build()
+    assert "subagents: a: no tools" in agent.explain()
+    assert agent.lint() == []
+
+
+def test_a_model_without_a_key_is_an_error_with_the_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It says what else can be done."""
+    monkeypatch.delenv("ANTHROPIC_API_KEY", raising=False)
+    agent_file(tmp_path, "a", "model: claude-sonnet-4-6")
+    words = r"a\.md: subagent 'a': .*anthropic.*Or say what the name means: Subagents\(models="
+    with pytest.raises(BuildError, match=words):
+        builder(subagents=Subagents(tmp_path)).build()
+    model = ScriptedDriver([say("x")])
+    builder(subagents=Subagents(tmp_path, models={"claude-sonnet-4-6": model})).build()
+
+
 async def test_modes_only_ever_tighten(tmp_path: Path) -> None:
     """`plan` gives what changes nothing; `dontAsk` answers no; what would loosen does not."""
     agent_file(tmp_path, "planner", "permissionMode: plan\nmodel: m")

@@ -57,7 +57,8 @@ def choose(
     """
     rules = [member.parsed(each) for each in member.tools or () if isinstance(each, str)]
     denied = [member.parsed(each) for each in member.disallowed_tools]
-    missing = _missing(member, (*rules, *denied), top)
+    missing = _missing(member, rules, top)
+    _missing(member, denied, top)
     if member.tools is None:
         lent = [tool for tool in starter.toolbox if tool.name not in _OWN]
         may_spawn, agents = True, list(offered)

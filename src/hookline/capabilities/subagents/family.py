@@ -13,7 +13,7 @@ from hookline.capabilities.subagents.choice import Choice, choose, guards
 from hookline.capabilities.subagents.spawning import spawn_tool
 from hookline.capabilities.subagents.subagent import Subagent
 from hookline.drivers import Driver, driver_for
-from hookline.errors import BuildError
+from hookline.errors import BuildError, HooklineError
 from hookline.flow import Limits
 from hookline.hooks import Registration
 from hookline.markdown import SkillLibrary
@@ -79,8 +79,9 @@ class Common:
 def _driver(member: Subagent, model: Any) -> Driver:
     try:
         return driver_for(model)
-    except BuildError as error:
-        raise member.wrong(error.message, error.remedy) from None
+    except HooklineError as error:  # no such provider, a package that is missing, no key
+        meaning = f"Or say what the name means: Subagents(models={{{model!r}: ...}})."
+        raise member.wrong(error.message, f"{error.remedy} {meaning}".strip()) from None
 
 
 class Family:
