@@ -220,7 +220,17 @@ async def test_hooks_and_capabilities_of_its_own() -> None:
     assert told == ["Blocked: not you", "special", "x", "text of a"]
 
 
-@pytest.mark.parametrize("limits", [{"tool_calls": 1}, Limits(tool_calls=1)])
+class AsCapability:
+    """Limits that are a capability."""
+
+    name = "limits"
+
+    def configure(self, builder: AgentBuilder) -> None:
+        """Set them."""
+        builder.with_limits(tool_calls=1)
+
+
+@pytest.mark.parametrize("limits", [{"tool_calls": 1}, Limits(tool_calls=1), AsCapability()])
 async def test_limits_of_its_own(limits: Any) -> None:
     """Besides those of the agent."""
     model = ScriptedDriver([call("read", path="a"), call("read", path="b"), say("x")])

@@ -155,6 +155,8 @@ def _set_limits(builder: AgentBuilder, member: Subagent, starter: Definition) ->
         tool_calls=limits.tool_calls,
         objections=starter.max_objections,
     )
+    if hasattr(member.limits, "configure"):
+        builder.with_capability(member.limits)
 
 
 class _Lent:

@@ -34,8 +34,8 @@ class Subagent(msgspec.Struct, frozen=True):
     """What neither it nor its own subagents may call."""
     model: str | Driver | Sequence[str | Driver] | None = None
     """None, or `inherit`: the model of whoever starts it."""
-    limits: Limits | Mapping[str, Any] | None = None
-    """Besides those of whoever starts it, which hold for it in any case."""
+    limits: Limits | Mapping[str, Any] | Any = None
+    """Besides those of whoever starts it, which hold for it in any case. A capability that sets limits will do too."""
     hooks: Sequence[Any] = ()
     skills: Sequence[str] | str = ()
     """Skills whose text it has from the start."""
@@ -62,7 +62,7 @@ class Subagent(msgspec.Struct, frozen=True):
                 self.parsed(rule)
         if isinstance(self.limits, Mapping):
             msgspec.structs.force_setattr(self, "limits", self._limits(self.limits))
-        elif self.limits is not None and not isinstance(self.limits, Limits):
+        elif not (isinstance(self.limits, Limits | None) or hasattr(self.limits, "configure")):
             raise self.wrong(f"limits={self.limits!r} are no limits.", 'Write {"steps": 10}, say.')
         self._check_agent()
 
