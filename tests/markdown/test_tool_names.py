@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from hookline.markdown import is_known_elsewhere, means_tool
+from hookline.markdown import grants_tool, is_known_elsewhere, means_tool
 from hookline.permissions import Rule
 
 
@@ -34,6 +34,23 @@ from hookline.permissions import Rule
 def test_which_tool_is_meant(written: str, tool: str, is_meant: bool) -> None:
     """Whatever a rule says about arguments."""
     assert means_tool(Rule.parse(written), tool) is is_meant
+
+
+@pytest.mark.parametrize(
+    ("written", "tools"),
+    [
+        ("Read", ["read"]),
+        ("Edit", ["edit"]),
+        ("Write", ["write"]),
+        ("Glob", ["glob"]),
+        ("Bash(git:*)", ["bash", "exec", "bash_poll", "bash_stop"]),
+        ("r*", ["read"]),
+    ],
+)
+def test_a_list_of_tools_gives_what_it_names(written: str, tools: list[str]) -> None:
+    """And not all that do the like, as a rule about them would mean."""
+    ours = "read list glob search write edit bash exec bash_poll bash_stop".split()
+    assert [name for name in ours if grants_tool(Rule.parse(written), name)] == tools
 
 
 def test_what_others_have_and_we_may_not() -> None:

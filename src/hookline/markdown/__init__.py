@@ -11,12 +11,18 @@ if TYPE_CHECKING:
     from hookline.markdown.document import Document, names_in
     from hookline.markdown.library import SkillLibrary
     from hookline.markdown.skill import Skill
-    from hookline.markdown.tool_names import is_aside, is_known_elsewhere, means_tool
+    from hookline.markdown.tool_names import (
+        grants_tool,
+        is_aside,
+        is_known_elsewhere,
+        means_tool,
+    )
 
 _HOME: dict[str, str] = {
     "Document": "document",
     "Skill": "skill",
     "SkillLibrary": "library",
+    "grants_tool": "tool_names",
     "is_aside": "tool_names",
     "is_known_elsewhere": "tool_names",
     "means_tool": "tool_names",
@@ -28,6 +34,7 @@ __all__ = [
     "Document",
     "Skill",
     "SkillLibrary",
+    "grants_tool",
     "is_aside",
     "is_known_elsewhere",
     "means_tool",

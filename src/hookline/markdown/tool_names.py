@@ -8,6 +8,8 @@ from hookline.state import ToolCall
 _ASIDE = {"bash_poll": "bash", "bash_stop": "bash"}
 """Tools that look after what another has started: whoever may use that may use these."""
 _ALSO = {"BashOutput": "bash_poll", "KillBash": "bash_stop", "KillShell": "bash_stop"}
+_JUST = {"Read": "read", "Edit": "edit", "MultiEdit": "edit", "Write": "write"}
+"""As rules these names are about all ways to read or to change files; in a list of tools each is one tool."""
 _ELSEWHERE = frozenset(
     [
         "Agent",
@@ -59,6 +61,12 @@ def means_tool(rule: Rule, tool: str) -> bool:
         return True
     named = Rule(rule.tool)
     return any(named.covers(ToolCall("", name)) for name in (tool, _ASIDE.get(tool)) if name)
+
+
+def grants_tool(rule: Rule, tool: str) -> bool:
+    """Whether a rule in a list of tools gives a tool: the one that is named, and not all that do the like."""
+    just = _JUST.get(rule.tool)
+    return tool in (just, rule.tool) if just is not None else means_tool(rule, tool)
 
 
 def is_aside(tool: str) -> bool:

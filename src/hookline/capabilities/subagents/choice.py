@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import msgspec
@@ -13,7 +13,7 @@ from hookline.capabilities.subagents.subagent import Subagent
 from hookline.errors import BuildError
 from hookline.hooks import HookOutcome, Options, Registration, register
 from hookline.lifecycle import HookPoint, ToolHookContext
-from hookline.markdown import is_aside, is_known_elsewhere, means_tool, names_in
+from hookline.markdown import grants_tool, is_aside, is_known_elsewhere, means_tool, names_in
 from hookline.permissions import Rule, Rules
 from hookline.tools import AnyTool, Effect, as_tool
 
@@ -57,8 +57,8 @@ def choose(
     """
     rules = [member.parsed(each) for each in member.tools or () if isinstance(each, str)]
     denied = [member.parsed(each) for each in member.disallowed_tools]
-    missing = _missing(member, rules, top)
-    _missing(member, denied, top)
+    missing = _missing(member, rules, top, grants_tool)
+    _missing(member, denied, top, means_tool)
     if member.tools is None:
         lent = [tool for tool in starter.toolbox if tool.name not in _OWN]
         may_spawn, agents = True, list(offered)
@@ -91,20 +91,22 @@ def _any_means(rules: Iterable[Rule], tool: str) -> bool:
 def _is_listed(rules: list[Rule], tool: str) -> bool:
     if tool in _OWN:
         return tool != TOOL and any(rule.tool == tool for rule in rules)
-    return _any_means(rules, tool)
+    return any(grants_tool(rule, tool) for rule in rules)
 
 
 def _is_narrowed(rules: list[Rule], tool: str) -> bool:
-    about = [rule for rule in rules if means_tool(rule, tool)]
+    about = [rule for rule in rules if grants_tool(rule, tool)]
     return bool(about) and all(rule.argument is not None for rule in about) and not is_aside(tool)
 
 
-def _missing(member: Subagent, rules: Iterable[Rule], top: Definition) -> tuple[str, ...]:
+def _missing(
+    member: Subagent, rules: Iterable[Rule], top: Definition, means: Callable[[Rule, str], bool]
+) -> tuple[str, ...]:
     """What is listed and not there. From a file, what other agents have may be missing; the rest is a mistake."""
     names = [tool.name for tool in top.toolbox]
     missing: list[str] = []
     for rule in rules:
-        if any(means_tool(rule, name) for name in (*names, TOOL)):
+        if any(means(rule, name) for name in (*names, TOOL)):
             continue
         if not (member.where and is_known_elsewhere(rule.tool)):
             raise _unknown(member, rule.tool, "tool", [*names, TOOL])
@@ -155,7 +157,7 @@ class _Within:
         call = ctx.tool_call
         if call.name not in self.narrowed or self.rules.judge(call).decision == "allow":
             return None
-        uses = ", ".join(str(rule) for rule in self.rules.allow if means_tool(rule, call.name))
+        uses = ", ".join(str(rule) for rule in self.rules.allow if grants_tool(rule, call.name))
         return HookOutcome.block(f"subagent '{self.name}' may only use {uses}")
 
 
