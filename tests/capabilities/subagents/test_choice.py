@@ -179,6 +179,24 @@ async def test_without_a_list_it_has_what_its_starter_has() -> None:
     assert [spec.name for spec in model.requests[0].tools] == ["read", "spawn_subagent"]
 
 
+async def test_what_its_starter_may_only_use_so_it_may_only_use_so_too() -> None:
+    """At any depth: a rule goes with the tool."""
+    start = [call("spawn_subagent", agent=name, prompt="x") for name in ("middle", "inner")]
+    script = calls(call("bash", command="git status"), call("bash", command="rm x"))
+    members = [
+        Subagent(
+            "outer", "O.", model=ScriptedDriver([start[0], say("x")]), tools="Bash(git:*), Task"
+        ),
+        Subagent("middle", "M.", model=ScriptedDriver([start[1], say("x")])),
+        Subagent("inner", "I.", model=ScriptedDriver([script, say("x")])),
+    ]
+    heard: list[Any] = []
+    made = builder(call("spawn_subagent", agent="outer", prompt="x"), subagents=Subagents(*members))
+    await made.on_event(heard.append).build().run("go")
+    told = [each.result.text() for each in heard if each.type == "tool_result"][:2]
+    assert told == ["ran git status", "Blocked: subagent 'outer' may only use Bash(git:*)"]
+
+
 async def test_which_subagents_it_may_start() -> None:
     """Those it names, and none else."""
     a = member(tools=["Agent(b)"])

@@ -185,14 +185,18 @@ class _Without:
         return HookOutcome.block(f"subagent '{self.name}' may not use {ruling.rule}")
 
 
-def guards(member: Subagent, choice: Choice) -> list[Registration]:
-    """The policies that hold a subagent to its definition."""
-    made: list[Registration] = []
-    if choice.narrowed:
-        within: Any = _Within(member, choice.narrowed)
-        options = Options(name=f"{member.name}-tools", tier="policy", scope="self")
-        made.append(register(HookPoint.BEFORE_TOOL_USE, within, options))
-    if member.disallowed_tools:
-        options = Options(name=f"{member.name}-disallowed-tools", tier="policy")
-        made.append(register(HookPoint.BEFORE_TOOL_USE, _Without(member), options))
-    return made
+def narrowing(member: Subagent, choice: Choice) -> tuple[Registration, ...]:
+    """The policy that holds a subagent to its rules. What has no list of its own, and its tools, has this too."""
+    if not choice.narrowed:
+        return ()
+    within: Any = _Within(member, choice.narrowed)
+    options = Options(name=f"{member.name}-tools", tier="policy", scope="self")
+    return (register(HookPoint.BEFORE_TOOL_USE, within, options),)
+
+
+def denial(member: Subagent) -> tuple[Registration, ...]:
+    """The policy that keeps a subagent, and what it starts, from what it may not call."""
+    if not member.disallowed_tools:
+        return ()
+    options = Options(name=f"{member.name}-disallowed-tools", tier="policy")
+    return (register(HookPoint.BEFORE_TOOL_USE, _Without(member), options),)

@@ -9,7 +9,7 @@ import msgspec
 
 from hookline.agent import Agent, AgentBuilder
 from hookline.blueprint import Definition
-from hookline.capabilities.subagents.choice import Choice, choose, guards
+from hookline.capabilities.subagents.choice import Choice, choose, denial, narrowing
 from hookline.capabilities.subagents.spawning import spawn_tool
 from hookline.capabilities.subagents.subagent import Subagent
 from hookline.drivers import Driver, driver_for
@@ -88,12 +88,19 @@ class Family:
     """The subagents that one agent may start. Each is built when it is first needed."""
 
     def __init__(
-        self, common: Common, starter: Definition, top: Definition, offered: Sequence[str]
+        self,
+        common: Common,
+        starter: Definition,
+        top: Definition,
+        offered: Sequence[str],
+        narrowed: tuple[Registration, ...] = (),
     ) -> None:
         self.common = common
         self.starter = starter
         self.top = top
         self.offered = tuple(offered)
+        self.narrowed = narrowed
+        """What the starter's tools may be used for: it goes with them to whoever has them from it."""
         self.members = common.members
         self.max_depth = common.max_depth
         self.concurrency = common.concurrency
@@ -113,7 +120,9 @@ class Family:
         if member.agent is not None:
             return member.agent
         choice, starter = self.choice(member), self.starter
-        source = starter if member.tools is None else self.top
+        has_list = member.tools is not None
+        source = self.top if has_list else starter
+        narrowed = narrowing(member, choice) if has_list else self.narrowed
         builder = (
             AgentBuilder()
             .with_id(member.name)
@@ -122,7 +131,7 @@ class Family:
             .with_clock(starter.clock)
             .with_tools(*(tool for tool in choice.lent if tool.name not in source.brought))
             .with_tools(*choice.own)
-            .with_hooks(*guards(member, choice))
+            .with_hooks(*narrowed, *denial(member))
         )
         _set_limits(builder, member, starter)
         driver = self.common.driver(member, starter)
@@ -139,7 +148,7 @@ class Family:
                 builder.with_capability(capability)
             builder.with_hooks(*member.hooks)
             if choice.may_spawn:
-                builder.with_capability(_Nested(self, choice.agents))
+                builder.with_capability(_Nested(self, choice.agents, narrowed))
             return builder.build()
         except BuildError as error:
             raise member.wrong(error.message, error.remedy) from error
@@ -202,11 +211,15 @@ class _Nested:
 
     name = "subagents"
 
-    def __init__(self, above: Family, offered: Sequence[str]) -> None:
+    def __init__(
+        self, above: Family, offered: Sequence[str], narrowed: tuple[Registration, ...]
+    ) -> None:
         self._above = above
         self._offered = offered
+        self._narrowed = narrowed
 
     def tools_for(self, definition: Definition) -> list[AnyTool]:
         """`spawn_subagent`, for this subagent."""
-        family = Family(self._above.common, definition, self._above.top, self._offered)
+        above = self._above
+        family = Family(above.common, definition, above.top, self._offered, self._narrowed)
         return [spawn_tool(family)]
