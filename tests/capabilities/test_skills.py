@@ -106,6 +106,14 @@ async def test_people_start_a_skill_by_its_name(folder: Path) -> None:
         assert driver.requests[0].messages[0].text == prompt
 
 
+async def test_the_files_of_a_skill_that_a_person_started_can_be_read(folder: Path) -> None:
+    """Though the model could not have loaded it."""
+    (folder / "deploy/hosts.md").write_text("one, two")
+    read_it = call("load_skill", name="deploy", file="hosts.md")
+    built, _ = agent(read_it, skills=Skills(folder))
+    assert told(await built.run("/deploy staging")) == ["one, two"]
+
+
 async def test_a_skill_that_is_not_for_people_is_not_started_by_them(tmp_path: Path) -> None:
     """`user-invocable: false` is for models only."""
     skill(tmp_path / "background", "user-invocable: false")

@@ -31,6 +31,13 @@ def test_skills_lie_at_any_depth_and_own_what_is_below_them(tmp_path: Path) -> N
     assert [each.path for each in library.skills["a"].files] == ["examples/inner/SKILL.md"]
 
 
+def test_the_page_may_be_in_small_letters(tmp_path: Path) -> None:
+    """As some write it."""
+    skill(tmp_path / "a").joinpath("SKILL.md").rename(tmp_path / "a/skill.md")
+    (found,) = SkillLibrary(tmp_path)
+    assert (found.name, found.files) == ("a", ())
+
+
 def test_a_directory_may_be_a_skill_itself(tmp_path: Path) -> None:
     """Then it is the only one."""
     assert list(SkillLibrary(skill(tmp_path / "alone")).skills) == ["alone"]

@@ -22,7 +22,7 @@ from hookline.lifecycle import (
 from hookline.markdown import Skill, SkillLibrary, is_aside, means_tool
 from hookline.permissions import Rules
 from hookline.state import AgentState, ToolCall
-from hookline.tools import AnyTool, tool
+from hookline.tools import AnyTool, ToolContext, tool
 
 TOOL = "load_skill"
 _ALWAYS = frozenset({TOOL, "structured_output"})
@@ -97,7 +97,12 @@ class Skills:
     # --- the tool -----------------------------------------------------------------------------------
 
     def load_skill(
-        self, name: str, file: str = "", arguments: str = "", unload: bool = False
+        self,
+        name: str,
+        context: ToolContext,
+        file: str = "",
+        arguments: str = "",
+        unload: bool = False,
     ) -> str:
         """Load the instructions of a skill, or read one of the files that come with it.
 
@@ -110,7 +115,8 @@ class Skills:
         skill = self._found(name)
         if unload:
             return f"Skill '{skill.name}' is no longer active."
-        if not skill.for_models:
+        is_active = _active(context.state, self._key).get("name") == skill.name
+        if not skill.for_models and not (file and is_active):  # then a person has started it
             raise ToolError(
                 f"skill '{skill.name}' is for people to start.",
                 remedy="Tell the user about it if it would help.",

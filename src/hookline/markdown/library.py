@@ -9,7 +9,7 @@ from pathlib import Path
 import msgspec
 
 from hookline.errors import BuildError, DocumentError
-from hookline.markdown.skill import PAGE, Skill
+from hookline.markdown.skill import Skill, page_of
 
 _DEEPEST = 6
 _SKIPPED = frozenset({"node_modules", "__pycache__", "site-packages"})
@@ -47,7 +47,7 @@ class SkillLibrary:
             if other is not skill and other.folder != skill.folder:
                 self.problems.append(
                     SkillProblem(
-                        f"{folder / PAGE}: it is left out, because the skill in {other.folder} is called "
+                        f"{page_of(folder)}: it is left out, because the skill in {other.folder} is called "
                         f"'{skill.name}' too, and comes first.",
                         "Give one of them another name.",
                     )
@@ -119,4 +119,4 @@ def _folders(directory: Path, depth: int = 0) -> Iterator[Path]:
 
 
 def _is_skill(folder: Path) -> bool:
-    return (folder / PAGE).is_file()
+    return page_of(folder).is_file()

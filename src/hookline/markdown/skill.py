@@ -18,7 +18,8 @@ from hookline.markdown.document import Document
 from hookline.permissions import Rule
 from hookline.state import EMPTY
 
-PAGE = "SKILL.md"
+PAGES = ("SKILL.md", "skill.md")
+"""What the page of a skill is called; the first is what it should be."""
 MOST_FILES = 500
 LARGEST_FILE = 10_000_000
 _LONGEST_NAME = 64
@@ -63,13 +64,13 @@ class Skill(msgspec.Struct, frozen=True):
     @classmethod
     def read(cls, folder: str | os.PathLike[str]) -> Skill:
         """The skill in a folder. What is wrong with it is an error that names file and line."""
-        real = Path(folder).resolve()
+        real, where = Path(folder).resolve(), page_of(Path(folder))
         try:
             with FileJail(real) as jail:
-                data, files = _page(jail), list(_bundled(jail))
+                data, files = _page(jail, where.name), list(_bundled(jail, where.name))
         except UsageError as error:
             raise DocumentError(f"{folder}: {error.message}") from None
-        page = Document.from_bytes(data, str(Path(folder) / PAGE))
+        page = Document.from_bytes(data, str(where))
         allowed = _rules(page, real)
         return cls(
             name=_name(page, Path(folder)),
@@ -145,12 +146,18 @@ class Skill(msgspec.Struct, frozen=True):
             return None
 
 
-def _page(jail: FileJail) -> bytes:
-    data, _ = _read(jail, PAGE)
+def page_of(folder: Path) -> Path:
+    """Where the page of a skill is, or should be."""
+    pages = [folder / name for name in PAGES]
+    return next((page for page in pages if page.is_file()), pages[0])
+
+
+def _page(jail: FileJail, name: str) -> bytes:
+    data, _ = _read(jail, name)
     if data is not None:
         return data
     raise DocumentError(
-        f"{jail.root / PAGE}: it cannot be read: it leads out of its folder, is too large, or is no plain file.",
+        f"{jail.root / name}: it cannot be read: it leads out of its folder, is too large, or is no plain file.",
         remedy="Put the file itself there; a link to the whole folder of a skill is fine.",
     )
 
@@ -207,14 +214,14 @@ def _words(arguments: str) -> list[str]:
 # --- the files beside it ----------------------------------------------------------------------------
 
 
-def _bundled(jail: FileJail) -> Iterator[Bundled]:
+def _bundled(jail: FileJail, page: str) -> Iterator[Bundled]:
     """Its files, in order. Hidden files, and what is no file or leads out of the folder, are left out."""
     root = jail.root
     for place, folders, names in os.walk(root):
         folders[:] = sorted(name for name in folders if not name.startswith((".", "__pycache__")))
         for name in sorted(names):
             path = (Path(place) / name).relative_to(root).as_posix()
-            if name.startswith(".") or path == PAGE or not path.isprintable():
+            if name.startswith(".") or path == page or not path.isprintable():
                 continue
             data, size = _read(jail, path)
             if size is not None:
