@@ -7,7 +7,16 @@ from typing import Any
 
 import pytest
 
-from hookline import AgentBuilder, AgentState, HookOutcome, RunStatus, tool
+from hookline import (
+    AgentBuilder,
+    AgentState,
+    HookOutcome,
+    RunStatus,
+    SQLiteJournal,
+    hook,
+    replay,
+    tool,
+)
 from hookline.capabilities import Skills, Subagent, Subagents
 from hookline.errors import ToolError
 from hookline.testing import FakeClock, ScriptedDriver, call, calls, check_hook, say
@@ -167,8 +176,6 @@ class Notes:
         return [note]
 
     def hooks(self) -> Any:
-        from hookline import hook
-
         def keep(ctx: Any) -> Any:
             return ctx.with_metadata("notes", [*(ctx.get("notes") or []), ctx.execution.result])
 
@@ -194,6 +201,24 @@ async def test_a_tool_comes_with_the_hooks_of_its_capability() -> None:
     assert [request.system for request in models[0].requests] == ["Notes: none", "Notes: mine"]
     assert models[1].requests[0].system == "Notes: none"
     assert models[2].requests[0].system == ""
+
+
+async def test_a_run_with_subagents_can_be_replayed(tmp_path: Path) -> None:
+    """With its subagents as they would be started now."""
+    journal = SQLiteJournal(tmp_path / "runs.db")
+    subagents = Subagents(member("a", call("send", to="anna"), hooks=[hook("before_step", note)]))
+    made = AgentBuilder().with_driver(ScriptedDriver([spawn("a"), say("done")])).with_tools(send)
+    agent = made.with_capability(subagents).with_journal(journal).build()
+    await agent.run("go", run_id="r")
+    again = await replay(journal, "r", agent, children=subagents.built_for(agent))
+    journal.close()
+    assert again.identical, again
+    assert again.unknown == ()
+
+
+def note(ctx: Any) -> Any:
+    """A hook of a subagent's own."""
+    return ctx.with_metadata("noted", True)
 
 
 async def test_rules_may_name_the_skills_it_can_load(tmp_path: Path) -> None:

@@ -6,7 +6,7 @@ import os
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from hookline.agent import Note
+from hookline.agent import Agent, Note
 from hookline.blueprint import Definition
 from hookline.capabilities.subagents.choice import Choice
 from hookline.capabilities.subagents.family import Common, Family
@@ -130,6 +130,11 @@ class Subagents:
                 f"{where}: '{member.model}' is no model that is known here, so it has its starter's. "
                 f"Subagents(models={{'{member.model}': ...}}) says which is meant."
             )
+
+    def built_for(self, agent: Agent) -> dict[str, Agent]:
+        """The subagents that an agent can start, built, by name: `replay(..., children=subagents.built_for(agent))`."""
+        family = self._family(agent.definition)
+        return {name: family.agent(name) for name in family.offered}
 
     async def aclose(self) -> None:
         """Close the models that were opened for subagents."""
