@@ -15,13 +15,13 @@ REMEDY = "Install it: pip install 'hookline[shell]'."
 
 _COMMAND_WORDS = frozenset(
     "command_name word number string raw_string concatenation simple_expansion expansion"
-    " command_substitution".split()
+    " brace_expression command_substitution".split()
 )
 PLAIN_KINDS = frozenset(
     "program list pipeline command command_name word number string string_content raw_string"
     " concatenation redirected_statement file_redirect herestring_redirect file_descriptor"
     " negated_command subshell comment variable_assignment variable_name special_variable_name"
-    " simple_expansion expansion command_substitution test_command".split()
+    " simple_expansion expansion brace_expression command_substitution test_command".split()
 )
 """The kinds of node that a text which is read exactly may have. Tests in brackets are not looked into."""
 

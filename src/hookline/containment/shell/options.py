@@ -28,6 +28,8 @@ class Options(msgspec.Struct, frozen=True):
     """How many words may be no options; None: any number."""
     check: Check | None = None
     """What a table cannot say, asked last."""
+    loose: bool = False
+    """Whether a file whose name is an option (`du *`) could do no harm worth asking about."""
 
     @property
     def free(self) -> bool:
@@ -54,7 +56,12 @@ def only(
 
 
 def but(
-    names: str = "", *, takes: str = "", operands: int | None = None, check: Check | None = None
+    names: str = "",
+    *,
+    takes: str = "",
+    operands: int | None = None,
+    check: Check | None = None,
+    loose: bool = False,
 ) -> Options:
     """Every option but these."""
     return Options(
@@ -62,6 +69,7 @@ def but(
         takes=frozenset(takes.split()),
         operands=operands,
         check=check,
+        loose=loose,
     )
 
 
@@ -77,7 +85,8 @@ def refusal(options: Options, words: Sequence[Word]) -> str | None:
 
 def _word_refusal(options: Options, word: Word) -> str | None:
     if not word.exact and not word.prefix:
-        return None if options.free else f"{word.text} may turn out to be an option"
+        harmless = options.free or (options.loose and not word.hidden)
+        return None if harmless else f"{word.text} may turn out to be an option"
     start = word.start
     if not start.startswith("-") or start in {"-", "--"}:
         return None

@@ -13,6 +13,7 @@ _FLAGS = frozenset(
 )
 _CLUSTER = re.compile(r"-[nErsuz]+(e?)")
 _ADDRESS = re.compile(r"[0-9]+(?:~[0-9]+)?|\$|\+[0-9]+|~[0-9]+")
+_BRACKET = re.compile(r"\[\^?\]?(?:\[:\w+:\]|[^\]\n])*\]")
 _SIMPLE = frozenset("pdDPqQ=nNhHgGxlF")
 _SUBSTITUTE_FLAGS = re.compile(r"[gpiImM0-9]*")
 
@@ -130,16 +131,22 @@ class _Script:
             raise _Odd("the flags of a substitution")
 
     def _until(self, delimiter: str) -> None:
-        """Go past the next delimiter. A bracket that is open there could hide it, so that is refused."""
-        start = self.at
-        while self._peek() != delimiter:
-            if self._peek() in {"", "\n"}:
-                raise _Odd("a pattern that does not end")
-            self.at += 2 if self._peek() == "\\" else 1
-        piece = re.sub(r"\\.", "", self.text[start : self.at])
-        if piece.count("[") > piece.count("]"):
+        """Go past the next delimiter. Some seds see none inside brackets, so both ways must lead to the same."""
+        end = self._next(delimiter, brackets=False)
+        if end != self._next(delimiter, brackets=True):
             raise _Odd("a delimiter inside brackets")
-        self.at += 1
+        self.at = end + 1
+
+    def _next(self, delimiter: str, *, brackets: bool) -> int:
+        at = self.at
+        while self.text[at : at + 1] != delimiter:
+            if self.text[at : at + 1] in {"", "\n"}:
+                raise _Odd("a pattern that does not end")
+            if brackets and (found := _BRACKET.match(self.text, at)):
+                at = found.end()
+            else:
+                at += 2 if self.text[at] == "\\" else 1
+        return at
 
     def _blanks(self) -> None:
         while self._peek() in {" ", "\t"}:
