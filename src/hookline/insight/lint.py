@@ -91,7 +91,11 @@ def _tools(hooks: _Hooks) -> Iterator[Finding]:
 
 
 def _matchers(hooks: _Hooks) -> Iterator[Finding]:
+    # What an async tool starts with its context may have tools that nobody here knows of.
+    has_children = any(tool.is_async and tool.wants_context for tool in hooks.toolbox)
     for each in hooks.all:
+        if has_children and each.scope == "tree":
+            continue
         if each.matcher is not None and not possible(hooks.runs(each)):
             yield _dead(each, each.matcher, hooks.toolbox)
 
