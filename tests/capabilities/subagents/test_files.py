@@ -114,6 +114,7 @@ def test_directories_files_and_code_together(tmp_path: Path) -> None:
     agent_file(tmp_path / "theirs", "off", "disabled: true")
     (tmp_path / "theirs/README.md").write_text("# About these agents")
     (tmp_path / "theirs/notes.txt").write_text("x")
+    agent_file(tmp_path / "theirs/.cache", "hidden", "")
     single = agent_file(tmp_path, "single", "")
     agents = Subagents(Subagent("b", "In code."), tmp_path / "mine", tmp_path / "theirs", single)
     assert list(agents.agents) == ["b", "a", "single"]
@@ -163,6 +164,9 @@ def test_a_file_without_front_matter_or_description(tmp_path: Path) -> None:
     """Is no agent, and says so."""
     (tmp_path / "a.md").write_text("# Just text")
     with pytest.raises(BuildError, match=r"a\.md: it has no front matter"):
+        Subagents(tmp_path)
+    (tmp_path / "a.md").write_text("---\nname: a(b)\ndescription: d\n---\nx")
+    with pytest.raises(BuildError, match=r"a\.md: a subagent cannot be called 'a\(b\)'"):
         Subagents(tmp_path)
     (tmp_path / "a.md").write_text("---\nname: a\n---\nx")
     with pytest.raises(BuildError, match=r"a\.md: subagent 'a': it has no description"):

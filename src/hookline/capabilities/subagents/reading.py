@@ -39,7 +39,9 @@ def read_agents(
             remedy="Make it, or leave it out; a subagent is a Markdown file with front matter.",
         )
     for file in sorted(path.rglob("*.md")):
-        if file.name.lower() in _NO_AGENTS or not file.is_file():
+        below = file.relative_to(path).parts
+        is_hidden = any(part.startswith(".") or part == "node_modules" for part in below)
+        if is_hidden or file.name.lower() in _NO_AGENTS or not file.is_file():
             continue
         page = Document.read(file)
         if page.flag("disabled"):

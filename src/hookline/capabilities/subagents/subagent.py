@@ -68,8 +68,9 @@ class Subagent(msgspec.Struct, frozen=True):
 
     def _check_words(self) -> None:
         if not isinstance(self.name, str) or not _NAME.fullmatch(self.name):
+            where = f"{self.where}: " if self.where else ""
             raise BuildError(
-                f"a subagent cannot be called {self.name!r}.",
+                f"{where}a subagent cannot be called {self.name!r}.",
                 remedy="Use up to 64 letters, digits and hyphens.",
             )
         if not isinstance(self.description, str) or not self.description.strip():
