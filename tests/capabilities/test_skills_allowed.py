@@ -204,6 +204,22 @@ async def test_it_holds_after_a_pause_even_if_the_files_have_changed(folder: Pat
     assert told(result) == ["text of a", blocked("reader", "Read, Bash(git:*)")]
 
 
+async def test_a_skill_that_is_gone_can_still_be_unloaded(folder: Path, tmp_path: Path) -> None:
+    """Or the run would be held to it for ever."""
+
+    def asking(*turns: Any) -> Any:
+        made = builder(Skills(folder), *turns)
+        return made.on_before_tool_use(lambda ctx: HookOutcome.ask("?"), matcher="read").build()
+
+    paused = await asking(call("load_skill", name="reader"), call("read", path="a")).run("go")
+    (folder / "reader").rename(tmp_path / "elsewhere")
+    unload = call("load_skill", name="Reader", unload=True)
+    answers = {each.id: True for each in paused.pending}
+    result = await asking(WRITE, unload, WRITE).resume(paused.state, answers)
+    assert "allows only" in told(result)[1]
+    assert told(result)[2] == "wrote a"
+
+
 async def test_it_holds_when_another_process_takes_the_run_up(folder: Path, tmp_path: Path) -> None:
     """From the journal alone."""
     journal = SQLiteJournal(tmp_path / "runs.db")

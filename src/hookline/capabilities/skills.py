@@ -112,10 +112,13 @@ class Skills:
             arguments: What the skill should be applied to, if it takes that.
             unload: Stop using the skill: what it allows and forbids no longer counts.
         """
+        active = str(_active(context.state, self._key).get("name", ""))
+        if unload and _is_same(name, active):  # also one that is gone from the disk since
+            return f"Skill '{active}' is no longer active."
         skill = self._found(name)
         if unload:
-            return f"Skill '{skill.name}' is no longer active."
-        is_active = _active(context.state, self._key).get("name") == skill.name
+            return f"Skill '{skill.name}' is not active."
+        is_active = active == skill.name
         if not skill.for_models and not (file and is_active):  # then a person has started it
             raise ToolError(
                 f"skill '{skill.name}' is for people to start.",
@@ -169,14 +172,16 @@ class Skills:
 
     def _activate(self, ctx: ToolHookContext) -> ToolHookContext | AgentState | None:
         args, execution = ctx.tool_call.args, ctx.execution
-        skill = self.library.get(str(args.get("name", "")))
-        if skill is None or execution is None or not execution.is_success or args.get("file"):
+        if execution is None or not execution.is_success:
             return None
-        if not args.get("unload"):
-            return ctx.with_metadata(self._key, _kept(skill))
-        if _active(ctx.state, self._key).get("name") != skill.name:
+        name = str(args.get("name", ""))
+        if args.get("unload"):
+            active = str(_active(ctx.state, self._key).get("name", ""))
+            return ctx.state.without_metadata(self._key) if _is_same(name, active) else None
+        skill = self.library.get(name)
+        if skill is None or args.get("file"):
             return None
-        return ctx.state.without_metadata(self._key)
+        return ctx.with_metadata(self._key, _kept(skill))
 
     def _judge(self, ctx: ToolHookContext) -> HookOutcome | None:
         """What no active skill allows, of this run or of one above it, does not run."""
@@ -221,6 +226,10 @@ def _library(sources: tuple[Any, ...]) -> SkillLibrary:
             remedy="Make one library of all directories: SkillLibrary(first, second).",
         )
     return SkillLibrary(*sources)
+
+
+def _is_same(name: str, active: str) -> bool:
+    return bool(active) and name.strip().lower() == active.lower()
 
 
 def _kept(skill: Skill) -> dict[str, Any]:
