@@ -60,7 +60,7 @@ def test_the_same_directory_twice_is_no_clash(tmp_path: Path) -> None:
     """Nor is a link to a skill that is there already."""
     skill(tmp_path / "pdf")
     (tmp_path / "z").symlink_to(tmp_path / "pdf")
-    library = SkillLibrary(tmp_path, tmp_path)
+    library = SkillLibrary(tmp_path, [tmp_path])
     assert (list(library.skills), library.problems) == (["pdf"], [])
 
 

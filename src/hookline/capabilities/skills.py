@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 import os
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Literal
 
 from hookline.agent import Note
@@ -46,7 +46,7 @@ class Skills:
 
     def __init__(
         self,
-        *sources: str | os.PathLike[str] | SkillLibrary,
+        *sources: str | os.PathLike[str] | Iterable[str | os.PathLike[str]] | SkillLibrary,
         outside: Literal["block", "ask"] = "block",
         root: str | os.PathLike[str] = ".",
     ) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Iterator
 from pathlib import Path
+from typing import Any
 
 import msgspec
 
@@ -29,12 +30,15 @@ class SkillLibrary:
     one of `problems`; so is one whose name another has already.
     """
 
-    def __init__(self, *directories: str | os.PathLike[str]) -> None:
+    def __init__(
+        self, *directories: str | os.PathLike[str] | Iterable[str | os.PathLike[str]]
+    ) -> None:
         self.skills: dict[str, Skill] = {}
         """By name, in the order they were found."""
         self.problems: list[SkillProblem] = []
-        for directory in directories:
-            self._take(_checked(directory))
+        for given in directories:
+            for directory in given if isinstance(given, list | tuple) else (given,):
+                self._take(_checked(directory))
 
     def _take(self, directory: Path) -> None:
         for folder in _folders(directory):
@@ -84,7 +88,7 @@ class SkillLibrary:
         return f"SkillLibrary({', '.join(self.skills)})"
 
 
-def _checked(directory: str | os.PathLike[str]) -> Path:
+def _checked(directory: Any) -> Path:
     try:
         path = Path(os.path.expanduser(directory))
     except TypeError:

@@ -116,7 +116,8 @@ def test_directories_files_and_code_together(tmp_path: Path) -> None:
     (tmp_path / "theirs/notes.txt").write_text("x")
     agent_file(tmp_path / "theirs/.cache", "hidden", "")
     single = agent_file(tmp_path, "single", "")
-    agents = Subagents(Subagent("b", "In code."), tmp_path / "mine", tmp_path / "theirs", single)
+    sources = [tmp_path / "mine", tmp_path / "theirs"]
+    agents = Subagents(Subagent("b", "In code."), sources, single)
     assert list(agents.agents) == ["b", "a", "single"]
     assert agents.agents["a"].prompt == "mine"
     lint = [str(each) for each in builder(subagents=agents).build().lint()]

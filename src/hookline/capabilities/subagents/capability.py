@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping
-from typing import Any
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, TypeAlias
 
 from hookline.agent import Agent, Note
 from hookline.blueprint import Definition
@@ -17,6 +17,8 @@ from hookline.errors import BuildError
 from hookline.markdown import SkillLibrary
 from hookline.state import EMPTY
 from hookline.tools import AnyTool
+
+Source: TypeAlias = Subagent | str | os.PathLike[str]
 
 
 class Subagents:
@@ -32,7 +34,7 @@ class Subagents:
 
     def __init__(
         self,
-        *sources: Subagent | str | os.PathLike[str],
+        *sources: Source | Iterable[Source],
         models: Mapping[str, Any] = EMPTY,
         skills: SkillLibrary | str | os.PathLike[str] | None = None,
         hooks: Mapping[str, Any] = EMPTY,
@@ -63,7 +65,7 @@ class Subagents:
 
     def _members(self, sources: tuple[Any, ...], hooks: Mapping[str, Any]) -> dict[str, Subagent]:
         members: dict[str, Subagent] = {}
-        for source in sources:
+        for source in _each(sources):
             found = [(source, [])] if isinstance(source, Subagent) else read_agents(source, hooks)
             for member, notes in found:
                 other = members.setdefault(member.name, member)
@@ -145,6 +147,12 @@ class Subagents:
 
     def __repr__(self) -> str:
         return f"<Subagents {', '.join(self.agents)}>"
+
+
+def _each(sources: tuple[Any, ...]) -> Iterator[Any]:
+    """The sources one by one, those in lists too."""
+    for source in sources:
+        yield from source if isinstance(source, list | tuple) else (source,)
 
 
 def _left_out(member: Subagent, other: Subagent) -> Note:
