@@ -80,7 +80,9 @@ def test_a_rule_can_ask_about_what_is_harmless() -> None:
 
 def test_deny_goes_before_ask_and_ask_before_allow() -> None:
     """The order in which rules were added does not matter."""
-    one = DEFAULT.with_rules(allow=["make *"]).with_rules(ask=["make *"]).with_rules(deny=["make x"])
+    one = (
+        DEFAULT.with_rules(allow=["make *"]).with_rules(ask=["make *"]).with_rules(deny=["make x"])
+    )
     other = DEFAULT.with_rules(deny=["make x"], ask=["make *"], allow=["make *"])
     for policy in (one, other):
         assert [decision(policy, c) for c in ("make x", "make y")] == ["deny", "ask"]
@@ -89,7 +91,10 @@ def test_deny_goes_before_ask_and_ask_before_allow() -> None:
 def test_what_is_denied_is_lifted_only_when_asked_for() -> None:
     """An allow rule does not lift what the policy denies, unless it was added to do so."""
     rules = ["sudo apt-get update", "rm -rf build"]
-    plain, lifting = DEFAULT.with_rules(allow=rules), DEFAULT.with_rules(allow=rules, even_denied=True)
+    plain, lifting = (
+        DEFAULT.with_rules(allow=rules),
+        DEFAULT.with_rules(allow=rules, even_denied=True),
+    )
     for command in rules:
         assert decision(plain, command) == "deny"
         assert decision(lifting, command) == "allow"

@@ -99,12 +99,13 @@ class ShellPolicy(msgspec.Struct, frozen=True):
         why = "a rule allows it, or it only looks" if by_rule else "it only looks"
         return Verdict("allow", f"`{shown}`: {why}.", shown)
 
-
     def _by_rule(self, command: Command) -> bool:
         """Whether a rule allows a command. A word that is open must not be able to become an option."""
         if command.assignments or any(writes_a_file(one) for one in command.redirects):
             return False
-        if any(word.hidden or word.start[:1] in {"", "-"} for word in command.words if not word.exact):
+        if any(
+            word.hidden or word.start[:1] in {"", "-"} for word in command.words if not word.exact
+        ):
             return False
         return any(rule.matches([word.text for word in command.words]) for rule in self.allow)
 
