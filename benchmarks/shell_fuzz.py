@@ -57,7 +57,12 @@ def agrees(reading: Reading, ran: Sequence[tuple[str, ...]]) -> bool:
 
 
 def _may_fail(reading: Reading) -> bool:
-    """Whether a redirect may fail here, where nothing can be written: then what depends on the command does not run."""
+    """Whether a command fails here in any case: nothing can be written, and no path leads to a program.
+
+    Then what depends on it does not run.
+    """
+    if any("/" in command.words[0].text for command in reading.commands):
+        return True
     targets = [
         r.target.text for c in reading.commands for r in c.redirects if r.operator[-1] not in "&"
     ]

@@ -131,7 +131,9 @@ def test_no_shell_text_makes_it_raise(text: str) -> None:
     assert reading.known or verdict.decision != "allow"
 
 
-@given(st.lists(st.text(alphabet=st.characters(codec="utf-8", exclude_categories=["Cc"]), min_size=1)))
+@given(
+    st.lists(st.text(alphabet=st.characters(codec="utf-8", exclude_categories=["Cc"]), min_size=1))
+)
 def test_single_quotes_keep_any_word(words: list[str]) -> None:
     """A word in single quotes is read as it is."""
     quoted = ["'" + word.replace("'", "'\\''") + "'" for word in words]

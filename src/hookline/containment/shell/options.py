@@ -42,7 +42,7 @@ class Program(msgspec.Struct, frozen=True):
 
     options: Options = Options()
     verbs: Mapping[str, Options] | None = None
-    """Its sub-commands that are harmless; a key of two words is a verb and its own verb. `options` come before them."""
+    """Its sub-commands that are harmless; a key of several words is a verb and its own verbs. `options` come before them."""
     reads: bool = True
     """Whether it shows what is in the files it is given, so that the names of secret files matter."""
 
@@ -164,8 +164,8 @@ def verb_of(program: Program, words: Sequence[Word]) -> tuple[str, Sequence[Word
         if not _is_harmless(program.options, word.text):
             return f"the option {word.text.partition('=')[0]}"
         at += 2 if _wants_value(program.options, word.text) else 1
-    names = [word.text for word in words[at : at + 2] if word.exact]
-    for count in (2, 1):
+    names = [word.text for word in words[at : at + 3] if word.exact]
+    for count in (3, 2, 1):
         if len(names) >= count and (verb := " ".join(names[:count])) in verbs:
             return verb, words[at + count :]
     return f"the verb {names[0]}" if names else "no verb"

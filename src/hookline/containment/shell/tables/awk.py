@@ -97,4 +97,4 @@ def _divides(before: str, found: re.Match[str]) -> bool:
     return before not in _KEYWORDS and (before[-1:].isalnum() or before in {"]", '"', "_"})
 
 
-AWK = Program(but(check=check_awk))
+AWK = Program(but(check=check_awk, loose=True))

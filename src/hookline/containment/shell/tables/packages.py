@@ -6,10 +6,10 @@ where its configuration says, are missing on purpose: yarn, pnpm, poetry, bundle
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 
-from hookline.containment.shell.options import Check, Options, Program, but, only
+from hookline.containment.shell.options import Options, Program, but, only
+from hookline.containment.shell.tables.first import first_word
 from hookline.containment.shell.words import Word
 
 _PIP = only(
@@ -25,16 +25,6 @@ _NPM = only(
     """,
     takes="--depth",
 )
-
-
-def _first(pattern: str) -> Check:
-    """The first word says what is asked."""
-
-    def check(words: Sequence[Word]) -> str | None:
-        asks = bool(words) and re.fullmatch(pattern, words[0].text)
-        return None if asks else "it does more than ask"
-
-    return check
 
 
 def _npm_setting(words: Sequence[Word]) -> str | None:
@@ -99,14 +89,16 @@ PACKAGES: dict[str, Program] = {
             "--installed --upgradable -a --all-versions --manual-installed -n --names-only -f",
         ),
     ),
-    "dpkg": Program(only(_DPKG.replace("|", " "), check=_first(_DPKG)), reads=False),
+    "dpkg": Program(only(_DPKG.replace("|", " "), check=first_word(_DPKG)), reads=False),
     "dpkg-query": Program(
         only("-l -L -s -S -W -f --list --show --showformat --listfiles --status --search"),
         reads=False,
     ),
-    "rpm": Program(only("-q -a -i -l -f -d -c -R -p", check=_first("-q[ailfdcRp]*")), reads=False),
+    "rpm": Program(
+        only("-q -a -i -l -f -d -c -R -p", check=first_word("-q[ailfdcRp]*")), reads=False
+    ),
     "pacman": Program(
-        only("-Q -i -e -l -o -s -q -d -m -n -t -k -u", check=_first("-Q[ielosqdmntku]*")),
+        only("-Q -i -e -l -o -s -q -d -m -n -t -k -u", check=first_word("-Q[ielosqdmntku]*")),
         reads=False,
     ),
     "apk": _asks("info list policy", "-v -vv -L -e -a -d -s -R -I --installed"),
@@ -121,5 +113,5 @@ PACKAGES: dict[str, Program] = {
         },
         reads=False,
     ),
-    "nvm": Program(but(check=_first("ls|list|current|version")), reads=False),
+    "nvm": Program(but(check=first_word("ls|list|current|version")), reads=False),
 }

@@ -121,8 +121,8 @@ class _Script:
         if delimiter in {"", "\n", "\\", "[", "]"} or delimiter.isalnum() or delimiter.isspace():
             raise _Odd("an unusual delimiter")
         self.at += 1
-        self._until(delimiter)
-        self._until(delimiter)
+        self._until(delimiter, pattern=name == "s")
+        self._until(delimiter, pattern=False)
         if name == "s":
             flags = _SUBSTITUTE_FLAGS.match(self.text, self.at)
             self.at = flags.end() if flags else self.at
@@ -130,23 +130,18 @@ class _Script:
         if self._peek() not in {"", ";", "\n", "}"}:
             raise _Odd("the flags of a substitution")
 
-    def _until(self, delimiter: str) -> None:
-        """Go past the next delimiter. Some seds see none inside brackets, so both ways must lead to the same."""
-        end = self._next(delimiter, brackets=False)
-        if end != self._next(delimiter, brackets=True):
-            raise _Odd("a delimiter inside brackets")
-        self.at = end + 1
-
-    def _next(self, delimiter: str, *, brackets: bool) -> int:
-        at = self.at
-        while self.text[at : at + 1] != delimiter:
-            if self.text[at : at + 1] in {"", "\n"}:
+    def _until(self, delimiter: str, *, pattern: bool = True) -> None:
+        """Go past the next delimiter. In a pattern, one inside brackets is no delimiter."""
+        while self._peek() != delimiter:
+            if self._peek() in {"", "\n"}:
                 raise _Odd("a pattern that does not end")
-            if brackets and (found := _BRACKET.match(self.text, at)):
-                at = found.end()
+            if pattern and (bracket := _BRACKET.match(self.text, self.at)):
+                if "[." in bracket[0] or "[=" in bracket[0]:
+                    raise _Odd("an unusual bracket")
+                self.at = bracket.end()
             else:
-                at += 2 if self.text[at] == "\\" else 1
-        return at
+                self.at += 2 if self._peek() == "\\" else 1
+        self.at += 1
 
     def _blanks(self) -> None:
         while self._peek() in {" ", "\t"}:

@@ -19,7 +19,7 @@ def _verbs(names: str, options: Options) -> dict[str, Options]:
 _DOCKER = only(
     """
     -a --all -q --quiet -f --follow --no-trunc -t --timestamps --details -l --latest -s --size --digests --no-stream
-    --tree -H --human --verbose -v --services --orphans --no-color --no-log-prefix
+    --tree --human --verbose -v --services --orphans --no-color --no-log-prefix
     """,
     takes="-n --tail --since --until --format --filter --type --status",
 )
