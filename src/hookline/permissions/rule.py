@@ -140,9 +140,9 @@ def _touches(call: ToolCall, subject: Subject, argument: str) -> bool:
         touched = any(pattern.touches(part, is_searched=True) for part in subject.parts)
     else:
         touched = any(pattern.touches(part) for part in subject.parts)
-    # A command line that could not be read in part is judged by what was read; one that was not read at all, and
-    # other arguments that are not what they should be, may be anything.
-    return touched or not (subject.is_whole or (subject.kind is Kind.COMMAND and subject.parts))
+    # A command line that was not understood is judged word by word; what is not even that may be anything.
+    is_judged = subject.is_whole or (subject.kind is Kind.COMMAND and bool(subject.parts))
+    return touched or not is_judged
 
 
 _MADE: dict[tuple[Kind, str], _Pattern] = {}
