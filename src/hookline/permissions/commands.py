@@ -25,7 +25,7 @@ _SHELL_PIECE = re.compile(
     r"""'[^']*'|"(?:\\.|[^"\\])*"|\\.|[;&|\n()`]+|[^\S\n]+|[^\s;&|()`'"\\]+|.""", re.DOTALL
 )
 _ENDS_COMMAND = re.compile(r"[;&|\n()`]+")
-_REDIRECTS = re.compile(r"\d*[<>]")
+_REDIRECT = re.compile(r"\d*[<>]+")
 _ASSIGNMENT = re.compile(r"[A-Za-z_]\w*\+?=")
 _LEADS_ON = frozenset({"!", "{", "}", "do", "elif", "else", "if", "then", "time", "until", "while"})
 _BETWEEN = re.compile(r"[\s;&|()'\"`]+")
@@ -67,7 +67,7 @@ class CommandPattern:
 
     def touches(self, part: Part) -> bool:
         """Whether the command may be what the pattern says, in another spelling or when it runs."""
-        if self.is_anything:
+        if self.is_anything or self.covers(part):
             return True
         commands = [part.argv] if part.argv is not None else _commands_in(part.text)
         return any(self._may_be(words) for words in commands)
@@ -149,11 +149,13 @@ def _commands_in(text: str) -> Iterator[list[_Word]]:
     text = text.replace("\\\n", "")
     for tokens in (*_quoted(text), *(piece.split() for piece in _ENDS_COMMAND.split(text))):
         words: list[_Word] = []
+        is_target = False
         for token in tokens:
-            is_first = not words
-            if _REDIRECTS.match(token) or (is_first and token in _LEADS_ON):
+            is_first, was_target = not words, is_target
+            is_target = _REDIRECT.fullmatch(token) is not None
+            if is_target or was_target or _REDIRECT.match(token):
                 continue
-            if is_first and _ASSIGNMENT.match(token):
+            if is_first and (token in _LEADS_ON or _ASSIGNMENT.match(token)):
                 continue
             words.append(_word(token))
         if words:
