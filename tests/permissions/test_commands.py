@@ -21,7 +21,7 @@ def line(text: str) -> ToolCall:
 @pytest.mark.parametrize(
     ("rule", "inside", "outside"),
     [
-        ("git push *", "git push|git push origin main|git push --force", "git|git pull|git pushed|/bin/git push|gitpush"),
+        ("git push *", "git push|git push origin main|git push --force", "git|git pull|git pushed|/bin/git push"),
         ("git status", "git status", "git status -s|git"),
         ("git push*", "git push|git pushes|git push origin", "git pull"),
         ("npm run test:*", "npm run test|npm run test -- -x|npm run test:unit", "npm run testing|npm run"),

@@ -5,12 +5,18 @@ None imports another, and each is loaded when its name is first used."""
 from __future__ import annotations
 
 from importlib import import_module
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-_HOME: dict[str, str] = {}
+if TYPE_CHECKING:
+    from hookline.capabilities.approval import Approval, ApprovalMode
+
+_HOME: dict[str, str] = {
+    "Approval": "approval",
+    "ApprovalMode": "approval",
+}
 """Where each name lives in this room."""
 
-__all__: list[str] = []
+__all__ = ["Approval", "ApprovalMode"]
 
 
 def __getattr__(name: str) -> Any:

@@ -115,7 +115,7 @@ class Approval:
 
     def _accepts(self, mode: ApprovalMode, call: ToolCall, ruling: Ruling) -> bool:
         """Whether the mode accepts an edit that a rule asks about. A rule that names a path still asks."""
-        is_about_paths = ruling.rule is not None and ruling.rule.argument is not None
+        is_about_paths = any(rule.argument is not None for rule in ruling.rules)
         return not is_about_paths and self._is_accepted_edit(mode, call)
 
     def _is_accepted_edit(self, mode: ApprovalMode, call: ToolCall) -> bool:
@@ -123,11 +123,13 @@ class Approval:
 
     def _answer(self, ctx: ToolHookContext) -> Decision | None:
         """A yes to an ask, where a rule or the mode says so, and all who ask may be answered by a rule."""
-        verdict = self._judge(ctx)
-        if verdict is not None or not all(
-            map(self._may_answer, (ctx.asked_by, *ctx.also_asked_by))
-        ):
+        askers = {ctx.asked_by, *ctx.also_asked_by}
+        if not all(map(self._may_answer, askers)) or self._judge(ctx) is not None:
             return None
+        if askers == {
+            self.name
+        }:  # it was asked under other rules, or in another mode, before the run paused
+            return Decision.allow("it is not asked about any more")
         ruling = self.rules.judge(ctx.tool_call)
         if ruling.decision == "allow":
             return Decision.allow(ruling.reason)
