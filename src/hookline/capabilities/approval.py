@@ -5,13 +5,13 @@ from __future__ import annotations
 import enum
 import os
 from collections.abc import Iterable, Iterator
+from fnmatch import fnmatchcase
 from typing import Any
 
 from hookline.errors import BuildError, HooklineError, UsageError
 from hookline.hooks import HookOutcome, Options, Registration, register
 from hookline.lifecycle import HookPoint, ToolHookContext
 from hookline.permissions import Rule, Rules, Ruling
-from hookline.permissions.wildcard import fits_text, glob
 from hookline.state import AgentState, Decision, ToolCall
 
 
@@ -66,7 +66,7 @@ class Approval:
         self.name = name
         self.rules = Rules(allow, ask, deny, root=root)
         self.remember = remember
-        self._answers = tuple(glob(hook) for hook in answers)
+        self._answers = tuple(answers)
         self._modes = _Modes(_mode(mode, BuildError))
 
     # --- a capability -------------------------------------------------------------------------------
@@ -138,7 +138,7 @@ class Approval:
         return None
 
     def _may_answer(self, hook: str) -> bool:
-        return hook == self.name or any(fits_text(known, hook) for known in self._answers)
+        return hook == self.name or any(fnmatchcase(hook, known) for known in self._answers)
 
     # --- modes and remembered answers ---------------------------------------------------------------
 
