@@ -27,6 +27,7 @@ from hookline.journal import (
     HooksPassed,
     ReasoningDelta,
     Record,
+    Redacting,
     TextDelta,
 )
 from hookline.lifecycle import AgentContext, HookPoint
@@ -220,6 +221,8 @@ class Run:
         memory: Memory | None = None,
     ) -> None:
         clock = definition.clock
+        if definition.redact is not None:
+            durable = Redacting(durable, definition.redact)
         self.definition = definition
         self.drive = drive
         self.state = state

@@ -9,14 +9,16 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from hookline.capabilities.approval import Approval, ApprovalMode
+    from hookline.capabilities.redaction import Redaction
 
 _HOME: dict[str, str] = {
     "Approval": "approval",
     "ApprovalMode": "approval",
+    "Redaction": "redaction",
 }
 """Where each name lives in this room."""
 
-__all__ = ["Approval", "ApprovalMode"]
+__all__ = ["Approval", "ApprovalMode", "Redaction"]
 
 
 def __getattr__(name: str) -> Any:

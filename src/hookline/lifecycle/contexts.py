@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, TypeVar
 
 import msgspec
@@ -170,6 +170,16 @@ class PromptHookContext(AgentContext, frozen=True, kw_only=True):
     def with_prompt(self, prompt: str) -> PromptHookContext:
         """This context with another prompt."""
         return msgspec.structs.replace(self, prompt=checked_text(prompt, "the prompt"))
+
+    def with_attachments(self, attachments: Iterable[Attachment]) -> PromptHookContext:
+        """This context with other attachments."""
+        given = tuple(attachments)
+        for each in given:
+            if not isinstance(each, Attachment):
+                raise UsageError(
+                    f"{each!r} is not an attachment.", remedy="Use Attachment.from_bytes(...)."
+                )
+        return msgspec.structs.replace(self, attachments=given)
 
 
 class ExecutionHookContext(AgentContext, frozen=True, kw_only=True):

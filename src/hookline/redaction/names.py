@@ -19,27 +19,19 @@ _STRONG = (
     "privatetoken", "webhookurl",
 )  # fmt: skip
 """A name that ends like this holds a secret, whatever that looks like."""
-_WEAK = (
-    "token",
-    "auth",
-    "sessionid",
-    "accesskeyid",
-    "otp",
-    "key",
-    "credentials",
-    "signature",
-    "salt",
-)
+_WEAK = ("token", "auth", "accesskeyid", "otp", "key")
 """A name that ends like this holds a secret if that looks like one."""
 _HARMLESS = re.compile(
     r"page|next|cursor|continu|sync|public|foreign|primary|sort|partition|cache|idempot|count|len"
 )
 _LETTERS = re.compile(r"[^a-z0-9]")
 
-_ASSIGNED = r"\\{0,3}[\"'`]?[ \t]{0,3}(?:=>|:=|=(?!=)|:)[ \t]{0,3}(?P<open>\\{0,3}[\"'`]?)"
+_ASSIGNED = (
+    r"(?P<close>\\{0,3}[\"'`]?)[ \t]{0,3}(?:=>|:=|=(?!=)|:)[ \t]{0,3}(?P<open>\\{0,3}[\"'`]?)"
+)
 _IN_TEXT = re.compile(
     r"(?i:pass(?:word|wd|phrase)|pwd|secret|token|authorization|cookie|credentials?|connection[_-]?string|key|auth"
-    r"|access[_-]?key[_-]?id|session[_-]?id|webhook[_-]?url)" + _ASSIGNED
+    r"|access[_-]?key[_-]?id|webhook[_-]?url)" + _ASSIGNED
 )
 _QUOTES = ("'", '"', "`")
 _NAME_AFTER = re.compile(r"[\w-]*\w")
@@ -47,6 +39,7 @@ _NAME_BEFORE = re.compile(r"[A-Za-z0-9_.-]*$")
 # A bare value ends at the next `=`, so that no part of a text is taken for a value twice.
 _BARE = re.compile(r"[^\s\"'`,;&|<>(){}\[\]\\=]++={0,3}")
 _LINE = re.compile(r"[^\r\n\"'`\\]{1,4096}+")
+_HEADERS = ("authorization", "cookie")
 _WITH_DIGIT = re.compile(r"\d")
 _WITH_LETTER = re.compile(r"[A-Za-z]")
 _SCHEME = re.compile(r"(?i:basic|bearer|token|digest|negotiate|apikey)[ \t]+")
@@ -57,6 +50,7 @@ _PLACEHOLDER = re.compile(
     r"(?i:[x*.•#_-]{2,}|<[^>]*>|\[[^\]]*\]|\$\{?[\w.:-]*\}?|%\w+%|\{\{.*\}\}|your[-_ ].*|change[-_]?me|example.*|none"
     r"|null|nil|true|false|undefined|string|str|text|required|optional|redacted|secret|password|token|todo|n/?a|bearer|basic)"
 )  # fmt: skip
+_PACKED = re.compile(r"(?=[^A-Z]*[A-Z])(?=[^a-z]*[a-z])[\w+=~-]{20,}")
 _HEX = re.compile(r"[0-9a-fA-F-]+")
 
 
@@ -88,7 +82,9 @@ def named_spans(text: str) -> Iterator[Span]:
         span = _value_span(text, found, name, strength) if strength else None
         position = found.end() if span is None else span[1]
         if span is not None:
-            yield (*span, "secret")
+            is_literal = bool(found["close"]) and not found["open"]
+            # Behind a quoted name, a bare value is a number: what stands in its place has to be a text.
+            yield (*span, f"{found['close']}secret" if is_literal else "secret")
 
 
 def _name_at(text: str, found: re.Match[str]) -> str:
@@ -129,7 +125,7 @@ def _value_span(
         return None
     if scheme := _SCHEME.match(text, start):
         start = scheme.end()
-    is_header = _LETTERS.sub("", name.lower()).endswith(("authorization", "cookie"))
+    is_header = not found["close"] and _LETTERS.sub("", name.lower()).endswith(_HEADERS)
     bare = (_LINE if is_header else _BARE).match(text, start)
     if bare is None:
         return None
@@ -189,9 +185,10 @@ def _looks_random(value: str, name: str) -> bool:
         or "://" in value
     ):
         return False
-    if not _LETTERS.sub("", name.lower()).endswith(("key", "signature", "salt")):
+    if not _LETTERS.sub("", name.lower()).endswith("key"):
         return True
-    return len(value) >= 20 and not _HEX.fullmatch(value) and _entropy(value) > 3.5
+    is_hash = _HEX.fullmatch(value) is not None
+    return _PACKED.fullmatch(value) is not None and not is_hash and _entropy(value) > 3.5
 
 
 def _entropy(text: str) -> float:

@@ -92,6 +92,10 @@ class Redactor:
             left += [each for each in (one.__cause__, one.__context__) if each is not None]
             left += getattr(one, "exceptions", ())
 
+    def __repr__(self) -> str:
+        known, more = len(self._known), len(self._patterns) + len(self._names)
+        return f"<Redactor, {known} known values, {more} patterns and names besides the usual>"
+
     def _say(self, error: BaseException) -> None:
         error.args = tuple(self.value(each) for each in error.args)
         if isinstance(error, HooklineError):
@@ -170,8 +174,10 @@ class Redactor:
 
 
 def mark(kind: str) -> str:
-    """What stands where a secret of this kind stood."""
-    return f"[redacted:{kind}]"
+    """What stands where a secret of this kind stood; a kind that begins with a quote mark stands in quotes."""
+    name = kind.lstrip("\\\"'`")
+    quote = kind[: len(kind) - len(name)]
+    return f"{quote}[redacted:{name}]{quote}"
 
 
 @lru_cache(maxsize=1)

@@ -25,9 +25,9 @@ def _token(kind: str, hints: str, pattern: str) -> _Token:
     return _Token(kind, tuple(hints.split()), re.compile(pattern))
 
 
-_START = r"(?<![A-Za-z0-9])"
-_APART = r"(?<![A-Za-z0-9+/])"
-"""Not within base64, where four letters come together by chance."""
+_START = r"(?<![\w-])"
+_APART = r"(?<![A-Za-z0-9+])"
+"""What comes before may belong to a name; in base64, a few letters come together by chance."""
 _DIGIT = r"(?=[\w-]{0,80}\d)"
 
 _TOKENS = (
