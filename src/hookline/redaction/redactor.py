@@ -156,10 +156,11 @@ class Redactor:
         return _without(text, [span for span in spans if not _is_within(span, marks)])
 
     def _certain(self, text: str) -> Iterator[Span]:
+        lowered = text.lower()
         for kind, spelled in self._known.values():
-            for start, end in spelled.spans(text):
+            for start, end in spelled.spans(text, lowered):
                 yield start, end, kind
-        yield from token_spans(text)
+        yield from token_spans(text, lowered)
         for kind, pattern in self._patterns:
             group = "secret" if "secret" in pattern.groupindex else 0
             for found in pattern.finditer(text):

@@ -22,20 +22,33 @@ def spellings(secret: str) -> tuple[re.Pattern[str], ...]:
 
 
 class Spelled:
-    """A secret to look for. The plain spelling is looked for first, because that costs next to nothing."""
+    """A secret to look for. What costs next to nothing is looked for first: most texts have nothing of it."""
 
     def __init__(self, secret: str) -> None:
-        escaped, hexed, packed = spellings(secret)
+        self._escaped, self._hexed, self._packed = spellings(secret)
         self._plain = re.compile(re.escape(secret), re.IGNORECASE)
-        self._escaped = escaped
-        self._encoded = (hexed, packed)
+        self._lowered = secret.lower()
+        content = secret.encode(errors="surrogateescape")
+        self._hex = content.hex()
+        self._pieces = tuple(
+            max(re.split("[+/]", _letters(content, shift)), key=len) for shift in range(3)
+        )
 
-    def spans(self, text: str) -> Iterator[tuple[int, int]]:
-        """Where it is."""
-        pattern = self._escaped if _ENCODING.search(text) else self._plain
-        for each in (pattern, *self._encoded):
-            for found in each.finditer(text):
-                yield found.span()
+    def spans(self, text: str, lowered: str) -> Iterator[tuple[int, int]]:
+        """Where it is in a text, of which the caller has the lower case."""
+        if _ENCODING.search(text):
+            yield from _each(self._escaped, text)
+        elif self._lowered in lowered or not text.isascii():
+            yield from _each(self._plain, text)
+        if self._hex in lowered:
+            yield from _each(self._hexed, text)
+        if any(piece in text for piece in self._pieces):
+            yield from _each(self._packed, text)
+
+
+def _each(pattern: re.Pattern[str], text: str) -> Iterator[tuple[int, int]]:
+    for found in pattern.finditer(text):
+        yield found.span()
 
 
 def _sources(secret: str) -> tuple[str, str, str]:
@@ -72,9 +85,13 @@ _SHORT = {"\n": "n", "\r": "r", "\t": "t", "\b": "b", "\f": "f"}
 
 
 def _packed(content: bytes, shift: int) -> str:
+    either = {"+": "[+-]", "/": r"\\{0,8}[/_]"}
+    return "".join(either.get(letter, letter) for letter in _letters(content, shift))
+
+
+def _letters(content: bytes, shift: int) -> str:
     """What base64 makes of it when `shift` bytes of a group come before: the letters that nothing else decides."""
     letters = base64.b64encode(b"\0" * shift + content).decode().rstrip("=")
     first = -(-8 * shift // 6)
     last = len(letters) - (1 if 8 * (shift + len(content)) % 6 else 0)
-    either = {"+": "[+-]", "/": r"\\{0,8}[/_]"}
-    return "".join(either.get(letter, letter) for letter in letters[first:last])
+    return letters[first:last]

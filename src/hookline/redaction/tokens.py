@@ -107,9 +107,15 @@ _TOKENS = (
 )  # fmt: skip
 
 
-def token_spans(text: str) -> Iterator[Span]:
+_SHORTEST = 8
+"""No token is shorter."""
+
+
+def token_spans(text: str, lowered: str | None = None) -> Iterator[Span]:
     """Where tokens are in a text, in the order of their kinds. They may overlap."""
-    lowered = text.lower()
+    if len(text) < _SHORTEST:
+        return
+    lowered = text.lower() if lowered is None else lowered
     for token in _TOKENS:
         if not any(hint in lowered for hint in token.hints):
             continue
