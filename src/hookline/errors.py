@@ -202,3 +202,10 @@ class ToolSourceError(ToolError):
 
 class ToolTimeoutError(ToolError, TimeoutError):
     """A tool did not finish within its time."""
+
+
+# --- containment --------------------------------------------------------------------------------
+
+
+class SandboxError(HooklineError):
+    """A sandbox that was asked for is not there, or cannot hold what was asked of it."""
