@@ -70,11 +70,21 @@ def homes() -> list[Path]:
 def hidden(further: Iterable[str | Path] = (), reveal: Iterable[str] = ()) -> list[Path]:
     """Every secret that there is here, as real paths; none lies in another. `reveal` leaves some out, by the table."""
     revealed = {os.path.realpath(os.path.expanduser(each)) for each in reveal}
-    wanted = [home / name for home in homes() for name in CREDENTIALS]
-    wanted += [Path(found) for pattern in SYSTEM_SECRETS for found in glob.glob(pattern)]
+    wanted = [path for home in homes() for path in _credentials(home)]
+    for pattern in SYSTEM_SECRETS:
+        wanted += map(Path, glob.glob(pattern) if "*" in pattern else (pattern,))
     wanted += [Path(os.path.expanduser(each)).absolute() for each in further]
     real = {os.path.realpath(path) for path in wanted if _is_there(path)} - revealed - {"/"}
     return _outermost(Path(path) for path in real)
+
+
+def _credentials(home: Path) -> Iterator[Path]:
+    """Those of the table that may be there: the home directory is read once, not asked for every name."""
+    try:
+        there = set(os.listdir(home))
+    except OSError:
+        there = {name.partition("/")[0] for name in CREDENTIALS}
+    yield from (home / name for name in CREDENTIALS if name.partition("/")[0] in there)
 
 
 def emptied() -> list[Path]:
