@@ -5,12 +5,15 @@ Each is loaded when its name is first used."""
 from __future__ import annotations
 
 from importlib import import_module
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-_HOME: dict[str, str] = {}
+if TYPE_CHECKING:
+    from hookline.containment.jail import PROTECTED, Entry, FileJail
+
+_HOME: dict[str, str] = {"PROTECTED": "jail", "Entry": "jail", "FileJail": "jail"}
 """Where each name lives in this room."""
 
-__all__: list[str] = []
+__all__ = ["PROTECTED", "Entry", "FileJail"]
 
 
 def __getattr__(name: str) -> Any:
