@@ -561,12 +561,16 @@ def _kept(entry: Entry, ctx: Any, new: AgentState) -> AgentState:
     ):
         return new  # the usual case, and this is asked whenever a hook notes something
     for name in AgentState.__struct_fields__:
+        if name == "remembered" and new.remembered.items() <= old.remembered.items():
+            continue  # it forgets answers: it can only be asked again
         if name not in _LEFT_TO_HOOKS and getattr(new, name) != getattr(old, name):
             raise HookError(
                 entry.name, ctx.point, f"it changed state.{name}: state.{name} is kept by the run.",
                 remedy="Change the messages or the metadata; count a model call with ctx.run.charge(usage).",
             )  # fmt: skip
-    return msgspec.structs.replace(old, messages=new.messages, metadata=new.metadata)
+    return msgspec.structs.replace(
+        old, messages=new.messages, metadata=new.metadata, remembered=new.remembered
+    )
 
 
 def _with_source(entry: Entry, before: AgentContext, after: AgentContext) -> AgentContext:

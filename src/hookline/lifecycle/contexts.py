@@ -74,6 +74,11 @@ class RunHandle:
             seconds=ledger.seconds(live.monotonic()),
         )
 
+    def effect_of(self, tool: str) -> str:
+        """What running one of the run's tools twice would do: `pure`, `idempotent`, `once`; empty if there is none."""
+        found = self._live.definition.toolbox.get(tool)
+        return "" if found is None else str(found.effect)
+
     def charge(self, usage: Usage) -> None:
         """Count a model call the hook made itself (a critic, a summariser) against the run's limits."""
         if not isinstance(usage, Usage) or not all(
@@ -225,6 +230,8 @@ class ToolHookContext(AgentContext, frozen=True, kw_only=True):
     reason: str = ""
     """At permission_request: why a person is asked."""
     asked_by: str = ""
+    also_asked_by: tuple[str, ...] = ()
+    """The other hooks that asked about the same call: an answer is one to all of them."""
     step_index: int = 0
 
     @property
