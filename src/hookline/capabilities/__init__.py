@@ -5,12 +5,15 @@ None imports another, and each is loaded when its name is first used."""
 from __future__ import annotations
 
 from importlib import import_module
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-_HOME: dict[str, str] = {}
+if TYPE_CHECKING:
+    from hookline.capabilities.bash import Bash
+
+_HOME: dict[str, str] = {"Bash": "bash"}
 """Where each name lives in this room."""
 
-__all__: list[str] = []
+__all__ = ["Bash"]
 
 
 def __getattr__(name: str) -> Any:

@@ -9,11 +9,42 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from hookline.containment.jail import PROTECTED, Entry, FileJail
+    from hookline.containment.sandbox import (
+        CommandResult,
+        RunningCommand,
+        Sandbox,
+        SandboxGrant,
+        SandboxLimits,
+        SandboxPaths,
+        SandboxStatus,
+    )
 
-_HOME: dict[str, str] = {"PROTECTED": "jail", "Entry": "jail", "FileJail": "jail"}
+_HOME: dict[str, str] = {
+    "PROTECTED": "jail",
+    "CommandResult": "sandbox",
+    "Entry": "jail",
+    "FileJail": "jail",
+    "RunningCommand": "sandbox",
+    "Sandbox": "sandbox",
+    "SandboxGrant": "sandbox",
+    "SandboxLimits": "sandbox",
+    "SandboxPaths": "sandbox",
+    "SandboxStatus": "sandbox",
+}
 """Where each name lives in this room."""
 
-__all__ = ["PROTECTED", "Entry", "FileJail"]
+__all__ = [
+    "PROTECTED",
+    "CommandResult",
+    "Entry",
+    "FileJail",
+    "RunningCommand",
+    "Sandbox",
+    "SandboxGrant",
+    "SandboxLimits",
+    "SandboxPaths",
+    "SandboxStatus",
+]
 
 
 def __getattr__(name: str) -> Any:

@@ -79,6 +79,10 @@ class RunHandle:
         found = self._live.definition.toolbox.get(tool)
         return "" if found is None else str(found.effect)
 
+    def tool(self, name: str) -> Any:
+        """The tool that a call of this name runs here; None if there is none. A child run has tools of its own."""
+        return self._live.definition.toolbox.get(name)
+
     def charge(self, usage: Usage) -> None:
         """Count a model call the hook made itself (a critic, a summariser) against the run's limits."""
         if not isinstance(usage, Usage) or not all(
