@@ -18,32 +18,46 @@ if TYPE_CHECKING:
         SandboxPaths,
         SandboxStatus,
     )
+    from hookline.containment.shell.policy import ShellPolicy
+    from hookline.containment.shell.reading import read_command
+    from hookline.containment.shell.verdict import Verdict
+    from hookline.containment.shell.words import Command, Reading
 
 _HOME: dict[str, str] = {
     "PROTECTED": "jail",
+    "Command": "shell.words",
     "CommandResult": "sandbox",
     "Entry": "jail",
     "FileJail": "jail",
+    "Reading": "shell.words",
     "RunningCommand": "sandbox",
     "Sandbox": "sandbox",
     "SandboxGrant": "sandbox",
     "SandboxLimits": "sandbox",
     "SandboxPaths": "sandbox",
     "SandboxStatus": "sandbox",
+    "ShellPolicy": "shell.policy",
+    "Verdict": "shell.verdict",
+    "read_command": "shell.reading",
 }
 """Where each name lives in this room."""
 
 __all__ = [
     "PROTECTED",
+    "Command",
     "CommandResult",
     "Entry",
     "FileJail",
+    "Reading",
     "RunningCommand",
     "Sandbox",
     "SandboxGrant",
     "SandboxLimits",
     "SandboxPaths",
     "SandboxStatus",
+    "ShellPolicy",
+    "Verdict",
+    "read_command",
 ]
 
 
