@@ -13,7 +13,7 @@ from hookline.capabilities.bash.judging import ShellGuard
 from hookline.capabilities.bash.outputs import Scratch
 from hookline.capabilities.bash.runner import Order, Runner
 from hookline.capabilities.bash.session import Keeper, Session
-from hookline.containment import Sandbox, SandboxLimits, SandboxPaths, ShellPolicy
+from hookline.containment import Sandbox, SandboxLimits, SandboxPaths, ShellPolicy, read_command
 from hookline.errors import BuildError, ToolError
 from hookline.hooks import Options, Registration, register
 from hookline.lifecycle import ExecutionHookContext, HookPoint, ToolHookContext
@@ -57,6 +57,7 @@ class Bash:
         _check_choice("ask", ask, get_args(Ask))
         _check_choice("keep", keep, get_args(Keep))
         _check_numbers(timeout=timeout, max_timeout=max_timeout, max_chars=max_chars)
+        read_command("true")  # says now, and not at the first command, if what reads commands is not installed
         self.name = name
         self.policy = ShellPolicy.default() if policy is None else policy
         self.ask: Ask = ask
