@@ -57,15 +57,9 @@ class Runner:
 
         try:
             running = await self._start(order, hear, keeper)
-            try:
-                await asyncio.wait_for(running.wait(), seconds)
-            except TimeoutError:
-                running.kill("timeout")
-                await running.wait()
-            finally:
-                if running.is_running:  # the run is cancelled
-                    running.kill()
-                    await running.wait()
+            await _see_to_the_end(running, seconds)
+        except (SandboxError, UsageError) as error:
+            raise ToolError(error.message, remedy=error.remedy) from None
         finally:
             telling.finish()
             output.close()
@@ -75,7 +69,10 @@ class Runner:
         """Start a command, and give the id under which it goes on."""
         self.backgrounds.check_room(run_id)
         output = Output(self._scratch, self._max_chars)
-        running = await self._start(order, output.add, None)
+        try:
+            running = await self._start(order, output.add, None)
+        except (SandboxError, UsageError) as error:
+            raise ToolError(error.message, remedy=error.remedy) from None
         one = self.backgrounds.add(run_id, order.text, running, output)
         await settle(one, _FIRST_LOOK)
         said = news(one)
@@ -103,18 +100,15 @@ class Runner:
         grant = self._grant(order, cwd)
         # What leaves the sandbox in any way gets nothing that earlier commands have set up.
         leaves = order.outside or grant.network
-        try:
-            return await self.sandbox.start(
-                order.command if keeper is None else keeper.command(order.text),
-                cwd=cwd,
-                env={} if leaves else order.session.env,
-                grant=grant,
-                on_output=hear,
-                pass_fds=() if keeper is None else (keeper.fd,),
-                outside=order.outside,
-            )
-        except (SandboxError, UsageError) as error:
-            raise ToolError(error.message, remedy=error.remedy) from None
+        return await self.sandbox.start(
+            order.command if keeper is None else keeper.command(order.text),
+            cwd=cwd,
+            env={} if leaves else order.session.env,
+            grant=grant,
+            on_output=hear,
+            pass_fds=() if keeper is None else (keeper.fd,),
+            outside=order.outside,
+        )
 
     def _grant(self, order: Order, cwd: Path) -> SandboxGrant:
         """What the policy has let this command have, by asking a person or by a rule."""
@@ -136,6 +130,19 @@ class Runner:
         failed = running.contained and running.exit_code
         extra = hint(text, str(self.sandbox.root)) if failed else ""
         return f"{text}\n[{how}]{extra}".lstrip("\n")
+
+
+async def _see_to_the_end(running: RunningCommand, seconds: float) -> None:
+    """Wait for a command, but not for longer than it has; and never leave it behind."""
+    try:
+        await asyncio.wait_for(running.wait(), seconds)
+    except TimeoutError:
+        running.kill("timeout")
+        await running.wait()
+    finally:
+        if running.is_running:  # the run is cancelled
+            running.kill()
+            await running.wait()
 
 
 def _facts(running: RunningCommand, output: Output) -> dict[str, Any]:

@@ -30,6 +30,9 @@ _WATCH = 0.02
 """Seconds between two counts of the processes, where the kernel does not count them for us."""
 _NICE = 10
 _CHUNK = 65_536
+_LAST = 2_000
+"""Bytes of what was said last that tell why a sandbox could not be made."""
+_NO_PROGRAM = b"bwrap: execvp "
 INSTALL = "Install it: `apt-get install bubblewrap`, `dnf install bubblewrap`, or your system's like."
 
 
@@ -148,6 +151,7 @@ class BubblewrapCommand(RunningCommand):
         self._group: Group | None = None
         self._counting: asyncio.Task[None] | None = None
         self._ran = False
+        self._last = b""
 
     async def start(self) -> BubblewrapCommand:
         """Start it: the sandbox first, which then waits until its limits are set."""
@@ -168,8 +172,8 @@ class BubblewrapCommand(RunningCommand):
                 self._restrict(first)
                 os.write(go, b"1")
         except BaseException as error:
-            await self._abandon()
-            if isinstance(error, OSError | ValueError):
+            await self._abandon()  # before it may go on: it has no limits yet
+            if isinstance(error, OSError | ValueError | KeyError):
                 raise SandboxError(f"the sandbox could not be started ({error}).") from None
             raise
         finally:
@@ -180,13 +184,18 @@ class BubblewrapCommand(RunningCommand):
     async def _first_process(self) -> int | None:
         """The number of the first process in there; None if the sandbox could not be made."""
         os.set_blocking(self._status, False)
-        if not await within(_SETUP, readable(self._status)):
-            raise SandboxError(
-                f"the sandbox was not ready within {_SETUP:g} seconds.", remedy="Is the machine overloaded?"
-            )
-        with contextlib.suppress(ValueError, KeyError):
-            return int(json.loads(os.read(self._status, _CHUNK).splitlines()[0])["child-pid"])
-        return None
+        said = b""
+        while b"\n" not in said:  # it comes in pieces
+            if not await within(_SETUP, readable(self._status)):
+                raise SandboxError(
+                    f"the sandbox was not ready within {_SETUP:g} seconds.",
+                    remedy="Is the machine overloaded?",
+                )
+            more = os.read(self._status, _CHUNK)
+            if not more:
+                return None
+            said += more
+        return int(json.loads(said.splitlines()[0])["child-pid"])
 
     def _restrict(self, first: int) -> None:
         limit = self._job.limits.processes
@@ -235,10 +244,22 @@ class BubblewrapCommand(RunningCommand):
             self._ran = b'"exit-code"' in os.read(self._status, _CHUNK)
         super()._settle()
 
-    @property
-    def failed_to_start(self) -> bool:
-        """Whether nothing was run, because the sandbox or the program could not be started."""
-        return self.exit_code is not None and not self._ran and self.ended == "exited"
+    def _heard(self, data: bytes) -> None:
+        self._last = (self._last + data)[-_LAST:]
+        super()._heard(data)
+
+    def _code(self, code: int) -> int:
+        not_there = not self._ran and _NO_PROGRAM in self._last
+        return 127 if not_there else super()._code(code)
+
+    def _check(self) -> None:
+        """Raise if nothing was run, because the sandbox could not be made after all."""
+        if not self._ran and self.ended == "exited" and _NO_PROGRAM not in self._last:
+            said = self._last.decode(errors="replace").strip().splitlines() or ["it said nothing"]
+            raise SandboxError(
+                f"the sandbox for the command could not be made ({said[-1]}).",
+                remedy="Nothing was run. See docs/sandbox.md for what it needs.",
+            )
 
     def _clean(self) -> None:
         if self._counting is not None:

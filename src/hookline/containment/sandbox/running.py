@@ -44,6 +44,7 @@ class RunningCommand:
         """Wait until it has ended, with all that it started, and say its exit code."""
         if self._task is not None:
             await asyncio.shield(self._task)
+        self._check()
         return 0 if self.exit_code is None else self.exit_code
 
     def kill(self, why: Ended = "stopped") -> None:
@@ -108,6 +109,9 @@ class RunningCommand:
         self._printed += len(data)
         if data:
             self._job.on_output(data)
+
+    def _check(self) -> None:
+        """Raise if it was never run."""
 
     def _kill_all(self) -> None:
         """Kill what is left of the command. May be called at any time, and again."""

@@ -47,7 +47,7 @@ EMPTIED = ("/tmp", "/run", "/var/tmp", "/var/run", "/var/lock")
 """Replaced by an empty directory of the command's own: sockets, locks and other people's files live there."""
 
 PROTECTED = (
-    *(".git/hooks", ".git/config", ".git/config.worktree", ".git/commondir", ".git/modules"),
+    *(".git/hooks", ".git/config", ".git/modules"),
     *(".hookline", ".claude", ".codex", ".gemini", ".cursor", ".windsurf", ".continue", ".aider.conf.yml"),
     *(".mcp.json", ".vscode", ".idea", ".zed", ".devcontainer", ".envrc", ".husky"),
     *(".github/copilot-instructions.md", ".github/instructions"),
