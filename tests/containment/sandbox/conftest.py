@@ -1,4 +1,4 @@
-"""A work directory with secrets beside it, and a way to try things in a sandbox: as ourselves, and as an ordinary user."""
+"""A work directory with secrets beside it, and a way to try things in a sandbox, as ourselves and as another user."""
 
 from __future__ import annotations
 

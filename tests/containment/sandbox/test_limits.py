@@ -58,13 +58,19 @@ async def test_where_the_kernel_does_not_count_we_do(
 
 @pytest.mark.parametrize(
     "leave",
-    ["sleep 300 &", "nohup sleep 300 >/dev/null 2>&1 &", "setsid sleep 300 &", "(setsid sleep 300 & ) &"],
+    [
+        "sleep 300 &",
+        "nohup sleep 300 >/dev/null 2>&1 &",
+        "setsid sleep 300 &",
+        "(setsid sleep 300 & ) &",
+    ],
 )
 def test_no_daemon_survives(place: Place, leave: str) -> None:
     """What a command leaves behind ends with it, also what has left its group and its parent."""
     marker = f"30{os.getpid() % 1000:03}"
     seen = place.run(leave.replace("300", marker) + " echo started")
-    assert seen.text == "started\n" and seen.duration < 10
+    assert seen.text == "started\n"
+    assert seen.duration < 10
     assert not _runs(f"sleep {marker}")
 
 
@@ -102,8 +108,11 @@ async def main():
 asyncio.run(main())
 """
         env = {**os.environ, "PYTHONPATH": str(ROOT / "src")}
-        with subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, env=env) as owner:
-            assert owner.stdout is not None and owner.stdout.readline() == b"started\n"
+        with subprocess.Popen(
+            [sys.executable, "-c", code], stdout=subprocess.PIPE, env=env
+        ) as owner:
+            assert owner.stdout is not None
+            assert owner.stdout.readline() == b"started\n"
             assert _runs(f"sleep {marker}")
             owner.send_signal(signal.SIGKILL)
         deadline = time.monotonic() + 10
@@ -136,14 +145,15 @@ def test_output_is_limited(place: Place) -> None:
     """A command that prints without end is ended; the beginning and the end of what it printed are kept."""
     seen = place.run("yes", limits={"output": 2 * MIB}, timeout=30)
     assert seen.ended == "output"
-    assert len(seen.text) < MIB and seen.left_out > MIB
+    assert len(seen.text) < MIB
+    assert seen.left_out > MIB
 
 
 async def test_being_cancelled_ends_it(sandbox: Sandbox) -> None:
     """Whoever waits may be cancelled; the command does not go on."""
     marker = f"35{os.getpid() % 1000:03}"
     task = asyncio.create_task(sandbox.run(f"sleep {marker}"))
-    while not _runs(f"sleep {marker}"):
+    while not _runs(f"sleep {marker}"):  # noqa: ASYNC110 - nobody tells us
         await asyncio.sleep(0.02)
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
@@ -152,7 +162,9 @@ async def test_being_cancelled_ends_it(sandbox: Sandbox) -> None:
     assert list(sandbox.root.iterdir()) == []
 
 
-@pytest.mark.parametrize("bad", [{"memory": 0}, {"processes": -1}, {"output": 1.5}, {"cpu_seconds": "9"}])
+@pytest.mark.parametrize(
+    "bad", [{"memory": 0}, {"processes": -1}, {"output": 1.5}, {"cpu_seconds": "9"}]
+)
 def test_a_limit_that_means_nothing_is_refused(bad: dict[str, object]) -> None:
     """The message names the limit and says what would be one."""
     with pytest.raises(UsageError, match=r"is not a limit\. Give a whole number above 0"):

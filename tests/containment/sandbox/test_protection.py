@@ -18,7 +18,16 @@ from .conftest import Place, needs_bubblewrap
 pytestmark = needs_bubblewrap
 
 NAMES = [
-    *(".git/hooks", ".git/config", ".hookline", ".claude", ".vscode", ".cursor", ".gemini", ".codex"),
+    *(
+        ".git/hooks",
+        ".git/config",
+        ".hookline",
+        ".claude",
+        ".vscode",
+        ".cursor",
+        ".gemini",
+        ".codex",
+    ),
     *(".mcp.json", ".envrc", ".idea", ".github/copilot-instructions.md"),
 ]
 
@@ -57,7 +66,9 @@ def test_a_repository_can_be_worked_in(place: Place) -> None:
     subprocess.run(["git", "init", "-q", place.work], check=True)
     place.own()
     before = (place.work / ".git" / "config").read_text()
-    seen = place.run(f"echo x > file && {git} add file && {git} commit -qm message && git log --oneline")
+    seen = place.run(
+        f"echo x > file && {git} add file && {git} commit -qm message && git log --oneline"
+    )
     assert "message" in seen.text, seen.text
     place.run(
         "git config core.fsmonitor /tmp/evil; git config core.hooksPath .; echo x > .git/hooks/pre-commit; "
@@ -90,7 +101,9 @@ def test_a_link_in_place_of_a_protected_name_is_refused(place: Place, tmp_path: 
     work = tmp_path / "linked"
     work.mkdir()
     (work / ".claude").symlink_to("/etc")
-    with pytest.raises(SandboxError, match=r"'\.claude' .* symbolic link.*unprotected=\('\.claude',\)"):
+    with pytest.raises(
+        SandboxError, match=r"'\.claude' .* symbolic link.*unprotected=\('\.claude',\)"
+    ):
         Sandbox(work, "required").run_sync("true")
     paths = SandboxPaths(unprotected=(".claude",))
     assert Sandbox(work, "required", paths=paths).run_sync("true").exit_code == 0
@@ -102,16 +115,22 @@ def test_names_can_be_added_and_left_out(tmp_path: Path) -> None:
     made = Sandbox(tmp_path, "required", paths=paths).run_sync(
         "mkdir -p .vscode .git/hooks deploy/other; mkdir deploy/keys/x; ls -d .vscode .git/hooks deploy/*"
     )
-    assert (tmp_path / ".vscode").is_dir() and (tmp_path / ".git" / "hooks").is_dir()
-    assert (tmp_path / "deploy" / "other").is_dir() and not (tmp_path / "deploy" / "keys").exists(), made
+    assert (tmp_path / ".vscode").is_dir()
+    assert (tmp_path / ".git" / "hooks").is_dir()
+    assert (tmp_path / "deploy" / "other").is_dir(), made
+    assert not (tmp_path / "deploy" / "keys").exists()
 
 
-def test_a_home_directory_to_work_in_keeps_its_start_up_files(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_home_directory_to_work_in_keeps_its_start_up_files(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Where the work directory is a home, what a shell runs and keys that would be trusted cannot be planted."""
     monkeypatch.setenv("HOME", str(place.work))
     (place.work / ".bashrc").write_text("as it was")
     sandbox = Sandbox(place.work, "required")
-    sandbox.run_sync("echo x >> .bashrc; echo x > .profile; mkdir .ssh; echo x > .ssh/authorized_keys; echo x > .gitconfig")
+    sandbox.run_sync(
+        "echo x >> .bashrc; echo x > .profile; mkdir .ssh; echo x > .ssh/authorized_keys; echo x > .gitconfig"
+    )
     assert [path.name for path in place.work.iterdir()] == [".bashrc"]
     assert (place.work / ".bashrc").read_text() == "as it was"
 
@@ -134,9 +153,13 @@ def test_what_a_dead_process_left_is_cleared_by_the_next(tmp_path: Path) -> None
     (tmp_path / ".vscode").mkdir()
     (tmp_path / ".idea").mkdir()
     (tmp_path / ".idea" / "file").write_text("x")
-    dead = Protection(tmp_path, [".claude", ".git/hooks", ".github/instructions", ".vscode", ".idea"]).hold()
+    dead = Protection(
+        tmp_path, [".claude", ".git/hooks", ".github/instructions", ".vscode", ".idea"]
+    ).hold()
     assert dead.kept
-    next_one = Protection(tmp_path, [".claude", ".git/hooks", ".github/instructions", ".vscode", ".idea"]).hold()
+    next_one = Protection(
+        tmp_path, [".claude", ".git/hooks", ".github/instructions", ".vscode", ".idea"]
+    ).hold()
     next_one.release()
     assert (tmp_path / ".claude").exists(), "the other still holds it"
     dead.release()

@@ -90,14 +90,18 @@ def status(one: Background) -> str:
 def news(one: Background) -> str:
     """What it printed since the last time, and how it is going."""
     text = shown(one.output.take_unread(), one.output.where)
-    return f"{text.rstrip()}\n{status(one)}".lstrip("\n") if text.strip() else f"(nothing new)\n{status(one)}"
+    return (
+        f"{text.rstrip()}\n{status(one)}".lstrip("\n")
+        if text.strip()
+        else f"(nothing new)\n{status(one)}"
+    )
 
 
 async def settle(one: Background, seconds: float) -> None:
     """Give a command a moment, until it ends or prints something."""
     loop = asyncio.get_running_loop()
     until = loop.time() + seconds
-    while one.running.is_running and not one.output.unread.total and loop.time() < until:
+    while one.running.is_running and not one.output.unread.total and loop.time() < until:  # noqa: ASYNC110 - output comes by callback, from two places
         await asyncio.sleep(0.02)
 
 

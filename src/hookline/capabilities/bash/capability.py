@@ -57,7 +57,9 @@ class Bash:
         _check_choice("ask", ask, get_args(Ask))
         _check_choice("keep", keep, get_args(Keep))
         _check_numbers(timeout=timeout, max_timeout=max_timeout, max_chars=max_chars)
-        read_command("true")  # says now, and not at the first command, if what reads commands is not installed
+        read_command(
+            "true"
+        )  # says now, and not at the first command, if what reads commands is not installed
         self.name = name
         self.policy = ShellPolicy.default() if policy is None else policy
         self.ask: Ask = ask
@@ -84,7 +86,9 @@ class Bash:
         in_turn = 1 if keeps else None
         # What is too long is cut here, where the rest is kept in a file.
         return [
-            tool(self._bash, name="bash", description=words.bash, max_chars=None, concurrency=in_turn),
+            tool(
+                self._bash, name="bash", description=words.bash, max_chars=None, concurrency=in_turn
+            ),
             tool(self._exec, name="exec", description=words.exec, max_chars=None),
             tool(self._poll, name="bash_poll", max_chars=None),
             tool(self._stop, name="bash_stop", effect="idempotent", max_chars=None),
@@ -147,12 +151,17 @@ class Bash:
         """
         run_id, session = context.state.run_id, self._session(context.state)
         order = Order(
-            command=command, text=command, cwd=cwd, network=network, outside=outside, session=session
+            command=command,
+            text=command,
+            cwd=cwd,
+            network=network,
+            outside=outside,
+            session=session,
         )
         if background:
             return await self._runner.in_background(order, run_id)
         seconds = self._seconds(timeout)
-        if self.keep == "nothing" or outside:
+        if self.keep == "nothing" or self._runner.leaves(order):
             return await self._runner.to_the_end(order, context, seconds)
         keeper = Keeper()
         try:
@@ -181,7 +190,9 @@ class Bash:
             outside: Run this command outside the sandbox. A person is asked.
         """
         if not argv or not argv[0]:
-            raise ToolError("argv names no program.", remedy="Give one, and its arguments after it.")
+            raise ToolError(
+                "argv names no program.", remedy="Give one, and its arguments after it."
+            )
         order = Order(
             command=argv,
             text=shlex.join(argv),
@@ -253,7 +264,8 @@ def _check_numbers(**options: Any) -> None:
         is_number = isinstance(value, int | float) and not isinstance(value, bool)
         if not is_number or not value > 0 or not math.isfinite(value):
             raise BuildError(
-                f"Bash: {option}={value!r} is not a number above 0.", remedy="Give one, or leave it out."
+                f"Bash: {option}={value!r} is not a number above 0.",
+                remedy="Give one, or leave it out.",
             )
 
 

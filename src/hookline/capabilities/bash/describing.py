@@ -33,7 +33,7 @@ _CONTAINED = (
 )
 _ON_THE_HOST = "Nothing contains it: a person is asked about what is not plainly harmless."
 _KEPT = "The working directory and exported variables last from one command to the next."
-_NOT_KEPT = (
-    "Every command starts in the work directory, with the same variables: `cd` and `export` do not last."
+_NOT_KEPT = "Every command starts in the work directory, with the same variables: `cd` and `export` do not last."
+_ENDS = (
+    "What it starts ends with it, so use background=true for what is to go on, not `&` or nohup."
 )
-_ENDS = "What it starts ends with it, so use background=true for what is to go on, not `&` or nohup."

@@ -4,21 +4,30 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any, Literal, Protocol
 
 from hookline.capabilities.bash.needs import needs_network
-from hookline.containment import ShellPolicy
+from hookline.containment import Sandbox, ShellPolicy
 from hookline.hooks import HookOutcome
 from hookline.lifecycle import ToolHookContext
+from hookline.state import AgentState
 
-if TYPE_CHECKING:
-    from hookline.capabilities.bash.capability import Bash
+
+class Shell(Protocol):
+    """What is to be known of whoever runs commands."""
+
+    policy: ShellPolicy
+    ask: Literal["outside-sandbox", "always"]
+    sandbox: Sandbox
+
+    def has_kept_variables(self, state: AgentState) -> bool:
+        """Whether earlier commands have set variables for the next one."""
 
 
 class ShellGuard:
     """Judges the final call by the shell policy. Nothing that a policy forbids runs, contained or not."""
 
-    def __init__(self, bash: Bash) -> None:
+    def __init__(self, bash: Shell) -> None:
         self._bash = bash
 
     @property
@@ -53,7 +62,9 @@ class ShellGuard:
         reasons = []
         if args.get("outside"):
             reasons.append("it is to run outside the sandbox, with your files, keys and network")
-        elif args.get("network") or (needs_network(command) and not self._is_by_rule(command, allowed)):
+        elif args.get("network") or (
+            needs_network(command) and not self._is_by_rule(command, allowed)
+        ):
             reasons.append("it is to have the network")
         if not allowed and (reasons or self._bash.ask == "always"):
             reasons.append(verdict.reason)
@@ -63,7 +74,7 @@ class ShellGuard:
         """Whether it is a rule of the user's that allows the command, rather than its being harmless."""
         return allowed and ShellPolicy.default().judge(command).decision != "allow"
 
-    def _whose(self, ctx: ToolHookContext) -> Bash | None:
+    def _whose(self, ctx: ToolHookContext) -> Shell | None:
         """The capability whose tool will run: in a child it may be another one, or none."""
         tool = None if ctx.run is None else ctx.run.tool(ctx.tool_call.name)
         owner = getattr(getattr(tool, "function", None), "__self__", None)

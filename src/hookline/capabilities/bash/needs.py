@@ -9,13 +9,12 @@ from pathlib import Path
 from hookline.containment import read_command
 from hookline.containment.sandbox import SandboxGrant
 
-_ALWAYS = frozenset(
-    """
+_PROGRAMS = """
     curl wget ssh scp sftp ftp lftp telnet nc ncat netcat ping traceroute dig nslookup host whois gh glab npx bunx
     uvx apt apt-get aptitude dnf yum apk pacman zypper brew snap flatpak aws gcloud az kubectl helm doctl flyctl
     heroku vercel netlify rclone s3cmd
-    """.split()
-)
+"""
+_ALWAYS = frozenset(_PROGRAMS.split())
 _SOMETIMES: Mapping[str, frozenset[str]] = {
     program: frozenset(words.split())
     for programs, words in {
@@ -38,7 +37,13 @@ _SOMETIMES: Mapping[str, frozenset[str]] = {
 }
 """Programs that need it for some of what they do, by their sub-command."""
 
-_GIT_KEYS = ("~/.ssh", "~/.git-credentials", "~/.config/git/credentials", "~/.netrc", "~/.config/gh")
+_GIT_KEYS = (
+    "~/.ssh",
+    "~/.git-credentials",
+    "~/.config/git/credentials",
+    "~/.netrc",
+    "~/.config/gh",
+)
 _GIT_ENV = {
     # What a submodule's own configuration says to run was not seen by the person who agreed.
     "GIT_CONFIG_COUNT": "2",
@@ -65,7 +70,7 @@ def _goes_out(argv: tuple[str, ...]) -> bool:
     words = [word for word in rest if not word.startswith("-")]
     if name == "go" and rest[:1] == ["mod"]:
         return rest[1:2] in (["download"], ["tidy"])
-    return name in _ALWAYS or bool(words) and words[0] in _SOMETIMES.get(name, ())
+    return name in _ALWAYS or (bool(words) and words[0] in _SOMETIMES.get(name, ()))
 
 
 def network_grant(command: str, cwd: Path, root: Path) -> SandboxGrant:

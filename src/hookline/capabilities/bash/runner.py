@@ -11,7 +11,7 @@ from typing import Any
 from hookline.capabilities.bash.background import Backgrounds, news, settle, status
 from hookline.capabilities.bash.needs import needs_network, network_grant
 from hookline.capabilities.bash.outputs import Output, Scratch
-from hookline.capabilities.bash.session import Keeper, Session
+from hookline.capabilities.bash.session import NEW, Keeper, Session
 from hookline.capabilities.bash.telling import Telling
 from hookline.capabilities.bash.text import hint, shown, took
 from hookline.containment import RunningCommand, Sandbox, SandboxGrant
@@ -33,7 +33,7 @@ class Order:
     cwd: str = ""
     network: bool = False
     outside: bool = False
-    session: Session = Session()
+    session: Session = NEW
 
 
 class Runner:
@@ -77,7 +77,10 @@ class Runner:
         await settle(one, _FIRST_LOOK)
         said = news(one)
         if running.is_running:
-            said = f"{status(one)}\nbash_poll('{one.id}') gives what it prints, bash_stop('{one.id}') ends it. It ends with this run."
+            said = (
+                f"{status(one)}\nbash_poll('{one.id}') gives what it prints, "
+                f"bash_stop('{one.id}') ends it. It ends with this run."
+            )
         return ToolResult(said, metadata={**_facts(running, output), "background": one.id})
 
     async def poll(self, run_id: str, id: str, seconds: float) -> ToolResult:
@@ -97,26 +100,26 @@ class Runner:
         self, order: Order, hear: Callable[[bytes], None], keeper: Keeper | None
     ) -> RunningCommand:
         cwd = self.sandbox.root / order.session.cwd / order.cwd
-        grant = self._grant(order, cwd)
-        # What leaves the sandbox in any way gets nothing that earlier commands have set up.
-        leaves = order.outside or grant.network
         return await self.sandbox.start(
             order.command if keeper is None else keeper.command(order.text),
             cwd=cwd,
-            env={} if leaves else order.session.env,
-            grant=grant,
+            env={} if self.leaves(order) else order.session.env,
+            grant=self._grant(order, cwd),
             on_output=hear,
             pass_fds=() if keeper is None else (keeper.fd,),
             outside=order.outside,
         )
 
+    def leaves(self, order: Order) -> bool:
+        """Whether a command leaves the sandbox in some way. Then it gets no variables that earlier commands have set."""
+        wants = order.outside or order.network or needs_network(order.text)
+        return wants and self.sandbox.status.contained
+
     def _grant(self, order: Order, cwd: Path) -> SandboxGrant:
         """What the policy has let this command have, by asking a person or by a rule."""
-        if order.outside or not self.sandbox.status.contained:
+        if order.outside or not self.leaves(order):
             return SandboxGrant()
-        if order.network or needs_network(order.text):
-            return network_grant(order.text, cwd, self.sandbox.root)
-        return SandboxGrant()
+        return network_grant(order.text, cwd, self.sandbox.root)
 
     def _told(self, running: RunningCommand, output: Output, seconds: float) -> str:
         text = shown(output.excerpt, output.where).rstrip()

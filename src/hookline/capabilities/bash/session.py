@@ -42,6 +42,9 @@ class Session:
         )
 
 
+NEW = Session()
+
+
 class Keeper:
     """Learns from a shell where it ended and what it exported: it writes both to a file when it exits.
 

@@ -23,7 +23,14 @@ from hookline.containment.sandbox.running import RunningCommand, close, readable
 from hookline.containment.sandbox.seccomp import filter_program
 from hookline.errors import SandboxError
 
-_NEEDED = ("--clearenv", "--json-status-fd", "--block-fd", "--args", "--seccomp", "--die-with-parent")
+_NEEDED = (
+    "--clearenv",
+    "--json-status-fd",
+    "--block-fd",
+    "--args",
+    "--seccomp",
+    "--die-with-parent",
+)
 _SETUP = 10.0
 """Seconds in which a sandbox has to be ready."""
 _WATCH = 0.02
@@ -33,7 +40,9 @@ _CHUNK = 65_536
 _LAST = 2_000
 """Bytes of what was said last that tell why a sandbox could not be made."""
 _NO_PROGRAM = b"bwrap: execvp "
-INSTALL = "Install it: `apt-get install bubblewrap`, `dnf install bubblewrap`, or your system's like."
+INSTALL = (
+    "Install it: `apt-get install bubblewrap`, `dnf install bubblewrap`, or your system's like."
+)
 
 
 @dataclass(frozen=True)
@@ -162,7 +171,7 @@ class BubblewrapCommand(RunningCommand):
         fds = (said, waits, *self._arrangement.fds, *self._job.pass_fds)
         try:
             try:
-                await self._begin(argv, self._arrangement.env, fds)
+                await self._begin(argv, self._arrangement.env, fds, "/")
             finally:
                 close(said, waits)
                 self._arrangement.started()
@@ -268,5 +277,3 @@ class BubblewrapCommand(RunningCommand):
             self._group.remove()
         close(self._status, *([] if self._first is None else [self._first]))
         self._arrangement.give_back()
-
-

@@ -81,7 +81,8 @@ def shell_argv(command: str | Sequence[str]) -> tuple[str, ...]:
             raise UsageError(f"{part!r} in the command is not text.", remedy="Make it a string.")
         if "\0" in part:
             raise UsageError(
-                "there is a NUL byte in the command.", remedy="No program can be given one: leave it out."
+                "there is a NUL byte in the command.",
+                remedy="No program can be given one: leave it out.",
             )
     return argv
 

@@ -44,7 +44,8 @@ class HostCommand(RunningCommand):
         name, _, value = self._mark.partition("=")
         argv = ("/bin/sh", "-c", f'{_limits(job.limits)}exec "$@"', "sh", *job.argv)
         try:
-            self._pid = await self._begin(argv, {**job.env, **job.grant.env, name: value}, job.pass_fds)
+            env = {**job.env, **job.grant.env, name: value}
+            self._pid = await self._begin(argv, env, job.pass_fds, job.cwd)
         except (OSError, ValueError) as error:
             raise SandboxError(
                 f"'{job.argv[0]}' cannot be started in '{job.cwd}' ({error}).",
@@ -78,7 +79,7 @@ class HostCommand(RunningCommand):
                 os.kill(pid, signal.SIGKILL)
 
     async def _until_gone(self) -> None:
-        while any(self._strays()):  # noqa: ASYNC110 - nobody tells us when processes that are not ours end
+        while any(self._strays()):
             self._kill_all()
             await asyncio.sleep(_POLL)
 

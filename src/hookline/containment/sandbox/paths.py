@@ -51,7 +51,9 @@ def work_directory(path: str | Path) -> Path:
     real = Path(os.path.expanduser(path)).resolve()
     if not real.is_dir():
         raise SandboxError(f"there is no directory '{path}'.", remedy="Make it, or name another.")
-    if real == Path("/") or real in map(Path, ("/etc", "/usr", "/bin", "/lib", "/proc", "/sys", "/dev")):
+    if real == Path("/") or real in map(
+        Path, ("/etc", "/usr", "/bin", "/lib", "/proc", "/sys", "/dev")
+    ):
         raise SandboxError(
             f"'{real}' is the system itself: a sandbox in which it can be written holds nothing.",
             remedy="Work in a directory of its own.",

@@ -28,14 +28,17 @@ def attempts(plan: dict[str, str]) -> list[tuple[str, Callable[[], object]]]:
         ("make .claude in the work directory", lambda: plant(plan["root"], ".claude")),
         ("connect to a TCP port of the host", lambda: tcp(int(plan["port"]))),
         ("connect to a unix socket of the host", lambda: unix(plan["socket"])),
-        ("reach a unix socket through a datagram pair", lambda: pair(plan["socket"])),
+        ("make a pair of datagram sockets", pair),
         ("read the environment of the caller", environment),
         ("see the processes of the host", lambda: same_namespace("pid", plan["pid"])),
         ("share the network of the host", lambda: same_namespace("net", plan["net"])),
         ("share the shared memory of the host", lambda: same_namespace("ipc", plan["ipc"])),
         ("keep capabilities", capabilities),
         ("gain privileges by running a program", privileges),
-        ("change the kernel's settings", lambda: open("/proc/sys/kernel/core_pattern", "a").close()),
+        (
+            "change the kernel's settings",
+            lambda: open("/proc/sys/kernel/core_pattern", "a").close(),
+        ),
         ("make a user namespace", lambda: system_call("unshare", _NEW_USER)),
         ("mount a file system", lambda: system_call("mount", b"none", b"/tmp", b"tmpfs", 0, 0)),
         ("trace a process", lambda: system_call("ptrace", 0, 0, 0, 0)),
@@ -55,7 +58,7 @@ def main() -> None:
         except (OSError, Refused):
             continue
         worked.append(name)
-    print(json.dumps(worked))
+    sys.stdout.write(json.dumps(worked))
 
 
 class Refused(Exception):
@@ -79,7 +82,7 @@ def unix(path: str) -> None:
         made.connect(path)
 
 
-def pair(path: str) -> None:
+def pair() -> None:
     """Make a pair of datagram sockets, one of which could be connected elsewhere."""
     for made in socket.socketpair(socket.AF_UNIX, socket.SOCK_DGRAM):
         made.close()
@@ -133,4 +136,5 @@ def set_user_id(root: str) -> None:
     os.chmod(path, 0o4755)
 
 
-main()
+if __name__ == "__main__":
+    main()

@@ -7,6 +7,7 @@ import contextlib
 import os
 import time
 from collections.abc import Awaitable, Mapping, Sequence
+from pathlib import Path
 
 from hookline.containment.sandbox.command import Ended, Job
 
@@ -56,7 +57,9 @@ class RunningCommand:
 
     # --- for drivers ----------------------------------------------------------------------------------
 
-    async def _begin(self, argv: Sequence[str], env: Mapping[str, str], fds: Sequence[int]) -> int:
+    async def _begin(
+        self, argv: Sequence[str], env: Mapping[str, str], fds: Sequence[int], cwd: str | Path
+    ) -> int:
         """Start a process whose output comes here, and say its number."""
         loop = asyncio.get_running_loop()
         self._began = time.monotonic()
@@ -67,7 +70,7 @@ class RunningCommand:
             stdout=asyncio.subprocess.PIPE,
             stderr=asyncio.subprocess.STDOUT,
             env=dict(env),
-            cwd=self._job.cwd,
+            cwd=cwd,
             pass_fds=tuple(fds),
             start_new_session=True,
         )
@@ -132,10 +135,10 @@ class _Hearing(asyncio.SubprocessProtocol):
     def __init__(self, command: RunningCommand) -> None:
         self._command = command
 
-    def pipe_data_received(self, fd: int, data: bytes) -> None:
+    def pipe_data_received(self, _fd: int, data: bytes) -> None:
         self._command._heard(data)
 
-    def pipe_connection_lost(self, fd: int, exc: Exception | None) -> None:
+    def pipe_connection_lost(self, _fd: int, _exc: Exception | None) -> None:
         self._command._silent.set()
 
     def process_exited(self) -> None:

@@ -24,7 +24,7 @@ from hookline.containment.sandbox.host import HostCommand
 from hookline.containment.sandbox.limits import SandboxLimits, checked_timeout
 from hookline.containment.sandbox.mounts import Tree
 from hookline.containment.sandbox.output import Excerpt
-from hookline.containment.sandbox.paths import SandboxPaths, work_directory
+from hookline.containment.sandbox.paths import SandboxPaths, emptied, inside_any, work_directory
 from hookline.containment.sandbox.running import RunningCommand
 from hookline.containment.sandbox.selftest import passed
 from hookline.errors import SandboxError, UsageError
@@ -215,7 +215,9 @@ class Sandbox:
             return await BubblewrapCommand(self._tree, job).start()
         return await HostCommand(job).start()
 
-    def environment(self, *, grant: SandboxGrant = NOTHING, outside: bool = False) -> dict[str, str]:
+    def environment(
+        self, *, grant: SandboxGrant = NOTHING, outside: bool = False
+    ) -> dict[str, str]:
         """The variables a command gets."""
         contained = self.status.contained and not outside
         made = environment(self._pass_env, self._env, network=grant.network or not contained)
@@ -227,9 +229,15 @@ class Sandbox:
 
     def _directory(self, cwd: str | Path | None) -> Path:
         path = self.root if cwd is None else (self.root / os.path.expanduser(cwd))
-        if not path.is_dir() and not (self.status.contained and str(path).startswith("/tmp/")):
+        # What a contained command sees as /tmp is not ours to look at.
+        private = (
+            self.status.contained
+            and inside_any(path, emptied())
+            and not inside_any(path, self.writable)
+        )
+        if not private and not path.is_dir():
             raise SandboxError(
-                f"there is no directory '{cwd}' to run in.", remedy="Make it, or name another."
+                f"there is no directory '{path}' to run in.", remedy="Make it, or name another."
             )
         return path
 

@@ -142,7 +142,14 @@ def _no_bits_if(flags: int, when: int, argument: int, bits: int) -> Block:
 def _connected_pairs() -> Block:
     and_mask = (0x54, 0, 0, _TYPE_MASK)
     first, second = _CONNECTED_TYPES
-    return [_argument(1), and_mask, (_EQUAL, 2, 0, first), (_EQUAL, 1, 0, second), _refuse(), _allow()]
+    return [
+        _argument(1),
+        and_mask,
+        (_EQUAL, 2, 0, first),
+        (_EQUAL, 1, 0, second),
+        _refuse(),
+        _allow(),
+    ]
 
 
 def _argument(index: int) -> tuple[int, int, int, int]:

@@ -56,7 +56,9 @@ def passed() -> Program:
 def _outcome() -> Program | SandboxError:
     try:
         if sys.platform != "linux":
-            raise SandboxError("bubblewrap needs Linux.", remedy="Run in a container or a virtual machine.")
+            raise SandboxError(
+                "bubblewrap needs Linux.", remedy="Run in a container or a virtual machine."
+            )
         program = installed()
         worked = _try_to_escape()
     except SandboxError as error:
@@ -113,7 +115,7 @@ def _probe(base: Path, plan: dict[str, str]) -> list[str]:
         cwd=root,
         env={"PATH": "/usr/bin:/bin"},
         limits=SandboxLimits(),
-        on_output=lambda data: None,
+        on_output=lambda _: None,
     )
     arrangement = Arrangement(Tree.of(root, paths), job)
     try:
@@ -134,5 +136,7 @@ def _probe(base: Path, plan: dict[str, str]) -> list[str]:
 
 
 def _does_not_start(said: str) -> SandboxError:
-    hint = next((hint for words, hint in _HINTS if words in said), "See docs/sandbox.md for what it needs.")
+    hint = next(
+        (hint for words, hint in _HINTS if words in said), "See docs/sandbox.md for what it needs."
+    )
     return SandboxError(f"bubblewrap does not work here ({said.splitlines()[-1]}).", remedy=hint)
