@@ -235,6 +235,8 @@ class _Scanner:
     def _check_name(raw: str, word: OpenWord) -> None:
         if word.text in RESERVED or raw.startswith("%"):
             raise Unreadable(f"{word.text!r} is a word of the shell itself")
+        if raw.startswith(("-", "+")):  # `bash -c` would take it for an option
+            raise Unreadable("it begins with an option")
         if _ASSIGNMENT_LIKE.match(raw):
             raise Unreadable("an assignment to an element")
 
