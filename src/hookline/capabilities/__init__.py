@@ -5,12 +5,15 @@ None imports another, and each is loaded when its name is first used."""
 from __future__ import annotations
 
 from importlib import import_module
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-_HOME: dict[str, str] = {}
+if TYPE_CHECKING:
+    from hookline.capabilities.files import Files
+
+_HOME: dict[str, str] = {"Files": "files"}
 """Where each name lives in this room."""
 
-__all__: list[str] = []
+__all__ = ["Files"]
 
 
 def __getattr__(name: str) -> Any:
