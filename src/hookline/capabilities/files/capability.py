@@ -156,8 +156,9 @@ class Files:
         with self._open(path) as file:
             shown = show(file, path, offset or 1, limit)
         result = self._seen(context.state, shown.text, true, shown.fingerprint)
-        is_image = shown.kind is not None and shown.kind.is_image
-        return result.with_metadata(IMAGE_KEY, shown.kind.media_type) if is_image else result
+        if shown.kind is not None and shown.kind.is_image:
+            return result.with_metadata(IMAGE_KEY, shown.kind.media_type)
+        return result
 
     def _list(
         self,
@@ -231,11 +232,11 @@ class Files:
 
         Read a file before you replace it. To change a part of it, use edit.
         """
-        data = _encoded(content)
+        data = content.encode()
         seen = fingerprint(data)
         with self._changing:
             true = self.jail.locate(path, to_change=True)
-            facts, before = self._now(true)
+            facts, before = self._now(path)
             if before == seen:
                 return self._seen(context.state, f"'{path}' has this content already.", true, seen)
             if before is not None and self.must_read:
@@ -308,10 +309,10 @@ class Files:
             )
         return facts, content
 
-    def _now(self, true: str) -> tuple[os.stat_result | None, str | None]:
+    def _now(self, path: str) -> tuple[os.stat_result | None, str | None]:
         """What the system knows of a file, and what it is recognised by, as it is now; nothing if there is none."""
         try:
-            with self.jail.open(true, "rb") as file:
+            with self.jail.open(path, "rb") as file:
                 facts = os.fstat(file.fileno())
                 if facts.st_size > LARGEST:
                     return facts, fingerprint_of_large(facts)
@@ -380,13 +381,6 @@ def _checked_seconds(seconds: float) -> float:
     raise BuildError(
         f"Files: seconds={seconds!r} is not a number above 0.", remedy="Use 20, say; at most 3600."
     )
-
-
-def _encoded(content: str) -> bytes:
-    try:
-        return content.encode()
-    except UnicodeEncodeError:
-        raise ToolError("`content` has half a character in it.", remedy="Leave it out.") from None
 
 
 def _changed(path: str) -> ToolError:

@@ -53,7 +53,7 @@ def show(file: IO[bytes], name: str, offset: int, limit: int) -> Shown:
             f"'{name}' has {len(lines):,} lines, so there is no line {first:,}.",
             remedy=f"Use an offset from 1 to {len(lines)}.",
         )
-    body, last = _numbered(iter(lines[first - 1 : first - 1 + limit]), first)
+    body, last = _numbered(map(cut, lines[first - 1 : first - 1 + limit]), first)
     return Shown(body + _notes(found, first, last, len(lines)), seen)
 
 
@@ -74,7 +74,7 @@ def _numbered(lines: Iterator[str], first: int) -> tuple[str, int]:
     shown: list[str] = []
     room = MOST_CHARACTERS
     for line in lines:
-        text = f"{first + len(shown):>6}\t{cut(line)}"
+        text = f"{first + len(shown):>6}\t{line}"
         room -= len(text) + 1
         if room < 0 and shown:
             break
@@ -127,7 +127,7 @@ def _lines_from(file: IO[bytes], found: Text, first: int) -> Iterator[str]:
     text = io.TextIOWrapper(file, found.encoding, "replace", newline="\n")
     number = 1
     try:
-        while line := text.readline(LONGEST_LINE + 1):
+        while line := text.readline(LONGEST_LINE):
             longer = 0 if line.endswith("\n") else _skip_rest(text)
             if number >= first:
                 note = f"... [{longer:,} more characters in this line]" if longer else ""
