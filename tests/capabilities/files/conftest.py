@@ -56,7 +56,7 @@ def use(root: Path) -> Use:
     return use
 
 
-@pytest.fixture
+@pytest.fixture(scope="session")
 def rg() -> str:
     """ripgrep, as the system has it or as `scripts/system_tools.py` unpacked it."""
     found = shutil.which("rg") or shutil.which("rg", path=str(UNPACKED))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from hookline.capabilities.files.patterns import PathPattern
+from hookline.capabilities.files.texts import lines_of
 
 
 class Rule(NamedTuple):
@@ -26,7 +27,7 @@ class Ignored(NamedTuple):
     def with_file(self, base: tuple[str, ...], text: str) -> Ignored:
         """These rules and those of a `.gitignore` in this directory."""
         return Ignored(
-            (*self.rules, *(rule for line in text.splitlines() for rule in _rule(base, line)))
+            (*self.rules, *(rule for line in lines_of(text) for rule in _rule(base, line)))
         )
 
     def covers(self, path: tuple[str, ...], *, is_directory: bool) -> bool:

@@ -32,7 +32,7 @@ class Walk:
     """Whether a directory can have anything of interest in it."""
     asks_for: Callable[[tuple[str, ...]], bool] = lambda _: False
     """Whether a hidden file or directory is asked for by its name."""
-    _left: int = MOST_ENTRIES
+    _looked_at: int = 0
 
     def files(self, start: str) -> Iterator[Entry]:
         """The plain files below a directory, each directory's in the order of the names."""
@@ -94,11 +94,11 @@ class Walk:
             content = self.jail.read_bytes(f"{directory}/{_GITIGNORE}", limit=_MOST_RULES)
         except FileJailError:
             return ""
-        return content.decode("utf-8", "replace")
+        return content.decode("utf-8-sig", "replace")
 
     def _is_over(self) -> bool:
-        self._left -= 1
-        if self._left < 0:
+        self._looked_at += 1
+        if self._looked_at > MOST_ENTRIES:
             self._note(f"only the first {MOST_ENTRIES:,} files and directories were looked at")
             return True
         if time.monotonic() > self.deadline:
