@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import threading
+
 from hookline.lifecycle import ToolHookContext
 from hookline.state import AgentState
 
@@ -17,12 +19,14 @@ class Ledger:
     """What was seen, including by calls of the step that is being made, which the state does not know of yet."""
 
     def __init__(self) -> None:
-        self._fresh: dict[str, dict[str, str]] = {}
+        self._fresh: dict[str, tuple[int, dict[str, str]]] = {}
+        """By run: how many steps it had made, and what the calls of this step have seen."""
+        self._noting = threading.Lock()
 
     def seen(self, state: AgentState, path: str) -> str | None:
         """The fingerprint of a file when this run saw it last; None if it never did."""
-        fresh = self._fresh.get(state.run_id, {})
-        if path in fresh:
+        steps, fresh = self._fresh.get(state.run_id, (-1, {}))
+        if steps == len(state.steps) and path in fresh:
             return fresh[path]
         known = state.metadata.get(KEY)
         found = known.get(path) if isinstance(known, dict) else None
@@ -30,9 +34,13 @@ class Ledger:
 
     def note(self, state: AgentState, path: str, fingerprint: str) -> None:
         """A call of this step has seen, or made, this."""
-        self._fresh.setdefault(state.run_id, {})[path] = fingerprint
-        while len(self._fresh) > MOST:  # runs that ended before their calls were settled
-            del self._fresh[next(iter(self._fresh))]
+        with self._noting:  # the calls of a step run in threads
+            steps, fresh = self._fresh.pop(state.run_id, (-1, {}))
+            if steps != len(state.steps):
+                fresh = {}
+            self._fresh[state.run_id] = (len(state.steps), {**fresh, path: fingerprint})
+            while len(self._fresh) > MOST:  # runs that are over
+                del self._fresh[next(iter(self._fresh))]
 
     def settle(self, ctx: ToolHookContext) -> ToolHookContext | None:
         """After a call: what it has seen becomes part of the run."""
@@ -41,7 +49,6 @@ class Ledger:
         if not isinstance(seen, dict) or execution is None or not execution.is_success:
             return None
         path, fingerprint = seen["path"], seen["fingerprint"]
-        self._forget_fresh(ctx.state.run_id, path)
         known = ctx.metadata.get(KEY)
         kept = {**known} if isinstance(known, dict) else {}
         if kept.pop(path, None) == fingerprint:
@@ -50,10 +57,3 @@ class Ledger:
         for oldest in list(kept)[: max(0, len(kept) - MOST)]:
             del kept[oldest]
         return ctx.with_metadata(KEY, kept)
-
-    def _forget_fresh(self, run_id: str, path: str) -> None:
-        """The calls of the step have run, and from now on the state knows."""
-        fresh = self._fresh.get(run_id, {})
-        fresh.pop(path, None)
-        if not fresh:
-            self._fresh.pop(run_id, None)
