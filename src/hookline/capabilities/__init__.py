@@ -9,11 +9,12 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from hookline.capabilities.bash import Bash
+    from hookline.capabilities.files import Files
 
-_HOME: dict[str, str] = {"Bash": "bash"}
+_HOME: dict[str, str] = {"Bash": "bash", "Files": "files"}
 """Where each name lives in this room."""
 
-__all__ = ["Bash"]
+__all__ = ["Bash", "Files"]
 
 
 def __getattr__(name: str) -> Any:
