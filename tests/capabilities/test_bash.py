@@ -197,7 +197,10 @@ def test_a_session_survives_resume(tmp_path: Path) -> None:
 @needs_bubblewrap
 def test_forged_sessions_are_data(tmp_path: Path) -> None:
     """A command may write what it likes to where the shell says where it is: nonsense is dropped, nothing is run."""
-    forge = "trap - EXIT; for fd in /proc/self/fd/*; do printf 'relative\\0A=$(touch evil)\\0' > $fd; done 2>/dev/null; exec true"
+    forge = (
+        "trap - EXIT; for fd in /proc/self/fd/*; do "
+        "printf 'relative\\0A=$(touch evil)\\0' > $fd; done 2>/dev/null; exec true"
+    )
     result = run(
         Bash(tmp_path, keep="session"),
         call("bash", command=forge),

@@ -61,15 +61,15 @@ def test_a_command_is_started_looked_at_and_stopped(tmp_path: Path, mode: Any) -
     result = agent(
         Bash(tmp_path, sandbox=mode),
         call("bash", command=command, background=True),
-        call("bash_poll", id="bg-1", wait=10),
+        call("bash_poll", id="bg-1", wait=1),
         call("bash", command="echo hello > pipe"),
         call("bash_poll", id="bg-1", wait=10),
         call("bash_stop", id="bg-1"),
         call("bash_poll", id="bg-1"),
     ).run_sync("Go.")
     started, first, _, second, stopped, after = texts(result)
-    assert started.startswith("[bg-1 is running: echo ready")
-    assert first.startswith("ready\n[bg-1 is running")
+    assert "[bg-1 is running: echo ready" in started
+    assert "ready\n" in started + first, "at once, if it was quick, or at the next look"
     assert second.startswith("got hello\n[bg-1 is running")
     assert "[bg-1 was stopped after " in stopped
     assert after.startswith("(nothing new)\n[bg-1 was stopped")
@@ -85,7 +85,7 @@ def test_one_that_ends_by_itself_says_so(tmp_path: Path, mode: Any) -> None:
         call("bash_poll", id="bg-1", wait=10),
     ).run_sync("Go.")
     assert any("bg-1 ended by itself with exit code 3" in text for text in texts(result))
-    assert any(text.startswith("no\n") for text in texts(result))
+    assert any("no\n" in text for text in texts(result))
 
 
 @pytest.mark.parametrize("mode", MODES)
@@ -143,7 +143,8 @@ async def test_a_pause_does_not_end_them(tmp_path: Path) -> None:
     paused = await made.run("Go.")
     assert paused.status == "paused"
     done = await made.resume(paused, {one.id: Decision.allow() for one in paused.pending})
-    assert texts(done)[-1].startswith("ready\n[bg-1 is running")
+    assert "[bg-1 is running" in texts(done)[-1]
+    assert any("ready\n" in text for text in texts(done))
 
 
 def test_an_unknown_id_is_named(tmp_path: Path) -> None:

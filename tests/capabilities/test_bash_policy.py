@@ -259,7 +259,8 @@ def test_keys_are_shown_to_a_plain_git_only(tmp_path: Path) -> None:
     (tmp_path / "sub" / "deep").mkdir(parents=True)
     (tmp_path / "planted" / ".git").mkdir(parents=True)
     plain = network_grant("git push origin main", tmp_path / "sub" / "deep", tmp_path)
-    assert plain.network and "~/.ssh" in plain.reveal
+    assert plain.network
+    assert "~/.ssh" in plain.reveal
     for command, cwd in [
         ("git push origin main", tmp_path / "planted"),
         ("git push", tmp_path.parent),
@@ -273,7 +274,9 @@ def test_keys_are_shown_to_a_plain_git_only(tmp_path: Path) -> None:
         ("npm install", tmp_path),
     ]:
         grant = network_grant(command, cwd, tmp_path)
-        assert grant.network and not grant.reveal and not grant.unix_sockets, command
+        assert grant.network, command
+        assert not grant.reveal, command
+        assert not grant.unix_sockets, command
 
 
 @pytest.fixture

@@ -37,6 +37,8 @@ _SOMETIMES: Mapping[str, frozenset[str]] = {
 }
 """Programs that need it for some of what they do, by their sub-command."""
 
+_GIT_OPTIONS = frozenset({"-C", "-c", "--git-dir", "--work-tree", "--namespace", "--config-env"})
+"""Options of git itself that are followed by a value."""
 _GIT_KEYS = (
     "~/.ssh",
     "~/.git-credentials",
@@ -67,10 +69,20 @@ def _goes_out(argv: tuple[str, ...]) -> bool:
         name, rest = "pip", rest[2:]
     if name == "rsync":
         return any(":" in word for word in rest)
+    if name == "git":
+        rest = _after_options(rest)
     words = [word for word in rest if not word.startswith("-")]
     if name == "go" and rest[:1] == ["mod"]:
         return rest[1:2] in (["download"], ["tidy"])
     return name in _ALWAYS or (bool(words) and words[0] in _SOMETIMES.get(name, ()))
+
+
+def _after_options(words: list[str]) -> list[str]:
+    """What git is told to do, behind the options that come before it."""
+    at = 0
+    while at < len(words) and words[at].startswith("-"):
+        at += 2 if words[at] in _GIT_OPTIONS else 1
+    return words[at:]
 
 
 def network_grant(command: str, cwd: Path, root: Path) -> SandboxGrant:

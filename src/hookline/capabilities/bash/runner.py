@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from hookline.capabilities.bash.background import Backgrounds, news, settle, status
+from hookline.capabilities.bash.background import Backgrounds, news, settle
 from hookline.capabilities.bash.needs import needs_network, network_grant
 from hookline.capabilities.bash.outputs import Output, Scratch
 from hookline.capabilities.bash.session import NEW, Keeper, Session
@@ -77,8 +77,8 @@ class Runner:
         await settle(one, _FIRST_LOOK)
         said = news(one)
         if running.is_running:
-            said = (
-                f"{status(one)}\nbash_poll('{one.id}') gives what it prints, "
+            said += (
+                f"\nbash_poll('{one.id}') gives what it prints from now on, "
                 f"bash_stop('{one.id}') ends it. It ends with this run."
             )
         return ToolResult(said, metadata={**_facts(running, output), "background": one.id})
