@@ -266,6 +266,8 @@ print(made)
         "/proc/sysrq-trigger",
         "/sys/kernel/uevent_helper",
         "/proc/1/oom_score_adj",
+        "/sys/fs/cgroup/pids/cgroup.procs",
+        "/sys/fs/cgroup/cgroup.procs",
     ],
 )
 def test_settings_of_the_kernel_are_not_changed(place: Place, path: str) -> None:

@@ -154,11 +154,11 @@ def test_what_a_dead_process_left_is_cleared_by_the_next(tmp_path: Path) -> None
     (tmp_path / ".idea").mkdir()
     (tmp_path / ".idea" / "file").write_text("x")
     dead = Protection(
-        tmp_path, [".claude", ".git/hooks", ".github/instructions", ".vscode", ".idea"]
+        tmp_path, [".claude", ".git/hooks", ".github/copilot-instructions.md", ".vscode", ".idea"]
     ).hold()
     assert dead.kept
     next_one = Protection(
-        tmp_path, [".claude", ".git/hooks", ".github/instructions", ".vscode", ".idea"]
+        tmp_path, [".claude", ".git/hooks", ".github/copilot-instructions.md", ".vscode", ".idea"]
     ).hold()
     next_one.release()
     assert (tmp_path / ".claude").exists(), "the other still holds it"

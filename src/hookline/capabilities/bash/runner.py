@@ -111,7 +111,7 @@ class Runner:
         )
 
     def leaves(self, order: Order) -> bool:
-        """Whether a command leaves the sandbox in some way. Then it gets no variables that earlier commands have set."""
+        """Whether a command leaves the sandbox in some way: then it gets no variables of earlier commands."""
         wants = order.outside or order.network or needs_network(order.text)
         return wants and self.sandbox.status.contained
 

@@ -100,7 +100,7 @@ def protected_names(root: Path, paths: SandboxPaths) -> list[str]:
     for home in homes():
         if home.is_relative_to(root):
             inside = home.relative_to(root)
-            names += [str(inside / name) for name in (*PROTECTED_AT_HOME, *CREDENTIALS)]
+            names += [str(inside / name) for name in PROTECTED_AT_HOME]
     left_out = {name.strip("/") for name in paths.unprotected}
     return [
         name

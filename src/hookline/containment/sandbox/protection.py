@@ -10,9 +10,9 @@ from __future__ import annotations
 
 import contextlib
 import errno
-import fcntl
 import os
 import stat
+import time
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -20,8 +20,12 @@ from hookline.containment.sandbox.tables import WITH_PARENT
 from hookline.errors import SandboxError
 
 _PLACEHOLDER, _PARENT = 0o1555, 0o1755
-"""The modes of what we made: sticky, which on a directory of one owner means nothing, so nobody sets it."""
+"""The modes of what we made: sticky, which on a directory of one owner means nothing, so nobody sets it. One of them
+cannot be written, not by its owner either."""
+_MARK, _WRITABLE = 0o1000, 0o200
 _NOBODY_CAN = frozenset({errno.EACCES, errno.EPERM, errno.EROFS})
+_PATIENCE = 5.0
+"""Seconds to wait for whoever clears up after other commands, which takes no time."""
 _SWEPT = (".git/commondir", ".git/config.worktree")
 """What must not appear, and cannot be held by an empty directory, which git would trip over: removed afterwards."""
 
@@ -43,7 +47,7 @@ class Protection:
         """Make what is missing, and say what to mount."""
         self._lock = os.open(self._root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         try:
-            fcntl.flock(self._lock, fcntl.LOCK_SH)
+            _share(self._lock, self._root)
             for name in self._names:
                 self._protect(name)
             self._absent = [path for path in map(self._root.joinpath, _SWEPT) if not path.exists()]
@@ -69,7 +73,7 @@ class Protection:
                     return
             elif stat.S_ISLNK(mode):
                 raise _is_a_link(self._root, name, path)
-            elif not stat.S_ISDIR(mode) or stat.S_IMODE(mode) == _PLACEHOLDER:
+            elif not stat.S_ISDIR(mode) or _kind(mode) == _PLACEHOLDER:
                 break
             if depth < len(parents):
                 self.pinned.append(path)
@@ -79,9 +83,11 @@ class Protection:
         """Take away what was made, unless another command still needs it."""
         if self._lock is None:
             return
+        import fcntl
+
         lock, self._lock = self._lock, None
         try:
-            # A command that starts now waits here, and makes them again.
+            # A command that starts now waits until we are done, and makes them again.
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
             self._clear()
         except BlockingIOError:
@@ -106,6 +112,25 @@ class Protection:
                         path.chmod(0o755)
 
 
+def _share(lock: int, root: Path) -> None:
+    """Say that a command needs what is made here."""
+    import fcntl  # not on Windows, where this module can be imported all the same
+
+    until = time.monotonic() + _PATIENCE
+    while True:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        except BlockingIOError:
+            if time.monotonic() > until:
+                raise SandboxError(
+                    f"another program keeps '{root}' locked.",
+                    remedy="Find out which, with `lslocks`.",
+                ) from None
+            time.sleep(0.002)
+        else:
+            return
+
+
 def _mode(path: Path) -> int | None:
     try:
         return path.lstat().st_mode
@@ -116,8 +141,7 @@ def _mode(path: Path) -> int | None:
 def _make(path: Path, mode: int) -> bool:
     """Make a marked directory; False if nobody can make anything there, so that there is nothing to prevent."""
     try:
-        path.mkdir()
-        path.chmod(mode)
+        path.mkdir(mode)
     except FileExistsError:  # another command was quicker
         pass
     except OSError as error:
@@ -130,9 +154,16 @@ def _make(path: Path, mode: int) -> bool:
     return True
 
 
-def _is(path: Path, mode: int) -> bool:
+def _is(path: Path, kind: int) -> bool:
     found = _mode(path)
-    return found is not None and stat.S_ISDIR(found) and stat.S_IMODE(found) == mode
+    return found is not None and stat.S_ISDIR(found) and _kind(found) == kind
+
+
+def _kind(mode: int) -> int | None:
+    """Which of the two a directory is, by its mode, of which a umask may have taken some; None if neither."""
+    if not mode & _MARK or mode & stat.S_IWOTH:
+        return None
+    return _PARENT if mode & _WRITABLE else _PLACEHOLDER
 
 
 def _is_a_link(root: Path, name: str, path: Path) -> SandboxError:

@@ -51,13 +51,13 @@ EMPTIED = ("/tmp", "/run", "/var/tmp", "/var/run", "/var/lock")
 
 PROTECTED = _names(
     """
-    .git/hooks .git/config .git/modules .husky .envrc              # run by git, or by a shell that comes by
-    .hookline .claude .codex .gemini .cursor .windsurf .continue   # obeyed by agents
-    .aider.conf.yml .mcp.json .github/copilot-instructions.md .github/instructions
-    .vscode .idea .zed .devcontainer                               # run by editors
+    .git/hooks .git/config .git/modules .envrc                     # run by git, or by a shell that comes by
+    .hookline .claude .codex .gemini .cursor .mcp.json .github/copilot-instructions.md     # obeyed by agents
+    .vscode .idea .devcontainer                                    # run by editors
     """
 )
-"""Below a directory that can be written: read-only, also when it does not exist. Something else will run or obey it."""
+"""Below a directory that can be written: read-only, also when it does not exist. Something else will run or obey it.
+Each of them costs every command a little, so names that few have are left to `SandboxPaths(protect=...)`."""
 
 WITH_PARENT = frozenset({".git"})
 """Of these directories nothing can be made when they are missing: what one would hold is what is protected."""
