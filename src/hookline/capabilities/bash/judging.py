@@ -33,9 +33,9 @@ class ShellGuard:
     @property
     def note(self) -> str:
         """What `explain()` says of it."""
-        asks = "asks" if self._bash.ask == "always" else "asks, outside the sandbox"
-        covered = self._bash.sandbox.describe()
-        return f"denies, or {asks}, by {type(self._bash.policy).__name__}; {covered}"
+        contained = self._bash.sandbox.status.contained and self._bash.ask != "always"
+        about = "what leaves the sandbox" if contained else "what is not plainly harmless"
+        return f"{self._bash.sandbox.describe()}; denies what is dangerous, asks about {about}"
 
     def handle(self, ctx: ToolHookContext) -> HookOutcome | None:
         """Block what is denied, ask about what needs a person."""
