@@ -31,7 +31,7 @@ def main() -> None:
 
 
 async def measure_sandbox(directory: Path, rounds: int) -> None:
-    """Time and CPU of one `true`, from start to end. All take turns, and each is compared with the bare one beside it."""
+    """Time and CPU of one `true`, start to end. All take turns; each is compared with the bare one beside it."""
     contained, host = Sandbox(directory, "auto"), Sandbox(directory, "host")
     print(f"sandbox start, ms over a bare process, {rounds} rounds ({contained.describe()})")
     rows: list[tuple[str, Start]] = [("on the host", lambda: host.run(["true"]))]

@@ -286,3 +286,34 @@ def test_bad_arguments_are_told_to_the_model(tmp_path: Path) -> None:
     )
     assert "argv names no program" in first or "Blocked" in first
     assert "NUL byte" in second or "Blocked" in second
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_a_session_in_a_directory_that_is_gone_starts_again(tmp_path: Path, mode: Any) -> None:
+    """The model reads that it is gone, and the next command starts in the work directory."""
+    result = run(
+        Bash(tmp_path, sandbox=mode, keep="session"),
+        call("bash", command="mkdir sub && cd sub && rmdir ../sub; true"),
+        call("bash", command="pwd"),
+        call("bash", command="pwd"),
+    )
+    _, second, third = texts(result)
+    assert "there is no directory" in second
+    assert third.startswith(f"{tmp_path}\n")
+
+
+def test_nothing_is_amiss_with_the_hooks(tmp_path: Path) -> None:
+    """`lint` finds nothing."""
+    bash = Bash(tmp_path, sandbox="host", keep="session")
+    agent = AgentBuilder().with_driver(ScriptedDriver([say("done")])).with_capability(bash).build()
+    assert list(agent.lint()) == []
+
+
+@pytest.mark.parametrize("mode", MODES)
+async def test_it_works_the_same_streamed(tmp_path: Path, mode: Any) -> None:
+    """A stream tells the output while the command runs, and ends with the same result."""
+    driver = ScriptedDriver([call("bash", command="echo hello"), say("done")])
+    builder = AgentBuilder().with_driver(driver).with_capability(Bash(tmp_path, sandbox=mode))
+    agent = builder.with_approver(lambda _: True).build()
+    seen = [getattr(event, "message", None) async for event in agent.stream("Go.")]
+    assert "hello\n" in seen

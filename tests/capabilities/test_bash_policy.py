@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import socket
 import subprocess
+import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -15,7 +17,7 @@ import pytest
 from hookline import AgentBuilder, RunResult, ToolContext, tool
 from hookline.capabilities import Bash
 from hookline.capabilities.bash.needs import needs_network, network_grant
-from hookline.containment import ShellPolicy
+from hookline.containment import Sandbox, SandboxPaths, ShellPolicy
 from hookline.testing import ScriptedDriver, call, calls, say
 
 needs_bubblewrap = pytest.mark.skipif(
@@ -277,6 +279,34 @@ def test_keys_are_shown_to_a_plain_git_only(tmp_path: Path) -> None:
         assert grant.network, command
         assert not grant.reveal, command
         assert not grant.unix_sockets, command
+
+
+@needs_bubblewrap
+def test_a_push_can_use_the_keys_and_the_agent(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What a push is given: keys that are hidden from other commands, the agent's socket, and nothing planted."""
+    work, home = tmp_path / "work", tmp_path / "home"
+    (work / ".git").mkdir(parents=True)
+    (work / "bin").mkdir()
+    (home / ".ssh").mkdir(parents=True)
+    (home / ".ssh" / "id").write_text("key")
+    monkeypatch.setenv("HOME", str(home))
+    monkeypatch.setenv("PATH", f"{work}/bin:/usr/bin:/bin")
+    monkeypatch.setenv("SSH_AUTH_SOCK", str(tmp_path / "agent"))
+    paths = SandboxPaths(read=(home, sys.base_prefix))
+    with socket.socket(socket.AF_UNIX) as agent:
+        agent.bind(str(tmp_path / "agent"))
+        agent.listen()
+        sandbox = Sandbox(work, "required", paths=paths)
+        code = (
+            "import os, socket; socket.socket(socket.AF_UNIX).connect(os.environ['SSH_AUTH_SOCK'])"
+        )
+        python = os.path.realpath(sys.executable)
+        look = f'cat ~/.ssh/id; echo " $PATH"; {python} -I -c "{code}" && echo connected'
+        assert "key" not in sandbox.run_sync(look).text
+        seen = sandbox.run_sync(look, grant=network_grant("git push", work, work)).text
+        assert seen == "key /usr/bin:/bin\nconnected\n"
 
 
 @pytest.fixture

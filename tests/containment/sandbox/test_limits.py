@@ -169,3 +169,18 @@ def test_a_limit_that_means_nothing_is_refused(bad: dict[str, object]) -> None:
     """The message names the limit and says what would be one."""
     with pytest.raises(UsageError, match=r"is not a limit\. Give a whole number above 0"):
         SandboxLimits(**bad)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("mode", ["required", "host"])
+def test_it_ends_with_the_loop(tmp_path: Path, mode: str) -> None:
+    """A command that nobody waits for does not outlive the loop it was started in."""
+    marker = f"36{os.getpid() % 1000:03}"
+
+    async def main() -> None:
+        sandbox = Sandbox(tmp_path, mode)  # type: ignore[arg-type]
+        await sandbox.start(f"sleep {marker}", on_output=lambda _: None)
+        await asyncio.sleep(0.1)
+
+    asyncio.run(main())
+    assert not _runs(f"sleep {marker}")
+    assert list(tmp_path.iterdir()) == []

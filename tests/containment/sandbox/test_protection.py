@@ -80,6 +80,17 @@ def test_a_repository_can_be_worked_in(place: Place) -> None:
         assert not (place.work / ".git" / planted).exists()
 
 
+def test_the_work_directory_does_not_become_a_bare_repository(place: Place) -> None:
+    """With HEAD, objects and refs in it git would obey a file `config` there; HEAD alone is a file like any other."""
+    place.run(
+        "rm -rf .git; git init -q --bare other; cp -r other/. .; git config -f config core.fsmonitor x"
+    )
+    assert (place.work / "config").exists()
+    assert not (place.work / "HEAD").exists()
+    place.run("rm -rf objects; echo x > HEAD")
+    assert (place.work / "HEAD").exists()
+
+
 def test_a_directory_that_is_no_repository_does_not_look_like_one(place: Place) -> None:
     """What is put where .git might be made is not taken for a repository, so one further up is found."""
     subprocess.run(["git", "init", "-q", place.base], check=True)

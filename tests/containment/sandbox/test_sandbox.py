@@ -21,7 +21,7 @@ from .conftest import Place, needs_bubblewrap
 @pytest.fixture
 def without_bubblewrap(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """A machine on which it is not installed."""
-    monkeypatch.setattr(bubblewrap.shutil, "which", lambda name: None)
+    monkeypatch.setattr(bubblewrap.shutil, "which", lambda name, path=None: None)
     for known in (bubblewrap.installed, selftest._outcome):
         known.cache_clear()
     yield
@@ -199,6 +199,41 @@ def test_the_network_can_be_given_to_one_command(place: Place) -> None:
     assert place.run_python(names, grant={"network": True}).text == "True 80\n"
     unix = "import socket; socket.socket(socket.AF_UNIX)"
     assert "PermissionError" in place.run_python(unix, grant={"network": True}).text
+
+
+@needs_bubblewrap
+def test_secrets_that_a_variable_names_are_hidden(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Keys that lie elsewhere are found by the variable that says so."""
+    work, keys = tmp_path / "work", tmp_path / "keys"
+    work.mkdir()
+    keys.mkdir()
+    (keys / "a").write_text("key")
+    (keys / "b").write_text("key")
+    monkeypatch.setenv("KUBECONFIG", f"{keys / 'a'}:{keys / 'b'}")
+    sandbox = Sandbox(work, "required", paths=SandboxPaths(read=(keys,)))
+    assert "key\n" not in sandbox.run_sync(f"cat {keys}/a; cat {keys}/b; ls {keys}").text
+    monkeypatch.delenv("KUBECONFIG")
+    assert sandbox.run_sync(f"cat {keys}/a").text == "key"
+
+
+@needs_bubblewrap
+def test_a_bubblewrap_that_commands_could_replace_is_not_trusted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One that was put into the search path is not found before the system's; one in the work directory is refused."""
+    planted = tmp_path / "bin" / "bwrap"
+    planted.parent.mkdir()
+    planted.write_text("#!/bin/sh\ntouch planted-ran\n")
+    planted.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{planted.parent}:/usr/bin:/bin")
+    bubblewrap.installed.cache_clear()
+    assert bubblewrap.installed().path != str(planted)
+    program = bubblewrap.Program(str(planted), "9", frozenset())
+    monkeypatch.setattr(facade, "passed", lambda: program)
+    with pytest.raises(SandboxError, match="in a directory that commands can write in"):
+        Sandbox(tmp_path, "required")
 
 
 @needs_bubblewrap

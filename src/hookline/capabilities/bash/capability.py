@@ -166,6 +166,10 @@ class Bash:
         keeper = Keeper()
         try:
             result = await self._runner.to_the_end(order, context, seconds, keeper)
+        except ToolError:
+            # Where the last command was may be gone, and no command could leave a place that none can be in.
+            self._sessions[run_id] = Session("", session.env)
+            raise
         finally:
             left = keeper.take(self.sandbox.environment(), session)
         self._sessions[run_id] = left

@@ -64,20 +64,28 @@ class Output:
         """Take what was printed."""
         self.excerpt.add(data)
         self.unread.add(data)
-        if self._file is not None:
-            self._file.write(data)
-            return
-        self._begun += data
-        if len(self._begun) > self._size:
-            self._to_file()
+        if self._file is None and self.path is None:
+            self._begun += data
+            if len(self._begun) > self._size:
+                self._to_file()
+        elif self._file is not None:
+            self._write(data)
 
     def _to_file(self) -> None:
         self.path = self._scratch.new_file()
         # Unbuffered, so that what is there can be read while the command runs.
         self._file = self.path.open("xb", buffering=0)
         self.path.chmod(0o600)
-        self._file.write(self._begun)
+        self._write(bytes(self._begun))
         self._begun = bytearray()
+
+    def _write(self, data: bytes) -> None:
+        assert self._file is not None
+        try:
+            self._file.write(data)
+        except OSError:  # the disk is full: what there is of it is kept, and the command goes on
+            self._file.close()
+            self._file = None
 
     def take_unread(self) -> Excerpt:
         """What was printed since the last time."""

@@ -31,6 +31,7 @@ _NEEDED = (
     "--seccomp",
     "--die-with-parent",
 )
+_SYSTEM = "/usr/bin:/bin:/usr/local/bin:/run/current-system/sw/bin"
 _SETUP = 10.0
 """Seconds in which a sandbox has to be ready."""
 _WATCH = 0.02
@@ -57,7 +58,8 @@ class Program:
 @cache
 def installed() -> Program:
     """The program, or an error that says what is missing."""
-    path = shutil.which("bwrap")
+    # Where the system has it, first: a search path may lead through a directory that commands can write in.
+    path = shutil.which("bwrap", path=_SYSTEM) or shutil.which("bwrap")
     if path is None:
         raise SandboxError("bubblewrap (the program `bwrap`) is not installed.", remedy=INSTALL)
     try:

@@ -15,6 +15,9 @@ from hookline.errors import UsageError
 Ended: TypeAlias = Literal["exited", "stopped", "timeout", "output", "processes"]
 """How a command ended: by itself, because it was told to, or because it ran into a limit."""
 
+_LONGEST = 131_071
+"""Bytes in one argument of a program, by the kernel."""
+
 OnOutput: TypeAlias = Callable[[bytes], None]
 
 
@@ -83,6 +86,11 @@ def shell_argv(command: str | Sequence[str]) -> tuple[str, ...]:
             raise UsageError(
                 "there is a NUL byte in the command.",
                 remedy="No program can be given one: leave it out.",
+            )
+        if len(part.encode(errors="replace")) > _LONGEST:
+            raise UsageError(
+                f"the command is longer than a program can be given ({_LONGEST:,} bytes).",
+                remedy="Write it to a file, and run that.",
             )
     return argv
 

@@ -14,6 +14,7 @@ from hookline.containment.sandbox.tables import (
     EMPTIED,
     PROTECTED,
     PROTECTED_AT_HOME,
+    SECRET_PATHS,
     SYSTEM_SECRETS,
 )
 from hookline.errors import SandboxError, UsageError
@@ -75,7 +76,7 @@ def hidden(further: Iterable[str | Path] = (), reveal: Iterable[str] = ()) -> li
     wanted = [path for home in homes() for path in _credentials(home)]
     for pattern in SYSTEM_SECRETS:
         wanted += map(Path, glob.glob(pattern) if "*" in pattern else (pattern,))
-    wanted += [Path(os.path.expanduser(each)).absolute() for each in further]
+    wanted += [*_named(homes()), *(Path(os.path.expanduser(each)).absolute() for each in further)]
     real = {os.path.realpath(path) for path in wanted if _is_there(path)} - revealed - {"/"}
     return _outermost(Path(path) for path in real)
 
@@ -87,6 +88,17 @@ def _credentials(home: Path) -> Iterator[Path]:
     except OSError:
         there = {name.partition("/")[0] for name in CREDENTIALS}
     yield from (home / name for name in CREDENTIALS if name.partition("/")[0] in there)
+
+
+def _named(homes: list[Path]) -> Iterator[Path]:
+    """The secrets that variables of our environment name, unless that would hide a whole home directory."""
+    for name in SECRET_PATHS:
+        for value in os.environ.get(name, "").split(os.pathsep):
+            path = Path(os.path.expanduser(value))
+            if path.is_absolute() and not any(
+                home.is_relative_to(path.resolve()) for home in homes
+            ):
+                yield path
 
 
 def emptied() -> list[Path]:

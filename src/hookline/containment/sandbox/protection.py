@@ -26,8 +26,9 @@ _MARK, _WRITABLE = 0o1000, 0o200
 _NOBODY_CAN = frozenset({errno.EACCES, errno.EPERM, errno.EROFS})
 _PATIENCE = 5.0
 """Seconds to wait for whoever clears up after other commands, which takes no time."""
-_SWEPT = (".git/commondir", ".git/config.worktree")
-"""What must not appear, and cannot be held by an empty directory, which git would trip over: removed afterwards."""
+_SWEPT = (".git/commondir", ".git/config.worktree", "HEAD")
+"""What must not appear, and cannot be held by an empty directory, which git would trip over: removed afterwards. Each
+would have git take its configuration from somewhere else; with the last, the work directory itself is a repository."""
 
 
 class Protection:
@@ -97,8 +98,9 @@ class Protection:
 
     def _clear(self) -> None:
         for path in self._absent:
-            with contextlib.suppress(OSError):
-                path.unlink()
+            if path.parent != self._root or (self._root / "objects").is_dir():
+                with contextlib.suppress(OSError):
+                    path.unlink()
         for path in self.kept:
             if _is(path, _PLACEHOLDER):
                 with contextlib.suppress(OSError):

@@ -105,6 +105,7 @@ class Sandbox:
             return SandboxStatus("host", "host", False, "the host was asked for")
         try:
             program = passed()
+            self._check_place(program.path)
         except SandboxError as error:
             if self.mode == "required":
                 raise SandboxError(
@@ -115,6 +116,16 @@ class Sandbox:
         return SandboxStatus(
             self.mode, "bubblewrap", True, f"bubblewrap {program.version} passed its test"
         )
+
+    def _check_place(self, program: str) -> None:
+        """What contains commands must not be theirs to replace."""
+        if inside_any(Path(program).resolve(), self.writable) or inside_any(
+            Path(program), self.writable
+        ):
+            raise SandboxError(
+                f"'{program}' is in a directory that commands can write in.",
+                remedy="Install bubblewrap for the system.",
+            )
 
     def describe(self) -> str:
         """The status in a sentence or two, for people."""
@@ -222,8 +233,8 @@ class Sandbox:
         contained = self.status.contained and not outside
         made = environment(self._pass_env, self._env, network=grant.network or not contained)
         if contained:
-            return {**made, "TMPDIR": "/tmp", "XDG_CACHE_HOME": "/tmp/.cache"}
-        if self.status.contained:
+            made = {**made, "TMPDIR": "/tmp", "XDG_CACHE_HOME": "/tmp/.cache"}
+        if outside or grant.reveal:
             return {**made, "PATH": trusted_path(made["PATH"], self.writable)}
         return made
 

@@ -34,6 +34,15 @@ CREDENTIALS = _names(
 )
 """Below a home directory: hidden, whether a file or a directory."""
 
+SECRET_PATHS = _names(
+    """
+    AWS_SHARED_CREDENTIALS_FILE AWS_CONFIG_FILE GOOGLE_APPLICATION_CREDENTIALS CLOUDSDK_CONFIG AZURE_CONFIG_DIR
+    KUBECONFIG DOCKER_CONFIG GNUPGHOME NETRC NPM_CONFIG_USERCONFIG PIP_CONFIG_FILE PGPASSFILE GH_CONFIG_DIR
+    PASSWORD_STORE_DIR GIT_ASKPASS SSH_AUTH_SOCK REGISTRY_AUTH_FILE TF_CLI_CONFIG_FILE
+    """
+)
+"""Variables that say where a secret is, when it is not where it usually is: hidden too."""
+
 SYSTEM_SECRETS = _names(
     """
     /etc/shadow /etc/shadow- /etc/gshadow /etc/gshadow- /etc/sudoers /etc/sudoers.d
