@@ -290,7 +290,7 @@ def test_a_push_can_use_the_keys_and_the_agent(
     (work / ".git").mkdir(parents=True)
     (work / "bin").mkdir()
     (home / ".ssh").mkdir(parents=True)
-    (home / ".ssh" / "id").write_text("key")
+    (home / ".ssh" / "id").write_text("private")
     monkeypatch.setenv("HOME", str(home))
     monkeypatch.setenv("PATH", f"{work}/bin:/usr/bin:/bin")
     monkeypatch.setenv("SSH_AUTH_SOCK", str(tmp_path / "agent"))
@@ -304,9 +304,9 @@ def test_a_push_can_use_the_keys_and_the_agent(
         )
         python = os.path.realpath(sys.executable)
         look = f'cat ~/.ssh/id; echo " $PATH"; {python} -I -c "{code}" && echo connected'
-        assert "key" not in sandbox.run_sync(look).text
+        assert "private" not in sandbox.run_sync(look).text
         seen = sandbox.run_sync(look, grant=network_grant("git push", work, work)).text
-        assert seen == "key /usr/bin:/bin\nconnected\n"
+        assert seen == "private /usr/bin:/bin\nconnected\n"
 
 
 @pytest.fixture

@@ -44,6 +44,15 @@ def test_a_fork_bomb_is_stopped(place: Place) -> None:
         assert int(seen.text) < 40
 
 
+def test_a_bomb_that_doubles_is_held(place: Place) -> None:
+    """The one that everybody knows: it gets no further than the limit, and is gone with its time."""
+    seen = place.run(
+        "bomb() { bomb | bomb & }; bomb; sleep 30", limits={"processes": 64}, timeout=2
+    )
+    assert seen.ended in {"timeout", "exited", "processes"}
+    assert seen.duration < 20
+
+
 async def test_where_the_kernel_does_not_count_we_do(
     sandbox: Sandbox, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -40,8 +40,17 @@ def home_for_groups() -> Path | None:
         with contextlib.suppress(OSError):
             group = Group(place, 16)
             group.remove()
+            _clear_after_the_dead(place)
             return place
     return None
+
+
+def _clear_after_the_dead(place: Path) -> None:
+    """Remove the groups of processes that were killed before they could. One that is in use cannot be removed."""
+    for left in place.glob("hookline-*-*"):
+        if not os.path.exists(f"/proc/{left.name.split('-')[1]}"):
+            with contextlib.suppress(OSError):
+                left.rmdir()
 
 
 def _places() -> list[Path]:
