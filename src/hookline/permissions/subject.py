@@ -93,10 +93,19 @@ def _read(text: str) -> Subject:
     except HooklineError:
         return Subject(Kind.COMMAND, (Part(None, text),), False)
     commands = tuple(reading.commands)
-    if reading.static and commands and all(command.argv for command in commands):
+    if reading.static and commands and all(map(_is_its_words, commands)):
         parts = tuple(Part(command.argv, command.text) for command in commands)
         return Subject(Kind.COMMAND, parts, True)
     return Subject(Kind.COMMAND, (Part(None, text),), False)
+
+
+def _is_its_words(command: Any) -> bool:
+    """Whether the words of a command say all of it: that it reads from a file, say, they do not."""
+    is_quiet = all(
+        each.operator in (">&", "<&") or each.target.text == "/dev/null"
+        for each in getattr(command, "redirects", ())
+    )
+    return bool(command.argv) and is_quiet
 
 
 def _reader() -> Callable[[str], Any] | None:
