@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -130,8 +131,8 @@ def test_any_tool_with_a_path_is_compared_by_path(tmp_path: Path) -> None:
     assert not named.covers(ToolCall("1", "save", {"target_path": "src/../x"}), tmp_path)
 
 
-def test_searching_and_globbing(tmp_path: Path) -> None:
-    """A glob is about where it begins; a search of a directory is one of all that is in it."""
+def test_globbing(tmp_path: Path) -> None:
+    """A glob is about where it begins."""
     glob = Rule.parse("glob(src/**)")
     for pattern, expected in [
         ("src/**/*.py", True),
@@ -142,10 +143,29 @@ def test_searching_and_globbing(tmp_path: Path) -> None:
     ]:
         call = ToolCall("1", "glob", {"pattern": pattern, "path": "."})
         assert glob.covers(call, tmp_path) is expected, pattern
-    forbidden = Rule.parse("read(secret/keys/**)")
-    for path, expected in [(".", True), ("secret", True), ("secret/keys/a", True), ("src", False)]:
-        call = ToolCall("1", "search", {"pattern": "x", "path": path})
-        assert forbidden.touches(call, tmp_path) is expected, path
+
+
+def test_a_search_is_one_of_all_that_is_there(tmp_path: Path, monkeypatch: Any) -> None:
+    """Where a forbidden file is somewhere below, nothing is searched; elsewhere it is."""
+    for name in ("secret/keys/a", "src/a.py", "web/config/.env"):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text("x")
+
+    def searched(rule: str) -> list[str]:
+        return [
+            path
+            for path in (".", "secret", "secret/keys", "src", "web", "web/config", "gone")
+            if Rule.parse(rule).touches(
+                ToolCall("1", "search", {"pattern": "x", "path": path}), tmp_path
+            )
+        ]
+
+    assert searched("read(secret/keys/**)") == [".", "secret", "secret/keys"]
+    assert searched("read(.env)") == [".", "web", "web/config"]
+    assert searched("read(*.pem)") == []
+    assert not Rule.parse("read(.env)").touches(ToolCall("1", "list", {"path": "."}), tmp_path)
+    monkeypatch.setattr("hookline.permissions.paths._MOST_FILES", 2)
+    assert "." in searched("read(*.pem)")
 
 
 # --- against an oracle --------------------------------------------------------------------------------
