@@ -211,6 +211,10 @@ class ToolTimeoutError(ToolError, TimeoutError):
 # --- containment --------------------------------------------------------------------------------
 
 
+class SandboxError(HooklineError):
+    """A sandbox that was asked for is not there, or cannot hold what was asked of it."""
+
+
 class FileJailError(HooklineError, OSError):
     """A path cannot be used like this inside a file jail. `path` is what was given, and all that is told of it."""
 

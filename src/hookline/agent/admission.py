@@ -65,10 +65,10 @@ async def admit_again(run: Run, flight: Flight) -> None:
             _refuse(flight, result)
             return
         if result.is_asking and flight.approval is None:
-            await _settle_ask(run, flight, result.reason, result.decided_by)
+            await _settle_ask(run, flight, result.reason, result.askers)
             return
     if flight.approval is not None:
-        await _settle_ask(run, flight, flight.approval.reason, flight.approval.asked_by)
+        await _settle_ask(run, flight, flight.approval.reason, flight.approval.askers)
     else:
         _let_through(run, flight)
 
@@ -91,16 +91,16 @@ async def _judge(run: Run, flight: Flight, approved: str | None = None) -> None:
     if result.kind >= _BLOCK:
         _refuse(flight, result)
     elif result.kind is _ASK and flight.call.fingerprint() != approved:
-        await _settle_ask(run, flight, result.reason, result.decided_by)
+        await _settle_ask(run, flight, result.reason, result.askers)
     else:
         if result.kind is _ASK:  # the yes is kept, should the run pause for another call
-            flight.approval = question(run, flight.call, result.reason, result.decided_by)
+            flight.approval = question(run, flight.call, result.reason, result.askers)
             flight.decision = Decision.allow()
         _let_through(run, flight)
 
 
-async def _settle_ask(run: Run, flight: Flight, reason: str, asked_by: str) -> None:
-    decision = await ask_person(run, flight, reason, asked_by)
+async def _settle_ask(run: Run, flight: Flight, reason: str, askers: tuple[str, ...]) -> None:
+    decision = await ask_person(run, flight, reason, askers)
     if decision is None:
         flight.stage = CallStage.SETTLED if run.stopping else CallStage.ASKED
         if run.stopping:
@@ -108,7 +108,7 @@ async def _settle_ask(run: Run, flight: Flight, reason: str, asked_by: str) -> N
     elif decision.answer is Answer.ALLOW:
         _let_through(run, flight)
     elif decision.answer is Answer.DENY:
-        deny(flight, decision, asked_by)
+        deny(flight, decision, askers[0])
     else:
         await _judge_edited(run, flight, decision)
 
@@ -223,10 +223,13 @@ async def _judge_changed(run: Run, flight: Flight, call: ToolCall) -> bool:
             return False
         flight.result = _supplied(flight.call, result.context.execution)
         if result.is_asking:
-            needed_approval = PendingApproval("", call, result.reason, result.decided_by, "")
+            asked_by, *others = result.askers
+            needed_approval = PendingApproval(
+                "", call, result.reason, asked_by, "", also_asked_by=tuple(others)
+            )
     if needed_approval is None:
         return flight.result is not None
-    decision = await ask_person(run, flight, needed_approval.reason, needed_approval.asked_by)
+    decision = await ask_person(run, flight, needed_approval.reason, needed_approval.askers)
     if decision is not None and decision.answer is Answer.ALLOW:
         return flight.result is not None
     deny(

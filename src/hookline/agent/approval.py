@@ -4,37 +4,40 @@ from __future__ import annotations
 
 import asyncio
 import inspect
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Mapping
 from typing import Any
 
 import msgspec
 
 from hookline._aio import is_being_cancelled
 from hookline.agent.run import Flight, Run
-from hookline.errors import in_words
+from hookline.errors import UsageError, in_words
 from hookline.hooks import CRASHES
 from hookline.journal import ApprovalAnswered, ApprovalAsked, with_remembered
 from hookline.lifecycle import HookPoint, ToolHookContext
+from hookline.permissions import Rule
 from hookline.state import (
+    Answer,
     CallStage,
     Decision,
     PendingApproval,
     ResultStatus,
     ToolCall,
     ToolResult,
+    rule_key,
 )
 
 _EXPIRED = Decision.deny("the question expired")
 
 
 async def ask_person(
-    run: Run, flight: Flight, reason: str, asked_by: str, *, again: bool = False
+    run: Run, flight: Flight, reason: str, askers: tuple[str, ...], *, again: bool = False
 ) -> Decision | None:
     """The answer to an asked call; None when there is none yet, or when the run was stopped instead.
 
     `again` asks about a call that had its answer and has used it up: this is a question of its own.
     """
-    approval = question(run, flight.call, reason, asked_by, again=again)
+    approval = question(run, flight.call, reason, askers, again=again)
     if flight.approval is not None and flight.approval.fingerprint != approval.fingerprint:
         flight.decision = None  # the call is not the one the answer was given for
         flight.is_changed = True
@@ -46,7 +49,7 @@ async def ask_person(
     flight.approval = approval
     if not was_asked:
         run.append(ApprovalAsked(*run.head(), run.step_index or 0, approval))
-    decision, by = await _from_hooks(run, flight, reason, asked_by)
+    decision, by = await _from_hooks(run, flight, approval)
     if decision is None and not run.stopping and not flight.is_changed:
         # An answer to this very question goes before one that was remembered from another.
         known = run.memory.answer(approval) if run.memory is not None else None
@@ -67,7 +70,7 @@ async def ask_while_running(run: Run, call: ToolCall, reason: str, asked_by: str
     """The answer to what a running tool asks. The run cannot pause here: without an answer at once, it is no."""
     flight = Flight(call, call)
     async with run.hook_lock:  # other calls are running, and their hooks may be asked too
-        decision = await ask_person(run, flight, reason, asked_by)
+        decision = await ask_person(run, flight, reason, (asked_by,))
         if decision is None:
             decision = Decision.deny("nobody is there to answer it now")
             assert flight.approval is not None
@@ -76,14 +79,23 @@ async def ask_while_running(run: Run, call: ToolCall, reason: str, asked_by: str
 
 
 def question(
-    run: Run, call: ToolCall, reason: str, asked_by: str, *, again: bool = False
+    run: Run, call: ToolCall, reason: str, askers: tuple[str, ...], *, again: bool = False
 ) -> PendingApproval:
     """The question about a call; its id is the same in every process that drives the run."""
     where = _place(run, call)
     if again:
         where = f"{where}/again-{len(run.durable.records)}"
-    deadline = _deadline(run)
-    return PendingApproval(where, call, reason, asked_by, call.fingerprint(), run.run_id, deadline)
+    asked_by, *others = askers
+    return PendingApproval(
+        where,
+        call,
+        reason,
+        asked_by,
+        call.fingerprint(),
+        run.run_id,
+        _deadline(run),
+        tuple(others),
+    )
 
 
 def _place(run: Run, call: ToolCall) -> str:
@@ -142,7 +154,7 @@ async def _answered_in_time(run: Run, approval: PendingApproval) -> tuple[Decisi
 
 
 async def _from_hooks(
-    run: Run, flight: Flight, reason: str, asked_by: str
+    run: Run, flight: Flight, approval: PendingApproval
 ) -> tuple[Decision | None, str]:
     plan = run.plans.permission_request
     if plan is None:
@@ -155,8 +167,9 @@ async def _from_hooks(
         tool_call=flight.call,
         response=run.response,
         step_index=run.step_index or 0,
-        reason=reason,
-        asked_by=asked_by,
+        reason=approval.reason,
+        asked_by=approval.asked_by,
+        also_asked_by=approval.also_asked_by,
     )
     run.call_id = flight.call.id
     try:
@@ -179,10 +192,25 @@ def _remembered(run: Run, approval: PendingApproval) -> Decision | None:
         return None
     above: Run | None = run
     while above is not None:
-        known = above.state.remembered.get(approval.fingerprint)
+        remembered = above.state.remembered
+        known = remembered.get(approval.fingerprint) or _by_rule(remembered, approval)
         if known is not None:
             return known
         above = above.parent
+    return None
+
+
+def _by_rule(remembered: Mapping[str, Decision], approval: PendingApproval) -> Decision | None:
+    """What was answered for a rule that is about this call, if it was answered to everyone who asks now."""
+    given = dict.fromkeys(decision.rule for decision in remembered.values() if decision.rule)
+    for text in given:
+        answers = [remembered.get(rule_key(text, asker)) for asker in approval.askers]
+        decision = answers[0]
+        if decision is None or any(each != decision for each in answers):
+            continue
+        rule, call = Rule.parse(text), approval.tool_call
+        if rule.covers(call) if decision.answer is Answer.ALLOW else rule.touches(call):
+            return decision
     return None
 
 
@@ -241,11 +269,22 @@ def _note(
     run: Run, flight: Flight, approval: PendingApproval, decision: Decision, by: str
 ) -> Decision:
     if decision.remember and _is_again(run, approval):
-        decision = msgspec.structs.replace(decision, remember=False)
+        decision = msgspec.structs.replace(decision, remember=False, rule="")
+    decision = _with_valid_rule(decision)
     flight.decision = decision
     run.append(ApprovalAnswered(*run.head(), run.step_index or 0, approval.id, decision, by))
-    if decision.remember:
-        run.state = with_remembered(run.state, {approval.fingerprint: decision})
+    run.state = with_remembered(run.state, approval.remembering(decision))
+    return decision
+
+
+def _with_valid_rule(decision: Decision) -> Decision:
+    """A decision whose rule can be understood; one whose rule cannot is a no, and says why."""
+    if not decision.rule:
+        return decision
+    try:
+        Rule.parse(decision.rule)
+    except UsageError as error:
+        return Decision.deny(f"the answer came with a rule that is none: {in_words(error)}")
     return decision
 
 

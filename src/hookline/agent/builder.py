@@ -40,7 +40,7 @@ from hookline.hooks import (
     name_of,
     register,
 )
-from hookline.journal import JournalStore, Listener
+from hookline.journal import JournalStore, Listener, Redact
 from hookline.lifecycle import (
     CompactHookContext,
     ExecutionHookContext,
@@ -184,6 +184,7 @@ class AgentBuilder:
         "_listeners",
         "_max_objections",
         "_on_in_doubt",
+        "_redact",
         "_registrations",
         "_source",
         "_system_prompt",
@@ -210,6 +211,7 @@ class AgentBuilder:
         self._clock: Clock = SYSTEM_CLOCK
         self._journal: JournalStore | None = None
         self._on_in_doubt: OnInDoubt = "tell"
+        self._redact: Redact | None = None
         self._without: set[str] = set()
         self._id = ""
 
@@ -369,6 +371,19 @@ class AgentBuilder:
             )
         self._journal = journal
         self._on_in_doubt = on_in_doubt
+        return self
+
+    def with_redaction(self, redact: Redact) -> AgentBuilder:
+        """Pass every record of a run and its children through a function before it is written, or told to anyone.
+
+        It is given JSON values and gives them without what is not to be kept; `Redaction(...)` is the ready-made one.
+        """
+        if not callable(redact):
+            raise BuildError(
+                f"{redact!r} cannot redact anything.", remedy="Use a function of a JSON value."
+            )
+        before = self._redact
+        self._redact = redact if before is None else lambda value: redact(before(value))
         return self
 
     def with_clock(self, clock: Clock) -> AgentBuilder:
@@ -540,6 +555,7 @@ class AgentBuilder:
                 listeners=self._listeners,
                 clock=self._clock,
                 journal=self._journal,
+                redact=self._redact,
                 on_in_doubt=self._on_in_doubt,
                 max_objections=self._max_objections,
                 capabilities=tuple(self._capabilities),

@@ -28,7 +28,7 @@ async def settle_doubt(run: Run, flight: Flight, how: OnInDoubt) -> bool:
 
 async def _ask(run: Run, flight: Flight) -> bool:
     # An answer to the call itself is used up: the call may have run with it.
-    decision = await ask_person(run, flight, _AGAIN, "in-doubt", again=True)
+    decision = await ask_person(run, flight, _AGAIN, ("in-doubt",), again=True)
     if decision is None:
         flight.stage = CallStage.ASKED
         return True

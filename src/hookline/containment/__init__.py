@@ -9,19 +9,36 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from hookline.containment.jail import PROTECTED, Entry, FileJail
+    from hookline.containment.sandbox import (
+        CommandResult,
+        RunningCommand,
+        Sandbox,
+        SandboxGrant,
+        SandboxLimits,
+        SandboxPaths,
+        SandboxStatus,
+    )
     from hookline.containment.shell.policy import ShellPolicy
     from hookline.containment.shell.reading import read_command
     from hookline.containment.shell.verdict import Verdict
-    from hookline.containment.shell.words import Command, Reading
+    from hookline.containment.shell.words import Command, Reading, Word
 
 _HOME: dict[str, str] = {
     "PROTECTED": "jail",
     "Command": "shell.words",
+    "CommandResult": "sandbox",
     "Entry": "jail",
     "FileJail": "jail",
     "Reading": "shell.words",
+    "RunningCommand": "sandbox",
+    "Sandbox": "sandbox",
+    "SandboxGrant": "sandbox",
+    "SandboxLimits": "sandbox",
+    "SandboxPaths": "sandbox",
+    "SandboxStatus": "sandbox",
     "ShellPolicy": "shell.policy",
     "Verdict": "shell.verdict",
+    "Word": "shell.words",
     "read_command": "shell.reading",
 }
 """Where each name lives in this room."""
@@ -29,11 +46,19 @@ _HOME: dict[str, str] = {
 __all__ = [
     "PROTECTED",
     "Command",
+    "CommandResult",
     "Entry",
     "FileJail",
     "Reading",
+    "RunningCommand",
+    "Sandbox",
+    "SandboxGrant",
+    "SandboxLimits",
+    "SandboxPaths",
+    "SandboxStatus",
     "ShellPolicy",
     "Verdict",
+    "Word",
     "read_command",
 ]
 

@@ -106,6 +106,8 @@ class Result(msgspec.Struct, Generic[C], frozen=True):
     stop_reason: str | None = None
     answer: Any = None
     """At points with answers of their own (a permission decision), the answer that was given."""
+    askers: tuple[str, ...] = ()
+    """Every hook whose ask stands; `decided_by` is the one whose reason is given."""
 
     @property
     def is_blocked(self) -> bool:

@@ -51,6 +51,7 @@ from hookline.journal.record import (
     encode,
     hooks_in,
 )
+from hookline.journal.redacting import Redact, Redacting
 from hookline.journal.session import (
     STREAM,
     Segment,
@@ -97,6 +98,8 @@ __all__ = [
     "PromptSubmitted",
     "ReasoningDelta",
     "Record",
+    "Redact",
+    "Redacting",
     "RequestSent",
     "ResponseReceived",
     "RunFinished",

@@ -10,6 +10,7 @@ from hookline.hooks import Context
 from hookline.journal import with_changes
 from hookline.state import (
     AgentState,
+    Attachment,
     InferenceRequest,
     InferenceResponse,
     Log,
@@ -23,6 +24,7 @@ _KINDS: dict[str, Any] = {
     "execution": ToolResult,
     "request": InferenceRequest,
     "response": InferenceResponse,
+    "attachments": tuple[Attachment, ...],
 }
 _AS_IT_IS = frozenset({"prompt", "output", "instructions"})
 

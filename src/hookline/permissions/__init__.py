@@ -8,15 +8,17 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from hookline.permissions.rule import Rule
     from hookline.permissions.rules import Rules, Ruling
+    from hookline.permissions.suggest import suggest_rule
 
 _HOME: dict[str, str] = {
     "Rule": "rule",
     "Rules": "rules",
     "Ruling": "rules",
+    "suggest_rule": "suggest",
 }
 """Where each name lives in this room."""
 
-__all__ = ["Rule", "Rules", "Ruling"]
+__all__ = ["Rule", "Rules", "Ruling", "suggest_rule"]
 
 
 def __getattr__(name: str) -> Any:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 from hookline.errors import UsageError
 from hookline.permissions.wildcard import MANY, ONE, Glob, fits, fits_text, glob
 
 # fmt: off
-_RUNS_OTHERS = frozenset({
+RUNS_OTHERS = frozenset({
     "ash", "bash", "builtin", "busybox", "chroot", "command", "dash", "doas", "env", "eval",
     "exec", "find", "fish", "flock", "ionice", "ksh", "nice", "nohup", "nsenter", "parallel",
     "pkexec", "proxychains", "runuser", "script", "setpriv", "setsid", "sh", "ssh", "stdbuf",
@@ -19,12 +19,22 @@ _RUNS_OTHERS = frozenset({
 })
 # fmt: on
 """Programs that run the command that is written after them, or in one of their arguments."""
-_PLAIN = re.compile(r"[A-Za-z0-9_@%+,./:=-]+")
 _PIECE = re.compile(r"""\s+|\\.|'[^']*'|"[^"]*"|[^\s'"\\]+|.""", re.DOTALL)
+_QUOTES = re.compile(r"[\"'\\]")
+_SHELL_PIECE = re.compile(
+    r"""'[^']*'|"(?:\\.|[^"\\])*"|\\.|[;&|\n()`]+|[^\S\n]+|[^\s;&|()`'"\\]+|.""", re.DOTALL
+)
+_ENDS_COMMAND = re.compile(r"[;&|\n()`]+")
+_REDIRECT = re.compile(r"\d*[<>]+")
+_ASSIGNMENT = re.compile(r"[A-Za-z_]\w*\+?=")
+_LEADS_ON = frozenset({"!", "{", "}", "do", "elif", "else", "if", "then", "time", "until", "while"})
 _BETWEEN = re.compile(r"[\s;&|()'\"`]+")
 _MOST_WORDS = 2000
 """A command within a command is looked for among so many words; where there are more, it may be anywhere."""
-_ASSIGNMENT = re.compile(r"[A-Za-z_]\w*=")
+
+
+_Word: TypeAlias = Any
+"""A word of a command: its text, or ONE or MANY where that is not known before it runs."""
 
 
 class Part(NamedTuple):
@@ -57,14 +67,17 @@ class CommandPattern:
 
     def touches(self, part: Part) -> bool:
         """Whether the command may be what the pattern says, in another spelling or when it runs."""
-        if self.is_anything:
+        if self.is_anything or self.covers(part):
             return True
-        words, is_whole = _known_words(part)
-        if self._touching.may_be(words, is_whole):
+        commands = [part.argv] if part.argv is not None else _commands_in(part.text)
+        return any(self._may_be(words) for words in commands)
+
+    def _may_be(self, words: Sequence[_Word]) -> bool:
+        if self._touching.may_be(words):
             return True
         inner = _inner_words(words)
         return len(inner) > _MOST_WORDS or any(
-            self._touching.may_be(inner[start:], is_whole) for start in range(len(inner))
+            self._touching.may_be(inner[start:]) for start in range(len(inner))
         )
 
 
@@ -75,44 +88,49 @@ class _Loose(NamedTuple):
     options: tuple[Glob, ...]
     has_rest: bool
 
-    def may_be(self, argv: Sequence[str], is_whole: bool) -> bool:
-        """Whether these words are such a command or, when they are only its beginning, may become one."""
-        if is_whole and not all(
-            any(fits_text(option, word) for word in argv) for option in self.options
-        ):
-            return False
-        if not self.words:
-            return True
-        if not argv:
-            return not is_whole
-        if not any(fits_text(self.words[0], name) for name in _names(argv[0])):
-            return False
-        return self._may_go_on(argv[1:], is_whole)
-
-    def _may_go_on(self, rest: Sequence[str], is_whole: bool) -> bool:
+    def may_be(self, argv: Sequence[_Word]) -> bool:
+        """Whether these words are such a command, or may be once it is known what they are."""
+        for option in self.options:
+            if not any(not isinstance(word, str) or fits_text(option, word) for word in argv):
+                return False
         # How many words of the pattern are found, and whether the word before was an option that may take this one.
-        states = self._with_skips({(1, False)})
-        for word in rest:
+        states = {(0, False)}
+        for word in argv:
             found = {state for before in states for state in self._after(*before, word)}
             states = self._with_skips(found)
-        end = len(self.words)
-        return bool(states) if not is_whole else any(count == end for count, _ in states)
+        return any(count == len(self.words) for count, _ in states)
 
-    def _after(self, count: int, takes: bool, word: str) -> Iterator[tuple[int, bool]]:
-        if count < len(self.words) and fits_text(self.words[count], word):
+    def _after(self, count: int, takes: bool, word: _Word) -> Iterator[tuple[int, bool]]:
+        is_left = count < len(self.words)
+        if not isinstance(word, str):
+            yield from self._after_unknown(count, word)
+        elif count == 0 and is_left:
+            if any(fits_text(self.words[0], name) for name in _names(word)):
+                yield 1, False
+        else:
+            if is_left and fits_text(self.words[count], word):
+                yield count + 1, False
+            if is_left and self.words[count] == (MANY,):
+                yield count, False
+            if word.startswith("-"):
+                yield count, True
+            elif takes or (not is_left and self.has_rest):
+                yield count, False
+
+    def _after_unknown(self, count: int, word: object) -> Iterator[tuple[int, bool]]:
+        if word is MANY:  # it may become any words, or none
+            yield from ((more, True) for more in range(count, len(self.words) + 1))
+            return
+        if count < len(self.words):
             yield count + 1, False
-        if count < len(self.words) and self.words[count] == (MANY,):
-            yield count, False
-        if word.startswith("-"):
+        if count:
             yield count, True
-        elif takes or (count == len(self.words) and self.has_rest):
-            yield count, False
 
     def _with_skips(self, states: set[tuple[int, bool]]) -> set[tuple[int, bool]]:
         """Besides these: words `*` that stand for nothing."""
         more = set(states)
         for count, _ in states:
-            while count < len(self.words) and self.words[count] == (MANY,):
+            while 0 < count < len(self.words) and self.words[count] == (MANY,):
                 count += 1
                 more.add((count, False))
         return more
@@ -123,24 +141,61 @@ def _names(program: str) -> tuple[str, ...]:
     return program, program.rpartition("/")[2]
 
 
-def _known_words(part: Part) -> tuple[Sequence[str], bool]:
-    """The words a command certainly begins with, and whether those are all."""
-    if part.argv is not None:
-        return part.argv, True
-    words: list[str] = []
-    for token in part.text.split():
-        if not _PLAIN.fullmatch(token):
-            break
-        if words or not _ASSIGNMENT.match(token):
-            words.append(token)
-    return words, False
+def _commands_in(text: str) -> Iterator[list[_Word]]:
+    """What may be the commands of a command line that was not understood: each as the words it seems to have.
+
+    It is taken apart twice, because a quote may hold an argument together, or a command of its own.
+    """
+    text = text.replace("\\\n", "")
+    for tokens in (*_quoted(text), *(piece.split() for piece in _ENDS_COMMAND.split(text))):
+        words: list[_Word] = []
+        is_target = False
+        for token in tokens:
+            is_first, was_target = not words, is_target
+            is_target = _REDIRECT.fullmatch(token) is not None
+            if is_target or was_target or _REDIRECT.match(token):
+                continue
+            if is_first and (token in _LEADS_ON or _ASSIGNMENT.match(token)):
+                continue
+            words.append(_word(token))
+        if words:
+            yield words
 
 
-def _inner_words(argv: Sequence[str]) -> list[str]:
+def _quoted(text: str) -> Iterator[list[str]]:
+    """The commands of a text as tokens, with what is quoted held together."""
+    tokens = [""]
+    for found in _SHELL_PIECE.finditer(text):
+        piece = found[0]
+        if _ENDS_COMMAND.fullmatch(piece):
+            yield [token for token in tokens if token]
+            tokens = [""]
+        elif piece.isspace():
+            tokens.append("")
+        else:
+            tokens[-1] += piece
+    yield [token for token in tokens if token]
+
+
+def _word(token: str) -> _Word:
+    """A word without its quotes: ONE where it may be another word when it runs, MANY where it may be any number."""
+    if any(mark in token for mark in "$`{"):
+        return MANY
+    if "~" in token[:1] or any(mark in token for mark in "*?["):
+        return token if token in ("[", "[[") else ONE
+    return _QUOTES.sub("", token)
+
+
+def _inner_words(argv: Sequence[_Word]) -> list[_Word]:
     """The words among which another command is written, where a command runs one."""
-    if not argv or _names(argv[0])[1] not in _RUNS_OTHERS:
+    if not argv or not isinstance(argv[0], str) or _names(argv[0])[1] not in RUNS_OTHERS:
         return []
-    return [word for given in argv[1:] for word in _BETWEEN.split(given) if word]
+    inner: list[_Word] = []
+    for given in argv[1:]:
+        inner += (
+            [word for word in _BETWEEN.split(given) if word] if isinstance(given, str) else [given]
+        )
+    return inner
 
 
 def _shape(text: str) -> tuple[object, ...]:

@@ -10,6 +10,8 @@ from typing import NamedTuple
 from hookline.errors import UsageError
 from hookline.permissions.wildcard import MANY, fits, fits_text, glob
 
+_MOST_FILES = 50_000
+
 
 class Root:
     """The directory that relative paths, in rules and in calls, begin at."""
@@ -68,17 +70,18 @@ class PathPattern:
     def touches(self, place: Place, *, is_searched: bool = False) -> bool:
         """Whether the pattern means this place, or a directory that it is in, in one way of understanding it.
 
-        A place that is searched is everything in it.
+        A place that is searched is everything that is in it now.
         """
-        ways = list(self._compared(place))
+        if any(parts is not None and self._means_above(parts) for parts in self._meant(place)):
+            return True
+        return is_searched and self._is_in(place)
+
+    def _meant(self, place: Place) -> Iterator[tuple[str, ...] | None]:
+        yield from self._compared(place)
         if (
             self._may_be_absolute
         ):  # `/etc/x` is `etc/x` here; who forbids it may have meant the other one
-            ways += place.ways
-        return any(
-            parts is not None and (self._means_above(parts) or (is_searched and self._is_in(parts)))
-            for parts in ways
-        )
+            yield from place.ways
 
     def _compared(self, place: Place) -> Iterator[tuple[str, ...] | None]:
         for way in place.ways:
@@ -87,11 +90,17 @@ class PathPattern:
     def _means_above(self, parts: tuple[str, ...]) -> bool:
         return fits((*self._names, MANY), parts, _same)
 
-    def _is_in(self, parts: tuple[str, ...]) -> bool:
-        """Whether what the pattern means is in a directory, going by the names that it begins with."""
-        if len(parts) >= len(self._names):
-            return False
-        return all(map(_same, self._names, parts))
+    def _is_in(self, place: Place) -> bool:
+        """Whether something that the pattern means is in a directory; of a very large one, that is taken to be so."""
+        seen = 0
+        for way in place.ways:
+            for folder, folders, files in os.walk(os.sep + os.sep.join(way)):
+                above = _parts(folder)
+                found = (Place(((*above, name),), place.root) for name in (*folders, *files))
+                seen += len(folders) + len(files)
+                if seen > _MOST_FILES or any(map(self.touches, found)):
+                    return True
+        return False
 
 
 def _same(name: object, part: str) -> bool:

@@ -21,6 +21,8 @@ _TOOL = re.compile(r"[\w.*?:/@-]+")
 _NAMED = re.compile(r"(?P<name>[A-Za-z_][\w.]*)=")
 _NEXT = re.compile(r",\s*(?=[A-Za-z_][\w.]*=)")
 _EXAMPLES = "Rules look like `bash(git push *)`, `files.write(src/**)` or `mcp__server__*`."
+OUTSIDE = "outside"
+"""The argument with which a command asks to run outside the sandbox."""
 _Pattern: TypeAlias = Any
 """One of the patterns: each has `covers(part)` and `touches(part)`."""
 
@@ -56,12 +58,12 @@ class Rule(msgspec.Struct, frozen=True, gc=False):
 
     def covers(self, call: ToolCall, root: str | os.PathLike[str] | Root = ".") -> bool:
         """Whether the rule certainly means this call, all of it. What is not known is not covered."""
-        if not names_tool(self.tool, call.name):
+        named = named_arguments(self.argument or "")
+        if not names_tool(self.tool, call.name) or _leaves_unsaid(call, named):
             return False
         if self.argument is None:
             return True
         root = as_root(root)
-        named = named_arguments(self.argument)
         if named:
             return all(
                 self._covers_whole(value_of(call, name, root), value) for name, value in named
@@ -70,7 +72,7 @@ class Rule(msgspec.Struct, frozen=True, gc=False):
 
     def covers_part(self, call: ToolCall, subject: Subject, part: Any) -> bool:
         """Whether the rule certainly means one part of what a call is about, one command of several, say."""
-        if not names_tool(self.tool, call.name):
+        if not names_tool(self.tool, call.name) or _leaves_unsaid(call, []):
             return False
         if self.argument is None:
             return True
@@ -116,6 +118,12 @@ class _Text:
     touches = covers
 
 
+def _leaves_unsaid(call: ToolCall, named: list[tuple[str, str]]) -> bool:
+    """Whether a command is to run outside the sandbox, and the rule does not say so."""
+    is_named = any(name == OUTSIDE for name, _ in named)
+    return call.name in COMMAND_TOOLS and bool(call.args.get(OUTSIDE)) and not is_named
+
+
 def as_root(root: str | os.PathLike[str] | Root) -> Root:
     """A root, made of a directory if it is not one yet."""
     return root if isinstance(root, Root) else Root(root)
@@ -140,9 +148,9 @@ def _touches(call: ToolCall, subject: Subject, argument: str) -> bool:
         touched = any(pattern.touches(part, is_searched=True) for part in subject.parts)
     else:
         touched = any(pattern.touches(part) for part in subject.parts)
-    # A command line that could not be read in part is judged by what was read; one that was not read at all, and
-    # other arguments that are not what they should be, may be anything.
-    return touched or not (subject.is_whole or (subject.kind is Kind.COMMAND and subject.parts))
+    # A command line that was not understood is judged word by word; what is not even that may be anything.
+    is_judged = subject.is_whole or (subject.kind is Kind.COMMAND and bool(subject.parts))
+    return touched or not is_judged
 
 
 _MADE: dict[tuple[Kind, str], _Pattern] = {}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable
-from typing import Literal, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 import msgspec
 
@@ -22,7 +22,7 @@ class Ruling(msgspec.Struct, frozen=True, gc=False):
 
     decision: Literal["deny", "ask", "allow"] | None = None
     rules: tuple[Rule, ...] = ()
-    """The rules that decided: one, or, for an allowed command line, one for each of its commands."""
+    """The rules that decided: all that deny or ask; to allow, one, or one for each command of a command line."""
     reason: str = ""
 
     @property
@@ -61,15 +61,11 @@ class Rules:
     def judge(self, call: ToolCall) -> Ruling:
         """What the rules say about a call, and which of them says so."""
         for decision, rules in (("deny", self.deny), ("ask", self.ask)):
-            for rule in rules:
-                if rule.touches(call, self._root):
-                    return Ruling(decision, (rule,), f"the rule `{rule}` {_SAYS[decision]}")  # type: ignore[arg-type]
-        allowed_by = self._allowing(call)
-        if not allowed_by:
-            return _UNLISTED
-        named = " and ".join(f"`{rule}`" for rule in allowed_by)
-        says = "the rule" if len(allowed_by) == 1 else "the rules"
-        return Ruling("allow", allowed_by, f"{says} {named} allow{'s' * (len(allowed_by) == 1)} it")
+            touching = tuple(rule for rule in rules if rule.touches(call, self._root))
+            if touching:
+                return _ruling(decision, touching)
+        allowing = self._allowing(call)
+        return _ruling("allow", allowing) if allowing else _UNLISTED
 
     def with_rules(
         self,
@@ -121,7 +117,20 @@ class Rules:
         return f"Rules({', '.join(given)})"
 
 
-_SAYS = {"deny": "denies it", "ask": "asks about it"}
+_SAYS = {
+    "deny": ("denies it", "deny it"),
+    "ask": ("asks about it", "ask about it"),
+    "allow": ("allows it", "allow it"),
+}
+
+
+def _ruling(decision: Any, rules: tuple[Rule, ...]) -> Ruling:
+    one, several = _SAYS[decision]
+    named = " and ".join(f"`{rule}`" for rule in dict.fromkeys(rules))
+    is_one = len(set(rules)) == 1
+    return Ruling(
+        decision, rules, f"the rule{'' if is_one else 's'} {named} {one if is_one else several}"
+    )
 
 
 def _parsed(rules: Iterable[RuleLike] | RuleLike) -> tuple[Rule, ...]:

@@ -15,20 +15,7 @@ from hookline.permissions.paths import Place, Root, fixed_part
 from hookline.state import ToolCall
 
 _COMMANDS = ("command", "cmd", "commands", "script", "argv")
-_PATHS = frozenset(
-    [
-        "path",
-        "paths",
-        "file",
-        "files",
-        "file_path",
-        "filepath",
-        "filename",
-        "directory",
-        "dir",
-        "folder",
-    ]
-)
+_PATHS = ("path", "paths", "file", "files", "filepath", "filename", "directory", "dir", "folder")
 _PATH_ENDINGS = ("_path", "_paths", "_file", "_dir", "_directory", "_folder")
 _MOVES = frozenset({"source", "destination"})
 _ADDRESSES = ("url", "uri", "address")
@@ -100,14 +87,25 @@ def _read(text: str) -> Subject:
     """The commands of a command line. What cannot be read, for whatever reason, is not known."""
     reader = _reader()
     if reader is None:
-        return Subject(Kind.COMMAND, (), False)
+        return Subject(Kind.COMMAND, (Part(None, text),), False)
     try:
         reading = reader(text)
     except HooklineError:
-        return Subject(Kind.COMMAND, (), False)
-    parts = tuple(Part(command.argv, command.text) for command in reading.commands)
-    is_known = bool(reading.static and parts) and all(part.argv for part in parts)
-    return Subject(Kind.COMMAND, parts, is_known)
+        return Subject(Kind.COMMAND, (Part(None, text),), False)
+    commands = tuple(reading.commands)
+    if reading.static and commands and all(map(_is_its_words, commands)):
+        parts = tuple(Part(command.argv, command.text) for command in commands)
+        return Subject(Kind.COMMAND, parts, True)
+    return Subject(Kind.COMMAND, (Part(None, text),), False)
+
+
+def _is_its_words(command: Any) -> bool:
+    """Whether the words of a command say all of it: that it reads from a file, say, they do not."""
+    is_quiet = all(
+        each.operator in (">&", "<&") or each.target.text == "/dev/null"
+        for each in getattr(command, "redirects", ())
+    )
+    return bool(command.argv) and is_quiet
 
 
 def _reader() -> Callable[[str], Any] | None:

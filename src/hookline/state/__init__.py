@@ -14,6 +14,7 @@ from hookline.state.approvals import (
     PendingApproval,
     PendingCall,
     PendingStep,
+    rule_key,
 )
 from hookline.state.calls import ErrorInfo, ResultStatus, ToolCall, ToolResult, render
 from hookline.state.continuation import (
@@ -94,6 +95,7 @@ __all__ = [
     "freeze",
     "freeze_dict",
     "render",
+    "rule_key",
     "thaw",
     "tool_message",
     "valid_text",

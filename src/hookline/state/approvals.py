@@ -23,12 +23,16 @@ class Answer(enum.StrEnum):
 
 
 class Decision(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
-    """An answer to an asked call. `remember` makes it hold for the same call for the rest of the session."""
+    """An answer to an asked call. `remember` makes it hold for the same call for the rest of the session.
+
+    With a `rule`, `bash(git push *)` say, it holds for all calls that the rule is about, when the same hook asks.
+    """
 
     answer: Answer
     reason: str = ""
     args: dict[str, Any] | None = None
     remember: bool = False
+    rule: str = ""
 
     def __post_init__(self) -> None:
         if self.args is not None and type(self.args) is not FrozenDict:
@@ -37,14 +41,14 @@ class Decision(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
             )
 
     @staticmethod
-    def allow(reason: str = "", *, remember: bool = False) -> Decision:
-        """Run it as it is, this once or (`remember`) for the rest of the session."""
-        return Decision(Answer.ALLOW, reason, None, remember)
+    def allow(reason: str = "", *, remember: bool = False, rule: str = "") -> Decision:
+        """Run it as it is, this once or (`remember`) for the rest of the session; with a `rule`, all it is about."""
+        return Decision(Answer.ALLOW, reason, None, remember or bool(rule), rule)
 
     @staticmethod
-    def deny(reason: str = "", *, remember: bool = False) -> Decision:
-        """Do not run it; the model reads the reason."""
-        return Decision(Answer.DENY, reason, None, remember)
+    def deny(reason: str = "", *, remember: bool = False, rule: str = "") -> Decision:
+        """Do not run it; the model reads the reason. `remember` and `rule` are as for `allow`."""
+        return Decision(Answer.DENY, reason, None, remember or bool(rule), rule)
 
     @staticmethod
     def edit(**args: Any) -> Decision:
@@ -63,10 +67,30 @@ class PendingApproval(msgspec.Struct, frozen=True, gc=False, omit_defaults=True)
     run_id: str = ""
     expires_at: float | None = None
     """Until when it can be answered, in seconds since 1970; an answer that comes later is a no. None: for ever."""
+    also_asked_by: tuple[str, ...] = ()
+    """The other hooks that asked about the same call: an answer is one to all of them."""
+
+    def remembering(self, decision: Decision) -> dict[str, Decision]:
+        """A decision as it is remembered: for this call or, when it has a rule, for the rule and whoever asked."""
+        if not decision.remember:
+            return {}
+        if not decision.rule:
+            return {self.fingerprint: decision}
+        return {rule_key(decision.rule, asker): decision for asker in self.askers}
+
+    @property
+    def askers(self) -> tuple[str, ...]:
+        """All hooks that asked."""
+        return (self.asked_by, *self.also_asked_by)
 
     def is_expired(self, at: float) -> bool:
         """Whether it is too late to answer."""
         return self.expires_at is not None and at > self.expires_at
+
+
+def rule_key(rule: str, asker: str) -> str:
+    """The name under which an answer for a rule is remembered, for the hook that asked."""
+    return f"{asker}: {rule}"
 
 
 class CallStage(enum.StrEnum):
