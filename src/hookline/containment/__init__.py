@@ -11,18 +11,19 @@ if TYPE_CHECKING:
     from hookline.containment.shell.policy import ShellPolicy
     from hookline.containment.shell.reading import read_command
     from hookline.containment.shell.verdict import Verdict
-    from hookline.containment.shell.words import Command, Reading
+    from hookline.containment.shell.words import Command, Reading, Word
 
 _HOME: dict[str, str] = {
     "Command": "shell.words",
     "Reading": "shell.words",
     "ShellPolicy": "shell.policy",
     "Verdict": "shell.verdict",
+    "Word": "shell.words",
     "read_command": "shell.reading",
 }
 """Where each name lives in this room."""
 
-__all__ = ["Command", "Reading", "ShellPolicy", "Verdict", "read_command"]
+__all__ = ["Command", "Reading", "ShellPolicy", "Verdict", "Word", "read_command"]
 
 
 def __getattr__(name: str) -> Any:
