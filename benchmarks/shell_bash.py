@@ -53,6 +53,15 @@ done
 _WORD = re.compile(r"\$'((?:[^'\\]|\\.)*)'|'([^']*)'|\\(.)|([^ '\\]+)|( )", re.DOTALL)
 
 
+def unusable() -> str:
+    """Why bash cannot be put where it can do no harm on this machine. Empty if it can."""
+    if shutil.which("bash") is None or shutil.which("ldd") is None:
+        return "bash or ldd is not installed, and this compares with bash"
+    if os.geteuid() and not (shutil.which("bwrap") or shutil.which("unshare")):
+        return "this needs root, bwrap or unshare, to run bash where it can do no harm"
+    return ""
+
+
 class Cage:
     """A root directory with nothing but bash in it. A context manager: it is removed at the end."""
 
@@ -60,9 +69,9 @@ class Cage:
         self.root = Path(tempfile.mkdtemp(prefix="hookline-bash-"))
 
     def __enter__(self) -> Cage:
-        bash = shutil.which("bash")
-        if bash is None:
-            raise SystemExit("bash is not installed, and this compares with it.")
+        if reason := unusable():
+            raise SystemExit(reason)
+        bash = shutil.which("bash") or ""
         for name in ("bin", "dev", "w/src"):
             (self.root / name).mkdir(parents=True)
         shutil.copy(bash, self.root / "bin/bash")
@@ -125,18 +134,10 @@ class Cage:
                 "--chdir",
                 "/w",
             ]
-        if unshare := shutil.which("unshare"):
-            return [
-                unshare,
-                "--user",
-                "--map-root-user",
-                "--net",
-                "--root",
-                str(self.root),
-                "--wd",
-                "/w",
-            ]
-        raise SystemExit("This needs root, bwrap or unshare, to run bash where it can do no harm.")
+        return [
+            *("unshare", "--user", "--map-root-user", "--net"),
+            *("--root", str(self.root), "--wd", "/w"),
+        ]
 
     def _leave(self) -> None:
         """Leave the machine behind: root becomes nobody in an empty place."""

@@ -100,7 +100,8 @@ class _Search:
 
     def _pieces(self, text: str, depth: int) -> None:
         """What the grammar cannot read is looked at piece by piece, as if each were a command."""
-        for piece in _SEPARATORS.split(text)[:MAX_COMMANDS]:
+        pieces = [*re.split(r"[;\n|&]", text), *_SEPARATORS.split(text)]
+        for piece in pieces[:MAX_COMMANDS]:
             if words := literal_words(piece, self.variables):
                 self.argv(words, piece, depth)
 
@@ -249,6 +250,8 @@ class _Tree:
 
     def _printed(self, words: list[str], stage: list[list[str]], text: str, *, runs: bool) -> None:
         """What is printed may be run as it is, or become the words of what xargs runs."""
+        while words and re.fullmatch(r"-[neE]+", words[0]):
+            words = words[1:]
         if runs:
             self.all.script(unescape(" ".join(words)), self.depth + 1)
         for argv in stage:

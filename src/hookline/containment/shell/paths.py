@@ -10,10 +10,10 @@ _SECRET_PARTS = frozenset(
     """
     .ssh .aws .gnupg .kube .azure .password-store .docker .netrc .pgpass .npmrc .pypirc .git-credentials .envrc .htpasswd .vault-token
     .terraformrc .dockercfg .my.cnf .s3cfg .boto .bash_history .zsh_history .python_history .mysql_history .psql_history .node_repl_history
-    .irb_history .sqlite_history .lesshst .viminfo keyrings keychains gcloud environ shadow shadow- gshadow sudoers sudoers.d wallet.dat
-    id_rsa id_dsa id_ecdsa id_ed25519 id_ecdsa_sk id_ed25519_sk identity authorized_keys credentials credentials.json credentials.yml
+    .irb_history .sqlite_history .lesshst .viminfo keyrings keychains gcloud sudoers sudoers.d wallet.dat
+    id_rsa id_dsa id_ecdsa id_ed25519 id_ecdsa_sk id_ed25519_sk authorized_keys credentials credentials.json credentials.yml
     credentials.yaml credentials.xml credentials.toml credentials.csv secrets secrets.json secrets.yml secrets.yaml secrets.toml secrets.env
-    secret.json secret.yml secret.yaml secret.txt secrets.txt passwords.txt master.key kubeconfig hosts.yml cookies cookies.sqlite
+    secret.json secret.yml secret.yaml secret.txt secrets.txt passwords.txt master.key kubeconfig cookies.sqlite
     key4.db logins.json kcore htpasswd .token .credentials .secrets auth.json
     """.split()
 )
@@ -100,9 +100,15 @@ def is_secret(path: str, where: str = "") -> bool:
     """Whether a path, or what a pattern may match, holds secrets: keys, tokens, environments, histories."""
     whole = resolve(path, where)
     parts = parts_of(whole)
-    if whole.startswith("/dev/") and parts[1] not in _DEVICES:
+    if whole.startswith("/dev/") and len(parts) > 1 and parts[1] not in _DEVICES:
         return True
     if whole.startswith("/proc/") and parts[-1] in {"environ", "mem", "kcore", "auxv"}:
+        return True
+    if parts[-1:] in (["shadow"], ["gshadow"], ["shadow-"]) and (
+        whole.startswith("/etc/") or not where
+    ):
+        return True
+    if parts[-2:] == ["gh", "hosts.yml"]:
         return True
     return any(_names_secret(part) for part in parts)
 
@@ -121,8 +127,10 @@ def _names_secret(name: str) -> bool:
 def _may_match_secret(pattern: str) -> bool:
     """Only patterns that spell out some of the name: `*` matches no hidden file, and asking about it helps nobody."""
     pattern = re.sub(r"\{[^}]*\}?", "*", pattern)
+    if pattern.endswith(_SECRET_ENDINGS):
+        return True
     if pattern.startswith("."):
-        return pattern != ".*" and any(fnmatch.fnmatchcase(name, pattern) for name in _LIKELY)
+        return any(fnmatch.fnmatchcase(name, pattern) for name in _LIKELY)
     return pattern.startswith(("id_", "cred", "secret")) or pattern.endswith(
         ("_rsa", "_ed25519", "id_*")
     )

@@ -10,6 +10,7 @@ from hookline.containment.shell.danger import Danger, find_danger
 from hookline.containment.shell.prove import Proof, program_name
 from hookline.containment.shell.reading import read_command
 from hookline.containment.shell.rules import ShellRule
+from hookline.containment.shell.scan import writes_a_file
 from hookline.containment.shell.verdict import Verdict
 from hookline.containment.shell.words import Command, Reading
 from hookline.errors import UsageError
@@ -89,7 +90,7 @@ class ShellPolicy(msgspec.Struct, frozen=True):
             return Verdict("ask", f"It cannot be said what `{shown}` runs: {why}.", shown)
         proof, by_rule = Proof(), False
         for command in reading.commands:
-            if command.argv is not None and _any(self.allow, command):
+            if self._by_rule(command):
                 by_rule, proof.names_only = True, False
             elif problem := proof.objection(command):
                 shown = _shown(command.text)
@@ -97,6 +98,16 @@ class ShellPolicy(msgspec.Struct, frozen=True):
         shown = _shown("; ".join(command.text for command in reading.commands))
         why = "a rule allows it, or it only looks" if by_rule else "it only looks"
         return Verdict("allow", f"`{shown}`: {why}.", shown)
+
+    def _by_rule(self, command: Command) -> bool:
+        """Whether a rule allows a command. A word that is open must not be able to become an option."""
+        if command.assignments or any(writes_a_file(one) for one in command.redirects):
+            return False
+        if any(
+            word.hidden or word.start[:1] in {"", "-"} for word in command.words if not word.exact
+        ):
+            return False
+        return any(rule.matches([word.text for word in command.words]) for rule in self.allow)
 
 
 def _parse(name: str, rules: Iterable[str]) -> tuple[ShellRule, ...]:

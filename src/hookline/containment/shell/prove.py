@@ -34,6 +34,8 @@ class Proof(msgspec.Struct):
 
     where: str = ""
     names_only: bool = True
+    secrets_named: bool = False
+    """Whether a command has named a place with secrets, so that what is found there must not be shown."""
 
     def objection(self, command: Command) -> str | None:
         """Why a command may do more than look, or None. Later commands are seen from where it leaves the shell."""
@@ -47,6 +49,7 @@ class Proof(msgspec.Struct):
         if name in {"cd", "pushd"} and rest:
             self.where = f"{self.where}/{rest[-1].text}" if self.where else rest[-1].text
         self.names_only = self.names_only and _prints_names(name, rest)
+        self.secrets_named = self.secrets_named or self._names_secrets(rest)
 
     def _surroundings(self, command: Command) -> str | None:
         """What stands around the words: assignments and redirects."""
@@ -76,7 +79,7 @@ class Proof(msgspec.Struct):
     def _inner(self, name: str, inner: Sequence[Word]) -> str | None:
         program = program_name(inner[0].text) if inner[0].exact else ""
         shows = program in PROGRAMS and PROGRAMS[program].reads
-        if name == "xargs" and shows and not self.names_only:
+        if name == "xargs" and shows and not self._knows_names():
             return "it is not known which files it shows"
         return self._words(inner)
 
@@ -102,7 +105,7 @@ class Proof(msgspec.Struct):
             if problem := self._words(inner):
                 return problem
             shows = PROGRAMS.get(program_name(inner[0].text))
-            if shows and shows.reads and any(self._is_secret(word) for word in rest):
+            if shows and shows.reads and self._names_secrets(rest):
                 return "it may show secrets"
         return None
 
@@ -126,13 +129,20 @@ class Proof(msgspec.Struct):
             words = _without_pattern(words)
         recursive = name in {"rg", "ag"} or any(_RECURSIVE.match(word.start) for word in rest)
         for word in words:
-            if word.hidden and not self.names_only:
+            if word.hidden and not self._knows_names():
                 return "it is not known which files it shows"
             if self._is_secret(word):
                 return f"{word.text} may hold secrets"
             if recursive and is_whole_home(word.text, self.where):
                 return f"{word.text} holds secrets somewhere"
         return None
+
+    def _knows_names(self) -> bool:
+        """Whether what came before prints names of files, and of none with secrets."""
+        return self.names_only and not self.secrets_named
+
+    def _names_secrets(self, words: Sequence[Word]) -> bool:
+        return any(self._is_secret(word) or is_whole_home(word.text, self.where) for word in words)
 
     def _is_secret(self, word: Word) -> bool:
         return is_secret(word.text, self.where) or is_network(word.text)

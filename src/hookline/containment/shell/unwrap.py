@@ -8,6 +8,7 @@ from __future__ import annotations
 import posixpath
 import re
 from collections.abc import Iterator, Sequence
+from itertools import pairwise
 
 SHELLS = frozenset("sh bash dash zsh ksh ash fish csh tcsh rbash mksh rsh".split())
 INTERPRETERS = re.compile(
@@ -127,13 +128,7 @@ def scripts_in(argv: Sequence[str]) -> Iterator[str]:
     elif name in _SCRIPT_TAKERS:
         yield from (word.lstrip(":!+ ") for word in argv[1:] if " " in word)
     elif name == "git":
-        yield from (word.partition("=")[2].lstrip("!") for word in argv[1:] if "=" in word)
-        yield from (
-            word.lstrip("!")
-            for word in argv[2:]
-            if " " in word
-            and argv[1] in {"rebase", "submodule", "filter-branch", "bisect", "difftool", "config"}
-        )
+        yield from _scripts_of_git(argv)
     elif name == "tar":
         yield from (word.partition("exec=")[2] for word in argv if "exec=" in word)
         yield from (
@@ -143,6 +138,17 @@ def scripts_in(argv: Sequence[str]) -> Iterator[str]:
         )
     elif INTERPRETERS.fullmatch(name) or name in {"awk", "gawk", "mawk", "nawk"}:
         yield from _strings_in_code(argv)
+
+
+def _scripts_of_git(argv: Sequence[str]) -> Iterator[str]:
+    """What `git -c alias.x='!..'` and the verbs that take a command would run."""
+    takes = {"rebase", "submodule", "filter-branch", "bisect", "difftool", "config"}
+    verb = next((word for word in argv[1:] if word in takes), "")
+    for before, word in pairwise(argv):
+        if before in {"-c", "--config"} or word.startswith("--exec="):
+            yield word.partition("=")[2].lstrip("!")
+        elif verb and " " in word:
+            yield word.lstrip("!")
 
 
 def reads_code_from_input(argv: Sequence[str]) -> bool:

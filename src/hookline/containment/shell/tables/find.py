@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
@@ -66,10 +67,15 @@ def _find(words: Sequence[Word]) -> str | None:
     for word in search.words:
         if not word.start:
             return f"{word.text} may turn out to be an action"
-        if word.start.startswith("-") and not (word.exact and word.text in PREDICATES):
+        if word.start.startswith("-") and not (word.exact and _only_looks(word.text)):
             return f"the action {word.text}"
     return None
 
 
+def _only_looks(text: str) -> bool:
+    """Whether a word is a predicate that tests or prints, or a number such as `-7` or `-10k`."""
+    return text in PREDICATES or re.fullmatch(r"-[0-9]+[a-zA-Z]?", text) is not None
+
+
 FIND = Program(but(check=_find), reads=False)
-FD = Program(but("-x --exec -X --exec-batch", takes="-e -t -d -E -g -S"), reads=False)
+FD = Program(but("-x --exec -X --exec-batch", takes="-e -t -d -E -S"), reads=False)
