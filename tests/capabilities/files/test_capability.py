@@ -280,7 +280,7 @@ def test_what_was_read_is_known_in_the_next_run_of_a_conversation(root: Path) ->
     again = AgentState.from_json(first.state.to_json())
     second = builder(root, call("write", path="notes.txt", content="x")).build()
     made = results(second.run_sync("Write.", state=again))[-1]
-    assert made.text() == "Replaced 'notes.txt': 1 lines, 1 bytes."  # type: ignore[attr-defined]
+    assert made.text() == "Replaced 'notes.txt': 1 line, 1 bytes."  # type: ignore[attr-defined]
 
 
 def test_only_so_many_files_are_remembered(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:

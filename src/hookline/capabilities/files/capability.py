@@ -18,6 +18,7 @@ from hookline.capabilities.files.listing import DEEPEST, globbed, listed, missin
 from hookline.capabilities.files.reading import LARGEST, show
 from hookline.capabilities.files.searching import Mode, Search, Wanted
 from hookline.capabilities.files.texts import decoded, fingerprint, fingerprint_of_large
+from hookline.capabilities.files.tree import Walk
 from hookline.containment import PROTECTED, FileJail
 from hookline.errors import (
     BuildError,
@@ -151,7 +152,7 @@ class Files:
         if not 1 <= depth <= DEEPEST:
             raise ToolError(f"depth is {depth}.", remedy=f"Use 1 to {DEEPEST}, or `glob`.")
         try:
-            return listed(self.jail, path, depth, self.gitignore)
+            return listed(self._walk(), path, depth)
         except NoSuchFileError:
             raise missing(self.jail, path) from None
 
@@ -164,14 +165,7 @@ class Files:
         """Find files by their names. Paths are relative to the root, in alphabetical order."""
         refuse_leading_out(pattern)
         try:
-            return globbed(
-                self.jail,
-                pattern,
-                path,
-                everything=everything,
-                gitignore=self.gitignore,
-                seconds_end=time.monotonic() + self.seconds,
-            )
+            return globbed(self._walk(everything), pattern, path)
         except NoSuchFileError:
             raise missing(self.jail, path) from None
 
@@ -228,7 +222,10 @@ class Files:
         lines = content.count("\n") + (not content.endswith("\n") and content != "")
         what = "Replaced" if there else "Made"
         return self._seen(
-            context.state, f"{what} '{path}': {lines:,} lines, {len(data):,} bytes.", true, seen
+            context.state,
+            f"{what} '{path}': {lines:,} line{'s' * (lines != 1)}, {len(data):,} bytes.",
+            true,
+            seen,
         )
 
     def _edit(
@@ -263,12 +260,15 @@ class Files:
             made = edited(found, replacements, path)
             data = found.encoded(made.text)
             self.jail.write_bytes(path, data, fsync=self.fsync, expected=facts)
-        at = ", ".join(map(str, made.lines[:10])) + ", ..." * (len(made.lines) > 10)
+        at = ", ".join(map(str, made.lines[:10])) + " and more" * (len(made.lines) > 10)
         line = "lines" if len(made.lines) > 1 else "line"
         text = f"Edited '{path}' at {line} {at}."
         return self._seen(context.state, text, true, fingerprint(data))
 
     # --- what is there ------------------------------------------------------------------------------
+
+    def _walk(self, everything: bool = False) -> Walk:
+        return Walk(self.jail, everything, self.gitignore, time.monotonic() + self.seconds)
 
     def _open(self, path: str) -> Any:
         try:
