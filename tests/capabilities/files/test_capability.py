@@ -224,6 +224,8 @@ def test_a_jail_of_ones_own_can_be_used(root: Path) -> None:
     """With everything it can be told."""
     files = Files(FileJail(root, way="steps", mounts=False))
     assert files.jail.way == "steps"
+    with pytest.raises(BuildError, match="when you make it"):
+        Files(FileJail(root), secret=[".env"])
     assert repr(files) == f"<Files {root}>"
 
 

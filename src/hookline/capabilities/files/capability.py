@@ -337,6 +337,11 @@ def _jail(
     root: str | os.PathLike[str] | FileJail, protected: Iterable[str], secret: Iterable[str]
 ) -> FileJail:
     if isinstance(root, FileJail):
+        if protected is not PROTECTED or secret != ():
+            raise BuildError(
+                "Files: a jail of your own knows what is protected and secret in it.",
+                remedy="Say so when you make it: FileJail(root, protected=..., secret=...).",
+            )
         return root
     try:
         return FileJail(root, protected=protected, secret=secret)

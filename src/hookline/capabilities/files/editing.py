@@ -17,6 +17,7 @@ from hookline.errors import ToolError
 _MOST_COMPARED = 4_000
 """Lines of a file in which something similar is looked for."""
 _SIMILAR = 0.6
+_LINE_NUMBER = re.compile(r"^ *\d+\t")
 
 
 @dataclass(frozen=True)
@@ -101,6 +102,9 @@ def _spans(text: str, old: str, new: str, every: bool, which: str) -> list[tuple
 def _near_miss(text: str, old: str) -> str:
     """What to do about a text that is not there: the place that looks most like it, as it really is."""
     lines, wanted = lines_of(text), lines_of(old) or [old]
+    bare = [_LINE_NUMBER.sub("", line) for line in wanted]
+    if bare != wanted and _position(lines, bare) is not None:
+        return "Without the line numbers it is there: leave them out, and the tab after them."
     for squeeze, what in ((_inner, "other spaces"), (str.casefold, "other capital letters")):
         at = _position([squeeze(line) for line in lines], [squeeze(line) for line in wanted])
         if at is not None:

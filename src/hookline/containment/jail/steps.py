@@ -11,7 +11,7 @@ import errno
 import os
 from typing import NamedTuple
 
-from hookline.containment.jail.paths import Parts, split
+from hookline.containment.jail.paths import DEEPEST, Parts, split
 
 MOST_LINKS = 40
 # Systems without these have no jail, and are told so when one is made.
@@ -34,6 +34,8 @@ class _Way(NamedTuple):
         return found
 
     def enter(self, name: str) -> None:
+        if len(self.fds) > DEEPEST:
+            raise OSError(errno.ENAMETOOLONG, "is too deep")
         self.fds.append(self.open(name, DIRECTORY))
 
     def leave(self) -> None:
