@@ -15,10 +15,9 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from sandbox import measure_sandbox
-
 from hookline.containment import FileJail
 from hookline.errors import UsageError
+from sandbox import measure_sandbox
 
 OPENS = 500
 GOAL_OPEN_US = 50.0
