@@ -55,7 +55,7 @@ class Strings:
             odd = pick.random() < oddness
             text += pick.choice(_JOINTS if odd else _JOINTS[:10]) + self._command(oddness)
         if pick.random() < oddness:
-            text = pick.choice(("({})", "$({})", "{{ {}; }}", "! {}", "time {}", "x() {{ {}; }}", "if {}; then b; fi", "for i in a; do {}; done", "{} # a", "# a\n{}", "a=1 {}", "LC_ALL=C {}", "[[ {} ]]", "{} &", "coproc {}")).format(text)  # fmt: skip
+            text = pick.choice(("({})", "$({})", "{{ {}; }}", "! {}", "time {}", "x() {{ {}; }}", "if {}; then b; fi", "for i in a; do {}; done", "for i in a *.py; do echo $i \"$i\" x$i; {}; done", "if {}; then b; else c; fi", "[[ -f x ]] && {}", "a <({}) b", "time {}", "echo $((1 + 2)) && {}", "{} # a", "# a\n{}", "a=1 {}", "LC_ALL=C {}", "[[ {} ]]", "{} &", "coproc {}")).format(text)  # fmt: skip
         return text
 
     def _command(self, oddness: float) -> str:

@@ -32,6 +32,10 @@ READ = {
     "grep x <<< 'a b'": [("grep", "x")],
     "echo 'a\nb' \"c\td\"": [("echo", "a\nb", "c\td")],
     "echo a#b a=b a:b 50% a^b": [("echo", "a#b", "a=b", "a:b", "50%", "a^b")],
+    "time ls": [("ls",)],
+    "if [ -f a ]; then b; elif c; then d; else e; fi": [
+        ("[", "-f", "a", "]"), ("b",), ("c",), ("d",), ("e",)
+    ],
     "": [],
     "  # only a comment": [],
 }
@@ -48,8 +52,8 @@ def test_what_is_read_is_what_bash_would_run(text: str) -> None:
 NOT_STATIC = """
 ls *.py | ls a? | ls [ab] | echo {a,b} | echo {1..3} | echo ~ | echo ~/x | echo ~root | echo a=~/x | echo $x | echo "$x"
 echo ${x} | echo $(a) | echo `a` | echo $((1)) | echo $[1] | echo $'a' | echo $"a" | x=1 ls | x=1 | x[0]=1 | x+=1 ls
-a() { b; } | function a { b; } | coproc a | if a; then b; fi | for i in a; do b; done | while a; do b; done
-case a in a) b;; esac | { a; } | [[ a ]] | ((1)) | time ls | alias a=b; a[1]=2 | ls > f | ls >> f | ls 2> f | ls &> f
+a() { b; } | function a { b; } | coproc a | for i in a; do b; done | while a; do b; done
+case a in a) b;; esac | { a; } | [[ a ]] | ((1)) | alias a=b; a[1]=2 | ls > f | ls >> f | ls 2> f | ls &> f
 ls >| f | ls <> f | ls {v}> f | a <(b) | a >(b) | %1 | ls; %1 | -x | ls | | && ls | ls && | ls;; | ; ls | ls & ; | (ls | ls)
 () | 'ls | "ls | ls \\ | !! | export A=1 | declare a | unset a
 """.replace("\n", " | ").split(" | ")
@@ -78,6 +82,8 @@ SWALLOWED = [
     "ls $(a # )\n)",
     "if",
     "ls {},a}",
+    "git diff main<(ls)",
+    "ls a>(b)",
 ]
 
 

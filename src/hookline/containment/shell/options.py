@@ -7,6 +7,7 @@ relied on. So a table that is wrong about which options take values can make the
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from itertools import takewhile
 
 import msgspec
 
@@ -158,13 +159,13 @@ def verb_of(program: Program, words: Sequence[Word]) -> tuple[str, Sequence[Word
     while at < len(words):
         word = words[at]
         if not word.exact:
-            return f"{word.text} is not known"
+            return f"{word.text}"
         if not word.text.startswith("-"):
             break
         if not _is_harmless(program.options, word.text):
             return f"the option {word.text.partition('=')[0]}"
         at += 2 if _wants_value(program.options, word.text) else 1
-    names = [word.text for word in words[at : at + 3] if word.exact]
+    names = [word.text for word in takewhile(lambda word: word.exact, words[at : at + 3])]
     for count in (3, 2, 1):
         if len(names) >= count and (verb := " ".join(names[:count])) in verbs:
             return verb, words[at + count :]

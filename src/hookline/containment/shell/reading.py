@@ -6,8 +6,9 @@ words in the same commands is anything claimed.
 
 from __future__ import annotations
 
-from hookline.containment.shell.grammar import command_spans, parse
-from hookline.containment.shell.scan import Found, Unreadable, scan
+from hookline.containment.shell.grammar import Spans, command_spans
+from hookline.containment.shell.scan import Found, scan
+from hookline.containment.shell.scan_words import Unreadable
 from hookline.containment.shell.words import Command, Reading
 
 MAX_LENGTH = 10_000
@@ -24,7 +25,7 @@ def read_command(text: str) -> Reading:
         source = text.encode()
     except UnicodeEncodeError:
         return _unknown("", "it holds characters that are no text")
-    agreed = command_spans(parse(source))
+    agreed = command_spans(source)
     try:
         found = scan(text)
     except Unreadable as why:
@@ -38,9 +39,9 @@ def _unknown(text: str, problem: str) -> Reading:
     return Reading((Command(None, text),), problem)
 
 
-def _in_bytes(text: str, found: Found) -> tuple[tuple[int, int], ...]:
+def _in_bytes(text: str, found: Found) -> Spans:
     spans = found.spans
-    if found.command.words[0].text == "[":
+    if found.command.words[0].text in {"[", "[["}:  # the grammar has one node for a whole test
         spans = ((spans[0][0], spans[-1][1]),)
     if text.isascii():
         return spans

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from hookline.containment.shell.options import Program, but, only
-from hookline.containment.shell.scan import VARIABLES
+from hookline.containment.shell.scan_words import VARIABLES
 from hookline.containment.shell.words import Word
 
 _SHOW_FILES = """
     cat head tail wc grep egrep fgrep cut tr diff cmp comm paste join nl tac rev fold fmt expand unexpand od hexdump
     hd strings column colrm base32 base64 basenc md5sum sha1sum sha224sum sha256sum sha384sum sha512sum b2sum cksum sum
-    tsort look pr
+    tsort look pr for
 """
 """Programs that show what is in files. None of their options writes or runs anything."""
 
@@ -19,7 +19,7 @@ _SHOW_NO_FILES = """
     ls echo pwd stat df whoami uname true false : basename dirname realpath readlink seq expr factor id groups who
     users w last uptime free arch nproc tty logname sleep which type whereis lscpu lsblk lsmod vmstat locale getconf
     pathchk numfmt cd pushd popd dirs times clear cal ncal pgrep pidof pstree findmnt lsattr getfacl namei exit help
-    tput netstat
+    tput netstat [[
 """
 """The same for programs that show no contents of files, whatever names they are given."""
 
