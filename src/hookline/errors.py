@@ -45,6 +45,14 @@ class DocumentError(BuildError):
     """A Markdown file that describes a skill or an agent cannot be used as it is written; the message says where."""
 
 
+class ConfigError(BuildError):
+    """A configuration file, variable or flag says something that means nothing; the message says where."""
+
+
+class TrustError(HooklineError):
+    """What was asked for needs a directory that the user has not trusted, or that has changed since."""
+
+
 class UsageError(HooklineError):
     """A public method was called in a way that cannot be carried out."""
 

@@ -1,0 +1,69 @@
+"""Settings: files, environment and flags, checked and put together, each value with where it came from."""
+
+from hookline.config.environment import OTHERS, VARIABLES, put
+from hookline.config.layers import Layer, checked, leaves, read_layer
+from hookline.config.lines import dotted
+from hookline.config.load import (
+    DEFAULTS,
+    Held,
+    Settings,
+    load,
+    prints_of,
+    project_layers,
+    trust_of,
+)
+from hookline.config.places import (
+    data_folder,
+    journal_of,
+    project_files,
+    project_of,
+    user_folder,
+)
+from hookline.config.published import json_schema
+from hookline.config.schema import (
+    AgentSettings,
+    ApprovalSettings,
+    Configuration,
+    ErrorSettings,
+    HookSettings,
+    LimitSettings,
+    MatchSettings,
+    McpSettings,
+    ModelSettings,
+)
+from hookline.config.trust import Standing, Trust
+
+__all__ = [
+    "DEFAULTS",
+    "OTHERS",
+    "VARIABLES",
+    "AgentSettings",
+    "ApprovalSettings",
+    "Configuration",
+    "ErrorSettings",
+    "Held",
+    "HookSettings",
+    "Layer",
+    "LimitSettings",
+    "MatchSettings",
+    "McpSettings",
+    "ModelSettings",
+    "Settings",
+    "Standing",
+    "Trust",
+    "checked",
+    "data_folder",
+    "dotted",
+    "journal_of",
+    "json_schema",
+    "leaves",
+    "load",
+    "prints_of",
+    "project_files",
+    "project_layers",
+    "project_of",
+    "put",
+    "read_layer",
+    "trust_of",
+    "user_folder",
+]

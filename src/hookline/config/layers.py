@@ -1,0 +1,131 @@
+"""Layers of settings, one over the other, and where each value came from."""
+
+from __future__ import annotations
+
+import copy
+import tomllib
+from collections.abc import Iterator
+from pathlib import Path as FilePath
+from typing import Any
+
+import msgspec
+
+from hookline.config.check import Wrong, check
+from hookline.config.lines import Path, dotted, line_of
+from hookline.errors import ConfigError
+
+
+class Layer(msgspec.Struct, frozen=True):
+    """What one file, the environment or the flags say."""
+
+    name: str
+    """As it is shown: a path, `environment`, `flag`, `default`."""
+    data: dict[str, Any]
+    is_project: bool = False
+    """It comes with a repository, and so from strangers until it is trusted."""
+    text: str = ""
+    prefix: tuple[str, ...] = ()
+    """Where in the file the settings are: `tool.hookline` in a pyproject.toml."""
+    sources: dict[Path, str] = {}
+    """For values that have a name of their own: which variable, which flag."""
+
+    def where(self, path: Path) -> str:
+        """Where a value of this layer is written: file and line, the variable, the flag."""
+        for length in range(len(path), 0, -1):
+            if path[:length] in self.sources:
+                return self.sources[path[:length]]
+        line = line_of(self.text, (*self.prefix, *path)) if self.text else None
+        return f"{self.name}:{line}" if line else self.name
+
+
+def read_layer(path: FilePath, *, is_project: bool = False) -> Layer:
+    """The settings in a TOML file, checked."""
+    name = str(path)
+    try:
+        text = path.read_text(encoding="utf-8")
+        data = tomllib.loads(text)
+    except OSError as error:
+        raise ConfigError(f"{name} cannot be read: {error.strerror or error}.") from None
+    except UnicodeDecodeError as error:
+        raise ConfigError(f"{name} is not text in UTF-8: {error.reason}.") from None
+    except tomllib.TOMLDecodeError as error:
+        raise ConfigError(f"{name} is not TOML: {error}.", remedy="Mend that line.") from None
+    prefix: tuple[str, ...] = ()
+    if path.name == "pyproject.toml":
+        prefix = ("tool", "hookline")
+        data = data.get("tool", {}).get("hookline", {})
+    return checked(Layer(name, data, is_project, text, prefix))
+
+
+def checked(layer: Layer) -> Layer:
+    """The layer, if all it says means something."""
+    try:
+        check(layer.data)
+    except Wrong as wrong:
+        shown = dotted(wrong.path)
+        what = f"'{shown}' {wrong.problem}" if shown else f"it {wrong.problem}"
+        raise ConfigError(f"{layer.where(wrong.path)}: {what}.", remedy=wrong.remedy) from None
+    return layer
+
+
+ADDED = frozenset({"hooks", "allow", "ask", "deny"})
+"""Lists that add up over the layers. Every other list is replaced as a whole."""
+
+
+class Merged:
+    """All layers as one, with the origin of every value."""
+
+    def __init__(self) -> None:
+        self.data: dict[str, Any] = {}
+        self.origins: dict[Path, str] = {}
+
+    def lay(self, layer: Layer) -> None:
+        """Put a layer on top."""
+        self._lay(self.data, layer.data, (), layer, ())
+
+    def _lay(
+        self, under: dict[str, Any], over: dict[str, Any], path: Path, layer: Layer, said: Path
+    ) -> None:
+        for name, value in over.items():
+            here, there = (*path, name), (*said, name)
+            if isinstance(value, dict):
+                if not isinstance(under.get(name), dict):
+                    under[name] = {}
+                if not value:
+                    self.origins.setdefault(here, layer.where(there))
+                self._lay(under[name], value, here, layer, there)
+            elif name in ADDED and isinstance(value, list):
+                self._add(under, value, here, layer, there)
+            else:
+                under[name] = copy.deepcopy(value)
+                self.origins[here] = layer.where(there)
+
+    def _add(
+        self, under: dict[str, Any], value: list[Any], here: Path, layer: Layer, there: Path
+    ) -> None:
+        name = str(here[-1])
+        listed = under.setdefault(name, [])
+        for position, each in enumerate(value):
+            if name != "hooks" and each in listed:
+                continue
+            self.origins[(*here, len(listed))] = layer.where((*there, position))
+            listed.append(copy.deepcopy(each))
+
+    def where(self, path: Path) -> str:
+        """Where a value came from."""
+        for length in range(len(path), 0, -1):
+            if path[:length] in self.origins:
+                return self.origins[path[:length]]
+        return "default"
+
+
+def leaves(data: Any, path: Path = ()) -> Iterator[tuple[Path, Any]]:
+    """Every value, with the way to it. A hook is one value, and so is a table with nothing in it."""
+    if isinstance(data, dict) and data and not (path and isinstance(path[-1], int)):
+        for name, value in data.items():
+            yield from leaves(value, (*path, name))
+    elif isinstance(data, list) and path and path[-1] in ADDED:
+        for position, value in enumerate(data):
+            yield (*path, position), value
+    else:
+        yield path, data

@@ -1,0 +1,162 @@
+"""All settings: the defaults, the user's file, the project's files, the environment, the flags. Later ones win."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from hookline.config.environment import from_environment
+from hookline.config.layers import Layer, Merged, read_layer
+from hookline.config.lines import Path as Way
+from hookline.config.lines import dotted
+from hookline.config.places import project_files, project_of, user_folder
+from hookline.config.schema import Configuration
+from hookline.config.tighten import refuse_endpoints, tightened
+from hookline.config.trust import Standing, Trust, fingerprints
+from hookline.errors import ConfigError
+
+DEFAULTS: dict[str, Any] = {
+    "model": "local:",
+    "limits": {"steps": 50, "tokens": 1_000_000, "seconds": 1800},
+    "approvals": {"mode": "default"},
+    "capabilities": {"files": {}, "bash": {}},
+}
+"""What holds when nobody says anything."""
+NO_FLAGS = Layer("flag", {})
+
+
+class Held(msgspec.Struct, frozen=True):
+    """A setting of a repository that waits until the user trusts it."""
+
+    setting: str
+    where: str
+
+
+class Settings(msgspec.Struct, frozen=True, kw_only=True):
+    """The configuration of one command, and how it came about."""
+
+    configuration: Configuration
+    merged: Merged
+    project: Path
+    files: tuple[str, ...] = ()
+    """The files that were read, the one that counts most last."""
+    standing: Standing = Standing.NOTHING
+    held: tuple[Held, ...] = ()
+    agent: str = ""
+    """The name of the agent that was chosen from `agents`."""
+
+    def where(self, *path: str | int) -> str:
+        """Where a value came from."""
+        return self.merged.where(path)
+
+    @property
+    def trust_hint(self) -> str:
+        """One line about what waits for trust; empty if nothing does."""
+        if not self.held:
+            return ""
+        names = list(dict.fromkeys(held.setting for held in self.held))
+        shown = ", ".join(names[:4]) + (f" and {len(names) - 4} more" if len(names) > 4 else "")
+        return (
+            f"{self.project} is {self.standing.value}: {shown} not in force. "
+            f"Look at its configuration, then: hookline trust {self.project}"
+        )
+
+
+def load(
+    folder: Path,
+    environ: Mapping[str, str] = os.environ,
+    *,
+    flags: Layer = NO_FLAGS,
+    agent: str = "",
+    bare: bool = False,
+) -> Settings:
+    """The settings for a command in a directory. `bare` reads no file and no variable."""
+    merged = Merged()
+    merged.lay(Layer("default", DEFAULTS))
+    project = project_of(folder, environ)
+    files: list[str] = []
+    standing, held = Standing.NOTHING, list[Held]()
+    environment = Layer("environment", {})
+    if not bare:
+        own = user_folder(environ) / "config.toml"
+        if own.is_file():
+            merged.lay(read_layer(own))
+            files.append(str(own))
+        layers, standing, held = project_layers(project, environ, merged.data)
+        for layer in layers:
+            merged.lay(layer)
+            files.append(layer.name)
+        environment = from_environment(environ)
+    chosen = _lay_agent(merged, agent, flags, environment)
+    merged.lay(environment)
+    merged.lay(flags)
+    return Settings(
+        configuration=msgspec.convert(merged.data, Configuration),
+        merged=merged,
+        project=project,
+        files=tuple(files),
+        standing=standing,
+        held=tuple(held),
+        agent=chosen,
+    )
+
+
+def project_layers(
+    project: Path, environ: Mapping[str, str], below: dict[str, Any]
+) -> tuple[list[Layer], Standing, list[Held]]:
+    """The layers of a project: as they are where it is trusted, else what of them only tightens."""
+    layers = [read_layer(path, is_project=True) for path in project_files(project)]
+    prints = prints_of(project, layers)
+    standing = trust_of(environ).standing(project, prints)
+    if standing is Standing.TRUSTED:
+        for layer in layers:
+            refuse_endpoints(layer)
+        return layers, standing, []
+    held: list[Held] = []
+    strict: list[Layer] = []
+    so_far = Merged()
+    so_far.lay(Layer("", below))
+    for layer in layers:
+        kept, waiting = tightened(layer, so_far.data)
+        so_far.lay(kept)
+        strict.append(kept)
+        held += [Held(dotted(way), layer.where(way)) for way in waiting]
+    return strict, standing if held else Standing.NOTHING, held
+
+
+def prints_of(project: Path, layers: list[Layer]) -> dict[str, str]:
+    """The hashes a project is trusted by."""
+    return fingerprints(
+        project, [Path(layer.name) for layer in layers], [layer.data for layer in layers]
+    )
+
+
+def trust_of(environ: Mapping[str, str]) -> Trust:
+    """What the user trusts."""
+    return Trust(user_folder(environ) / "trust.json")
+
+
+def _lay_agent(merged: Merged, name: str, flags: Layer, environment: Layer) -> str:
+    """Put the chosen agent's settings on top of those that are for all agents."""
+    name = (
+        name
+        or flags.data.get("agent")
+        or environment.data.get("agent")
+        or merged.data.get("agent", "")
+    )
+    if not name or ":" in name:
+        return ""
+    agents = merged.data.get("agents", {})
+    if name not in agents:
+        raise ConfigError(
+            f"there is no agent '{name}' in the configuration.",
+            remedy=f"There are: {', '.join(agents)}." if agents else "Write [agents." + name + "].",
+        )
+    way: Way = ("agents", name)
+    sources = {path[2:]: origin for path, origin in merged.origins.items() if path[:2] == way}
+    merged.lay(Layer(f"agents.{name}", agents[name], sources=sources))
+    return str(name)

@@ -1,0 +1,84 @@
+"""Where things are kept: the user's files, a project's files, and the journals."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+import tomllib
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+PROJECT_FILES = ("pyproject.toml", "hookline.toml", ".hookline/config.toml")
+"""The files of a project, the one that counts most last."""
+
+
+def user_folder(environ: Mapping[str, str]) -> Path:
+    """Where the user's own configuration is, and what they trust."""
+    return _under(environ, "HOOKLINE_CONFIG_DIR", "XDG_CONFIG_HOME", ".config")
+
+
+def data_folder(environ: Mapping[str, str]) -> Path:
+    """Where runs are kept."""
+    return _under(environ, "HOOKLINE_DATA_DIR", "XDG_DATA_HOME", ".local/share")
+
+
+def _under(environ: Mapping[str, str], own: str, base: str, otherwise: str) -> Path:
+    if environ.get(own):
+        return Path(environ[own]).expanduser().absolute()
+    given = Path(environ.get(base, ""))
+    # A path that is not absolute is to be ignored, says the XDG specification.
+    folder = given if given.is_absolute() else home(environ) / otherwise
+    return folder / "hookline"
+
+
+def home(environ: Mapping[str, str]) -> Path:
+    """The home directory, also where nobody has said where that is."""
+    return Path(environ.get("HOME") or os.path.expanduser("~"))
+
+
+def project_of(start: Path, environ: Mapping[str, str]) -> Path:
+    """The project a directory belongs to: the nearest above it with a configuration, else its repository, else itself.
+
+    What lies above the repository, or is the home directory or above it, is not looked at.
+    """
+    start = start.resolve()
+    above = list(_candidates(start, home(environ).resolve()))
+    for folder in above:
+        if any(True for _ in project_files(folder)):
+            return folder
+    return next((folder for folder in above if (folder / ".git").exists()), start)
+
+
+def _candidates(start: Path, own: Path) -> Iterator[Path]:
+    for folder in (start, *start.parents):
+        is_home = folder == own or folder in own.parents
+        if is_home and folder != start:
+            return
+        yield folder
+        if (folder / ".git").exists():
+            return
+
+
+def project_files(folder: Path) -> Iterator[Path]:
+    """The configuration files in a directory."""
+    for name in PROJECT_FILES:
+        path = folder / name
+        if path.is_file() and (name != "pyproject.toml" or _has_table(path)):
+            yield path
+
+
+def _has_table(path: Path) -> bool:
+    """Whether a pyproject.toml is one of ours. One that cannot be read is somebody else's business."""
+    try:
+        text = path.read_text(encoding="utf-8")
+        return "hookline" in text and "hookline" in tomllib.loads(text).get("tool", {})
+    except (OSError, ValueError, AttributeError):
+        return False
+
+
+def journal_of(project: Path, environ: Mapping[str, str]) -> Path:
+    """The journal of a project: in the user's data directory, where nothing of it can be committed, cloned or forged."""
+    digest = hashlib.sha256(os.fsencode(project)).hexdigest()[:10]
+    name = re.sub(r"[^A-Za-z0-9._-]", "-", project.name)[:40] or "root"
+    return data_folder(environ) / "projects" / f"{name}-{digest}" / "journal.db"

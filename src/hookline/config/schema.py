@@ -1,0 +1,175 @@
+"""What a configuration file may say. Every key has a type here; a key that is not here is an error."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+import msgspec
+from msgspec import Meta
+
+Name = Annotated[str, Meta(min_length=1)]
+Whole = Annotated[int, Meta(ge=0)]
+Amount = Annotated[float, Meta(ge=0)]
+
+
+class Part(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A table of the file."""
+
+
+class LimitSettings(Part, frozen=True, kw_only=True):
+    """What a run, with its children, may spend."""
+
+    steps: Whole | None = None
+    tokens: Whole | None = None
+    seconds: Amount | None = None
+    cost: Amount | None = None
+    tool_calls: Whole | None = None
+
+
+ErrorDoing = Literal["stop", "retry", "ignore"]
+
+
+class ErrorSettings(Part, frozen=True, kw_only=True):
+    """What happens when something fails, by class of error."""
+
+    tool: ErrorDoing | None = None
+    validation: ErrorDoing | None = None
+    model: ErrorDoing | None = None
+    rate_limit: ErrorDoing | None = None
+    timeout: ErrorDoing | None = None
+    connection: ErrorDoing | None = None
+    overloaded: ErrorDoing | None = None
+    refusal: ErrorDoing | None = None
+    content_filter: ErrorDoing | None = None
+    context_overflow: ErrorDoing | None = None
+    authentication: ErrorDoing | None = None
+    unsupported: ErrorDoing | None = None
+    hook: ErrorDoing | None = None
+    unknown: ErrorDoing | None = None
+    otherwise: ErrorDoing | None = None
+    """For the classes that are not named."""
+    max_retries: Whole | None = None
+    max_errors: Whole | None = None
+    first_delay: Amount | None = None
+    factor: Amount | None = None
+    max_delay: Amount | None = None
+
+
+ApprovalModeName = Literal["default", "accept_edits", "ask_unlisted", "deny_unlisted", "plan"]
+
+
+class ApprovalSettings(Part, frozen=True, kw_only=True):
+    """Which calls pass, which a person is asked about, and which never run."""
+
+    mode: ApprovalModeName = "default"
+    allow: tuple[Name, ...] = ()
+    ask: tuple[Name, ...] = ()
+    deny: tuple[Name, ...] = ()
+    expire_after: Amount | None = None
+    """Seconds a question can be answered; after that it is a no."""
+
+
+class McpSettings(Part, frozen=True, kw_only=True):
+    """An MCP server: a program that is started (`command`), or an address (`url`)."""
+
+    command: Name | None = None
+    args: tuple[str, ...] = ()
+    env: dict[str, str] = {}
+    """`${NAME}` stands for a variable of your environment."""
+    cwd: str | None = None
+    url: Name | None = None
+    headers: dict[str, str] = {}
+    """`${NAME}` stands for a variable of your environment."""
+    timeout: Amount | None = None
+    connect_timeout: Amount | None = None
+    resources: bool = False
+    prompts: bool = False
+    enabled: bool = True
+
+
+class MatchSettings(Part, frozen=True, kw_only=True):
+    """What a hook is for. All that is said must fit."""
+
+    tool: Name | None = None
+    """A tool's name, a glob, or a regular expression between slashes."""
+    rule: Name | None = None
+    """A rule about a call: `bash(git push *)`."""
+    args: dict[str, str | int | float | bool] = {}
+    """Arguments by name: a value, or a regular expression between slashes."""
+    text: Name | None = None
+    """Words that the prompt, the result or the answer has in it, or a regular expression between slashes."""
+
+
+Doing = Literal["block", "ask", "stop", "log", "redact"]
+
+
+class HookSettings(Part, frozen=True, kw_only=True):
+    """A hook: a Python function (`run`), a command, an address (`url`), or a rule (`do`). Exactly one of these."""
+
+    on: Name
+    """The point, in any of its spellings: `before_tool_use`, `PreToolUse`."""
+    run: Name | None = None
+    """`module:function`."""
+    command: Name | tuple[Name, ...] | None = None
+    """A command for the shell, or a program and its arguments: JSON on its input, the exit code is the answer."""
+    url: Name | None = None
+    """An address that is posted the same JSON."""
+    do: Doing | None = None
+    match: Name | MatchSettings | None = None
+    """For calls of a tool: its name, a glob, `/regex/` or a rule such as `bash(git push *)`; elsewhere, words."""
+    reason: str = ""
+    name: Name | None = None
+    tier: Literal["hook", "policy", "observer"] | None = None
+    priority: int = 0
+    before: Name | tuple[Name, ...] = ()
+    after: Name | tuple[Name, ...] = ()
+    scope: Literal["self", "tree"] | None = None
+    timeout: Annotated[float, Meta(gt=0)] | None = None
+    on_failure: Literal["closed", "open"] | None = None
+    shadow: bool = False
+    env: dict[str, str] = {}
+    """More variables for a command."""
+    headers: dict[str, str] = {}
+    """Headers for an address. `${NAME}` stands for a variable of your environment."""
+
+
+class ModelSettings(Part, frozen=True, kw_only=True):
+    """Where the provider is, and how long to wait for it. Never taken from a repository."""
+
+    base_url: Name | None = None
+    api_key: Name | None = None
+    timeout: Amount | None = None
+    headers: dict[str, str] | None = None
+    context: Whole | None = None
+    threads: Whole | None = None
+
+
+class AgentSettings(Part, frozen=True, kw_only=True):
+    """What an agent is made of. What a named agent does not say, it has from the rest of the configuration."""
+
+    description: str = ""
+    target: Name | None = None
+    """`module:agent`: an agent of your own, which is used as it is."""
+    model: Name | tuple[Name, ...] | None = None
+    model_options: dict[str, Any] = {}
+    """What goes with every request: temperature, max_tokens, ..."""
+    model_settings: ModelSettings = ModelSettings()
+    system_prompt: str = ""
+    capabilities: dict[str, dict[str, Any]] = {}
+    """What the agent can do, each with its options: `[capabilities.files]`. `enabled = false` leaves one out."""
+    limits: LimitSettings = LimitSettings()
+    errors: ErrorSettings = ErrorSettings()
+    approvals: ApprovalSettings = ApprovalSettings()
+    mcp: dict[str, McpSettings] = {}
+    hooks: tuple[HookSettings, ...] = ()
+
+
+class Configuration(AgentSettings, frozen=True, kw_only=True):
+    """A whole configuration file."""
+
+    agents: dict[str, AgentSettings] = {}
+    """Agents by name, for `hookline run --agent NAME`."""
+    agent: Name | None = None
+    """The agent of `hookline run` when none is named: one of `agents`, or `module:agent`."""
+    journal: Name | None = None
+    """The file that runs are kept in."""

@@ -1,0 +1,92 @@
+"""What a repository that nobody has trusted may say: only what makes an agent stricter."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from hookline.config.environment import put
+from hookline.config.layers import Layer, leaves
+from hookline.config.lines import Path, dotted
+from hookline.errors import ConfigError
+
+_STRICTER: dict[str, tuple[str, ...]] = {
+    "accept_edits": ("default", "ask_unlisted", "deny_unlisted", "plan"),
+    "default": ("ask_unlisted", "deny_unlisted", "plan"),
+    "ask_unlisted": ("deny_unlisted", "plan"),
+    "deny_unlisted": (),
+    "plan": (),
+}
+"""For each mode, those that let less through. The last two cannot be compared."""
+_STRICT_OPTIONS: dict[Path, Any] = {
+    ("capabilities", "files", "read_only"): True,
+    ("capabilities", "bash", "sandbox"): "required",
+    ("capabilities", "bash", "ask"): "always",
+}
+_STRICT_RULES: dict[str, tuple[str, ...]] = {
+    "beforetooluse": ("block", "ask", "stop", "log"),
+    "pretooluse": ("block", "ask", "stop", "log"),
+    "aftertooluse": ("block", "stop", "log", "redact"),
+    "posttooluse": ("block", "stop", "log", "redact"),
+    "promptsubmit": ("block", "stop", "log"),
+    "userpromptsubmit": ("block", "stop", "log"),
+    "beforestep": ("stop", "log"),
+    "output": ("block", "log", "redact"),
+}
+"""Where a rule can only forbid. Elsewhere it might send a run on (a block at `stop`), or change what is called."""
+_OF_RULE = frozenset({"on", "match", "do", "reason", "name"})
+_NEVER = frozenset({"base_url", "api_key", "headers"})
+
+
+def tightened(layer: Layer, below: dict[str, Any]) -> tuple[Layer, list[Path]]:
+    """The part of a layer that only tightens what is below it, and the rest, which waits for trust."""
+    kept: dict[str, Any] = {}
+    held: list[Path] = []
+    for path, value in leaves(layer.data):
+        if path and path[0] == "hooks":
+            if _is_strict_rule(value):
+                kept.setdefault("hooks", []).append(value)
+                continue
+        elif path[:2] in (("approvals", "ask"), ("approvals", "deny")):
+            kept.setdefault("approvals", {}).setdefault(path[1], []).append(value)
+            continue
+        elif _is_stricter(path, value, below):
+            put(kept, path, value)
+            continue
+        held.append(path)
+    return msgspec.structs.replace(layer, data=kept), held
+
+
+def _is_strict_rule(hook: dict[str, Any]) -> bool:
+    point = str(hook.get("on", "")).replace("_", "").replace("-", "").lower()
+    if hook.get("do") not in _STRICT_RULES.get(point, ()) or set(hook) - _OF_RULE:
+        return False
+    # An expression of a stranger's could take for ever, and keep the run from its limits.
+    match = hook.get("match", "")
+    said = [match] if isinstance(match, str) else [*match.get("args", {}).values(), *match.values()]
+    return not any(isinstance(text, str) and text.startswith("/") for text in said)
+
+
+def _is_stricter(path: Path, value: Any, below: dict[str, Any]) -> bool:
+    if path in _STRICT_OPTIONS:
+        return bool(_STRICT_OPTIONS[path] == value)
+    if path[0] == "capabilities" and len(path) == 3 and path[2] == "enabled":
+        return value is False
+    if path == ("approvals", "mode"):
+        return value in _STRICTER[below.get("approvals", {}).get("mode", "default")]
+    if path[0] == "limits" or path == ("approvals", "expire_after"):
+        now = below.get(str(path[0]), {}).get(path[1])
+        return now is None or value <= now
+    return False
+
+
+def refuse_endpoints(layer: Layer) -> None:
+    """Where a model is reached and with which key is never a repository's to say, nor where runs are kept."""
+    for path, _value in leaves(layer.data):
+        is_wire = "model_settings" in path and path[-1] in _NEVER
+        if is_wire or path[0] == "journal":
+            raise ConfigError(
+                f"{layer.where(path)}: a repository cannot set '{dotted(path)}'.",
+                remedy="Put it into your own file: ~/.config/hookline/config.toml.",
+            )

@@ -1,0 +1,189 @@
+"""Which directories the user trusts, and as what: by a hash of their configuration and of the scripts it names."""
+
+from __future__ import annotations
+
+import enum
+import hashlib
+import json
+import os
+import re
+import shlex
+import stat
+import tempfile
+import time
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from hookline.errors import TrustError
+
+_MOST_FILES = 2_000
+_PLACE = re.compile(r"\$\{?(CLAUDE|HOOKLINE)_PROJECT_DIR\}?")
+_RUNNING = frozenset({"run", "command", "args", "target", "agent"})
+"""Keys whose words are names of what is run."""
+_TARGETS = frozenset({"run", "target", "agent"})
+"""Keys whose word is `module:name`."""
+_READ = frozenset({"skills", "subagents"})
+"""Capabilities whose words are names of files that tell the agent what to do."""
+
+
+class Standing(enum.StrEnum):
+    """How a directory stands with the user."""
+
+    NOTHING = "nothing to trust"
+    TRUSTED = "trusted"
+    UNKNOWN = "not trusted"
+    CHANGED = "changed since it was trusted"
+
+
+class Trust:
+    """The file in which it is kept what the user trusts. Only the user can write it."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def standing(self, project: Path, prints: Mapping[str, str]) -> Standing:
+        """Whether the project is trusted as it is now."""
+        if not prints:
+            return Standing.NOTHING
+        known = self._read().get(str(project))
+        if known is None:
+            return Standing.UNKNOWN
+        return Standing.TRUSTED if known["files"] == dict(prints) else Standing.CHANGED
+
+    def changes(self, project: Path, prints: Mapping[str, str]) -> list[str]:
+        """The files that are not what they were when the project was trusted."""
+        files = self._read().get(str(project), {}).get("files", {})
+        return sorted(name for name in {*files, *prints} if files.get(name) != prints.get(name))
+
+    def approve(self, project: Path, prints: Mapping[str, str]) -> None:
+        """Trust the project as it is now."""
+        known = self._read()
+        known[str(project)] = {"at": int(time.time()), "files": dict(prints)}
+        self._write(known)
+
+    def revoke(self, project: Path) -> bool:
+        """Trust it no longer. Says whether it had been trusted."""
+        known = self._read()
+        if known.pop(str(project), None) is None:
+            return False
+        self._write(known)
+        return True
+
+    def directories(self) -> list[str]:
+        """What is trusted."""
+        return sorted(self._read())
+
+    def _read(self) -> dict[str, Any]:
+        try:
+            descriptor = os.open(self.path, os.O_RDONLY | getattr(os, "O_CLOEXEC", 0))
+        except FileNotFoundError:
+            return {}
+        except OSError as error:
+            raise TrustError(f"{self.path} cannot be read: {error.strerror}.") from None
+        with open(descriptor, encoding="utf-8") as file:
+            found = os.fstat(descriptor)
+            writable = stat.S_IMODE(found.st_mode) & 0o022
+            strange = hasattr(os, "geteuid") and found.st_uid not in (os.geteuid(), 0)
+            if writable or strange:
+                raise TrustError(
+                    f"{self.path} can be written by others, so it says nothing about whom you trust.",
+                    remedy=f"Look at it, then: chmod 600 {shlex.quote(str(self.path))}.",
+                )
+            try:
+                known = json.load(file)["directories"]
+                return {
+                    str(name): {"files": dict(each["files"]), **each}
+                    for name, each in known.items()
+                }
+            except (ValueError, KeyError, TypeError, AttributeError):
+                raise TrustError(
+                    f"{self.path} is not what was written there.",
+                    remedy="Delete it, and trust your directories again: hookline trust DIR.",
+                ) from None
+
+    def _write(self, known: dict[str, Any]) -> None:
+        try:
+            self.path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+            # Made with mode 0600, and put in place as a whole.
+            descriptor, name = tempfile.mkstemp(dir=self.path.parent, prefix=".trust-")
+            with open(descriptor, "w", encoding="utf-8") as file:
+                json.dump({"version": 1, "directories": known}, file, indent=1, sort_keys=True)
+            os.replace(name, self.path)
+        except OSError as error:
+            raise TrustError(f"{self.path} cannot be written: {error.strerror}.") from None
+
+
+# --- what is trusted ----------------------------------------------------------------------------------
+
+
+def fingerprints(
+    project: Path, files: Iterable[Path], data: Iterable[dict[str, Any]]
+) -> dict[str, str]:
+    """The hash of each configuration file, and of each file in the project that the settings name."""
+    named = {path for each in data for path in _named(project, each)}
+    listed = sorted({*files, *named})
+    if len(listed) > _MOST_FILES:
+        raise TrustError(
+            f"the configuration of {project} names more than {_MOST_FILES} files.",
+            remedy="Name smaller directories in it.",
+        )
+    return {_relative(project, path): _hash(path) for path in listed}
+
+
+def _relative(project: Path, path: Path) -> str:
+    return path.relative_to(project).as_posix() if path.is_relative_to(project) else str(path)
+
+
+def _hash(path: Path) -> str:
+    try:
+        return hashlib.sha256(path.read_bytes()).hexdigest()
+    except OSError as error:
+        raise TrustError(f"{path} cannot be read: {error.strerror}.") from None
+
+
+def _named(project: Path, data: Any, key: str = "") -> Iterator[Path]:
+    """Every file of the project that the settings name as something to run, or to do as it says."""
+    if isinstance(data, dict):
+        for name, value in data.items():
+            inherits = key in _READ
+            yield from _named(project, value, key if inherits else str(name))
+    elif isinstance(data, list):
+        for value in data:
+            yield from _named(project, value, key)
+    elif isinstance(data, str) and key in _RUNNING | _READ:
+        yield from _modules(project, data) if key in _TARGETS else _files(project, data)
+
+
+def _modules(project: Path, target: str) -> Iterator[Path]:
+    """The package that `module:name` is in, all of it: a module is what it imports, too."""
+    top = target.partition(":")[0].partition(".")[0]
+    for base in (project, project / "src", project / ".hookline"):
+        if top and (base / top).is_dir():
+            yield from sorted(path for path in (base / top).rglob("*.py") if path.is_file())
+        if top and (base / f"{top}.py").is_file():
+            yield base / f"{top}.py"
+
+
+def _files(project: Path, text: str) -> Iterator[Path]:
+    try:
+        words = shlex.split(text)
+    except ValueError:
+        words = text.split()
+    for word in (text, *words):
+        yield from _found(project, _PLACE.sub(lambda _: str(project), word))
+
+
+def _found(project: Path, word: str) -> Iterator[Path]:
+    if not word or "\0" in word or len(word) > 4_000:
+        return
+    try:
+        path = Path(os.path.normpath(project / word))
+        if path == project or not path.is_relative_to(project):
+            return
+        if path.is_file():
+            yield path
+        elif path.is_dir():
+            yield from sorted(inside for inside in path.rglob("*") if inside.is_file())
+    except OSError:
+        return
