@@ -6,7 +6,7 @@ import contextlib
 import inspect
 import os
 import sys
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from importlib import import_module
 from typing import Any
 
@@ -14,11 +14,18 @@ from hookline.agent import Agent, AgentBuilder
 from hookline.errors import UsageError
 
 
+def _as_it_is(_builder: AgentBuilder | None) -> None:
+    """Change nothing."""
+
+
 @contextlib.asynccontextmanager
-async def opened_agent(target: str) -> AsyncIterator[Agent]:
+async def opened_agent(
+    target: str, equip: Callable[[AgentBuilder | None], None] = _as_it_is
+) -> AsyncIterator[Agent]:
     """The agent a target names: an agent, a builder, a function that gives one, or an async context manager.
 
     The last is for agents that need something to be open while they live, such as connections to MCP servers.
+    `equip` may add to a builder before it builds; it is given None where the agent is built already.
     """
     thing = _found(target)
     async with contextlib.AsyncExitStack() as stack:
@@ -29,7 +36,10 @@ async def opened_agent(target: str) -> AsyncIterator[Agent]:
         if hasattr(thing, "__aenter__"):
             thing = await stack.enter_async_context(thing)
         if isinstance(thing, AgentBuilder):
+            equip(thing)
             thing = thing.build()
+        else:
+            equip(None)
         if not isinstance(thing, Agent):
             raise UsageError(
                 f"'{target}' is {thing!r}, which is not an agent.",

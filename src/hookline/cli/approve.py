@@ -1,0 +1,253 @@
+"""Questions on the terminal: what, who asks and why, and one key for the answer."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import difflib
+import json
+import os
+import shlex
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from hookline.cli.terminal import Paint, is_terminal, printable
+from hookline.permissions import suggest_rule
+from hookline.state import Decision, PendingApproval, ToolCall
+
+if TYPE_CHECKING:
+    from hookline.agent import Agent
+    from hookline.cli.interrupts import Interrupts
+    from hookline.cli.screen import Screen
+
+_MOST_LINES = 60
+_MOST_BYTES = 1_000_000
+
+
+class Left(Exception):
+    """Whoever was asked left without an answer."""
+
+
+def can_ask() -> bool:
+    """Whether there is somebody to ask: a terminal to show the question on, and one to read the key from."""
+    return is_terminal(sys.stdin) and is_terminal(sys.stderr)
+
+
+class Desk:
+    """Asks about each call that waits, and gives the answers."""
+
+    def __init__(self, screen: Screen, interrupts: Interrupts, folder: Path) -> None:
+        self._screen = screen
+        self._paint: Paint = screen.paint
+        self._interrupts = interrupts
+        self._folder = folder
+
+    async def ask(self, pending: tuple[PendingApproval, ...], agent: Agent) -> dict[str, Decision]:
+        """An answer to each question. Raises Left when somebody gives none."""
+        answers: dict[str, Decision] = {}
+        for number, question in enumerate(pending, start=1):
+            count = f" ({number} of {len(pending)})" if len(pending) > 1 else ""
+            answers[question.id] = await self._one(question, agent, count)
+        return answers
+
+    async def _one(self, question: PendingApproval, agent: Agent, count: str) -> Decision:
+        rule = suggest_rule(question.tool_call, self._folder)
+        self._show(question, count)
+        while True:
+            self._keys(None if rule is None else str(rule))
+            key = await self._key()
+            if key == "y":
+                return Decision.allow()
+            if key == "a":
+                return Decision.allow(remember=True)
+            if key == "p" and rule is not None:
+                return Decision.allow(rule=str(rule))
+            if key == "n":
+                return Decision.deny("a person said no")
+            if key == "d":
+                return Decision.deny(await self._line("tell the model: ") or "a person said no")
+            if key == "e":
+                edited = await self._edited(question.tool_call)
+                if edited is not None:
+                    return edited
+            elif key == "?":
+                self._explain(question, agent)
+            elif key in ("q", "\x04", ""):
+                raise Left
+            else:
+                self._screen.say("  press one of the keys above")
+
+    def _show(self, question: PendingApproval, count: str) -> None:
+        paint, call = self._paint, question.tool_call
+        askers = ", ".join(printable(name) for name in question.askers)
+        self._screen.say("")
+        self._screen.say(
+            f"{paint('?', 'yellow', 'bold')} {paint(printable(call.name), 'bold')} wants to run{count}"
+        )
+        for line in shown(call, self._folder, paint):
+            self._screen.say(f"    {line}")
+        self._screen.say(f"  asked by {paint(askers, 'yellow')}: {printable(question.reason)}")
+
+    def _keys(self, rule: str | None) -> None:
+        paint = self._paint
+        keys = [("y", "once"), ("a", "for this session")]
+        if rule is not None:
+            keys.append(("p", f"all {printable(rule)}"))
+        keys += [("e", "edit"), ("n", "no"), ("d", "no, and say why"), ("?", "explain")]
+        self._screen.say("  " + "  ".join(f"{paint(key, 'bold')} {what}" for key, what in keys))
+
+    def _explain(self, question: PendingApproval, agent: Agent) -> None:
+        said = agent.explain(question.tool_call.name, **question.tool_call.args)
+        for line in said.splitlines():
+            self._screen.say(f"  {printable(line)}")
+        if question.run_id:
+            self._screen.say(f"  asked in run {question.run_id}, question {question.id}")
+
+    async def _edited(self, call: ToolCall) -> Decision | None:
+        """The call with other arguments; None if nothing came of it."""
+        editor = os.environ.get("VISUAL") or os.environ.get("EDITOR")
+        if editor:
+            text = _in_editor(editor, json.dumps(call.args, indent=2, ensure_ascii=False))
+        else:
+            main = next((name for name in ("command", "path", "url") if name in call.args), None)
+            if main is not None:
+                said = await self._line(f"{main}: ")
+                return Decision.edit(**{main: said}) if said else None
+            text = await self._line("arguments as JSON: ")
+        try:
+            args = json.loads(text)
+        except ValueError as error:
+            self._screen.say(f"  that is not JSON: {error}")
+            return None
+        if not isinstance(args, dict):
+            self._screen.say("  that is not an object with arguments")
+            return None
+        return Decision.edit(**args)
+
+    # --- keys and lines -------------------------------------------------------------------------------
+
+    async def _key(self) -> str:
+        with _one_key_at_a_time():
+            return (await self._read())[:1]
+
+    async def _line(self, prompt: str) -> str:
+        self._screen.err.write(f"  {prompt}")
+        self._screen.err.flush()
+        return (await self._read()).strip()
+
+    async def _read(self) -> str:
+        """What is typed: a key, or a line where the terminal collects lines."""
+        loop, descriptor = asyncio.get_running_loop(), sys.stdin.fileno()
+        typed: asyncio.Future[bytes] = loop.create_future()
+
+        def take() -> None:
+            if not typed.done():
+                typed.set_result(os.read(descriptor, 65_536))
+
+        def leave() -> None:
+            if not typed.done():
+                typed.set_exception(Left())
+
+        loop.add_reader(descriptor, take)
+        self._interrupts.leave = leave
+        try:
+            return (await typed).decode(errors="replace")
+        finally:
+            self._interrupts.leave = None
+            loop.remove_reader(descriptor)
+
+
+@contextlib.contextmanager
+def _one_key_at_a_time() -> Iterator[None]:
+    """Keys come at once and are not shown; Ctrl-C still is Ctrl-C."""
+    import termios
+    import tty
+
+    descriptor = sys.stdin.fileno()
+    before = termios.tcgetattr(descriptor)
+    try:
+        tty.setcbreak(descriptor)
+        yield
+    finally:
+        termios.tcsetattr(descriptor, termios.TCSADRAIN, before)
+
+
+def _in_editor(editor: str, text: str) -> str:
+    with tempfile.NamedTemporaryFile("w+", suffix=".json", encoding="utf-8") as file:
+        file.write(text)
+        file.flush()
+        subprocess.run([*shlex.split(editor), file.name], check=False)
+        return Path(file.name).read_text(encoding="utf-8")
+
+
+# --- what a call would do -------------------------------------------------------------------------------
+
+
+def shown(call: ToolCall, folder: Path, paint: Paint) -> list[str]:
+    """A call as people read it: a command, a diff, or its arguments."""
+    args = call.args
+    if isinstance(args.get("command"), str):
+        rest = {
+            name: value
+            for name, value in args.items()
+            if name != "command" and value not in (None, False, "")
+        }
+        return [*_lines(f"$ {args['command']}"), *_arguments(rest)]
+    if isinstance(args.get("argv"), list | tuple):
+        return _lines("$ " + shlex.join(map(str, args["argv"])))
+    if "path" in args and (
+        "content" in args or "old" in args or "new" in args or "old_string" in args
+    ):
+        return _diff(args, folder, paint)
+    return _arguments(args)
+
+
+def _arguments(args: Any) -> list[str]:
+    return [
+        line
+        for name, value in args.items()
+        for line in _lines(
+            f"{name}: {value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)}"
+        )
+    ]
+
+
+def _lines(text: str) -> list[str]:
+    lines = printable(text, lines=True).expandtabs(4).split("\n")
+    if len(lines) > _MOST_LINES:
+        lines = [*lines[:_MOST_LINES], f"... and {len(lines) - _MOST_LINES:,} lines more"]
+    return lines
+
+
+def _diff(args: Any, folder: Path, paint: Paint) -> list[str]:
+    path = str(args["path"])
+    if "content" in args:
+        before, after = _present(folder / path), str(args["content"])
+    else:
+        before = str(args.get("old", args.get("old_string", "")))
+        after = str(args.get("new", args.get("new_string", "")))
+    made = difflib.unified_diff(
+        before.splitlines(), after.splitlines(), path, path, lineterm="", n=2
+    )
+    lines = [line for text in made for line in _lines(text)]
+    if len(lines) > _MOST_LINES:
+        lines = [*lines[:_MOST_LINES], f"... and {len(lines) - _MOST_LINES:,} lines more"]
+    colours = {"+": "green", "-": "red", "@": "cyan"}
+    return [
+        paint(line, colours[line[0]]) if line[:1] in colours else line
+        for line in lines or [f"{path}: no change"]
+    ]
+
+
+def _present(path: Path) -> str:
+    """What is in a file now, if it is one that can be shown."""
+    try:
+        if not path.is_file() or path.stat().st_size > _MOST_BYTES:
+            return ""
+        return path.read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return ""

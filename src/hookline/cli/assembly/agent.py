@@ -1,0 +1,262 @@
+"""An agent as the settings describe it, open for as long as it is used."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from hookline.agent import Agent, AgentBuilder
+from hookline.cli.assembly.capabilities import capabilities_of
+from hookline.cli.assembly.hooks import ConfiguredHooks, command_hooks
+from hookline.config import AgentSettings, Settings, data_folder
+from hookline.drivers import ScriptedDriver
+from hookline.errors import BuildError, ConfigError, UsageError
+from hookline.flow import ErrorClass, ErrorPolicy
+from hookline.journal import JournalStore, Listener
+
+_VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
+_SCRIPT = "script:"
+
+
+class Extras(msgspec.Struct, frozen=True, kw_only=True):
+    """What a command adds to the agent that the settings describe."""
+
+    journal: JournalStore | None = None
+    listeners: tuple[Listener, ...] = ()
+    capabilities: tuple[Any, ...] = ()
+    played: int = 0
+    """How many turns of a script were played before the run was cut off, or paused."""
+    folder: Path = msgspec.field(default_factory=Path.cwd)
+    note: Callable[[str], None] = lambda _: None
+    """Whom to tell what is not as one might expect."""
+
+
+@contextlib.asynccontextmanager
+async def opened(settings: Settings, extras: Extras) -> AsyncIterator[Agent]:
+    """The agent: of the configuration, or the user's own when `agent` is `module:agent`."""
+    target = _target(settings)
+    async with contextlib.AsyncExitStack() as stack:
+        if target:
+            from hookline.cli.target import opened_agent
+
+            agent = await stack.enter_async_context(
+                opened_agent(target, lambda builder: _equip(builder, settings, extras))
+            )
+            yield await stack.enter_async_context(_with_extras(agent, extras))
+            return
+        builder = AgentBuilder()
+        _model(builder, settings, extras)
+        await _configure(builder, settings, extras, stack)
+        yield await stack.enter_async_context(builder.build())
+
+
+def _target(settings: Settings) -> str:
+    named = settings.configuration.agent or ""
+    return named if ":" in named else (settings.configuration.target or "")
+
+
+# --- the user's own agent -----------------------------------------------------------------------------
+
+
+def _equip(builder: AgentBuilder | None, settings: Settings, extras: Extras) -> None:
+    """Give the user's own builder what the flags say. An agent that is built already takes none of it."""
+    said = [
+        (path, origin)
+        for path, origin in settings.merged.origins.items()
+        if origin.startswith(("--", "$")) and path[0] not in ("agent", "journal")
+    ]
+    if builder is None:
+        if said:
+            raise UsageError(
+                f"the agent is built already, so {said[0][1]} cannot change it.",
+                remedy="Name its builder, or a function that gives one.",
+            )
+        return
+    paths = {path[0] for path, _ in said}
+    if "model" in paths:
+        _model(builder, settings, extras)
+    if "limits" in paths:
+        limits = settings.configuration.limits
+        builder.with_limits(
+            **{
+                str(path[1]): getattr(limits, str(path[1]))
+                for path, _ in said
+                if path[0] == "limits"
+            }
+        )
+    if "approvals" in paths:
+        builder.with_capability(_approval(settings, extras))
+
+
+def _with_extras(agent: Agent, extras: Extras) -> Agent:
+    definition = agent.definition
+    return Agent(
+        msgspec.structs.replace(
+            definition,
+            listeners=(*definition.listeners, *extras.listeners),
+            journal=extras.journal if definition.journal is None else definition.journal,
+        )
+    )
+
+
+# --- an agent of the configuration ---------------------------------------------------------------------
+
+
+async def _configure(
+    builder: AgentBuilder, settings: Settings, extras: Extras, stack: contextlib.AsyncExitStack
+) -> None:
+    configuration = settings.configuration
+    if settings.agent:
+        builder.with_id(settings.agent)
+    if configuration.system_prompt:
+        builder.with_system_prompt(configuration.system_prompt)
+    limits = {
+        name: getattr(configuration.limits, name) for name in configuration.limits.__struct_fields__
+    }
+    builder.with_limits(**limits)
+    builder.with_error_policy(_errors(configuration))
+    builder.with_approval_expiry(configuration.approvals.expire_after or None)
+    skipped: list[str] = []
+    for capability in capabilities_of(settings, extras.folder, skipped):
+        builder.with_capability(capability)
+    for told in skipped:
+        extras.note(told)
+    builder.with_capability(_approval(settings, extras))
+    builder.with_capability(ConfiguredHooks(settings, extras.folder))
+    commands = command_hooks(settings, extras.folder)
+    if commands is not None:
+        builder.with_capability(commands)
+    servers = await _servers(settings, stack)
+    if servers is not None:
+        builder.with_capability(servers)
+    for each in extras.capabilities:
+        builder.with_capability(each)
+    for listener in extras.listeners:
+        builder.on_event(listener)
+    if extras.journal is not None:
+        builder.with_journal(extras.journal)
+
+
+def _model(builder: AgentBuilder, settings: Settings, extras: Extras) -> None:
+    configuration = settings.configuration
+    given = configuration.model_settings
+    wire = {
+        name: getattr(given, name)
+        for name in given.__struct_fields__
+        if getattr(given, name) is not None
+    }
+    model = configuration.model or ""
+    try:
+        if isinstance(model, str) and model.startswith(_SCRIPT):
+            driver = ScriptedDriver.from_file(model.removeprefix(_SCRIPT))
+            driver.turns = driver.turns[extras.played :]
+            builder.with_driver(driver)
+            return
+        named = model if isinstance(model, str) else list(model)
+        builder.with_model(named, options=configuration.model_options, **wire)
+    except BuildError as error:
+        where = settings.where("model")
+        if where == "default":
+            raise ConfigError(
+                f"no model was named, and the local one is not here: {error.message}",
+                remedy=f"{error.remedy} Or name another: hookline run --model anthropic:NAME.".strip(),
+            ) from error
+        raise ConfigError(f"{where}: {error.message}", remedy=error.remedy) from error
+
+
+def _errors(configuration: AgentSettings) -> ErrorPolicy:
+    given = configuration.errors
+    said = {name: getattr(given, name) for name in given.__struct_fields__}
+    actions = dict(ErrorPolicy().actions)
+    numbers: dict[str, Any] = {}
+    for name, value in said.items():
+        if value is None:
+            continue
+        if name in set(ErrorClass):
+            actions[ErrorClass(name)] = value
+        else:
+            numbers[name] = int(value) if name in ("max_retries", "max_errors") else value
+    return ErrorPolicy(actions=actions, **numbers)
+
+
+def _approval(settings: Settings, extras: Extras) -> Any:
+    from hookline.capabilities import Approval
+
+    approvals = settings.configuration.approvals
+    for kind in ("allow", "ask", "deny"):
+        for position, rule in enumerate(getattr(approvals, kind)):
+            _check_rule(rule, settings.where("approvals", kind, position))
+    return Approval(
+        allow=approvals.allow,
+        ask=approvals.ask,
+        deny=approvals.deny,
+        mode=approvals.mode,
+        root=extras.folder,
+    )
+
+
+def _check_rule(text: str, where: str) -> None:
+    from hookline.permissions import Rule
+
+    try:
+        Rule.parse(text)
+    except UsageError as error:
+        raise ConfigError(f"{where}: {error.message}", remedy=error.remedy) from None
+
+
+async def _servers(settings: Settings, stack: contextlib.AsyncExitStack) -> Any:
+    enabled = {name: each for name, each in settings.configuration.mcp.items() if each.enabled}
+    if not enabled:
+        return None
+    from hookline.mcp import McpServer, McpServers
+
+    made = []
+    for name, each in enabled.items():
+        where = settings.where("mcp", name)
+        common: dict[str, Any] = {
+            "name": name,
+            "resources": each.resources,
+            "prompts": each.prompts,
+        }
+        for option in ("timeout", "connect_timeout"):
+            if getattr(each, option) is not None:
+                common[option] = getattr(each, option)
+        try:
+            if each.url is not None:
+                headers = expanded(each.headers, where)
+                made.append(McpServer.http(each.url, headers=headers, **common))
+            else:
+                assert each.command is not None
+                cwd = settings.project if each.cwd is None else settings.project / each.cwd
+                env = expanded(each.env, where)
+                made.append(McpServer.stdio(each.command, each.args, env=env, cwd=cwd, **common))
+        except BuildError as error:
+            raise ConfigError(f"{where}: {error.message}", remedy=error.remedy) from error
+    pins = data_folder(os.environ) / "pins.json"
+    pins.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+    return await stack.enter_async_context(McpServers(*made, pins=pins))
+
+
+def expanded(values: Mapping[str, str], where: str) -> dict[str, str]:
+    """Values in which `${NAME}` is taken from the environment. A variable that is not there is an error."""
+
+    def variable(found: re.Match[str]) -> str:
+        if found[1] not in os.environ:
+            raise ConfigError(
+                f"{where}: the variable {found[1]} is not set.", remedy=f"export {found[1]}=..."
+            )
+        return os.environ[found[1]]
+
+    return {name: _VARIABLE.sub(variable, value) for name, value in values.items()}
+
+
+def tool_sources(agent: Agent) -> Iterator[tuple[str, str]]:
+    """Each tool, and the capability it came with."""
+    for tool in agent.definition.toolbox.specs:
+        yield tool.name, agent.definition.brought.get(tool.name, "")

@@ -1,0 +1,128 @@
+"""The hooks of a configuration: Python functions, rules, commands and addresses, under one name."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator, Sequence
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+from hookline.cli.assembly.rules import matcher_of, rule_of
+from hookline.config import HookSettings, MatchSettings, Settings
+from hookline.errors import BuildError, ConfigError
+from hookline.hooks import Options, Point, Registration, register
+from hookline.lifecycle import point_named
+
+
+class ConfiguredHooks:
+    """The Python hooks and the rules of a configuration, as a capability: it can replace no guard."""
+
+    name = "configuration"
+
+    def __init__(self, settings: Settings, root: Path) -> None:
+        self._settings = settings
+        self._root = root
+
+    def hooks(self) -> Iterator[Registration]:
+        """A registration for each of them. What is wrong with one is told with where it is written."""
+        for position, hook in enumerate(self._settings.configuration.hooks):
+            if hook.run is None and hook.do is None:
+                continue
+            try:
+                yield self._registration(hook)
+            except BuildError as error:
+                where = self._settings.where("hooks", position)
+                raise ConfigError(f"{where}: {error.message}", remedy=error.remedy) from error
+
+    def _registration(self, hook: HookSettings) -> Registration:
+        point = point_named(hook.on)
+        if hook.do is not None:
+            function, matcher = rule_of(hook, point, self._root)
+            return register(point, function, options_of(hook, matcher, default=_named(hook)))
+        assert hook.run is not None
+        found = found_hook(hook.run, self._settings.project)
+        return register(point, found, options_of(hook, _matched(hook, point, self._root)))
+
+
+def commands_of(settings: Settings) -> Iterator[tuple[HookSettings, str]]:
+    """The hooks that are commands or addresses, each with where it is written."""
+    for position, hook in enumerate(settings.configuration.hooks):
+        if hook.command is not None or hook.url is not None:
+            yield hook, settings.where("hooks", position)
+
+
+def command_hooks(settings: Settings, root: Path) -> Any:
+    """The capability that runs commands and asks addresses; None where the configuration has none of them."""
+    given: Sequence[tuple[HookSettings, str]] = list(commands_of(settings))
+    if not given:
+        return None
+    try:
+        room = import_module("hookline.command_hooks")
+    except ImportError:
+        raise ConfigError(
+            f"{given[0][1]}: this version of Hookline cannot run commands as hooks.",
+            remedy='Write it in Python: run = "module:function".',
+        ) from None
+    return room.CommandHooks.from_settings([hook for hook, _ in given], root=root)
+
+
+def _matched(hook: HookSettings, point: Point[Any], root: Path) -> Any:
+    if hook.match is None or isinstance(hook.match, MatchSettings):
+        return matcher_of(hook.match or MatchSettings(), point, root)
+    return (
+        matcher_of(MatchSettings(rule=hook.match), point, root)
+        if "(" in hook.match and not hook.match.startswith("/")
+        else hook.match
+    )
+
+
+def _named(hook: HookSettings) -> str:
+    """What a rule without a name is called: what it does, and to what."""
+    about = hook.match if isinstance(hook.match, str) else ""
+    return f"{hook.do}: {about}" if about else f"{hook.do} at {hook.on}"
+
+
+def options_of(hook: HookSettings, matcher: Any, *, default: str | None = None) -> Options:
+    """The options of a registration."""
+    tier = hook.tier or ("policy" if hook.do in ("block", "ask", "stop") else "hook")
+    return Options(
+        priority=hook.priority,
+        matcher=matcher,
+        name=hook.name or default,
+        before=hook.before,
+        after=hook.after,
+        tier=tier,
+        scope=hook.scope,
+        timeout=hook.timeout,
+        on_failure=hook.on_failure,
+        shadow=hook.shadow,
+    )
+
+
+def found_hook(target: str, project: Path) -> Any:
+    """The function, or the object, that `module:name` names."""
+    module_name, colon, path = target.partition(":")
+    if not (module_name and colon and path):
+        raise ConfigError(
+            f"'{target}' does not name a hook.", remedy='Write run = "module:function".'
+        )
+    for folder in (project / ".hookline", project):
+        if str(folder) not in sys.path:
+            sys.path.insert(0, str(folder))
+    try:
+        found: Any = import_module(module_name)
+        for name in path.split("."):
+            found = getattr(found, name)
+    except ModuleNotFoundError as error:
+        raise ConfigError(
+            f"the hook '{target}' cannot be loaded: there is no module '{error.name}'.",
+            remedy=f"Modules are looked for in {project} and {project / '.hookline'}.",
+        ) from None
+    except AttributeError:
+        raise ConfigError(f"module '{module_name}' has no '{path}'.") from None
+    except Exception as error:
+        raise ConfigError(
+            f"the hook '{target}' cannot be loaded: {type(error).__name__}: {error}."
+        ) from error
+    return found

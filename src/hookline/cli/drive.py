@@ -1,0 +1,178 @@
+"""Driving a run for a person: shown as it happens, asked about, interrupted, and summed up at its end."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable, Coroutine
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from hookline.cli.approve import Desk, Left, can_ask
+from hookline.cli.exits import Exit, exit_of
+from hookline.cli.interrupts import Interrupts
+from hookline.cli.screen import Screen, shown_call
+from hookline.cli.terminal import printable
+from hookline.journal import (
+    CallDelta,
+    ReasoningDelta,
+    Record,
+    TextDelta,
+    ToolProgress,
+    encode,
+)
+from hookline.state import RunStatus, StopReason
+
+if TYPE_CHECKING:
+    from hookline.agent import Agent, RunResult
+    from hookline.state import Decision, PendingApproval
+
+_NOT_JOURNALLED = (TextDelta, ReasoningDelta, CallDelta, ToolProgress)
+
+
+class Manner(msgspec.Struct, frozen=True, kw_only=True):
+    """How a run is shown."""
+
+    json: bool = False
+    quiet: bool = False
+    saved: bool = True
+    """It can be taken up again."""
+    prompts: bool = True
+    """A person may be asked."""
+
+
+class Stage:
+    """Everything between a run and the person who started it."""
+
+    def __init__(self, manner: Manner, folder: Path) -> None:
+        self.manner = manner
+        self.screen = Screen(quiet=manner.quiet or manner.json)
+        self.interrupts = Interrupts(self.screen.say)
+        self._desk = Desk(self.screen, self.interrupts, folder)
+        self._began = time.monotonic()
+
+    def listen(self, record: Record) -> None:
+        """Show a record, or print it as JSON."""
+        if not self.manner.json:
+            self.screen(record)
+        elif not isinstance(record, _NOT_JOURNALLED):
+            sys.stdout.write(encode(record).decode() + "\n")
+            sys.stdout.flush()
+
+    async def play(
+        self, agent: Agent, run_id: str, start: Callable[[], Coroutine[Any, Any, RunResult]]
+    ) -> RunResult:
+        """Drive the run to its end, or to where nobody answers."""
+        self.interrupts.cancel = lambda: agent.cancel(run_id, "interrupted")
+        with self.interrupts.heard():
+            result = await start()
+            while result.status is RunStatus.PAUSED and self.asks and not self.interrupts.hits:
+                try:
+                    answers = await self._desk.ask(result.pending, agent)
+                except Left:
+                    break
+                result = await agent.resume(result if not self.manner.saved else run_id, answers)
+        return result
+
+    @property
+    def asks(self) -> bool:
+        """Whether somebody is there to answer."""
+        return self.manner.prompts and not self.manner.json and can_ask()
+
+    def end(self, result: RunResult) -> Exit:
+        """The answer, the closing line, and the exit code."""
+        code = exit_of(result.status, result.stop_reason)
+        if self.interrupts.hits and code is Exit.WAITING:
+            code = Exit.INTERRUPTED
+        if self.manner.json:
+            self.screen.close()
+            return code
+        self.screen.finish(result)
+        if result.status is RunStatus.PAUSED:
+            self._waiting(result.pending, result.run_id)
+        if not self.manner.quiet:
+            self.screen.say(self.closing(result))
+        elif code not in (Exit.DONE, Exit.WAITING):
+            self.screen.say(f"hookline: {why(result)}")
+        return code
+
+    def _waiting(self, pending: tuple[PendingApproval, ...], run_id: str) -> None:
+        """How to answer."""
+        for question in pending:
+            self.screen.say(
+                f"waiting: {shown_call(question.tool_call)}, asked by {printable(question.asked_by)}: "
+                f"{printable(question.reason)}"
+            )
+        if not self.manner.saved:
+            self.screen.say("nobody can answer: the run was not saved (--no-save).")
+            return
+        for question in pending:
+            self.screen.say(f"  yes: hookline resume {run_id} --allow '{question.id}'")
+            self.screen.say(f"  no:  hookline resume {run_id} --deny '{question.id}'")
+
+    def closing(self, result: RunResult) -> str:
+        """Steps, tokens, cost, time, why it stopped, and the command that reopens the run."""
+        usage, steps = result.usage, len(result.steps)
+        parts = [f"{steps} step{'s' * (steps != 1)}", f"{usage.total_tokens:,} tokens"]
+        if usage.cost is not None:
+            parts.append(f"${usage.cost:.4f}" + (" and more" if usage.unpriced_requests else ""))
+        parts.append(f"{time.monotonic() - self._began:.1f} s")
+        paint = self.screen.paint
+        colour = "green" if result.is_completed else "yellow"
+        reopen = f"; reopen: {reopening(result)}" if self.manner.saved else ""
+        return f"{paint(why(result), colour)}; {', '.join(parts)}{reopen}"
+
+
+def why(result: RunResult) -> str:
+    """Why the run stopped, in a few words."""
+    if result.status is RunStatus.FAILED:
+        return f"failed: {printable(str(result.error or result.state.explain_stop()))}"
+    if result.status is RunStatus.PAUSED:
+        count = len(result.pending)
+        return f"paused: {count} question{'s' * (count != 1)} to answer"
+    if result.status is RunStatus.CANCELLED or result.stop_reason is StopReason.CANCELLED:
+        return "interrupted"
+    outcome = result.outcome
+    if result.is_completed:
+        return "done"
+    reason = f": {printable(outcome.reason)}" if outcome is not None and outcome.reason else ""
+    by = (
+        f" by '{printable(outcome.resolved_by)}'"
+        if outcome is not None and outcome.resolved_by
+        else ""
+    )
+    return f"stopped{by}, {result.stop_reason.value}{reason}"
+
+
+def reopening(result: RunResult) -> str:
+    """The command that goes on from here."""
+    if result.status is RunStatus.PAUSED:
+        return f"hookline resume {result.run_id}"
+    return f'hookline run --from {result.run_id} "..."'
+
+
+def answers_of(
+    pending: tuple[PendingApproval, ...], allowed: list[str], denied: list[str]
+) -> dict[str, Decision]:
+    """The answers that flags give, by the id of a question, by how it ends, or `all`."""
+    from hookline.errors import UsageError
+    from hookline.state import Decision
+
+    answers: dict[str, Decision] = {}
+    for given, decision in [(each, Decision.allow()) for each in allowed] + [
+        (each, Decision.deny("a person said no")) for each in denied
+    ]:
+        found = [
+            each.id
+            for each in pending
+            if given in ("all", each.id) or each.id.endswith(f"/{given}")
+        ]
+        if not found:
+            waiting = ", ".join(each.id for each in pending) or "nothing"
+            raise UsageError(
+                f"no question '{given}' waits for an answer.", remedy=f"Waiting: {waiting}."
+            )
+        answers.update(dict.fromkeys(found, decision))
+    return answers

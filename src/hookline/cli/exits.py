@@ -1,0 +1,61 @@
+"""What the command's exit codes mean. docs/cli.md has the same table, and a test compares them."""
+
+from __future__ import annotations
+
+import enum
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from hookline.state import RunStatus, StopReason
+
+
+class Exit(enum.IntEnum):
+    """An exit code."""
+
+    DONE = 0
+    FAILED = 1
+    USAGE = 2
+    LIMIT = 3
+    BLOCKED = 4
+    WAITING = 5
+    CONFIG = 6
+    INTERRUPTED = 130
+
+
+MEANING = {
+    Exit.DONE: "done",
+    Exit.FAILED: "failed: the run, or what was asked of the command",
+    Exit.USAGE: "wrong use of the command",
+    Exit.LIMIT: "a limit was reached: steps, tokens, time, cost, tool calls, objections",
+    Exit.BLOCKED: "a hook refused the run, the prompt, a step or the answer, or stopped the run",
+    Exit.WAITING: "the run waits for an approval",
+    Exit.CONFIG: "the configuration is wrong, or the directory is not trusted",
+    Exit.INTERRUPTED: "interrupted",
+}
+
+_REFUSED = frozenset(
+    {"stopped_by_hook", "run_refused", "prompt_refused", "step_refused", "output_withheld"}
+)
+
+
+def exit_of(status: RunStatus, stop_reason: StopReason | None) -> Exit:
+    """The exit code for a run that ended like this."""
+    reason = stop_reason.value if stop_reason is not None else ""
+    if reason == "cancelled" or status.value == "cancelled":
+        return Exit.INTERRUPTED
+    if status.value in ("failed", "running"):
+        return Exit.FAILED
+    if status.value == "paused":
+        return Exit.WAITING
+    if reason.endswith("_limit"):
+        return Exit.LIMIT
+    return Exit.BLOCKED if reason in _REFUSED else Exit.DONE
+
+
+def exit_for(error: BaseException) -> Exit:
+    """The exit code for an error that ended the command."""
+    from hookline.errors import BuildError, TrustError, UsageError
+
+    if isinstance(error, BuildError | TrustError):
+        return Exit.CONFIG
+    return Exit.USAGE if isinstance(error, UsageError) else Exit.FAILED

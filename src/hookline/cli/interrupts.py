@@ -1,0 +1,74 @@
+"""Ctrl-C: once stops after the current step and saves, twice stops now."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import signal
+from collections.abc import Callable, Iterator
+
+from hookline.hooks import Options, Registration, register
+from hookline.lifecycle import HookPoint, StepHookContext, StopHookContext
+from hookline.state import StopReason
+
+
+class Interrupts:
+    """Hears the signals, and is the hook that ends the run. Installed as a capability."""
+
+    name = "interrupt"
+
+    def __init__(self, say: Callable[[str], None]) -> None:
+        self._say = say
+        self.hits = 0
+        self.cancel: Callable[[], object] = lambda: None
+        """Ends what is going on now."""
+        self.leave: Callable[[], object] | None = None
+        """While somebody is asked something: leaves the question."""
+
+    def hooks(self) -> Iterator[Registration]:
+        """Between steps, in the run and its children."""
+        options = Options(name=self.name, tier="policy", scope="tree")
+        yield register(HookPoint.SHOULD_CONTINUE, self._between, options)
+        yield register(HookPoint.BEFORE_STEP, self._before, options)
+
+    def _between(self, ctx: StopHookContext) -> StopHookContext | None:
+        return ctx.forbid("interrupted", StopReason.CANCELLED) if self.hits else None
+
+    def _before(self, ctx: StepHookContext) -> StepHookContext | None:
+        return ctx.forbid("interrupted", StopReason.CANCELLED) if self.hits else None
+
+    def hit(self) -> None:
+        """Ctrl-C."""
+        self.hits += 1
+        if self.leave is not None:
+            self.leave()
+        elif self.hits == 1:
+            self._say("stopping after this step; Ctrl-C again stops now")
+        else:
+            self._say("stopping now")
+            self.cancel()
+            signal.signal(
+                signal.SIGINT, signal.SIG_DFL
+            )  # whatever hangs on the way out ends with the third
+
+    def end(self) -> None:
+        """Told to end."""
+        self.hits += 2
+        self.cancel()
+
+    @contextlib.contextmanager
+    def heard(self) -> Iterator[None]:
+        """Hear the signals within this block."""
+        loop = asyncio.get_running_loop()
+        heard = [(signal.SIGINT, self.hit), (signal.SIGTERM, self.end)]
+        if hasattr(signal, "SIGHUP"):
+            heard.append((signal.SIGHUP, self.end))
+        with contextlib.suppress(NotImplementedError):  # not on Windows
+            for number, act in heard:
+                loop.add_signal_handler(number, act)
+        try:
+            yield
+        finally:
+            with contextlib.suppress(NotImplementedError):
+                for number, _ in heard:
+                    loop.remove_signal_handler(number)

@@ -1,0 +1,137 @@
+"""The journal a command works with, and finding runs in it."""
+
+from __future__ import annotations
+
+import os
+import secrets
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from hookline.config import Layer, Settings, data_folder, journal_of, load
+from hookline.errors import UnknownRunError, UsageError
+
+if TYPE_CHECKING:
+    from hookline.journal import RunInfo, SQLiteJournal
+    from hookline.state import AgentState
+
+KEY = "hookline.command"
+"""The metadata in which a run keeps how it was started, so that any process can go on with it."""
+
+
+class Started(msgspec.Struct, frozen=True):
+    """How a run was started."""
+
+    folder: str
+    flags: dict[str, Any] = {}
+    sources: dict[str, str] = {}
+    agent: str = ""
+    bare: bool = False
+
+    def settings(self) -> Settings:
+        """The settings of now for the run, with the flags of then."""
+        sources: dict[tuple[str | int, ...], str] = {
+            tuple(path.split(".")): said for path, said in self.sources.items()
+        }
+        flags = Layer("flag", self.flags, sources=sources)
+        return load(Path(self.folder), flags=flags, agent=self.agent, bare=self.bare)
+
+    def noted(self, state: AgentState) -> AgentState:
+        """The state with it."""
+        return state.with_metadata(KEY, msgspec.to_builtins(self))
+
+    @classmethod
+    def of(cls, state: AgentState) -> Started:
+        """How the run that this is the state of was started."""
+        try:
+            return msgspec.convert(msgspec.to_builtins(state.metadata.get(KEY, {})), cls)
+        except msgspec.ValidationError:
+            return cls(os.getcwd())
+
+
+def started(folder: Path, flags: Layer, agent: str, bare: bool) -> Started:
+    """How a run is started now. Keys and addresses are not kept."""
+    kept = {
+        name: value
+        for name, value in flags.data.items()
+        if name not in ("model_settings", "journal")
+    }
+    sources = {
+        ".".join(map(str, path)): said for path, said in flags.sources.items() if path[0] in kept
+    }
+    return Started(str(folder), kept, sources, agent, bare)
+
+
+def journal_path(settings: Settings) -> Path:
+    """The file that runs are kept in."""
+    given = settings.configuration.journal
+    return Path(given).expanduser() if given else journal_of(settings.project, os.environ)
+
+
+def opened_journal(path: Path, *, make: bool = True) -> SQLiteJournal:
+    """The journal. Runs hold what people and models have said: the directory is for its owner alone."""
+    from hookline.journal import SQLiteJournal
+
+    if not path.exists():
+        if not make:
+            raise UsageError("there are no runs here yet.", remedy='Begin with: hookline run "..."')
+        path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+    return SQLiteJournal(path)
+
+
+def new_run_id() -> str:
+    """A name for a run: when it began, and a few letters."""
+    return f"{time.strftime('%m%d-%H%M')}-{secrets.token_hex(3)}"
+
+
+def found_run(settings: Settings, given: str) -> tuple[SQLiteJournal, str]:
+    """The journal that has a run, and its whole id: here, else in another project. `last` is the last one here."""
+    here = journal_path(settings)
+    places = [here]
+    if given != "last" and not settings.configuration.journal:
+        others = sorted((data_folder(os.environ) / "projects").glob("*/journal.db"))
+        places += [path for path in others if path != here]
+    for path in places:
+        if not path.exists():
+            continue
+        journal = opened_journal(path)
+        found = _matching(journal, given)
+        if len(found) == 1 or (found and given == "last"):
+            return journal, found[0].run_id
+        journal.close()
+        if found:
+            ids = ", ".join(info.run_id for info in found[:5])
+            raise UsageError(f"'{given}' may be any of: {ids}.", remedy="Give more of the id.")
+    what = "no run here yet" if given == "last" else f"no run '{given}'"
+    raise UnknownRunError(f"there is {what}.", remedy="`hookline runs` lists them.")
+
+
+def _matching(journal: SQLiteJournal, given: str) -> list[RunInfo]:
+    if given == "last":
+        return [info for info in journal.runs() if info.parent_run_id is None][:1]
+    infos = journal.runs()
+    exact = [info for info in infos if info.run_id == given]
+    return exact or [
+        info
+        for info in infos
+        if info.parent_run_id is None
+        and (info.run_id.startswith(given) or info.run_id.endswith(given))
+    ]
+
+
+def turns_played(journal: SQLiteJournal, run_id: str) -> int:
+    """How many answers of a model a run and its children have on record: where a script goes on."""
+    from hookline.journal import ResponseReceived
+
+    infos = journal.runs()
+    family, grew = {run_id}, True
+    while grew:
+        more = {info.run_id for info in infos if info.parent_run_id in family} - family
+        family, grew = family | more, bool(more)
+    return sum(
+        isinstance(record, ResponseReceived) and not record.supplied
+        for member in family
+        for record in journal.read(member)
+    )

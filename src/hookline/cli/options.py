@@ -1,0 +1,148 @@
+"""The flags that several commands share, and the layer of settings they are."""
+
+from __future__ import annotations
+
+import argparse
+import tomllib
+from typing import Any
+
+from hookline.config import Layer, checked, put
+from hookline.errors import ConfigError
+
+_MODES = ("default", "accept_edits", "ask_unlisted", "deny_unlisted", "plan")
+
+
+def add_agent_flags(parser: argparse.ArgumentParser) -> None:
+    """The flags that say which agent, and how it is held."""
+    agent = parser.add_argument_group("the agent")
+    agent.add_argument(
+        "--agent", metavar="NAME", help="an agent of the configuration, or module:agent"
+    )
+    agent.add_argument(
+        "--model", metavar="MODEL", help="provider:NAME, local:, or script:FILE.json"
+    )
+    agent.add_argument("--system-prompt", metavar="TEXT", help="what the model is told first")
+    agent.add_argument(
+        "--capability",
+        metavar="NAME",
+        action="append",
+        default=[],
+        help="one more capability: skills, redaction, ...",
+    )
+    agent.add_argument(
+        "--without",
+        metavar="NAME",
+        action="append",
+        default=[],
+        help="leave a capability out: bash, ...",
+    )
+    held = parser.add_argument_group("how it is held")
+    held.add_argument("--max-steps", metavar="N", type=_count, help="stop after so many steps")
+    held.add_argument("--max-tokens", metavar="N", type=_count, help="stop after so many tokens")
+    held.add_argument(
+        "--max-cost", metavar="USD", type=_amount, help="stop when it has cost so much"
+    )
+    held.add_argument(
+        "--timeout", metavar="SECONDS", type=_amount, help="stop after so much active time"
+    )
+    for name, what in (
+        ("allow", "let calls like this pass"),
+        ("ask", "ask about them"),
+        ("deny", "never run them"),
+    ):
+        held.add_argument(
+            f"--{name}",
+            metavar="RULE",
+            action="append",
+            default=[],
+            help=f"{what}: 'bash(git push *)'",
+        )
+    held.add_argument("--mode", choices=_MODES, help="what happens to calls that no rule is about")
+    held.add_argument(
+        "--sandbox", choices=("auto", "required", "host"), help="where shell commands run"
+    )
+    add_setting_flags(parser)
+
+
+def add_setting_flags(parser: argparse.ArgumentParser) -> None:
+    """The flags about configuration itself."""
+    group = parser.add_argument_group("configuration")
+    group.add_argument(
+        "--set",
+        metavar="KEY=VALUE",
+        action="append",
+        default=[],
+        dest="settings",
+        help="any setting: limits.tool_calls=5",
+    )
+    group.add_argument(
+        "--bare", action="store_true", help="read no configuration file and no variable"
+    )
+    group.add_argument("--journal", metavar="FILE", help="the file that runs are kept in")
+
+
+_PATHS: dict[str, tuple[str, ...]] = {
+    "agent": ("agent",),
+    "model": ("model",),
+    "system_prompt": ("system_prompt",),
+    "max_steps": ("limits", "steps"),
+    "max_tokens": ("limits", "tokens"),
+    "max_cost": ("limits", "cost"),
+    "timeout": ("limits", "seconds"),
+    "mode": ("approvals", "mode"),
+    "sandbox": ("capabilities", "bash", "sandbox"),
+    "journal": ("journal",),
+}
+
+
+def flags_of(arguments: argparse.Namespace) -> Layer:
+    """The settings that the flags say."""
+    layer = Layer("flag", {}, sources={})
+    for name, path in _PATHS.items():
+        value = getattr(arguments, name, None)
+        if value is not None:
+            put(layer.data, path, value)
+            layer.sources[path] = f"--{name.replace('_', '-')}"
+    for name in ("allow", "ask", "deny"):
+        rules = [rule for rule in getattr(arguments, name, ()) if rule]
+        if rules:
+            put(layer.data, ("approvals", name), rules)
+            layer.sources["approvals", name] = f"--{name}"
+    for name in getattr(arguments, "capability", ()):
+        layer.data.setdefault("capabilities", {}).setdefault(name, {})["enabled"] = True
+        layer.sources["capabilities", name] = "--capability"
+    for name in getattr(arguments, "without", ()):
+        put(layer.data, ("capabilities", name, "enabled"), False)
+        layer.sources["capabilities", name] = "--without"
+    for text in getattr(arguments, "settings", ()):
+        _set(layer, text)
+    return checked(layer)
+
+
+def _set(layer: Layer, text: str) -> None:
+    key, equals, value = text.partition("=")
+    path = tuple(part.strip() for part in key.split("."))
+    if not equals or not all(path):
+        raise ConfigError(f"--set {text!r} says nothing.", remedy="Write --set KEY=VALUE.")
+    try:
+        meant: Any = tomllib.loads(f"value = {value}")["value"]
+    except tomllib.TOMLDecodeError:
+        meant = value  # a word without its quotes, which a shell has taken
+    put(layer.data, path, meant)
+    layer.sources[path] = "--set"
+
+
+def _count(text: str) -> int:
+    if not text.isdecimal():
+        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number")
+    return int(text)
+
+
+def _amount(text: str) -> float:
+    try:
+        amount = float(text)
+    except ValueError:
+        amount = -1.0
+    if not 0 <= amount < float("inf"):
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number of at least zero")
+    return amount

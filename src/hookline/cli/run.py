@@ -1,0 +1,195 @@
+"""`hookline run "task"`: an agent on a task."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import os
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from hookline.cli.options import add_agent_flags, flags_of
+
+if TYPE_CHECKING:
+    from hookline.cli.drive import Stage
+    from hookline.config import Layer, Settings
+    from hookline.journal import SQLiteJournal
+    from hookline.state import AgentState
+
+_MOST_INPUT = 10_000_000
+
+
+def add_to(commands: Any) -> None:
+    """Add the command to the parser's commands."""
+    parser = commands.add_parser(
+        "run",
+        help="run an agent on a task",
+        description="Run an agent on a task. The answer goes to standard output, everything else to standard "
+        "error. Runs are saved, and can be shown, resumed, continued, forked and replayed.",
+    )
+    parser.add_argument(
+        "task", nargs="*", help="what to do; may begin with module:agent, for an agent of your own"
+    )
+    parser.add_argument(
+        "-f",
+        "--file",
+        metavar="FILE",
+        action="append",
+        default=[],
+        help="read the task from a file, after the words; - is standard input",
+    )
+    parser.add_argument(
+        "-c",
+        "--continue",
+        dest="go_on",
+        action="store_true",
+        help="go on with the last conversation here",
+    )
+    parser.add_argument(
+        "--from", dest="origin", metavar="RUN", help="go on with the conversation of a run"
+    )
+    add_output_flags(parser)
+    parser.add_argument("--no-save", action="store_true", help="keep nothing of the run")
+    add_agent_flags(parser)
+    parser.set_defaults(run=run)
+
+
+def add_output_flags(parser: argparse.ArgumentParser) -> None:
+    """The flags that say what is shown."""
+    shown = parser.add_mutually_exclusive_group()
+    shown.add_argument(
+        "--json", action="store_true", help="the journal's records, one per line, the result last"
+    )
+    shown.add_argument("-q", "--quiet", action="store_true", help="the answer alone")
+    parser.add_argument(
+        "--no-input", action="store_true", help="ask nobody: pause where somebody is needed"
+    )
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Run the task."""
+    from hookline.config import load
+
+    words = list(arguments.task)
+    if words and _is_target(words[0]):
+        arguments.agent = words.pop(0)
+    prompt = task_of(words, arguments.file)
+    flags = flags_of(arguments)
+    settings = load(Path.cwd(), flags=flags, bare=arguments.bare)
+    return asyncio.run(_run(arguments, prompt, settings, flags))
+
+
+def _is_target(word: str) -> bool:
+    module, colon, name = word.partition(":")
+    return bool(colon) and all(
+        part.isidentifier() for text in (module, name) for part in text.split(".")
+    )
+
+
+def task_of(words: list[str], files: list[str]) -> str:
+    """The task: the words, the files, and what is piped in."""
+    parts = [" ".join(words)] if words else []
+    for name in files:
+        parts.append(_input() if name == "-" else _read(Path(name)))
+    if "-" not in files and (not parts or words) and not sys.stdin.isatty():
+        piped = _input(wait=not parts)
+        parts += [piped] if piped.strip() else []
+    task = "\n\n".join(part for part in parts if part.strip())
+    if not task:
+        from hookline.errors import UsageError
+
+        raise UsageError(
+            "there is no task.",
+            remedy='Say what to do: hookline run "...", -f FILE, or pipe it in.',
+        )
+    return task
+
+
+def _read(path: Path) -> str:
+    from hookline.errors import UsageError
+
+    try:
+        return path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        said = getattr(error, "strerror", None) or "it is not text in UTF-8"
+        raise UsageError(f"{path} cannot be read: {said}.") from None
+
+
+def _input(wait: bool = True) -> str:
+    """What is piped in. Where there is a task already, a pipe that says nothing is not waited for."""
+    if sys.stdin is None or sys.stdin.closed:
+        return ""
+    if not wait:
+        import select
+        import stat
+
+        try:
+            mode = os.fstat(sys.stdin.fileno()).st_mode
+            if not (stat.S_ISFIFO(mode) or stat.S_ISREG(mode) or stat.S_ISSOCK(mode)):
+                return ""
+            if not select.select([sys.stdin], [], [], 0.05)[0]:
+                return ""
+        except (OSError, ValueError):
+            return ""
+    return sys.stdin.buffer.read(_MOST_INPUT).decode(errors="replace")
+
+
+async def _run(arguments: argparse.Namespace, prompt: str, settings: Settings, flags: Layer) -> int:
+    from hookline.cli.drive import Manner, Stage
+    from hookline.cli.keeping import journal_path, new_run_id, opened_journal
+
+    saved = not arguments.no_save
+    manner = Manner(
+        json=arguments.json, quiet=arguments.quiet, saved=saved, prompts=not arguments.no_input
+    )
+    stage = Stage(manner, Path.cwd())
+    if settings.trust_hint:
+        stage.screen.say(f"hookline: {settings.trust_hint}")
+    journal = opened_journal(journal_path(settings)) if saved else None
+    try:
+        state = _beginning(arguments, settings, flags)
+        return await _played(stage, settings, journal, state, prompt, new_run_id())
+    finally:
+        if journal is not None:
+            journal.close()
+
+
+def _beginning(arguments: argparse.Namespace, settings: Settings, flags: Layer) -> AgentState:
+    """The state the run begins with: nothing, or an earlier conversation; and how it was started."""
+    from hookline.cli.keeping import found_run, started
+    from hookline.state import AgentState
+
+    state = AgentState()
+    if arguments.go_on or arguments.origin:
+        from hookline.cli.past import conversation
+
+        journal, run_id = found_run(settings, arguments.origin or "last")
+        with journal:
+            state = conversation(journal, run_id)
+    if arguments.no_save:
+        return state
+    return started(Path.cwd(), flags, settings.agent, arguments.bare).noted(state)
+
+
+async def _played(
+    stage: Stage,
+    settings: Settings,
+    journal: SQLiteJournal | None,
+    state: AgentState,
+    prompt: str,
+    run_id: str,
+) -> int:
+    from hookline.cli.assembly import Extras, opened
+
+    extras = Extras(
+        journal=journal,
+        listeners=(stage.listen,),
+        capabilities=(stage.interrupts,),
+        note=lambda text: stage.screen.line(f"hookline: {text}"),
+    )
+    async with opened(settings, extras) as agent:
+        result = await stage.play(
+            agent, run_id, lambda: agent.run(prompt, state=state, run_id=run_id)
+        )
+        return stage.end(result)

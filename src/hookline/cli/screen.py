@@ -1,0 +1,279 @@
+"""What a person sees of a run: the answer on standard output, and everything else on standard error."""
+
+from __future__ import annotations
+
+import sys
+import threading
+import time
+from typing import TYPE_CHECKING, TextIO
+
+from hookline.cli.terminal import Paint, fitted, is_terminal, printable, width
+from hookline.journal import (
+    ApprovalAnswered,
+    CallAdmitted,
+    CallSettled,
+    ChildFinished,
+    ChildStarted,
+    ErrorRaised,
+    HookRan,
+    Record,
+    ResponseReceived,
+    StepStarted,
+    TextDelta,
+    ToolProgress,
+)
+
+if TYPE_CHECKING:
+    from hookline.agent import RunResult
+    from hookline.state import ToolCall
+
+_FRAMES = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
+_PLAIN_FRAMES = "|/-\\"
+_MARKS = {"block": "red", "stop": "red", "failed": "red", "ask": "yellow", "allow": "green"}
+
+
+class Screen:
+    """Shows the records of a run as they happen. It is a listener: nothing it does reaches the run."""
+
+    def __init__(
+        self, *, quiet: bool = False, out: TextIO | None = None, err: TextIO | None = None
+    ) -> None:
+        self.out = out or sys.stdout
+        self.err = err or sys.stderr
+        self.quiet = quiet
+        self.paint = Paint(self.err)
+        self.is_live = is_terminal(self.out)
+        """Somebody watches: the answer is shown as it comes. Otherwise it is written once it is known to be the answer."""
+        self._spinner = Spinner(self.err) if is_terminal(self.err) and not quiet else None
+        self._mid_line = False
+        self._streamed = ""
+        self._top = ""
+
+    # --- records --------------------------------------------------------------------------------------
+
+    def __call__(self, record: Record) -> None:
+        """Show a record."""
+        if isinstance(record, TextDelta):
+            self._text(record)
+            return
+        self._top = self._top or record.run_id
+        depth = "" if record.run_id == self._top else "  | "
+        if isinstance(record, StepStarted):
+            self._streamed = ""
+            self.spin("thinking")
+        elif isinstance(record, ResponseReceived):
+            self._answered(record, depth)
+        elif isinstance(record, CallAdmitted):
+            self.line(f"{depth}  {self.paint('run', 'cyan')} {shown_call(record.call)}")
+            self.spin(f"running {printable(record.call.name)}")
+        elif isinstance(record, CallSettled):
+            self._settled(record, depth)
+        elif isinstance(record, HookRan):
+            self._hook(record, depth)
+        else:
+            self._other(record, depth)
+
+    def _other(self, record: Record, depth: str) -> None:
+        if isinstance(record, ErrorRaised) and record.error is not None:
+            self._failed(record, depth)
+        elif isinstance(record, ChildStarted):
+            self.line(f"{depth}  {self.paint('subagent', 'cyan')} {printable(record.name)}")
+        elif isinstance(record, ChildFinished):
+            self.line(
+                f"{depth}  {self.paint('subagent', 'cyan')} {printable(record.name)}: {record.status.value}"
+            )
+        elif isinstance(record, ApprovalAnswered) and record.decision is not None:
+            by = f" by {printable(record.by)}" if record.by else ""
+            self.line(f"{depth}  {self.paint('answer', 'cyan')} {record.decision.answer.value}{by}")
+        elif isinstance(record, ToolProgress) and isinstance(record.message, str):
+            self.spin(printable(record.message))
+
+    def _text(self, record: TextDelta) -> None:
+        if not self.is_live or (self._top and record.run_id != self._top):
+            return
+        self._hide_spinner()
+        text = printable(record.text, lines=True)
+        self._streamed += record.text
+        self.out.write(text)
+        self.out.flush()
+        self._mid_line = not text.endswith("\n") if text else self._mid_line
+
+    def _answered(self, record: ResponseReceived, depth: str) -> None:
+        tokens = record.usage.total_tokens
+        used = f", {tokens:,} tokens" if tokens else ""
+        does = (
+            f"{len(record.calls)} call{'s' * (len(record.calls) != 1)}"
+            if record.calls
+            else "answers"
+        )
+        model = f" {printable(record.model)}" if record.model else ""
+        what = "discarded by a hook" if record.discarded else does
+        self.line(f"{depth}{self.paint(f'step {record.step + 1}', 'bold')}{model}: {what}{used}")
+
+    def _settled(self, record: CallSettled, depth: str) -> None:
+        result = record.result
+        text = printable(result.text(), lines=True)
+        lines = text.splitlines() or [""]
+        more = f" (+{len(lines) - 1:,} lines)" if len(lines) > 1 else ""
+        took = f" {result.duration:.1f} s" if result.duration >= 0.05 else ""
+        mark, colour = ("ok", "green") if result.is_success else ("no", "red")
+        first = next((line for line in lines if line.strip()), "").replace("\t", " ")
+        self.line(f"{depth}  {self.paint(mark, colour)}{took} {first}{more}")
+        self.spin("thinking")
+
+    def _hook(self, record: HookRan, depth: str) -> None:
+        if record.verdict == "proceed" and not record.changes:
+            return
+        if record.changes is not None and record.verdict == "proceed":
+            changed = [name for name in record.changes if name not in ("state", "evaluations")]
+            if not changed:
+                return
+            what, colour = f"changes {', '.join(changed)}", "yellow"
+        else:
+            what, colour = record.verdict, _MARKS.get(record.verdict, "yellow")
+        shadow = " (shadow)" if record.shadow else ""
+        why = f": {printable(record.reason)}" if record.reason else ""
+        failed = f": {printable(record.error.message)}" if record.error is not None else ""
+        self.line(
+            f"{depth}  {self.paint('hook', colour)} {printable(record.hook)} at {record.point}: "
+            f"{self.paint(what, colour)}{shadow}{failed or why}"
+        )
+
+    def _failed(self, record: ErrorRaised, depth: str) -> None:
+        assert record.error is not None
+        does = record.action + (f" in {record.delay:.1f} s" if record.delay else "")
+        self.line(
+            f"{depth}  {self.paint('error', 'red')} {printable(record.error.message)} ({does})"
+        )
+        if record.action in ("retry", "fallback"):
+            self._streamed = ""
+
+    # --- lines ----------------------------------------------------------------------------------------
+
+    def line(self, text: str) -> None:
+        """A line of progress."""
+        if not self.quiet:
+            self.say(fitted_line(text, self._spinner is not None))
+
+    def say(self, text: str) -> None:
+        """A line that is also for those who want it quiet."""
+        self._hide_spinner()
+        self._fresh_line()
+        self.err.write(f"{text}\n")
+        self.err.flush()
+
+    def spin(self, what: str) -> None:
+        """Say what is going on, until something happens."""
+        if self._spinner is not None and not self._mid_line:
+            self._spinner.show(what)
+
+    def _hide_spinner(self) -> None:
+        if self._spinner is not None:
+            self._spinner.hide()
+
+    def _fresh_line(self) -> None:
+        if self._mid_line:
+            self.out.write("\n")
+            self.out.flush()
+            self._mid_line = False
+
+    # --- the end --------------------------------------------------------------------------------------
+
+    def finish(self, result: RunResult) -> None:
+        """The answer, if it was not shown as it came."""
+        self._hide_spinner()
+        text = result.text
+        if text and not (self.is_live and self._streamed.strip() == text.strip()):
+            self._fresh_line()
+            self.out.write(printable(text, lines=True) if self.is_live else text)
+            self._mid_line = not text.endswith("\n")
+        if self._mid_line:
+            self.out.write("\n")
+            self._mid_line = False
+        self.out.flush()
+
+    def close(self) -> None:
+        """Take leave of the terminal."""
+        self._hide_spinner()
+        self._fresh_line()
+
+
+def shown_call(call: ToolCall) -> str:
+    """A call in one line: what it runs, or its arguments."""
+    args = call.args
+    for name in ("command", "argv", "path", "pattern", "url"):
+        if name in args:
+            value = args[name]
+            words = " ".join(map(str, value)) if isinstance(value, list | tuple) else str(value)
+            rest = len(args) - 1
+            return printable(
+                f"{call.name}({words})" + (" ..." if rest and name != "command" else "")
+            )
+    return printable(
+        f"{call.name}({', '.join(f'{name}={value!r}' for name, value in args.items())})"
+    )
+
+
+def fitted_line(text: str, is_live: bool) -> str:
+    """A line that fits the terminal. What is piped is not cut, except for what nobody would read."""
+    if "\x1b" in text:
+        room = width() + len(text) - len(_bare(text))
+        return fitted(text, room) + ("\x1b[0m" if len(text) > room else "")
+    return fitted(text, width() if is_live else 500)
+
+
+def _bare(text: str) -> str:
+    import re
+
+    return re.sub(r"\x1b\[[0-9;]*m", "", text)
+
+
+class Spinner:
+    """A line on the terminal that moves while nothing else does."""
+
+    def __init__(self, stream: TextIO) -> None:
+        self._stream = stream
+        encoding = (getattr(stream, "encoding", "") or "").lower().replace("-", "")
+        self._frames = _FRAMES if encoding == "utf8" else _PLAIN_FRAMES
+        self._lock = threading.Lock()
+        self._what = ""
+        self._since = 0.0
+        self._shown = False
+        self._wake = threading.Event()
+        self._thread: threading.Thread | None = None
+
+    def show(self, what: str) -> None:
+        """Say what is going on."""
+        with self._lock:
+            self._what, self._since = what, time.monotonic()
+        if self._thread is None:
+            self._thread = threading.Thread(target=self._turn, name="spinner", daemon=True)
+            self._thread.start()
+        self._wake.set()
+
+    def hide(self) -> None:
+        """Leave the line to others."""
+        with self._lock:
+            self._what = ""
+            if self._shown:
+                self._stream.write("\r\x1b[K")
+                self._stream.flush()
+                self._shown = False
+
+    def _turn(self) -> None:
+        frame = 0
+        while True:
+            self._wake.wait()
+            time.sleep(0.1)
+            with self._lock:
+                if not self._what:
+                    self._wake.clear()
+                    continue
+                passed = time.monotonic() - self._since
+                if passed < 0.2:  # what is over in a moment needs no announcement
+                    continue
+                frame += 1
+                text = f"{self._frames[frame % len(self._frames)]} {self._what} {passed:.0f} s"
+                self._stream.write(f"\r{fitted(text, width() - 1)}\x1b[K")
+                self._stream.flush()
+                self._shown = True
