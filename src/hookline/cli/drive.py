@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import sys
 import time
 from collections.abc import Callable, Coroutine
@@ -65,6 +66,7 @@ class Stage:
         self, agent: Agent, run_id: str, start: Callable[[], Coroutine[Any, Any, RunResult]]
     ) -> RunResult:
         """Drive the run to its end, or to where nobody answers."""
+        gc.enable()
         self.interrupts.cancel = lambda: agent.cancel(run_id, "interrupted")
         with self.interrupts.heard():
             result = await start()
@@ -154,7 +156,7 @@ def reopening(result: RunResult) -> str:
 
 
 def answers_of(
-    pending: tuple[PendingApproval, ...], allowed: list[str], denied: list[str]
+    pending: tuple[PendingApproval, ...], allowed: list[str], denied: list[str], reason: str = ""
 ) -> dict[str, Decision]:
     """The answers that flags give, by the id of a question, by how it ends, or `all`."""
     from hookline.errors import UsageError
@@ -162,7 +164,7 @@ def answers_of(
 
     answers: dict[str, Decision] = {}
     for given, decision in [(each, Decision.allow()) for each in allowed] + [
-        (each, Decision.deny("a person said no")) for each in denied
+        (each, Decision.deny(reason or "a person said no")) for each in denied
     ]:
         found = [
             each.id

@@ -30,13 +30,15 @@ class Started(msgspec.Struct, frozen=True):
     agent: str = ""
     bare: bool = False
 
-    def settings(self) -> Settings:
-        """The settings of now for the run, with the flags of then."""
+    def return_there(self) -> Settings:
+        """Go to where the run was started. Gives the settings of now for it, with the flags of then."""
+        if os.path.isdir(self.folder):
+            os.chdir(self.folder)
         sources: dict[tuple[str | int, ...], str] = {
             tuple(path.split(".")): said for path, said in self.sources.items()
         }
         flags = Layer("flag", self.flags, sources=sources)
-        return load(Path(self.folder), flags=flags, agent=self.agent, bare=self.bare)
+        return load(Path.cwd(), flags=flags, agent=self.agent, bare=self.bare)
 
     def noted(self, state: AgentState) -> AgentState:
         """The state with it."""

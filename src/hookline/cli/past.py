@@ -42,3 +42,8 @@ def _until(records: list[Record], run_id: str, after: int) -> list[Record]:
             else "It has none.",
         )
     return records[: ends[after - 1] + 1]
+
+
+def steps_of(journal: JournalStore, run_id: str) -> int:
+    """How many steps a run has made."""
+    return sum(isinstance(record, StepFinished) for record in journal.read(run_id))

@@ -136,8 +136,29 @@ def _input(wait: bool = True) -> str:
 
 
 async def _run(arguments: argparse.Namespace, prompt: str, settings: Settings, flags: Layer) -> int:
+    from hookline.state import AgentState
+
+    state = AgentState()
+    if arguments.go_on or arguments.origin:
+        from hookline.cli.keeping import found_run
+        from hookline.cli.past import conversation
+
+        journal, run_id = found_run(settings, arguments.origin or "last")
+        with journal:
+            state = conversation(journal, run_id)
+    return await played_from(arguments, prompt, settings, flags, state)
+
+
+async def played_from(
+    arguments: argparse.Namespace,
+    prompt: str,
+    settings: Settings,
+    flags: Layer,
+    state: AgentState,
+) -> int:
+    """Run a task from a state on, and keep with it how it was started."""
     from hookline.cli.drive import Manner, Stage
-    from hookline.cli.keeping import journal_path, new_run_id, opened_journal
+    from hookline.cli.keeping import journal_path, new_run_id, opened_journal, started
 
     saved = not arguments.no_save
     manner = Manner(
@@ -146,30 +167,11 @@ async def _run(arguments: argparse.Namespace, prompt: str, settings: Settings, f
     stage = Stage(manner, Path.cwd())
     if settings.trust_hint:
         stage.screen.say(f"hookline: {settings.trust_hint}")
-    journal = opened_journal(journal_path(settings)) if saved else None
-    try:
-        state = _beginning(arguments, settings, flags)
+    if not saved:
+        return await _played(stage, settings, None, state, prompt, new_run_id())
+    state = started(Path.cwd(), flags, settings.agent, arguments.bare).noted(state)
+    with opened_journal(journal_path(settings)) as journal:
         return await _played(stage, settings, journal, state, prompt, new_run_id())
-    finally:
-        if journal is not None:
-            journal.close()
-
-
-def _beginning(arguments: argparse.Namespace, settings: Settings, flags: Layer) -> AgentState:
-    """The state the run begins with: nothing, or an earlier conversation; and how it was started."""
-    from hookline.cli.keeping import found_run, started
-    from hookline.state import AgentState
-
-    state = AgentState()
-    if arguments.go_on or arguments.origin:
-        from hookline.cli.past import conversation
-
-        journal, run_id = found_run(settings, arguments.origin or "last")
-        with journal:
-            state = conversation(journal, run_id)
-    if arguments.no_save:
-        return state
-    return started(Path.cwd(), flags, settings.agent, arguments.bare).noted(state)
 
 
 async def _played(

@@ -36,15 +36,20 @@ class Screen:
     """Shows the records of a run as they happen. It is a listener: nothing it does reaches the run."""
 
     def __init__(
-        self, *, quiet: bool = False, out: TextIO | None = None, err: TextIO | None = None
+        self,
+        *,
+        quiet: bool = False,
+        out: TextIO | None = None,
+        err: TextIO | None = None,
+        spins: bool = True,
     ) -> None:
         self.out = out or sys.stdout
         self.err = err or sys.stderr
         self.quiet = quiet
         self.paint = Paint(self.err)
         self.is_live = is_terminal(self.out)
-        """Somebody watches: the answer is shown as it comes. Otherwise it is written once it is known to be the answer."""
-        self._spinner = Spinner(self.err) if is_terminal(self.err) and not quiet else None
+        """Somebody watches, and is shown the answer as it comes. Others get it once it is known to be the answer."""
+        self._spinner = Spinner(self.err) if spins and is_terminal(self.err) and not quiet else None
         self._mid_line = False
         self._streamed = ""
         self._top = ""

@@ -13,6 +13,7 @@ from hookline.config.load import (
     trust_of,
 )
 from hookline.config.places import (
+    PROJECT_FILES,
     data_folder,
     journal_of,
     project_files,
@@ -31,11 +32,13 @@ from hookline.config.schema import (
     McpSettings,
     ModelSettings,
 )
+from hookline.config.tighten import refuse_endpoints
 from hookline.config.trust import Standing, Trust
 
 __all__ = [
     "DEFAULTS",
     "OTHERS",
+    "PROJECT_FILES",
     "VARIABLES",
     "AgentSettings",
     "ApprovalSettings",
@@ -64,6 +67,7 @@ __all__ = [
     "project_of",
     "put",
     "read_layer",
+    "refuse_endpoints",
     "trust_of",
     "user_folder",
 ]

@@ -8,7 +8,7 @@ from typing import Any, get_args, get_origin
 
 import msgspec
 
-from hookline.config.lines import Path, dotted
+from hookline.config.lines import Path
 from hookline.config.schema import Configuration, HookSettings, McpSettings
 
 

@@ -78,7 +78,7 @@ def _has_table(path: Path) -> bool:
 
 
 def journal_of(project: Path, environ: Mapping[str, str]) -> Path:
-    """The journal of a project: in the user's data directory, where nothing of it can be committed, cloned or forged."""
+    """The journal of a project: in the user's data directory, where it is not committed, cloned or forged."""
     digest = hashlib.sha256(os.fsencode(project)).hexdigest()[:10]
     name = re.sub(r"[^A-Za-z0-9._-]", "-", project.name)[:40] or "root"
     return data_folder(environ) / "projects" / f"{name}-{digest}" / "journal.db"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import re
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -33,6 +33,8 @@ class Extras(msgspec.Struct, frozen=True, kw_only=True):
     played: int = 0
     """How many turns of a script were played before the run was cut off, or paused."""
     folder: Path = msgspec.field(default_factory=Path.cwd)
+    driver: Any = None
+    """A driver in the place of the model, where no model is needed."""
     note: Callable[[str], None] = lambda _: None
     """Whom to tell what is not as one might expect."""
 
@@ -79,8 +81,10 @@ def _equip(builder: AgentBuilder | None, settings: Settings, extras: Extras) -> 
             )
         return
     paths = {path[0] for path, _ in said}
-    if "model" in paths:
+    if "model" in paths or extras.driver is not None:
         _model(builder, settings, extras)
+    for each in extras.capabilities:
+        builder.with_capability(each)
     if "limits" in paths:
         limits = settings.configuration.limits
         builder.with_limits(
@@ -145,6 +149,9 @@ async def _configure(
 
 def _model(builder: AgentBuilder, settings: Settings, extras: Extras) -> None:
     configuration = settings.configuration
+    if extras.driver is not None:
+        builder.with_driver(extras.driver)
+        return
     given = configuration.model_settings
     wire = {
         name: getattr(given, name)
@@ -254,9 +261,3 @@ def expanded(values: Mapping[str, str], where: str) -> dict[str, str]:
         return os.environ[found[1]]
 
     return {name: _VARIABLE.sub(variable, value) for name, value in values.items()}
-
-
-def tool_sources(agent: Agent) -> Iterator[tuple[str, str]]:
-    """Each tool, and the capability it came with."""
-    for tool in agent.definition.toolbox.specs:
-        yield tool.name, agent.definition.brought.get(tool.name, "")

@@ -1,0 +1,137 @@
+"""Asking each hook by itself about something that is only imagined: `hookline hooks test`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from hookline.agent import Agent
+from hookline.cli.assembly import Extras, opened
+from hookline.drivers import ScriptedDriver, call, say
+from hookline.errors import HookError, UsageError
+from hookline.hooks import HookOutcome, Plan, Registration, describe, register, run_hooks
+from hookline.hooks import Options as HookOptions
+from hookline.lifecycle import HookPoint
+from hookline.state import ToolResult
+
+if TYPE_CHECKING:
+    from hookline.config import Settings
+
+_FIRST = 10**9
+_NAME = "hooks-test"
+
+
+class Occasion(msgspec.Struct, frozen=True, kw_only=True):
+    """What the hooks are asked about."""
+
+    tool: str = ""
+    args: dict[str, Any] = {}
+    result: str | None = None
+    prompt: str | None = None
+    answer: str | None = None
+
+    @property
+    def point(self) -> str:
+        """Where that would be."""
+        if self.prompt is not None:
+            return "prompt_submit"
+        if self.answer is not None:
+            return "output"
+        return "before_tool_use" if self.result is None else "after_tool_use"
+
+
+class Said(msgspec.Struct, frozen=True, omit_defaults=True):
+    """What one hook says."""
+
+    hook: str
+    point: str
+    kind: str
+    tier: str = "hook"
+    source: str = ""
+    reason: str = ""
+    changes: str = ""
+    shadow: bool = False
+
+    def as_json(self) -> str:
+        """One line of JSON."""
+        return msgspec.json.encode(self).decode()
+
+    def __str__(self) -> str:
+        why = f": {self.reason}" if self.reason else ""
+        changes = f" (changes {self.changes})" if self.changes else ""
+        shadow = " (shadow: not enforced)" if self.shadow else ""
+        return f"{self.kind:<10} {self.hook} ({self.source or 'yours'}, {self.tier}){changes}{shadow}{why}"
+
+
+class Examiner:
+    """A capability that comes before all hooks at a point, asks each of them alone, and ends it there."""
+
+    name = _NAME
+
+    def __init__(self, occasion: Occasion) -> None:
+        self._occasion = occasion
+        self.agent: Agent | None = None
+        self.said: list[Said] | None = None
+
+    def hooks(self) -> list[Registration]:
+        """One at the point in question; and nothing is run, whatever happens."""
+        options = HookOptions(name=_NAME, priority=_FIRST)
+        point = HookPoint(self._occasion.point)
+        return [
+            register(point, self._examine, options),
+            register(HookPoint.AROUND_TOOL_USE, self._instead, options),
+        ]
+
+    async def _instead(self, ctx: Any, _call_next: Any) -> ToolResult:
+        return ToolResult(
+            self._occasion.result or "", call_id=ctx.tool_call.id, name=ctx.tool_call.name
+        )
+
+    async def _examine(self, ctx: Any) -> HookOutcome:
+        assert self.agent is not None
+        plan = self.agent.definition.plans.of(self._occasion.point)
+        entries = plan.entries if plan is not None else ()
+        self.said = [
+            await self._one(ctx, entry.registration) for entry in entries if entry.name != _NAME
+        ]
+        return HookOutcome.stop("asked, and nothing more")
+
+    async def _one(self, ctx: Any, registration: Registration) -> Said:
+        head = (registration.name, registration.point.value)
+        tail = (registration.tier.value, registration.source)
+        matcher = registration.matcher
+        if matcher is not None and not matcher.matches(ctx):
+            return Said(
+                *head, "no match", *tail, f"it is for {describe(matcher)}", "", registration.shadow
+            )
+        enforced = msgspec.structs.replace(registration, shadow=False)
+        try:
+            result = await run_hooks(Plan(registration.point, (enforced,)), ctx)
+        except HookError as error:
+            return Said(*head, "failed", *tail, error.problem, "", registration.shadow)
+        changed = [
+            name
+            for name in ("tool_call", "execution", "prompt", "output")
+            if getattr(ctx, name, None) != getattr(result.context, name, None)
+        ]
+        return Said(
+            *head, result.kind.label, *tail, result.reason, ", ".join(changed), registration.shadow
+        )
+
+
+async def asked(settings: Settings, occasion: Occasion) -> list[Said]:
+    """What each hook says, in the order in which they would be asked."""
+    examiner = Examiner(occasion)
+    turns = (
+        [call(occasion.tool, **occasion.args)] if occasion.tool else [say(occasion.answer or "")]
+    )
+    extras = Extras(driver=ScriptedDriver(turns), capabilities=(examiner,))
+    async with opened(settings, extras) as agent:
+        examiner.agent = agent
+        result = await agent.run(occasion.prompt or "hookline hooks test")
+    if examiner.said is None:
+        made = [made for step in result.steps for made in step.results]
+        problem = made[0].text() if made else result.explain()
+        raise UsageError(f"no hook was asked: {problem}")
+    return examiner.said

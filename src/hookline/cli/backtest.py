@@ -1,0 +1,78 @@
+"""`hookline backtest`: what the hooks of now would say about recorded runs."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import re
+from datetime import timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from hookline.cli.exits import Exit
+from hookline.cli.options import add_agent_flags, flags_of
+
+if TYPE_CHECKING:
+    from hookline.config import Settings
+
+_UNITS = {"m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
+
+
+def add_to(commands: Any) -> None:
+    """Add the command to the parser's commands."""
+    parser = commands.add_parser(
+        "backtest",
+        help="what the hooks of now would say about recorded runs",
+        description="Ask the hooks of now about everything that was decided in recorded runs, and show each verdict "
+        "that would change. Nothing runs but the hooks.",
+    )
+    parser.add_argument("runs", nargs="*", metavar="RUN", help="these runs; all of them otherwise")
+    parser.add_argument(
+        "--since", metavar="TIME", type=_time, help="runs of the last 7d, 12h, 30m or 2w"
+    )
+    parser.add_argument("-n", "--limit", type=int, metavar="N", help="the newest so many runs")
+    parser.add_argument("--json", action="store_true", help="the report as JSON")
+    parser.add_argument("--html", metavar="FILE", help="write the report as a page")
+    parser.add_argument(
+        "--check", action="store_true", help="exit code 1 when a verdict would change"
+    )
+    add_agent_flags(parser)
+    parser.set_defaults(run=run)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Back-test them."""
+    from hookline.config import load
+
+    settings = load(Path.cwd(), flags=flags_of(arguments), bare=arguments.bare)
+    return asyncio.run(_backtest(arguments, settings))
+
+
+async def _backtest(arguments: argparse.Namespace, settings: Settings) -> int:
+    from hookline.cli.assembly import Extras, opened
+    from hookline.cli.keeping import found_run, journal_path, opened_journal
+    from hookline.drivers import ScriptedDriver
+    from hookline.rehearse import backtest
+
+    named = []
+    for given in arguments.runs:
+        found, run_id = found_run(settings, given)
+        found.close()
+        named.append(run_id)
+    with opened_journal(journal_path(settings), make=False) as journal:
+        async with opened(settings, Extras(driver=ScriptedDriver([]))) as agent:
+            report = await backtest(
+                journal, agent, runs=named or None, since=arguments.since, limit=arguments.limit
+            )
+    if arguments.html:
+        with open(arguments.html, "w", encoding="utf-8") as page:  # noqa: ASYNC230 - nothing else goes on
+            page.write(report.to_html())
+    print(report.to_json() if arguments.json else report)
+    return Exit.FAILED if arguments.check and report.changes else Exit.DONE
+
+
+def _time(text: str) -> timedelta:
+    found = re.fullmatch(r"(\d+)([mhdw])", text)
+    if found is None:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a time: write 7d, 12h, 30m or 2w")
+    return timedelta(**{_UNITS[found[2]]: int(found[1])})

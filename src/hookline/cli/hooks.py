@@ -1,0 +1,191 @@
+"""`hookline hooks list|explain|lint|test`: which hooks there are, and what they would say."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import sys
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from hookline.cli.exits import Exit
+from hookline.cli.options import add_agent_flags, flags_of
+
+if TYPE_CHECKING:
+    from hookline.agent import Agent
+
+Action = Callable[["Agent", argparse.Namespace], Awaitable[int]]
+
+
+def add_to(commands: Any) -> None:
+    """Add the command to the parser's commands."""
+    parser = commands.add_parser(
+        "hooks",
+        help="list, explain, lint or test hooks",
+        description="The hooks of the agent that `hookline run` would use here.",
+    )
+    actions = parser.add_subparsers(title="actions", metavar="ACTION", required=True)
+    listing = actions.add_parser(
+        "list", help="every hook: where it runs, what for, and where it came from"
+    )
+    listing.add_argument(
+        "--points", action="store_true", help="every point, and what a hook can do there"
+    )
+    listing.add_argument("--json", action="store_true", help="one JSON object per line")
+    listing.set_defaults(
+        run=lambda arguments: _points() if arguments.points else _with_agent(_list, arguments)
+    )
+    explaining = actions.add_parser(
+        "explain", help="what runs in which order, or what a call would meet"
+    )
+    explaining.add_argument("tool", nargs="?", help="a tool")
+    explaining.add_argument("args", nargs="?", default="{}", help="its arguments, as JSON")
+    explaining.set_defaults(run=lambda arguments: _with_agent(_explain, arguments))
+    linting = actions.add_parser(
+        "lint", help="what cannot be right about them; exit code 1 if there is something"
+    )
+    linting.set_defaults(run=lambda arguments: _with_agent(_lint, arguments))
+    testing = actions.add_parser(
+        "test",
+        help="what each hook would answer to a call, a prompt or an answer",
+        description="Ask each hook by itself. The tool does not run. Exit code 4 if one of them blocks or stops, 5 "
+        "if one asks.",
+    )
+    testing.add_argument("tool", nargs="?", help="a tool")
+    testing.add_argument(
+        "args", nargs="?", default="{}", help="its arguments, as JSON, or the command for bash"
+    )
+    testing.add_argument(
+        "--result", metavar="TEXT", help="as if the tool had given this: asks the hooks after it"
+    )
+    testing.add_argument(
+        "--prompt", metavar="TEXT", help="ask the hooks at prompt_submit about a prompt"
+    )
+    testing.add_argument("--answer", metavar="TEXT", help="ask the hooks at output about an answer")
+    testing.add_argument("--json", action="store_true", help="one JSON object per hook")
+    testing.set_defaults(run=_test)
+    for action in (listing, explaining, linting, testing):
+        add_agent_flags(action)
+
+
+def _with_agent(action: Action, arguments: argparse.Namespace) -> int:
+    from hookline.config import load
+
+    settings = load(Path.cwd(), flags=flags_of(arguments), bare=arguments.bare)
+    if settings.trust_hint:
+        print(f"hookline: {settings.trust_hint}", file=sys.stderr)
+
+    async def opened_for() -> int:
+        from hookline.cli.assembly import Extras, opened
+        from hookline.drivers import ScriptedDriver
+
+        async with opened(settings, Extras(driver=ScriptedDriver([]))) as agent:
+            return await action(agent, arguments)
+
+    return asyncio.run(opened_for())
+
+
+def _points() -> int:
+    from hookline.lifecycle import HookPoint
+
+    for point in HookPoint:
+        can = ", ".join(sorted(point.verdicts)) if not point.around else "wrap the action"
+        print(f"{point.value:<20} {can or 'nothing but look'}")
+        if point.blocks:
+            print(f"{'':<20} a block: {point.blocks}")
+    return Exit.DONE
+
+
+async def _list(agent: Agent, arguments: argparse.Namespace) -> int:
+    from hookline.hooks import describe
+    from hookline.lifecycle import HookPoint
+
+    for point in HookPoint:
+        plan = agent.definition.plans.of(point.value)
+        for entry in plan.entries if plan is not None else ():
+            registration = entry.registration
+            when = "always" if registration.matcher is None else describe(registration.matcher)
+            source = registration.source or "yours"
+            if arguments.json:
+                told = {
+                    "point": point.value,
+                    "hook": entry.name,
+                    "tier": entry.tier_name,
+                    "from": source,
+                    "when": when,
+                }
+                print(json.dumps(told, ensure_ascii=False))
+            else:
+                print(
+                    f"{point.value:<20} {entry.name:<24} {entry.tier_name:<9} {source:<14} {when}"
+                )
+    return Exit.DONE
+
+
+async def _explain(agent: Agent, arguments: argparse.Namespace) -> int:
+    args = arguments_of(arguments.tool, arguments.args) if arguments.tool else {}
+    print(agent.explain(arguments.tool, **args))
+    return Exit.DONE
+
+
+async def _lint(agent: Agent, _arguments: argparse.Namespace) -> int:
+    findings = agent.lint()
+    for finding in findings:
+        print(finding)
+    if not findings:
+        print("nothing to complain about", file=sys.stderr)
+    return Exit.FAILED if findings else Exit.DONE
+
+
+def arguments_of(tool: str, text: str) -> dict[str, Any]:
+    """The arguments of a call: JSON, or for a shell the command itself."""
+    from hookline.errors import UsageError
+
+    try:
+        args = json.loads(text)
+    except ValueError as error:
+        if tool == "bash":
+            return {"command": text}
+        raise UsageError(
+            f"the arguments are not JSON: {error}.", remedy="""Write '{"path": "a.txt"}'."""
+        ) from None
+    if not isinstance(args, dict):
+        raise UsageError(
+            f"the arguments are {args!r}.", remedy="""Give an object: '{"path": "a.txt"}'."""
+        )
+    return args
+
+
+def _test(arguments: argparse.Namespace) -> int:
+    from hookline.cli.asking import Occasion, asked
+    from hookline.config import load
+    from hookline.errors import UsageError
+
+    given = [name for name in ("tool", "prompt", "answer") if getattr(arguments, name) is not None]
+    if len(given) != 1:
+        raise UsageError(
+            "there is nothing to ask the hooks about.", remedy="Name a tool, --prompt or --answer."
+        )
+    settings = load(Path.cwd(), flags=flags_of(arguments), bare=arguments.bare)
+    if settings.trust_hint:
+        print(f"hookline: {settings.trust_hint}", file=sys.stderr)
+    args = arguments_of(arguments.tool, arguments.args) if arguments.tool else {}
+    occasion = Occasion(
+        tool=arguments.tool or "",
+        args=args,
+        result=arguments.result,
+        prompt=arguments.prompt,
+        answer=arguments.answer,
+    )
+    verdicts = asyncio.run(asked(settings, occasion))
+    for verdict in verdicts:
+        if arguments.json:
+            print(verdict.as_json())
+        else:
+            print(verdict)
+    kinds = {verdict.kind for verdict in verdicts if not verdict.shadow}
+    if kinds & {"block", "stop", "failed"}:
+        return Exit.BLOCKED
+    return Exit.WAITING if "ask" in kinds else Exit.DONE

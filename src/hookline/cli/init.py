@@ -1,0 +1,145 @@
+"""`hookline init`: a project with one hook, one test and one agent."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from pathlib import Path
+from typing import Any
+
+from hookline.cli.exits import Exit
+
+_CONFIG = """\
+# Settings of the agent in this directory. `hookline config show` says where each value comes from.
+# All settings: docs/configuration.md
+
+system_prompt = "You help with the files in this directory. Look before you change something."
+
+[capabilities.files]
+
+[approvals]
+deny = ["read(.env)", "edit(.env)", "write(.env)"]
+
+[[hooks]]
+on = "before_tool_use"
+run = "hooks:no_deleting"
+match = "bash"
+tier = "policy"
+"""
+_HOOKS = '''\
+"""Hooks of this project."""
+
+from hookline import HookOutcome, ToolHookContext
+
+
+def no_deleting(ctx: ToolHookContext) -> HookOutcome | None:
+    """Nothing is deleted by an agent here."""
+    words = str(ctx.tool_call.args.get("command", "")).split()
+    if "rm" in words:
+        return HookOutcome.block("nothing is deleted here: move it to old/ instead")
+    return None
+'''
+_AGENT = '''\
+"""An agent in Python: hookline run agent:build "What is in notes.txt?" """
+
+from hooks import no_deleting
+
+from hookline import AgentBuilder
+from hookline.capabilities import Files
+
+
+def build() -> AgentBuilder:
+    """The agent, without a model: `hookline run --model ...` names one."""
+    return (
+        AgentBuilder()
+        .with_model("local:")
+        .with_capability(Files("."))
+        .on_before_tool_use(no_deleting, matcher="bash", tier="policy")
+    )
+'''
+_TEST = '''\
+"""What the hook does: pytest, or python test_hooks.py"""
+
+from hooks import no_deleting
+
+from hookline import AgentBuilder
+from hookline.testing import ScriptedDriver, call, say
+
+
+def bash(command: str) -> str:
+    """Run a command."""
+    return f"ran {command}"
+
+
+def test_nothing_is_deleted() -> None:
+    """A command that deletes does not run, and the model reads why."""
+    agent = (
+        AgentBuilder()
+        .with_driver(ScriptedDriver([call("bash", command="rm notes.txt"), say("Moved it.")]))
+        .with_tools(bash)
+        .on_before_tool_use(no_deleting, matcher="bash", tier="policy")
+        .build()
+    )
+    result = agent.run_sync("Delete the notes.")
+    assert "nothing is deleted here" in result.steps[0].results[0].text()
+
+
+if __name__ == "__main__":
+    test_nothing_is_deleted()
+    print("ok")
+'''
+_NOTES = "The first agent was run here.\n"
+FILES = {
+    "hookline.toml": _CONFIG,
+    "hooks.py": _HOOKS,
+    "agent.py": _AGENT,
+    "test_hooks.py": _TEST,
+    "notes.txt": _NOTES,
+}
+
+
+def add_to(commands: Any) -> None:
+    """Add the command to the parser's commands."""
+    parser = commands.add_parser(
+        "init",
+        help="make a project with one hook, one test and one agent",
+        description="Write a small project: a configuration, a hook, a test of it, and an agent in Python. What is "
+        "there already is left alone. The directory is trusted as it is then written.",
+    )
+    parser.add_argument("folder", nargs="?", default=".", metavar="DIR")
+    parser.set_defaults(run=run)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Write it."""
+    from hookline.config import prints_of, read_layer, trust_of
+    from hookline.errors import UsageError
+
+    folder = Path(arguments.folder).resolve()
+    folder.mkdir(parents=True, exist_ok=True)
+    there = [name for name in FILES if (folder / name).exists() or (folder / name).is_symlink()]
+    if "hookline.toml" in there:
+        raise UsageError(
+            f"{folder} has a hookline.toml already.",
+            remedy="See what it says: hookline config show.",
+        )
+    if there:
+        # To trust what is written would be to trust what somebody else has put there.
+        raise UsageError(
+            f"{folder} has {', '.join(there)} already.", remedy="Begin in another directory."
+        )
+    for name, text in FILES.items():
+        (folder / name).write_text(text, encoding="utf-8")
+        print(folder / name)
+    layer = read_layer(folder / "hookline.toml", is_project=True)
+    trust_of(os.environ).approve(folder, prints_of(folder, [layer]))
+    inside = "" if folder == Path.cwd() else f"cd {arguments.folder} && "
+    print(
+        f"The directory is trusted as written. Now:\n"
+        f'  {inside}hookline run "What is in notes.txt?"\n'
+        f"  {inside}hookline hooks test bash 'rm notes.txt'\n"
+        f"  {inside}python test_hooks.py",
+        file=sys.stderr,
+    )
+    return Exit.DONE

@@ -1,0 +1,58 @@
+"""`hookline replay RUN`: drive a recorded run again, with the hooks of now, and compare."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from hookline.cli.exits import Exit
+from hookline.cli.options import add_setting_flags, flags_of
+
+if TYPE_CHECKING:
+    from hookline.journal import SQLiteJournal
+
+
+def add_to(commands: Any) -> None:
+    """Add the command to the parser's commands."""
+    parser = commands.add_parser(
+        "replay",
+        help="drive a recorded run again and compare",
+        description="Drive a recorded run again with the answers and results on record: no model is asked, no tool "
+        "runs. The hooks of now do run. Exit code 1 when something differs.",
+    )
+    parser.add_argument(
+        "run_id",
+        nargs="?",
+        default="last",
+        metavar="RUN",
+        help="an id or the beginning of one; the last run otherwise",
+    )
+    add_setting_flags(parser)
+    parser.set_defaults(run=run)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Replay it."""
+    from hookline.cli.keeping import found_run
+    from hookline.config import load
+
+    settings = load(Path.cwd(), flags=flags_of(arguments), bare=arguments.bare)
+    journal, run_id = found_run(settings, arguments.run_id)
+    with journal:
+        return asyncio.run(_replay(journal, run_id))
+
+
+async def _replay(journal: SQLiteJournal, run_id: str) -> int:
+    from hookline.cli.assembly import Extras, opened
+    from hookline.cli.keeping import Started
+    from hookline.drivers import ScriptedDriver
+    from hookline.journal import fold
+    from hookline.rehearse import replay
+
+    begun = Started.of(fold(journal.read(run_id)).state)
+    async with opened(begun.return_there(), Extras(driver=ScriptedDriver([]))) as agent:
+        replayed = await replay(journal, run_id, agent)
+    print(replayed)
+    return Exit.DONE if replayed.identical else Exit.FAILED

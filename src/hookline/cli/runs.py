@@ -1,0 +1,83 @@
+"""`hookline runs`: what has been run here."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from hookline.cli.options import add_setting_flags, flags_of
+
+if TYPE_CHECKING:
+    from hookline.journal import RunInfo
+
+
+def add_to(commands: Any) -> None:
+    """Add the command to the parser's commands."""
+    parser = commands.add_parser(
+        "runs",
+        help="list the runs of this project",
+        description="The runs of this project, newest first.",
+    )
+    parser.add_argument("--all", action="store_true", help="the runs of every project")
+    parser.add_argument(
+        "--status", choices=("running", "completed", "stopped", "paused", "cancelled", "failed")
+    )
+    parser.add_argument(
+        "-n", "--limit", type=int, default=20, metavar="N", help="at most so many (20)"
+    )
+    parser.add_argument("--json", action="store_true", help="one JSON object per line")
+    parser.add_argument(
+        "--delete", metavar="RUN", action="append", default=[], help="drop a run and its children"
+    )
+    add_setting_flags(parser)
+    parser.set_defaults(run=run)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """List them, or drop some."""
+    from hookline.cli.keeping import found_run, journal_path, opened_journal
+    from hookline.config import data_folder, load
+
+    settings = load(Path.cwd(), flags=flags_of(arguments), bare=arguments.bare)
+    for given in arguments.delete:
+        journal, run_id = found_run(settings, given)
+        with journal:
+            print(f"dropped {', '.join(journal.delete(run_id))}")
+    if arguments.delete:
+        return 0
+    places = [journal_path(settings)]
+    if arguments.all:
+        others = (data_folder(os.environ) / "projects").glob("*/journal.db")
+        places = sorted({*places, *others})
+    infos: list[RunInfo] = []
+    for path in places:
+        if path.exists():
+            with opened_journal(path) as journal:
+                infos += [info for info in journal.runs() if info.parent_run_id is None]
+    infos.sort(key=lambda info: -info.started_at)
+    wanted = [info for info in infos if arguments.status in (None, info.status.value)]
+    _print(wanted[: arguments.limit], arguments.json)
+    return 0
+
+
+def _print(infos: list[RunInfo], as_json: bool) -> None:
+    import sys
+
+    import msgspec
+
+    from hookline.cli.terminal import fitted, is_terminal, printable, width
+
+    if as_json:
+        for info in infos:
+            print(msgspec.json.encode(info).decode())
+        return
+    if not infos:
+        print('no runs here yet: hookline run "..."', file=sys.stderr)
+    room = width() if is_terminal(sys.stdout) else 200
+    for info in infos:
+        when = time.strftime("%Y-%m-%d %H:%M", time.localtime(info.started_at))
+        line = f"{info.run_id:<18}  {when}  {info.status.value:<9}  {info.steps:>3} steps  {printable(info.prompt)}"
+        print(fitted(line, room))

@@ -1,0 +1,74 @@
+"""`hookline tools`: what the agent can do here."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from hookline.cli.options import add_agent_flags, flags_of
+
+if TYPE_CHECKING:
+    from hookline.config import Settings
+
+
+def add_to(commands: Any) -> None:
+    """Add the command to the parser's commands."""
+    parser = commands.add_parser(
+        "tools",
+        help="list the tools the agent has here",
+        description="The tools of the agent, and what each came with.",
+    )
+    parser.add_argument("name", nargs="?", help="show one of them, with its parameters")
+    parser.add_argument(
+        "--json", action="store_true", help="one JSON object per line, with its schema"
+    )
+    add_agent_flags(parser)
+    parser.set_defaults(run=run)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """List them."""
+    from hookline.config import load
+
+    settings = load(Path.cwd(), flags=flags_of(arguments), bare=arguments.bare)
+    return asyncio.run(_tools(arguments, settings))
+
+
+async def _tools(arguments: argparse.Namespace, settings: Settings) -> int:
+    from hookline.cli.assembly import Extras, opened
+    from hookline.cli.terminal import fitted, is_terminal, printable, width
+    from hookline.drivers import ScriptedDriver
+
+    notes: list[str] = []
+    async with opened(settings, Extras(driver=ScriptedDriver([]), note=notes.append)) as agent:
+        definition = agent.definition
+        if arguments.name and arguments.name not in definition.toolbox:
+            raise definition.toolbox.unknown(arguments.name)
+        room = width() if is_terminal(sys.stdout) else 200
+        for spec in definition.toolbox.specs:
+            source = definition.brought.get(spec.name, "")
+            told = {
+                "name": spec.name,
+                "from": source,
+                "description": spec.description,
+                "parameters": spec.parameters,
+            }
+            if arguments.name and spec.name != arguments.name:
+                continue
+            if arguments.json:
+                print(json.dumps(told, ensure_ascii=False))
+            elif arguments.name:
+                print(
+                    f"{spec.name} ({source or 'your own'})\n\n{printable(spec.description, lines=True)}\n"
+                )
+                print(json.dumps(spec.parameters, indent=2, ensure_ascii=False))
+            else:
+                first = spec.description.strip().splitlines()[0] if spec.description.strip() else ""
+                print(fitted(f"{spec.name:<20} {source:<12} {printable(first)}", room))
+    for note in notes:
+        print(f"hookline: {note}", file=sys.stderr)
+    return 0

@@ -1,0 +1,99 @@
+"""`hookline trust DIR`: approve the configuration of a directory as it is now."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from pathlib import Path
+from typing import Any
+
+from hookline.cli.exits import Exit
+
+
+def add_to(commands: Any) -> None:
+    """Add the command to the parser's commands."""
+    parser = commands.add_parser(
+        "trust",
+        help="approve the configuration of a directory as it is now",
+        description="Approve the configuration of a directory, and the scripts it names, as they are now. Until then "
+        "they can only make an agent stricter. When one of them changes, you are asked again.",
+    )
+    parser.add_argument("folder", nargs="?", default=".", metavar="DIR")
+    parser.add_argument(
+        "--show", action="store_true", help="what would be trusted, and whether it is"
+    )
+    parser.add_argument("--revoke", action="store_true", help="trust it no longer")
+    parser.add_argument(
+        "--list", action="store_true", dest="listing", help="the directories you trust"
+    )
+    parser.set_defaults(run=run)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Trust it, or show what that would mean."""
+    from hookline.config import (
+        Standing,
+        prints_of,
+        project_files,
+        project_of,
+        read_layer,
+        refuse_endpoints,
+        trust_of,
+    )
+    from hookline.errors import UsageError
+
+    trust = trust_of(os.environ)
+    if arguments.listing:
+        for folder in trust.directories():
+            print(folder)
+        return Exit.DONE
+    given = Path(arguments.folder)
+    if not given.is_dir():
+        raise UsageError(
+            f"{given} is not a directory.", remedy="Name the directory with the configuration."
+        )
+    project = project_of(given, os.environ)
+    if arguments.revoke:
+        was = trust.revoke(project)
+        print(f"{project} {'is trusted no longer' if was else 'was not trusted'}.", file=sys.stderr)
+        return Exit.DONE
+    layers = [read_layer(path, is_project=True) for path in project_files(project)]
+    prints = prints_of(project, layers)
+    standing = trust.standing(project, prints)
+    if standing is Standing.NOTHING:
+        print(f"{project} has no configuration: there is nothing to trust.", file=sys.stderr)
+        return Exit.DONE
+    changed = trust.changes(project, prints) if standing is Standing.CHANGED else []
+    for name in prints:
+        print(f"  {name}{'  (changed)' if name in changed else ''}")
+    for layer in layers:
+        refuse_endpoints(layer)
+        for line in _does(layer.data):
+            print(f"  {line}")
+    if arguments.show:
+        print(f"{project}: {standing.value}", file=sys.stderr)
+        return Exit.DONE if standing is Standing.TRUSTED else Exit.CONFIG
+    trust.approve(project, prints)
+    print(f"{project} is trusted as it is now.", file=sys.stderr)
+    return Exit.DONE
+
+
+def _does(data: dict[str, Any]) -> list[str]:
+    """What a configuration runs, in words."""
+    from hookline.cli.terminal import printable
+
+    said = []
+    for hook in data.get("hooks", ()):
+        what = hook.get("run") or hook.get("command") or hook.get("url")
+        if what:
+            words = what if isinstance(what, str) else " ".join(what)
+            said.append(f"runs at {hook['on']}: {printable(words)}")
+    for name, server in data.get("mcp", {}).items():
+        words = " ".join([server.get("command", server.get("url", "")), *server.get("args", ())])
+        said.append(f"starts the MCP server {name}: {printable(words)}")
+    for name, agent in data.get("agents", {}).items():
+        said += [f"agent {name} {line}" for line in _does(agent)]
+        if "target" in agent:
+            said.append(f"agent {name} is {printable(agent['target'])}")
+    return said
