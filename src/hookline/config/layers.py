@@ -92,7 +92,7 @@ class Merged:
                 if not isinstance(under.get(name), dict):
                     under[name] = {}
                 if not value:
-                    self.origins.setdefault(here, layer.where(there))
+                    self.origins[here] = layer.where(there)
                 self._lay(under[name], value, here, layer, there)
             elif name in ADDED and isinstance(value, list):
                 self._add(under, value, here, layer, there)
