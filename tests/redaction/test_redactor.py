@@ -315,6 +315,13 @@ def test_what_is_given(monkeypatch: pytest.MonkeyPatch) -> None:
         assert "abc" not in str(raised.value)
     with pytest.raises(UsageError, match="would stand in its place"):
         Redactor(values=["redacted"])
+    monkeypatch.setenv("SHORT", "abc")
+    with pytest.raises(UsageError, match="the secret 'SHORT' has 3 letters"):
+        Redactor(environment=["SHORT"])
+    with pytest.raises(UsageError, match="takes texts, not int"):
+        Redactor(values={"pin": 12345})  # type: ignore[dict-item]
+    monkeypatch.setenv("FILED", "from-a-file\n")
+    assert Redactor(environment=["FILED"]).text("from-a-file") == "[redacted:filed]"
 
 
 def test_exceptions_are_redacted_in_place() -> None:
