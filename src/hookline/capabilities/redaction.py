@@ -88,7 +88,8 @@ class Redaction:
     def _state(self, ctx: ExecutionHookContext) -> ExecutionHookContext | None:
         """A state that was handed in may come from a time without redaction."""
         state = self._cleaned(ctx.state)
-        metadata = self.redactor.value(state.metadata)
+        # By name nothing is taken out here: what hooks and tools have noted has to work.
+        metadata = self.redactor.value(state.metadata, by_name=False)
         if metadata is not state.metadata:
             state = msgspec.structs.replace(state, metadata=metadata)
         return None if state is ctx.state else ctx.with_state(state.checked())
@@ -105,14 +106,14 @@ class Redaction:
         """What others have put into the conversation since, and what only the request says."""
         state = self._cleaned(ctx.state)
         request = ctx.request
-        if request.messages is ctx.state.messages:
-            request = request.with_messages(state.messages)
-        else:
+        if request.messages is not ctx.state.messages:
             request = self._clean_messages(request)
+        elif state is not ctx.state:
+            request = request.with_messages(state.messages)
         system = self.redactor.text(request.system, by_name=False)
         if system != request.system:
             request = request.with_system(system)
-        if state is ctx.state and request == ctx.request:
+        if state is ctx.state and request is ctx.request:
             return None
         return ctx.with_state(state).with_request(request)
 
