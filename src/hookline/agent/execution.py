@@ -11,7 +11,8 @@ import msgspec
 from hookline._aio import is_being_cancelled
 from hookline.agent.admission import rejudge, tool_context
 from hookline.agent.around import around_tool
-from hookline.agent.children import ChildWaits, Host, recount_children
+from hookline.agent.child import recount_children
+from hookline.agent.children import ChildWaits, Host
 from hookline.agent.doubt import settle_doubt
 from hookline.agent.failure import fail_again, on_success
 from hookline.agent.past_errors import past_error
@@ -46,10 +47,12 @@ async def recall_calls(run: Run, memory: Memory) -> None:
     recalled: list[Flight] = []
     for flight in run.flights:
         call_id = flight.call.id
-        if flight.stage is not CallStage.ADMITTED:
+        if flight.stage is CallStage.SUSPENDED and memory.result(call_id) is None:
+            continue  # it had started before the run paused, and goes on
+        if flight.stage not in (CallStage.ADMITTED, CallStage.SUSPENDED):
             continue
         known = memory.result(call_id)
-        if known is not None and not memory.had_started(call_id):
+        if known is not None and not (flight.started or memory.had_started(call_id)):
             run.ledger.add_tool_calls(-1)
             flight.result, flight.stage, flight.is_refused = known, CallStage.SETTLED, True
         elif known is not None:

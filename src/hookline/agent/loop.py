@@ -36,7 +36,7 @@ from hookline.agent.turn import Unrecovered, take_turn
 from hookline.errors import HookError, PastError, in_words
 from hookline.flow import ErrorAction, classify
 from hookline.hooks import Kind, Plan, Point, Result
-from hookline.journal import PromptSubmitted, RunStarted, RunTakenUp
+from hookline.journal import PromptSubmitted, RunStarted, RunTakenUp, StepFinished
 from hookline.lifecycle import (
     ExecutionHookContext,
     HookPoint,
@@ -142,10 +142,20 @@ async def _take_up(run: Run, memory: Memory) -> Ending | None:
         return known
     if run.state.pending_step is not None:
         return await _resume_step(run)
-    last = run.state.last_step if run.state.step_count else None
+    last = _last_step(run)
     if last is not None and last.outcome is not None and not last.outcome.should_continue:
         run.evaluations = last.outcome.evaluations
         return _ended_then(run, memory, last.outcome)
+    return None
+
+
+def _last_step(run: Run) -> Step | None:
+    """The last step since the run began, or was sent back to work: what an earlier one led to is over."""
+    for record in reversed(run.durable.records):
+        if isinstance(record, StepFinished):
+            return run.state.last_step
+        if isinstance(record, RunStarted):
+            break
     return None
 
 

@@ -100,10 +100,12 @@ class _Saved(msgspec.Struct, frozen=True, omit_defaults=True):
     """JSON text, like the state."""
     outcome: ContinuationOutcome | None = None
     error: ErrorInfo | None = None
+    objections: int = 0
+    """How often the parent's hooks had sent the child back to work."""
 
 
-def saved(result: RunResult) -> JSONValue:
-    """A result as JSON."""
+def saved(result: RunResult, objections: int = 0) -> JSONValue:
+    """A child's result as JSON."""
     error = result.error
     kept = _Saved(
         result.state.to_json(),
@@ -113,6 +115,7 @@ def saved(result: RunResult) -> JSONValue:
         _output(result),
         result.outcome,
         None if error is None else ErrorInfo.from_exception(error),
+        objections,
     )
     return freeze(valid_text(msgspec.to_builtins(kept)))
 
@@ -139,6 +142,11 @@ def restored(data: JSONValue) -> RunResult:
         None if error is None else PastError(error.type, error.message),
         said=kept.text,
     )
+
+
+def objections_in(data: JSONValue) -> int:
+    """How often hooks had objected to the ends of a child whose result was saved."""
+    return msgspec.convert(data, _Saved).objections
 
 
 def recorded_result(story: Story, records: Sequence[Record]) -> RunResult:

@@ -103,6 +103,8 @@ class Flight(msgspec.Struct):
     seen: bool = False
     """The after_tool_use hooks have looked at the result."""
     children: dict[str, RunResult] = {}
+    objections: dict[str, int] = {}
+    """How often each of its children was sent back to work."""
     child_approvals: tuple[PendingApproval, ...] = ()
 
     @property

@@ -5,7 +5,7 @@ from __future__ import annotations
 from msgspec.structs import replace
 
 from hookline.agent.failure import on_step_over
-from hookline.agent.result import restored, saved
+from hookline.agent.result import objections_in, restored, saved
 from hookline.agent.run import Flight, Run
 from hookline.journal import StepFinished, StepPaused, StepStarted
 from hookline.state import (
@@ -219,7 +219,9 @@ def pend_step(run: Run) -> None:
 
 def _pending_call(run: Run, flight: Flight) -> PendingCall:
     assert flight.stage is not None
-    children = {key: saved(result) for key, result in flight.children.items()} or None
+    children = {
+        key: saved(result, flight.objections.get(key, 0)) for key, result in flight.children.items()
+    } or None
     keeps_children = flight.stage is CallStage.SUSPENDED
     return PendingCall(
         flight.call,
@@ -274,5 +276,7 @@ def _flight(step: PendingStep, made: ToolCall, pending: PendingCall) -> Flight:
     flight.approval = pending.approval
     flight.decision = pending.decision
     flight.seen = pending.stage is CallStage.SETTLED
-    flight.children = {key: restored(data) for key, data in (pending.children or {}).items()}
+    children = pending.children or {}
+    flight.children = {key: restored(data) for key, data in children.items()}
+    flight.objections = {key: objections_in(data) for key, data in children.items()}
     return flight

@@ -16,6 +16,7 @@ from hookline.agent.admission import (
     take_up,
     tool_context,
 )
+from hookline.agent.child import abandon_children
 from hookline.agent.execution import execute, execute_one, intend, recall_calls
 from hookline.agent.failure import on_error, on_success
 from hookline.agent.past_errors import past_error
@@ -66,7 +67,7 @@ async def _use_one(run: Run, flight: Flight) -> None:
         await execute_one(run, flight)
         if flight.exception is not None or run.state.counters.consecutive_errors:
             await _deal_with_failures(run, [flight])
-    if run.plans.after_tool_use is not None or flight.stage is not _SETTLED:
+    if run.plans.after_tool_use is not None or flight.stage is not _SETTLED or flight.children:
         await finish_calls(run)
         return
     flight.seen = True
@@ -208,6 +209,8 @@ def _record(run: Run, flight: Flight) -> None:
     """What came of a call goes on record, once it is settled and the hooks have seen it."""
     if flight.stage is _SETTLED and not flight.seen:
         flight.seen = True
+        if flight.children:
+            abandon_children(run, flight)
         assert flight.result is not None
         append, next_seq = run.append, run.next_seq
         append(CallSettled(run.run_id, next_seq(), run.at, run.step_index or 0, flight.result))
