@@ -245,15 +245,16 @@ async def _look_at(run: Run, plan: Plan, flight: Flight) -> None:
 def _looked_at(flight: Flight, result: Any) -> ToolResult:
     """The result as the hooks leave it; one they withhold is not kept anywhere."""
     execution: ToolResult = result.context.execution
-    if result.kind is _BLOCK:
+    refusal = result.refusal if result.kind >= _BLOCK else None
+    if refusal is not None:
         return ToolResult(
             None,
             None,
             ResultStatus.WITHHELD,
             flight.call.id,
             flight.call.name,
-            result.reason,
-            result.decided_by,
+            refusal[0],
+            refusal[1],
             execution.duration,
         )
     if execution is not flight.result:

@@ -49,7 +49,7 @@ async def take_turn(run: Run) -> None:
         result = await run.ask(plans.before_inference, ctx)
         if result.kind >= Kind.BLOCK:
             if result.kind is Kind.BLOCK:
-                _explain_block(run, result)
+                _explain_block(run, HookPoint.BEFORE_INFERENCE, result.reason, result.decided_by)
             await _show_observers(run, request)
             return
         asked, supplied = result.context.request, result.context.response
@@ -76,8 +76,9 @@ async def take_turn(run: Run) -> None:
     if plans.after_inference is not None:
         ctx = _context(run, HookPoint.AFTER_INFERENCE, request, response)
         result = await run.ask(plans.after_inference, ctx)
-        if result.is_blocked:
-            _discard(run, result)
+        refusal = result.refusal
+        if refusal is not None:
+            _discard(run, result.context.response, *refusal)
             return
         response = result.context.response
     _take(run, response, supplied=supplied is not None)
@@ -191,9 +192,8 @@ def _take(run: Run, response: InferenceResponse, *, supplied: bool) -> None:
         run.release_deltas(response)
 
 
-def _discard(run: Run, result: Result[Any]) -> None:
+def _discard(run: Run, response: InferenceResponse, why: str, decided_by: str) -> None:
     """An answer that a hook discarded: of what it said nothing is kept."""
-    response: InferenceResponse = result.context.response
     run.clock()
     run.append(
         ResponseReceived(
@@ -201,7 +201,7 @@ def _discard(run: Run, result: Result[Any]) -> None:
         )
     )
     run.drop_deltas()
-    _explain_block(run, result)
+    _explain_block(run, HookPoint.AFTER_INFERENCE, why, decided_by)
 
 
 def _context(
@@ -218,17 +218,13 @@ def _context(
     )
 
 
-def _explain_block(run: Run, result: Result[Any]) -> None:
+def _explain_block(run: Run, point: str, why: str, decided_by: str) -> None:
     """An inference that was blocked, or discarded: the model reads why in the next step."""
     run.evaluate(
-        ContinuationEvaluation(
-            result.decided_by, ContinuationDecision.REQUEST_CONTINUATION, result.reason
-        ),
-        result.context.point.value,
+        ContinuationEvaluation(decided_by, ContinuationDecision.REQUEST_CONTINUATION, why),
+        str(point),
     )
-    run.state = run.state.with_messages(
-        run.state.messages.append(UserMessage(result.reason, result.decided_by))
-    )
+    run.state = run.state.with_messages(run.state.messages.append(UserMessage(why, decided_by)))
 
 
 def _record_request(run: Run, request: InferenceRequest, attempt: int, *, altered: bool) -> None:

@@ -106,6 +106,13 @@ class Result(msgspec.Struct, Generic[C], frozen=True):
     stop_reason: str | None = None
     answer: Any = None
     """At points with answers of their own (a permission decision), the answer that was given."""
+    withheld: tuple[str, str] | None = None
+    """After a stop: why what stands is blocked all the same, and by whom."""
+
+    @property
+    def refusal(self) -> tuple[str, str] | None:
+        """Why what was judged is blocked, and by whom; None when it stands. A run may be stopped besides."""
+        return (self.reason, self.decided_by) if self.kind is Kind.BLOCK else self.withheld
 
     @property
     def is_blocked(self) -> bool:

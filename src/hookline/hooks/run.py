@@ -1,7 +1,8 @@
 """The semantics of a hook call, on one screen.
 
 Hooks run one after the other in plan order, then policies, then observers. A hook that answers None
-goes on. `block` and `stop` end the chain; `ask` does not, so that everyone else still judges.
+goes on. `block` and `stop` end the chain; `ask` does not, so that everyone else still judges. Where what
+was judged stands after a stop, policies are asked all the same, and a block of theirs counts besides.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from hookline._aio import Once, is_being_cancelled
 from hookline.errors import HookError, HooklineError, in_words
 from hookline.hooks.outcome import HookOutcome, Kind, Result, Verdict
 from hookline.hooks.plan import Crew, Entry, Plan
-from hookline.hooks.point import C, Context, Failure
+from hookline.hooks.point import C, Context, Failure, Point
 
 CRASHES = (Exception, asyncio.CancelledError, SystemExit)
 """What counts as a crash of the hook that raised it: `sys.exit()` in a hook must not end the program."""
@@ -94,6 +95,7 @@ class _Tally:
     asked_by_policy: tuple[str, str] | None = None
     allowed = False
     ended = False
+    withheld: tuple[str, str] | None = None
     answer: Any = None
     failure: HookError | None = None
     cancelled: BaseException | None = None
@@ -102,7 +104,15 @@ class _Tally:
 
     def add(self, entry: Entry, said: Answered) -> None:
         if said.kind >= Kind.BLOCK:
-            self.ended = True
+            is_stop, strictest = said.kind is Kind.STOP, self.strictest
+            goes_on = is_stop and entry.is_policy and said.before.point.stands
+            self.ended = self.ended or not goes_on
+            if strictest[0] is Kind.STOP and not is_stop:
+                self.withheld = self.withheld or (said.reason, entry.name)
+            elif (
+                strictest[0] is Kind.BLOCK and is_stop
+            ):  # middleware's, over what hooks inside it said
+                self.withheld = strictest[1], strictest[2]
             # A second blocker never hides the first one's reason; only something stricter replaces it.
             if said.kind > self.strictest[0]:
                 self.strictest = (said.kind, said.reason, entry.name, said.stop_reason)
@@ -121,7 +131,12 @@ class _Tally:
             asked = self.asked_by_policy or (None if self.allowed else self.asked)
             if asked is not None:
                 kind, (reason, who) = Kind.ASK, asked
-        return Result(ctx, kind, reason, who, stop_reason, self.answer)
+        return Result(ctx, kind, reason, who, stop_reason, self.answer, self.withheld)
+
+    def leaves_it_to_policies(self, point: Point[Any]) -> bool:
+        """A hook ended the chain by a stop, and what was judged stands."""
+        is_stopped = self.ended and self.strictest[0] is Kind.STOP
+        return is_stopped and self.withheld is None and point.stands
 
     def crash(
         self, entry: Entry, ctx: Context, error: BaseException, trail: Trail, started: float
@@ -202,6 +217,8 @@ async def run_hooks(
         trail.passed(crew if not first else crew.part(first, len(readings) - 1), readings)
     if tally is None and not plan.observers:
         return Result(ctx)
+    if tally is not None and tally.leaves_it_to_policies(point):
+        ctx = await _in_tiers((plan.policies,), ctx, tally, trail, settle)
     return await _conclude(plan, ctx, tally or _Tally(), trail)
 
 
@@ -218,15 +235,29 @@ async def _run_any(
 ) -> Result[C]:
     """The same for a plan with everything it may contain."""
     tally = _Tally()
+    tiers = (plan.policies,) if policies_only else (plan.hooks, plan.policies)
+    ctx = await _in_tiers(tiers, ctx, tally, trail, settle)
+    return await _conclude(plan, ctx, tally, trail)
+
+
+async def _in_tiers(
+    tiers: tuple[tuple[Entry, ...], ...],
+    ctx: C,
+    tally: _Tally,
+    trail: Trail,
+    settle: Settle | None,
+) -> C:
     try:
         # Middleware wraps the rest of its own tier only: what policies have judged nobody changes afterwards.
-        for entries in (plan.policies,) if policies_only else (plan.hooks, plan.policies):
+        for entries in tiers:
+            if tally.leaves_it_to_policies(ctx.point):
+                tally.ended = False
             if not tally.ended:
                 ctx = await _judge(entries, ctx, tally, trail, settle)
     except BaseException:
         trail.left(ctx if tally.left is None else tally.left)
         raise
-    return await _conclude(plan, ctx, tally, trail)
+    return ctx
 
 
 async def _conclude(plan: Plan, ctx: C, tally: _Tally, trail: Trail) -> Result[C]:
@@ -447,12 +478,17 @@ def _count(entry: Entry, said: Answered, tally: _Tally, rest: _Rest | None) -> N
         tally.add(entry, said)
     elif entry.registration.on_failure == "open" and not (rest is not None and rest.cut_short):
         return
-    elif said.before.point.failure is Failure.BLOCK:
+    elif said.before.point.failure is Failure.BLOCK or _is_stopped(tally, said.before.point):
         reason = f"hook '{entry.name}' failed, so this is not let through: {said.error.problem}"
         tally.add(entry, Answered(said.before, said.after, Kind.BLOCK, reason))
     else:
         tally.failure = tally.failure or said.error
         tally.ended = tally.ended or not said.before.point.unskippable
+
+
+def _is_stopped(tally: _Tally, point: Point[Any]) -> bool:
+    """A failure is no error that could keep the run from ending: what stands is blocked, and that is all."""
+    return point.stands and tally.strictest[0] is Kind.STOP
 
 
 def _understand(entry: Entry, ctx: Any, answer: Any, settle: Settle | None) -> Answered:

@@ -164,6 +164,7 @@ class HookPoint(metaclass=_Points):
         answers=((InferenceResponse, _response), *_STATE),
         append=_APPEND,
         blocks="the response is discarded and the model reads the reason in the next step",
+        stands=True,
     )
     BEFORE_TOOL_USE = Point(
         "before_tool_use",
@@ -196,6 +197,7 @@ class HookPoint(metaclass=_Points):
         append=_APPEND,
         blocks="the result is withheld and the model reads the reason",
         failure=Failure.BLOCK,
+        stands=True,
     )
     AFTER_STEP = Point(
         "after_step",
