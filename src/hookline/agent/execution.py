@@ -11,7 +11,7 @@ import msgspec
 from hookline._aio import is_being_cancelled
 from hookline.agent.admission import rejudge, tool_context
 from hookline.agent.around import around_tool
-from hookline.agent.child import recount_children
+from hookline.agent.child import abandon_children, recount_children
 from hookline.agent.children import ChildWaits, Host
 from hookline.agent.doubt import settle_doubt
 from hookline.agent.failure import fail_again, on_success
@@ -20,7 +20,7 @@ from hookline.agent.recall import Memory
 from hookline.agent.run import Flight, Run
 from hookline.errors import ToolTimeoutError, UsageError
 from hookline.flow import ErrorAction, ErrorClass
-from hookline.journal import CallAdmitted, ErrorRaised
+from hookline.journal import CallAdmitted, CallSettled, ErrorRaised
 from hookline.lifecycle import HookPoint, ToolHookContext
 from hookline.state import CallStage, ErrorInfo, ResultStatus, ToolResult
 from hookline.tools import AnyTool, Effect, ToolContext
@@ -108,6 +108,17 @@ def intend(run: Run, flight: Flight) -> None:
     append(CallAdmitted(run.run_id, next_seq(), run.at, index, flight.call, tool.effect))
 
 
+def record_result(run: Run, flight: Flight) -> None:
+    """What came of a call goes on record, once it is settled and the hooks have seen it."""
+    if flight.stage is _SETTLED and not flight.seen:
+        flight.seen = True
+        if flight.children:
+            abandon_children(run, flight)
+        assert flight.result is not None
+        append, next_seq = run.append, run.next_seq
+        append(CallSettled(run.run_id, next_seq(), run.at, run.step_index or 0, flight.result))
+
+
 def _batches(flights: list[Flight]) -> Iterator[list[Flight]]:
     """Calls that may run beside each other, in call order; a tool that wants to be alone is a batch of one."""
     batch: list[Flight] = []
@@ -130,6 +141,9 @@ async def _together(run: Run, flights: list[Flight]) -> None:
         if flight.tool is not None and flight.tool.concurrency is not None
     }
 
+    # A process that dies while one call goes on must not put the others in doubt, which are done.
+    at_once = run.commit is not None and run.plans.after_tool_use is None
+
     async def in_turn(flight: Flight) -> None:
         place = places.get(flight.call.name)
         if place is None:
@@ -137,6 +151,9 @@ async def _together(run: Run, flights: list[Flight]) -> None:
         else:
             async with place:
                 await execute_one(run, flight)
+        if at_once and flight.exception is None:
+            record_result(run, flight)
+            run.durable.flush()
 
     tasks = [asyncio.create_task(in_turn(flight)) for flight in flights]
     try:

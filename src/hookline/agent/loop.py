@@ -426,6 +426,8 @@ def _questions(run: Run) -> str:
 
 
 async def _after_step(run: Run, step: Step) -> None:
+    if run.commit is not None and run.flights:
+        run.durable.flush()  # however long the hooks of the step's end take, its calls are not in doubt
     plan = run.plans.after_step
     if plan is not None:
         ctx = StepHookContext(

@@ -16,8 +16,7 @@ from hookline.agent.admission import (
     take_up,
     tool_context,
 )
-from hookline.agent.child import abandon_children
-from hookline.agent.execution import execute, execute_one, intend, recall_calls
+from hookline.agent.execution import execute, execute_one, intend, recall_calls, record_result
 from hookline.agent.failure import on_error, on_success
 from hookline.agent.past_errors import past_error
 from hookline.agent.run import Flight, Run
@@ -200,20 +199,12 @@ async def finish_calls(run: Run) -> None:
     """Show each settled call to the after_tool_use hooks, in call order, and record what came of it."""
     plan = run.plans.after_tool_use
     for flight in run.flights:
-        if plan is not None and flight.stage is _SETTLED and not flight.seen:
+        is_new = plan is not None and flight.stage is _SETTLED and not flight.seen
+        if plan is not None and is_new:
             await _look_at(run, plan, flight)
-        _record(run, flight)
-
-
-def _record(run: Run, flight: Flight) -> None:
-    """What came of a call goes on record, once it is settled and the hooks have seen it."""
-    if flight.stage is _SETTLED and not flight.seen:
-        flight.seen = True
-        if flight.children:
-            abandon_children(run, flight)
-        assert flight.result is not None
-        append, next_seq = run.append, run.next_seq
-        append(CallSettled(run.run_id, next_seq(), run.at, run.step_index or 0, flight.result))
+        record_result(run, flight)
+        if is_new and run.commit is not None and flight is not run.flights[-1]:
+            run.durable.flush()  # hooks may take their time over the next one: this one is not in doubt
 
 
 async def _look_at(run: Run, plan: Plan, flight: Flight) -> None:
@@ -236,7 +227,7 @@ async def _look_at(run: Run, plan: Plan, flight: Flight) -> None:
             call = flight.call
             flight.result = ToolResult(None, None, ResultStatus.WITHHELD, call.id, call.name, why)
             _forget_errors(run, flight)
-        _record(run, flight)
+        record_result(run, flight)
         raise
     finally:
         run.call_id = ""
