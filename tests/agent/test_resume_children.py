@@ -42,6 +42,18 @@ async def test_a_child_is_sent_back_as_often_over_all_processes() -> None:
         assert again.hooked == whole.hooked[4 - len(again.hooked) :]
 
 
+async def test_objections_to_two_children_at_once_are_told_apart() -> None:
+    """What a hook said of one child is not taken for what it said of the other."""
+    case = Case((("delegate", "delegate"),), (("subagent_stop", "object"),))
+    whole = World(case, Tape())
+    expected = await driven(whole, whole.agent().run("go", run_id="run"))
+    for at in whole.tape.cuts():
+        again = World(case, cut(whole.tape, at))
+        result = await driven(again, again.agent().resume("run"))
+        assert story_of(result) == story_of(expected)
+        assert children_of(again.tape) == children_of(whole.tape)
+
+
 def _objects(record: Any) -> bool:
     return isinstance(record, HookRan) and record.point == "subagent_stop"
 

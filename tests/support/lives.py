@@ -109,7 +109,9 @@ class World:
         builder = self._builder("agent", self.case.script).with_tools(delegate)
         builder.with_journal(self.tape).with_approver(lambda _: True)
         for number, (point, action) in enumerate(self.case.hooks):
-            builder.add_hook(point, self._hook(number, point, action), name=f"hook-{number}")
+            tier: Any = "policy" if action.startswith("policy ") else "hook"
+            hook = self._hook(number, action.removeprefix("policy "))
+            builder.add_hook(point, hook, name=f"hook-{number}", tier=tier)
         return builder
 
     def _builder(self, name: str, script: tuple[tuple[str, ...], ...]) -> AgentBuilder:
@@ -139,7 +141,7 @@ class World:
             .with_clock(FakeClock())
         )
 
-    def _hook(self, number: int, point: str, action: str) -> Any:
+    def _hook(self, number: int, action: str) -> Any:
         def hook(ctx: Any) -> Any:
             made = getattr(ctx, "tool_call", None)
             index = getattr(ctx, "step_index", len(ctx.state.steps))
@@ -206,10 +208,10 @@ AT = {
     "prompt_submit": ("note", "refuse", "end", "crash"),
     "before_step": ANYWHERE,
     "before_inference": (*ANYWHERE, "say", "block"),
-    "after_inference": (*ANYWHERE, "block"),
+    "after_inference": (*ANYWHERE, "block", "policy block", "policy stop"),
     "before_tool_use": (*ANYWHERE, "block", "ask", "rewrite"),
     "permission_request": ("watch", "note"),
-    "after_tool_use": (*ANYWHERE, "block", "redact", "say"),
+    "after_tool_use": (*ANYWHERE, "block", "redact", "say", "policy block", "policy stop"),
     "after_step": ("watch", "note", "forbid", "crash"),
     "should_continue": ("watch", "note", "forbid"),
     "stop": ("watch", "note"),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from typing import Any, Protocol
 
 import msgspec
@@ -190,13 +190,13 @@ async def _spawn(
         prompt=prompt,
     )
     if saved is None:
-        start = await _ask_to_start(run, start)
+        start = await _ask_to_start(run, key, start)
         run.append(ChildStarted(*run.head(), child_id, start.name, flight.call.id))
     child = Child(run, definition, key, start.name, flight.call.id, objections)
     try:
         result = await child.begin(child_id, saved, start.prompt)
         for _ in range(objections, child.objections):
-            await _object_again(run, start, result)
+            await _object_again(run, key, start, result)
         result = await _ask_to_stop(run, child, start, result)
     finally:
         child.close()
@@ -207,11 +207,22 @@ async def _spawn(
     return result
 
 
-async def _ask_to_start(run: Run, ctx: SubagentHookContext) -> SubagentHookContext:
+@contextlib.asynccontextmanager
+async def _about(run: Run, key: str) -> AsyncIterator[None]:
+    """Hooks are asked about a child, one after the other: other calls are running, and may start children too."""
+    async with run.hook_lock:
+        run.call_id = key
+        try:
+            yield
+        finally:
+            run.call_id = ""
+
+
+async def _ask_to_start(run: Run, key: str, ctx: SubagentHookContext) -> SubagentHookContext:
     plan = run.plans.subagent_start
     if plan is None:
         return ctx
-    async with run.hook_lock:
+    async with _about(run, key):
         # Only now: hooks of other calls may have said something while this one waited for its turn.
         ctx = msgspec.structs.replace(ctx, state=run.state, evaluations=run.evaluations)
         result: Result[Any] = await run.ask(plan, ctx)
@@ -231,18 +242,20 @@ def _to_show(run: Run, start: SubagentHookContext, result: RunResult) -> Subagen
     )
 
 
-async def _show(run: Run, plan: Plan, start: SubagentHookContext, result: RunResult) -> Result[Any]:
-    async with run.hook_lock:
+async def _show(
+    run: Run, plan: Plan, key: str, start: SubagentHookContext, result: RunResult
+) -> Result[Any]:
+    async with _about(run, key):
         return await run.ask(plan, _to_show(run, start, result))
 
 
-async def _object_again(run: Run, start: SubagentHookContext, result: RunResult) -> None:
+async def _object_again(run: Run, key: str, start: SubagentHookContext, result: RunResult) -> None:
     """Hooks objected to an earlier end, before a process died: those on record say so again, and nobody is asked."""
     plan, memory = run.plans.subagent_stop, run.memory
     if plan is not None and memory is not None:
-        async with run.hook_lock:
+        async with _about(run, key):
             ctx = _to_show(run, start, result)
-            plan = memory.recalled(plan, ctx).of_recalled()
+            plan = memory.recalled(plan, ctx, key).of_recalled()
             run.take(await run_hooks(plan, ctx, run, run.settle))
 
 
@@ -255,7 +268,7 @@ async def _ask_to_stop(
         return result
     while result.status is not RunStatus.PAUSED:
         try:
-            asked = await _show(run, plan, start, result)
+            asked = await _show(run, plan, child.key, start, result)
         except BaseException:
             child.finish(result.state, result.status, "")  # no hook has cleared what it says
             raise

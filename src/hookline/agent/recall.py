@@ -89,10 +89,13 @@ class Memory:
         self._written[identity] -= 1
         return True
 
-    def recalled(self, plan: Plan, ctx: Any) -> Plan:
-        """The plan in which those who gave their verdict before give it again without being called."""
+    def recalled(self, plan: Plan, ctx: Any, about: str = "") -> Plan:
+        """The plan in which those who gave their verdict before give it again without being called.
+
+        `about` is the call or the child it is about, where the context does not say so.
+        """
         call = getattr(ctx, "tool_call", None)
-        call_id = call.id if call is not None else ""
+        call_id = call.id if call is not None else about
 
         def recall(entry: Entry) -> Entry:
             ran = self._next_verdict(entry, call_id)

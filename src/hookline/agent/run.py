@@ -315,7 +315,7 @@ class Run:
 
     def recalled(self, plan: Plan, ctx: Any) -> Plan:
         """The plan to ask: the agent's, or what is left of it when some hooks gave their verdict before."""
-        return plan if self.memory is None else self.memory.recalled(plan, ctx)
+        return plan if self.memory is None else self.memory.recalled(plan, ctx, self.call_id)
 
     # --- what hooks report: the engine's Trail ------------------------------------------------------
 
