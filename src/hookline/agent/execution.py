@@ -184,10 +184,9 @@ def _result(run: Run, flight: Flight, value: Any, started: float) -> ToolResult:
     monotonic, call = run.monotonic, flight.call
     run.now = now = monotonic()
     run.at = run.wall + now
-    duration = now - started
-    if type(value) is ToolResult:
-        return msgspec.structs.replace(value, call_id=call.id, name=call.name, duration=duration)
-    return ToolResult(value, None, _OK, call.id, call.name, "", "", duration)
+    if type(value) is not ToolResult:
+        return ToolResult(value, None, _OK, call.id, call.name, "", "", now - started)
+    return msgspec.structs.replace(value, call_id=call.id, name=call.name, duration=now - started)
 
 
 async def _caught(run: Run, flight: Flight) -> ToolResult:

@@ -64,11 +64,8 @@ async def _use_one(run: Run, flight: Flight) -> None:
             await _deal_with_failures(run, [flight])
     if run.plans.after_tool_use is not None or flight.stage is not _SETTLED:
         await finish_calls(run)
-        return
-    flight.seen = True
-    assert flight.result is not None  # it is settled
-    append, next_seq = run.append, run.next_seq
-    append(CallSettled(run.run_id, next_seq(), run.at, run.step_index or 0, flight.result))
+    else:
+        _record(run, flight)
 
 
 async def _admit_and_run(run: Run) -> None:
