@@ -13,12 +13,13 @@ from hookline.agent.admission import rejudge, tool_context
 from hookline.agent.around import around_tool
 from hookline.agent.children import ChildWaits, Host, recount_children
 from hookline.agent.doubt import settle_doubt
-from hookline.agent.failure import recount_errors
+from hookline.agent.failure import fail_again, on_success
+from hookline.agent.past_errors import past_error
 from hookline.agent.recall import Memory
 from hookline.agent.run import Flight, Run
 from hookline.errors import ToolTimeoutError, UsageError
-from hookline.flow import ErrorClass
-from hookline.journal import CallAdmitted
+from hookline.flow import ErrorAction, ErrorClass
+from hookline.journal import CallAdmitted, ErrorRaised
 from hookline.lifecycle import HookPoint, ToolHookContext
 from hookline.state import CallStage, ErrorInfo, ResultStatus, ToolResult
 from hookline.tools import AnyTool, Effect, ToolContext
@@ -42,16 +43,20 @@ async def execute(run: Run, flights: list[Flight]) -> None:
 
 async def recall_calls(run: Run, memory: Memory) -> None:
     """Settle the calls that had run, or had started, before the process died."""
+    recalled: list[Flight] = []
     for flight in run.flights:
         call_id = flight.call.id
         if flight.stage is not CallStage.ADMITTED:
             continue
         known = memory.result(call_id)
-        if known is not None:
+        if known is not None and not memory.had_started(call_id):
+            run.ledger.add_tool_calls(-1)
+            flight.result, flight.stage, flight.is_refused = known, CallStage.SETTLED, True
+        elif known is not None:
             intend(run, flight)
             flight.result, flight.stage = known, CallStage.SETTLED
             flight.is_refused = known.status is ResultStatus.IN_DOUBT
-            recount_errors(run, memory, call_id)
+            recalled.append(flight)
             recount_children(run, flight, memory)
         elif memory.is_in_doubt(call_id) and not memory.has_children(call_id):
             assert flight.tool is not None  # an admitted call has its tool
@@ -59,7 +64,31 @@ async def recall_calls(run: Run, memory: Memory) -> None:
                 intend(run, flight)
                 settled = await settle_doubt(run, flight, run.definition.on_in_doubt)
                 if not settled:
-                    recount_errors(run, memory, call_id)
+                    recalled.append(flight)
+    await _recall_failures(run, recalled, memory)
+
+
+async def _recall_failures(run: Run, flights: list[Flight], memory: Memory) -> None:
+    """What had failed of these calls fails again, round by round, as the error policy was told of it then."""
+    tries = [(flight, memory.failed_calls(flight.call.id)) for flight in flights]
+    for number in range(max((len(failed) for _, failed in tries), default=0) + 1):
+        for flight, failed in tries:
+            if number < len(failed):
+                await _fail_again(run, flight, failed[number])
+            elif number == len(failed) and flight.result is not None and flight.result.is_success:
+                on_success(run, ErrorClass.TOOL)
+
+
+async def _fail_again(run: Run, flight: Flight, known: ErrorRaised) -> None:
+    info, result = known.error, flight.result
+    assert info is not None
+    told = result.error if result is not None else None
+    if not info.message and told is not None and told.type == info.type:
+        info = told  # its words were not on record as long as hooks might have withheld them
+    await fail_again(run, known, info, flight.call)
+    flight.errors = (*flight.errors, info)
+    if known.action == ErrorAction.STOP:
+        flight.failure = past_error(info)
 
 
 def intend(run: Run, flight: Flight) -> None:

@@ -98,6 +98,8 @@ class Flight(msgspec.Struct):
     """An attempt has had `values`, and may have changed what is in them."""
     errors: tuple[ErrorInfo, ...] = ()
     """What its failed attempts left in the errors of the step."""
+    failure: BaseException | None = None
+    """What the error policy ends the run for."""
     seen: bool = False
     """The after_tool_use hooks have looked at the result."""
     children: dict[str, RunResult] = {}
