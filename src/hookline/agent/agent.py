@@ -161,7 +161,7 @@ class Agent:
             story.state if paused else story.settled,
             durable,
             drive=drive,
-            memory=None if paused else Memory(story.tail),
+            memory=None if paused else Memory(story.tail, story.unsettled_seconds),
         )
         resumed.starts_session = False
         resumed.ends_session = story.state.session_id == run_id

@@ -25,7 +25,7 @@ from hookline.state import CallStage, ErrorInfo, ResultStatus, ToolResult
 from hookline.tools import AnyTool, Effect, ToolContext
 
 # Looking a member up on its enum costs more than a name, and these are looked up for every call.
-_OK, _SETTLED = ResultStatus.OK, CallStage.SETTLED
+_OK, _SETTLED, _ONCE = ResultStatus.OK, CallStage.SETTLED, Effect.ONCE
 
 
 async def execute(run: Run, flights: list[Flight]) -> None:
@@ -58,14 +58,22 @@ async def recall_calls(run: Run, memory: Memory) -> None:
             flight.is_refused = known.status is ResultStatus.IN_DOUBT
             recalled.append(flight)
             recount_children(run, flight, memory)
-        elif memory.is_in_doubt(call_id) and not memory.has_children(call_id):
-            assert flight.tool is not None  # an admitted call has its tool
-            if flight.tool.effect is Effect.ONCE:
-                intend(run, flight)
-                settled = await settle_doubt(run, flight, run.definition.on_in_doubt)
-                if not settled:
-                    recalled.append(flight)
+        elif memory.is_in_doubt(call_id) and _must_not_repeat(flight, memory):
+            intend(run, flight)
+            settled = await settle_doubt(run, flight, run.definition.on_in_doubt)
+            if not settled:
+                recalled.append(flight)
     await _recall_failures(run, recalled, memory)
+
+
+def _must_not_repeat(flight: Flight, memory: Memory) -> bool:
+    """Whether a call may have had its effect and must not have it twice: as its tool is now, or as it was then."""
+    tool, call_id = flight.tool, flight.call.id
+    if memory.has_children(call_id):
+        return tool is None  # they have journals of their own, and are taken up
+    intent = memory.intent(call_id)
+    was_once = intent is not None and intent.effect == Effect.ONCE
+    return was_once or tool is None or tool.effect is Effect.ONCE
 
 
 async def _recall_failures(run: Run, flights: list[Flight], memory: Memory) -> None:
@@ -99,10 +107,9 @@ def intend(run: Run, flight: Flight) -> None:
     flight.started = True
     run.uncounted_calls += 1
     tool = flight.tool
-    assert tool is not None  # an admitted call has its tool
+    effect = _ONCE if tool is None else tool.effect  # without a tool it ran in a process that died
     append, next_seq = run.append, run.next_seq
-    index = run.step_index or 0
-    append(CallAdmitted(run.run_id, next_seq(), run.at, index, flight.call, tool.effect))
+    append(CallAdmitted(run.run_id, next_seq(), run.at, run.step_index or 0, flight.call, effect))
 
 
 def _batches(flights: list[Flight]) -> Iterator[list[Flight]]:

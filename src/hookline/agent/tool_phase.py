@@ -13,6 +13,7 @@ from hookline.agent.admission import (
     admit_again,
     admit_unasked,
     not_run,
+    readmit,
     take_up,
     tool_context,
 )
@@ -48,6 +49,8 @@ def use_tools(run: Run) -> Awaitable[None]:
     if run.plans.before_tool_use is not None:
         return _admit_and_run(run)
     for flight in flights:
+        if run.memory is not None and readmit(run, flight):
+            continue
         if not admit_unasked(run, flight):
             return _admit_and_run(run)
     if len(flights) == 1 and run.memory is None:
@@ -75,9 +78,7 @@ async def _use_one(run: Run, flight: Flight) -> None:
 async def _admit_and_run(run: Run) -> None:
     flights = run.flights
     for flight in flights:
-        if _ends(run):
-            break
-        if flight.stage is None:
+        if flight.stage is None and not readmit(run, flight) and not _ends(run):
             await admit(run, flight)
     if len(flights) == 1 and flights[0].stage is _ADMITTED and run.memory is None:
         await _use_one(run, flights[0])
@@ -88,9 +89,10 @@ async def _admit_and_run(run: Run) -> None:
 async def use_tools_again(run: Run) -> None:
     """Take up the calls of a paused step where they stand."""
     for flight in run.flights:
-        if _ends(run):
-            break
-        if flight.stage in (CallStage.ASKED, CallStage.ADMITTED):
+        waits = flight.stage in (CallStage.ASKED, CallStage.ADMITTED)
+        if (waits and readmit(run, flight)) or _ends(run):
+            continue
+        if waits:
             await admit_again(run, flight)
         elif flight.stage is CallStage.SUSPENDED:
             await take_up(run, flight)
