@@ -433,6 +433,13 @@ async def test_runs_can_be_chosen() -> None:
         await chosen(runs="monday")
     with pytest.raises(UsageError, match="since='last week' is no point in time"):
         await chosen(since="last week")
+    with pytest.raises(UsageError, match="no run has the status 'done'.*completed"):
+        await chosen(status="done")
+    with pytest.raises(UnknownRunError, match="no run of session 'wrok'"):
+        await chosen(session="wrok")
+    for limit in (0, -1, True):
+        with pytest.raises(UsageError, match="not a number of runs"):
+            await chosen(limit=limit)
 
 
 async def test_records_in_hand_can_be_tested() -> None:

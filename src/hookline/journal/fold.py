@@ -49,6 +49,11 @@ class Story(msgspec.Struct, frozen=True):
     unsettled_seconds: float = 0.0
     """Active time that went into the tail. What passed between two processes is not active time."""
 
+    @property
+    def is_over(self) -> bool:
+        """The run ended: there is nothing to go on with."""
+        return self.is_finished and self.state.pending_step is None
+
 
 def fold(records: Iterable[Record]) -> Story:
     """The story of one run's records, in order."""
