@@ -433,7 +433,7 @@ async def test_runs_can_be_chosen() -> None:
         await chosen(runs="monday")
     with pytest.raises(UsageError, match="since='last week' is no point in time"):
         await chosen(since="last week")
-    with pytest.raises(UsageError, match="no run has the status 'done'.*completed"):
+    with pytest.raises(UsageError, match=r"no run has the status 'done'.*completed"):
         await chosen(status="done")
     with pytest.raises(UnknownRunError, match="no run of session 'wrok'"):
         await chosen(session="wrok")
