@@ -58,7 +58,9 @@ class Child:
         self.objections = _times_sent_back(durable.records)
         parent.ledger.carry(story.settled.counters, self.counted)
         if not story.is_finished:
-            return await self.drive(story.settled, None, Memory(story.tail))
+            return await self.drive(
+                story.settled, None, Memory(story.tail, story.unsettled_seconds)
+            )
         if story.state.pending_step is not None:
             return await self.drive(story.state, None)
         self._count(story.state)
@@ -106,6 +108,7 @@ class Child:
         run = self.parent
         head = (*run.head(), state.run_id, self.name, self.call_id)
         run.append(ChildFinished(*head, status, text, state.counters, state.remembered))
+        run.durable.flush()
         run.state = with_remembered(run.state, state.remembered)
 
 

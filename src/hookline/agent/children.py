@@ -192,6 +192,8 @@ async def _spawn(
     if saved is None:
         start = await _ask_to_start(run, key, start)
         run.append(ChildStarted(*run.head(), child_id, start.name, flight.call.id))
+        if run.commit is not None:
+            await run.commit()  # or nobody would know whose child it is, should the process die
     child = Child(run, definition, key, start.name, flight.call.id, objections)
     try:
         result = await child.begin(child_id, saved, start.prompt)

@@ -26,7 +26,7 @@ from hookline.state import CallStage, ErrorInfo, ResultStatus, ToolResult
 from hookline.tools import AnyTool, Effect, ToolContext
 
 # Looking a member up on its enum costs more than a name, and these are looked up for every call.
-_OK, _SETTLED = ResultStatus.OK, CallStage.SETTLED
+_OK, _SETTLED, _ONCE = ResultStatus.OK, CallStage.SETTLED, Effect.ONCE
 
 
 async def execute(run: Run, flights: list[Flight]) -> None:
@@ -61,14 +61,22 @@ async def recall_calls(run: Run, memory: Memory) -> None:
             flight.is_refused = known.status is ResultStatus.IN_DOUBT
             recalled.append(flight)
             recount_children(run, flight, memory)
-        elif memory.is_in_doubt(call_id) and not memory.has_children(call_id):
-            assert flight.tool is not None  # an admitted call has its tool
-            if flight.tool.effect is Effect.ONCE:
-                intend(run, flight)
-                settled = await settle_doubt(run, flight, run.definition.on_in_doubt)
-                if not settled:
-                    recalled.append(flight)
+        elif memory.is_in_doubt(call_id) and _must_not_repeat(flight, memory):
+            intend(run, flight)
+            settled = await settle_doubt(run, flight, run.definition.on_in_doubt)
+            if not settled:
+                recalled.append(flight)
     await _recall_failures(run, recalled, memory)
+
+
+def _must_not_repeat(flight: Flight, memory: Memory) -> bool:
+    """Whether a call may have had its effect and must not have it twice: as its tool is now, or as it was then."""
+    tool, call_id = flight.tool, flight.call.id
+    if memory.has_children(call_id):
+        return tool is None  # they have journals of their own, and are taken up
+    intent = memory.intent(call_id)
+    was_once = intent is not None and intent.effect == Effect.ONCE
+    return was_once or tool is None or tool.effect is Effect.ONCE
 
 
 async def _recall_failures(run: Run, flights: list[Flight], memory: Memory) -> None:
@@ -102,10 +110,9 @@ def intend(run: Run, flight: Flight) -> None:
     flight.started = True
     run.uncounted_calls += 1
     tool = flight.tool
-    assert tool is not None  # an admitted call has its tool
+    effect = _ONCE if tool is None else tool.effect  # without a tool it ran in a process that died
     append, next_seq = run.append, run.next_seq
-    index = run.step_index or 0
-    append(CallAdmitted(run.run_id, next_seq(), run.at, index, flight.call, tool.effect))
+    append(CallAdmitted(run.run_id, next_seq(), run.at, run.step_index or 0, flight.call, effect))
 
 
 def record_result(run: Run, flight: Flight) -> None:
@@ -153,7 +160,7 @@ async def _together(run: Run, flights: list[Flight]) -> None:
                 await execute_one(run, flight)
         if at_once and flight.exception is None:
             record_result(run, flight)
-            run.durable.flush()
+            run.durable.flush_soon()
 
     tasks = [asyncio.create_task(in_turn(flight)) for flight in flights]
     try:
@@ -233,10 +240,9 @@ def _result(run: Run, flight: Flight, value: Any, started: float) -> ToolResult:
     monotonic, call = run.monotonic, flight.call
     run.now = now = monotonic()
     run.at = run.wall + now
-    duration = now - started
-    if type(value) is ToolResult:
-        return msgspec.structs.replace(value, call_id=call.id, name=call.name, duration=duration)
-    return ToolResult(value, None, _OK, call.id, call.name, "", "", duration)
+    if type(value) is not ToolResult:
+        return ToolResult(value, None, _OK, call.id, call.name, "", "", now - started)
+    return msgspec.structs.replace(value, call_id=call.id, name=call.name, duration=now - started)
 
 
 async def _caught(run: Run, flight: Flight) -> ToolResult:

@@ -47,6 +47,7 @@ from hookline.tools import Effect
 
 _KINDS = {kind.label: kind for kind in Kind}
 _ANSWERED = "approval_answered"
+_BEFORE_A_CALL = (HookPoint.BEFORE_TOOL_USE.value, HookPoint.PERMISSION_REQUEST.value)
 _TOLD_AGAIN = (ErrorClass.HOOK, ErrorClass.VALIDATION)
 """What fails once more when a step is gone through once more: hooks that say so again, calls that are still invalid."""
 
@@ -54,8 +55,10 @@ _TOLD_AGAIN = (ErrorClass.HOOK, ErrorClass.VALIDATION)
 class Memory:
     """The records of the unsettled part of a run, to be gone through once more."""
 
-    def __init__(self, tail: Iterable[Record]) -> None:
+    def __init__(self, tail: Iterable[Record], seconds: float = 0.0) -> None:
         records = tuple(tail)
+        self.seconds = seconds
+        """Active time that went into them."""
         self._attempts = _Attempts(records)
         told = (record for record in records if not self._attempts.has(record))
         self._written = Counter(
@@ -64,6 +67,7 @@ class Memory:
         self._verdicts: dict[tuple[str, str, str], deque[HookRan]] = defaultdict(deque)
         for ran in hooks_in(records):
             self._verdicts[ran.point, ran.call_id, ran.hook].append(ran)
+        self._steps = _by(records, StepStarted, lambda record: record.step)
         self._responses = _by(records, ResponseReceived, lambda record: record.step)
         self._results = _by(records, CallSettled, lambda record: record.result.call_id)
         self._started = _by(records, CallAdmitted, lambda record: record.call.id)
@@ -96,16 +100,26 @@ class Memory:
         """
         call = getattr(ctx, "tool_call", None)
         call_id = call.id if call is not None else about
+        is_past = self._is_past(plan.point.value, call_id, getattr(ctx, "step_index", None))
 
         def recall(entry: Entry) -> Entry:
             ran = self._next_verdict(entry, call_id)
             if ran is None or not can_be_redone(ran.changes):
-                return entry
+                return entry.recalling(_let_be) if is_past else entry
             if self._must_judge_anew(entry, call_id):
                 return entry
             return entry.recalling(answer_as_recorded(ran))
 
         return plan.recalling(recall)
+
+    def _is_past(self, point: str, call_id: str, step: int | None) -> bool:
+        """Whether what a point asks about has happened: a hook that was not asked then cannot change it now."""
+        if point == HookPoint.BEFORE_STEP:
+            return step in self._steps
+        if point in (HookPoint.BEFORE_INFERENCE, HookPoint.AFTER_INFERENCE):
+            return step in self._responses
+        about_a_call = point in _BEFORE_A_CALL or point == HookPoint.AFTER_TOOL_USE
+        return about_a_call and call_id in self._results
 
     def _next_verdict(self, entry: Entry, call_id: str) -> HookRan | None:
         for key in ((entry.point, call_id, entry.name), (entry.point, "", entry.name)):
@@ -141,6 +155,26 @@ class Memory:
     def had_started(self, call_id: str) -> bool:
         """The intent to run the call is on record."""
         return call_id in self._started
+
+    def intent(self, call_id: str) -> CallAdmitted | None:
+        """The call as it was about to run, if it was."""
+        return self._started.get(call_id)
+
+    def said_about(self, call_id: str) -> list[HookRan]:
+        """What hooks said about a call before it ran, once."""
+        keys = [key for key in self._verdicts if key[0] in _BEFORE_A_CALL and key[1] == call_id]
+        said = [ran for key in keys for ran in self._verdicts.pop(key)]
+        return sorted((ran for ran in said if not ran.shadow), key=lambda ran: ran.seq)
+
+    def remembered(self, call_id: str) -> dict[str, Decision]:
+        """What was answered about a call for the rest of the session."""
+        return {
+            approval.fingerprint: decision
+            for id, approval in self._asked.items()
+            if approval.tool_call.id == call_id
+            and (decision := self._answers.get(id, (None, ""))[0]) is not None
+            and decision.remember
+        }
 
     def is_in_doubt(self, call_id: str) -> bool:
         """The call had started, and nobody knows what came of it. One that has children can be taken up."""
@@ -273,6 +307,10 @@ def _identity(record: Record) -> tuple[Any, ...] | None:
             return record.type, record.status.value, record.counters.errors
         case _:
             return None
+
+
+def _let_be(_: Any) -> None:
+    """The answer of a hook that comes too late."""
 
 
 def answer_as_recorded(ran: HookRan) -> Callable[[Any], Any]:

@@ -249,6 +249,7 @@ class Run:
         self.next_seq = itertools.count(len(durable.records) or earlier).__next__
         if memory is not None:
             self.append = self._append_what_is_new
+            self.ledger.seconds_before += memory.seconds
         self.passed = _reporter(self)
         self.evaluations: tuple[ContinuationEvaluation, ...] = ()
         self.stopping = False

@@ -13,6 +13,7 @@ from hookline.agent.admission import (
     admit_again,
     admit_unasked,
     not_run,
+    readmit,
     take_up,
     tool_context,
 )
@@ -23,7 +24,6 @@ from hookline.agent.run import Flight, Run
 from hookline.errors import HookError, in_words
 from hookline.flow import ErrorAction, ErrorClass
 from hookline.hooks import Kind, Plan, Verdict, observe, run_hooks
-from hookline.journal import CallSettled
 from hookline.lifecycle import HookPoint
 from hookline.state import CallStage, ErrorInfo, ResultStatus, ToolResult
 from hookline.tools import Effect
@@ -48,6 +48,8 @@ def use_tools(run: Run) -> Awaitable[None]:
     if run.plans.before_tool_use is not None:
         return _admit_and_run(run)
     for flight in flights:
+        if run.memory is not None and readmit(run, flight):
+            continue
         if not admit_unasked(run, flight):
             return _admit_and_run(run)
     if len(flights) == 1 and run.memory is None:
@@ -66,21 +68,16 @@ async def _use_one(run: Run, flight: Flight) -> None:
         await execute_one(run, flight)
         if flight.exception is not None or run.state.counters.consecutive_errors:
             await _deal_with_failures(run, [flight])
-    if run.plans.after_tool_use is not None or flight.stage is not _SETTLED or flight.children:
+    if run.plans.after_tool_use is not None or flight.stage is not _SETTLED:
         await finish_calls(run)
-        return
-    flight.seen = True
-    assert flight.result is not None  # it is settled
-    append, next_seq = run.append, run.next_seq
-    append(CallSettled(run.run_id, next_seq(), run.at, run.step_index or 0, flight.result))
+    else:
+        record_result(run, flight)
 
 
 async def _admit_and_run(run: Run) -> None:
     flights = run.flights
     for flight in flights:
-        if _ends(run):
-            break
-        if flight.stage is None:
+        if flight.stage is None and not readmit(run, flight) and not _ends(run):
             await admit(run, flight)
     if len(flights) == 1 and flights[0].stage is _ADMITTED and run.memory is None:
         await _use_one(run, flights[0])
@@ -91,9 +88,10 @@ async def _admit_and_run(run: Run) -> None:
 async def use_tools_again(run: Run) -> None:
     """Take up the calls of a paused step where they stand."""
     for flight in run.flights:
-        if _ends(run):
-            break
-        if flight.stage in (CallStage.ASKED, CallStage.ADMITTED):
+        waits = flight.stage in (CallStage.ASKED, CallStage.ADMITTED)
+        if (waits and readmit(run, flight)) or _ends(run):
+            continue
+        if waits:
             await admit_again(run, flight)
         elif flight.stage is CallStage.SUSPENDED:
             await take_up(run, flight)

@@ -63,9 +63,9 @@ async def take_turn(run: Run) -> None:
     if response is None:
         if run.token.is_cancelled:  # by a hook since the step began
             raise asyncio.CancelledError
-        _record_request(run, request, 1, altered=altered)
+        _record_request(run, request, 1, altered)
         if run.commit is not None:
-            run.durable.flush()
+            run.durable.flush_soon()
         try:
             if plans.around_inference is None:
                 response = _received(run, await _ask_driver(run, request))
@@ -114,7 +114,7 @@ async def _try_again(
         if run.token.is_cancelled:
             raise asyncio.CancelledError
         attempt += 1
-        _record_request(run, request, attempt, altered=altered)
+        _record_request(run, request, attempt, altered)
         failed.append(classify(error))
         try:
             response = await _ask_through_hooks(run, request)
@@ -227,7 +227,7 @@ def _explain_block(run: Run, point: str, why: str, decided_by: str) -> None:
     run.state = run.state.with_messages(run.state.messages.append(UserMessage(why, decided_by)))
 
 
-def _record_request(run: Run, request: InferenceRequest, attempt: int, *, altered: bool) -> None:
+def _record_request(run: Run, request: InferenceRequest, attempt: int, altered: bool) -> None:
     """That the model is asked is on record; what it is asked only where the state does not say so."""
     append, next_seq = run.append, run.next_seq
     append(
