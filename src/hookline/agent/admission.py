@@ -107,10 +107,10 @@ async def _settle_ask(run: Run, flight: Flight, reason: str, asked_by: str) -> N
             flight.result = not_run(flight.call, "the run was stopped")
     elif decision.answer is Answer.ALLOW:
         _let_through(run, flight)
-    elif decision.answer is Answer.DENY:
-        deny(flight, decision, asked_by)
-    else:
+    elif decision.answer is Answer.EDIT:
         await _judge_edited(run, flight, decision)
+    else:
+        deny(flight, decision, asked_by)
 
 
 async def _judge_edited(run: Run, flight: Flight, decision: Decision) -> None:

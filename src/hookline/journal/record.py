@@ -8,7 +8,7 @@ from typing import Any, TypeAlias
 
 import msgspec
 
-from hookline.errors import StateVersionError
+from hookline.errors import StateVersionError, UsageError
 from hookline.state import (
     EMPTY,
     NO_COUNTERS,
@@ -487,7 +487,7 @@ def decode(line: str | bytes) -> AnyRecord:
     """The record that `encode` wrote."""
     try:
         record: AnyRecord = _DECODER.decode(line)
-    except (msgspec.DecodeError, UnicodeError, RecursionError) as error:
+    except (msgspec.DecodeError, UsageError, UnicodeError, RecursionError) as error:
         raise StateVersionError(f"this is not a journal record: {error}.") from None
     if isinstance(record, RunStarted | SessionCreated) and record.version > RECORD_VERSION:
         raise StateVersionError(

@@ -7,6 +7,7 @@ from typing import Any
 
 import msgspec
 
+from hookline.errors import UsageError
 from hookline.state.calls import ErrorInfo, ToolCall, ToolResult
 from hookline.state.continuation import ContinuationEvaluation
 from hookline.state.frozen import FrozenDict, freeze_dict
@@ -22,6 +23,9 @@ class Answer(enum.StrEnum):
     EDIT = "edit"
 
 
+_ANSWERS = tuple(answer.value for answer in Answer)
+
+
 class Decision(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     """An answer to an asked call. `remember` makes it hold for the same call for the rest of the session."""
 
@@ -31,10 +35,19 @@ class Decision(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     remember: bool = False
 
     def __post_init__(self) -> None:
-        if self.args is not None and type(self.args) is not FrozenDict:
-            msgspec.structs.force_setattr(
-                self, "args", freeze_dict(self.args, "an edited argument")
+        # It may come from a web page, and what is not a clear answer must not pass for one.
+        set_field = msgspec.structs.force_setattr
+        if type(self.answer) is not Answer:
+            set_field(self, "answer", _answer(self.answer))
+        if not isinstance(self.reason, str):
+            raise UsageError(f"the reason of a decision is text, not {self.reason!r}.")
+        if type(self.remember) is not bool:
+            raise UsageError(
+                f"remember={self.remember!r} of a decision says neither yes nor no.",
+                remedy="Pass True or False.",
             )
+        if type(self.args) is not FrozenDict:
+            set_field(self, "args", _edited(self.answer, self.args))
 
     @staticmethod
     def allow(reason: str = "", *, remember: bool = False) -> Decision:
@@ -50,6 +63,28 @@ class Decision(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     def edit(**args: Any) -> Decision:
         """Run it with these arguments changed; the changed call is validated and judged again."""
         return Decision(Answer.EDIT, "", args)
+
+
+def _answer(given: object) -> Answer:
+    """The answer that a text names."""
+    if isinstance(given, str) and given in _ANSWERS:
+        return Answer(given)
+    raise UsageError(
+        f"{given!r} is no answer to a call.",
+        remedy=f"The answers are: {', '.join(_ANSWERS)}. Or write Decision.allow(), say.",
+    )
+
+
+def _edited(answer: Answer, args: dict[str, Any] | None) -> FrozenDict | None:
+    """The arguments of an edit, frozen. Other answers have none: nobody would see that they are not used."""
+    if answer is not Answer.EDIT and not args:
+        return None
+    if answer is not Answer.EDIT or not isinstance(args, dict):
+        raise UsageError(
+            f"a decision to {answer.value} cannot have the arguments {args!r}.",
+            remedy="Write Decision.edit(name=value) to change some of them.",
+        )
+    return freeze_dict(args, "an edited argument")
 
 
 class PendingApproval(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
