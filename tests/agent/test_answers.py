@@ -10,12 +10,15 @@ from plain_store import PlainStore
 from hookline import (
     Agent,
     AgentBuilder,
+    AgentState,
     Decision,
     HookOutcome,
+    PendingApproval,
     RunStatus,
     tool,
 )
-from hookline.testing import ScriptedDriver, call, say
+from hookline.errors import UsageError
+from hookline.testing import ScriptedDriver, call, calls, say
 
 
 class Desk:
@@ -69,3 +72,174 @@ def test_a_no_in_plain_words_is_a_no(desk: Desk, way: str) -> None:
         result = desk.agent().resume_sync("r", {paused.pending[0].id: no})
     assert (result.status, desk.paid) == (RunStatus.COMPLETED, [])
     assert result.steps[0].results[0].text() == "Denied: not today"
+
+
+# --- a question for each call that is shown -----------------------------------------------------------
+
+
+def rounded(ctx: Any) -> Any:
+    """Nobody pays just below fifty."""
+    return ctx.with_args(amount=40) if ctx.tool_call.args["amount"] == 50 else None
+
+
+def test_an_answer_to_what_a_call_was_is_refused(desk: Desk) -> None:
+    """Two people see a payment of 5; one edits it, a hook changes the edit, and the other says yes to 5."""
+
+    def agent() -> Agent:
+        return desk.builder(PAY).on_before_tool_use(rounded, name="rounded").build()
+
+    (shown,) = agent().run_sync("go", run_id="r").pending
+    (asked,) = agent().resume_sync("r", {shown.id: Decision.edit(amount=50)}).pending
+    assert (dict(asked.tool_call.args), asked.id) == ({"amount": 40}, f"{shown.id}/question-2")
+    with pytest.raises(UsageError, match=rf"no question with id '{shown.id}' .*{asked.id}"):
+        agent().resume_sync("r", {shown.id: True})
+    assert desk.paid == []
+    assert desk.agent().resume_sync("r", {asked.id: True}).status is RunStatus.COMPLETED
+    assert desk.paid == [40]
+
+
+@pytest.mark.parametrize("rounds", [1, 2])
+def test_no_two_questions_about_a_call_have_one_id(desk: Desk, rounds: int) -> None:
+    """Not even when a call becomes again what it was before, over pauses."""
+
+    def agent() -> Agent:
+        asking = desk.builder(PAY).on_before_tool_use(
+            lambda ctx: ctx.with_args(amount=ctx.tool_call.args["amount"] - 1), name="minus-one"
+        )
+        return asking.build()
+
+    (first,) = agent().run_sync("go", run_id="r").pending
+    seen = [first]
+    for _ in range(rounds):
+        for amount in (8, 5):
+            edit = {seen[-1].id: Decision.edit(amount=amount)}
+            seen += agent().resume_sync("r", edit).pending
+    assert [question.tool_call.args["amount"] for question in seen] == [4, *[7, 4] * rounds]
+    assert len({question.id for question in seen}) == len(seen)
+
+
+def test_a_call_that_was_edited_and_approved_is_taken_up_as_it_was_approved(desk: Desk) -> None:
+    """After every record: whatever a process dies of, nobody is asked twice and nothing else is paid."""
+    asked: list[int] = []
+
+    def approve(question: PendingApproval) -> Decision:
+        asked.append(question.tool_call.args["amount"])
+        return Decision.edit(amount=50) if asked[-1] == 5 else Decision.allow()
+
+    def agent(*turns: Any) -> Agent:
+        builder = desk.builder(*turns).on_before_tool_use(rounded, name="rounded")
+        return builder.with_approver(approve).build()
+
+    agent(PAY, say("done")).run_sync("go", run_id="r")
+    assert (asked, desk.paid) == ([5, 40], [40])
+    written = desk.journal.written
+    kinds = [line.split(b'"type":"')[1].split(b'"')[0] for _, line in written]
+    answered = [at for at, kind in enumerate(kinds) if kind == b"approval_answered"]
+    for at in range(answered[0] + 1, kinds.index(b"step") + 1):
+        desk.journal = PlainStore(written[:at])
+        desk.paid.clear()
+        asked.clear()
+        result = agent(say("done")).resume_sync("r")
+        assert asked == ([40] if at <= answered[1] else []), at
+        has_started = b"call" in kinds[:at]
+        assert desk.paid == ([] if has_started else [40]), at
+        assert [dict(each.args) for each in result.steps[0].calls] == [{"amount": 40}]
+
+
+# --- an answer for each that asks ---------------------------------------------------------------------
+
+
+def sanctions(ctx: Any) -> Any:
+    """A policy that is added while a run waits."""
+    return HookOutcome.ask("look at the passport")
+
+
+@pytest.mark.parametrize("answered", ["now", "before"])
+def test_somebody_who_asks_since_has_a_question_of_their_own(desk: Desk, answered: str) -> None:
+    """Whether the yes to the others comes with the resume, or came before, with the answer to another call missing."""
+
+    def stricter() -> Agent:
+        return desk.builder().on_before_tool_use(sanctions, name="new", tier="policy").build()
+
+    both = calls(PAY, call("pay", amount=6))
+    one, two = desk.agent(both).run_sync("go", run_id="r").pending
+    if answered == "before":
+        desk.agent().resume_sync("r", {one.id: True})
+        again = stricter().resume_sync("r", {two.id: True})
+    else:
+        again = stricter().resume_sync("r", {one.id: True, two.id: True})
+    assert (again.status, desk.paid) == (RunStatus.PAUSED, [])
+    assert [question.reason for question in again.pending] == ["money; look at the passport"] * 2
+    assert [question.asked_by for question in again.pending] == ["cashier, new"] * 2
+    assert {one.id, two.id}.isdisjoint(question.id for question in again.pending)
+    yes = {question.id: True for question in again.pending}
+    assert stricter().resume_sync("r", yes).status is RunStatus.COMPLETED
+    assert desk.paid == [5, 6]
+
+
+def test_a_question_shows_what_everybody_asks(desk: Desk) -> None:
+    """A person says yes to all of it, and a resume by the same agent needs no other."""
+
+    def agent(*turns: Any) -> Agent:
+        builder = desk.builder(*turns).on_before_tool_use(sanctions, name="new", tier="policy")
+        return builder.build()
+
+    (question,) = agent(PAY).run_sync("go", run_id="r").pending
+    assert (question.reason, question.asked_by) == ("money; look at the passport", "cashier, new")
+    assert agent().resume_sync("r", {question.id: True}).status is RunStatus.COMPLETED
+    assert desk.paid == [5]
+
+
+def test_an_edit_is_no_answer_to_somebody_who_asks_about_the_edited_call(desk: Desk) -> None:
+    """Only to those who asked about the call that was edited."""
+
+    def agent() -> Agent:
+        builder = desk.builder(PAY).on_before_tool_use(
+            lambda ctx: sanctions(ctx) if ctx.tool_call.args["amount"] > 5 else None,
+            name="new",
+            tier="policy",
+        )
+        return builder.build()
+
+    (small,) = agent().run_sync("go", run_id="r").pending
+    again = agent().resume_sync("r", {small.id: Decision.edit(amount=6)})
+    assert (again.status, desk.paid) == (RunStatus.PAUSED, [])
+    assert [question.reason for question in again.pending] == ["money; look at the passport"]
+
+
+def test_a_remembered_yes_is_for_those_who_had_asked(desk: Desk) -> None:
+    """Somebody who asks since is not answered by it; a no holds whoever asks."""
+    yes = desk.builder(PAY, say("done")).with_approver(lambda _: Decision.allow(remember=True))
+    first = yes.build().run_sync("go").state
+    assert desk.agent(PAY, say("done")).run_sync("go", state=first).status is RunStatus.COMPLETED
+    stricter = desk.builder(PAY, say("done")).on_before_tool_use(
+        sanctions, name="new", tier="policy"
+    )
+    paused = stricter.build().run_sync("go", state=first)
+    assert (paused.status, desk.paid) == (RunStatus.PAUSED, [5, 5])
+    no = desk.builder(PAY, say("done")).with_approver(lambda _: Decision.deny(remember=True))
+    denied = no.build().run_sync("go", state=AgentState(messages=first.messages)).state
+    stricter = desk.builder(PAY, say("done")).on_before_tool_use(
+        sanctions, name="new", tier="policy"
+    )
+    result = stricter.build().run_sync("go", state=denied)
+    assert (result.status, desk.paid) == (RunStatus.COMPLETED, [5, 5])
+
+
+def test_permission_hooks_are_not_asked_about_what_was_answered_before_the_pause(
+    desk: Desk,
+) -> None:
+    """Only about what still waits: they may have an opinion by now."""
+    asked: list[int] = []
+
+    def small(ctx: Any) -> Decision | None:
+        asked.append(ctx.tool_call.args["amount"])
+        return Decision.allow() if asked[-1] == 5 else None
+
+    def agent(*turns: Any) -> Agent:
+        return desk.builder(*turns).on_permission_request(small, name="small").build()
+
+    (question,) = agent(calls(PAY, call("pay", amount=6))).run_sync("go", run_id="r").pending
+    assert asked == [5, 6]
+    result = agent().resume_sync("r", {question.id: True})
+    assert (result.status, asked, desk.paid) == (RunStatus.COMPLETED, [5, 6, 6], [5, 6])

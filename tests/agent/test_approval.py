@@ -760,7 +760,8 @@ async def test_a_kept_answer_is_void_when_the_call_was_changed(bench: Bench) -> 
     one, two = (question.id for question in paused.pending)
     partly = await agent.resume(paused, {one: True})
     again = await agent.resume(tampered(partly.state, amount=99), {two: True})
-    assert (again.status, [q.id for q in again.pending], bench.ran) == (RunStatus.PAUSED, [one], [])
+    assert (again.status, bench.ran) == (RunStatus.PAUSED, [])
+    assert [question.id for question in again.pending] == [f"{one}/question-2"]
 
 
 async def test_an_answer_is_void_when_the_tool_fills_in_other_defaults(bench: Bench) -> None:

@@ -127,7 +127,9 @@ def test_an_answer_is_for_the_call_as_it_was_shown(till: Till) -> None:
     again = changed().resume_sync("r", {QUESTION: True})
     assert (again.status, till.paid) == (RunStatus.PAUSED, [])
     assert dict(again.pending[0].tool_call.args) == {"amount": 5, "tip": 3}
-    assert changed().resume_sync("r", {QUESTION: True}).status is RunStatus.COMPLETED
+    with pytest.raises(UsageError, match=rf"no question with id '{QUESTION}'"):
+        changed().resume_sync("r", {QUESTION: True})
+    assert changed().resume_sync("r", {again.pending[0].id: True}).status is RunStatus.COMPLETED
     assert till.paid == [8]
 
 

@@ -360,7 +360,8 @@ def _answers(state: AgentState, decisions: Mapping[str, Decision | bool]) -> dic
         if key not in known:
             raise UsageError(
                 f"no question with id '{key}' waits for an answer.",
-                remedy=f"Waiting: {', '.join(sorted(known)) or 'nothing'}.",
+                remedy=f"Waiting: {', '.join(sorted(known)) or 'nothing'}. Answer what waits now: "
+                "a call that was changed, or that others ask about since, is another question.",
             )
         if isinstance(decision, bool):
             decision = Decision.allow() if decision else Decision.deny()

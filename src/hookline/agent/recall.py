@@ -35,7 +35,6 @@ from hookline.lifecycle.changes import can_be_redone, redo_changes
 from hookline.state import Decision, Ending, InferenceResponse, PendingApproval, ToolResult
 
 _KINDS = {kind.label: kind for kind in Kind}
-_ANSWERED = "approval_answered"
 
 
 class Memory:
@@ -55,14 +54,12 @@ class Memory:
         self._children = _by(records, ChildStarted, lambda record: record.call_id)
         self._finished = [record for record in records if isinstance(record, ChildFinished)]
         self._asked: dict[str, PendingApproval] = {}
-        self._answers: dict[str, tuple[Decision | None, str]] = {}
+        self._answers: dict[str, Decision | None] = {}
         for record in records:
             if isinstance(record, ApprovalAsked) and record.approval is not None:
                 self._asked[record.approval.id] = record.approval
             elif isinstance(record, ApprovalAnswered):
-                asked = self._asked.get(record.approval_id)
-                bound_to = asked.fingerprint if asked is not None else ""
-                self._answers[record.approval_id] = record.decision, bound_to
+                self._answers[record.approval_id] = record.decision
         self._statuses = [record for record in records if isinstance(record, StatusChanged)]
         self._errors = [record for record in records if isinstance(record, ErrorRaised)]
 
@@ -137,13 +134,8 @@ class Memory:
         return self._asked.get(approval_id)
 
     def answer(self, approval: PendingApproval) -> Decision | None:
-        """What was answered to a question; an answer that was given for another call is none, and is forgotten."""
-        decision, bound_to = self._answers.get(approval.id, (None, ""))
-        if bound_to in ("", approval.fingerprint):
-            return decision
-        del self._answers[approval.id]
-        self._written[_ANSWERED, approval.id] -= 1
-        return None
+        """What was answered to a question."""
+        return self._answers.get(approval.id)
 
     def errors(self, call_id: str) -> list[ErrorRaised]:
         """What had failed, once: of a call, or of the model when there is no call."""
@@ -178,7 +170,7 @@ def _identity(record: Record) -> tuple[Any, ...] | None:
         case ApprovalAsked() if record.approval is not None:
             return record.type, record.approval.id, record.approval.fingerprint
         case ApprovalAnswered():
-            return _ANSWERED, record.approval_id
+            return record.type, record.approval_id
         case Evaluated() if record.evaluation is not None:
             said = record.evaluation
             return record.type, record.point, said.source, said.decision.value, said.reason

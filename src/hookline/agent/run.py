@@ -88,6 +88,8 @@ class Flight(msgspec.Struct):
     uses: int = 0
     """How often the tool was really called: a hook around it may call it more than once an attempt."""
     edits: int = 0
+    questions: int = 0
+    """How many questions there were about it."""
     is_changed: bool = False
     """The call is not the one the answer was given for."""
     started: bool = False

@@ -106,6 +106,8 @@ class Result(msgspec.Struct, Generic[C], frozen=True):
     stop_reason: str | None = None
     answer: Any = None
     """At points with answers of their own (a permission decision), the answer that was given."""
+    asks: tuple[tuple[str, str], ...] = ()
+    """Everybody who asked, the policies first: who, and why. `decided_by` and `reason` are the first of them."""
 
     @property
     def is_blocked(self) -> bool:

@@ -90,8 +90,8 @@ class _Tally:
 
     # Class attributes, so that a tally nobody adds to costs next to nothing: most points decide nothing.
     strictest: tuple[Kind, str, str, str | None] = (Kind.PROCEED, "", "", None)
-    asked: tuple[str, str] | None = None
-    asked_by_policy: tuple[str, str] | None = None
+    asked: tuple[tuple[str, str], ...] = ()
+    asked_by_policy: tuple[tuple[str, str], ...] = ()
     allowed = False
     ended = False
     answer: Any = None
@@ -107,9 +107,9 @@ class _Tally:
             if said.kind > self.strictest[0]:
                 self.strictest = (said.kind, said.reason, entry.name, said.stop_reason)
         elif said.kind is Kind.ASK and entry.is_policy:
-            self.asked_by_policy = self.asked_by_policy or (said.reason, entry.name)
+            self.asked_by_policy += ((entry.name, said.reason),)
         elif said.kind is Kind.ASK:
-            self.asked = self.asked or (said.reason, entry.name)
+            self.asked += ((entry.name, said.reason),)
         elif said.kind is Kind.ALLOW:
             self.allowed = True
         if said.answer is not None and self.answer is None:
@@ -117,11 +117,12 @@ class _Tally:
 
     def result(self, ctx: C) -> Result[C]:
         kind, reason, who, stop_reason = self.strictest
+        asks: tuple[tuple[str, str], ...] = ()
         if kind is Kind.PROCEED:
-            asked = self.asked_by_policy or (None if self.allowed else self.asked)
-            if asked is not None:
-                kind, (reason, who) = Kind.ASK, asked
-        return Result(ctx, kind, reason, who, stop_reason, self.answer)
+            asks = self.asked_by_policy + (() if self.allowed else self.asked)
+            if asks:
+                kind, (who, reason) = Kind.ASK, asks[0]
+        return Result(ctx, kind, reason, who, stop_reason, self.answer, asks)
 
     def crash(
         self, entry: Entry, ctx: Context, error: BaseException, trail: Trail, started: float

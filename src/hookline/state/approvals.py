@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import enum
+from collections.abc import Mapping
 from typing import Any
 
 import msgspec
@@ -98,10 +99,39 @@ class PendingApproval(msgspec.Struct, frozen=True, gc=False, omit_defaults=True)
     run_id: str = ""
     expires_at: float | None = None
     """Until when it can be answered, in seconds since 1970; an answer that comes later is a no. None: for ever."""
+    askers: tuple[str, ...] = ()
+    """Everybody whose asking a yes settles, where that is not `asked_by` alone."""
+    is_again: bool = False
+    """It asks whether to run a call again that had started when its process died."""
+
+    @property
+    def settles(self) -> tuple[str, ...]:
+        """Those whose asking a yes settles. Somebody else who asks about the same call has a question of their own."""
+        return self.askers or (self.asked_by,)
 
     def is_expired(self, at: float) -> bool:
         """Whether it is too late to answer."""
         return self.expires_at is not None and at > self.expires_at
+
+
+def to_remember(approval: PendingApproval, decision: Decision) -> dict[str, Decision]:
+    """What a state keeps of an answer that holds for the session: what was said last of a call, and to whom yes."""
+    kept = {approval.fingerprint: decision}
+    if decision.answer is not Answer.DENY:
+        kept |= {f"{approval.fingerprint}/{asker}": decision for asker in approval.settles}
+    return kept
+
+
+def remembered_answer(kept: Mapping[str, Decision], approval: PendingApproval) -> Decision | None:
+    """What is remembered of a call: a no, or a yes that was said to everybody who asks now."""
+    last = kept.get(approval.fingerprint)
+    if last is None or last.answer is Answer.DENY:
+        return last
+    said = (kept.get(f"{approval.fingerprint}/{asker}") for asker in approval.settles)
+    same = (
+        each is not None and (each.answer, each.args) == (last.answer, last.args) for each in said
+    )
+    return last if all(same) else None
 
 
 class CallStage(enum.StrEnum):
@@ -130,6 +160,8 @@ class PendingCall(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     child_approvals: tuple[PendingApproval, ...] = ()
     errors: tuple[int, ...] = ()
     """Which of the step's errors are of its failed attempts."""
+    questions: int = 0
+    """How many questions there were about it: each has an id of its own."""
 
     def __post_init__(self) -> None:
         if self.children is not None and type(self.children) is not FrozenDict:
