@@ -233,7 +233,10 @@ async def _from_hooks(
             else None
         )
         return denied or Decision.deny(result.reason), result.decided_by
-    return result.answer, "a permission hook"
+    answer = result.answer
+    if answer is not None and not isinstance(answer, Decision):
+        answer = Decision.deny(f"a permission hook answered {answer!r}, which is no Decision")
+    return answer, "a permission hook"
 
 
 def _remembered(run: Run, approval: PendingApproval) -> Decision | None:

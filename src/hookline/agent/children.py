@@ -114,6 +114,8 @@ class Host:
         """Count a model call the tool made itself."""
         if not isinstance(usage, Usage):
             raise UsageError(f"charge takes a Usage, not {usage!r}.")
+        if problem := usage.problem():
+            raise UsageError(f"a usage to be charged has {problem}.")
         self._in_the_loop(self._run.charge, usage)
 
     @property

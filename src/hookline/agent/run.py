@@ -10,7 +10,7 @@ from typing import Any, TypeAlias
 import msgspec
 
 from hookline.agent.cancel import CancelToken
-from hookline.agent.checks import check_request, check_response
+from hookline.agent.checks import check_request, check_response, check_result
 from hookline.agent.held import Delta, still_said
 from hookline.agent.recall import Memory
 from hookline.agent.result import RunResult
@@ -421,11 +421,16 @@ class Run:
                 after = msgspec.structs.replace(after, response=response)
         for name, kind in (("execution", ToolResult), ("result", RunResult)):
             value = getattr(after, name, None)
-            if value is not getattr(before, name, None) and type(value) is not kind:
+            if value is getattr(before, name, None):
+                continue
+            if type(value) is not kind:
                 raise HookError(
                     entry.name, before.point, f"its {name} is {value!r}, which is not a {kind.__name__}.",
                     remedy=f"Derive it from ctx.{name}, or use ctx.with_result(value) for a tool.",
                 )  # fmt: skip
+            if isinstance(value, ToolResult):
+                checked = check_result(value, f"hook '{entry.name}'")
+                after = msgspec.structs.replace(after, execution=checked)
         return after
 
     def _settle_state(self, entry: Entry, before: Any, after: Any) -> Any:

@@ -493,6 +493,13 @@ def _meaning(entry: Entry, ctx: Any, answer: Any, settle: Settle | None) -> Answ
         raise HookError(
             entry.name, point, f"its reason is {answer.reason!r}.", remedy="Give it as text."
         )
+    if answer.stop_reason is not None and not isinstance(answer.stop_reason, str):
+        raise HookError(
+            entry.name,
+            point,
+            f"its stop reason is {answer.stop_reason!r}.",
+            remedy="Give it as text.",
+        )
     answer.reason.encode()  # half a surrogate pair cannot be saved: the hook's failure, here and now
     own_answer = answer.answer is not None and kind is not Kind.FAILED
     if kind is not Kind.PROCEED and not own_answer and kind.label not in point.verdicts:

@@ -75,6 +75,9 @@ class Attachment(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
 
 def _problem(attachment: Attachment) -> str:
     """What is wrong with an attachment that no model could be given."""
+    for name in attachment.__struct_fields__:
+        if not isinstance(getattr(attachment, name), str):
+            return f"has a {name} that is not text"
     if not attachment.media_type:
         return "does not say of what type it is"
     if not attachment.data and not attachment.url:
@@ -162,9 +165,10 @@ def tool_message(result: ToolResult, limit: int | None = None) -> ToolMessage:
 
 
 def check_transcript(messages: Iterable[Message]) -> None:
-    """Refuse a conversation in which a call lacks its one result, or a result its call."""
+    """Refuse a conversation in which a call lacks its one result, or a result its call, or which is not of messages."""
     open_calls: dict[str, str] = {}
     for message in messages:
+        _check_parts(message)
         if isinstance(message, ToolMessage):
             if open_calls.pop(message.call_id, None) is None:
                 raise TranscriptError(
@@ -178,6 +182,35 @@ def check_transcript(messages: Iterable[Message]) -> None:
             if len(open_calls) != len(message.calls):
                 raise TranscriptError("two calls of one message have the same id.")
     _refuse_open(open_calls)
+
+
+def _check_parts(message: object) -> None:
+    """Refuse what is no message, and a message whose parts could not be read back once they are saved."""
+    if isinstance(message, AssistantMessage):
+        words: tuple[object, ...] = (message.text,)
+        parts: tuple[tuple[object, type], ...] = (
+            (message.calls, ToolCall),
+            (message.reasoning, Reasoning),
+        )
+    elif isinstance(message, UserMessage):
+        words, parts = (message.text, message.by), ((message.attachments, Attachment),)
+    elif isinstance(message, ToolMessage):
+        words, parts = (message.call_id, message.name, message.text), ()
+    else:
+        raise TranscriptError(
+            f"{message!r} is not a message.",
+            remedy="A conversation is made of UserMessage, AssistantMessage and ToolMessage.",
+        )
+    for word in words:
+        if not isinstance(word, str):
+            raise TranscriptError(
+                f"a message has {word!r} where there should be text: {message!r}."
+            )
+    for items, kind in parts:
+        if not isinstance(items, tuple) or not all(isinstance(item, kind) for item in items):
+            raise TranscriptError(
+                f"a message has {items!r} where there should be a tuple of {kind.__name__}."
+            )
 
 
 def _refuse_open(open_calls: dict[str, str]) -> None:
