@@ -15,6 +15,7 @@ from hookline import (
     HookOutcome,
     PendingApproval,
     RunStatus,
+    ToolContext,
     tool,
 )
 from hookline.errors import UsageError
@@ -243,3 +244,48 @@ def test_permission_hooks_are_not_asked_about_what_was_answered_before_the_pause
     assert asked == [5, 6]
     result = agent().resume_sync("r", {question.id: True})
     assert (result.status, asked, desk.paid) == (RunStatus.COMPLETED, [5, 6, 6], [5, 6])
+
+
+# --- an answer for each session, and for the whole tree of runs ---------------------------------------
+
+
+def test_what_is_answered_for_a_session_holds_in_no_other(desk: Desk) -> None:
+    """A state that is run in another session leaves it behind; without one it stays in its own."""
+    yes = desk.builder(PAY, say("done")).with_approver(lambda _: Decision.allow(remember=True))
+    state = yes.build().run_sync("go", session="A").state
+    for session, status in (("B", RunStatus.PAUSED), ("A", RunStatus.COMPLETED)):
+        agent = AgentBuilder().with_hooks(*desk.agent().definition.registrations)
+        agent.with_driver(ScriptedDriver([PAY, say("done")]))
+        agent.with_tools(*yes.build().definition.toolbox)
+        result = agent.build().run_sync("go", state=state, session=session)
+        assert result.status is status, session
+        assert bool(result.state.remembered) is (session == "A")
+
+
+def test_a_child_that_waits_is_resumed_with_the_run_it_is_a_part_of(desk: Desk) -> None:
+    """Alone it would go on without the policies above it."""
+
+    def child(*turns: Any) -> Agent:
+        toolbox = desk.agent().definition.toolbox
+        builder = AgentBuilder().with_driver(ScriptedDriver(turns)).with_tools(*toolbox)
+        return builder.with_journal(desk.journal).build()
+
+    @tool
+    async def delegate(context: ToolContext) -> str:
+        """Hand it on."""
+        return str((await context.spawn(child(*script), "pay")).text)
+
+    def agent(*turns: Any) -> Agent:
+        return desk.builder(*turns).with_tools(delegate).build()
+
+    script = [PAY]
+    outer = agent(call("delegate"), say("done")).run_sync("go", run_id="r")
+    (question,) = agent().resume_sync("r", {outer.pending[0].id: True}).pending
+    assert question.run_id != "r"
+    with pytest.raises(UsageError, match=r"is a part of run 'r'.* agent.resume\('r'"):
+        child(say("paid")).resume_sync(question.run_id, {question.id: True})
+    assert desk.paid == []
+    script = [say("paid")]
+    assert agent(say("done")).resume_sync("r", {question.id: True}).status is RunStatus.COMPLETED
+    assert desk.paid == [5]
+    assert child().resume_sync(question.run_id).text == "paid"

@@ -14,7 +14,7 @@ from hookline.agent.loop import drive
 from hookline.agent.recall import Memory
 from hookline.agent.result import RunResult, recorded_result
 from hookline.agent.run import Run
-from hookline.agent.runs import Pause, Runs, pause_of
+from hookline.agent.runs import Pause, Runs, pause_of, refuse_child
 from hookline.agent.stream import Feed, RunStream, states
 from hookline.blueprint import Definition
 from hookline.errors import UsageError
@@ -30,6 +30,7 @@ from hookline.journal import (
     reopen,
 )
 from hookline.state import (
+    EMPTY,
     AgentState,
     Attachment,
     Counters,
@@ -130,6 +131,7 @@ class Agent:
             run_id = run if isinstance(run, str) else self._paused_state(run).run_id
             return self._resume_stored(journal, run_id, decisions or {})
         state = self._paused_state(run)
+        refuse_child(state)
         pause = pause_of(state)
         self._runs.refuse_twice(pause)
         answers = _answers(state, {} if decisions is None else decisions)
@@ -147,6 +149,8 @@ class Agent:
             story = fold(durable.records)
             if story.state.session_id != run_id:
                 refuse_halted(journal, story.state.session_id)
+            if not story.is_finished or story.state.pending_step is not None:
+                refuse_child(story.state, journal)
             answers = _answers(story.state, decisions)
         except BaseException:
             durable.close()
@@ -337,11 +341,16 @@ def _begin(
         if value is not None and not isinstance(value, str):
             raise UsageError(f"{option}= takes text, not {value!r}.")
     run_id = run_id or os.urandom(16).hex()
+    session = session or state.session_id or run_id
+    if session != state.session_id:  # what was answered for one session is no answer in another
+        state = msgspec.structs.replace(state, remembered=EMPTY)
     return msgspec.structs.replace(
         state.checked(),
         agent_id=definition.agent_id,
         run_id=run_id,
-        session_id=session or state.session_id or run_id,
+        session_id=session,
+        parent_agent_id=None,
+        parent_run_id=None,
         counters=Counters(),
         ending=None,
         first_step=len(state.steps),
