@@ -11,7 +11,7 @@ import msgspec
 from hookline._aio import is_being_cancelled
 from hookline.agent.around import around_inference
 from hookline.agent.checks import check_response, is_plain
-from hookline.agent.failure import on_error, on_success, recount_errors
+from hookline.agent.failure import fail_again, on_error, on_success
 from hookline.agent.recall import Memory
 from hookline.agent.run import Run
 from hookline.errors import ModelError, in_words
@@ -59,7 +59,7 @@ async def take_turn(run: Run) -> None:
     run.messages_asked = messages
     response = supplied
     if response is None and run.memory is not None:
-        response = _recalled(run, run.memory)
+        response = await _recalled(run, run.memory)
     if response is None:
         if run.token.is_cancelled:  # by a hook since the step began
             raise asyncio.CancelledError
@@ -83,11 +83,13 @@ async def take_turn(run: Run) -> None:
     _take(run, response, supplied=supplied is not None)
 
 
-def _recalled(run: Run, memory: Memory) -> InferenceResponse | None:
+async def _recalled(run: Run, memory: Memory) -> InferenceResponse | None:
     """The answer the model gave before the process died, if it is on record. It was paid for then, and counts now."""
     response = memory.response(run.step_index or 0)
     if response is not None:
-        recount_errors(run, memory, "")
+        for known in memory.failed_answers(run.step_index or 0):
+            assert known.error is not None
+            await fail_again(run, known, known.error)
         _received(run, response)
     return response
 
