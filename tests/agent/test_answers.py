@@ -289,3 +289,38 @@ def test_a_child_that_waits_is_resumed_with_the_run_it_is_a_part_of(desk: Desk) 
     assert agent(say("done")).resume_sync("r", {question.id: True}).status is RunStatus.COMPLETED
     assert desk.paid == [5]
     assert child().resume_sync(question.run_id).text == "paid"
+
+
+# --- edits that cannot be taken -----------------------------------------------------------------------
+
+
+def test_whoever_edits_a_call_so_that_it_does_not_fit_is_told(desk: Desk) -> None:
+    """And the question goes on waiting: nothing is used up."""
+    (question,) = desk.agent(PAY).run_sync("go", run_id="r").pending
+    for edit in (Decision.edit(amount="lots"), Decision.edit(tip=1)):
+        with pytest.raises(UsageError, match=r"r/0/call_1_1' cannot be edited like that.*waits"):
+            desk.agent().resume_sync("r", {question.id: edit})
+    result = desk.agent().resume_sync("r", {question.id: Decision.edit(amount=6)})
+    assert (result.status, desk.paid) == (RunStatus.COMPLETED, [6])
+
+
+def test_a_question_of_a_child_goes_on_waiting_after_an_edit_that_does_not_fit(desk: Desk) -> None:
+    """What its tools take is known only inside: the question says what was wrong when it is shown again."""
+    script = [PAY]
+
+    @tool
+    async def delegate(context: ToolContext) -> str:
+        """Hand it on."""
+        return str((await context.spawn(desk.agent(*script), "pay")).text)
+
+    def agent(*turns: Any) -> Agent:
+        builder = AgentBuilder().with_driver(ScriptedDriver(turns)).with_tools(delegate)
+        return builder.with_journal(desk.journal).build()
+
+    (question,) = agent(call("delegate")).run_sync("go", run_id="r").pending
+    (again,) = agent().resume_sync("r", {question.id: Decision.edit(amount="lots")}).pending
+    assert (again.id, desk.paid) == (question.id, [])
+    assert "it cannot be edited as it was: the call to 'pay'" in again.reason
+    script = [say("paid")]
+    result = agent(say("done")).resume_sync("r", {again.id: Decision.edit(amount=6)})
+    assert (result.status, desk.paid) == (RunStatus.COMPLETED, [6])

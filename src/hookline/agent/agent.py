@@ -9,6 +9,7 @@ from typing import Any
 
 import msgspec
 
+from hookline.agent.approval import misfit
 from hookline.agent.in_session import InSession, refuse_member, refuse_outsider
 from hookline.agent.loop import drive
 from hookline.agent.recall import Memory
@@ -139,7 +140,7 @@ class Agent:
         refuse_child(state)
         pause = pause_of(state)
         self._runs.refuse_twice(pause)
-        answers = _answers(state, {} if decisions is None else decisions)
+        answers = self._answers(state, {} if decisions is None else decisions)
         durable = InMemory(self.definition.listeners, answers)
         resumed = Run(self.definition, state, durable, drive=drive)
         resumed.ends_session = state.session_id == state.run_id
@@ -160,7 +161,7 @@ class Agent:
                 refuse_child(story.state, journal)
             if session is None:
                 refuse_member(journal, story)
-            answers = _answers(story.state, decisions)
+            answers = self._answers(story.state, decisions)
         except BaseException:
             durable.close()
             raise
@@ -262,6 +263,22 @@ class Agent:
             self._runs.end(run, resumed, result)
             run.durable.close()
         return result
+
+    def _answers(
+        self, state: AgentState, decisions: Mapping[str, Decision | bool]
+    ) -> dict[str, Decision]:
+        """The answers to a run's questions, if all of them can be used: otherwise none is used up."""
+        answers = _answers(state, decisions)
+        for approval in state.pending:
+            decision = answers.get(approval.id)
+            if decision is None or approval.run_id != state.run_id:
+                continue
+            if problem := misfit(self.definition.toolbox, approval, decision):
+                raise UsageError(
+                    f"the call of question '{approval.id}' cannot be edited like that: {problem}",
+                    remedy="Nothing was answered, and the question still waits.",
+                )
+        return answers
 
     def _paused_state(self, run: str | AgentState | RunResult) -> AgentState:
         state = run.state if isinstance(run, RunResult) else run

@@ -11,11 +11,12 @@ import msgspec
 
 from hookline._aio import is_being_cancelled
 from hookline.agent.run import Flight, Run
-from hookline.errors import in_words
+from hookline.errors import ToolError, in_words
 from hookline.hooks import CRASHES, Result
 from hookline.journal import ApprovalAnswered, ApprovalAsked, with_remembered
 from hookline.lifecycle import HookPoint, ToolHookContext
 from hookline.state import (
+    Answer,
     CallStage,
     Decision,
     PendingApproval,
@@ -25,8 +26,11 @@ from hookline.state import (
     remembered_answer,
     to_remember,
 )
+from hookline.tools import Toolbox
 
 _EXPIRED = Decision.deny("the question expired")
+_MOST_MISFITS = 8
+"""How often an approver may edit a call so that it does not fit its tool, before that is a no."""
 
 
 class Ask(msgspec.Struct, frozen=True):
@@ -76,7 +80,7 @@ async def ask_person(run: Run, flight: Flight, ask: Ask, *, again: bool = False)
     if decision is None and not run.stopping:
         # An answer to this very question goes before one that was remembered from another.
         known = run.memory.answer(approval) if run.memory is not None else None
-        decision, by = known or await _handed_over(run, approval), "resume"
+        decision, by = known or await _handed_over(run, flight, approval), "resume"
     if decision is None and not run.stopping:
         decision, by = _remembered(run, approval), "a remembered answer"
     if decision is None and not run.stopping:
@@ -188,20 +192,53 @@ def _is_expired(run: Run, approval: PendingApproval) -> bool:
     return approval.is_expired(run.at)
 
 
-async def _handed_over(run: Run, approval: PendingApproval) -> Decision | None:
+async def _handed_over(run: Run, flight: Flight, approval: PendingApproval) -> Decision | None:
     """The answer that was handed to `resume`, unless it comes too late."""
     decision = await run.durable.wait(approval.id)
-    return None if decision is None or _is_expired(run, approval) else decision
+    if decision is None or _is_expired(run, approval):
+        return None
+    problem = misfit(run.definition.toolbox, approval, decision)
+    if problem:  # of a child run: it goes on waiting, and says why when it is shown again
+        flight.approval = _not_like_that(approval, problem)
+    return None if problem else decision
+
+
+def _not_like_that(approval: PendingApproval, problem: str) -> PendingApproval:
+    """The same question, for whoever has edited the call so that it does not fit."""
+    reason = f"{approval.reason} (it cannot be edited as it was: {problem})"
+    return msgspec.structs.replace(approval, reason=reason)
 
 
 async def _answered_in_time(run: Run, approval: PendingApproval) -> tuple[Decision | None, str]:
     """What the approver says, as long as the question can be answered."""
-    if _is_expired(run, approval):
-        return _EXPIRED, "expiry"
-    decision = await _from_approver(run, approval)
-    if decision is _EXPIRED or (decision is not None and _is_expired(run, approval)):
-        return _EXPIRED, "expiry"
-    return decision, "approver"
+    shown, problem = approval, ""
+    for _ in range(_MOST_MISFITS):
+        if _is_expired(run, approval):
+            return _EXPIRED, "expiry"
+        decision = await _from_approver(run, shown)
+        if decision is _EXPIRED or (decision is not None and _is_expired(run, approval)):
+            return _EXPIRED, "expiry"
+        problem = "" if decision is None else misfit(run.definition.toolbox, approval, decision)
+        if not problem:
+            return decision, "approver"
+        shown = _not_like_that(approval, problem)
+    return Decision.deny(f"it was edited in ways that do not fit: {problem}"), "approver"
+
+
+def misfit(toolbox: Toolbox, approval: PendingApproval, decision: Decision) -> str:
+    """Why a call cannot be edited as it was, if it cannot: who edited it should hear of it, and not the model."""
+    if decision.answer is not Answer.EDIT:
+        return ""
+    if approval.is_again:
+        return "what it did with its arguments is not known, so it is run again as it is, or not at all"
+    tool = toolbox.get(approval.tool_call.name)
+    if tool is None:
+        return ""
+    try:
+        tool.validate_call(approval.tool_call.with_args(**(decision.args or {})))
+    except ToolError as error:
+        return str(error)
+    return ""
 
 
 async def _from_hooks(
@@ -301,6 +338,8 @@ def _as_decision(answer: object) -> Decision:
 def _note(
     run: Run, flight: Flight, approval: PendingApproval, decision: Decision, by: str
 ) -> Decision:
+    if decision.answer is Answer.EDIT and approval.is_again:
+        decision = Decision.deny(misfit(run.definition.toolbox, approval, decision))
     if decision.remember and approval.is_again:
         decision = msgspec.structs.replace(decision, remember=False)
     flight.decision = decision
@@ -311,13 +350,15 @@ def _note(
 
 
 def deny(flight: Flight, decision: Decision, asked_by: str) -> None:
-    """The call does not run; the model reads why."""
+    """The call does not run; the model reads why. Of one that had started nobody can say that it did not run."""
     call = flight.call
+    was_started = flight.approval is not None and flight.approval.is_again
     flight.stage = CallStage.SETTLED
+    flight.is_refused = flight.is_refused or was_started
     flight.result = ToolResult(
         None,
         None,
-        ResultStatus.DENIED,
+        ResultStatus.IN_DOUBT if was_started else ResultStatus.DENIED,
         call.id,
         call.name,
         decision.reason or "permission was not given",

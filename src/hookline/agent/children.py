@@ -165,7 +165,7 @@ class Host:
                 self._idle.set()
         if result.status is not RunStatus.PAUSED:
             return result
-        self.waiting += result.pending
+        self.waiting += result.state.pending
         while self._running:  # children beside this one get as far as they can: none is left behind
             self._idle.clear()
             await self._idle.wait()
