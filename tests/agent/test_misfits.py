@@ -22,7 +22,17 @@ from hookline import (
 )
 from hookline.errors import TranscriptError, UsageError
 from hookline.journal import MemoryJournal, PromptSubmitted, fold
-from hookline.state import ErrorInfo, Log, Reasoning, ResultStatus, ToolCall, UserMessage
+from hookline.state import (
+    AssistantMessage,
+    ContinuationDecision,
+    ContinuationEvaluation,
+    ErrorInfo,
+    Log,
+    Reasoning,
+    ResultStatus,
+    ToolCall,
+    UserMessage,
+)
 from hookline.testing import ScriptedDriver, call, say
 
 
@@ -139,6 +149,8 @@ MISFITS = [
     UserMessage("x", 5),  # type: ignore[arg-type]
     UserMessage("x", "", ("picture",)),  # type: ignore[arg-type]
     "just text",
+    AssistantMessage("x", []),  # type: ignore[arg-type]
+    AssistantMessage("x", (), (Reasoning(5),)),  # type: ignore[arg-type]
 ]
 
 
@@ -219,3 +231,50 @@ def test_a_journal_refuses_what_it_could_not_read() -> None:
     assert claim.write([PromptSubmitted("r", 1, 0.0, "too late")]).exception() is not None
     claim.give_back()
     assert [record.seq for record in journal.read("r")] == [0]
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        ContinuationEvaluation("x", "allow_stop"),  # type: ignore[arg-type]
+        ContinuationEvaluation("x", ContinuationDecision.ALLOW_STOP, 5),  # type: ignore[arg-type]
+        ContinuationEvaluation(5, ContinuationDecision.ALLOW_STOP),  # type: ignore[arg-type]
+        ContinuationEvaluation("x", ContinuationDecision.ALLOW_STOP, "", "so"),  # type: ignore[arg-type]
+    ],
+)
+def test_a_word_on_going_on_that_says_nothing_is_the_hooks_failure(said: Any) -> None:
+    """Whether the hook returns it or leaves it in its context."""
+    for hook in (
+        lambda ctx: said,
+        lambda ctx: replace(ctx, evaluations=(*ctx.evaluations, said)),
+    ):
+        builder = AgentBuilder().with_driver(ScriptedDriver([say("done")]))
+        result = recorded(builder.on_should_continue(hook, name="odd"))
+        assert "hook 'odd' at should_continue: something is wrong with its evaluation" in str(
+            result.error
+        )
+
+
+def test_a_prompt_that_is_no_text_is_the_hooks_failure() -> None:
+    """It fails closed, and the model is not asked."""
+    builder = AgentBuilder().with_driver(ScriptedDriver([say("done")]))
+    result = recorded(builder.on_prompt_submit(lambda ctx: replace(ctx, prompt=5), name="odd"))
+    assert result.status is RunStatus.STOPPED
+    assert "hook 'odd' failed" in result.explain()
+
+
+@pytest.mark.parametrize("name", ["", 5])
+def test_what_a_hook_makes_of_a_childs_result_is_looked_at(name: Any) -> None:
+    """And so is the name of a child."""
+
+    @tool
+    async def use(context: ToolContext) -> str:
+        """Use."""
+        child = AgentBuilder().with_driver(ScriptedDriver([say("done")])).build()
+        return str((await context.spawn(child, "go", name=name)).text)
+
+    odd = asked().with_tools(use)
+    odd.on_subagent_stop(lambda ctx: ctx.with_result(replace(ctx.result, status="odd")), name="odd")
+    result = recorded(odd)
+    problem = "status is 'odd', which is not a RunStatus" if not name else "the child's name is 5"
+    assert problem in result.state.messages[2].text

@@ -151,7 +151,7 @@ class Host:
             )
         self._spawned += 1
         key = f"{call.id}/{self._spawned}"
-        prompt = checked_text(prompt, "the prompt")
+        prompt, name = checked_text(prompt, "the prompt"), checked_text(name, "the child's name")
         self._idle = self._idle or asyncio.Event()
         self._running += 1
         try:

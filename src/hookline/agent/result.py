@@ -41,6 +41,18 @@ class RunResult(msgspec.Struct, frozen=True):
     said: str | None = None
     """The answer as text, where `output` no longer tells: that of a child run which ended before a pause."""
 
+    def problem(self) -> str:
+        """What is wrong with it, in words, if something is: hooks may hand on another result of a child."""
+        for name, kind in (
+            ("state", AgentState),
+            ("status", RunStatus),
+            ("stop_reason", StopReason),
+        ):
+            value = getattr(self, name)
+            if type(value) is not kind:
+                return f"{name} is {value!r}, which is not a {kind.__name__}"
+        return ""
+
     @property
     def text(self) -> str:
         """The answer as text; empty when there is none."""

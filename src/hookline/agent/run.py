@@ -434,6 +434,10 @@ class Run:
             if isinstance(value, ToolResult):
                 checked = check_result(value, f"hook '{entry.name}'")
                 after = msgspec.structs.replace(after, execution=checked)
+            elif problem := value.problem():
+                raise HookError(entry.name, before.point, f"it gave a result whose {problem}.")
+        if getattr(after, "prompt", None) is not getattr(before, "prompt", None):
+            checked_text(after.prompt, "the prompt it made")
         return after
 
     def _settle_state(self, entry: Entry, before: Any, after: Any) -> Any:
@@ -598,15 +602,10 @@ def _with_source(entry: Entry, before: AgentContext, after: AgentContext) -> Age
 
 
 def _check_evaluation(entry: Entry, before: AgentContext, said: Any) -> None:
-    if type(said.decision) is not ContinuationDecision:
+    if problem := said.problem():
         raise HookError(
-            entry.name, before.point, f"its evaluation decides {said.decision!r}.",
-            remedy="Use a ContinuationDecision, or ctx.forbid(...), ctx.request_continue(...) and so on.",
-        )  # fmt: skip
-    if said.stop_reason is not None and type(said.stop_reason) is not StopReason:
-        raise HookError(
-            entry.name, before.point, f"its stop reason is {said.stop_reason!r}.",
-            remedy="Use a StopReason.",
+            entry.name, before.point, f"something is wrong with its evaluation: {problem}.",
+            remedy="Use ctx.forbid(...), ctx.request_continue(...) and so on.",
         )  # fmt: skip
     checked_text(said.source, "the source of an evaluation")
     checked_text(said.reason, "the reason of an evaluation")

@@ -15,7 +15,7 @@ from typing import Any, Protocol
 import msgspec
 
 from hookline._aio import Once, is_being_cancelled
-from hookline.errors import HookError, HooklineError, in_words
+from hookline.errors import HookError, HooklineError, UsageError, in_words
 from hookline.hooks.outcome import HookOutcome, Kind, Result, Verdict
 from hookline.hooks.plan import Crew, Entry, Plan
 from hookline.hooks.point import C, Context, Failure
@@ -191,14 +191,17 @@ async def run_hooks(
         now = readings[-1]
         if type(answer) is point.appends and point.append is not None and not entry.is_policy:
             # The one answer that hooks give at every step: it is not weighed, only written down.
-            ctx = point.append(ctx, answer, entry.name)
-            readings = [trail.appended(entry, now, ctx)]
-        else:
-            tally = tally or _Tally()
-            ctx, now = _weigh(entry, ctx, answer, tally, trail, settle, now)
-            readings = [now]
-            if tally.ended:
-                break
+            try:
+                ctx = point.append(ctx, answer, entry.name)
+                readings = [trail.appended(entry, now, ctx)]
+                continue
+            except UsageError as error:
+                answer = hook_failure(entry, ctx, error)
+        tally = tally or _Tally()
+        ctx, now = _weigh(entry, ctx, answer, tally, trail, settle, now)
+        readings = [now]
+        if tally.ended:
+            break
     if len(readings) > 1:
         trail.passed(crew if not first else crew.part(first, len(readings) - 1), readings)
     if tally is None and not plan.observers:

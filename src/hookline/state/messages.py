@@ -6,13 +6,14 @@ import base64
 import os
 import re
 from collections.abc import Iterable
-from typing import TypeAlias
+from typing import TypeAlias, TypeVar
 
 import msgspec
 
 from hookline.errors import TranscriptError, UsageError
 from hookline.state.calls import ResultStatus, ToolCall, ToolResult
 
+T = TypeVar("T")
 _OK = ResultStatus.OK
 _TEXTS = ("application/json", "application/xml", "application/yaml", "application/toml")
 _BASE64 = re.compile(r"[A-Za-z0-9+/]*={0,2}")
@@ -188,14 +189,19 @@ def _check_parts(message: object) -> None:
     """Refuse what is no message, and a message whose parts could not be read back once they are saved."""
     if isinstance(message, AssistantMessage):
         words: tuple[object, ...] = (message.text,)
-        parts: tuple[tuple[object, type], ...] = (
-            (message.calls, ToolCall),
-            (message.reasoning, Reasoning),
-        )
+        for call in _each(message.calls, ToolCall):
+            words += (call.id, call.name, call.malformed)
+        for part in _each(message.reasoning, Reasoning):
+            words += (part.text, part.signature, part.provider, part.kind, part.call_id)
     elif isinstance(message, UserMessage):
-        words, parts = (message.text, message.by), ((message.attachments, Attachment),)
+        words = (message.text, message.by)
+        _each(message.attachments, Attachment)
     elif isinstance(message, ToolMessage):
-        words, parts = (message.call_id, message.name, message.text), ()
+        words = (message.call_id, message.name, message.text)
+        if type(message.is_error) is not bool:
+            raise TranscriptError(
+                f"is_error={message.is_error!r} of a message is no yes and no no."
+            )
     else:
         raise TranscriptError(
             f"{message!r} is not a message.",
@@ -206,11 +212,15 @@ def _check_parts(message: object) -> None:
             raise TranscriptError(
                 f"a message has {word!r} where there should be text: {message!r}."
             )
-    for items, kind in parts:
-        if not isinstance(items, tuple) or not all(isinstance(item, kind) for item in items):
-            raise TranscriptError(
-                f"a message has {items!r} where there should be a tuple of {kind.__name__}."
-            )
+
+
+def _each(parts: tuple[T, ...], kind: type[T]) -> tuple[T, ...]:
+    """The parts of a message, if they are a tuple of this kind."""
+    if not isinstance(parts, tuple) or not all(isinstance(part, kind) for part in parts):
+        raise TranscriptError(
+            f"a message has {parts!r} where there should be a tuple of {kind.__name__}."
+        )
+    return parts
 
 
 def _refuse_open(open_calls: dict[str, str]) -> None:
