@@ -28,8 +28,7 @@ from typing import Any
 
 import msgspec
 
-from hookline.errors import RegistrationError
-from hookline.errors import UsageError
+from hookline.errors import RegistrationError, UsageError
 from hookline.hooks import Failure, HookOutcome, Point, spelled
 from hookline.hooks.outcome import Kind
 from hookline.lifecycle.contexts import (
