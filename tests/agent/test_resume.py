@@ -11,12 +11,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from lives import Case, Tape, TapeClaim, World, cases, children_of, cut, driven, story_of
+from plain_store import PlainStore
 
 from hookline import AgentBuilder, Decision, HookOutcome, RunStatus
 from hookline.blueprint import Doubt, InDoubt
 from hookline.errors import JournalError, UnknownRunError, UsageError
 from hookline.journal import Record, RunTakenUp, fold, hooks_in
 from hookline.state import ResultStatus
+from hookline.testing import ScriptedDriver, call, say
 
 
 @settings(max_examples=150, deadline=None)
@@ -223,3 +225,22 @@ def test_what_to_do_in_doubt_must_mean_something() -> None:
     """One of the words, or a function."""
     with pytest.raises(Exception, match="says nothing"):
         AgentBuilder().with_journal(Tape(), on_in_doubt="retry")  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("kind", ["limit", "stop", "done"])
+def test_a_run_that_has_ended_says_what_ended_it(kind: str) -> None:
+    """Whatever decided it: the last step, or a guard or a hook since."""
+    journal = PlainStore()
+    builder = AgentBuilder().with_journal(journal).with_driver(ScriptedDriver([call("x")] * 3))
+    if kind == "limit":
+        builder.with_limits(steps=2)
+    elif kind == "stop":
+        builder.on_before_tool_use(lambda ctx: HookOutcome.stop("enough"), name="enough")
+    else:
+        builder.with_driver(ScriptedDriver([say("done")]))
+    agent = builder.build()
+    result = agent.run_sync("go", run_id="r")
+    again = agent.resume_sync("r")
+    assert again.outcome == result.outcome
+    assert again.outcome is not None
+    assert not again.outcome.should_continue

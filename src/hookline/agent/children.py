@@ -104,6 +104,8 @@ class Host:
         """Count a model call the tool made itself."""
         if not isinstance(usage, Usage):
             raise UsageError(f"charge takes a Usage, not {usage!r}.")
+        if problem := usage.problem():
+            raise UsageError(f"a usage to be charged has {problem}.")
         self._in_the_loop(self._run.charge, usage)
 
     @property
@@ -139,7 +141,7 @@ class Host:
             )
         self._spawned += 1
         key = f"{call.id}/{self._spawned}"
-        prompt = checked_text(prompt, "the prompt")
+        prompt, name = checked_text(prompt, "the prompt"), checked_text(name, "the child's name")
         self._idle = self._idle or asyncio.Event()
         self._running += 1
         try:
@@ -153,7 +155,7 @@ class Host:
                 self._idle.set()
         if result.status is not RunStatus.PAUSED:
             return result
-        self.waiting += result.pending
+        self.waiting += result.state.pending
         while self._running:  # children beside this one get as far as they can: none is left behind
             self._idle.clear()
             await self._idle.wait()

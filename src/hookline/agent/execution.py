@@ -11,6 +11,7 @@ import msgspec
 from hookline._aio import is_being_cancelled
 from hookline.agent.admission import rejudge, tool_context
 from hookline.agent.around import around_tool
+from hookline.agent.checks import check_result
 from hookline.agent.child import abandon_children, recount_children
 from hookline.agent.children import ChildWaits, Host
 from hookline.agent.doubt import settle_doubt
@@ -242,7 +243,8 @@ def _result(run: Run, flight: Flight, value: Any, started: float) -> ToolResult:
     run.at = run.wall + now
     if type(value) is not ToolResult:
         return ToolResult(value, None, _OK, call.id, call.name, "", "", now - started)
-    return msgspec.structs.replace(value, call_id=call.id, name=call.name, duration=now - started)
+    value = msgspec.structs.replace(value, call_id=call.id, name=call.name, duration=now - started)
+    return check_result(value, f"tool '{call.name}'")
 
 
 async def _caught(run: Run, flight: Flight) -> ToolResult:

@@ -42,11 +42,11 @@ from hookline.state import (
     InferenceResponse,
     PendingApproval,
     ToolResult,
+    to_remember,
 )
 from hookline.tools import Effect
 
 _KINDS = {kind.label: kind for kind in Kind}
-_ANSWERED = "approval_answered"
 _BEFORE_A_CALL = (HookPoint.BEFORE_TOOL_USE.value, HookPoint.PERMISSION_REQUEST.value)
 _TOLD_AGAIN = (ErrorClass.HOOK, ErrorClass.VALIDATION)
 """What fails once more when a step is gone through once more: hooks that say so again, calls that are still invalid."""
@@ -74,14 +74,12 @@ class Memory:
         self._children = _by(records, ChildStarted, lambda record: record.call_id)
         self._finished = [record for record in records if isinstance(record, ChildFinished)]
         self._asked: dict[str, PendingApproval] = {}
-        self._answers: dict[str, tuple[Decision | None, str]] = {}
+        self._answers: dict[str, Decision | None] = {}
         for record in records:
             if isinstance(record, ApprovalAsked) and record.approval is not None:
                 self._asked[record.approval.id] = record.approval
             elif isinstance(record, ApprovalAnswered):
-                asked = self._asked.get(record.approval_id)
-                bound_to = asked.fingerprint if asked is not None else ""
-                self._answers[record.approval_id] = record.decision, bound_to
+                self._answers[record.approval_id] = record.decision
         self._statuses = [record for record in records if isinstance(record, StatusChanged)]
         self._errors = [record for record in records if isinstance(record, ErrorRaised)]
 
@@ -168,13 +166,16 @@ class Memory:
 
     def remembered(self, call_id: str) -> dict[str, Decision]:
         """What was answered about a call for the rest of the session."""
-        return {
-            approval.fingerprint: decision
-            for id, approval in self._asked.items()
-            if approval.tool_call.id == call_id
-            and (decision := self._answers.get(id, (None, ""))[0]) is not None
-            and decision.remember
-        }
+        remembered: dict[str, Decision] = {}
+        for approval in self.questions(call_id):
+            decision = self._answers.get(approval.id)
+            if decision is not None and decision.remember:
+                remembered |= to_remember(approval, decision)
+        return remembered
+
+    def questions(self, call_id: str) -> list[PendingApproval]:
+        """All that was asked about a call, in order."""
+        return [asked for asked in self._asked.values() if asked.tool_call.id == call_id]
 
     def is_in_doubt(self, call_id: str) -> bool:
         """The call had started, and nobody knows what came of it. One that has children can be taken up."""
@@ -193,13 +194,8 @@ class Memory:
         return self._asked.get(approval_id)
 
     def answer(self, approval: PendingApproval) -> Decision | None:
-        """What was answered to a question; an answer that was given for another call is none, and is forgotten."""
-        decision, bound_to = self._answers.get(approval.id, (None, ""))
-        if bound_to in ("", approval.fingerprint):
-            return decision
-        del self._answers[approval.id]
-        self._written[_ANSWERED, approval.id] -= 1
-        return None
+        """What was answered to a question."""
+        return self._answers.get(approval.id)
 
     def failed_answers(self, step: int) -> list[ErrorRaised]:
         """What had failed before the model answered in that step."""
@@ -294,7 +290,7 @@ def _identity(record: Record) -> tuple[Any, ...] | None:
         case ApprovalAsked() if record.approval is not None:
             return record.type, record.approval.id, record.approval.fingerprint
         case ApprovalAnswered():
-            return _ANSWERED, record.approval_id
+            return record.type, record.approval_id
         case ErrorRaised() if record.error is not None and record.error.error_class in _TOLD_AGAIN:
             error = record.error
             return record.type, record.step, record.call_id, error.type, error.message

@@ -243,6 +243,7 @@ def _pending_call(run: Run, flight: Flight) -> PendingCall:
             for place, info in enumerate(run.step_errors)
             if any(info is own for own in flight.errors)
         ),
+        flight.questions,
     )
 
 
@@ -282,6 +283,7 @@ def _flight(step: PendingStep, made: ToolCall, pending: PendingCall) -> Flight:
     flight.result = pending.result
     flight.approval = pending.approval
     flight.decision = pending.decision
+    flight.questions = pending.questions
     flight.seen = pending.stage is CallStage.SETTLED
     children = pending.children or {}
     flight.children = {key: restored(data) for key, data in children.items()}

@@ -108,6 +108,8 @@ class Result(msgspec.Struct, Generic[C], frozen=True):
     """At points with answers of their own (a permission decision), the answer that was given."""
     withheld: tuple[str, str] | None = None
     """After a stop: why what stands is blocked all the same, and by whom."""
+    asks: tuple[tuple[str, str], ...] = ()
+    """Everybody who asked, the policies first: who, and why. `decided_by` and `reason` are the first of them."""
 
     @property
     def refusal(self) -> tuple[str, str] | None:

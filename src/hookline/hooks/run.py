@@ -16,7 +16,7 @@ from typing import Any, Protocol
 import msgspec
 
 from hookline._aio import Once, is_being_cancelled
-from hookline.errors import HookError, HooklineError, in_words
+from hookline.errors import HookError, HooklineError, UsageError, in_words
 from hookline.hooks.outcome import HookOutcome, Kind, Result, Verdict
 from hookline.hooks.plan import Crew, Entry, Plan
 from hookline.hooks.point import C, Context, Failure, Point
@@ -91,8 +91,8 @@ class _Tally:
 
     # Class attributes, so that a tally nobody adds to costs next to nothing: most points decide nothing.
     strictest: tuple[Kind, str, str, str | None] = (Kind.PROCEED, "", "", None)
-    asked: tuple[str, str] | None = None
-    asked_by_policy: tuple[str, str] | None = None
+    asked: tuple[tuple[str, str], ...] = ()
+    asked_by_policy: tuple[tuple[str, str], ...] = ()
     allowed = False
     ended = False
     withheld: tuple[str, str] | None = None
@@ -117,9 +117,9 @@ class _Tally:
             if said.kind > self.strictest[0]:
                 self.strictest = (said.kind, said.reason, entry.name, said.stop_reason)
         elif said.kind is Kind.ASK and entry.is_policy:
-            self.asked_by_policy = self.asked_by_policy or (said.reason, entry.name)
+            self.asked_by_policy += ((entry.name, said.reason),)
         elif said.kind is Kind.ASK:
-            self.asked = self.asked or (said.reason, entry.name)
+            self.asked += ((entry.name, said.reason),)
         elif said.kind is Kind.ALLOW:
             self.allowed = True
         if said.answer is not None and self.answer is None:
@@ -127,11 +127,12 @@ class _Tally:
 
     def result(self, ctx: C) -> Result[C]:
         kind, reason, who, stop_reason = self.strictest
+        asks: tuple[tuple[str, str], ...] = ()
         if kind is Kind.PROCEED:
-            asked = self.asked_by_policy or (None if self.allowed else self.asked)
-            if asked is not None:
-                kind, (reason, who) = Kind.ASK, asked
-        return Result(ctx, kind, reason, who, stop_reason, self.answer, self.withheld)
+            asks = self.asked_by_policy + (() if self.allowed else self.asked)
+            if asks:
+                kind, (who, reason) = Kind.ASK, asks[0]
+        return Result(ctx, kind, reason, who, stop_reason, self.answer, self.withheld, asks)
 
     def leaves_it_to_policies(self, point: Point[Any]) -> bool:
         """A hook ended the chain by a stop, and what was judged stands."""
@@ -205,14 +206,17 @@ async def run_hooks(
         now = readings[-1]
         if type(answer) is point.appends and point.append is not None and not entry.is_policy:
             # The one answer that hooks give at every step: it is not weighed, only written down.
-            ctx = point.append(ctx, answer, entry.name)
-            readings = [trail.appended(entry, now, ctx)]
-        else:
-            tally = tally or _Tally()
-            ctx, now = _weigh(entry, ctx, answer, tally, trail, settle, now)
-            readings = [now]
-            if tally.ended:
-                break
+            try:
+                ctx = point.append(ctx, answer, entry.name)
+                readings = [trail.appended(entry, now, ctx)]
+                continue
+            except UsageError as error:
+                answer = hook_failure(entry, ctx, error)
+        tally = tally or _Tally()
+        ctx, now = _weigh(entry, ctx, answer, tally, trail, settle, now)
+        readings = [now]
+        if tally.ended:
+            break
     if len(readings) > 1:
         trail.passed(crew if not first else crew.part(first, len(readings) - 1), readings)
     if tally is None and not plan.observers:
@@ -527,6 +531,13 @@ def _meaning(entry: Entry, ctx: Any, answer: Any, settle: Settle | None) -> Answ
     if not isinstance(answer.reason, str):
         raise HookError(
             entry.name, point, f"its reason is {answer.reason!r}.", remedy="Give it as text."
+        )
+    if answer.stop_reason is not None and not isinstance(answer.stop_reason, str):
+        raise HookError(
+            entry.name,
+            point,
+            f"its stop reason is {answer.stop_reason!r}.",
+            remedy="Give it as text.",
         )
     answer.reason.encode()  # half a surrogate pair cannot be saved: the hook's failure, here and now
     own_answer = answer.answer is not None and kind is not Kind.FAILED

@@ -32,6 +32,7 @@ from hookline.state import (
     Message,
     PendingApproval,
     freeze_dict,
+    to_remember,
 )
 
 
@@ -222,7 +223,7 @@ def _with_answer(
     decision = record.decision
     if decision is None or not decision.remember or asked is None:
         return state
-    return with_remembered(state, {asked.fingerprint: decision})
+    return with_remembered(state, to_remember(asked, decision))
 
 
 def with_remembered(state: AgentState, answers: Mapping[str, Decision]) -> AgentState:

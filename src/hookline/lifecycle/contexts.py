@@ -76,12 +76,10 @@ class RunHandle:
 
     def charge(self, usage: Usage) -> None:
         """Count a model call the hook made itself (a critic, a summariser) against the run's limits."""
-        if not isinstance(usage, Usage) or not all(
-            (getattr(usage, name) or 0) >= 0 for name in usage.__struct_fields__
-        ):
+        if not isinstance(usage, Usage) or usage.problem():
             raise UsageError(
                 f"{usage!r} cannot be charged.",
-                remedy="Charge a Usage in which nothing is below zero.",
+                remedy="Charge a Usage of whole numbers in which nothing is below zero.",
             )
         self._live.charge(usage)
 

@@ -14,6 +14,8 @@ from hookline.state.approvals import (
     PendingApproval,
     PendingCall,
     PendingStep,
+    remembered_answer,
+    to_remember,
 )
 from hookline.state.calls import ErrorInfo, ResultStatus, ToolCall, ToolResult, render
 from hookline.state.continuation import (
@@ -93,8 +95,10 @@ __all__ = [
     "checked_text",
     "freeze",
     "freeze_dict",
+    "remembered_answer",
     "render",
     "thaw",
+    "to_remember",
     "tool_message",
     "valid_text",
 ]
