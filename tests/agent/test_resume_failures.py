@@ -116,6 +116,15 @@ async def test_a_run_that_was_cancelled_is_cancelled() -> None:
     assert story_of(result) == story_of(expected)
 
 
+async def test_what_hooks_noted_of_a_failed_run_is_kept() -> None:
+    """Also of one that failed before its first step had begun."""
+    case = Case((("look",),), (("before_step", "crash"), ("error", "note")), on_error=STOP)
+    expected, tape = await whole(case)
+    result = await taken_up(case, tape, after(tape, "status"))
+    assert dict(result.state.metadata) == {"note-1": 0}
+    assert story_of(result) == story_of(expected)
+
+
 # --- a run that was refused ----------------------------------------------------------------------------
 
 

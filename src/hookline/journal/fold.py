@@ -104,7 +104,11 @@ class _Teller:
             return
         self.tail.append(record)
         self.state = after = self._after(state, record)
-        if _is_between_steps(record, self._last_step):
+        if isinstance(record, StatusChanged):
+            self.settled = (
+                after  # the run has its end: there is no step left to be gone through again
+            )
+        elif _is_between_steps(record, self._last_step):
             assert self.settled is not None
             self.settled = after if self.settled is state else self._after(self.settled, record)
 
@@ -149,7 +153,7 @@ def _is_between_steps(record: Record, last_step: int) -> bool:
     """Whether a record is of no step: before the first, or after the last one was settled."""
     if isinstance(record, HookRan):
         return record.step is None or record.step <= last_step
-    return isinstance(record, PromptSubmitted | StatusChanged | RunFinished)
+    return isinstance(record, PromptSubmitted | RunFinished)
 
 
 def with_changes(state: AgentState, delta: Mapping[str, Any] | None) -> AgentState:
