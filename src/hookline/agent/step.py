@@ -187,7 +187,11 @@ def record_step(run: Run, step: Step, guard: str = "") -> None:
     )
     run.metadata_before = metadata
     if run.commit is not None:
-        run.durable.flush()
+        plan = run.plans.before_step
+        if plan is None or plan.brief is not None:
+            run.durable.flush_soon()
+        else:
+            run.durable.flush()  # hooks are next, and may take their time
     if run.memory is not None:
         run.forget()
 

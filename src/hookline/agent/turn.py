@@ -65,7 +65,7 @@ async def take_turn(run: Run) -> None:
             raise asyncio.CancelledError
         _record_request(run, request, 1, altered)
         if run.commit is not None:
-            run.durable.flush()
+            run.durable.flush_soon()
         try:
             if plans.around_inference is None:
                 response = _received(run, await _ask_driver(run, request))
