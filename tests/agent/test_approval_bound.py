@@ -19,7 +19,7 @@ from hookline import (
 from hookline.errors import UsageError
 from hookline.journal import ApprovalAnswered, ApprovalAsked, CallAdmitted
 from hookline.state import ResultStatus
-from hookline.testing import ScriptedDriver, call, say
+from hookline.testing import ScriptedDriver, call, calls, say
 
 QUESTION = "r/0/call_1_1"
 
@@ -34,6 +34,7 @@ class Till:
     def __init__(self) -> None:
         self.journal = PlainStore()
         self.paid: list[int] = []
+        self.booked: list[int] = []
         self.dies = False
         self.asked: list[PendingApproval] = []
 
@@ -247,3 +248,33 @@ def test_a_permission_hook_cannot_edit_a_call_in_doubt(till: Till) -> None:
     done = builder.build().resume_sync("r")
     assert till.paid == [5]
     assert done.steps[0].results[0].status is ResultStatus.IN_DOUBT
+
+
+def test_a_call_that_had_started_is_not_asked_about_when_the_run_pauses_for_another(
+    till: Till,
+) -> None:
+    """One that is safe to repeat runs again with its yes, once it is known what to do with the one that is not."""
+
+    @tool(effect="idempotent")
+    async def book(amount: int) -> str:
+        """Book."""
+        till.booked.append(amount)
+        return "booked"
+
+    def builder(*turns: Any) -> AgentBuilder:
+        built = till.builder(*turns).with_tools(book).with_journal(till.journal, on_in_doubt="ask")
+        return built.on_before_tool_use(
+            lambda ctx: HookOutcome.ask("sure?"), matcher="book", name="clerk", tier="policy"
+        )
+
+    till.journal = PlainStore()
+    both = calls(call("book", amount=1), call("pay", amount=5))
+    approved = builder(both, say("done")).with_approver(lambda question: Decision.edit(amount=2))
+    approved.build().run_sync("go", run_id="r")
+    till.die_after(CallAdmitted)
+    (again,) = builder().build().resume_sync("r").pending
+    assert (again.tool_call.name, again.is_again) == ("pay", True)
+    till.paid.clear()
+    till.booked.clear()
+    result = builder().build().resume_sync("r", {again.id: True})
+    assert (result.status, till.booked, till.paid) == (RunStatus.COMPLETED, [2], [2])

@@ -88,13 +88,22 @@ def readmit(run: Run, flight: Flight) -> bool:
         run.state = with_changes(run.state, (ran.changes or {}).get("state"))
         run.evaluations = (*run.evaluations, *ran.evaluations)
     run.state = with_remembered(run.state, memory.remembered(call_id))
-    asked = memory.questions(call_id)
-    flight.questions += sum(not question.is_again for question in asked)
-    flight.approval = asked[-1] if asked else flight.approval
+    _stand_by_answers(flight, memory.questions(call_id), intent.call)
     if prepare(run, flight, intent.call) is not None:  # another tool has the name now, or none
         flight.call, flight.tool = intent.call, None
     _clear(run, flight)
     return True
+
+
+def _stand_by_answers(flight: Flight, asked: list[PendingApproval], started: ToolCall) -> None:
+    """A call that had started was approved as it started: nobody is asked that again, should the run pause."""
+    flight.questions += sum(not question.is_again for question in asked)
+    approval = asked[-1] if asked else flight.approval
+    if approval is not None:
+        flight.decision = Decision.allow()
+        flight.approval = msgspec.structs.replace(
+            approval, tool_call=started, fingerprint=started.fingerprint()
+        )
 
 
 async def take_up(run: Run, flight: Flight) -> None:
