@@ -8,9 +8,10 @@ from typing import Any
 import msgspec
 
 from hookline.errors import PastError
-from hookline.journal import Record, RunFinished, Story
+from hookline.journal import Evaluated, HookRan, Record, RunFinished, Story
 from hookline.state import (
     AgentState,
+    ContinuationEvaluation,
     ContinuationOutcome,
     ErrorInfo,
     JSONValue,
@@ -39,6 +40,18 @@ class RunResult(msgspec.Struct, frozen=True):
     """The run's journal."""
     said: str | None = None
     """The answer as text, where `output` no longer tells: that of a child run which ended before a pause."""
+
+    def problem(self) -> str:
+        """What is wrong with it, in words, if something is: hooks may hand on another result of a child."""
+        for name, kind in (
+            ("state", AgentState),
+            ("status", RunStatus),
+            ("stop_reason", StopReason),
+        ):
+            value = getattr(self, name)
+            if type(value) is not kind:
+                return f"{name} is {value!r}, which is not a {kind.__name__}"
+        return ""
 
     @property
     def text(self) -> str:
@@ -69,9 +82,9 @@ class RunResult(msgspec.Struct, frozen=True):
         return self.state.counters.usage
 
     @property
-    def pending(self) -> tuple[PendingApproval, ...]:
+    def pending(self) -> list[PendingApproval]:
         """For a paused run: the questions that wait for an answer."""
-        return self.state.pending
+        return list(self.state.pending)
 
     @property
     def is_completed(self) -> bool:
@@ -100,10 +113,12 @@ class _Saved(msgspec.Struct, frozen=True, omit_defaults=True):
     """JSON text, like the state."""
     outcome: ContinuationOutcome | None = None
     error: ErrorInfo | None = None
+    objections: int = 0
+    """How often the parent's hooks had sent the child back to work."""
 
 
-def saved(result: RunResult) -> JSONValue:
-    """A result as JSON."""
+def saved(result: RunResult, objections: int = 0) -> JSONValue:
+    """A child's result as JSON."""
     error = result.error
     kept = _Saved(
         result.state.to_json(),
@@ -113,6 +128,7 @@ def saved(result: RunResult) -> JSONValue:
         _output(result),
         result.outcome,
         None if error is None else ErrorInfo.from_exception(error),
+        objections,
     )
     return freeze(valid_text(msgspec.to_builtins(kept)))
 
@@ -141,6 +157,11 @@ def restored(data: JSONValue) -> RunResult:
     )
 
 
+def objections_in(data: JSONValue) -> int:
+    """How often hooks had objected to the ends of a child whose result was saved."""
+    return msgspec.convert(data, _Saved).objections
+
+
 def recorded_result(story: Story, records: Sequence[Record]) -> RunResult:
     """The result of a run that ended in another process, as its journal tells it."""
     last = records[-1]
@@ -153,7 +174,22 @@ def recorded_result(story: Story, records: Sequence[Record]) -> RunResult:
         last.status,
         last.stop_reason,
         last.text if answered else None,
-        story.state.continuation,
+        _recorded_outcome(story),
         error,
         tuple(records),
     )
+
+
+def _recorded_outcome(story: Story) -> ContinuationOutcome | None:
+    """What decided that the run ended: its last step, or what was said after it."""
+    outcome = story.state.continuation if story.state.step_count else None
+    if outcome is not None and not outcome.should_continue:
+        return outcome
+    said: list[ContinuationEvaluation] = []
+    for record in story.tail:
+        if isinstance(record, HookRan) and not record.shadow:
+            said += record.evaluations
+        elif isinstance(record, Evaluated) and record.evaluation is not None:
+            said.append(record.evaluation)
+    since = ContinuationOutcome.from_evaluations(said)
+    return since if said and not since.should_continue else None

@@ -80,12 +80,10 @@ class RunHandle:
 
     def charge(self, usage: Usage) -> None:
         """Count a model call the hook made itself (a critic, a summariser) against the run's limits."""
-        if not isinstance(usage, Usage) or not all(
-            (getattr(usage, name) or 0) >= 0 for name in usage.__struct_fields__
-        ):
+        if not isinstance(usage, Usage) or usage.problem():
             raise UsageError(
                 f"{usage!r} cannot be charged.",
-                remedy="Charge a Usage in which nothing is below zero.",
+                remedy="Charge a Usage of whole numbers in which nothing is below zero.",
             )
         self._live.charge(usage)
 
@@ -239,8 +237,8 @@ class ToolHookContext(AgentContext, frozen=True, kw_only=True):
     reason: str = ""
     """At permission_request: why a person is asked."""
     asked_by: str = ""
-    also_asked_by: tuple[str, ...] = ()
-    """The other hooks that asked about the same call: an answer is one to all of them."""
+    askers: tuple[str, ...] = ()
+    """At permission_request: everybody who asks. An answer is one to all of them."""
     step_index: int = 0
 
     @property

@@ -57,6 +57,16 @@ class ContinuationEvaluation(msgspec.Struct, frozen=True, gc=False, omit_default
     reason: str = ""
     stop_reason: StopReason | None = None
 
+    def problem(self) -> str:
+        """What is wrong with it, in words, if something is: a decision that is none, a reason that is not text."""
+        if type(self.decision) is not ContinuationDecision:
+            return f"it decides {self.decision!r}, which is not a ContinuationDecision"
+        if self.stop_reason is not None and type(self.stop_reason) is not StopReason:
+            return f"its stop reason is {self.stop_reason!r}, which is not a StopReason"
+        if type(self.source) is not str or type(self.reason) is not str:
+            return f"its source or its reason is not text ({self.source!r}, {self.reason!r})"
+        return ""
+
 
 _REQUEST = ContinuationDecision.REQUEST_CONTINUATION
 _CONTINUE = ContinuationDecision.ALLOW_CONTINUATION
