@@ -6,6 +6,7 @@ Run, stream, step by step, resumed, as a child: every way of driving an agent co
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import Awaitable
 from typing import Any
 
@@ -59,12 +60,24 @@ from hookline.state import (
 
 async def drive(run: Run, prompt: str | UserMessage | None) -> RunResult:
     """Drive a run to its end, whatever that is."""
+    if not run.definition.cancel_sources:
+        return await _drive(run, prompt)
+    with contextlib.ExitStack() as watches:
+        return await _drive(run, prompt, watches)
+
+
+async def _drive(
+    run: Run, prompt: str | UserMessage | None, watches: contextlib.ExitStack | None = None
+) -> RunResult:
     run.token.attach()
     run.ledger.started = run.clock()  # until now it was waiting to be driven
     cancelled: asyncio.CancelledError | None = None
     output: Any = None
     try:
         try:
+            if watches is not None:
+                for source in run.definition.cancel_sources:
+                    watches.callback(source.watch(run.token.cancel))
             ending = await (
                 _begin(run, prompt) if run.memory is None else _take_up(run, run.memory)
             )

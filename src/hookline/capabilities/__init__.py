@@ -5,12 +5,28 @@ None imports another, and each is loaded when its name is first used."""
 from __future__ import annotations
 
 from importlib import import_module
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-_HOME: dict[str, str] = {}
+if TYPE_CHECKING:
+    from hookline.capabilities.cancellation import Cancellation
+    from hookline.capabilities.error_handling import ErrorHandling
+    from hookline.capabilities.hooks import Hooks
+    from hookline.capabilities.limits import Limits
+
+_HOME: dict[str, str] = {
+    "Cancellation": "cancellation",
+    "ErrorHandling": "error_handling",
+    "Hooks": "hooks",
+    "Limits": "limits",
+}
 """Where each name lives in this room."""
 
-__all__: list[str] = []
+__all__ = [
+    "Cancellation",
+    "ErrorHandling",
+    "Hooks",
+    "Limits",
+]
 
 
 def __getattr__(name: str) -> Any:

@@ -180,6 +180,7 @@ class Stage:
             approver=self._approve if part.approved else None,
             clock=self.clock,
             listeners=(),
+            cancel_sources=(),
             journal=None,
             on_in_doubt="tell",
         )
