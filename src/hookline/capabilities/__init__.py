@@ -12,12 +12,18 @@ if TYPE_CHECKING:
     from hookline.capabilities.error_handling import ErrorHandling
     from hookline.capabilities.hooks import Hooks
     from hookline.capabilities.limits import Limits
+    from hookline.capabilities.metadata import Metadata
+    from hookline.capabilities.task_planning import Task, TaskPlanning, TaskStatus
 
 _HOME: dict[str, str] = {
     "Cancellation": "cancellation",
     "ErrorHandling": "error_handling",
     "Hooks": "hooks",
     "Limits": "limits",
+    "Metadata": "metadata",
+    "Task": "task_planning",
+    "TaskPlanning": "task_planning",
+    "TaskStatus": "task_planning",
 }
 """Where each name lives in this room."""
 
@@ -26,6 +32,10 @@ __all__ = [
     "ErrorHandling",
     "Hooks",
     "Limits",
+    "Metadata",
+    "Task",
+    "TaskPlanning",
+    "TaskStatus",
 ]
 
 
