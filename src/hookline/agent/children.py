@@ -35,6 +35,7 @@ from hookline.state import (
     PendingApproval,
     RunStatus,
     ToolCall,
+    ToolSpec,
     Usage,
     checked_text,
     freeze,
@@ -88,6 +89,11 @@ class Host:
     def records(self) -> Sequence[Record]:
         """The run's journal as it is now."""
         return tuple(self._run.durable.records)
+
+    @property
+    def tools(self) -> tuple[ToolSpec, ...]:
+        """All tools of the agent."""
+        return self._run.definition.toolbox.specs
 
     def progress(self, call: ToolCall, message: JSONValue) -> None:
         """Report how it is going to whoever listens."""

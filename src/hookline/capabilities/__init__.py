@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from hookline.capabilities.limits import Limits
     from hookline.capabilities.metadata import Metadata
     from hookline.capabilities.task_planning import Task, TaskPlanning, TaskStatus
+    from hookline.capabilities.tool_registry import ToolRegistry
 
 _HOME: dict[str, str] = {
     "Cancellation": "cancellation",
@@ -24,6 +25,7 @@ _HOME: dict[str, str] = {
     "Task": "task_planning",
     "TaskPlanning": "task_planning",
     "TaskStatus": "task_planning",
+    "ToolRegistry": "tool_registry",
 }
 """Where each name lives in this room."""
 
@@ -36,6 +38,7 @@ __all__ = [
     "Task",
     "TaskPlanning",
     "TaskStatus",
+    "ToolRegistry",
 ]
 
 
