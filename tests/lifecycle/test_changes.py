@@ -17,7 +17,7 @@ from hookline import (
     Usage,
 )
 from hookline.lifecycle import AgentContext
-from hookline.lifecycle.changes import describe_changes, redo_changes
+from hookline.lifecycle.changes import can_be_redone, describe_changes, redo_changes
 from hookline.state import Log, UserMessage
 
 STATE = AgentState().with_metadata("kept", 1).with_metadata("gone", 2).with_user_message("hi")
@@ -114,7 +114,7 @@ def test_a_request_is_described_whole() -> None:
 
 
 def test_what_is_not_json_is_described_by_its_text() -> None:
-    """An answer can be anything; the journal has at least its words."""
+    """An answer can be anything; the journal has at least its words, and the hook is asked for the value again."""
 
     class Answer:
         def __repr__(self) -> str:
@@ -122,7 +122,9 @@ def test_what_is_not_json_is_described_by_its_text() -> None:
 
     ctx = OutputHookContext(point=HookPoint.OUTPUT, output="42")
     described = describe_changes(ctx, ctx.with_output(Answer()))
-    assert described == {"output": "Answer(42)"}
+    assert described == {"typed_output": "Answer(42)"}
+    assert not can_be_redone(described)
+    assert can_be_redone(describe_changes(ctx, ctx.with_output({"n": 42})))
 
 
 def test_a_request_that_is_made_again_equals_the_one_it_was() -> None:

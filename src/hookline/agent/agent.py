@@ -154,7 +154,7 @@ class Agent:
         durable.take_answers(answers)
         if story.is_finished and story.state.pending_step is None:
             durable.close()
-            return _told(recorded_result(story, durable.records))
+            return _told(recorded_result(story, durable.records, self.definition.plans.output))
         paused = story.is_finished
         resumed = Run(
             self.definition,

@@ -278,7 +278,7 @@ class _Child:
         if story.state.pending_step is not None:
             return await self.drive(story.state, None)
         self._count(story.state)
-        return recorded_result(story, durable.records)
+        return recorded_result(story, durable.records, definition.plans.output)
 
     def close(self) -> None:
         """Let go of its record."""

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from hookline.capabilities.hooks import Hooks
     from hookline.capabilities.limits import Limits
     from hookline.capabilities.metadata import Metadata
+    from hookline.capabilities.structured_output import StructuredOutput
     from hookline.capabilities.task_planning import Task, TaskPlanning, TaskStatus
     from hookline.capabilities.tool_registry import ToolRegistry
 
@@ -22,6 +23,7 @@ _HOME: dict[str, str] = {
     "Hooks": "hooks",
     "Limits": "limits",
     "Metadata": "metadata",
+    "StructuredOutput": "structured_output",
     "Task": "task_planning",
     "TaskPlanning": "task_planning",
     "TaskStatus": "task_planning",
@@ -35,6 +37,7 @@ __all__ = [
     "Hooks",
     "Limits",
     "Metadata",
+    "StructuredOutput",
     "Task",
     "TaskPlanning",
     "TaskStatus",

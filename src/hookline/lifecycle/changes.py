@@ -10,12 +10,15 @@ from hookline.hooks import Context
 from hookline.journal import with_changes
 from hookline.state import (
     AgentState,
+    FrozenDict,
+    FrozenList,
     InferenceRequest,
     InferenceResponse,
     Log,
     Message,
     ToolCall,
     ToolResult,
+    freeze,
 )
 
 _KINDS: dict[str, Any] = {
@@ -24,6 +27,7 @@ _KINDS: dict[str, Any] = {
     "request": InferenceRequest,
     "response": InferenceResponse,
 }
+_JSON = frozenset({str, int, float, bool, type(None), dict, list, FrozenDict, FrozenList})
 _AS_IT_IS = frozenset({"prompt", "output", "instructions"})
 
 
@@ -34,11 +38,21 @@ def describe_changes(before: Context, after: Context) -> dict[str, Any] | None:
     changes: dict[str, Any] = {}
     for name in after.__struct_fields__:
         old, new = getattr(before, name), getattr(after, name)
-        if new is not old:
+        if name == "output" and new is not old and type(new) not in _JSON:
+            changes["typed_output"] = _typed(new)
+        elif new is not old:
             changes[name] = (
                 _state(old, new) if isinstance(new, AgentState) else _plain(name, old, new)
             )
     return changes or None
+
+
+def _typed(value: object) -> Any:
+    """An answer of a type of its own: as JSON it is told, and not made again."""
+    try:
+        return freeze(value)
+    except Exception:  # the author's own type, which may do as it likes
+        return repr(value)
 
 
 def _plain(name: str, old: Any, new: Any) -> Any:
@@ -79,7 +93,7 @@ def _encode(value: object) -> object:
 
 
 def can_be_redone(changes: dict[str, Any] | None) -> bool:
-    """Whether what a hook changed can be done again from the journal: everything but a child's result."""
+    """Whether what a hook changed can be done again from the journal: all but a child's result and a typed answer."""
     known = {"state", "evaluations", *_KINDS, *_AS_IT_IS}
     return changes is None or changes.keys() <= known
 
@@ -97,4 +111,6 @@ def redo_changes(ctx: Any, changes: dict[str, Any] | None) -> Any:
             redone[name] = msgspec.convert(value, _KINDS[name])
         elif name in _AS_IT_IS:
             redone[name] = value
+        elif name == "typed_output":
+            redone["output"] = value
     return msgspec.structs.replace(ctx, **redone) if redone else ctx
