@@ -159,7 +159,7 @@ class Host:
         self._idle = self._idle or asyncio.Event()
         self._running += 1
         try:
-            result = await _spawn(self._run, self._flight, key, definition, prompt, name)
+            result = await start_child(self._run, self._flight, key, definition, prompt, name)
         except HookError as error:
             self._flight.failed_hook = error
             raise
@@ -187,9 +187,10 @@ class Host:
         return await ask_while_running(self._run, numbered, reason, asked_by)
 
 
-async def _spawn(
+async def start_child(
     run: Run, flight: Flight, key: str, definition: Definition, prompt: str, name: str
 ) -> RunResult:
+    """Run a child on behalf of a call, or of a hook, whose key is its own."""
     child_id = f"{run.run_id}/{run.step_index}/{key}"
     saved = flight.children.get(key)
     if saved is not None and saved.status is not RunStatus.PAUSED:
@@ -238,6 +239,30 @@ def recount_children(run: Run, flight: Flight, memory: Memory) -> None:
         run.ledger.carry(child.counters, counted)
         _count_child(run, child.counters, counted)
         run.state = with_remembered(run.state, child.remembered)
+
+
+def recount_asides(run: Run, memory: Memory) -> None:
+    """Count what hooks had models and agents do, which they are not going to have done again."""
+    for response in memory.consultations():
+        run.charge(response.usage)
+    for child in memory.finished_asides():
+        run.ledger.carry(child.counters, NO_COUNTERS)
+        _count_child(run, child.counters, NO_COUNTERS)
+
+
+def is_done(run: Run, memory: Memory, key: str) -> bool:
+    """Whether a child that a hook started was done before the process died."""
+    child_id = f"{run.run_id}/{run.step_index}/{key}"
+    return any(child.child_run_id == child_id for child in memory.finished_asides())
+
+
+def recorded_child(run: Run, definition: Definition, key: str) -> RunResult:
+    """The result of such a child, from its journal."""
+    durable = run.durable.for_child(f"{run.run_id}/{run.step_index}/{key}", ())
+    try:
+        return recorded_result(fold(durable.records), durable.records, definition.plans.output)
+    finally:
+        durable.close()
 
 
 def _count_child(run: Run, now: Counters, before: Counters) -> None:

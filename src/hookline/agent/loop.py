@@ -12,6 +12,8 @@ from typing import Any
 
 import msgspec
 
+from hookline.agent.aside import Aside
+from hookline.agent.children import recount_asides
 from hookline.agent.ending import finish, give_output
 from hookline.agent.failure import on_error
 from hookline.agent.recall import Memory
@@ -70,6 +72,7 @@ async def _drive(
     run: Run, prompt: str | UserMessage | None, watches: contextlib.ExitStack | None = None
 ) -> RunResult:
     run.token.attach()
+    run.aside = Aside(run)
     run.ledger.started = run.clock()  # until now it was waiting to be driven
     cancelled: asyncio.CancelledError | None = None
     output: Any = None
@@ -145,6 +148,7 @@ async def _take_up(run: Run, memory: Memory) -> Ending | None:
     """Go on with a run whose process died: with its way out, its unfinished step, or the next one."""
     run.durable.append(RunTakenUp(run.run_id, len(run.durable.records), run.at))
     run.state = msgspec.structs.replace(run.state, ending=None)
+    recount_asides(run, memory)
     known = memory.ending()
     if known is not None:
         return known

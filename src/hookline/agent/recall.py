@@ -24,6 +24,7 @@ from hookline.journal import (
     ErrorRaised,
     Evaluated,
     HookRan,
+    ModelConsulted,
     Record,
     ResponseReceived,
     StatusChanged,
@@ -52,6 +53,9 @@ class Memory:
         self._responses = _by(records, ResponseReceived, lambda record: record.step)
         self._results = _by(records, CallSettled, lambda record: record.result.call_id)
         self._started = _by(records, CallAdmitted, lambda record: record.call.id)
+        self._consulted = _by(
+            records, ModelConsulted, lambda record: (record.step, record.name, record.number)
+        )
         self._children = _by(records, ChildStarted, lambda record: record.call_id)
         self._finished = [record for record in records if isinstance(record, ChildFinished)]
         self._asked: dict[str, PendingApproval] = {}
@@ -131,6 +135,19 @@ class Memory:
     def finished_children(self, call_id: str) -> list[ChildFinished]:
         """The children of a call that were done."""
         return [record for record in self._finished if record.call_id == call_id]
+
+    def consultation(self, step: int | None, name: str, number: int) -> InferenceResponse | None:
+        """What a model had answered a hook."""
+        record = self._consulted.get((step, name, number))
+        return record.response if record is not None else None
+
+    def consultations(self) -> list[InferenceResponse]:
+        """All of what models had answered hooks."""
+        return [record.response for record in self._consulted.values()]
+
+    def finished_asides(self) -> list[ChildFinished]:
+        """The children that hooks had started and that were done: each is its own call."""
+        return [each for each in self._finished if each.child_run_id.endswith(f"/{each.call_id}")]
 
     def asked(self, approval_id: str) -> PendingApproval | None:
         """A question as it was asked."""

@@ -148,6 +148,7 @@ class Run:
         "__weakref__",
         "_held",
         "append",
+        "aside",
         "asked",
         "at",
         "call_id",
@@ -258,6 +259,8 @@ class Run:
         self.pace: Callable[[], Awaitable[None]] | None = None if parent is None else parent.pace
         self.lingers = False
         """The last step is made, and shown to whoever drives step by step: leaving now is not cancelling."""
+        self.aside: Any = None
+        """What its hooks may do besides: there once it is driven."""
         self.hook_lock = asyncio.Lock()
         self.uncounted = NO_USAGE
         self.uncounted_calls = 0
@@ -312,6 +315,11 @@ class Run:
     def recalled(self, plan: Plan, ctx: Any) -> Plan:
         """The plan to ask: the agent's, or what is left of it when some hooks gave their verdict before."""
         return plan if self.memory is None else self.memory.recalled(plan, ctx)
+
+    async def consulted(self, name: str, number: int) -> InferenceResponse | None:
+        """What a model has answered a hook already, in a process that died; it is counted."""
+        memory = self.memory
+        return None if memory is None else memory.consultation(self.step_index, name, number)
 
     # --- what hooks report: the engine's Trail ------------------------------------------------------
 

@@ -13,16 +13,20 @@ if TYPE_CHECKING:
     from hookline.capabilities.hooks import Hooks
     from hookline.capabilities.limits import Limits
     from hookline.capabilities.metadata import Metadata
+    from hookline.capabilities.self_critique import Critique, Draft, SelfCritique
     from hookline.capabilities.structured_output import StructuredOutput
     from hookline.capabilities.task_planning import Task, TaskPlanning, TaskStatus
     from hookline.capabilities.tool_registry import ToolRegistry
 
 _HOME: dict[str, str] = {
     "Cancellation": "cancellation",
+    "Critique": "self_critique",
+    "Draft": "self_critique",
     "ErrorHandling": "error_handling",
     "Hooks": "hooks",
     "Limits": "limits",
     "Metadata": "metadata",
+    "SelfCritique": "self_critique",
     "StructuredOutput": "structured_output",
     "Task": "task_planning",
     "TaskPlanning": "task_planning",
@@ -33,10 +37,13 @@ _HOME: dict[str, str] = {
 
 __all__ = [
     "Cancellation",
+    "Critique",
+    "Draft",
     "ErrorHandling",
     "Hooks",
     "Limits",
     "Metadata",
+    "SelfCritique",
     "StructuredOutput",
     "Task",
     "TaskPlanning",

@@ -19,6 +19,7 @@ from hookline.state import (
     Counters,
     Decision,
     ErrorInfo,
+    InferenceResponse,
     Message,
     PendingApproval,
     PendingStep,
@@ -152,6 +153,17 @@ class ResponseReceived(Record, frozen=True, gc=False, omit_defaults=True, tag="r
     """A hook gave this answer; no model was called."""
     reasoning: tuple[Reasoning, ...] = ()
     finish: str = ""
+
+
+class ModelConsulted(Record, frozen=True, gc=False, omit_defaults=True, tag="consulted"):
+    """A hook asked a model itself (a critic, a summariser), and the run paid for it."""
+
+    name: str = ""
+    """On whose behalf."""
+    number: int = 1
+    """The so-maniest time under that name in this step."""
+    response: InferenceResponse = InferenceResponse()
+    step: int | None = None
 
 
 class CallAdmitted(Record, frozen=True, gc=False, omit_defaults=True, tag="call"):
@@ -408,6 +420,7 @@ AnyRecord: TypeAlias = (
     | HooksPassed
     | RequestSent
     | ResponseReceived
+    | ModelConsulted
     | CallAdmitted
     | CallSettled
     | ApprovalAsked

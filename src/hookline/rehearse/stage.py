@@ -21,7 +21,7 @@ from hookline.rehearse.players import Player, leave, use_as_then
 from hookline.rehearse.playing import PlayedClock, Playing, Unwritten
 from hookline.rehearse.reading import Read
 from hookline.rehearse.recording import Part, Recording
-from hookline.state import AgentState, PendingApproval, RunStatus, UserMessage
+from hookline.state import AgentState, InferenceResponse, PendingApproval, RunStatus, UserMessage
 from hookline.tools import ToolContext
 
 _LOST = "it is asked what came of a call, and that is missing from the record"
@@ -62,6 +62,15 @@ class Rehearsed(Run):
         self.stage = stage
         playing.run = self
         self.plans = stage.cast.plans(self)
+
+    async def consulted(self, name: str, number: int) -> InferenceResponse | None:
+        """What the model answered a hook then."""
+        known = self.playing.recording.consulted.get((self.step_index, name, number))
+        if known is None:
+            await self.stage.part_ways(self.playing, f"a model is asked for '{name}'")
+        else:
+            self.charge(known.usage)
+        return known
 
     def recalled(self, plan: Plan, ctx: Any) -> Plan:
         """Whoever the cast says."""
