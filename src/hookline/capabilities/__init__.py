@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from hookline.capabilities.metadata import Metadata
     from hookline.capabilities.self_critique import Critique, Draft, SelfCritique
     from hookline.capabilities.structured_output import StructuredOutput
+    from hookline.capabilities.summarization import Summarization
     from hookline.capabilities.task_planning import Task, TaskPlanning, TaskStatus
     from hookline.capabilities.tool_registry import ToolRegistry
 
@@ -28,6 +29,7 @@ _HOME: dict[str, str] = {
     "Metadata": "metadata",
     "SelfCritique": "self_critique",
     "StructuredOutput": "structured_output",
+    "Summarization": "summarization",
     "Task": "task_planning",
     "TaskPlanning": "task_planning",
     "TaskStatus": "task_planning",
@@ -45,6 +47,7 @@ __all__ = [
     "Metadata",
     "SelfCritique",
     "StructuredOutput",
+    "Summarization",
     "Task",
     "TaskPlanning",
     "TaskStatus",
