@@ -9,7 +9,7 @@ import pytest
 from driven import WAYS, Tape, drive, lives, on_disk
 from pydantic import BaseModel
 
-from hookline import AgentBuilder, RunStatus, StopReason, ToolContext, replay, tool
+from hookline import AgentBuilder, RunStatus, StopReason, ToolContext, backtest, replay, tool
 from hookline.capabilities import (
     Cancellation,
     Draft,
@@ -141,6 +141,8 @@ async def test_it_is_replayed() -> None:
     await everything(tape).run("go", run_id="run")
     replayed = await replay(tape, "run", everything())
     assert replayed.identical, replayed
+    tested = await backtest(tape.written, everything())
+    assert not tested.changes, tested
 
 
 async def test_a_child_has_its_own(tmp_path: Path) -> None:

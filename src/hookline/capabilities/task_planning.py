@@ -189,8 +189,10 @@ class TaskPlanning:
                 f"\nThe list has not changed for {since} steps, and {_many(waiting)} open. Bring it up to date "
                 "with todo_write, or go on with the next task."
             )
-        messages = Log(ctx.request.messages).append(UserMessage(note, self.name))
-        return ctx.with_request(ctx.request.with_messages(messages))
+        shown = ctx.request.messages
+        messages = shown if isinstance(shown, Log) else Log(shown)
+        noted = messages.append(UserMessage(note, self.name))
+        return ctx.with_request(ctx.request.with_messages(noted))
 
     def _object(self, ctx: StopHookContext) -> StopHookContext | None:
         """An end with open tasks: send the model back, so often and no more."""

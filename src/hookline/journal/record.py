@@ -136,7 +136,7 @@ class RequestSent(Record, frozen=True, gc=False, omit_defaults=True, tag="reques
     attempt: int = 1
     model: str = ""
     altered: dict[str, Any] | None = None
-    """The request itself, when hooks made it differ from what the state adds up to."""
+    """The fields in which hooks made the request differ from what the state adds up to; of messages, what was added."""
 
 
 class ResponseReceived(Record, frozen=True, gc=False, omit_defaults=True, tag="response"):

@@ -13,7 +13,7 @@ from hookline.agent import RunResult
 from hookline.agent.loop import drive
 from hookline.agent.run import Run
 from hookline.blueprint import Definition, Plans
-from hookline.errors import UnknownRunError
+from hookline.errors import ModelError, UnknownRunError
 from hookline.hooks import Plan, Registration
 from hookline.journal import Durable, StepFinished
 from hookline.lifecycle import HookPoint
@@ -65,12 +65,14 @@ class Rehearsed(Run):
 
     async def consulted(self, name: str, number: int) -> InferenceResponse | None:
         """What the model answered a hook then."""
-        known = self.playing.recording.consulted.get((self.step_index, name, number))
-        if known is None:
-            await self.stage.part_ways(self.playing, f"a model is asked for '{name}'")
-        else:
+        recording = self.playing.recording
+        known = recording.consulted.get((self.step_index, name, number))
+        if known is not None:
             self.charge(known.usage)
-        return known
+            return known
+        if not recording.is_finished:
+            await self.stage.stop_here(self)
+        raise ModelError(f"what a model would tell '{name}' here is not on record.")
 
     def recalled(self, plan: Plan, ctx: Any) -> Plan:
         """Whoever the cast says."""
