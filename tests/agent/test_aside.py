@@ -12,8 +12,11 @@ from hookline import (
     ErrorPolicy,
     HookOutcome,
     InferenceRequest,
+    InferenceResponse,
     RunStatus,
     StopReason,
+    ToolCall,
+    ToolContext,
     tool,
 )
 from hookline.errors import ModelError, RateLimitError, UsageError
@@ -149,6 +152,36 @@ async def test_an_agent_that_a_hook_runs_is_a_child() -> None:
             whole.usage,
             whole.state.counters.steps,
         )
+
+
+async def test_children_of_calls_are_not_taken_for_those_of_hooks() -> None:
+    """Whatever ids a provider gives its calls, what their children used is counted once."""
+
+    class Numbering:
+        async def infer(self, request: Any, turn: Any) -> InferenceResponse:
+            if turn.state.step_count:
+                return InferenceResponse("done")
+            return InferenceResponse("", (ToolCall("1", "delegate"),))
+
+    inner = judge().build()
+
+    delegate = tool(_delegating(inner), name="delegate", effect="idempotent")
+
+    def build(journal: Any) -> Any:
+        builder = AgentBuilder().with_driver(Numbering()).with_tools(delegate)
+        return builder.with_journal(journal).build()
+
+    whole, taken_up = await lives(build)
+    assert whole.usage.total_tokens == 20
+    assert {result.usage.total_tokens for result in taken_up} == {20}
+
+
+def _delegating(inner: Any) -> Any:
+    async def delegate(context: ToolContext) -> str:
+        """Hand on."""
+        return str((await context.spawn(inner, "go")).text)
+
+    return delegate
 
 
 def test_what_hooks_around_the_child_say_counts() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -19,8 +20,17 @@ from hookline import (
     tool,
 )
 from hookline.capabilities import StructuredOutput, TaskPlanning
-from hookline.errors import BuildError
-from hookline.testing import ScriptedDriver, call, calls, say
+from hookline.drivers import ReActDriver, ToolCallingDriver
+from hookline.errors import BuildError, UsageError
+from hookline.testing import (
+    ScriptedDriver,
+    ScriptedProvider,
+    WireCall,
+    WireTurn,
+    call,
+    calls,
+    say,
+)
 
 
 class Weather(BaseModel):
@@ -237,6 +247,28 @@ async def test_a_typed_answer_of_any_output_hook_is_made_again() -> None:
     await build(tape).run("go", run_id="run")
     at = next(i for i, r in enumerate(tape.written) if r.type == "hook" and r.point == "output")
     assert (await build(Tape(tape.written[: at + 1])).resume("run")).output == OSLO
+
+
+def test_a_type_that_has_changed_since_says_so() -> None:
+    """What was given by another type is not handed out as something it is not."""
+    builder, _ = asking(GOOD)
+    result = builder.build().run_sync("go")
+    with pytest.raises(UsageError, match="not of this shape any more"):
+        StructuredOutput(list[int]).value(result)
+
+
+@pytest.mark.parametrize("protocol", ["native", "text"])
+def test_it_works_with_real_drivers(protocol: str) -> None:
+    """With native tool calls and with the text protocol, the model's JSON becomes the value."""
+    args = {"city": "Oslo", "degrees": -3}
+    if protocol == "native":
+        turn = WireTurn("", (WireCall("structured_output", args),))
+        driver: Any = ToolCallingDriver("m", provider=ScriptedProvider([turn]))
+    else:
+        turn = WireTurn(json.dumps({"calls": [{"tool": "structured_output", "args": args}]}))
+        driver = ReActDriver("m", provider=ScriptedProvider([turn]))
+    builder = AgentBuilder().with_driver(driver).with_capability(StructuredOutput(Weather))
+    assert builder.build().run_sync("go").output == OSLO
 
 
 @pytest.mark.parametrize("attempts", [0, True, "3"])

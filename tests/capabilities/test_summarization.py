@@ -14,6 +14,7 @@ from hookline import (
     InferenceResponse,
     RunStatus,
     StopReason,
+    ToolContext,
     Usage,
     replay,
     tool,
@@ -140,6 +141,27 @@ async def test_what_the_model_used_tells_how_long_it_is() -> None:
     assert result.state.metadata["summaries"]["count"] >= 1
 
 
+async def test_a_model_that_counts_more_than_we_do_is_believed() -> None:
+    """Where its tokens are many times ours (another script, say), a shortened request fits by its own count."""
+    sizes: list[int] = []
+
+    class Dense:
+        """A model for which every character is a token."""
+
+        async def infer(self, request: Any, turn: Any) -> InferenceResponse:
+            response = await ScriptedDriver([by_step(turn.state)]).infer(request, turn)
+            sizes.append(len(str(request)) + 300)
+            used = Usage(input_tokens=sizes[-1], output_tokens=30, requests=1)
+            return InferenceResponse(response.text, response.calls, used)
+
+    builder, _ = looking(writing(*["dust"] * 9), budget=2_000, keep_tokens=600)
+    builder.with_limits(tokens=None)
+    result = await builder.with_driver(Dense()).build().run("go")
+    assert result.state.metadata["summaries"]["count"] >= 1
+    assert max(sizes) < 2_500
+    assert min(sizes[4:]) < 1_500
+
+
 def test_tokens_can_be_counted_by_a_function() -> None:
     """A tokenizer of one's own decides instead of characters."""
     builder, _ = looking(count_tokens=lambda text: 0)
@@ -161,6 +183,23 @@ def test_a_hook_may_forbid_it() -> None:
     assert (model.requests, summaries(result.state.messages)) == ([], [])
     assert seen
     assert len(driver.requests[-1].messages) == 1 + 2 * len(PLACES)
+
+
+async def test_a_policy_of_the_tree_holds_in_child_runs() -> None:
+    """What the parent forbids at before_compact, a child's summarising asks for in vain."""
+    model = writing()
+    child = looking(model)[0].build()
+
+    @tool
+    async def delegate(context: ToolContext) -> str:
+        """Hand on."""
+        return (await context.spawn(child, "go")).text
+
+    driver = ScriptedDriver([call("delegate"), say("done")])
+    builder = AgentBuilder().with_driver(driver).with_tools(delegate).with_clock(FakeClock())
+    builder.on_before_compact(lambda ctx: HookOutcome.block("no"), tier="policy", name="no")
+    result = await builder.build().run("go")
+    assert (result.steps[0].results[0].text(), model.requests) == ("done", [])
 
 
 def test_a_hook_may_give_other_instructions() -> None:

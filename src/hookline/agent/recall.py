@@ -147,7 +147,7 @@ class Memory:
 
     def finished_asides(self) -> list[ChildFinished]:
         """The children that hooks had started and that were done: each is its own call."""
-        return [each for each in self._finished if each.child_run_id.endswith(f"/{each.call_id}")]
+        return [each for each in self._finished if _key_in_step(each) == each.call_id]
 
     def asked(self, approval_id: str) -> PendingApproval | None:
         """A question as it was asked."""
@@ -175,6 +175,11 @@ class Memory:
         last = self._statuses[-1]
         assert last.stop_reason is not None
         return Ending(last.status, last.stop_reason, last.reason, last.decided_by)
+
+
+def _key_in_step(child: ChildFinished) -> str:
+    """What tells a child from the others of its step: the end of its id."""
+    return child.child_run_id.removeprefix(f"{child.run_id}/").partition("/")[2]
 
 
 def _by(records: Iterable[Record], kind: type[Any], key: Callable[[Any], Any]) -> dict[Any, Any]:

@@ -10,7 +10,7 @@ import msgspec
 from hookline.agent import RunResult
 from hookline.capabilities.structured_output.found_text import json_in
 from hookline.capabilities.structured_output.shapes import WRAPPED, Shape, Unfit, shape_of
-from hookline.errors import BuildError, NotJSONError
+from hookline.errors import BuildError, NotJSONError, UsageError
 from hookline.hooks import Options, Registration, register
 from hookline.lifecycle import (
     HookPoint,
@@ -110,7 +110,16 @@ class StructuredOutput(Generic[T]):
         """The output of a run, from its result or its state, also one that was saved; None if it gave none."""
         state = run.state if isinstance(run, RunResult) else run
         kept = _kept(state)
-        return self._shape.read(kept.value) if kept.is_given else None
+        if not kept.is_given:
+            return None
+        try:
+            value: T = self._shape.read(kept.value)
+        except Unfit as unfit:
+            raise UsageError(
+                f"the output that was given is not of this shape any more: {unfit}.",
+                remedy="Read it with the type it was given by.",
+            ) from None
+        return value
 
     # --- the tool -----------------------------------------------------------------------------------
 

@@ -108,7 +108,8 @@ class Summarization:
         run = ctx.run
         if run is None or self.tokens(ctx) <= self.budget:
             return None
-        cut = self._cut(ctx)
+        room = self._room(ctx)
+        cut = self._cut(ctx, room)
         if cut is None:
             return None
         asked = await run.before_compact(ctx, cut.middle, self._instructions)
@@ -121,10 +122,15 @@ class Summarization:
         ctx = msgspec.structs.replace(ctx, evaluations=said.evaluations)
         if asked.is_stopped:
             return HookOutcome.stop(asked.reason, ctx, stop_reason=asked.stop_reason)
-        cut = cut or self._cut(ctx)
+        cut = cut or self._cut(ctx, room)
         if asked.is_blocked or cut is None:
             return ctx
-        return await self._replaced(ctx, run, cut, said.instructions)
+        instead = await self._instead(run, cut, said.instructions, room)
+        return (
+            self._failed(ctx, instead)
+            if isinstance(instead, str)
+            else self._done(ctx, cut, *instead)
+        )
 
     # --- how long it is -----------------------------------------------------------------------------
 
@@ -138,28 +144,39 @@ class Summarization:
             is_told = last.type is not StepType.INCOMPLETE and used.input_tokens > 0
             known = (used.input_tokens + used.output_tokens) // max(1, used.requests) * is_told
         if not known:
-            return self._sizes.fixed(ctx.request) + self._sizes.messages(messages)
+            return self._counted(ctx)
         spoke = [at for at, m in enumerate(messages) if isinstance(m, AssistantMessage)]
         return known + self._sizes.messages(messages[spoke[-1] + 1 :] if spoke else messages)
 
-    def _cut(self, ctx: InferenceHookContext) -> Cut | None:
-        room = Room(
-            self.budget - self._sizes.fixed(ctx.request), self._summary, self._keep, self._least
-        )
+    def _counted(self, ctx: InferenceHookContext) -> int:
+        """The same, by counting alone."""
+        return self._sizes.fixed(ctx.request) + self._sizes.messages(ctx.request.messages)
+
+    def _room(self, ctx: InferenceHookContext) -> Room:
+        """What may be left, in tokens as they are counted here: where the model counts more, that is less."""
+        scale = max(1.0, self.tokens(ctx) / max(1, self._counted(ctx)))
+        budget = int(self.budget / scale) - self._sizes.fixed(ctx.request)
+        return Room(budget, int(self._summary / scale), int(self._keep / scale), self._least)
+
+    def _cut(self, ctx: InferenceHookContext, room: Room) -> Cut | None:
         return choose(tuple(ctx.state.messages), self._sizes.message, room)
 
     # --- making it shorter --------------------------------------------------------------------------
 
-    async def _replaced(
-        self, ctx: InferenceHookContext, run: RunHandle, cut: Cut, instructions: str
-    ) -> InferenceHookContext:
+    async def _instead(
+        self, run: RunHandle, cut: Cut, instructions: str, room: Room
+    ) -> tuple[UserMessage, str] | str:
+        """What stands for the messages that give way, and what failed, if something did; only that if they stay."""
         try:
             text = await self._summary_of(run, cut.middle, instructions)
         except Exception as error:
             if self._on_failure == "fail":
                 raise
-            return self._without_summary(ctx, cut, in_words(error) or type(error).__name__)
-        return self._done(ctx, cut, as_message(text, self._sizes, self._summary))
+            problem = in_words(error) or type(error).__name__
+            if self._on_failure == "keep":
+                return problem
+            return dropped_message(cut.middle, self._sizes, room.summary), problem
+        return as_message(text, self._sizes, room.summary), ""
 
     async def _summary_of(
         self, run: RunHandle, messages: tuple[Message, ...], instructions: str
@@ -170,21 +187,17 @@ class Summarization:
         piece = self.budget - self._summary - self._sizes.text(instructions)
         return await summarised(messages, instructions, ask, self._sizes, piece=piece)
 
-    def _without_summary(
-        self, ctx: InferenceHookContext, cut: Cut, problem: str
-    ) -> InferenceHookContext:
+    @staticmethod
+    def _failed(ctx: InferenceHookContext, problem: str) -> InferenceHookContext:
         record = _record(ctx.state)
-        record = msgspec.structs.replace(record, failures=record.failures + 1, problem=problem)
-        ctx = ctx.with_metadata(KEY, record)
-        return (
-            self._done(ctx, cut, dropped_message(cut.middle, self._sizes, self._summary))
-            if self._on_failure == "drop"
-            else ctx
-        )
+        failed = msgspec.structs.replace(record, failures=record.failures + 1, problem=problem)
+        return ctx.with_metadata(KEY, failed)
 
     def _done(
-        self, ctx: InferenceHookContext, cut: Cut, instead: UserMessage
+        self, ctx: InferenceHookContext, cut: Cut, instead: UserMessage, problem: str
     ) -> InferenceHookContext:
+        if problem:
+            ctx = self._failed(ctx, problem)
         record = _record(ctx.state)
         record = msgspec.structs.replace(
             record,
