@@ -158,8 +158,7 @@ async def test_a_model_that_counts_more_than_we_do_is_believed() -> None:
     builder.with_limits(tokens=None)
     result = await builder.with_driver(Dense()).build().run("go")
     assert result.state.metadata["summaries"]["count"] >= 1
-    assert max(sizes) < 2_500
-    assert min(sizes[4:]) < 1_500
+    assert max(sizes) <= 2_000
 
 
 def test_tokens_can_be_counted_by_a_function() -> None:

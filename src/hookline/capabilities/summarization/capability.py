@@ -115,9 +115,7 @@ class Summarization:
         asked = await run.before_compact(ctx, cut.middle, self._instructions)
         said = asked.context
         if said.state.messages is not ctx.state.messages:
-            cut = (
-                None  # a hook has changed the conversation: what was to give way is no longer known
-            )
+            cut = None  # a hook has changed the conversation: it is cut anew
         ctx = _with_messages(ctx, said.state)
         ctx = msgspec.structs.replace(ctx, evaluations=said.evaluations)
         if asked.is_stopped:
@@ -126,11 +124,9 @@ class Summarization:
         if asked.is_blocked or cut is None:
             return ctx
         instead = await self._instead(run, cut, said.instructions, room)
-        return (
-            self._failed(ctx, instead)
-            if isinstance(instead, str)
-            else self._done(ctx, cut, *instead)
-        )
+        if isinstance(instead, str):
+            return self._failed(ctx, instead)
+        return self._done(ctx, cut, *instead)
 
     # --- how long it is -----------------------------------------------------------------------------
 
@@ -143,20 +139,25 @@ class Summarization:
             used = last.usage
             is_told = last.type is not StepType.INCOMPLETE and used.input_tokens > 0
             known = (used.input_tokens + used.output_tokens) // max(1, used.requests) * is_told
-        if not known:
-            return self._counted(ctx)
+        counted = self._sizes.fixed(ctx.request) + self._sizes.messages(messages)
         spoke = [at for at, m in enumerate(messages) if isinstance(m, AssistantMessage)]
-        return known + self._sizes.messages(messages[spoke[-1] + 1 :] if spoke else messages)
-
-    def _counted(self, ctx: InferenceHookContext) -> int:
-        """The same, by counting alone."""
-        return self._sizes.fixed(ctx.request) + self._sizes.messages(ctx.request.messages)
+        if not known or not spoke:
+            return counted
+        new = self._sizes.messages(messages[spoke[-1] + 1 :])
+        # Where the model counts more than we do (another script, say), it will do so for what is new as well.
+        return known + int(new * max(1.0, known / max(1, counted - new)))
 
     def _room(self, ctx: InferenceHookContext) -> Room:
         """What may be left, in tokens as they are counted here: where the model counts more, that is less."""
-        scale = max(1.0, self.tokens(ctx) / max(1, self._counted(ctx)))
-        budget = int(self.budget / scale) - self._sizes.fixed(ctx.request)
-        return Room(budget, int(self._summary / scale), int(self._keep / scale), self._least)
+        fixed = self._sizes.fixed(ctx.request)
+        counted = fixed + self._sizes.messages(ctx.request.messages)
+        scale = max(1.0, self.tokens(ctx) / max(1, counted))
+        return Room(
+            int(self.budget / scale) - fixed,
+            int(self._summary / scale),
+            int(self._keep / scale),
+            self._least,
+        )
 
     def _cut(self, ctx: InferenceHookContext, room: Room) -> Cut | None:
         return choose(tuple(ctx.state.messages), self._sizes.message, room)
