@@ -234,3 +234,33 @@ async def test_replay_gives_the_hook_what_it_was_told() -> None:
     assert "what a model would tell 'third' here is not on record" in str(
         await replay(tape, "run", more)
     )
+
+
+@pytest.mark.parametrize("children", [True, False])
+async def test_replay_uses_no_tool_of_an_agent_that_a_hook_runs(children: bool) -> None:
+    """Neither when that agent is known to the replay, nor when only its record is."""
+    from hookline import replay
+
+    used: list[str] = []
+
+    @tool(effect="pure")
+    def look() -> str:
+        """Look, and leave a trace."""
+        used.append("looked")
+        return "seen"
+
+    def turn(state: Any) -> Any:
+        return [call("look"), say("fine")][state.step_count]
+
+    inner = AgentBuilder().with_driver(ScriptedDriver([turn] * 99)).with_tools(look).build()
+    tape = Tape()
+    await critic_run(tape, inner).build().run("go", run_id="run")
+    assert used == ["looked"] * 2
+    again = await replay(
+        tape, "run", critic_run(None, inner).build(), children={"judge": inner} if children else {}
+    )
+    assert again.identical, again
+    assert used == ["looked"] * 2
+    tape.written = [record for record in tape.written if record.run_id == "run"]
+    lost = await replay(tape, "run", critic_run(None, inner).build())
+    assert "is not on record" in str(lost)

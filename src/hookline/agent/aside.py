@@ -117,6 +117,7 @@ class Aside:
         flight = Flight(ToolCall(key, name), ToolCall(key, name))
         if run.memory is not None and is_done(run, run.memory, key):
             return ctx, recorded_child(run, definition, key)
+        definition = run.child_definition(definition, f"{run.run_id}/{run.step_index}/{key}", name)
         before = run.evaluations
         checked_text(prompt, "the prompt")
         result = await start_child(run, flight, key, definition, prompt, name)

@@ -321,6 +321,10 @@ class Run:
         memory = self.memory
         return None if memory is None else memory.consultation(self.step_index, name, number)
 
+    def child_definition(self, definition: Definition, child_id: str, name: str) -> Definition:  # noqa: ARG002 - a run that is played looks its children up
+        """What a child run that a hook starts is made of."""
+        return definition
+
     # --- what hooks report: the engine's Trail ------------------------------------------------------
 
     def appended(self, entry: Entry, started: float, ctx: Any) -> float:

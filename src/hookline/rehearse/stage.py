@@ -13,7 +13,7 @@ from hookline.agent import RunResult
 from hookline.agent.loop import drive
 from hookline.agent.run import Run
 from hookline.blueprint import Definition, Plans
-from hookline.errors import ModelError, UnknownRunError
+from hookline.errors import ModelError, UnknownRunError, UsageError
 from hookline.hooks import Plan, Registration
 from hookline.journal import Durable, StepFinished
 from hookline.lifecycle import HookPoint
@@ -73,6 +73,13 @@ class Rehearsed(Run):
         if not recording.is_finished:
             await self.stage.stop_here(self)
         raise ModelError(f"what a model would tell '{name}' here is not on record.")
+
+    def child_definition(self, definition: Definition, child_id: str, name: str) -> Definition:  # noqa: ARG002 - its tools would be used for real
+        """What plays a child run that a hook started then."""
+        played = self.stage.child(child_id, name)
+        if played is None:
+            raise UsageError(f"the child run '{child_id}' that a hook starts is not on record.")
+        return played
 
     def recalled(self, plan: Plan, ctx: Any) -> Plan:
         """Whoever the cast says."""
