@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
 
 import pytest
 from driven import WAYS, drive, lives, on_disk
+from hypothesis import given
+from hypothesis import strategies as st
 
 from hookline import AgentBuilder, AgentState
 from hookline.capabilities import Metadata
@@ -201,3 +204,33 @@ def test_nonsense_is_refused(options: dict[str, Any], words: str) -> None:
     """Wrong options are named."""
     with pytest.raises(BuildError, match=words):
         Metadata(**options)
+
+
+KEYS = ["notes", "approved", "ticket_1", "ticket_2", "user", "x"]
+PATTERNS = st.lists(
+    st.sampled_from(["ticket_*", "user", "notes", "approved", "*", "x"]), max_size=2
+)
+
+
+@given(
+    writes=st.lists(st.tuples(st.sampled_from(KEYS), st.sampled_from([1, "y", None])), max_size=6),
+    allow=PATTERNS,
+    read=PATTERNS,
+    deny=PATTERNS,
+)
+def test_nothing_is_changed_that_is_not_open(
+    writes: list[tuple[str, Any]], allow: list[str], read: list[str], deny: list[str]
+) -> None:
+    """Whatever a model writes, an entry of the state changes only if `allow` has its key and `deny` has not."""
+    kept = {"approved": False, "ticket_1": "old", "user": "Ada"}
+    state = AgentState(metadata=kept)
+    turns = [calls(*(call("write_metadata", key=key, value=value) for key, value in writes))]
+    agent = noting(*(turns if writes else ()), allow=allow, read=read, deny=deny)
+    after = agent.run_sync("go", state=state).state.metadata
+    for key in {*kept, *after} - {"notes"}:
+        if after.get(key) != kept.get(key) or (key in after) != (key in kept):
+            assert any(fnmatchcase(key, pattern) for pattern in allow)
+            assert not any(fnmatchcase(key, pattern) for pattern in deny)
+    notes = after.get("notes", {})
+    assert isinstance(notes, dict)
+    assert not any(fnmatchcase(key, pattern) for key in notes for pattern in deny)

@@ -61,10 +61,22 @@ def ranked(specs: Sequence[ToolSpec], query: str, most: int) -> list[ToolSpec]:
     telling = [word for word in words if word not in _STOP] or list(words)
     if not telling:
         return []
+    known = {word for document in documents for word in document.weights}
+    meant = {word: _meant(word, known) for word in telling}
     rarity = {word: _rarity(word, documents) for word in telling}
-    scores = {document.spec.name: _score(document, query, rarity) for document in documents}
+    scores = {document.spec.name: _score(document, query, meant, rarity) for document in documents}
     found = [document.spec for document in documents if scores[document.spec.name] > 0]
     return sorted(found, key=lambda spec: (-scores[spec.name], spec.name))[:most]
+
+
+def _meant(word: str, known: set[str]) -> dict[str, float]:
+    """The words of tools that a word of the query may stand for, and how surely. Typos are looked for last."""
+    alike = {each: likeness for each in known if (likeness := _likeness(word, each))}
+    if alike:
+        return alike
+    close = [each for each in known if len(word) >= 4 and len(each) >= 4 and each[0] == word[0]]
+    found = difflib.get_close_matches(word, sorted(close), n=5, cutoff=_LEAST_SIMILAR)
+    return dict.fromkeys(found, _SIMILAR)
 
 
 def words_of(text: str) -> list[str]:
@@ -94,16 +106,21 @@ def _rarity(word: str, documents: Sequence[_Document]) -> float:
     return math.log(1 + len(documents) / (1 + having))
 
 
-def _score(document: _Document, query: str, rarity: Mapping[str, float]) -> float:
+def _score(
+    document: _Document,
+    query: str,
+    meant: Mapping[str, Mapping[str, float]],
+    rarity: Mapping[str, float],
+) -> float:
     name, asked = document.spec.name.casefold(), query.strip().casefold()
     score, met = 0.0, 0
-    for word, rare in rarity.items():
-        weight = max(
-            (w * _likeness(word, known) for known, w in document.weights.items()), default=0
-        )
-        score += weight * rare
-        met += weight > 0
-    score *= met / len(rarity)
+    for word, alike in meant.items():
+        weights = [
+            weight * alike[known] for known, weight in document.weights.items() if known in alike
+        ]
+        score += max(weights, default=0.0) * rarity[word]
+        met += bool(weights)
+    score *= met / len(meant)
     if asked == name or asked.replace(" ", "_") == name:
         return score + 100.0
     return score + (5.0 if len(asked) > 2 and asked.replace(" ", "_") in name else 0.0)
@@ -112,18 +129,10 @@ def _score(document: _Document, query: str, rarity: Mapping[str, float]) -> floa
 def _likeness(word: str, known: str) -> float:
     if word == known:
         return _EXACT
-    if min(len(word), len(known)) < 3:
-        return 0.0
-    if known.startswith(word) or word.startswith(known):
+    shorter = min(len(word), len(known))
+    if shorter >= 3 and (known.startswith(word) or word.startswith(known)):
         return _PREFIX
-    if min(len(word), len(known)) < 4:
-        return 0.0
-    if word in known or known in word:
-        return _SIMILAR
-    if word[0] != known[0]:
-        return 0.0
-    alike = difflib.SequenceMatcher(None, word, known).ratio() >= _LEAST_SIMILAR
-    return _SIMILAR if alike else 0.0
+    return _SIMILAR if shorter >= 4 and (word in known or known in word) else 0.0
 
 
 def _stem(word: str) -> str:
