@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import signal
 import stat
@@ -54,6 +55,18 @@ def test_a_dead_process_has_no_lease(
     holder.process.wait()
     for run_id in ("r", "s"):
         sqlite.claim(run_id).give_back()
+
+
+@pytest.mark.skipif(not hasattr(fcntl, "F_OFD_SETLK"), reason="locks belong to processes here")
+def test_a_lease_outlives_whoever_looks_at_its_file(
+    path: Path, sqlite: SQLiteJournal, program: Callable[..., Any]
+) -> None:
+    """A tool that reads a directory opens and closes the file in the process that holds the lease."""
+    looks = HOLD.replace('print("held"', 'open(sys.argv[1] + "-lease").close()\nprint("held"')
+    holder = program(looks, path, "r")
+    assert holder.line() == "held"
+    with pytest.raises(RunInUseError, match="is being driven by"):
+        sqlite.claim("r")
 
 
 def test_a_stopped_process_is_alive(

@@ -13,6 +13,7 @@ from hookline.agent.run import Flight, Run
 from hookline.errors import ToolError
 from hookline.flow import ErrorAction, ErrorClass
 from hookline.hooks import Kind, Result, run_hooks
+from hookline.journal import with_changes, with_remembered
 from hookline.lifecycle import HookPoint, ToolHookContext
 from hookline.state import (
     Answer,
@@ -71,6 +72,25 @@ async def admit_again(run: Run, flight: Flight) -> None:
         await _settle_ask(run, flight, flight.approval.reason, flight.approval.asked_by)
     else:
         _let_through(run, flight)
+
+
+def readmit(run: Run, flight: Flight) -> bool:
+    """Stand by the record of a call that had started; says whether there is one.
+
+    What hooks noted about it is noted again, and nobody is asked: there is nothing left to judge.
+    """
+    memory, call_id = run.memory, flight.made.id
+    intent = memory.intent(call_id) if memory is not None else None
+    if memory is None or intent is None:
+        return False
+    for ran in memory.said_about(call_id):
+        run.state = with_changes(run.state, (ran.changes or {}).get("state"))
+        run.evaluations = (*run.evaluations, *ran.evaluations)
+    run.state = with_remembered(run.state, memory.remembered(call_id))
+    if prepare(run, flight, intent.call) is not None:  # another tool has the name now, or none
+        flight.call, flight.tool = intent.call, None
+    _clear(run, flight)
+    return True
 
 
 async def take_up(run: Run, flight: Flight) -> None:

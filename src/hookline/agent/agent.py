@@ -9,7 +9,7 @@ from typing import Any
 
 import msgspec
 
-from hookline.agent.in_session import InSession, refuse_halted, refuse_outsider
+from hookline.agent.in_session import InSession, refuse_member, refuse_outsider
 from hookline.agent.loop import drive
 from hookline.agent.recall import Memory
 from hookline.agent.result import RunResult, recorded_result
@@ -123,12 +123,17 @@ class Agent:
         self,
         run: str | AgentState | RunResult,
         decisions: Mapping[str, Decision | bool] | None = None,
+        *,
+        session: InSession | None = None,
     ) -> Coroutine[Any, Any, RunResult]:
-        """Go on with a paused run: from its state, in this or another process, with answers by approval id."""
+        """Go on with a paused run: from its state, in this or another process, with answers by approval id.
+
+        `session` is the session it belongs to, as sessions give it; nobody else has one to give.
+        """
         journal = self.definition.journal
         if journal is not None:  # which knows what has become of the run since, in any process
             run_id = run if isinstance(run, str) else self._paused_state(run).run_id
-            return self._resume_stored(journal, run_id, decisions or {})
+            return self._resume_stored(journal, run_id, decisions or {}, session)
         state = self._paused_state(run)
         pause = pause_of(state)
         self._runs.refuse_twice(pause)
@@ -139,20 +144,24 @@ class Agent:
         return self._driven(self._runs.begin(resumed), None, pause)
 
     def _resume_stored(
-        self, journal: JournalStore, run_id: str, decisions: Mapping[str, Decision | bool]
+        self,
+        journal: JournalStore,
+        run_id: str,
+        decisions: Mapping[str, Decision | bool],
+        session: InSession | None,
     ) -> Coroutine[Any, Any, RunResult]:
         """Go on with a run from its journal: paused, or left behind by a process that died."""
         durable = reopen(journal, run_id, self.definition.listeners)
         try:
             story = fold(durable.records)
-            if story.state.session_id != run_id:
-                refuse_halted(journal, story.state.session_id)
+            if session is None:
+                refuse_member(journal, story)
             answers = _answers(story.state, decisions)
         except BaseException:
             durable.close()
             raise
         durable.take_answers(answers)
-        if story.is_finished and story.state.pending_step is None:
+        if story.is_over:
             durable.close()
             return _told(recorded_result(story, durable.records, self.definition.plans.output))
         paused = story.is_finished
@@ -161,7 +170,7 @@ class Agent:
             story.state if paused else story.settled,
             durable,
             drive=drive,
-            memory=None if paused else Memory(story.tail),
+            memory=None if paused else Memory(story.tail, story.unsettled_seconds),
         )
         resumed.starts_session = False
         resumed.ends_session = story.state.session_id == run_id

@@ -37,20 +37,17 @@ def is_plain(response: Any) -> bool:
             return False
         if given | made | asked | unpriced < 0 or usage.cost is not None:
             return False  # one comparison for four: a negative one makes it negative
+        words = response.model + response.text  # one look at all words: only text adds up to text
         if calls:
             (call,) = calls
             if type(call) is not ToolCall or not call.id:
                 return False
-            if not (_is_ascii(call.id) and _is_ascii(call.name)):
-                return False
-        if not (_is_ascii(response.text) and _is_ascii(response.model)):
+            words = words + call.id + call.name
+        if type(words) is not str or not words.isascii():
             return False
     except (AttributeError, TypeError, ValueError):
         return False
     return type(response) is InferenceResponse and type(calls) is tuple
-
-
-_is_ascii = str.isascii  # refuses what is no text at all
 
 
 def check_response(response: object, who: str) -> InferenceResponse:

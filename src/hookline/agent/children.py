@@ -208,6 +208,8 @@ async def start_child(
     if saved is None:
         start = await _ask_to_start(run, start)
         run.append(ChildStarted(*run.head(), child_id, start.name, flight.call.id))
+        if run.commit is not None:
+            await run.commit()  # or nobody would know whose child it is, should the process die
     child = _Child(run, definition, key, start.name, flight.call.id)
     try:
         result = await child.begin(child_id, saved, start.prompt)
@@ -299,7 +301,9 @@ class _Child:
         story = fold(durable.records)
         parent.ledger.carry(story.settled.counters, self.counted)
         if not story.is_finished:
-            return await self.drive(story.settled, None, Memory(story.tail))
+            return await self.drive(
+                story.settled, None, Memory(story.tail, story.unsettled_seconds)
+            )
         if story.state.pending_step is not None:
             return await self.drive(story.state, None)
         self._count(story.state)
@@ -347,6 +351,7 @@ class _Child:
         run = self.parent
         head = (*run.head(), state.run_id, self.name, self.call_id)
         run.append(ChildFinished(*head, status, text, state.counters, state.remembered))
+        run.durable.flush()
         run.state = with_remembered(run.state, state.remembered)
 
 

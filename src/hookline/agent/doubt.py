@@ -18,6 +18,9 @@ _AGAIN = "it had started when the process died, and what it did is not known: ru
 
 async def settle_doubt(run: Run, flight: Flight, how: OnInDoubt) -> bool:
     """Decide about a call in doubt. True: it is settled, or waits for a person. False: it is to run."""
+    if flight.tool is None:
+        _tell(flight, f"{_UNKNOWN}, and no tool of today takes this call")
+        return True
     if how == "ask":
         return await _ask(run, flight)
     if how != "tell":

@@ -16,6 +16,7 @@ from hookline.agent.aside import Aside
 from hookline.agent.children import recount_asides
 from hookline.agent.ending import finish, give_output
 from hookline.agent.failure import on_error
+from hookline.agent.past_errors import past_error
 from hookline.agent.recall import Memory
 from hookline.agent.result import RunResult
 from hookline.agent.run import Run
@@ -35,7 +36,7 @@ from hookline.agent.tool_phase import (
     use_tools_again,
 )
 from hookline.agent.turn import Unrecovered, take_turn
-from hookline.errors import HookError, in_words
+from hookline.errors import HookError, PastError, in_words
 from hookline.flow import ErrorAction, classify
 from hookline.hooks import Kind, Plan, Point, Result
 from hookline.journal import PromptSubmitted, RunStarted, RunTakenUp
@@ -137,8 +138,10 @@ async def _begin(run: Run, prompt: str | UserMessage | None) -> Ending | None:
         refused = await _submit(run, prompt)
     if refused is None:
         refused = _forbidden_early(run)
-    if run.commit is not None:
-        await run.commit()  # from here on the run exists: whoever takes it up goes on from here
+    if run.commit is not None and refused is None:
+        # From here on the run exists, and whoever takes it up goes on from here. One that is refused is only
+        # written with its end: nobody is to make the steps that were refused.
+        await run.commit()
     if refused is None and pending is not None:
         return await _resume_step(run)
     return refused
@@ -151,14 +154,34 @@ async def _take_up(run: Run, memory: Memory) -> Ending | None:
     recount_asides(run, memory)
     known = memory.ending()
     if known is not None:
+        if known.status is RunStatus.FAILED:
+            run.error = _past_failure(run, memory, known.reason)
         return known
     if run.state.pending_step is not None:
         return await _resume_step(run)
     last = run.state.last_step if run.state.step_count else None
     if last is not None and last.outcome is not None and not last.outcome.should_continue:
         run.evaluations = last.outcome.evaluations
-        return _ended(last.outcome)
+        return _ended_then(run, memory, last.outcome)
     return None
+
+
+def _ended_then(run: Run, memory: Memory, outcome: ContinuationOutcome) -> Ending:
+    """How the last step ended the run, in a process that did not live to say so."""
+    if outcome == ContinuationOutcome.from_evaluations(outcome.evaluations):
+        return _ended(outcome)
+    if outcome.stop_reason is StopReason.CANCELLED:
+        return Ending(RunStatus.CANCELLED, StopReason.CANCELLED, outcome.reason)
+    return _failed(run, _past_failure(run, memory, outcome.reason))
+
+
+def _past_failure(run: Run, memory: Memory, reason: str) -> Exception:
+    """The exception that a run had failed of, from what is on record of it."""
+    last = run.state.last_step if run.state.step_count else None
+    for info in (*memory.errors(), *(last.errors[::-1] if last is not None else ())):
+        if info.message == reason or (not info.message and info.type.endswith(reason)):
+            return past_error(info)
+    return PastError("unknown", reason)
 
 
 def _is_bare(state: AgentState) -> bool:

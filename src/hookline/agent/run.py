@@ -98,6 +98,8 @@ class Flight(msgspec.Struct):
     """An attempt has had `values`, and may have changed what is in them."""
     errors: tuple[ErrorInfo, ...] = ()
     """What its failed attempts left in the errors of the step."""
+    failure: BaseException | None = None
+    """What the error policy ends the run for."""
     seen: bool = False
     """The after_tool_use hooks have looked at the result."""
     children: dict[str, RunResult] = {}
@@ -246,6 +248,7 @@ class Run:
         self.next_seq = itertools.count(len(durable.records) or earlier).__next__
         if memory is not None:
             self.append = self._append_what_is_new
+            self.ledger.seconds_before += memory.seconds
         self.passed = _reporter(self)
         self.evaluations: tuple[ContinuationEvaluation, ...] = ()
         self.stopping = False

@@ -9,7 +9,7 @@ from typing import Any
 from hookline._aio import is_being_cancelled
 from hookline.agent.around import around_inference
 from hookline.agent.checks import check_response, is_plain
-from hookline.agent.failure import on_error, on_success, recount_errors
+from hookline.agent.failure import fail_again, on_error, on_success
 from hookline.agent.recall import Memory
 from hookline.agent.run import Run
 from hookline.errors import ModelError, in_words
@@ -58,13 +58,13 @@ async def take_turn(run: Run) -> None:
     run.messages_asked = messages
     response = supplied
     if response is None and run.memory is not None:
-        response = _recalled(run, run.memory)
+        response = await _recalled(run, run.memory)
     if response is None:
         if run.token.is_cancelled:  # by a hook since the step began
             raise asyncio.CancelledError
-        _record_request(run, request, 1, altered=altered)
+        _record_request(run, request, 1, altered)
         if run.commit is not None:
-            run.durable.flush()
+            run.durable.flush_soon()
         try:
             if plans.around_inference is None:
                 response = _received(run, await _ask_driver(run, request))
@@ -82,11 +82,13 @@ async def take_turn(run: Run) -> None:
     _take(run, response, supplied=supplied is not None)
 
 
-def _recalled(run: Run, memory: Memory) -> InferenceResponse | None:
+async def _recalled(run: Run, memory: Memory) -> InferenceResponse | None:
     """The answer the model gave before the process died, if it is on record. It was paid for then, and counts now."""
     response = memory.response(run.step_index or 0)
     if response is not None:
-        recount_errors(run, memory, "")
+        for known in memory.failed_answers(run.step_index or 0):
+            assert known.error is not None
+            await fail_again(run, known, known.error)
         _received(run, response)
     return response
 
@@ -110,7 +112,7 @@ async def _try_again(
         if run.token.is_cancelled:
             raise asyncio.CancelledError
         attempt += 1
-        _record_request(run, request, attempt, altered=altered)
+        _record_request(run, request, attempt, altered)
         failed.append(classify(error))
         try:
             response = await _ask_through_hooks(run, request)
@@ -229,7 +231,7 @@ def _explain_block(run: Run, result: Result[Any]) -> None:
 
 
 def _record_request(
-    run: Run, request: InferenceRequest, attempt: int, *, altered: dict[str, Any] | None
+    run: Run, request: InferenceRequest, attempt: int, altered: dict[str, Any] | None
 ) -> None:
     """That the model is asked is on record; what it is asked only where the state does not say so."""
     append, next_seq = run.append, run.next_seq

@@ -18,6 +18,7 @@ from hookline.journal.record import (
     Record,
     RunFinished,
     RunStarted,
+    RunTakenUp,
     StatusChanged,
     StepFinished,
     StepPaused,
@@ -45,6 +46,13 @@ class Story(msgspec.Struct, frozen=True):
     """What was recorded of a step that was not settled, or of an end that was not reached."""
     is_finished: bool
     """The run ended, or paused, and said so in its last record."""
+    unsettled_seconds: float = 0.0
+    """Active time that went into the tail. What passed between two processes is not active time."""
+
+    @property
+    def is_over(self) -> bool:
+        """The run ended: there is nothing to go on with."""
+        return self.is_finished and self.state.pending_step is None
 
 
 def fold(records: Iterable[Record]) -> Story:
@@ -54,7 +62,9 @@ def fold(records: Iterable[Record]) -> Story:
         teller.tell(record)
     if teller.state is None or teller.settled is None:
         raise JournalError("this journal does not begin with the start of a run.")
-    return Story(teller.state, teller.settled, tuple(teller.tail), teller.is_finished)
+    return Story(
+        teller.state, teller.settled, tuple(teller.tail), teller.is_finished, teller.seconds
+    )
 
 
 class _Teller:
@@ -65,11 +75,14 @@ class _Teller:
         self.settled: AgentState | None = None
         self.tail: list[Record] = []
         self.is_finished = False
+        self.seconds = 0.0
+        self._at = 0.0
         self._asked: dict[str, PendingApproval] = {}
         self._last_step = -1
 
     def tell(self, record: Record) -> None:
         self.is_finished = isinstance(record, RunFinished)
+        self._time(record)
         if isinstance(record, RunStarted):
             self._settle(_begun(record, self.state))
             return
@@ -94,8 +107,17 @@ class _Teller:
             assert self.settled is not None
             self.settled = after if self.settled is state else self._after(self.settled, record)
 
+    def _time(self, record: Record) -> None:
+        """Count what passed since the record before, unless that was another process's time."""
+        if not isinstance(record, RunStarted | RunTakenUp):
+            self.seconds += max(0.0, record.at - self._at)
+        self._at = record.at
+        if isinstance(record, StatusChanged):
+            self.seconds = 0.0  # it has the counters of then
+
     def _settle(self, state: AgentState) -> None:
         self.state = self.settled = state
+        self.seconds = 0.0
         self.tail.clear()
 
     def _after(self, state: AgentState, record: Record) -> AgentState:

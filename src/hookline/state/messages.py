@@ -151,14 +151,14 @@ Message: TypeAlias = UserMessage | AssistantMessage | ToolMessage
 
 def tool_message(result: ToolResult, limit: int | None = None) -> ToolMessage:
     """The message for a result; text over `limit` characters is cut, and the note says what is missing."""
-    value = result.result
-    text = value if type(value) is str and result.status is _OK else result.text()
+    value, status = result.result, result.status
+    text = value if status is _OK and type(value) is str else result.text()
     if limit is not None and len(text) > limit:
         text = (
             f"{text[:limit]}\n[cut here: {limit:,} of {len(text):,} characters are shown; "
             f"the whole result of call {result.call_id} is in the run's journal]"
         )
-    return ToolMessage(result.call_id, result.name, text, result.status is not _OK)
+    return ToolMessage(result.call_id, result.name, text, status is not _OK)
 
 
 def check_transcript(messages: Iterable[Message]) -> None:
