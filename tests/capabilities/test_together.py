@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
+import signal
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -9,7 +12,16 @@ import pytest
 from driven import WAYS, Tape, drive, lives, on_disk
 from pydantic import BaseModel
 
-from hookline import AgentBuilder, RunStatus, StopReason, ToolContext, backtest, replay, tool
+from hookline import (
+    AgentBuilder,
+    RunStatus,
+    SQLiteJournal,
+    StopReason,
+    ToolContext,
+    backtest,
+    replay,
+    tool,
+)
 from hookline.capabilities import (
     Cancellation,
     Draft,
@@ -62,11 +74,11 @@ def critic(draft: Draft) -> Any:
     return True if '"empty":true' in draft.text else "the house is empty"
 
 
-def everything(journal: Any = None) -> Any:
+def everything(journal: Any = None, looking: Any = look) -> Any:
     """An agent with every capability, whose model goes by how far the conversation is."""
     turns = [lambda state: SCRIPT[state.step_count]] * 20
     writer = ScriptedDriver([lambda state: say(f"{state.step_count} steps of dust", tokens=7)] * 40)
-    builder = AgentBuilder().with_driver(ScriptedDriver(turns)).with_tools(look)
+    builder = AgentBuilder().with_driver(ScriptedDriver(turns)).with_tools(looking)
     builder.with_clock(FakeClock())
     for capability in (
         Hooks("notes", {"execution_end": lambda ctx: ctx.with_metadata("ended", str(ctx.status))}),
@@ -174,3 +186,39 @@ async def test_a_child_has_its_own(tmp_path: Path) -> None:
     result = await limited.build().run("go")
     assert "stopped" in result.steps[0].results[0].text()
     assert result.stop_reason is StopReason.STEP_LIMIT
+
+
+KILLED = """
+import asyncio, os, signal, sys
+from pathlib import Path
+sys.path[:0] = [{support!r}, {here!r}]
+import test_together as together
+from hookline import SQLiteJournal, tool
+
+@tool(effect="pure")
+def look(room: str) -> str:
+    "Look into a room."
+    if room == "cellar":
+        os.kill(os.getpid(), signal.SIGKILL)
+    return together.look(room)
+
+journal = SQLiteJournal({path!r})
+agent = together.everything(journal, look)
+asyncio.run(agent.run("go", run_id="run"))
+"""
+
+
+async def test_a_killed_process_leaves_a_run_that_another_goes_on_with(tmp_path: Path) -> None:
+    """Killed inside a tool, with its journal on disk: the run ends as if nothing had happened."""
+    here = Path(__file__).parent
+    path = str(tmp_path / "runs.db")
+    script = KILLED.format(support=str(here.parent / "support"), here=str(here), path=path)
+    killed = await asyncio.create_subprocess_exec(sys.executable, "-c", script)
+    assert await killed.wait() == -signal.SIGKILL
+    journal = SQLiteJournal(path)
+    result = await everything(journal).resume("run")
+    whole = await everything().run("go")
+    assert (result.output, result.state.metadata["notes"]) == (whole.output, {"barn": "dusty"})
+    assert tuple(result.state.messages) == tuple(whole.state.messages)
+    assert result.usage == whole.usage
+    journal.close()

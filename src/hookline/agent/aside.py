@@ -5,7 +5,6 @@ All of it is on record and paid for by the run. A run that is taken up does none
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Sequence
 from typing import Any, TypeVar
 
@@ -39,16 +38,19 @@ C = TypeVar("C", bound=AgentContext)
 class Aside:
     """What the hooks of one run may do besides. They reach it as `ctx.run`."""
 
+    __slots__ = ("_run", "_times")
+
     def __init__(self, run: Run) -> None:
         self._run = run
-        self._times: Counter[tuple[int | None, str]] = Counter()
+        self._times: dict[tuple[int | None, str], int] = {}
 
     def _next(self, name: str) -> int:
         """How often this was done under that name in this step: the same in every process that drives the run."""
         if not (isinstance(name, str) and name):
             raise UsageError(f"name= says on whose behalf, as text; {name!r} does not.")
-        self._times[self._run.step_index, name] += 1
-        return self._times[self._run.step_index, name]
+        key = self._run.step_index, name
+        self._times[key] = number = self._times.get(key, 0) + 1
+        return number
 
     # --- a model --------------------------------------------------------------------------------------
 

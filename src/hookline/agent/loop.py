@@ -61,10 +61,12 @@ from hookline.state import (
 )
 
 
-async def drive(run: Run, prompt: str | UserMessage | None) -> RunResult:
+def drive(run: Run, prompt: str | UserMessage | None) -> Awaitable[RunResult]:
     """Drive a run to its end, whatever that is."""
-    if not run.definition.cancel_sources:
-        return await _drive(run, prompt)
+    return _watched(run, prompt) if run.definition.cancel_sources else _drive(run, prompt)
+
+
+async def _watched(run: Run, prompt: str | UserMessage | None) -> RunResult:
     with contextlib.ExitStack() as watches:
         return await _drive(run, prompt, watches)
 
