@@ -95,6 +95,17 @@ def test_a_call_to_a_tool_that_is_not_enabled_is_blocked() -> None:
     ]
 
 
+def test_a_family_of_tools_is_enabled_by_a_pattern() -> None:
+    """What fits the pattern now is enabled, by name."""
+    builder, driver = agent_of(
+        call("tools", action="enable", names=["*_email", "read_*"]), say("x")
+    )
+    result = builder.build().run_sync("go")
+    assert "Enabled: send_email, read_file." in texts(result)[0]
+    assert ToolRegistry.enabled(result.state) == ("send_email", "read_file")
+    assert offered(driver)[1] == ["read_file", "send_email", "tools"]
+
+
 def test_tools_are_listed_explained_and_found() -> None:
     """Each action answers in words that lead to the next."""
     builder, _ = agent_of(

@@ -60,7 +60,9 @@ class ToolRegistry:
             action: Literal["list", "search", "help", "enable"],
             context: ToolContext,
             query: Annotated[str, "For search: words that say what you want to do."] = "",
-            names: Annotated[list[str], "For help and enable: names of tools."] = [],  # noqa: B006 - never changed
+            names: Annotated[
+                list[str], "For help and enable: names of tools, or patterns such as github_*."
+            ] = [],  # noqa: B006 - never changed
         ) -> str:
             """Find and enable more tools. You see only those that are enabled.
 
@@ -72,7 +74,7 @@ class ToolRegistry:
         return [tools]
 
     def _answer(self, action: str, context: ToolContext, query: str, names: Sequence[str]) -> str:
-        known = [spec for spec in context.tools if spec.name != TOOL]
+        known = _others(context.tools)
         state = context.state
         if action == "list":
             return self._listed(known, state)
@@ -139,11 +141,17 @@ class ToolRegistry:
         return HookOutcome.block(f"the tool '{name}' is not enabled. {how_to_enable(name)}")
 
     def _persist(self, ctx: ToolHookContext) -> ToolHookContext | None:
-        args, execution = ctx.tool_call.args, ctx.execution
-        if execution is None or not execution.is_success or args["action"] != "enable":
+        args, execution, run = ctx.tool_call.args, ctx.execution, ctx.run
+        if (
+            execution is None
+            or not execution.is_success
+            or args["action"] != "enable"
+            or run is None
+        ):
             return None
+        chosen = _chosen(_others(run.tools), "enable", args["names"])
         before = self.enabled(ctx.state)
-        now = tuple(dict.fromkeys((*before, *args["names"])))
+        now = tuple(dict.fromkeys((*before, *(spec.name for spec in chosen))))
         return ctx.with_metadata(KEY, list(now)) if now != before else None
 
 
@@ -159,20 +167,27 @@ def _telling(spec: ToolSpec, hidden: int) -> ToolSpec:
     )
 
 
+def _others(tools: Sequence[ToolSpec]) -> list[ToolSpec]:
+    return [spec for spec in tools if spec.name != TOOL]
+
+
 def _chosen(known: Sequence[ToolSpec], action: str, names: Sequence[str]) -> list[ToolSpec]:
     """The tools of these names; a wrong name is an error that says which was probably meant."""
     if not names:
         raise ToolError(f"{action} needs names of tools.", remedy="Give them as a list: names.")
     by_name = {spec.name: spec for spec in known}
+    chosen: dict[str, ToolSpec] = {}
     for name in names:
-        if name not in by_name:
+        found = {each: spec for each, spec in by_name.items() if fnmatchcase(each, name)}
+        if not found:
             likely = closest(name, by_name)
             hint = f" Did you mean {' or '.join(map(repr, likely))}?" if likely else ""
             raise ToolError(
                 f"there is no tool '{name}'.{hint}",
                 remedy="Find it with action 'search' or 'list'.",
             )
-    return [by_name[name] for name in dict.fromkeys(names)]
+        chosen.update(found)
+    return list(chosen.values())
 
 
 def _fits(name: str, patterns: tuple[str, ...]) -> bool:
