@@ -38,6 +38,13 @@ VIOLATIONS = {
         "kernel-pure",
         {"lifecycle/planted.py": "import pydantic\n"},
     ),
+    "a capability imports another": (
+        "capabilities-independent",
+        {
+            "capabilities/planted.py": "import hookline.capabilities.planted_too\n",
+            "capabilities/planted_too.py": "",
+        },
+    ),
     "a command imports the fakes": (
         "testing-private",
         {"cli/planted.py": "import hookline.testing\n"},

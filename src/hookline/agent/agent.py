@@ -170,7 +170,7 @@ class Agent:
         durable.take_answers(answers)
         if story.is_over:
             durable.close()
-            return _told(recorded_result(story, durable.records))
+            return _told(recorded_result(story, durable.records, self.definition.plans.output))
         paused = story.is_finished
         resumed = Run(
             self.definition,

@@ -1,0 +1,63 @@
+"""Snap-ons: tools and hooks that belong together. `builder.with_capability(Files(root))` installs one, by name, once.
+
+None imports another, and each is loaded when its name is first used."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from hookline.capabilities.cancellation import Cancellation
+    from hookline.capabilities.error_handling import ErrorHandling
+    from hookline.capabilities.hooks import Hooks
+    from hookline.capabilities.limits import Limits
+    from hookline.capabilities.metadata import Metadata
+    from hookline.capabilities.self_critique import Critique, Draft, SelfCritique
+    from hookline.capabilities.structured_output import StructuredOutput
+    from hookline.capabilities.summarization import Summarization
+    from hookline.capabilities.task_planning import Task, TaskPlanning, TaskStatus
+    from hookline.capabilities.tool_registry import ToolRegistry
+
+_HOME: dict[str, str] = {
+    "Cancellation": "cancellation",
+    "Critique": "self_critique",
+    "Draft": "self_critique",
+    "ErrorHandling": "error_handling",
+    "Hooks": "hooks",
+    "Limits": "limits",
+    "Metadata": "metadata",
+    "SelfCritique": "self_critique",
+    "StructuredOutput": "structured_output",
+    "Summarization": "summarization",
+    "Task": "task_planning",
+    "TaskPlanning": "task_planning",
+    "TaskStatus": "task_planning",
+    "ToolRegistry": "tool_registry",
+}
+"""Where each name lives in this room."""
+
+__all__ = [
+    "Cancellation",
+    "Critique",
+    "Draft",
+    "ErrorHandling",
+    "Hooks",
+    "Limits",
+    "Metadata",
+    "SelfCritique",
+    "StructuredOutput",
+    "Summarization",
+    "Task",
+    "TaskPlanning",
+    "TaskStatus",
+    "ToolRegistry",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOME:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value = getattr(import_module(f"{__name__}.{_HOME[name]}"), name)
+    globals()[name] = value
+    return value
