@@ -9,7 +9,7 @@ from typing import Any
 
 import msgspec
 
-from hookline.agent.approval import misfit
+from hookline.agent.answers import checked_answers
 from hookline.agent.in_session import InSession, refuse_member, refuse_outsider
 from hookline.agent.loop import drive
 from hookline.agent.recall import Memory
@@ -140,7 +140,9 @@ class Agent:
         refuse_child(state)
         pause = pause_of(state)
         self._runs.refuse_twice(pause)
-        answers = self._answers(state, {} if decisions is None else decisions)
+        answers = checked_answers(
+            state, {} if decisions is None else decisions, self.definition.toolbox
+        )
         durable = InMemory(self.definition.listeners, answers)
         resumed = Run(self.definition, state, durable, drive=drive)
         resumed.ends_session = state.session_id == state.run_id
@@ -161,14 +163,14 @@ class Agent:
                 refuse_child(story.state, journal)
             if session is None:
                 refuse_member(journal, story)
-            answers = self._answers(story.state, decisions)
+            answers = checked_answers(story.state, decisions, self.definition.toolbox)
         except BaseException:
             durable.close()
             raise
         durable.take_answers(answers)
         if story.is_over:
             durable.close()
-            return _told(recorded_result(story, durable.records))
+            return _told(recorded_result(story, durable.records, self.definition.plans.output))
         paused = story.is_finished
         resumed = Run(
             self.definition,
@@ -263,22 +265,6 @@ class Agent:
             self._runs.end(run, resumed, result)
             run.durable.close()
         return result
-
-    def _answers(
-        self, state: AgentState, decisions: Mapping[str, Decision | bool]
-    ) -> dict[str, Decision]:
-        """The answers to a run's questions, if all of them can be used: otherwise none is used up."""
-        answers = _answers(state, decisions)
-        for approval in state.pending:
-            decision = answers.get(approval.id)
-            if decision is None or approval.run_id != state.run_id:
-                continue
-            if problem := misfit(self.definition.toolbox, approval, decision):
-                raise UsageError(
-                    f"the call of question '{approval.id}' cannot be edited like that: {problem}",
-                    remedy="Nothing was answered, and the question still waits.",
-                )
-        return answers
 
     def _paused_state(self, run: str | AgentState | RunResult) -> AgentState:
         state = run.state if isinstance(run, RunResult) else run
@@ -381,29 +367,3 @@ def _begin(
         ending=None,
         first_step=len(state.steps),
     )
-
-
-def _answers(state: AgentState, decisions: Mapping[str, Decision | bool]) -> dict[str, Decision]:
-    known = {approval.id for approval in state.pending}
-    if not isinstance(decisions, Mapping):
-        raise UsageError(
-            f"decisions= takes answers by approval id, not {decisions!r}.",
-            remedy="Write {pending.id: Decision.allow() for pending in state.pending}.",
-        )
-    answers: dict[str, Decision] = {}
-    for key, decision in decisions.items():
-        if key not in known:
-            raise UsageError(
-                f"no question with id '{key}' waits for an answer.",
-                remedy=f"Waiting: {', '.join(sorted(known)) or 'nothing'}. Answer what waits now: "
-                "a call that was changed, or that others ask about since, is another question.",
-            )
-        if isinstance(decision, bool):
-            decision = Decision.allow() if decision else Decision.deny()
-        if not isinstance(decision, Decision):
-            raise UsageError(
-                f"the answer to '{key}' is {decision!r}.",
-                remedy="Use Decision.allow(), .deny(...) or .edit(...).",
-            )
-        answers[key] = decision
-    return answers

@@ -64,7 +64,7 @@ class Child:
         if story.state.pending_step is not None:
             return await self.drive(story.state, None)
         self._count(story.state)
-        return recorded_result(story, durable.records)
+        return recorded_result(story, durable.records, definition.plans.output)
 
     def close(self) -> None:
         """Let go of its record."""
@@ -131,6 +131,30 @@ def recount_children(run: Run, flight: Flight, memory: Memory) -> None:
         run.ledger.carry(child.counters, counted)
         _count_child(run, child.counters, counted)
         run.state = with_remembered(run.state, child.remembered)
+
+
+def recount_asides(run: Run, memory: Memory) -> None:
+    """Count what hooks had models and agents do, which they are not going to have done again."""
+    for response in memory.consultations():
+        run.charge(response.usage)
+    for child in memory.finished_asides():
+        run.ledger.carry(child.counters, NO_COUNTERS)
+        _count_child(run, child.counters, NO_COUNTERS)
+
+
+def is_done(run: Run, memory: Memory, key: str) -> bool:
+    """Whether a child that a hook started was done before the process died."""
+    child_id = f"{run.run_id}/{run.step_index}/{key}"
+    return any(child.child_run_id == child_id for child in memory.finished_asides())
+
+
+def recorded_child(run: Run, definition: Definition, key: str) -> RunResult:
+    """The result of such a child, from its journal."""
+    durable = run.durable.for_child(f"{run.run_id}/{run.step_index}/{key}", ())
+    try:
+        return recorded_result(fold(durable.records), durable.records, definition.plans.output)
+    finally:
+        durable.close()
 
 
 def abandon_children(run: Run, flight: Flight) -> None:

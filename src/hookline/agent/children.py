@@ -25,6 +25,7 @@ from hookline.state import (
     PendingApproval,
     RunStatus,
     ToolCall,
+    ToolSpec,
     Usage,
     checked_text,
     freeze,
@@ -78,6 +79,11 @@ class Host:
     def records(self) -> Sequence[Record]:
         """The run's journal as it is now."""
         return tuple(self._run.durable.records)
+
+    @property
+    def tools(self) -> tuple[ToolSpec, ...]:
+        """All tools of the agent."""
+        return self._run.definition.toolbox.specs
 
     def progress(self, call: ToolCall, message: JSONValue) -> None:
         """Report how it is going to whoever listens."""
@@ -145,7 +151,7 @@ class Host:
         self._idle = self._idle or asyncio.Event()
         self._running += 1
         try:
-            result = await _spawn(self._run, self._flight, key, definition, prompt, name)
+            result = await start_child(self._run, self._flight, key, definition, prompt, name)
         except HookError as error:
             self._flight.failed_hook = error
             raise
@@ -173,9 +179,10 @@ class Host:
         return await ask_while_running(self._run, numbered, reason, asked_by)
 
 
-async def _spawn(
+async def start_child(
     run: Run, flight: Flight, key: str, definition: Definition, prompt: str, name: str
 ) -> RunResult:
+    """Run a child on behalf of a call, or of a hook, whose key is its own."""
     child_id = f"{run.run_id}/{run.step_index}/{key}"
     saved = flight.children.get(key)
     if saved is not None and saved.status is not RunStatus.PAUSED:

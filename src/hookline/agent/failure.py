@@ -49,7 +49,7 @@ async def on_error(
     elif decision.action is ErrorAction.RETRY and _forbidden(run):
         decision = ErrorDecision(ErrorAction.IGNORE)  # a hook ends the run: it is stopped, not lost
     elif decision.action is ErrorAction.RETRY:
-        decision = _in_time(run, exception, decision)
+        decision = in_time(run, exception, decision)
     info = ErrorInfo.from_exception(exception, error_class)
     run.step_errors = (*run.step_errors, info)
     run.append(
@@ -88,7 +88,7 @@ def _ask_policy(
         return ErrorDecision(ErrorAction.STOP, 0.0, f"the error policy failed ({in_words(error)})")
 
 
-def _in_time(run: Run, exception: BaseException, decision: ErrorDecision) -> ErrorDecision:
+def in_time(run: Run, exception: BaseException, decision: ErrorDecision) -> ErrorDecision:
     """The decision to retry, unless the run's time is over before it would make sense."""
     asked = wait_asked_for(exception)
     wait = decision.delay if asked is None else asked

@@ -6,11 +6,14 @@ Run, stream, step by step, resumed, as a child: every way of driving an agent co
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import Awaitable
 from typing import Any
 
 import msgspec
 
+from hookline.agent.aside import Aside
+from hookline.agent.child import recount_asides
 from hookline.agent.ending import finish, give_output
 from hookline.agent.failure import on_error
 from hookline.agent.past_errors import past_error
@@ -58,14 +61,29 @@ from hookline.state import (
 )
 
 
-async def drive(run: Run, prompt: str | UserMessage | None) -> RunResult:
+def drive(run: Run, prompt: str | UserMessage | None) -> Awaitable[RunResult]:
     """Drive a run to its end, whatever that is."""
+    return _watched(run, prompt) if run.definition.cancel_sources else _drive(run, prompt)
+
+
+async def _watched(run: Run, prompt: str | UserMessage | None) -> RunResult:
+    with contextlib.ExitStack() as watches:
+        return await _drive(run, prompt, watches)
+
+
+async def _drive(
+    run: Run, prompt: str | UserMessage | None, watches: contextlib.ExitStack | None = None
+) -> RunResult:
     run.token.attach()
+    run.aside = Aside(run)
     run.ledger.started = run.clock()  # until now it was waiting to be driven
     cancelled: asyncio.CancelledError | None = None
     output: Any = None
     try:
         try:
+            if watches is not None:
+                for source in run.definition.cancel_sources:
+                    watches.callback(source.watch(run.token.cancel))
             ending = await (
                 _begin(run, prompt) if run.memory is None else _take_up(run, run.memory)
             )
@@ -135,6 +153,7 @@ async def _take_up(run: Run, memory: Memory) -> Ending | None:
     """Go on with a run whose process died: with its way out, its unfinished step, or the next one."""
     run.durable.append(RunTakenUp(run.run_id, len(run.durable.records), run.at))
     run.state = msgspec.structs.replace(run.state, ending=None)
+    recount_asides(run, memory)
     known = memory.ending()
     if known is not None:
         if known.status is RunStatus.FAILED:

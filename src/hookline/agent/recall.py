@@ -25,6 +25,7 @@ from hookline.journal import (
     ErrorRaised,
     Evaluated,
     HookRan,
+    ModelConsulted,
     Record,
     RequestSent,
     ResponseReceived,
@@ -71,6 +72,9 @@ class Memory:
         self._responses = _by(records, ResponseReceived, lambda record: record.step)
         self._results = _by(records, CallSettled, lambda record: record.result.call_id)
         self._started = _by(records, CallAdmitted, lambda record: record.call.id)
+        self._consulted = _by(
+            records, ModelConsulted, lambda record: (record.step, record.name, record.number)
+        )
         self._children = _by(records, ChildStarted, lambda record: record.call_id)
         self._finished = [record for record in records if isinstance(record, ChildFinished)]
         self._asked: dict[str, PendingApproval] = {}
@@ -189,6 +193,19 @@ class Memory:
         """The children of a call that were done."""
         return [record for record in self._finished if record.call_id == call_id]
 
+    def consultation(self, step: int | None, name: str, number: int) -> InferenceResponse | None:
+        """What a model had answered a hook."""
+        record = self._consulted.get((step, name, number))
+        return record.response if record is not None else None
+
+    def consultations(self) -> list[InferenceResponse]:
+        """All of what models had answered hooks."""
+        return [record.response for record in self._consulted.values()]
+
+    def finished_asides(self) -> list[ChildFinished]:
+        """The children that hooks had started and that were done: each is its own call."""
+        return [each for each in self._finished if _key_in_step(each) == each.call_id]
+
     def asked(self, approval_id: str) -> PendingApproval | None:
         """A question as it was asked."""
         return self._asked.get(approval_id)
@@ -216,6 +233,11 @@ class Memory:
         last = self._statuses[-1]
         assert last.stop_reason is not None
         return Ending(last.status, last.stop_reason, last.reason, last.decided_by)
+
+
+def _key_in_step(child: ChildFinished) -> str:
+    """What tells a child from the others of its step: the end of its id."""
+    return child.child_run_id.removeprefix(f"{child.run_id}/").partition("/")[2]
 
 
 class _Attempts:

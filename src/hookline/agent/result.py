@@ -8,6 +8,7 @@ from typing import Any
 import msgspec
 
 from hookline.errors import PastError
+from hookline.hooks import Plan
 from hookline.journal import Evaluated, HookRan, Record, RunFinished, Story
 from hookline.state import (
     AgentState,
@@ -56,15 +57,7 @@ class RunResult(msgspec.Struct, frozen=True):
     @property
     def text(self) -> str:
         """The answer as text; empty when there is none."""
-        if self.said is not None:
-            return self.said
-        return (
-            self.output
-            if isinstance(self.output, str)
-            else ""
-            if self.output is None
-            else str(self.output)
-        )
+        return self.said if self.said is not None else as_text(self.output)
 
     @property
     def run_id(self) -> str:
@@ -97,6 +90,16 @@ class RunResult(msgspec.Struct, frozen=True):
     def explain(self) -> str:
         """Why did it stop? One line."""
         return self.state.explain_stop()
+
+
+def as_text(output: Any) -> str:
+    """An answer as text: a typed one as JSON, if it can become JSON."""
+    if output is None or isinstance(output, str):
+        return output or ""
+    try:
+        return msgspec.json.encode(freeze(output)).decode()
+    except Exception:  # the author's own type, which may do as it likes
+        return str(output)
 
 
 # --- a result that outlives its process ---------------------------------------------------------------
@@ -162,21 +165,32 @@ def objections_in(data: JSONValue) -> int:
     return msgspec.convert(data, _Saved).objections
 
 
-def recorded_result(story: Story, records: Sequence[Record]) -> RunResult:
-    """The result of a run that ended in another process, as its journal tells it."""
+def recorded_result(story: Story, records: Sequence[Record], output: Plan | None) -> RunResult:
+    """The result of a run that ended in another process, as its journal tells it.
+
+    The journal has the answer as text. An output hook that made it a value can have a method `restored(state)`, which
+    makes that value again.
+    """
     last = records[-1]
     assert isinstance(last, RunFinished)
     assert last.stop_reason is not None
     error = PastError(last.error.type, last.error.message) if last.error is not None else None
-    answered = last.status in (RunStatus.COMPLETED, RunStatus.STOPPED)
+    answer: Any = None
+    if last.status in (RunStatus.COMPLETED, RunStatus.STOPPED):
+        answer = last.text
+        for entry in output.judges if output is not None else ():
+            restore = getattr(entry.registration.hook, "restored", None)
+            if restore is not None and last.stop_reason is not StopReason.OUTPUT_WITHHELD:
+                answer = restore(story.state)
     return RunResult(
         story.state,
         last.status,
         last.stop_reason,
-        last.text if answered else None,
+        answer,
         _recorded_outcome(story),
         error,
         tuple(records),
+        None if isinstance(answer, str) else last.text,
     )
 
 

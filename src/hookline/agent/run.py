@@ -155,6 +155,7 @@ class Run:
         "__weakref__",
         "_held",
         "append",
+        "aside",
         "asked",
         "at",
         "call_id",
@@ -268,6 +269,8 @@ class Run:
         self.pace: Callable[[], Awaitable[None]] | None = None if parent is None else parent.pace
         self.lingers = False
         """The last step is made, and shown to whoever drives step by step: leaving now is not cancelling."""
+        self.aside: Any = None
+        """What its hooks may do besides: there once it is driven."""
         self.hook_lock = asyncio.Lock()
         self.uncounted = NO_USAGE
         self.uncounted_calls = 0
@@ -322,6 +325,15 @@ class Run:
     def recalled(self, plan: Plan, ctx: Any) -> Plan:
         """The plan to ask: the agent's, or what is left of it when some hooks gave their verdict before."""
         return plan if self.memory is None else self.memory.recalled(plan, ctx, self.call_id)
+
+    async def consulted(self, name: str, number: int) -> InferenceResponse | None:
+        """What a model has answered a hook already, in a process that died; it is counted."""
+        memory = self.memory
+        return None if memory is None else memory.consultation(self.step_index, name, number)
+
+    def child_definition(self, definition: Definition, child_id: str, name: str) -> Definition:  # noqa: ARG002 - a run that is played looks its children up
+        """What a child run that a hook starts is made of."""
+        return definition
 
     # --- what hooks report: the engine's Trail ------------------------------------------------------
 

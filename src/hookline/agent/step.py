@@ -156,6 +156,9 @@ def finish_step(run: Run, step: Step, outcome: ContinuationOutcome) -> None:
     """The step is over: its outcome and its whole duration are known."""
     duration = run.step_active + run.clock() - run.step_started
     step = replace(step, outcome=outcome, duration=duration, errors=run.step_errors)
+    if run.uncounted is not NO_USAGE:  # a hook after the step asked a model
+        usage, counters = counted(run)
+        run.state = replace(run.state, usage=usage, counters=counters)
     run.state = replace(run.state, steps=run.state.steps.with_last(step))
     record_step(run, step)
 

@@ -6,8 +6,6 @@ import asyncio
 from collections.abc import Awaitable
 from typing import Any
 
-import msgspec
-
 from hookline._aio import is_being_cancelled
 from hookline.agent.around import around_inference
 from hookline.agent.checks import check_response, is_plain
@@ -19,6 +17,7 @@ from hookline.flow import ErrorAction, ErrorClass, classify
 from hookline.hooks import Kind, Result, observe
 from hookline.journal import RequestSent, ResponseReceived
 from hookline.lifecycle import HookPoint, InferenceHookContext
+from hookline.lifecycle.changes import describe_request
 from hookline.state import (
     NO_USAGE,
     ContinuationDecision,
@@ -43,7 +42,7 @@ async def take_turn(run: Run) -> None:
     definition, plans = run.definition, run.plans
     messages = run.state.messages
     request = InferenceRequest(messages, definition.system_prompt, definition.toolbox.specs)
-    supplied, altered = None, False
+    supplied, altered = None, None
     if plans.before_inference is not None:
         ctx = _context(run, HookPoint.BEFORE_INFERENCE, request, None)
         result = await run.ask(plans.before_inference, ctx)
@@ -54,7 +53,7 @@ async def take_turn(run: Run) -> None:
             return
         asked, supplied = result.context.request, result.context.response
         messages = run.state.messages
-        altered = asked != request.with_messages(messages)
+        altered = describe_request(request.with_messages(messages), asked) or None
         request = asked
     run.messages_asked = messages
     response = supplied
@@ -96,7 +95,7 @@ async def _recalled(run: Run, memory: Memory) -> InferenceResponse | None:
 
 
 async def _try_again(
-    run: Run, request: InferenceRequest, error: BaseException, *, altered: bool
+    run: Run, request: InferenceRequest, error: BaseException, *, altered: dict[str, Any] | None
 ) -> InferenceResponse:
     """Ask the model again and again, as long as it fails and the error policy says so."""
     attempt = 1
@@ -227,7 +226,9 @@ def _explain_block(run: Run, point: str, why: str, decided_by: str) -> None:
     run.state = run.state.with_messages(run.state.messages.append(UserMessage(why, decided_by)))
 
 
-def _record_request(run: Run, request: InferenceRequest, attempt: int, altered: bool) -> None:
+def _record_request(
+    run: Run, request: InferenceRequest, attempt: int, altered: dict[str, Any] | None
+) -> None:
     """That the model is asked is on record; what it is asked only where the state does not say so."""
     append, next_seq = run.append, run.next_seq
     append(
@@ -239,7 +240,7 @@ def _record_request(run: Run, request: InferenceRequest, attempt: int, altered: 
             len(request.messages),
             attempt,
             request.model,
-            msgspec.to_builtins(request, enc_hook=list) if altered else None,
+            altered,
         )
     )
 

@@ -19,6 +19,7 @@ from hookline.state import (
     Counters,
     Decision,
     ErrorInfo,
+    InferenceResponse,
     Message,
     PendingApproval,
     PendingStep,
@@ -136,7 +137,7 @@ class RequestSent(Record, frozen=True, gc=False, omit_defaults=True, tag="reques
     attempt: int = 1
     model: str = ""
     altered: dict[str, Any] | None = None
-    """The request itself, when hooks made it differ from what the state adds up to."""
+    """The fields in which hooks made the request differ from what the state adds up to; of messages, what was added."""
 
 
 class ResponseReceived(Record, frozen=True, gc=False, omit_defaults=True, tag="response"):
@@ -153,6 +154,17 @@ class ResponseReceived(Record, frozen=True, gc=False, omit_defaults=True, tag="r
     """A hook gave this answer; no model was called."""
     reasoning: tuple[Reasoning, ...] = ()
     finish: str = ""
+
+
+class ModelConsulted(Record, frozen=True, gc=False, omit_defaults=True, tag="consulted"):
+    """A hook asked a model itself (a critic, a summariser), and the run paid for it."""
+
+    name: str = ""
+    """On whose behalf."""
+    number: int = 1
+    """The so-maniest time under that name in this step."""
+    response: InferenceResponse = InferenceResponse()
+    step: int | None = None
 
 
 class CallAdmitted(Record, frozen=True, gc=False, omit_defaults=True, tag="call"):
@@ -409,6 +421,7 @@ AnyRecord: TypeAlias = (
     | HooksPassed
     | RequestSent
     | ResponseReceived
+    | ModelConsulted
     | CallAdmitted
     | CallSettled
     | ApprovalAsked

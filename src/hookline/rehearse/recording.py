@@ -19,6 +19,7 @@ from hookline.journal import (
     ChildStarted,
     ErrorRaised,
     HookRan,
+    ModelConsulted,
     PromptSubmitted,
     Record,
     RequestSent,
@@ -36,6 +37,7 @@ from hookline.state import (
     AgentState,
     Decision,
     ErrorInfo,
+    InferenceResponse,
     PendingApproval,
     ResultStatus,
     RunStatus,
@@ -103,6 +105,8 @@ class Recording:
         self.uses: dict[CallKey, Use] = defaultdict(Use)
         self.steps: dict[int, StepFinished] = {}
         self.errors: list[ErrorRaised] = []
+        self.consulted: dict[tuple[int | None, str, int], InferenceResponse] = {}
+        """What models answered hooks, by step, name and number."""
         """What failed, in order, where the error policy had a say."""
         self.status: StatusChanged | None = None
         self.reasons: set[str] = set()
@@ -252,6 +256,8 @@ class _Reader:
             case ResponseReceived():
                 into.turns[record.step].response = record
                 self.waits = False
+            case ModelConsulted():
+                into.consulted[record.step, record.name, record.number] = record.response
             case StepFinished():
                 self._settle(record)
             case StatusChanged():
