@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from hookline.agent import AgentBuilder
 
 _FIRST = 100_000
-"""Before other hooks: they need not see what nobody is to see."""
+"""Before other hooks, which need not see what nobody is to see; before the model, after what they add."""
 
 
 class Redaction:
@@ -78,7 +78,8 @@ class Redaction:
         options = Options(name=self.name, scope="tree", priority=_FIRST)
         yield register(HookPoint.EXECUTION_START, self._state, options)
         yield register(HookPoint.PROMPT_SUBMIT, self._prompt, options)
-        yield register(HookPoint.BEFORE_INFERENCE, self._request, options)
+        last = Options(name=self.name, scope="tree", priority=-_FIRST)
+        yield register(HookPoint.BEFORE_INFERENCE, self._request, last)
         yield register(HookPoint.AFTER_INFERENCE, self._response, options)
         yield register(HookPoint.AFTER_TOOL_USE, self._result, options)
         yield register(HookPoint.ERROR, self._failure, options)
