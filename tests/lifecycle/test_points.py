@@ -30,7 +30,7 @@ SETTLED = {"state", "evaluations"}
 TABLE: dict[str, tuple[type, set[str], bool, bool]] = {
     "session_start": (SessionHookContext, SETTLED, False, False),
     "execution_start": (ExecutionHookContext, SETTLED, True, False),
-    "prompt_submit": (PromptHookContext, SETTLED | {"prompt"}, True, True),
+    "prompt_submit": (PromptHookContext, SETTLED | {"prompt", "attachments"}, True, True),
     "before_step": (StepHookContext, SETTLED, True, False),
     "before_inference": (InferenceHookContext, SETTLED | {"request", "response"}, True, False),
     "around_inference": (InferenceHookContext, set(), False, False),

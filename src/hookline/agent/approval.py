@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import asyncio
 import inspect
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Mapping
 from typing import Any
 
 import msgspec
 
 from hookline._aio import is_being_cancelled
 from hookline.agent.run import Flight, Run
-from hookline.errors import ToolError, in_words
+from hookline.errors import ToolError, UsageError, in_words
 from hookline.hooks import CRASHES, Result
 from hookline.journal import ApprovalAnswered, ApprovalAsked, with_remembered
 from hookline.lifecycle import HookPoint, ToolHookContext
+from hookline.permissions import Rule
 from hookline.state import (
     Answer,
     CallStage,
@@ -24,6 +25,7 @@ from hookline.state import (
     ToolCall,
     ToolResult,
     remembered_answer,
+    rule_key,
     to_remember,
 )
 from hookline.tools import Toolbox
@@ -41,8 +43,8 @@ class Ask(msgspec.Struct, frozen=True):
 
     @property
     def asked_by(self) -> str:
-        """Who asks, in words."""
-        return ", ".join(self.askers)
+        """Who asks first."""
+        return self.askers[0]
 
     @staticmethod
     def of(result: Result[Any]) -> Ask:
@@ -55,12 +57,10 @@ class Ask(msgspec.Struct, frozen=True):
     def anew(approval: PendingApproval, result: Result[Any] | None = None) -> Ask:
         """A question once more, with what those ask who did not ask then: they have had no answer."""
         new = (
-            [] if result is None else [ask for ask in result.asks if ask[0] not in approval.settles]
+            [] if result is None else [ask for ask in result.asks if ask[0] not in approval.askers]
         )
         reasons = dict.fromkeys((approval.reason, *(reason for _, reason in new)))
-        return Ask(
-            "; ".join(filter(None, reasons)), (*approval.settles, *(name for name, _ in new))
-        )
+        return Ask("; ".join(filter(None, reasons)), (*approval.askers, *(name for name, _ in new)))
 
 
 async def ask_person(run: Run, flight: Flight, ask: Ask, *, again: bool = False) -> Decision | None:
@@ -138,7 +138,7 @@ def question(run: Run, flight: Flight, ask: Ask, *, again: bool = False) -> Pend
         fingerprint,
         run.run_id,
         of_the_call[0].expires_at if of_the_call else _deadline(run),
-        ask.askers if len(ask.askers) > 1 else (),
+        ask.askers[1:],
         any(each.is_again for each in of_the_call),
     )
 
@@ -149,7 +149,7 @@ def _place(run: Run, call: ToolCall) -> str:
 
 def is_same(approval: PendingApproval, fingerprint: str, ask: Ask) -> bool:
     """Whether a question is about this very call, and a yes to it settles what everybody asks."""
-    return approval.fingerprint == fingerprint and {*ask.askers} <= {*approval.settles}
+    return approval.fingerprint == fingerprint and {*ask.askers} <= {*approval.askers}
 
 
 def _asked_again(
@@ -157,7 +157,7 @@ def _asked_again(
 ) -> PendingApproval:
     """Whether to run a call again. A yes settles what those asked, too, who asked before it ran the first time."""
     id = f"{_place(run, call)}/again-{len(run.durable.records)}"
-    askers = (*ask.askers, *(before.settles if before is not None else ()))
+    askers = dict.fromkeys((*ask.askers, *(before.askers if before is not None else ())))
     return PendingApproval(
         id,
         call,
@@ -166,7 +166,7 @@ def _asked_again(
         call.fingerprint(),
         run.run_id,
         _deadline(run),
-        tuple(dict.fromkeys(askers)),
+        tuple(askers)[1:],
         is_again=True,
     )
 
@@ -257,6 +257,7 @@ async def _from_hooks(
         step_index=run.step_index or 0,
         reason=approval.reason,
         asked_by=approval.asked_by,
+        also_asked_by=approval.also_asked_by,
     )
     run.call_id = flight.call.id
     try:
@@ -282,10 +283,25 @@ def _remembered(run: Run, approval: PendingApproval) -> Decision | None:
         return None
     above: Run | None = run
     while above is not None:
-        known = remembered_answer(above.state.remembered, approval)
+        remembered = above.state.remembered
+        known = remembered_answer(remembered, approval) or _by_rule(remembered, approval)
         if known is not None:
             return known
         above = above.parent
+    return None
+
+
+def _by_rule(remembered: Mapping[str, Decision], approval: PendingApproval) -> Decision | None:
+    """What was answered for a rule that is about this call, if it was answered to everyone who asks now."""
+    given = dict.fromkeys(decision.rule for decision in remembered.values() if decision.rule)
+    for text in given:
+        answers = [remembered.get(rule_key(text, asker)) for asker in approval.askers]
+        decision = answers[0]
+        if decision is None or any(each != decision for each in answers):
+            continue
+        rule, call = Rule.parse(text), approval.tool_call
+        if rule.covers(call) if decision.answer is Answer.ALLOW else rule.touches(call):
+            return decision
     return None
 
 
@@ -341,11 +357,22 @@ def _note(
     if decision.answer is Answer.EDIT and approval.is_again:
         decision = Decision.deny(misfit(run.definition.toolbox, approval, decision))
     if decision.remember and approval.is_again:
-        decision = msgspec.structs.replace(decision, remember=False)
+        decision = msgspec.structs.replace(decision, remember=False, rule="")
+    decision = _with_valid_rule(decision)
     flight.decision = decision
     run.append(ApprovalAnswered(*run.head(), run.step_index or 0, approval.id, decision, by))
-    if decision.remember:
-        run.state = with_remembered(run.state, to_remember(approval, decision))
+    run.state = with_remembered(run.state, to_remember(approval, decision))
+    return decision
+
+
+def _with_valid_rule(decision: Decision) -> Decision:
+    """A decision whose rule can be understood; one whose rule cannot is a no, and says why."""
+    if not decision.rule:
+        return decision
+    try:
+        Rule.parse(decision.rule)
+    except UsageError as error:
+        return Decision.deny(f"the answer came with a rule that is none: {in_words(error)}")
     return decision
 
 

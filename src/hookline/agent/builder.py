@@ -41,7 +41,7 @@ from hookline.hooks import (
     name_of,
     register,
 )
-from hookline.journal import JournalStore, Listener
+from hookline.journal import JournalStore, Listener, Redact
 from hookline.lifecycle import (
     CompactHookContext,
     ExecutionHookContext,
@@ -185,6 +185,7 @@ class AgentBuilder:
         "_listeners",
         "_max_objections",
         "_on_in_doubt",
+        "_redact",
         "_registrations",
         "_source",
         "_system_prompt",
@@ -209,6 +210,7 @@ class AgentBuilder:
         self._cancel_sources: tuple[CancelSource, ...] = ()
         self._journal: JournalStore | None = None
         self._on_in_doubt: OnInDoubt = "tell"
+        self._redact: Redact | None = None
         self._without: set[str] = set()
         self._id = ""
 
@@ -377,6 +379,19 @@ class AgentBuilder:
                 remedy="Use Cancellation(), or an object with watch(cancel) that gives a function to end the watch.",
             )
         self._cancel_sources = (*self._cancel_sources, source)
+        return self
+
+    def with_redaction(self, redact: Redact) -> AgentBuilder:
+        """Pass every record of a run and its children through a function before it is written, or told to anyone.
+
+        It is given JSON values and gives them without what is not to be kept; `Redaction(...)` is the ready-made one.
+        """
+        if not callable(redact):
+            raise BuildError(
+                f"{redact!r} cannot redact anything.", remedy="Use a function of a JSON value."
+            )
+        before = self._redact
+        self._redact = redact if before is None else lambda value: redact(before(value))
         return self
 
     def with_clock(self, clock: Clock) -> AgentBuilder:
@@ -549,6 +564,7 @@ class AgentBuilder:
                 clock=self._clock,
                 cancel_sources=self._cancel_sources,
                 journal=self._journal,
+                redact=self._redact,
                 on_in_doubt=self._on_in_doubt,
                 max_objections=self._max_objections,
                 capabilities=tuple(self._capabilities),

@@ -253,7 +253,7 @@ async def _submit(run: Run, submitted: str | UserMessage) -> Ending | None:
             )
         if result.is_stopped:
             return None  # the evaluation it left ends the run, and the prompt is not taken
-        prompt = result.context.prompt
+        prompt, attachments = result.context.prompt, result.context.attachments
     run.state = run.state.with_user_message(prompt, attachments=attachments)
     run.append(PromptSubmitted(*run.head(), prompt, attachments))
     return None

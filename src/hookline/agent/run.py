@@ -27,6 +27,7 @@ from hookline.journal import (
     HooksPassed,
     ReasoningDelta,
     Record,
+    Redacting,
     TextDelta,
 )
 from hookline.lifecycle import AgentContext, HookPoint
@@ -227,6 +228,8 @@ class Run:
         memory: Memory | None = None,
     ) -> None:
         clock = definition.clock
+        if definition.redact is not None:
+            durable = Redacting(durable, definition.redact)
         self.definition = definition
         self.drive = drive
         self.state = state
@@ -589,12 +592,16 @@ def _kept(entry: Entry, ctx: Any, new: AgentState) -> AgentState:
     ):
         return new  # the usual case, and this is asked whenever a hook notes something
     for name in AgentState.__struct_fields__:
+        if name == "remembered" and new.remembered.items() <= old.remembered.items():
+            continue  # it forgets answers: it can only be asked again
         if name not in _LEFT_TO_HOOKS and getattr(new, name) != getattr(old, name):
             raise HookError(
                 entry.name, ctx.point, f"it changed state.{name}: state.{name} is kept by the run.",
                 remedy="Change the messages or the metadata; count a model call with ctx.run.charge(usage).",
             )  # fmt: skip
-    return msgspec.structs.replace(old, messages=new.messages, metadata=new.metadata)
+    return msgspec.structs.replace(
+        old, messages=new.messages, metadata=new.metadata, remembered=new.remembered
+    )
 
 
 def _with_source(entry: Entry, before: AgentContext, after: AgentContext) -> AgentContext:

@@ -13,7 +13,7 @@ from hookline.blueprint.doubt import OnInDoubt
 from hookline.drivers import Driver
 from hookline.flow import ErrorPolicy
 from hookline.hooks import Plan, Registration, in_order, unique_names
-from hookline.journal import JournalStore, Listener
+from hookline.journal import JournalStore, Listener, Redact
 from hookline.lifecycle import HookPoint
 from hookline.state import Decision, PendingApproval
 from hookline.tools import Toolbox
@@ -140,6 +140,8 @@ class Definition(msgspec.Struct, frozen=True, kw_only=True):
     """How many seconds a question can be answered."""
     listeners: tuple[Listener, ...] = ()
     journal: JournalStore | None = None
+    redact: Redact | None = None
+    """What every record goes through before it is written or told."""
     on_in_doubt: OnInDoubt = "tell"
     clock: Clock = SYSTEM_CLOCK
     max_objections: int = 8

@@ -5,12 +5,60 @@ Each is loaded when its name is first used."""
 from __future__ import annotations
 
 from importlib import import_module
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-_HOME: dict[str, str] = {}
+if TYPE_CHECKING:
+    from hookline.containment.jail import PROTECTED, Entry, FileJail
+    from hookline.containment.sandbox import (
+        CommandResult,
+        RunningCommand,
+        Sandbox,
+        SandboxGrant,
+        SandboxLimits,
+        SandboxPaths,
+        SandboxStatus,
+    )
+    from hookline.containment.shell.policy import ShellPolicy
+    from hookline.containment.shell.reading import read_command
+    from hookline.containment.shell.verdict import Verdict
+    from hookline.containment.shell.words import Command, Reading
+
+_HOME: dict[str, str] = {
+    "PROTECTED": "jail",
+    "Command": "shell.words",
+    "CommandResult": "sandbox",
+    "Entry": "jail",
+    "FileJail": "jail",
+    "Reading": "shell.words",
+    "RunningCommand": "sandbox",
+    "Sandbox": "sandbox",
+    "SandboxGrant": "sandbox",
+    "SandboxLimits": "sandbox",
+    "SandboxPaths": "sandbox",
+    "SandboxStatus": "sandbox",
+    "ShellPolicy": "shell.policy",
+    "Verdict": "shell.verdict",
+    "read_command": "shell.reading",
+}
 """Where each name lives in this room."""
 
-__all__: list[str] = []
+__all__ = [
+    "PROTECTED",
+    "Command",
+    "CommandResult",
+    "Entry",
+    "FileJail",
+    "Reading",
+    "RunningCommand",
+    "Sandbox",
+    "SandboxGrant",
+    "SandboxLimits",
+    "SandboxPaths",
+    "SandboxStatus",
+    "ShellPolicy",
+    "Verdict",
+    "read_command",
+]
 
 
 def __getattr__(name: str) -> Any:

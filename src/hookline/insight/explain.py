@@ -176,8 +176,11 @@ def _is_tie(above: Registration, here: Registration) -> bool:
 
 
 def _flags(registration: Registration) -> Iterator[str]:
-    """The options that are not as a hook of this tier has them by default."""
+    """What a hook says of itself, and the options that are not as a hook of this tier has them by default."""
     tier = registration.tier
+    note = getattr(registration.hook, "note", "")
+    if isinstance(note, str) and note:
+        yield note
     if registration.shape is Shape.MIDDLEWARE:
         yield "middleware"
     if registration.timeout is not None:

@@ -52,6 +52,7 @@ from hookline.journal.record import (
     encode,
     hooks_in,
 )
+from hookline.journal.redacting import Redact, Redacting
 from hookline.journal.session import (
     STREAM,
     Segment,
@@ -99,6 +100,8 @@ __all__ = [
     "PromptSubmitted",
     "ReasoningDelta",
     "Record",
+    "Redact",
+    "Redacting",
     "RequestSent",
     "ResponseReceived",
     "RunFinished",

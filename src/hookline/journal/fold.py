@@ -169,6 +169,9 @@ def with_changes(state: AgentState, delta: Mapping[str, Any] | None) -> AgentSta
     messages = delta.get("messages")
     if messages is not None:
         state = state.with_messages(_changed_messages(state.messages, messages))
+    if "remembered" in delta:  # hooks may forget answers, and never add any
+        gone = [name for name in state.remembered if name not in delta["remembered"]]
+        state = state.without_remembered(*gone) if gone else state
     return state
 
 
@@ -225,7 +228,7 @@ def _with_answer(
     state: AgentState, record: ApprovalAnswered, asked: PendingApproval | None
 ) -> AgentState:
     decision = record.decision
-    if decision is None or not decision.remember or asked is None:
+    if decision is None or asked is None:
         return state
     return with_remembered(state, to_remember(asked, decision))
 

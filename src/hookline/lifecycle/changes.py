@@ -11,6 +11,7 @@ from hookline.hooks import Context
 from hookline.journal import with_changes
 from hookline.state import (
     AgentState,
+    Attachment,
     FrozenDict,
     FrozenList,
     InferenceRequest,
@@ -27,6 +28,7 @@ _KINDS: dict[str, Any] = {
     "execution": ToolResult,
     "request": InferenceRequest,
     "response": InferenceResponse,
+    "attachments": tuple[Attachment, ...],
 }
 _JSON = frozenset({str, int, float, bool, type(None), dict, list, FrozenDict, FrozenList})
 _AS_IT_IS = frozenset({"prompt", "output", "instructions"})

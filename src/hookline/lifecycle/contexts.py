@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, TypeVar
 
 import msgspec
@@ -79,6 +79,10 @@ class RunHandle:
             tool_calls=ledger.tool_calls,
             seconds=ledger.seconds(live.monotonic()),
         )
+
+    def tool(self, name: str) -> Any:
+        """The tool that a call of this name runs here; None if there is none. A child run has tools of its own."""
+        return self._live.definition.toolbox.get(name)
 
     def charge(self, usage: Usage) -> None:
         """Count a model call the hook made itself (a critic, a summariser) against the run's limits."""
@@ -196,6 +200,16 @@ class PromptHookContext(AgentContext, frozen=True, kw_only=True):
         """This context with another prompt."""
         return msgspec.structs.replace(self, prompt=checked_text(prompt, "the prompt"))
 
+    def with_attachments(self, attachments: Iterable[Attachment]) -> PromptHookContext:
+        """This context with other attachments."""
+        given = tuple(attachments)
+        for each in given:
+            if not isinstance(each, Attachment):
+                raise UsageError(
+                    f"{each!r} is not an attachment.", remedy="Use Attachment.from_bytes(...)."
+                )
+        return msgspec.structs.replace(self, attachments=given)
+
 
 class ExecutionHookContext(AgentContext, frozen=True, kw_only=True):
     """execution_start, execution_end."""
@@ -255,6 +269,8 @@ class ToolHookContext(AgentContext, frozen=True, kw_only=True):
     reason: str = ""
     """At permission_request: why a person is asked."""
     asked_by: str = ""
+    also_asked_by: tuple[str, ...] = ()
+    """The other hooks that asked about the same call: an answer is one to all of them."""
     step_index: int = 0
 
     @property

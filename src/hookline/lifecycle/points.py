@@ -136,7 +136,7 @@ class HookPoint(metaclass=_Points):
         "prompt_submit",
         PromptHookContext,
         aliases=("user_prompt_submit", "input_submitted"),
-        changes=_SETTLED | {"prompt"},
+        changes=_SETTLED | {"prompt", "attachments"},
         answers=((str, PromptHookContext.with_prompt), *_STATE),
         append=_APPEND,
         blocks="the prompt is refused and the run ends stopped",

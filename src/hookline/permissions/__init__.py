@@ -3,12 +3,22 @@
 from __future__ import annotations
 
 from importlib import import_module
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-_HOME: dict[str, str] = {}
+if TYPE_CHECKING:
+    from hookline.permissions.rule import Rule
+    from hookline.permissions.rules import Rules, Ruling
+    from hookline.permissions.suggest import suggest_rule
+
+_HOME: dict[str, str] = {
+    "Rule": "rule",
+    "Rules": "rules",
+    "Ruling": "rules",
+    "suggest_rule": "suggest",
+}
 """Where each name lives in this room."""
 
-__all__: list[str] = []
+__all__ = ["Rule", "Rules", "Ruling", "suggest_rule"]
 
 
 def __getattr__(name: str) -> Any:

@@ -15,6 +15,7 @@ from hookline.state.approvals import (
     PendingCall,
     PendingStep,
     remembered_answer,
+    rule_key,
     to_remember,
 )
 from hookline.state.calls import ErrorInfo, ResultStatus, ToolCall, ToolResult, render
@@ -97,6 +98,7 @@ __all__ = [
     "freeze_dict",
     "remembered_answer",
     "render",
+    "rule_key",
     "thaw",
     "to_remember",
     "tool_message",

@@ -66,7 +66,7 @@ class AgentState(msgspec.Struct, frozen=True, gc=False):
     ending: Ending | None = None
     pending_step: PendingStep | None = None
     remembered: dict[str, Decision] = EMPTY
-    """Answers that hold for the session, by the fingerprint of the call."""
+    """Answers that hold for the session: by the fingerprint of the call or, for a rule, by who asked and the rule."""
     first_step: int = 0
     """Where in `steps` the latest run begins; a state that is run again keeps the steps of earlier runs."""
 
@@ -105,6 +105,15 @@ class AgentState(msgspec.Struct, frozen=True, gc=False):
         """This state without one entry of metadata."""
         rest = {name: value for name, value in self.metadata.items() if name != key}
         return msgspec.structs.replace(self, metadata=FrozenDict(rest))
+
+    def without_remembered(self, *names: str) -> AgentState:
+        """This state without some of its remembered answers, by their names in `remembered`; without names, all."""
+        kept = {
+            name: decision
+            for name, decision in self.remembered.items()
+            if names and name not in names
+        }
+        return msgspec.structs.replace(self, remembered=FrozenDict(kept))
 
     def with_user_message(
         self, text: str, *, by: str = "", attachments: tuple[Attachment, ...] = ()

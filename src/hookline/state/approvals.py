@@ -28,12 +28,16 @@ _ANSWERS = tuple(answer.value for answer in Answer)
 
 
 class Decision(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
-    """An answer to an asked call. `remember` makes it hold for the same call for the rest of the session."""
+    """An answer to an asked call. `remember` makes it hold for the same call for the rest of the session.
+
+    With a `rule`, `bash(git push *)` say, it holds for all calls that the rule is about, when the same hook asks.
+    """
 
     answer: Answer
     reason: str = ""
     args: dict[str, Any] | None = None
     remember: bool = False
+    rule: str = ""
 
     def __post_init__(self) -> None:
         # It may come from a web page, and what is not a clear answer must not pass for one.
@@ -51,14 +55,14 @@ class Decision(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
             set_field(self, "args", _edited(self.answer, self.args))
 
     @staticmethod
-    def allow(reason: str = "", *, remember: bool = False) -> Decision:
-        """Run it as it is, this once or (`remember`) for the rest of the session."""
-        return Decision(Answer.ALLOW, reason, None, remember)
+    def allow(reason: str = "", *, remember: bool = False, rule: str = "") -> Decision:
+        """Run it as it is, this once or (`remember`) for the rest of the session; with a `rule`, all it is about."""
+        return Decision(Answer.ALLOW, reason, None, remember or bool(rule), rule)
 
     @staticmethod
-    def deny(reason: str = "", *, remember: bool = False) -> Decision:
-        """Do not run it; the model reads the reason."""
-        return Decision(Answer.DENY, reason, None, remember)
+    def deny(reason: str = "", *, remember: bool = False, rule: str = "") -> Decision:
+        """Do not run it; the model reads the reason. `remember` and `rule` are as for `allow`."""
+        return Decision(Answer.DENY, reason, None, remember or bool(rule), rule)
 
     @staticmethod
     def edit(**args: Any) -> Decision:
@@ -99,15 +103,15 @@ class PendingApproval(msgspec.Struct, frozen=True, gc=False, omit_defaults=True)
     run_id: str = ""
     expires_at: float | None = None
     """Until when it can be answered, in seconds since 1970; an answer that comes later is a no. None: for ever."""
-    askers: tuple[str, ...] = ()
-    """Everybody whose asking a yes settles, where that is not `asked_by` alone."""
+    also_asked_by: tuple[str, ...] = ()
+    """The other hooks that asked about the same call: an answer is one to all of them."""
     is_again: bool = False
     """It asks whether to run a call again that had started when its process died."""
 
     @property
-    def settles(self) -> tuple[str, ...]:
-        """Those whose asking a yes settles. Somebody else who asks about the same call has a question of their own."""
-        return self.askers or (self.asked_by,)
+    def askers(self) -> tuple[str, ...]:
+        """All hooks that asked, and whose asking a yes settles. Who else asks has a question of their own."""
+        return (self.asked_by, *self.also_asked_by)
 
     def is_expired(self, at: float) -> bool:
         """Whether it is too late to answer."""
@@ -115,10 +119,17 @@ class PendingApproval(msgspec.Struct, frozen=True, gc=False, omit_defaults=True)
 
 
 def to_remember(approval: PendingApproval, decision: Decision) -> dict[str, Decision]:
-    """What a state keeps of an answer that holds for the session: what was said last of a call, and to whom yes."""
+    """What a state keeps of an answer that holds for the session: what was said last of a call, and to whom yes.
+
+    With a rule it is kept for the rule, and whoever asked.
+    """
+    if not decision.remember:
+        return {}
+    if decision.rule:
+        return {rule_key(decision.rule, asker): decision for asker in approval.askers}
     kept = {approval.fingerprint: decision}
     if decision.answer is not Answer.DENY:
-        kept |= {f"{approval.fingerprint}/{asker}": decision for asker in approval.settles}
+        kept |= {f"{approval.fingerprint}/{asker}": decision for asker in approval.askers}
     return kept
 
 
@@ -127,11 +138,16 @@ def remembered_answer(kept: Mapping[str, Decision], approval: PendingApproval) -
     last = kept.get(approval.fingerprint)
     if last is None or last.answer is Answer.DENY:
         return last
-    said = (kept.get(f"{approval.fingerprint}/{asker}") for asker in approval.settles)
+    said = (kept.get(f"{approval.fingerprint}/{asker}") for asker in approval.askers)
     same = (
         each is not None and (each.answer, each.args) == (last.answer, last.args) for each in said
     )
     return last if all(same) else None
+
+
+def rule_key(rule: str, asker: str) -> str:
+    """The name under which an answer for a rule is remembered, for the hook that asked."""
+    return f"{asker}: {rule}"
 
 
 class CallStage(enum.StrEnum):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-import html
 import json
 import os
 import re
@@ -13,6 +12,7 @@ from typing import Any, TypeAlias
 from urllib.parse import parse_qsl, urlsplit
 
 from hookline.errors import UsageError
+from hookline.redaction import spellings, token_spans
 
 SCRUBBED = "[scrubbed]"
 """What stands where a secret stood."""
@@ -45,30 +45,13 @@ _CREDENTIALS = frozenset(
 )
 """Fields of a body whose values are never kept; case, hyphens and underscores do not matter."""
 
-_TOKENS = tuple(
-    re.compile(pattern)
-    for pattern in (
-        r"\b(?:sk|pk|rk|gsk|xai|sess)[-_](?=[\w-]{0,80}\d)[\w-]{16,}",
-        r"\bAIza[\w-]{30,}",
-        r"\bya29\.[\w-]{20,}",
-        r"\b(?:AKIA|ASIA)[A-Z0-9]{16}\b",
-        r"\b(?:gh[oprsu]_|github_pat_|glpat-|hf_|npm_|pypi-)(?=\w{0,80}\d)[\w-]{16,}",
-        r"\bxox[abeoprs]-[\w-]{10,}",
-        r"\beyJ[\w-]{8,2000}\.eyJ[\w-]{8,9000}\.[\w-]{8,}",
-        r"-----BEGIN [A-Z ]*PRIVATE KEY-----[^-]+(?:-----END [A-Z ]*PRIVATE KEY-----)?",
-        r"(?i:\b(?:bearer|basic)\s+)(?P<secret>(?=\S{0,80}\d)[\w.~+/-]{16,}=*)",
-        r"(?i:[?&](?:api[_-]?)?key=)(?P<secret>[^&\s\"'\[]{12,})",
-        r"\w://(?P<secret>[^/@\s\[?#:]*:[^/@\s\[?#]+)@",
-    )
-)
-
 
 class Scrubber:
     """Takes secrets out of texts and JSON values: those it learns of, the usual tokens, and what the user names."""
 
     def __init__(self, rules: ScrubRule | Iterable[ScrubRule] = ()) -> None:
         given = (rules,) if isinstance(rules, str | re.Pattern) or callable(rules) else rules
-        self._patterns: list[re.Pattern[str]] = list(_TOKENS)
+        self._patterns: list[re.Pattern[str]] = []
         self._functions: list[Callable[[str], str]] = []
         for rule in given:
             if isinstance(rule, str | re.Pattern):
@@ -122,6 +105,8 @@ class Scrubber:
             group = "secret" if "secret" in pattern.groupindex else 0
             for match in pattern.finditer(text):
                 yield match.span(group)
+        for start, end, _ in token_spans(text):
+            yield start, end
 
     def _begun(self, text: str) -> Iterator[_Span]:
         """The beginning of a known secret at the very end, unless it is a word that happens to begin a secret."""
@@ -228,39 +213,6 @@ def _parts(value: str) -> Iterator[str]:
         yield decoded.partition(":")[2]
     for pair in value.split(";"):
         yield pair.partition("=")[2].strip()
-
-
-# --- how keys are spelled ------------------------------------------------------------------------
-
-
-def spellings(secret: str) -> tuple[re.Pattern[str], ...]:
-    """Patterns for a secret as it is, escaped for JSON, HTML or an address (any letter of it), in hex and in base64."""
-    content = secret.encode(errors="surrogateescape")
-    packed = "|".join(_packed(content, shift) for shift in range(3))
-    return (
-        re.compile("".join(map(_spelled, secret)), re.IGNORECASE),
-        re.compile(content.hex(), re.IGNORECASE),
-        re.compile(packed),
-    )
-
-
-def _spelled(letter: str) -> str:
-    code = ord(letter)
-    plain = re.escape(letter) if letter.isalnum() else rf"\\*{re.escape(letter)}"
-    ways = [plain, rf"\\+u{code:04x}", rf"\\+x{code:02x}", rf"&\#0*{code};", rf"&\#x0*{code:x};"]
-    ways.append("".join(f"%(?:25)*{byte:02x}" for byte in letter.encode(errors="surrogateescape")))
-    if (entity := html.escape(letter)) != letter:
-        ways.append(re.escape(entity))
-    return f"(?:{'|'.join(ways)})"
-
-
-def _packed(content: bytes, shift: int) -> str:
-    """What base64 makes of it when `shift` bytes of a group come before: the letters that nothing else decides."""
-    letters = base64.b64encode(b"\0" * shift + content).decode().rstrip("=")
-    first = -(-8 * shift // 6)
-    last = len(letters) - (1 if 8 * (shift + len(content)) % 6 else 0)
-    either = {"+": "[+-]", "/": r"\\*[/_]"}
-    return "".join(either.get(letter, letter) for letter in letters[first:last])
 
 
 def _compiled(rule: str | re.Pattern[str]) -> re.Pattern[str]:

@@ -1,0 +1,77 @@
+"""Measures the sandbox: `python benchmarks/sandbox.py`.
+
+What it costs to start a command in it, beside a bare process and beside the host driver.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import resource
+import statistics
+import tempfile
+import time
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+
+from hookline.containment import Sandbox
+
+GOAL_START_MS = 20.0
+
+Start = Callable[[], Awaitable[object]]
+
+
+def main() -> None:
+    """Print the table."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--rounds", type=int, default=100, help="samples of each (default: 100)")
+    rounds = parser.parse_args().rounds
+    with tempfile.TemporaryDirectory() as directory:
+        asyncio.run(measure_sandbox(Path(directory), rounds))
+
+
+async def measure_sandbox(directory: Path, rounds: int) -> None:
+    """Time and CPU of one `true`, start to end. All take turns; each is compared with the bare one beside it."""
+    contained, host = Sandbox(directory, "auto"), Sandbox(directory, "host")
+    print(f"sandbox start, ms over a bare process, {rounds} rounds ({contained.describe()})")
+    rows: list[tuple[str, Start]] = [("on the host", lambda: host.run(["true"]))]
+    if contained.status.contained:
+        rows.append((f"in {contained.status.driver}", lambda: contained.run(["true"])))
+    samples: dict[str, list[tuple[float, float]]] = {label: [] for label, _ in rows}
+    bare_times: list[float] = []
+    for _ in range(rounds):
+        bare = await timed(bare_process)
+        bare_times.append(bare[0])
+        for label, start in rows:
+            took = await timed(start)
+            samples[label].append((took[0] - bare[0], took[1] - bare[1]))
+    print(
+        f"  {'a bare process itself':24} {statistics.median(bare_times):6.1f} (best {min(bare_times):.1f})"
+    )
+    for label, each in samples.items():
+        wall, cpu = (statistics.median(column) for column in zip(*each, strict=True))
+        best = min(wall for wall, _ in each)
+        goal = f"  goal {GOAL_START_MS:g}" if label != "on the host" else ""
+        print(f"  {label:24} {wall:6.1f} (best {best:.1f}; CPU {cpu:.1f}){goal}")
+
+
+async def bare_process() -> None:
+    """As Python starts one."""
+    process = await asyncio.create_subprocess_exec("true")
+    await process.wait()
+
+
+async def timed(start: Start) -> tuple[float, float]:
+    """Milliseconds of time, and of CPU of ours and of what we started."""
+    began, before = time.perf_counter(), _cpu()
+    await start()
+    return (time.perf_counter() - began) * 1000, (_cpu() - before) * 1000
+
+
+def _cpu() -> float:
+    uses = (resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
+    return sum(use.ru_utime + use.ru_stime for use in uses)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,5 @@
+"""Commands: a shell, programs without one, and commands that go on in the background."""
+
+from hookline.capabilities.bash.capability import Bash
+
+__all__ = ["Bash"]

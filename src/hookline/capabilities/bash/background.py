@@ -1,0 +1,110 @@
+"""Commands that go on while the model does something else. They end with the run, and with the process."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import itertools
+from dataclasses import dataclass
+
+from hookline.capabilities.bash.outputs import Output
+from hookline.capabilities.bash.text import shown, took
+from hookline.containment import RunningCommand
+from hookline.errors import ToolError
+
+_MOST = 16
+"""How many may run at once in one run."""
+
+
+@dataclass(frozen=True)
+class Background:
+    """One command that goes on, under an id."""
+
+    id: str
+    command: str
+    running: RunningCommand
+    output: Output
+
+
+class Backgrounds:
+    """The background commands of all runs, by run and id."""
+
+    def __init__(self) -> None:
+        self._of: dict[str, dict[str, Background]] = {}
+        self._numbers: dict[str, itertools.count[int]] = {}
+
+    def check_room(self, run_id: str) -> None:
+        """Raise if there are too many already."""
+        alive = [one for one in self._of.get(run_id, {}).values() if one.running.is_running]
+        if len(alive) >= _MOST:
+            raise ToolError(
+                f"{_MOST} commands run in the background already: {', '.join(one.id for one in alive)}.",
+                remedy="Stop one of them with bash_stop.",
+            )
+
+    def add(self, run_id: str, command: str, running: RunningCommand, output: Output) -> Background:
+        """Take a command that was started."""
+        number = next(self._numbers.setdefault(run_id, itertools.count(1)))
+        made = Background(f"bg-{number}", command, running, output)
+        self._of.setdefault(run_id, {})[made.id] = made
+        return made
+
+    def find(self, run_id: str, id: str) -> Background:
+        """The command of that id, or an error that names those there are."""
+        here = self._of.get(run_id, {})
+        if id in here:
+            return here[id]
+        known = f"Those there are: {', '.join(here)}." if here else "There are none now."
+        raise ToolError(
+            f"there is no background command '{id}': it was never started, or the process that ran it has ended.",
+            remedy=known,
+        )
+
+    async def end(self, run_id: str) -> None:
+        """End all commands of a run."""
+        ended = self._of.pop(run_id, {})
+        self._numbers.pop(run_id, None)
+        for one in ended.values():
+            one.running.kill()
+        for one in ended.values():
+            with contextlib.suppress(Exception):
+                await one.running.wait()
+            one.output.close()
+
+
+def status(one: Background) -> str:
+    """How it is going, in a line."""
+    running = one.running
+    if running.is_running:
+        return f"[{one.id} is running: {_short(one.command)}]"
+    how = {
+        "exited": f"ended by itself with exit code {running.exit_code}",
+        "stopped": "was stopped",
+        "output": "was ended because it printed too much",
+        "processes": "was ended because it started too many processes",
+        "timeout": "ran out of time and was ended",
+    }[running.ended]
+    return f"[{one.id} {how} after {took(running.duration)}: {_short(one.command)}]"
+
+
+def news(one: Background) -> str:
+    """What it printed since the last time, and how it is going."""
+    text = shown(one.output.take_unread(), one.output.where)
+    return (
+        f"{text.rstrip()}\n{status(one)}".lstrip("\n")
+        if text.strip()
+        else f"(nothing new)\n{status(one)}"
+    )
+
+
+async def settle(one: Background, seconds: float) -> None:
+    """Give a command a moment, until it ends or prints something."""
+    loop = asyncio.get_running_loop()
+    until = loop.time() + seconds
+    while one.running.is_running and not one.output.unread.total and loop.time() < until:  # noqa: ASYNC110 - output comes by callback, from two places
+        await asyncio.sleep(0.02)
+
+
+def _short(command: str) -> str:
+    line = " ".join(command.split())
+    return line if len(line) <= 80 else f"{line[:77]}..."

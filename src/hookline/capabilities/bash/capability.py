@@ -1,0 +1,284 @@
+"""The Bash capability: the tools bash, exec, bash_poll and bash_stop, and the policy in front of them."""
+
+from __future__ import annotations
+
+import math
+import shlex
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, Literal, TypeAlias, get_args
+
+from hookline.capabilities.bash.describing import describe
+from hookline.capabilities.bash.judging import ShellGuard
+from hookline.capabilities.bash.outputs import Scratch
+from hookline.capabilities.bash.runner import Order, Runner
+from hookline.capabilities.bash.session import Keeper, Session
+from hookline.containment import Sandbox, SandboxLimits, SandboxPaths, ShellPolicy, read_command
+from hookline.errors import BuildError, ToolError
+from hookline.hooks import Options, Registration, register
+from hookline.lifecycle import ExecutionHookContext, HookPoint, ToolHookContext
+from hookline.state import AgentState, RunStatus, ToolResult
+from hookline.tools import AnyTool, ToolContext, tool
+
+Ask: TypeAlias = Literal["outside-sandbox", "always"]
+Keep: TypeAlias = Literal["nothing", "session"]
+
+_LONGEST_WAIT = 60.0
+"""Seconds a look at a background command may take."""
+
+
+class Bash:
+    """Gives an agent a shell in `root`, in a sandbox where there is one.
+
+        AgentBuilder().with_model(...).with_capability(Bash("project", sandbox="required"))
+
+    `sandbox` is `auto`, `required` or `host`, or a Sandbox of your own. `ask` says what happens to commands that the
+    policy would ask a person about: with `outside-sandbox` they run without asking where the sandbox holds them, with
+    `always` a person is asked all the same. With `keep="session"` a working directory and exported variables last from
+    one command to the next.
+    """
+
+    def __init__(
+        self,
+        root: str | Path = ".",
+        *,
+        sandbox: Literal["auto", "required", "host"] | Sandbox = "auto",
+        policy: ShellPolicy | None = None,
+        ask: Ask = "outside-sandbox",
+        keep: Keep = "nothing",
+        timeout: float = 120.0,
+        max_timeout: float = 3600.0,
+        max_chars: int = 20_000,
+        output_dir: str | Path | None = None,
+        limits: SandboxLimits | None = None,
+        pass_env: Sequence[str] = (),
+        name: str = "bash",
+    ) -> None:
+        _check_choice("ask", ask, get_args(Ask))
+        _check_choice("keep", keep, get_args(Keep))
+        _check_numbers(timeout=timeout, max_timeout=max_timeout, max_chars=max_chars)
+        read_command(
+            "true"
+        )  # says now, and not at the first command, if what reads commands is not installed
+        self.name = name
+        self.policy = ShellPolicy.default() if policy is None else policy
+        self.ask: Ask = ask
+        self.keep: Keep = keep
+        self.timeout = min(timeout, max_timeout)
+        self.max_timeout = max_timeout
+        scratch = Scratch(output_dir)
+        if isinstance(sandbox, Sandbox):
+            _check_left_to_sandbox(root, sandbox, limits, pass_env)
+            self.sandbox = sandbox
+        else:
+            paths = SandboxPaths(tmp=scratch.tmp, read=(scratch.output,))
+            self.sandbox = Sandbox(root, sandbox, paths=paths, limits=limits, pass_env=pass_env)
+        self._runner = Runner(self.sandbox, scratch, max_chars)
+        self._sessions: dict[str, Session] = {}
+        """What the latest command of a run left, before the state has it."""
+
+    # --- a capability ---------------------------------------------------------------------------------
+
+    def tools(self) -> list[AnyTool]:
+        """bash, exec, bash_poll and bash_stop."""
+        keeps = self.keep == "session"
+        words = describe(self.sandbox, keep=keeps, timeout=self.timeout)
+        in_turn = 1 if keeps else None
+        # What is too long is cut here, where the rest is kept in a file.
+        return [
+            tool(
+                self._bash, name="bash", description=words.bash, max_chars=None, concurrency=in_turn
+            ),
+            tool(self._exec, name="exec", description=words.exec, max_chars=None),
+            tool(self._poll, name="bash_poll", max_chars=None),
+            tool(self._stop, name="bash_stop", effect="idempotent", max_chars=None),
+        ]
+
+    def hooks(self) -> list[Registration]:
+        """The policy; what is written down at the start; what is kept; and the end of what goes on."""
+        commands = "/^(bash|exec)$/"
+        policy = Options(name=f"{self.name}-policy", tier="policy", matcher=commands, scope="tree")
+        said = Options(name=f"{self.name}-sandbox")
+        ended = Options(name=f"{self.name}-end", scope="tree")
+        made = [
+            register(HookPoint.EXECUTION_START, self._say_where, said),
+            register(HookPoint.BEFORE_TOOL_USE, ShellGuard(self), policy),
+            register(HookPoint.EXECUTION_END, self._end, ended),
+        ]
+        if self.keep == "session":
+            kept = Options(name=f"{self.name}-session", matcher="bash", scope="tree")
+            made.append(register(HookPoint.AFTER_TOOL_USE, self._keep, kept))
+        return made
+
+    def _say_where(self, ctx: ExecutionHookContext) -> ExecutionHookContext:
+        """Write into the state, and so the journal, whether commands are contained."""
+        now = self.sandbox.status
+        said = {"driver": now.driver, "contained": now.contained, "reason": now.reason}
+        return ctx.with_metadata(f"{self.name}.sandbox", said)
+
+    def _keep(self, ctx: ToolHookContext) -> ToolHookContext | None:
+        left = None if ctx.execution is None else ctx.execution.metadata.get("session")
+        return None if left is None else ctx.with_metadata(self._key, left)
+
+    async def _end(self, ctx: ExecutionHookContext) -> None:
+        """End what goes on in the background. A run that pauses has not ended; its process might."""
+        run_id = ctx.state.run_id
+        self._sessions.pop(run_id, None)
+        if ctx.status is not RunStatus.PAUSED:
+            await self._runner.backgrounds.end(run_id)
+
+    # --- the tools ------------------------------------------------------------------------------------
+
+    async def _bash(
+        self,
+        command: str,
+        context: ToolContext,
+        timeout: float | None = None,
+        background: bool = False,
+        cwd: str = "",
+        network: bool = False,
+        outside: bool = False,
+    ) -> ToolResult:
+        """Run a command in a shell.
+
+        Args:
+            command: The command, as for `bash -c`. It has no input.
+            timeout: Seconds until it is ended, with everything it started.
+            background: Do not wait for it: gives an id for bash_poll and bash_stop.
+            cwd: The directory to run in, relative to the work directory.
+            network: Give this command the network. A person is asked.
+            outside: Run this command outside the sandbox. A person is asked.
+        """
+        run_id, session = context.state.run_id, self._session(context.state)
+        order = Order(
+            command=command,
+            text=command,
+            cwd=cwd,
+            network=network,
+            outside=outside,
+            session=session,
+        )
+        if background:
+            return await self._runner.in_background(order, run_id)
+        seconds = self._seconds(timeout)
+        if self.keep == "nothing" or self._runner.leaves(order):
+            return await self._runner.to_the_end(order, context, seconds)
+        keeper = Keeper()
+        try:
+            result = await self._runner.to_the_end(order, context, seconds, keeper)
+        except ToolError:
+            # Where the last command was may be gone, and no command could leave a place that none can be in.
+            self._sessions[run_id] = Session("", session.env)
+            raise
+        finally:
+            left = keeper.take(self.sandbox.environment(), session)
+        self._sessions[run_id] = left
+        return result.with_metadata("session", left.to_json())
+
+    async def _exec(
+        self,
+        argv: list[str],
+        context: ToolContext,
+        timeout: float | None = None,
+        cwd: str = "",
+        network: bool = False,
+        outside: bool = False,
+    ) -> ToolResult:
+        """Run a program with its arguments, without a shell.
+
+        Args:
+            argv: The program and its arguments, each as it is: nothing is expanded.
+            timeout: Seconds until it is ended, with everything it started.
+            cwd: The directory to run in, relative to the work directory.
+            network: Give this command the network. A person is asked.
+            outside: Run this command outside the sandbox. A person is asked.
+        """
+        if not argv or not argv[0]:
+            raise ToolError(
+                "argv names no program.", remedy="Give one, and its arguments after it."
+            )
+        order = Order(
+            command=argv,
+            text=shlex.join(argv),
+            cwd=cwd,
+            network=network,
+            outside=outside,
+            session=self._session(context.state),
+        )
+        return await self._runner.to_the_end(order, context, self._seconds(timeout))
+
+    async def _poll(self, id: str, context: ToolContext, wait: float = 0.0) -> ToolResult:
+        """See what a background command has printed since the last time, and whether it still runs.
+
+        Args:
+            id: What bash gave when the command was started.
+            wait: Seconds to wait for it to print something, or to end; 60 at most.
+        """
+        seconds = min(max(wait, 0.0), _LONGEST_WAIT)
+        return await self._runner.poll(context.state.run_id, id, seconds)
+
+    async def _stop(self, id: str, context: ToolContext) -> ToolResult:
+        """End a background command, with everything it started.
+
+        Args:
+            id: What bash gave when the command was started.
+        """
+        return await self._runner.stop(context.state.run_id, id)
+
+    def _seconds(self, timeout: float | None) -> float:
+        if timeout is None:
+            return self.timeout
+        if not 0 < timeout <= self.max_timeout:
+            raise ToolError(
+                f"timeout={timeout:g} is not between 0 and {self.max_timeout:g} seconds.",
+                remedy="Run what takes longer with background=true.",
+            )
+        return timeout
+
+    # --- what is kept ---------------------------------------------------------------------------------
+
+    @property
+    def _key(self) -> str:
+        return f"{self.name}.session"
+
+    def _session(self, state: AgentState) -> Session:
+        if self.keep == "nothing":
+            return Session()
+        known = self._sessions.get(state.run_id)
+        return Session.from_json(state.metadata.get(self._key)) if known is None else known
+
+    def has_kept_variables(self, state: AgentState) -> bool:
+        """Whether earlier commands have set variables for the next one."""
+        return bool(self._session(state).env)
+
+    def __repr__(self) -> str:
+        return f"<Bash {self.sandbox.root}, sandbox {self.sandbox.mode}>"
+
+
+def _check_choice(option: str, value: object, known: tuple[str, ...]) -> None:
+    if value not in known:
+        raise BuildError(
+            f"Bash: {option}={value!r} means nothing.",
+            remedy=f"Use {' or '.join(map(repr, known))}.",
+        )
+
+
+def _check_numbers(**options: Any) -> None:
+    for option, value in options.items():
+        is_number = isinstance(value, int | float) and not isinstance(value, bool)
+        if not is_number or not value > 0 or not math.isfinite(value):
+            raise BuildError(
+                f"Bash: {option}={value!r} is not a number above 0.",
+                remedy="Give one, or leave it out.",
+            )
+
+
+def _check_left_to_sandbox(
+    root: str | Path, sandbox: Sandbox, limits: SandboxLimits | None, pass_env: Sequence[str]
+) -> None:
+    elsewhere = Path(root).expanduser().resolve() not in (Path.cwd(), sandbox.root)
+    if limits is not None or pass_env or elsewhere:
+        raise BuildError(
+            "Bash: a Sandbox has a root, limits and variables of its own.",
+            remedy="Give them to the Sandbox, and Bash only that.",
+        )

@@ -1,0 +1,121 @@
+"""Which commands are no use without the network, and which of those without a person's keys."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+
+from hookline.containment import read_command
+from hookline.containment.sandbox import SandboxGrant
+
+_PROGRAMS = """
+    curl wget ssh scp sftp ftp lftp telnet nc ncat netcat ping traceroute dig nslookup host whois gh glab npx bunx
+    uvx apt apt-get aptitude dnf yum apk pacman zypper brew snap flatpak aws gcloud az kubectl helm doctl flyctl
+    heroku vercel netlify rclone s3cmd
+"""
+_ALWAYS = frozenset(_PROGRAMS.split())
+_SOMETIMES: Mapping[str, frozenset[str]] = {
+    program: frozenset(words.split())
+    for programs, words in {
+        "git": "push pull fetch clone ls-remote",
+        "npm pnpm yarn bun": "install i ci add update upgrade publish audit view info outdated login create dlx",
+        "pip pip3": "install download index",
+        "uv": "sync add lock pip tool python publish",
+        "poetry pdm": "install add update lock publish",
+        "pipx conda mamba": "install update upgrade create search",
+        "cargo": "install fetch update publish search add",
+        "go": "get install",
+        "gem bundle": "install update push fetch",
+        "composer": "install update require",
+        "docker podman": "pull push login build run search",
+        "terraform tofu pulumi": "init plan apply destroy up preview",
+        "mvn": "deploy",
+        "twine": "upload",
+    }.items()
+    for program in programs.split()
+}
+"""Programs that need it for some of what they do, by their sub-command."""
+
+_GIT_OPTIONS = frozenset({"-C", "-c", "--git-dir", "--work-tree", "--namespace", "--config-env"})
+"""Options of git itself that are followed by a value."""
+_GIT_KEYS = (
+    "~/.ssh",
+    "~/.git-credentials",
+    "~/.config/git/credentials",
+    "~/.netrc",
+    "~/.config/gh",
+)
+_GIT_ENV = {
+    # What a submodule's own configuration says to run was not seen by the person who agreed.
+    "GIT_CONFIG_COUNT": "2",
+    "GIT_CONFIG_KEY_0": "fetch.recurseSubmodules",
+    "GIT_CONFIG_VALUE_0": "no",
+    "GIT_CONFIG_KEY_1": "push.recurseSubmodules",
+    "GIT_CONFIG_VALUE_1": "no",
+    "GIT_TERMINAL_PROMPT": "0",
+}
+
+
+def needs_network(command: str) -> bool:
+    """Whether some part of a command is a program that goes out on the network, as far as can be told from it."""
+    return any(_goes_out(each.argv) for each in read_command(command).commands if each.argv)
+
+
+def _goes_out(argv: tuple[str, ...]) -> bool:
+    program, *rest = argv
+    name = os.path.basename(program)
+    if name in {"python", "python3"} and rest[:2] == ["-m", "pip"]:
+        name, rest = "pip", rest[2:]
+    if name == "rsync":
+        return any(":" in word for word in rest)
+    if name == "git":
+        rest = _after_options(rest)
+    words = [word for word in rest if not word.startswith("-")]
+    if name == "go" and rest[:1] == ["mod"]:
+        return rest[1:2] in (["download"], ["tidy"])
+    return name in _ALWAYS or (bool(words) and words[0] in _SOMETIMES.get(name, ()))
+
+
+def _after_options(words: list[str]) -> list[str]:
+    """What git is told to do, behind the options that come before it."""
+    at = 0
+    while at < len(words) and words[at].startswith("-"):
+        at += 2 if words[at] in _GIT_OPTIONS else 1
+    return words[at:]
+
+
+def network_grant(command: str, cwd: Path, root: Path) -> SandboxGrant:
+    """What a command gets that is given the network: with it, for a plain `git push` and its like, git's keys.
+
+    Only where it is git's own doing what is run with them: one command, written out, in the repository of the work
+    directory, whose configuration and hooks no command can change.
+    """
+    if not _is_plain_git(command) or _is_in_another_repository(cwd, root):
+        return SandboxGrant(network=True)
+    socket = os.environ.get("SSH_AUTH_SOCK", "")
+    agent = {"SSH_AUTH_SOCK": socket} if socket and os.path.exists(socket) else {}
+    return SandboxGrant(
+        network=True,
+        reveal=(*_GIT_KEYS, *agent.values()),
+        unix_sockets=bool(agent),
+        env={**_GIT_ENV, **agent},
+    )
+
+
+def _is_plain_git(command: str) -> bool:
+    reading = read_command(command)
+    if not reading.static or len(reading.commands) != 1 or not reading.commands[0].argv:
+        return False
+    program, *rest = reading.commands[0].argv
+    return program == "git" and bool(rest) and rest[0] in _SOMETIMES["git"] - {"clone"}
+
+
+def _is_in_another_repository(cwd: Path, root: Path) -> bool:
+    """Whether git would find a repository below the work directory, which a command may have made, or none of ours."""
+    place = Path(os.path.realpath(cwd))
+    while place != root:
+        if not place.is_relative_to(root) or (place / ".git").exists() or (place / "HEAD").exists():
+            return True
+        place = place.parent
+    return not (root / ".git").exists()

@@ -1,0 +1,103 @@
+"""Where output is kept: the two ends of it in memory, and all of it in a file once it is too long to show."""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import shutil
+import tempfile
+import weakref
+from collections import deque
+from pathlib import Path
+from typing import IO
+
+from hookline.containment.sandbox import Excerpt
+
+_FILES = 64
+"""How many files of output are kept; the oldest goes first."""
+
+
+class Scratch:
+    """A directory of our own: `tmp` is what commands in the sandbox see as /tmp, `output` has what was too long.
+
+    It lives as long as the capability, unless the user named a directory for the output, which stays.
+    """
+
+    def __init__(self, output: str | Path | None = None) -> None:
+        base = Path(tempfile.mkdtemp(prefix="hookline-")).resolve()
+        self._finalizer = weakref.finalize(self, shutil.rmtree, base, ignore_errors=True)
+        self.tmp = base / "tmp"
+        self.tmp.mkdir(mode=0o700)
+        self.output = base / "output" if output is None else Path(output).expanduser().resolve()
+        self.output.mkdir(mode=0o700, parents=True, exist_ok=True)
+        self._numbers = itertools.count(1)
+        self._files: deque[Path] = deque()
+
+    def new_file(self) -> Path:
+        """A name for one more file; the oldest is removed when there are too many."""
+        while True:
+            path = self.output / f"command-{next(self._numbers)}.txt"
+            if not path.exists():
+                break
+        self._files.append(path)
+        if len(self._files) > _FILES:
+            with contextlib.suppress(OSError):
+                self._files.popleft().unlink()
+        return path
+
+
+class Output:
+    """What one command prints."""
+
+    def __init__(self, scratch: Scratch, size: int) -> None:
+        self.excerpt = Excerpt(size)
+        self.path: Path | None = None
+        """The file that has all of it, once it is longer than can be shown."""
+        self._scratch = scratch
+        self._size = size
+        self._begun = bytearray()
+        self._file: IO[bytes] | None = None
+        self.unread = Excerpt(size)
+        """What was printed since somebody looked."""
+
+    def add(self, data: bytes) -> None:
+        """Take what was printed."""
+        self.excerpt.add(data)
+        self.unread.add(data)
+        if self._file is None and self.path is None:
+            self._begun += data
+            if len(self._begun) > self._size:
+                self._to_file()
+        elif self._file is not None:
+            self._write(data)
+
+    def _to_file(self) -> None:
+        self.path = self._scratch.new_file()
+        # Unbuffered, so that what is there can be read while the command runs.
+        self._file = self.path.open("xb", buffering=0)
+        self.path.chmod(0o600)
+        self._write(bytes(self._begun))
+        self._begun = bytearray()
+
+    def _write(self, data: bytes) -> None:
+        assert self._file is not None
+        try:
+            self._file.write(data)
+        except OSError:  # the disk is full: what there is of it is kept, and the command goes on
+            self._file.close()
+            self._file = None
+
+    def take_unread(self) -> Excerpt:
+        """What was printed since the last time."""
+        unread, self.unread = self.unread, Excerpt(self._size)
+        return unread
+
+    @property
+    def where(self) -> str:
+        """The file, as text; empty if there is none."""
+        return "" if self.path is None else str(self.path)
+
+    def close(self) -> None:
+        """The command prints no more."""
+        if self._file is not None:
+            self._file.close()

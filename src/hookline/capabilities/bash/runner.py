@@ -1,0 +1,159 @@
+"""Runs what the tools ask for, and says what came of it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from hookline.capabilities.bash.background import Backgrounds, news, settle
+from hookline.capabilities.bash.needs import needs_network, network_grant
+from hookline.capabilities.bash.outputs import Output, Scratch
+from hookline.capabilities.bash.session import NEW, Keeper, Session
+from hookline.capabilities.bash.telling import Telling
+from hookline.capabilities.bash.text import hint, shown, took
+from hookline.containment import RunningCommand, Sandbox, SandboxGrant
+from hookline.errors import SandboxError, ToolError, UsageError
+from hookline.state import ToolResult
+from hookline.tools import ToolContext
+
+_FIRST_LOOK = 0.2
+"""Seconds in which a background command shows whether it starts at all."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Order:
+    """A command as a model asked for it."""
+
+    command: str | list[str]
+    text: str
+    """The same as text for a shell."""
+    cwd: str = ""
+    network: bool = False
+    outside: bool = False
+    session: Session = NEW
+
+
+class Runner:
+    """Runs orders in a sandbox."""
+
+    def __init__(self, sandbox: Sandbox, scratch: Scratch, max_chars: int) -> None:
+        self.sandbox = sandbox
+        self.backgrounds = Backgrounds()
+        self._scratch = scratch
+        self._max_chars = max_chars
+
+    async def to_the_end(
+        self, order: Order, context: ToolContext, seconds: float, keeper: Keeper | None = None
+    ) -> ToolResult:
+        """Run a command, and give what it printed. Whatever happens, nothing of it goes on afterwards."""
+        output, telling = Output(self._scratch, self._max_chars), Telling(context.progress)
+
+        def hear(data: bytes) -> None:
+            output.add(data)
+            telling.add(data)
+
+        try:
+            running = await self._start(order, hear, keeper)
+            await _see_to_the_end(running, seconds)
+        except (SandboxError, UsageError) as error:
+            raise ToolError(error.message, remedy=error.remedy) from None
+        finally:
+            telling.finish()
+            output.close()
+        return ToolResult(self._told(running, output, seconds), metadata=_facts(running, output))
+
+    async def in_background(self, order: Order, run_id: str) -> ToolResult:
+        """Start a command, and give the id under which it goes on."""
+        self.backgrounds.check_room(run_id)
+        output = Output(self._scratch, self._max_chars)
+        try:
+            running = await self._start(order, output.add, None)
+        except (SandboxError, UsageError) as error:
+            raise ToolError(error.message, remedy=error.remedy) from None
+        one = self.backgrounds.add(run_id, order.text, running, output)
+        await settle(one, _FIRST_LOOK)
+        said = news(one)
+        if running.is_running:
+            said += (
+                f"\nbash_poll('{one.id}') gives what it prints from now on, "
+                f"bash_stop('{one.id}') ends it. It ends with this run."
+            )
+        return ToolResult(said, metadata={**_facts(running, output), "background": one.id})
+
+    async def poll(self, run_id: str, id: str, seconds: float) -> ToolResult:
+        """What a background command has printed since the last time."""
+        one = self.backgrounds.find(run_id, id)
+        await settle(one, seconds)
+        return ToolResult(news(one), metadata=_facts(one.running, one.output))
+
+    async def stop(self, run_id: str, id: str) -> ToolResult:
+        """End a background command."""
+        one = self.backgrounds.find(run_id, id)
+        one.running.kill()
+        await one.running.wait()
+        return ToolResult(news(one), metadata=_facts(one.running, one.output))
+
+    async def _start(
+        self, order: Order, hear: Callable[[bytes], None], keeper: Keeper | None
+    ) -> RunningCommand:
+        cwd = self.sandbox.root / order.session.cwd / order.cwd
+        return await self.sandbox.start(
+            order.command if keeper is None else keeper.command(order.text),
+            cwd=cwd,
+            env={} if self.leaves(order) else order.session.env,
+            grant=self._grant(order, cwd),
+            on_output=hear,
+            pass_fds=() if keeper is None else (keeper.fd,),
+            outside=order.outside,
+        )
+
+    def leaves(self, order: Order) -> bool:
+        """Whether a command leaves the sandbox in some way: then it gets no variables of earlier commands."""
+        wants = order.outside or order.network or needs_network(order.text)
+        return wants and self.sandbox.status.contained
+
+    def _grant(self, order: Order, cwd: Path) -> SandboxGrant:
+        """What the policy has let this command have, by asking a person or by a rule."""
+        if order.outside or not self.leaves(order):
+            return SandboxGrant()
+        return network_grant(order.text, cwd, self.sandbox.root)
+
+    def _told(self, running: RunningCommand, output: Output, seconds: float) -> str:
+        text = shown(output.excerpt, output.where).rstrip()
+        how = {
+            "exited": f"exit code {running.exit_code}, {took(running.duration)}",
+            "stopped": f"stopped after {took(running.duration)}",
+            "timeout": f"timed out after {seconds:g} s and was ended, with everything it had started",
+            "output": "ended because it printed too much",
+            "processes": "ended because it started too many processes",
+        }[running.ended]
+        failed = running.contained and running.exit_code
+        extra = hint(text, str(self.sandbox.root)) if failed else ""
+        return f"{text}\n[{how}]{extra}".lstrip("\n")
+
+
+async def _see_to_the_end(running: RunningCommand, seconds: float) -> None:
+    """Wait for a command, but not for longer than it has; and never leave it behind."""
+    try:
+        await asyncio.wait_for(running.wait(), seconds)
+    except TimeoutError:
+        running.kill("timeout")
+        await running.wait()
+    finally:
+        if running.is_running:  # the run is cancelled
+            running.kill()
+            await running.wait()
+
+
+def _facts(running: RunningCommand, output: Output) -> dict[str, Any]:
+    """What came of a command, for hooks: the metadata of the result."""
+    facts: dict[str, Any] = {
+        "exit_code": running.exit_code,
+        "ended": "running" if running.is_running else running.ended,
+        "contained": running.contained,
+        "bytes": output.excerpt.total,
+    }
+    return {**facts, "output_file": output.where} if output.where else facts

@@ -1,0 +1,84 @@
+"""What one command leaves for the next: its working directory and its exported variables."""
+
+from __future__ import annotations
+
+import os
+import re
+import tempfile
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+_PASSING = frozenset({"PWD", "OLDPWD", "SHLVL", "_", "HOOKLINE_COMMAND"})
+"""Set anew for every command."""
+_LONGEST = 256 * 1024
+_VARIABLES = 200
+
+
+@dataclass(frozen=True)
+class Session:
+    """A working directory, and the variables that differ from what every command gets."""
+
+    cwd: str = ""
+    """Empty for the work directory."""
+    env: Mapping[str, str] = field(default_factory=dict)
+
+    def to_json(self) -> dict[str, Any]:
+        """As it is kept in the state."""
+        return {"cwd": self.cwd, "env": dict(self.env)}
+
+    @classmethod
+    def from_json(cls, kept: Any) -> Session:
+        """As it was kept; anything else is a new one."""
+        if not isinstance(kept, Mapping):
+            return cls()
+        env = kept.get("env")
+        cwd = kept.get("cwd")
+        texts = env.items() if isinstance(env, Mapping) else ()
+        return cls(
+            cwd if isinstance(cwd, str) else "",
+            {name: value for name, value in texts if isinstance(value, str)},
+        )
+
+
+NEW = Session()
+
+
+class Keeper:
+    """Learns from a shell where it ended and what it exported: it writes both to a file when it exits.
+
+    The shell is told so on a line before the command. What it writes is read as data, and never run.
+    """
+
+    def __init__(self) -> None:
+        self._file = tempfile.TemporaryFile(buffering=0)  # noqa: SIM115 - closed by `take`
+        self.fd = self._file.fileno()
+
+    def command(self, command: str) -> str:
+        """The command, after a line that has the shell say at its end where it is."""
+        return f"trap '{{ pwd; printf \"\\0\"; env -0; }} >&{self.fd} 2>/dev/null' EXIT\n{command}"
+
+    def take(self, base: Mapping[str, str], before: Session) -> Session:
+        """What the shell left; what it did not say, or said in a way that makes no sense, is as before."""
+        with self._file:
+            self._file.seek(0)
+            data = self._file.read(_LONGEST + 1) or b""
+        if len(data) > _LONGEST:
+            return before
+        where, _, rest = data.decode(errors="surrogateescape").partition("\0")
+        cwd = where.removesuffix("\n")
+        if not os.path.isabs(cwd) or not cwd.isprintable():
+            return before
+        return Session(cwd, _exported(rest, base))
+
+
+def _exported(text: str, base: Mapping[str, str]) -> dict[str, str]:
+    variables: dict[str, str] = {}
+    for entry in text.split("\0"):
+        name, equals, value = entry.partition("=")
+        if not equals or not _NAME.fullmatch(name) or name in _PASSING or base.get(name) == value:
+            continue
+        if value.encode(errors="replace").decode() == value and len(variables) < _VARIABLES:
+            variables[name] = value
+    return variables

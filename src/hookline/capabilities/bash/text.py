@@ -1,0 +1,72 @@
+"""Output as a model reads it: text, whatever bytes were printed, and a note of what came of the command."""
+
+from __future__ import annotations
+
+import re
+
+from hookline.containment.sandbox import Excerpt
+
+_ESCAPES = re.compile(
+    r"\x1b(?:\[[0-?]*[ -/]*[@-~]|[\]PX^_][^\x07\x1b]*(?:\x07|\x1b\\)?|[ -/]*[0-~])|\x9b[0-?]*[ -/]*[@-~]"
+)
+"""Colours, cursor movements, titles: meant for a terminal."""
+_OVERWRITTEN = re.compile(r"[^\n]*\r(?=[^\n\r])")
+"""What a line was before it was written over, as progress bars do."""
+_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f]")
+
+_HINTS = (
+    (
+        re.compile(r"Read-only file system|Device or resource busy"),
+        "only {root} and /tmp can be written here, and configuration that other programs run or obey (.git/config, "
+        ".git/hooks, .vscode, .claude and their like) cannot be changed; outside=true runs a command without the "
+        "sandbox, if a person agrees",
+    ),
+    (
+        re.compile(
+            r"ould not resolve host|Temporary failure in name resolution|Network is unreachable|ENOTFOUND|EAI_AGAIN"
+            r"|failure to look up|Name or service not known|dial tcp: lookup"
+        ),
+        "there is no network here; network=true gives it to one command, if a person agrees",
+    ),
+)
+
+
+def readable(data: bytes) -> str:
+    """Bytes as text: without what is meant for a terminal, and with a mark for what cannot be text."""
+    text = _ESCAPES.sub("", data.decode(errors="replace")).replace("\r\n", "\n")
+    text = _OVERWRITTEN.sub("", text).replace("\r", "\n")
+    return _CONTROL.sub("\N{REPLACEMENT CHARACTER}", text.replace("\a", "").replace("\b", ""))
+
+
+def shown(excerpt: Excerpt, whole: str) -> str:
+    """What was printed; when it is too long, its beginning and its end, and where the whole of it is."""
+    head, tail = excerpt.parts()
+    if not excerpt.left_out:
+        return readable(head + tail)
+    head, tail = _whole_lines(head, tail)
+    between = excerpt.total - len(head) - len(tail)
+    where = f"; all {excerpt.total:,} bytes are in {whole}" if whole else ""
+    return f"{readable(head)}\n[... {between:,} bytes left out here{where} ...]\n{readable(tail)}"
+
+
+def _whole_lines(head: bytes, tail: bytes) -> tuple[bytes, bytes]:
+    """Cut at the ends of lines where there are any near."""
+    end, start = head.rfind(b"\n"), tail.find(b"\n")
+    if end > len(head) // 2:
+        head = head[:end]
+    if -1 < start < len(tail) // 2:
+        tail = tail[start + 1 :]
+    return head, tail
+
+
+def hint(text: str, root: str) -> str:
+    """What the sandbox had to do with it, when a command fails of what the sandbox does."""
+    for pattern, words in _HINTS:
+        if pattern.search(text):
+            return f"\n[the sandbox: {words.format(root=root)}]"
+    return ""
+
+
+def took(seconds: float) -> str:
+    """A duration in words."""
+    return f"{seconds:.2f} s" if seconds < 10 else f"{seconds:.0f} s"

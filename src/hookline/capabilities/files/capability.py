@@ -1,0 +1,390 @@
+"""The capability: six tools over one file jail, and the policy that judges their paths before they run."""
+
+from __future__ import annotations
+
+import functools
+import os
+import threading
+import time
+from collections.abc import Callable, Iterable
+from typing import Annotated, Any, Literal, ParamSpec
+
+from hookline.capabilities.files import ripgrep
+from hookline.capabilities.files.editing import Replacement, edited
+from hookline.capabilities.files.images import IMAGE_KEY, with_images
+from hookline.capabilities.files.ledger import RESULT_KEY, Ledger
+from hookline.capabilities.files.listing import DEEPEST, globbed, listed, missing
+from hookline.capabilities.files.reading import LARGEST, show
+from hookline.capabilities.files.searching import Mode, Search, Wanted
+from hookline.capabilities.files.texts import decoded, fingerprint, fingerprint_of_large
+from hookline.containment import PROTECTED, FileJail
+from hookline.errors import (
+    BuildError,
+    FileJailError,
+    FileKindError,
+    NoSuchFileError,
+    ToolError,
+    UsageError,
+)
+from hookline.hooks import HookOutcome, Options, Registration, register
+from hookline.lifecycle import HookPoint, StepHookContext, ToolHookContext
+from hookline.state import AgentState, ToolResult
+from hookline.tools import AnyTool, ToolContext, tool
+
+P = ParamSpec("P")
+
+READING, WRITING = ("read", "list", "glob", "search"), ("write", "edit")
+_ALL = f"/^({'|'.join((*READING, *WRITING))})$/"
+_PATH = "Path of the file, relative to the root, as in 'src/main.py'."
+_DIRECTORY = "Directory to look in, relative to the root. '.' is the root itself."
+
+
+class Files:
+    """Files below one directory, for an agent: read, write, edit, list, glob and search.
+
+        AgentBuilder().with_capability(Files("project"))
+
+    - `read_only`: without `write` and `edit`, here and in child runs.
+    - `must_read`: `write` refuses to replace a file that was not read in this run, or that has changed since.
+    - `gitignore`: `glob`, `search` and deep lists pass over what `.gitignore` files leave out.
+    - `ripgrep`: use it where it is installed. The answers are the same without it.
+    - `protected`, `secret`: names that cannot be changed, and names that cannot even be read; see `FileJail`.
+    - `images`: `note` says that a file is an image; `attach` shows it to the model after the step.
+    - `fsync`: wait until what was written is on the disk.
+    - `seconds`: how long one search may take.
+    """
+
+    name = "files"
+
+    def __init__(
+        self,
+        root: str | os.PathLike[str] | FileJail,
+        *,
+        read_only: bool = False,
+        must_read: bool = True,
+        gitignore: bool = True,
+        ripgrep: bool = True,
+        protected: Iterable[str] = PROTECTED,
+        secret: Iterable[str] = (),
+        images: Literal["note", "attach"] = "note",
+        fsync: bool = False,
+        seconds: float = 20.0,
+    ) -> None:
+        self.jail = _jail(root, protected, secret)
+        self.read_only = read_only
+        self.must_read = must_read
+        self.gitignore = gitignore
+        self.images = _checked_images(images)
+        self.fsync = fsync
+        self.seconds = _checked_seconds(seconds)
+        self._ripgrep = ripgrep
+        self._ledger = Ledger()
+        self._changing = threading.Lock()
+        """Between looking at a file and replacing it nobody else who uses these tools gets in between."""
+
+    # --- a capability -------------------------------------------------------------------------------
+
+    def tools(self) -> list[AnyTool]:
+        """The tools; without those that change something if that is not wanted."""
+        pure: list[AnyTool] = [
+            tool(_plainly(self._read), name="read", effect="pure", max_chars=None),
+            tool(_plainly(self._list), name="list", effect="pure", max_chars=None),
+            tool(_plainly(self._glob), name="glob", effect="pure", max_chars=None),
+            tool(_plainly(self._search), name="search", effect="pure", max_chars=None),
+        ]
+        if self.read_only:
+            return pure
+        # The calls of a step that change something run one by one, in the order in which the model made them.
+        return [
+            *pure,
+            tool(_plainly(self._write), name="write", effect="idempotent", alone=True),
+            tool(_plainly(self._edit), name="edit", effect="once", alone=True),
+        ]
+
+    def hooks(self) -> list[Registration]:
+        """The jail as a policy, which holds in child runs too, and the notes of what was read."""
+        jail = Options(name="files-jail", tier="policy", matcher=_ALL)
+        images = Options(name="files-images")
+        seen = Options(name="files-seen", matcher="/^(read|write|edit)$/", priority=-100)
+        return [
+            register(HookPoint.BEFORE_TOOL_USE, self._judge, jail),
+            register(HookPoint.AFTER_TOOL_USE, self._ledger.settle, seen),
+            *(
+                [register(HookPoint.AFTER_STEP, self._attach, images)]
+                if self.images == "attach"
+                else []
+            ),
+        ]
+
+    def _judge(self, ctx: ToolHookContext) -> HookOutcome | None:
+        """Block a call whose path leads out, or to what it must not change, before anything is opened."""
+        call = ctx.tool_call
+        changes = call.name in WRITING
+        if changes and self.read_only:
+            return HookOutcome.block("files can be read here, and not changed")
+        pattern = call.args.get("pattern") if call.name == "glob" else None
+        try:
+            if isinstance(path := call.args.get("path"), str):
+                self.jail.locate(path, to_change=changes)
+            if isinstance(pattern, str):
+                self._refuse_leading_out(pattern)
+        except (NoSuchFileError, FileKindError):
+            return None  # harmless: the tool says what is wrong
+        except (FileJailError, ToolError) as error:
+            return HookOutcome.block(str(error))
+        return None
+
+    def _attach(self, ctx: StepHookContext) -> StepHookContext | None:
+        return with_images(self.jail, ctx)
+
+    # --- reading ------------------------------------------------------------------------------------
+
+    def _read(
+        self,
+        context: ToolContext,
+        path: Annotated[str, _PATH],
+        offset: Annotated[int, "First line to show, from 1. Below 0 counts from the end."] = 1,
+        limit: Annotated[int, "How many lines to show."] = 2000,
+    ) -> ToolResult:
+        """Read a file. Each line is shown with its number and a tab, which are not part of the file.
+
+        Long files are shown in parts: go on with the offset that is named at the end.
+        """
+        if limit < 1:
+            raise ToolError(f"limit is {limit}.", remedy="Use at least 1.")
+        true = self.jail.locate(path)
+        with self._open(path) as file:
+            shown = show(file, path, offset or 1, limit)
+        result = self._seen(context.state, shown.text, true, shown.fingerprint)
+        if shown.kind is not None and shown.kind.is_image:
+            return result.with_metadata(IMAGE_KEY, shown.kind.media_type)
+        return result
+
+    def _list(
+        self,
+        path: Annotated[str, _DIRECTORY] = ".",
+        depth: Annotated[int, "1 for this directory only, 2 for those in it too, and so on."] = 1,
+    ) -> str:
+        """List what is in a directory: names, with / after directories, and sizes of files."""
+        if not 1 <= depth <= DEEPEST:
+            raise ToolError(f"depth is {depth}.", remedy=f"Use 1 to {DEEPEST}, or `glob`.")
+        try:
+            return listed(self.jail, path, depth, self.gitignore)
+        except NoSuchFileError:
+            raise missing(self.jail, path) from None
+
+    def _glob(
+        self,
+        pattern: Annotated[str, "Pattern, as in '**/*.py' or 'docs/*.{md,txt}'. ** is any depth."],
+        path: Annotated[str, _DIRECTORY] = ".",
+        everything: Annotated[bool, "Also find hidden files and files in .gitignore."] = False,
+    ) -> str:
+        """Find files by their names. Paths are relative to the root, in alphabetical order."""
+        self._refuse_leading_out(pattern)
+        try:
+            return globbed(
+                self.jail,
+                pattern,
+                path,
+                everything=everything,
+                gitignore=self.gitignore,
+                seconds_end=time.monotonic() + self.seconds,
+            )
+        except NoSuchFileError:
+            raise missing(self.jail, path) from None
+
+    def _search(
+        self,
+        pattern: Annotated[str, "Regular expression (Python's syntax) that a line must fit."],
+        path: Annotated[str, "Directory or file to search, relative to the root."] = ".",
+        include: Annotated[str, "Only files whose names fit, as in '*.py' or 'src/**/*.ts'."] = "",
+        literal: Annotated[bool, "Take the pattern as plain text."] = False,
+        ignore_case: Annotated[bool, "Take capital and small letters as the same."] = False,
+        context: Annotated[int, "How many lines to show before and after each."] = 0,
+        mode: Annotated[
+            Mode, "Show the lines, the files only, or how many lines per file."
+        ] = "lines",
+        limit: Annotated[int, "How many results to show."] = 100,
+        everything: Annotated[bool, "Also search hidden files and files in .gitignore."] = False,
+    ) -> str:
+        """Search the text of files. Shows path:line: text for each line that fits."""
+        for name, value, least, most in (("context", context, 0, 50), ("limit", limit, 1, 5000)):
+            if not least <= value <= most:
+                raise ToolError(f"{name} is {value}.", remedy=f"Use {least} to {most}.")
+        wanted = Wanted(
+            pattern, path, include, literal, ignore_case, context, mode, limit, everything
+        )
+        rg = ripgrep.program() if self._ripgrep else None
+        try:
+            return Search(self.jail, wanted, self.seconds, self.gitignore, rg).run()
+        except NoSuchFileError:
+            raise missing(self.jail, path) from None
+
+    # --- changing -----------------------------------------------------------------------------------
+
+    def _write(
+        self,
+        context: ToolContext,
+        path: Annotated[str, _PATH],
+        content: Annotated[str, "The whole text of the file."],
+    ) -> ToolResult:
+        """Write a file: make it, with the directories it needs, or replace all of it.
+
+        Read a file before you replace it. To change a part of it, use edit.
+        """
+        data = content.encode()
+        seen = fingerprint(data)
+        with self._changing:
+            true = self.jail.locate(path, to_change=True)
+            facts, before = self._now(path)
+            if before == seen:
+                return self._seen(context.state, f"'{path}' has this content already.", true, seen)
+            if before is not None and self.must_read:
+                self._refuse_unseen(context.state, path, true, before)
+            there = before is not None
+            self.jail.write_bytes(path, data, overwrite=there, fsync=self.fsync, expected=facts)
+        lines = content.count("\n") + (not content.endswith("\n") and content != "")
+        what = "Replaced" if there else "Made"
+        return self._seen(
+            context.state, f"{what} '{path}': {lines:,} lines, {len(data):,} bytes.", true, seen
+        )
+
+    def _edit(
+        self,
+        context: ToolContext,
+        path: Annotated[str, _PATH],
+        old: Annotated[
+            str, "Text to replace, exactly as it is in the file, without line numbers."
+        ] = "",
+        new: Annotated[str, "Text to put in its place."] = "",
+        replace_all: Annotated[bool, "Replace it everywhere, not only where it is once."] = False,
+        edits: Annotated[
+            list[Replacement] | None, "Several replacements at once, instead of old and new."
+        ] = None,
+    ) -> ToolResult:
+        """Replace text in a file. The old text must be in the file exactly once, unless replace_all is set.
+
+        With several edits all are made, one after the other, or none.
+        """
+        if bool(edits) == bool(old):
+            raise ToolError("Give either `old` and `new`, or `edits`.")
+        replacements = edits or [Replacement(old, new, replace_all)]
+        with self._changing:
+            true = self.jail.locate(path, to_change=True)
+            facts, content = self._whole(path)
+            known = self._ledger.seen(context.state, true)
+            if known is not None and known != fingerprint(content):
+                raise _changed(path)
+            found = decoded(content)
+            if found is None:
+                raise ToolError(f"'{path}' is not a text file, so it cannot be edited.")
+            made = edited(found, replacements, path)
+            data = found.encoded(made.text)
+            self.jail.write_bytes(path, data, fsync=self.fsync, expected=facts)
+        at = ", ".join(map(str, made.lines[:10])) + ", ..." * (len(made.lines) > 10)
+        line = "lines" if len(made.lines) > 1 else "line"
+        text = f"Edited '{path}' at {line} {at}."
+        return self._seen(context.state, text, true, fingerprint(data))
+
+    # --- what is there ------------------------------------------------------------------------------
+
+    def _open(self, path: str) -> Any:
+        try:
+            return self.jail.open(path, "rb")
+        except NoSuchFileError:
+            raise missing(self.jail, path) from None
+        except FileKindError as error:
+            if error.message.endswith("is a directory, not a file."):
+                raise ToolError(error.message, remedy="Use `list` to see what is in it.") from None
+            raise
+
+    def _whole(self, path: str) -> tuple[os.stat_result, bytes]:
+        """All of a file that is to be edited, and what the system knows of it."""
+        with self._open(path) as file:
+            facts = os.fstat(file.fileno())
+            content = file.read(LARGEST + 1)
+        if len(content) > LARGEST:
+            raise ToolError(
+                f"'{path}' is larger than {LARGEST >> 20} MB, which is too large to edit."
+            )
+        return facts, content
+
+    def _now(self, path: str) -> tuple[os.stat_result | None, str | None]:
+        """What the system knows of a file, and what it is recognised by, as it is now; nothing if there is none."""
+        try:
+            with self.jail.open(path, "rb") as file:
+                facts = os.fstat(file.fileno())
+                if facts.st_size > LARGEST:
+                    return facts, fingerprint_of_large(facts)
+                return facts, fingerprint(file.read(LARGEST + 1))
+        except NoSuchFileError:
+            return None, None
+
+    def _refuse_unseen(self, state: AgentState, path: str, true: str, before: str) -> None:
+        known = self._ledger.seen(state, true)
+        if known is None and before != fingerprint(b""):
+            raise ToolError(
+                f"'{path}' exists and was not read.",
+                remedy="Read it first, so that nothing in it is lost, or use `edit`.",
+            )
+        if known is not None and known != before:
+            raise _changed(path)
+
+    def _seen(self, state: AgentState, text: str, true: str, seen: str) -> ToolResult:
+        self._ledger.note(state, true, seen)
+        return ToolResult(text, metadata={RESULT_KEY: {"path": true, "fingerprint": seen}})
+
+    def _refuse_leading_out(self, pattern: str) -> None:
+        if pattern.startswith("/") or ".." in pattern.split("/"):
+            raise ToolError(
+                f"the pattern '{pattern[:200]}' leads out of the root.",
+                remedy="Use one that is relative to `path`, without '..'.",
+            )
+
+    def __repr__(self) -> str:
+        return f"<Files {self.jail.root}{', read only' if self.read_only else ''}>"
+
+
+def _plainly(function: Callable[P, Any]) -> Callable[P, Any]:
+    """The function, with what the jail says against it as words for the model, and nothing about our code."""
+
+    @functools.wraps(function)
+    def run(*args: P.args, **kwargs: P.kwargs) -> Any:
+        try:
+            return function(*args, **kwargs)
+        except FileJailError as error:
+            raise ToolError(error.message, remedy=error.remedy) from None
+
+    return run
+
+
+def _jail(
+    root: str | os.PathLike[str] | FileJail, protected: Iterable[str], secret: Iterable[str]
+) -> FileJail:
+    if isinstance(root, FileJail):
+        return root
+    try:
+        return FileJail(root, protected=protected, secret=secret)
+    except UsageError as error:
+        raise BuildError(f"Files: {error.message}", remedy=error.remedy) from None
+
+
+def _checked_images(images: Literal["note", "attach"]) -> Literal["note", "attach"]:
+    if images in ("note", "attach"):
+        return images
+    raise BuildError(f"Files: images={images!r} is not known.", remedy="Use 'note' or 'attach'.")
+
+
+def _checked_seconds(seconds: float) -> float:
+    if isinstance(seconds, int | float) and not isinstance(seconds, bool) and 0 < seconds <= 3600:
+        return float(seconds)
+    raise BuildError(
+        f"Files: seconds={seconds!r} is not a number above 0.", remedy="Use 20, say; at most 3600."
+    )
+
+
+def _changed(path: str) -> ToolError:
+    return ToolError(
+        f"'{path}' has changed since it was read.",
+        remedy="Read it again, and then make your change to what is there now.",
+    )

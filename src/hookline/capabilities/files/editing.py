@@ -1,0 +1,133 @@
+"""Exact replacements in a text: all of them or none, with line ends as the file has them."""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from hookline.capabilities.files.reading import cut
+from hookline.capabilities.files.texts import Text, lines_of
+from hookline.errors import ToolError
+
+_MOST_COMPARED = 4_000
+"""Lines of a file in which something similar is looked for."""
+_SIMILAR = 0.6
+
+
+@dataclass(frozen=True)
+class Replacement:
+    """One replacement: `old` is the exact text to replace, `new` what to put there."""
+
+    old: str
+    new: str
+    replace_all: bool = False
+
+
+class Edited(NamedTuple):
+    """A text after its replacements."""
+
+    text: str
+    lines: tuple[int, ...]
+    """Where something was replaced: lines of the new text."""
+
+
+def edited(found: Text, replacements: Sequence[Replacement], name: str) -> Edited:
+    """The text with every replacement made, each on what the one before it made."""
+    text, starts = found.text, list[int]()
+    for number, each in enumerate(replacements, 1):
+        which = f" {number} of {len(replacements)}" if len(replacements) > 1 else ""
+        old, new = each.old.replace("\r\n", "\n"), each.new.replace("\r\n", "\n")
+        spans = _spans(text, old, new, each.replace_all, f"edit{which} of '{name}'")
+        text, starts = _replaced(text, spans, new.replace("\n", found.line_end), starts)
+    return Edited(text, tuple(sorted({text.count("\n", 0, at) + 1 for at in starts})))
+
+
+def _replaced(
+    text: str, spans: list[tuple[int, int]], new: str, starts: list[int]
+) -> tuple[str, list[int]]:
+    """The text with something new in some places, and where that is, as are the `starts` of earlier places."""
+    pieces, kept, length, fresh = list[str](), 0, 0, list[int]()
+    for start, stop in spans:
+        length += start - kept
+        fresh.append(length)
+        pieces += (text[kept:start], new)
+        length, kept = length + len(new), stop
+    moved = [at + sum(len(new) - (b - a) for a, b in spans if b <= at) for at in starts]
+    return "".join((*pieces, text[kept:])), moved + fresh
+
+
+def _spans(text: str, old: str, new: str, every: bool, which: str) -> list[tuple[int, int]]:
+    """Where the old text is, if it is clear which place is meant."""
+    if not old:
+        raise ToolError(
+            f"{which}: `old` is empty.",
+            remedy="Use `write` to make a file or to replace all of it.",
+        )
+    if old == new:
+        raise ToolError(f"{which}: `old` and `new` are the same, so nothing would change.")
+    expression = r"\r?\n".join(map(re.escape, old.split("\n")))
+    spans = [match.span() for match in re.finditer(expression, text)]
+    if not spans:
+        raise ToolError(f"{which}: `old` is not in the file.", remedy=_near_miss(text, old))
+    if len(spans) > 1 and not every:
+        lines = [str(text.count("\n", 0, start) + 1) for start, _ in spans]
+        more = ", ..." if len(lines) > 10 else ""
+        raise ToolError(
+            f"{which}: `old` is in the file {len(spans)} times, at lines {', '.join(lines[:10])}{more}.",
+            remedy="Add more of the lines around it to `old`, or set replace_all.",
+        )
+    return spans
+
+
+# --- what was meant ----------------------------------------------------------------------------------
+
+
+def _near_miss(text: str, old: str) -> str:
+    """What to do about a text that is not there: the place that looks most like it, as it really is."""
+    lines, wanted = lines_of(text), lines_of(old) or [old]
+    for squeeze, what in ((_inner, "other spaces"), (str.casefold, "other capital letters")):
+        at = _position([squeeze(line) for line in lines], [squeeze(line) for line in wanted])
+        if at is not None:
+            return f"With {what} it is there:\n{_excerpt(lines, at, len(wanted))}\nCopy it exactly."
+    at = _closest(lines, wanted)
+    if at is None:
+        return "Nothing in it looks similar: read the file again."
+    return f"The closest is:\n{_excerpt(lines, at, len(wanted))}\nCopy it exactly, or read the file again."
+
+
+def _inner(line: str) -> str:
+    return " ".join(line.split())
+
+
+def _position(lines: list[str], wanted: list[str]) -> int | None:
+    last = len(lines) - len(wanted)
+    return next(
+        (
+            at
+            for at in range(last + 1)
+            if lines[at] == wanted[0] and lines[at : at + len(wanted)] == wanted
+        ),
+        None,
+    )
+
+
+def _closest(lines: list[str], wanted: list[str]) -> int | None:
+    """Where the longest wanted line, or something like it, is."""
+    place, model = max(enumerate(wanted), key=lambda each: len(each[1].strip()))
+    matcher = difflib.SequenceMatcher(b=model.strip()[:200])
+    best, found = _SIMILAR, None
+    for at, line in enumerate(lines[:_MOST_COMPARED]):
+        matcher.set_seq1(line.strip()[:200])
+        if matcher.real_quick_ratio() > best and matcher.quick_ratio() > best:
+            ratio = matcher.ratio()
+            if ratio > best:
+                best, found = ratio, max(0, at - place)
+    return found
+
+
+def _excerpt(lines: list[str], at: int, count: int) -> str:
+    shown = lines[at : at + min(count, 12)]
+    return "\n".join(f"{number:>6}\t{cut(line, 300)}" for number, line in enumerate(shown, at + 1))

@@ -1,0 +1,147 @@
+"""A file as a model is shown it: numbered lines, a part at a time, and a note about whatever is not shown."""
+
+from __future__ import annotations
+
+import io
+import os
+from collections.abc import Iterator
+from typing import IO, NamedTuple
+
+from hookline.capabilities.files.texts import (
+    Kind,
+    Text,
+    decoded,
+    fingerprint,
+    fingerprint_of_large,
+    kind_of,
+    lines_of,
+)
+from hookline.errors import ToolError
+
+LARGEST = 8 * 1024 * 1024
+"""Bytes of a file that is read as a whole; of a larger one only the part that is asked for."""
+LONGEST_LINE = 2_000
+MOST_CHARACTERS = 40_000
+_HEAD = 64 * 1024
+
+
+class Shown(NamedTuple):
+    """What the model reads of a file, and what the file is recognised by."""
+
+    text: str
+    fingerprint: str
+    kind: Kind | None = None
+    """What it is, if it is no text."""
+
+
+def show(file: IO[bytes], name: str, offset: int, limit: int) -> Shown:
+    """The lines from `offset` on, counted from 1; from below zero, counted from the end."""
+    facts = os.fstat(file.fileno())
+    if facts.st_size > LARGEST:
+        return _show_large(file, name, facts, offset, limit)
+    content = file.read(LARGEST + 1)
+    seen = fingerprint(content)
+    found = decoded(content)
+    if found is None:
+        return _show_binary(content, name, len(content), seen)
+    lines = lines_of(found.text)
+    first = offset if offset > 0 else max(1, len(lines) + 1 + offset)
+    if not lines:
+        return Shown(f"({name} is empty)", seen)
+    if first > len(lines):
+        raise ToolError(
+            f"'{name}' has {len(lines):,} lines, so there is no line {first:,}.",
+            remedy=f"Use an offset from 1 to {len(lines)}.",
+        )
+    body, last = _numbered(map(cut, lines[first - 1 : first - 1 + limit]), first)
+    return Shown(body + _notes(found, first, last, len(lines)), seen)
+
+
+def _notes(found: Text, first: int, last: int, count: int) -> str:
+    notes = []
+    if (first, last) != (1, count):
+        more = f"; go on with offset={last + 1}" if last < count else ""
+        notes.append(f"lines {first}-{last} of {count}{more}")
+    if found.name:
+        notes.append(f"encoding: {found.name}")
+    if found.line_end == "\r\n":
+        notes.append("lines end with CRLF")
+    return f"\n[{'; '.join(notes)}]" if notes else ""
+
+
+def _numbered(lines: Iterator[str], first: int) -> tuple[str, int]:
+    """Lines with their numbers, as many as there is room for, and the number of the last one."""
+    shown: list[str] = []
+    room = MOST_CHARACTERS
+    for line in lines:
+        text = f"{first + len(shown):>6}\t{line}"
+        room -= len(text) + 1
+        if room < 0 and shown:
+            break
+        shown.append(text)
+    return "\n".join(shown), first + len(shown) - 1
+
+
+def cut(line: str, longest: int = LONGEST_LINE) -> str:
+    """A line that is not too long to show."""
+    if len(line) <= longest:
+        return line
+    return f"{line[:longest]}... [{len(line) - longest:,} more characters in this line]"
+
+
+def _show_binary(head: bytes, name: str, size: int, seen: str) -> Shown:
+    kind = kind_of(head)
+    return Shown(f"[{name} is {kind.words}, {size:,} bytes, and has no text to show]", seen, kind)
+
+
+# --- large files -------------------------------------------------------------------------------------
+
+
+def _show_large(
+    file: IO[bytes], name: str, facts: os.stat_result, offset: int, limit: int
+) -> Shown:
+    seen = fingerprint_of_large(facts)
+    head = file.read(_HEAD)
+    # A character may be cut in two at the end of the head, which says nothing about the encoding.
+    found = next((text for end in range(4) if (text := decoded(head[: len(head) - end]))), None)
+    if found is None:
+        return _show_binary(head, name, facts.st_size, seen)
+    if offset < 0:
+        raise ToolError(
+            f"'{name}' is {facts.st_size:,} bytes large, so its lines are not counted.",
+            remedy="Use an offset above 0, or `search` for what you need.",
+        )
+    lines = _lines_from(file, found, max(offset, 1))
+    body, last = _numbered((line for _, line in zip(range(limit), lines, strict=False)), offset)
+    if last < offset:
+        raise ToolError(
+            f"'{name}' has fewer than {offset:,} lines.", remedy="Use a smaller offset."
+        )
+    note = f"{facts.st_size:,} bytes in all; go on with offset={last + 1}"
+    return Shown(f"{body}\n[lines {offset}-{last} of a large file, {note}]", seen)
+
+
+def _lines_from(file: IO[bytes], found: Text, first: int) -> Iterator[str]:
+    """The lines of a large file from one on, none of them held in memory beyond what can be shown."""
+    file.seek(len(found.mark))
+    text = io.TextIOWrapper(file, found.encoding, "replace", newline="\n")
+    number = 1
+    try:
+        while line := text.readline(LONGEST_LINE):
+            longer = 0 if line.endswith("\n") else _skip_rest(text)
+            if number >= first:
+                note = f"... [{longer:,} more characters in this line]" if longer else ""
+                yield line.rstrip("\r\n") + note
+            number += 1
+    finally:
+        text.detach()
+
+
+def _skip_rest(text: io.TextIOWrapper) -> int:
+    """Read on to the end of a line; gives how long the rest is."""
+    length = 0
+    while rest := text.readline(_HEAD):
+        length += len(rest.rstrip("\n"))
+        if rest.endswith("\n"):
+            break
+    return length

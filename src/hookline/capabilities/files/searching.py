@@ -1,0 +1,238 @@
+"""Searching the files of a jail, line by line."""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import IO, Any, Literal, NamedTuple, TypeAlias
+
+from hookline.capabilities.files import ripgrep
+from hookline.capabilities.files.expression import Finder, TimeIsUpError, finder
+from hookline.capabilities.files.patterns import PathPattern, path_patterns
+from hookline.capabilities.files.reading import cut
+from hookline.capabilities.files.texts import decoded, lines_of
+from hookline.capabilities.files.tree import Walk, parts_of
+from hookline.containment import Entry, FileJail
+from hookline.errors import FileJailError, ToolError
+
+Mode: TypeAlias = Literal["lines", "files", "count"]
+
+LARGEST = 8 * 1024 * 1024
+LONGEST_LINE = 400
+MOST_CHARACTERS = 30_000
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """What is searched for, where, and how it is shown."""
+
+    pattern: str
+    path: str = "."
+    include: str = ""
+    literal: bool = False
+    ignore_case: bool = False
+    context: int = 0
+    mode: Mode = "lines"
+    limit: int = 100
+    everything: bool = False
+
+
+class Hit(NamedTuple):
+    """A file in which something was found."""
+
+    path: str
+    lines: list[str]
+    found: list[int]
+
+
+@dataclass
+class Search:
+    """One search."""
+
+    jail: FileJail
+    wanted: Wanted
+    seconds: float
+    gitignore: bool = True
+    rg: str | None = None
+
+    def __post_init__(self) -> None:
+        if not self.wanted.pattern:
+            raise ToolError("`pattern` is empty.", remedy="Say what to search for.")
+        if "\n" in self.wanted.pattern:
+            raise ToolError(
+                "`pattern` has a new line in it, and lines are searched one by one.",
+                remedy="Search for a part that is on one line.",
+            )
+        self._deadline = time.monotonic() + self.seconds
+        self._notes: list[str] = []
+        self._includes: tuple[PathPattern, ...] = ()
+        if self.wanted.include:
+            self._includes = path_patterns(
+                self.wanted.include, hidden=self.wanted.everything, any_depth=True
+            )
+
+    def run(self) -> str:
+        """What was found, as the model reads it."""
+        wanted = self.wanted
+        options = {"literal": wanted.literal, "ignore_case": wanted.ignore_case}
+        out = _Output(wanted)
+        try:
+            look = finder(wanted.pattern, **options, deadline=self._deadline)
+            with contextlib.closing(look):
+                for hit in self._hits(look):
+                    out.add(hit)
+                    if out.is_full:
+                        break
+        except TimeIsUpError:
+            self._notes.append(
+                f"stopped after {self.seconds:g} s: use a simpler pattern or a narrower path"
+            )
+        return out.text(self._notes)
+
+    def _hits(self, look: Finder) -> Iterator[Hit]:
+        for entry, file in self._candidates():
+            with contextlib.closing(file):
+                content = file.read(LARGEST + 1)
+            found = decoded(content)
+            if found is None:
+                continue
+            if time.monotonic() > self._deadline:
+                raise TimeIsUpError
+            lines = lines_of(found.text)
+            fitting = look.find(lines) if lines else []
+            if fitting:
+                yield Hit(entry.path, lines, fitting)
+
+    # --- which files --------------------------------------------------------------------------------
+
+    def _candidates(self) -> Iterator[tuple[Entry, IO[Any]]]:
+        """The files that may have it, open."""
+        wanted = self.wanted
+        wider = ripgrep.wider_pattern(wanted.pattern, wanted.literal, wanted.ignore_case)
+        entries = self._entries()
+        if self.rg is None or wider is None:
+            yield from self._opened(entries)
+            return
+        while batch := list(itertools.islice(entries, ripgrep.BATCH)):
+            opened = list(self._opened(iter(batch)))
+            try:
+                left = self._deadline - time.monotonic()
+                fds = [file.fileno() for _, file in opened]
+                maybe = ripgrep.may_match(self.rg, wider, fds, left) if fds else []
+                for (entry, file), may in zip(opened, maybe, strict=True):
+                    if may:
+                        file.seek(0)
+                        yield entry, file
+            finally:
+                for _, file in opened:
+                    file.close()
+
+    def _opened(self, entries: Iterator[Entry]) -> Iterator[tuple[Entry, IO[Any]]]:
+        for entry in entries:
+            try:
+                yield entry, self.jail.open(entry.path, "rb")
+            except FileJailError:  # it is gone, or not ours to read
+                continue
+
+    def _entries(self) -> Iterator[Entry]:
+        large = 0
+        for entry in self._all_entries():
+            if entry.size > LARGEST:
+                large += 1
+            else:
+                yield entry
+        if large:
+            self._notes.append(f"{large} files of more than {LARGEST >> 20} MB were left out")
+
+    def _all_entries(self) -> Iterator[Entry]:
+        start = self.jail.locate(self.wanted.path)
+        facts = self.jail.stat(start)
+        if not _is_directory(facts.st_mode):
+            yield Entry(start, start.rpartition("/")[2], "file", facts.st_size)
+            return
+        base = len(parts_of(start))
+
+        def included(parts: tuple[str, ...]) -> bool:
+            return any(each.matches(parts[base:]) for each in self._includes)
+
+        def leads_on(parts: tuple[str, ...]) -> bool:
+            below = parts[base:]
+            return any(each.leads_to(below) for each in self._includes)
+
+        walk = Walk(
+            self.jail,
+            everything=self.wanted.everything,
+            gitignore=self.gitignore,
+            deadline=self._deadline,
+            notes=self._notes,
+        )
+        if self._includes:
+            walk.enters = leads_on
+            walk.asks_for = lambda parts: included(parts) or leads_on(parts)
+        for entry in walk.files(start):
+            if not self._includes or included(parts_of(entry.path)):
+                yield entry
+
+
+def _is_directory(mode: int) -> bool:
+    return mode & 0o170000 == 0o040000
+
+
+class _Output:
+    """What was found, in the form that was asked for, up to a limit."""
+
+    def __init__(self, wanted: Wanted) -> None:
+        self._wanted = wanted
+        self._lines: list[str] = []
+        self._shown = 0
+        self._room = MOST_CHARACTERS
+        self.is_full = False
+
+    def add(self, hit: Hit) -> None:
+        """One more file."""
+        if self._shown >= self._wanted.limit:
+            self.is_full = True
+        elif self._wanted.mode == "lines":
+            self._add_lines(hit)
+        else:
+            count = f": {len(hit.found)}" if self._wanted.mode == "count" else ""
+            self._put(f"{hit.path}{count}")
+            self._shown += 1
+
+    def _add_lines(self, hit: Hit) -> None:
+        last_shown: int | None = None
+        fitting, context = set(hit.found), self._wanted.context
+        for at in hit.found:
+            if self._shown >= self._wanted.limit:
+                self.is_full = True
+                return
+            first = max(0, at - context, 0 if last_shown is None else last_shown + 1)
+            if context and self._lines and (last_shown is None or first > last_shown + 1):
+                self._put("--")
+            for number in range(first, min(len(hit.lines), at + context + 1)):
+                sign = ":" if number in fitting else "-"
+                text = cut(hit.lines[number], LONGEST_LINE)
+                self._put(f"{hit.path}{sign}{number + 1}{sign} {text}")
+                last_shown = number
+            self._shown += 1
+
+    def _put(self, line: str) -> None:
+        self._room -= len(line) + 1
+        if self._room < 0:
+            self.is_full = True
+            self._shown = self._wanted.limit
+        else:
+            self._lines.append(line)
+
+    def text(self, notes: list[str]) -> str:
+        """All of it, and what is missing."""
+        notes = list(notes)
+        if self.is_full:
+            notes.insert(
+                0, "there is more: use a narrower pattern, path or include, or raise limit"
+            )
+        body = "\n".join(self._lines) or "Nothing was found."
+        return body + "".join(f"\n[{note}]" for note in notes)

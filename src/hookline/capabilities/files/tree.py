@@ -1,0 +1,116 @@
+"""Walking a jail for `list`, `glob` and `search`: in order, without what is hidden or ignored, and not for ever."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+
+from hookline.capabilities.files.ignoring import Ignored
+from hookline.containment import Entry, FileJail
+from hookline.errors import FileJailError
+
+MOST_ENTRIES = 200_000
+_GITIGNORE = ".gitignore"
+_MOST_RULES = 256 * 1024
+"""Bytes of a `.gitignore` that are read."""
+
+
+@dataclass
+class Walk:
+    """One walk through a part of a jail."""
+
+    jail: FileJail
+    everything: bool = False
+    """With what is hidden and what `.gitignore` leaves out."""
+    gitignore: bool = True
+    deadline: float = float("inf")
+    """On the monotonic clock."""
+    notes: list[str] = field(default_factory=list)
+    """What was not looked at, in words."""
+    enters: Callable[[tuple[str, ...]], bool] = lambda _: True
+    """Whether a directory can have anything of interest in it."""
+    asks_for: Callable[[tuple[str, ...]], bool] = lambda _: False
+    """Whether a hidden file or directory is asked for by its name."""
+    _looked_at: int = 0
+
+    def files(self, start: str) -> Iterator[Entry]:
+        """The plain files below a directory, each directory's in the order of the names."""
+        for entry in self.entries(start):
+            if entry.is_file:
+                yield entry
+
+    def entries(self, start: str) -> Iterator[Entry]:
+        """Everything below a directory, each directory before what is in it."""
+        parts = parts_of(start)
+        yield from self._below(start, self._rules_above(parts), first=True)
+
+    def _below(self, directory: str, rules: Ignored, *, first: bool = False) -> Iterator[Entry]:
+        try:
+            found = self.jail.list(directory)
+        except FileJailError:
+            if first:
+                raise
+            return
+        if not self.everything and self.gitignore:
+            rules = self._with_rules(rules, directory, found)
+        for entry in found:
+            if self._is_over():
+                return
+            if self._is_left_out(entry, rules):
+                continue
+            yield entry
+            if entry.is_directory and self.enters(parts_of(entry.path)):
+                yield from self._below(entry.path, rules)
+
+    def _is_left_out(self, entry: Entry, rules: Ignored) -> bool:
+        if entry.name == ".git":
+            return True
+        if self.everything:
+            return False
+        parts = parts_of(entry.path)
+        if entry.name.startswith(".") and not self.asks_for(parts):
+            return True
+        return rules.covers(parts, is_directory=entry.is_directory)
+
+    def _rules_above(self, parts: tuple[str, ...]) -> Ignored:
+        """The rules of the directories that lead to the one where the walk begins."""
+        rules = Ignored()
+        if self.everything or not self.gitignore:
+            return rules
+        for depth in range(len(parts)):
+            rules = rules.with_file(
+                parts[:depth], self._gitignore_in("/".join(parts[:depth]) or ".")
+            )
+        return rules
+
+    def _with_rules(self, rules: Ignored, directory: str, found: list[Entry]) -> Ignored:
+        if not any(entry.name == _GITIGNORE and entry.is_file for entry in found):
+            return rules
+        return rules.with_file(parts_of(directory), self._gitignore_in(directory))
+
+    def _gitignore_in(self, directory: str) -> str:
+        try:
+            content = self.jail.read_bytes(f"{directory}/{_GITIGNORE}", limit=_MOST_RULES)
+        except FileJailError:
+            return ""
+        return content.decode("utf-8-sig", "replace")
+
+    def _is_over(self) -> bool:
+        self._looked_at += 1
+        if self._looked_at > MOST_ENTRIES:
+            self._note(f"only the first {MOST_ENTRIES:,} files and directories were looked at")
+            return True
+        if time.monotonic() > self.deadline:
+            self._note("time was up before everything was looked at; use a narrower path")
+            return True
+        return False
+
+    def _note(self, words: str) -> None:
+        if words not in self.notes:
+            self.notes.append(words)
+
+
+def parts_of(path: str) -> tuple[str, ...]:
+    """The names in a path of the jail; none for its root."""
+    return tuple(part for part in path.split("/") if part not in ("", "."))

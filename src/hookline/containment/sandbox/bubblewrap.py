@@ -1,0 +1,281 @@
+"""The bubblewrap driver: namespaces, a read-only view, a system call filter, and an end for all of it at once."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import os
+import select
+import shutil
+import signal
+import subprocess
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cache
+
+from hookline.containment.sandbox.cgroups import Group, home_for_groups
+from hookline.containment.sandbox.command import Job, SandboxGrant
+from hookline.containment.sandbox.limits import kernel_counts_processes, restrict
+from hookline.containment.sandbox.mounts import Tree
+from hookline.containment.sandbox.protection import Protection
+from hookline.containment.sandbox.running import RunningCommand, close, readable, within
+from hookline.containment.sandbox.seccomp import filter_program
+from hookline.errors import SandboxError
+
+_NEEDED = (
+    "--clearenv",
+    "--json-status-fd",
+    "--block-fd",
+    "--args",
+    "--seccomp",
+    "--die-with-parent",
+)
+_SYSTEM = "/usr/bin:/bin:/usr/local/bin:/run/current-system/sw/bin"
+_SETUP = 10.0
+"""Seconds in which a sandbox has to be ready."""
+_WATCH = 0.02
+"""Seconds between two counts of the processes, where the kernel does not count them for us."""
+_NICE = 10
+_CHUNK = 65_536
+_LAST = 2_000
+"""Bytes of what was said last that tell why a sandbox could not be made."""
+_NO_PROGRAM = b"bwrap: execvp "
+INSTALL = (
+    "Install it: `apt-get install bubblewrap`, `dnf install bubblewrap`, or your system's like."
+)
+
+
+@dataclass(frozen=True)
+class Program:
+    """The bubblewrap that is installed, and what it can do."""
+
+    path: str
+    version: str
+    options: frozenset[str]
+
+
+@cache
+def installed() -> Program:
+    """The program, or an error that says what is missing."""
+    # Where the system has it, first: a search path may lead through a directory that commands can write in.
+    path = shutil.which("bwrap", path=_SYSTEM) or shutil.which("bwrap")
+    if path is None:
+        raise SandboxError("bubblewrap (the program `bwrap`) is not installed.", remedy=INSTALL)
+    try:
+        version = _said(path, "--version").split()[-1]
+        options = frozenset(word for word in _said(path, "--help").split() if word[:2] == "--")
+    except (OSError, subprocess.SubprocessError, IndexError) as error:
+        raise SandboxError(f"'{path}' does not run ({error}).", remedy=INSTALL) from None
+    missing = [option for option in _NEEDED if option not in options]
+    if missing:
+        raise SandboxError(
+            f"bubblewrap {version} is too old: it has no {', '.join(missing)}.",
+            remedy="Version 0.5 or newer is needed.",
+        )
+    return Program(path, version, options)
+
+
+def _said(*argv: str) -> str:
+    return subprocess.run(argv, capture_output=True, text=True, timeout=10, check=True).stdout
+
+
+class Arrangement:
+    """A sandbox around one command, made ready: what to run, and what has to be given back."""
+
+    def __init__(self, tree: Tree, job: Job) -> None:
+        self._fds: list[int] = []
+        self._held: list[Protection] = []
+        try:
+            for protection in tree.protections():
+                self._held.append(protection.hold())
+            self.argv, self.env = self._arrange(tree, job)
+        except BaseException:
+            self.give_back()
+            raise
+
+    @property
+    def fds(self) -> tuple[int, ...]:
+        """What the program is to inherit."""
+        return tuple(self._fds)
+
+    def _arrange(self, tree: Tree, job: Job) -> tuple[list[str], dict[str, str]]:
+        program, grant = installed(), job.grant
+        rules = self._file(filter_program(unix_sockets=grant.unix_sockets))
+        options = [
+            *_isolation(program, grant),
+            *tree.mounts(
+                self._held,
+                reveal=grant.reveal,
+                scratch=job.limits.scratch,
+                network=grant.network,
+                sizes="--size" in program.options,
+            ),
+            *("--seccomp", str(rules), "--chdir", str(job.cwd), "--clearenv"),
+            *(word for item in {**job.env, **grant.env}.items() for word in ("--setenv", *item)),
+        ]
+        text = "\0".join(options).encode(errors="surrogateescape")
+        # Not on the command line, where everybody could read them; and nothing of our environment, which could be read
+        # inside as that of the first process.
+        return [program.path, "--args", str(self._file(text)), "--", *job.argv], {}
+
+    def _file(self, content: bytes) -> int:
+        fd = os.memfd_create("hookline", os.MFD_CLOEXEC)
+        self._fds.append(fd)
+        os.write(fd, content)
+        os.lseek(fd, 0, os.SEEK_SET)
+        return fd
+
+    def started(self) -> None:
+        """The program has what it was to inherit."""
+        close(*self._fds)
+        self._fds.clear()
+
+    def give_back(self) -> None:
+        """Take away what was made for the command."""
+        self.started()
+        for protection in self._held:
+            protection.release()
+
+
+def _isolation(program: Program, grant: SandboxGrant) -> Iterator[str]:
+    yield from ("--unshare-user", "--unshare-pid", "--unshare-ipc", "--unshare-uts")
+    yield "--unshare-cgroup-try"
+    if not grant.network:
+        yield "--unshare-net"
+    if "--disable-userns" in program.options:
+        yield "--disable-userns"
+    yield from ("--new-session", "--die-with-parent", "--cap-drop", "ALL")
+
+
+class BubblewrapCommand(RunningCommand):
+    """A command in a sandbox of its own."""
+
+    contained = True
+
+    def __init__(self, tree: Tree, job: Job) -> None:
+        super().__init__(job)
+        self._arrangement = Arrangement(tree, job)
+        self._status = -1
+        self._first: int | None = None
+        """The first process in there, held by a file descriptor: its end is the end of all."""
+        self._group: Group | None = None
+        self._counting: asyncio.Task[None] | None = None
+        self._ran = False
+        self._last = b""
+
+    async def start(self) -> BubblewrapCommand:
+        """Start it: the sandbox first, which then waits until its limits are set."""
+        self._status, said = os.pipe()
+        waits, go = os.pipe()
+        program, *words = self._arrangement.argv
+        argv = [program, "--json-status-fd", str(said), "--block-fd", str(waits), *words]
+        fds = (said, waits, *self._arrangement.fds, *self._job.pass_fds)
+        try:
+            try:
+                await self._begin(argv, self._arrangement.env, fds, "/")
+            finally:
+                close(said, waits)
+                self._arrangement.started()
+            first = await self._first_process()
+            if first is not None:
+                self._first = os.pidfd_open(first)
+                self._restrict(first)
+                os.write(go, b"1")
+        except BaseException as error:
+            await self._abandon()  # before it may go on: it has no limits yet
+            if isinstance(error, OSError | ValueError | KeyError):
+                raise SandboxError(f"the sandbox could not be started ({error}).") from None
+            raise
+        finally:
+            close(go)
+        self._supervise()
+        return self
+
+    async def _first_process(self) -> int | None:
+        """The number of the first process in there; None if the sandbox could not be made."""
+        os.set_blocking(self._status, False)
+        said = b""
+        while b"\n" not in said:  # it comes in pieces
+            if not await within(_SETUP, readable(self._status)):
+                raise SandboxError(
+                    f"the sandbox was not ready within {_SETUP:g} seconds.",
+                    remedy="Is the machine overloaded?",
+                )
+            more = os.read(self._status, _CHUNK)
+            if not more:
+                return None
+            said += more
+        return int(json.loads(said.splitlines()[0])["child-pid"])
+
+    def _restrict(self, first: int) -> None:
+        limit = self._job.limits.processes
+        counted = limit is None or kernel_counts_processes()
+        restrict(first, self._job.limits, processes=counted)
+        home = home_for_groups()
+        if not counted and limit is not None:
+            if home is not None:
+                self._group = Group(home, limit)
+                self._group.add(first)
+            else:
+                os.setpriority(os.PRIO_PROCESS, first, _NICE)  # or we would not get to count
+                self._counting = asyncio.create_task(self._count(first, limit))
+
+    async def _count(self, first: int, limit: int) -> None:
+        inside = f"/proc/{first}/root/proc"
+        while True:
+            with contextlib.suppress(OSError):
+                if sum(name.isdigit() for name in os.listdir(inside)) > limit:
+                    self.kill("processes")
+                    return
+            await asyncio.sleep(_WATCH)
+
+    async def _abandon(self) -> None:
+        if self._transport is None:
+            self._clean()
+            return
+        self._kill_all()
+        self._supervise()
+        await self.wait()
+
+    def _kill_all(self) -> None:
+        if self._first is not None:
+            with contextlib.suppress(OSError):
+                signal.pidfd_send_signal(self._first, signal.SIGKILL)
+        if self._transport is not None:
+            with contextlib.suppress(ProcessLookupError):
+                self._transport.kill()
+
+    async def _until_gone(self) -> None:
+        if self._first is not None and not select.select([self._first], [], [], 0)[0]:
+            await readable(self._first)
+
+    def _settle(self) -> None:
+        with contextlib.suppress(OSError):
+            self._ran = b'"exit-code"' in os.read(self._status, _CHUNK)
+        super()._settle()
+
+    def _heard(self, data: bytes) -> None:
+        self._last = (self._last + data)[-_LAST:]
+        super()._heard(data)
+
+    def _code(self, code: int) -> int:
+        not_there = not self._ran and _NO_PROGRAM in self._last
+        return 127 if not_there else super()._code(code)
+
+    def _check(self) -> None:
+        """Raise if nothing was run, because the sandbox could not be made after all."""
+        if not self._ran and self.ended == "exited" and _NO_PROGRAM not in self._last:
+            said = self._last.decode(errors="replace").strip().splitlines() or ["it said nothing"]
+            raise SandboxError(
+                f"the sandbox for the command could not be made ({said[-1]}).",
+                remedy="Nothing was run. See docs/sandbox.md for what it needs.",
+            )
+
+    def _clean(self) -> None:
+        if self._counting is not None:
+            self._counting.cancel()
+        if self._group is not None:
+            self._group.remove()
+        close(self._status, *([] if self._first is None else [self._first]))
+        self._arrangement.give_back()

@@ -1,0 +1,103 @@
+"""What is to be run, and what came of it."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Literal, TypeAlias
+
+from hookline.containment.sandbox.limits import SandboxLimits
+from hookline.errors import UsageError
+
+Ended: TypeAlias = Literal["exited", "stopped", "timeout", "output", "processes"]
+"""How a command ended: by itself, because it was told to, or because it ran into a limit."""
+
+_LONGEST = 131_071
+"""Bytes in one argument of a program, by the kernel."""
+
+OnOutput: TypeAlias = Callable[[bytes], None]
+
+
+@dataclass(frozen=True, kw_only=True)
+class SandboxGrant:
+    """What one command is given beyond what every command gets."""
+
+    network: bool = False
+    """The network of the machine, with names looked up as outside."""
+    reveal: tuple[str, ...] = ()
+    """Secrets of the table that this command may read, as `~/.ssh`."""
+    unix_sockets: bool = False
+    """Whether it may talk to unix sockets."""
+    env: Mapping[str, str] = field(default_factory=dict)
+
+
+NOTHING = SandboxGrant()
+
+
+@dataclass(frozen=True, kw_only=True)
+class Job:
+    """One command, ready for a driver."""
+
+    argv: tuple[str, ...]
+    cwd: Path
+    env: Mapping[str, str]
+    limits: SandboxLimits
+    grant: SandboxGrant = NOTHING
+    on_output: OnOutput
+    pass_fds: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True)
+class CommandResult:
+    """What came of a command."""
+
+    exit_code: int
+    """As a shell says it: 128 and the signal's number for a command that was killed."""
+    output: bytes
+    """What it printed, to both streams, in the order it printed it; the middle of it is left out when it is long."""
+    left_out: int
+    """How many bytes of output are missing."""
+    duration: float
+    ended: Ended
+    contained: bool
+    """Whether it ran in a sandbox."""
+
+    @property
+    def text(self) -> str:
+        """The output as text, whatever bytes were in it."""
+        return self.output.decode(errors="replace")
+
+
+def shell_argv(command: str | Sequence[str]) -> tuple[str, ...]:
+    """A command as the program and its arguments: text is for a shell, a list is run as it is."""
+    if isinstance(command, str):
+        argv: tuple[str, ...] = (shell(), "-c", command)
+    else:
+        argv = tuple(command)
+    if not argv or not argv[0]:
+        raise UsageError("there is no command to run.", remedy="Give text for a shell, or a list.")
+    for part in argv:
+        if not isinstance(part, str):
+            raise UsageError(f"{part!r} in the command is not text.", remedy="Make it a string.")
+        if "\0" in part:
+            raise UsageError(
+                "there is a NUL byte in the command.",
+                remedy="No program can be given one: leave it out.",
+            )
+        if len(part.encode(errors="replace")) > _LONGEST:
+            raise UsageError(
+                f"the command is longer than a program can be given ({_LONGEST:,} bytes).",
+                remedy="Write it to a file, and run that.",
+            )
+    return argv
+
+
+def shell() -> str:
+    """The shell commands are written for: bash where there is one."""
+    for known in ("/bin/bash", "/usr/bin/bash"):
+        if os.access(known, os.X_OK):
+            return known
+    return shutil.which("bash") or "/bin/sh"

@@ -1,0 +1,54 @@
+"""The environment a command gets: a few names that are no secrets, and what the user allows by name."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+
+from hookline.containment.sandbox.paths import inside_any
+from hookline.containment.sandbox.tables import ENVIRONMENT, PROXIES
+from hookline.errors import UsageError
+
+_PATH = "/usr/local/bin:/usr/bin:/bin"
+
+
+def environment(
+    allowed: Iterable[str] = (), given: Mapping[str, str] | None = None, *, network: bool = False
+) -> dict[str, str]:
+    """The variables that go in: from our own environment by name, and those that were given outright."""
+    names = ENVIRONMENT | set(allowed)
+    ours = {
+        name: value
+        for name, value in os.environ.items()
+        if name in names or name.startswith("LC_") or (network and _is_plain_proxy(name, value))
+    }
+    return {"PATH": _PATH, "LANG": "C.UTF-8", "TERM": "dumb", **ours, **checked(given or {})}
+
+
+def checked(given: Mapping[str, str]) -> dict[str, str]:
+    """Variables that a process can be given, or an error that names the one that cannot."""
+    for name, value in given.items():
+        if not (isinstance(name, str) and isinstance(value, str)):
+            raise UsageError(f"the variable {name!r} is {value!r}.", remedy="Both have to be text.")
+        if not name or "=" in name or "\0" in name + value:
+            raise UsageError(
+                f"{name!r} cannot be a variable of the environment.",
+                remedy="A name has no '=' in it, and there are no NUL bytes.",
+            )
+    return dict(given)
+
+
+def trusted_path(path: str, writable: Iterable[Path]) -> str:
+    """A search path without the directories in which a contained command could have put programs of its own."""
+    roots = tuple(writable)
+    kept = [
+        each
+        for each in path.split(os.pathsep)
+        if os.path.isabs(each) and not inside_any(Path(os.path.realpath(each)), roots)
+    ]
+    return os.pathsep.join(kept) or _PATH
+
+
+def _is_plain_proxy(name: str, value: str) -> bool:
+    return name.lower() in PROXIES and "@" not in value

@@ -1,0 +1,149 @@
+"""Which part of the file system a command sees, and which part of that it can change."""
+
+from __future__ import annotations
+
+import contextlib
+import glob
+import os
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, fields
+from pathlib import Path
+
+from hookline.containment.sandbox.tables import (
+    CREDENTIALS,
+    EMPTIED,
+    PROTECTED,
+    PROTECTED_AT_HOME,
+    SECRET_PATHS,
+    SYSTEM_SECRETS,
+)
+from hookline.errors import SandboxError, UsageError
+
+
+@dataclass(frozen=True, kw_only=True)
+class SandboxPaths:
+    """What differs from the usual view: everything can be read, but for secrets; only the work directory written."""
+
+    write: tuple[str | Path, ...] = ()
+    """Further directories that can be written."""
+    read: tuple[str | Path, ...] = ()
+    """What is to be seen although it is in a place that is hidden, as a virtual environment in /tmp."""
+    hide: tuple[str | Path, ...] = ()
+    """Further files and directories that cannot be read. `~` is the home directory."""
+    protect: tuple[str, ...] = ()
+    """Further names below what can be written that stay as they are, as `deploy/keys`."""
+    unprotected: tuple[str, ...] = ()
+    """Names of the table of protected ones that may be changed after all, as `.vscode`."""
+    tmp: str | Path | None = None
+    """A directory to be the command's /tmp; without one it is empty, and gone with the command."""
+
+    def __post_init__(self) -> None:
+        for field in fields(self):
+            value = getattr(self, field.name)
+            if field.name != "tmp" and isinstance(value, str | Path):
+                raise UsageError(
+                    f"{field.name}={value!r} is one path, and a list is expected.",
+                    remedy=f"Write {field.name}=({str(value)!r},).",
+                )
+
+
+def work_directory(path: str | Path) -> Path:
+    """A directory that may be given to commands to write in, without links in its path."""
+    real = Path(os.path.expanduser(path)).resolve()
+    if not real.is_dir():
+        raise SandboxError(f"there is no directory '{path}'.", remedy="Make it, or name another.")
+    if real == Path("/") or real in map(
+        Path, ("/etc", "/usr", "/bin", "/lib", "/proc", "/sys", "/dev")
+    ):
+        raise SandboxError(
+            f"'{real}' is the system itself: a sandbox in which it can be written holds nothing.",
+            remedy="Work in a directory of its own.",
+        )
+    return real
+
+
+def homes() -> list[Path]:
+    """The home directories whose secrets we could read: our own, and for root everybody's."""
+    found = [Path(os.path.expanduser("~"))]
+    if os.geteuid() == 0:
+        found += [Path("/root"), *map(Path, glob.glob("/home/*"))]
+    return list(dict.fromkeys(Path(os.path.realpath(home)) for home in found))
+
+
+def hidden(further: Iterable[str | Path] = (), reveal: Iterable[str] = ()) -> list[Path]:
+    """Every secret that there is here, as real paths; none lies in another. `reveal` leaves some out, by the table."""
+    revealed = {os.path.realpath(os.path.expanduser(each)) for each in reveal}
+    wanted = [path for home in homes() for path in _credentials(home)]
+    for pattern in SYSTEM_SECRETS:
+        wanted += map(Path, glob.glob(pattern) if "*" in pattern else (pattern,))
+    wanted += [*_named(homes()), *(Path(os.path.expanduser(each)).absolute() for each in further)]
+    real = {os.path.realpath(path) for path in wanted if _is_there(path)} - revealed - {"/"}
+    return _outermost(Path(path) for path in real)
+
+
+def _credentials(home: Path) -> Iterator[Path]:
+    """Those of the table that may be there: the home directory is read once, not asked for every name."""
+    try:
+        there = set(os.listdir(home))
+    except OSError:
+        there = {name.partition("/")[0] for name in CREDENTIALS}
+    yield from (home / name for name in CREDENTIALS if name.partition("/")[0] in there)
+
+
+def _named(homes: list[Path]) -> Iterator[Path]:
+    """The secrets that variables of our environment name, unless that would hide a whole home directory."""
+    for name in SECRET_PATHS:
+        for value in os.environ.get(name, "").split(os.pathsep):
+            path = Path(os.path.expanduser(value))
+            if path.is_absolute() and not any(
+                home.is_relative_to(path.resolve()) for home in homes
+            ):
+                yield path
+
+
+def emptied() -> list[Path]:
+    """The directories that are replaced by empty ones, as real paths."""
+    return _outermost(Path(os.path.realpath(each)) for each in EMPTIED if os.path.isdir(each))
+
+
+def protected_names(root: Path, paths: SandboxPaths) -> list[str]:
+    """What is not to change below a directory that can be written, relative to it."""
+    names = [*PROTECTED, *paths.protect]
+    for home in homes():
+        if home.is_relative_to(root):
+            inside = home.relative_to(root)
+            names += [str(inside / name) for name in PROTECTED_AT_HOME]
+    left_out = {name.strip("/") for name in paths.unprotected}
+    return [
+        name
+        for name in dict.fromkeys(each.strip("/") for each in names)
+        if name not in left_out and not any(name.startswith(f"{out}/") for out in left_out)
+    ]
+
+
+def _is_there(path: Path) -> bool:
+    # What we may not even look at, a command of ours may not either.
+    with contextlib.suppress(OSError):
+        return path.exists()
+    return False
+
+
+def _outermost(paths: Iterable[Path]) -> list[Path]:
+    kept: list[Path] = []
+    for path in sorted(set(paths)):
+        if not any(path.is_relative_to(other) for other in kept):
+            kept.append(path)
+    return kept
+
+
+def inside_any(path: Path, others: Iterable[Path]) -> bool:
+    """Whether a path is one of the others, or lies in one."""
+    return any(path.is_relative_to(other) for other in others)
+
+
+def existing(paths: Iterable[str | Path]) -> Iterator[Path]:
+    """The real paths of those that there are."""
+    for path in paths:
+        real = Path(os.path.realpath(os.path.expanduser(path)))
+        if _is_there(real):
+            yield real

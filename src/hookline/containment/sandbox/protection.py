@@ -1,0 +1,175 @@
+"""Keeps names below a work directory from changing, also those that do not exist yet.
+
+A name can only be kept by mounting something on it, and for that it has to exist. So what is missing is made for as
+long as a command runs: an empty directory, marked by its mode. When the last command that needs it is gone it is
+removed again, also when an earlier process died before it could. A lock on the work directory counts the commands,
+in this process and in others: to remove a directory here would unmount it there.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+import stat
+import time
+from collections.abc import Iterable
+from pathlib import Path
+
+from hookline.containment.sandbox.tables import WITH_PARENT
+from hookline.errors import SandboxError
+
+_PLACEHOLDER, _PARENT = 0o1555, 0o1755
+"""The modes of what we made: sticky, which on a directory of one owner means nothing, so nobody sets it. One of them
+cannot be written, not by its owner either."""
+_MARK, _WRITABLE = 0o1000, 0o200
+_NOBODY_CAN = frozenset({errno.EACCES, errno.EPERM, errno.EROFS})
+_PATIENCE = 5.0
+"""Seconds to wait for whoever clears up after other commands, which takes no time."""
+_SWEPT = (".git/commondir", ".git/config.worktree", "HEAD")
+"""What must not appear, and cannot be held by an empty directory, which git would trip over: removed afterwards. Each
+would have git take its configuration from somewhere else; with the last, the work directory itself is a repository."""
+
+
+class Protection:
+    """The protected names below one directory, for as long as one command runs."""
+
+    def __init__(self, root: Path, names: Iterable[str]) -> None:
+        self._root = root
+        self._names = tuple(names)
+        self._lock: int | None = None
+        self._absent: list[Path] = []
+        self.pinned: list[Path] = []
+        """Directories to be mounted on themselves: they hold a protected name, and must not be moved with it."""
+        self.kept: list[Path] = []
+        """What is to be mounted read-only on itself."""
+
+    def hold(self) -> Protection:
+        """Make what is missing, and say what to mount."""
+        self._lock = os.open(self._root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        try:
+            _share(self._lock, self._root)
+            for name in self._names:
+                self._protect(name)
+            self._absent = [path for path in map(self._root.joinpath, _SWEPT) if not path.exists()]
+        except BaseException:
+            self.release()
+            raise
+        self.kept = list(dict.fromkeys(self.kept))
+        self.pinned = [path for path in dict.fromkeys(self.pinned) if path not in self.kept]
+        return self
+
+    def _protect(self, name: str) -> None:
+        path = self._root
+        *parents, _ = parts = Path(name).parts
+        for depth, part in enumerate(parts):
+            path = path / part
+            mode = _mode(path)
+            if mode is None and (depth == len(parents) or part in WITH_PARENT):
+                if not _make(path, _PLACEHOLDER):
+                    return
+                break
+            if mode is None:
+                if not _make(path, _PARENT):
+                    return
+            elif stat.S_ISLNK(mode):
+                raise _is_a_link(self._root, name, path)
+            elif not stat.S_ISDIR(mode) or _kind(mode) == _PLACEHOLDER:
+                break
+            if depth < len(parents):
+                self.pinned.append(path)
+        self.kept.append(path)
+
+    def release(self) -> None:
+        """Take away what was made, unless another command still needs it."""
+        if self._lock is None:
+            return
+        import fcntl
+
+        lock, self._lock = self._lock, None
+        try:
+            # A command that starts now waits until we are done, and makes them again.
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            self._clear()
+        except BlockingIOError:
+            pass
+        finally:
+            os.close(lock)
+
+    def _clear(self) -> None:
+        for path in self._absent:
+            if path.parent != self._root or (self._root / "objects").is_dir():
+                with contextlib.suppress(OSError):
+                    path.unlink()
+        for path in self.kept:
+            if _is(path, _PLACEHOLDER):
+                with contextlib.suppress(OSError):
+                    path.rmdir()
+        for path in reversed(self.pinned):
+            if _is(path, _PARENT):
+                try:
+                    path.rmdir()
+                except OSError:  # there is something in it now, so it is the user's
+                    with contextlib.suppress(OSError):
+                        path.chmod(0o755)
+
+
+def _share(lock: int, root: Path) -> None:
+    """Say that a command needs what is made here."""
+    import fcntl  # not on Windows, where this module can be imported all the same
+
+    until = time.monotonic() + _PATIENCE
+    while True:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        except BlockingIOError:
+            if time.monotonic() > until:
+                raise SandboxError(
+                    f"another program keeps '{root}' locked.",
+                    remedy="Find out which, with `lslocks`.",
+                ) from None
+            time.sleep(0.002)
+        else:
+            return
+
+
+def _mode(path: Path) -> int | None:
+    try:
+        return path.lstat().st_mode
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+
+
+def _make(path: Path, mode: int) -> bool:
+    """Make a marked directory; False if nobody can make anything there, so that there is nothing to prevent."""
+    try:
+        path.mkdir(mode)
+    except FileExistsError:  # another command was quicker
+        pass
+    except OSError as error:
+        if error.errno not in _NOBODY_CAN:
+            raise SandboxError(
+                f"'{path}' cannot be kept from being made by the command ({error.strerror}).",
+                remedy="Make room, or leave it out with SandboxPaths(unprotected=...).",
+            ) from None
+        return False
+    return True
+
+
+def _is(path: Path, kind: int) -> bool:
+    found = _mode(path)
+    return found is not None and stat.S_ISDIR(found) and _kind(found) == kind
+
+
+def _kind(mode: int) -> int | None:
+    """Which of the two a directory is, by its mode, of which a umask may have taken some; None if neither."""
+    if not mode & _MARK or mode & stat.S_IWOTH:
+        return None
+    return _PARENT if mode & _WRITABLE else _PLACEHOLDER
+
+
+def _is_a_link(root: Path, name: str, path: Path) -> SandboxError:
+    return SandboxError(
+        f"'{path.relative_to(root)}' in '{root}' is a symbolic link, and links cannot be kept from being replaced.",
+        remedy=f"Put a file or a directory there, or leave it out: SandboxPaths(unprotected=({name!r},)).",
+    )

@@ -1,0 +1,172 @@
+"""A command that runs: its output as it comes, its end, and the end of everything it started."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import time
+from collections.abc import Awaitable, Mapping, Sequence
+from pathlib import Path
+
+from hookline.containment.sandbox.command import Ended, Job
+
+_MOMENT = 2.0
+"""Seconds for what is about to happen anyway: the end of the output after the last process that could write it."""
+
+
+class RunningCommand:
+    """One command and all that it starts. When it ends, by itself or not, nothing of it goes on."""
+
+    contained = False
+    """Whether it runs in a sandbox."""
+
+    def __init__(self, job: Job) -> None:
+        self._job = job
+        self._transport: asyncio.SubprocessTransport | None = None
+        self._exited = asyncio.Event()
+        self._silent = asyncio.Event()
+        self._printed = 0
+        self._began = time.monotonic()
+        self._task: asyncio.Task[None] | None = None
+        self.ended: Ended = "exited"
+        self.exit_code: int | None = None
+        """None while it runs."""
+        self.duration = 0.0
+
+    # --- for everybody --------------------------------------------------------------------------------
+
+    @property
+    def is_running(self) -> bool:
+        """Whether it has not ended yet."""
+        return self.exit_code is None
+
+    async def wait(self) -> int:
+        """Wait until it has ended, with all that it started, and say its exit code."""
+        if self._task is not None:
+            await asyncio.shield(self._task)
+        self._check()
+        return 0 if self.exit_code is None else self.exit_code
+
+    def kill(self, why: Ended = "stopped") -> None:
+        """End it, and all that it started, now."""
+        if self.is_running and not self._exited.is_set():
+            if self.ended == "exited":
+                self.ended = why
+            self._kill_all()
+
+    # --- for drivers ----------------------------------------------------------------------------------
+
+    async def _begin(
+        self, argv: Sequence[str], env: Mapping[str, str], fds: Sequence[int], cwd: str | Path
+    ) -> int:
+        """Start a process whose output comes here, and say its number."""
+        loop = asyncio.get_running_loop()
+        self._began = time.monotonic()
+        transport, _ = await loop.subprocess_exec(
+            lambda: _Hearing(self),
+            *argv,
+            stdin=asyncio.subprocess.DEVNULL,
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.STDOUT,
+            env=dict(env),
+            cwd=cwd,
+            pass_fds=tuple(fds),
+            start_new_session=True,
+        )
+        self._transport = transport
+        return transport.get_pid()
+
+    def _supervise(self) -> None:
+        """See the command to its end, whether or not anybody waits for it."""
+        self._task = asyncio.create_task(self._to_the_end())
+
+    async def _to_the_end(self) -> None:
+        try:
+            await self._exited.wait()
+        finally:  # also when the loop is about to close
+            self._kill_all()
+            try:
+                await within(_MOMENT, self._until_gone())
+                await within(_MOMENT, self._silent.wait())
+            finally:
+                self._settle()
+
+    def _settle(self) -> None:
+        assert self._transport is not None
+        code = self._transport.get_returncode()
+        self._transport.close()
+        self.duration = time.monotonic() - self._began
+        self.exit_code = self._code(-9 if code is None else code)
+        self._clean()
+
+    def _code(self, code: int) -> int:
+        """The exit code as a shell says it."""
+        return code if code >= 0 else 128 - code
+
+    def _heard(self, data: bytes) -> None:
+        limit = self._job.limits.output
+        if limit is not None and self._printed + len(data) > limit:
+            data = data[: max(0, limit - self._printed)]
+            self.kill("output")
+        self._printed += len(data)
+        if data:
+            self._job.on_output(data)
+
+    def _check(self) -> None:
+        """Raise if it was never run."""
+
+    def _kill_all(self) -> None:
+        """Kill what is left of the command. May be called at any time, and again."""
+        raise NotImplementedError
+
+    async def _until_gone(self) -> None:
+        """Wait until nothing is left of it."""
+        raise NotImplementedError
+
+    def _clean(self) -> None:
+        """Give back what was taken for it."""
+        raise NotImplementedError
+
+
+class _Hearing(asyncio.SubprocessProtocol):
+    """Hands what a process says to the command it belongs to."""
+
+    def __init__(self, command: RunningCommand) -> None:
+        self._command = command
+
+    def pipe_data_received(self, _fd: int, data: bytes) -> None:
+        self._command._heard(data)
+
+    def pipe_connection_lost(self, _fd: int, _exc: Exception | None) -> None:
+        self._command._silent.set()
+
+    def process_exited(self) -> None:
+        self._command._exited.set()
+
+
+async def within(seconds: float, waiting: Awaitable[object]) -> bool:
+    """Wait for something for so long and no longer, and say whether it happened."""
+    try:
+        await asyncio.wait_for(waiting, seconds)
+    except TimeoutError:
+        return False
+    return True
+
+
+async def readable(fd: int) -> None:
+    """Wait until a file descriptor has something to say."""
+    loop = asyncio.get_running_loop()
+    ready = asyncio.Event()
+    loop.add_reader(fd, ready.set)
+    try:
+        await ready.wait()
+    finally:
+        loop.remove_reader(fd)
+
+
+def close(*fds: int) -> None:
+    """Close file descriptors, also those that are closed already."""
+    for fd in fds:
+        with contextlib.suppress(OSError):
+            os.close(fd)

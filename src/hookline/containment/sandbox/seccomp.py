@@ -1,0 +1,165 @@
+"""The system call filter, assembled here: a program for the kernel's packet filter machine, one small block per rule.
+
+It closes what namespaces and read-only mounts leave open. A unix socket by its path connects through a read-only
+bind, so only sockets of the internet families can be made. A connected pair is harmless unless it is one of datagrams,
+which can be connected again, elsewhere. A root that has no capabilities left can still set the set-user-id bit on a
+file in the work directory, which would be root's for whoever runs it outside.
+"""
+
+from __future__ import annotations
+
+import platform
+import struct
+from collections.abc import Iterator
+
+from hookline.containment.sandbox.syscalls import MACHINES, Machine
+from hookline.errors import SandboxError
+
+_LOAD, _EQUAL, _AT_LEAST, _ANY_BIT, _RETURN = 0x20, 0x15, 0x35, 0x45, 0x06
+_ALLOW, _KILL, _ERROR = 0x7FFF0000, 0x80000000, 0x00050000
+_EPERM, _ENOSYS = 1, 38
+_NUMBER, _MACHINE, _ARGUMENTS = 0, 4, 16
+"""Where in what the filter is shown the number, the machine and the arguments are."""
+
+_REFUSED = (
+    # other processes, and their memory
+    *("ptrace", "process_vm_readv", "process_vm_writev", "pidfd_getfd", "kcmp", "perf_event_open"),
+    # what is mounted where
+    *("mount", "umount2", "pivot_root", "chroot", "open_tree", "open_tree_attr", "move_mount"),
+    *("fsopen", "fsconfig", "fsmount", "fspick", "mount_setattr", "open_by_handle_at"),
+    # other namespaces
+    *("unshare", "setns"),
+    # the kernel itself, and what belongs to the whole machine
+    *("bpf", "userfaultfd", "keyctl", "add_key", "request_key", "kexec_load", "kexec_file_load"),
+    *("create_module", "init_module", "finit_module", "delete_module", "reboot", "swapon"),
+    *("swapoff", "acct", "quotactl", "quotactl_fd", "syslog", "nfsservctl", "lookup_dcookie"),
+    *("settimeofday", "clock_settime", "clock_adjtime", "sethostname", "setdomainname"),
+    *("iopl", "ioperm", "modify_ldt", "uselib", "_sysctl", "vhangup", "fanotify_init"),
+)
+"""Refused with EPERM, whatever the arguments."""
+
+_MISSING = (
+    *("io_uring_setup", "io_uring_enter", "io_uring_register"),  # would go around this filter
+    *("clone3", "openat2"),  # their arguments are in memory, where a filter cannot look
+)
+"""Answered with ENOSYS, as by an older kernel: what uses them has another way."""
+
+_NEW_NAMESPACES = 0x7E020000
+_INTERNET = (2, 10, 16)
+"""AF_INET, AF_INET6, and AF_NETLINK, without which names are not looked up."""
+_UNIX = 1
+_CONNECTED_TYPES = (1, 5)
+"""SOCK_STREAM and SOCK_SEQPACKET."""
+_TYPE_MASK = 0xF
+_TERMINAL_INPUT = (0x5412, 0x541C)
+"""TIOCSTI and TIOCLINUX: they type into the terminal of whoever started us."""
+_PERSONALITIES = (0, 0x40000, 0xFFFFFFFF)
+"""The usual one, the usual one without address randomisation, and the question which it is."""
+_SET_USER_ID, _SET_IDS = 0o4000, 0o6000
+_CREATES = 0x400040
+"""O_CREAT, and the bit that makes a nameless file: without one of them there is no mode to look at."""
+
+Block = list[tuple[int, int, int, int]]
+
+
+def filter_program(*, unix_sockets: bool = False, machine: str | None = None) -> bytes:
+    """The filter for this machine, or another, as bytes for `--seccomp`."""
+    name = machine or platform.machine()
+    if name not in MACHINES:
+        raise SandboxError(
+            f"there is no system call filter for {name} processors.",
+            remedy=f"The sandbox knows {' and '.join(MACHINES)}.",
+        )
+    known = MACHINES[name]
+    program: Block = [
+        (_LOAD, 0, 0, _MACHINE),
+        (_EQUAL, 1, 0, known.audit),
+        (_RETURN, 0, 0, _KILL),
+        (_LOAD, 0, 0, _NUMBER),
+    ]
+    if known.foreign_bit:
+        program += [(_AT_LEAST, 0, 1, known.foreign_bit), (_RETURN, 0, 0, _KILL)]
+    for number, block in _rules(known, unix_sockets):
+        # The block of a call loads arguments, and always ends in a verdict, so the next one finds the number loaded.
+        program += [(_EQUAL, 0, len(block), number), *block]
+    program.append((_RETURN, 0, 0, _ALLOW))
+    return b"".join(struct.pack("<HBBI", *step) for step in program)
+
+
+def _rules(machine: Machine, unix_sockets: bool) -> Iterator[tuple[int, Block]]:
+    for name, block in _named_rules(unix_sockets):
+        if name in machine.calls:
+            yield machine.calls[name], block
+
+
+def _named_rules(unix_sockets: bool) -> Iterator[tuple[str, Block]]:
+    families = (*_INTERNET, _UNIX) if unix_sockets else _INTERNET
+    yield "socket", _only(0, families)
+    if not unix_sockets:
+        yield "socketpair", _connected_pairs()
+    yield "clone", _no_bits(0, _NEW_NAMESPACES)
+    yield "ioctl", _none_of(1, _TERMINAL_INPUT)
+    yield "personality", _only(0, _PERSONALITIES)
+    for name, mode in (("chmod", 1), ("fchmod", 1), ("fchmodat", 2), ("fchmodat2", 2)):
+        yield name, _no_bits(mode, _SET_USER_ID)
+    for name, mode in (("creat", 1), ("mknod", 1), ("mknodat", 2)):
+        yield name, _no_bits(mode, _SET_IDS)
+    yield "open", _no_bits_if(1, _CREATES, 2, _SET_IDS)
+    yield "openat", _no_bits_if(2, _CREATES, 3, _SET_IDS)
+    for name in _MISSING:
+        yield name, [(_RETURN, 0, 0, _ERROR | _ENOSYS)]
+    for name in _REFUSED:
+        yield name, [_refuse()]
+
+
+def _only(argument: int, allowed: tuple[int, ...]) -> Block:
+    return [
+        _argument(argument),
+        *((_EQUAL, len(allowed) - each, 0, value) for each, value in enumerate(allowed)),
+        _refuse(),
+        _allow(),
+    ]
+
+
+def _none_of(argument: int, refused: tuple[int, ...]) -> Block:
+    return [
+        _argument(argument),
+        *((_EQUAL, len(refused) - each, 0, value) for each, value in enumerate(refused)),
+        _allow(),
+        _refuse(),
+    ]
+
+
+def _no_bits(argument: int, bits: int) -> Block:
+    return [_argument(argument), (_ANY_BIT, 0, 1, bits), _refuse(), _allow()]
+
+
+def _no_bits_if(flags: int, when: int, argument: int, bits: int) -> Block:
+    check = [_argument(argument), (_ANY_BIT, 0, 1, bits), _refuse()]
+    return [_argument(flags), (_ANY_BIT, 0, len(check), when), *check, _allow()]
+
+
+def _connected_pairs() -> Block:
+    and_mask = (0x54, 0, 0, _TYPE_MASK)
+    first, second = _CONNECTED_TYPES
+    return [
+        _argument(1),
+        and_mask,
+        (_EQUAL, 2, 0, first),
+        (_EQUAL, 1, 0, second),
+        _refuse(),
+        _allow(),
+    ]
+
+
+def _argument(index: int) -> tuple[int, int, int, int]:
+    """Load the low half of an argument: all that the kernel reads of these."""
+    return (_LOAD, 0, 0, _ARGUMENTS + 8 * index)
+
+
+def _allow() -> tuple[int, int, int, int]:
+    return (_RETURN, 0, 0, _ALLOW)
+
+
+def _refuse() -> tuple[int, int, int, int]:
+    return (_RETURN, 0, 0, _ERROR | _EPERM)

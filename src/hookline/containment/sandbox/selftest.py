@@ -1,0 +1,142 @@
+"""The sandbox tries to get out of itself, once per process. One that lets anything through does not count as one."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import socket
+import subprocess
+import sys
+import tempfile
+import threading
+from functools import cache
+from pathlib import Path
+
+from hookline.containment.sandbox.bubblewrap import Arrangement, Program, installed
+from hookline.containment.sandbox.command import Job
+from hookline.containment.sandbox.limits import SandboxLimits
+from hookline.containment.sandbox.mounts import Tree
+from hookline.containment.sandbox.paths import SandboxPaths
+from hookline.errors import SandboxError
+
+_SECONDS = 30
+_PROBE = Path(__file__).with_name("probe.py")
+_one_at_a_time = threading.Lock()
+
+_HINTS = (
+    (
+        "uid map",
+        "The system forbids user namespaces to programs without a profile. On Ubuntu: "
+        "`sysctl kernel.apparmor_restrict_unprivileged_userns=0`, or an AppArmor profile for bwrap.",
+    ),
+    (
+        "No permissions to create new namespace",
+        "Allow user namespaces: `sysctl user.max_user_namespaces=15000`, "
+        "and `sysctl kernel.unprivileged_userns_clone=1` where there is such a setting.",
+    ),
+    (
+        "proc",
+        "In a container, /proc may only be mounted anew with `--security-opt systempaths=unconfined` "
+        "and `--security-opt seccomp=unconfined`, or in a privileged one.",
+    ),
+)
+
+
+def passed() -> Program:
+    """The program, once it was seen to hold; else the error that says what is wrong, the same every time."""
+    with _one_at_a_time:
+        found = _outcome()
+    if isinstance(found, SandboxError):
+        raise SandboxError(found.message, remedy=found.remedy)
+    return found
+
+
+@cache
+def _outcome() -> Program | SandboxError:
+    try:
+        if sys.platform != "linux":
+            raise SandboxError(
+                "bubblewrap needs Linux.", remedy="Run in a container or a virtual machine."
+            )
+        program = installed()
+        worked = _try_to_escape()
+    except SandboxError as error:
+        return error
+    except (OSError, subprocess.SubprocessError, ValueError) as error:
+        return SandboxError(f"the sandbox's test of itself failed ({error}).")
+    if worked:
+        return SandboxError(
+            f"the sandbox does not hold here: a command in it could {'; '.join(worked)}.",
+            remedy="Do not rely on it; see docs/sandbox.md for what it needs.",
+        )
+    return program
+
+
+def _try_to_escape() -> list[str]:
+    """What a command in the sandbox managed to do that it should not."""
+    base = Path(tempfile.mkdtemp(prefix="hookline-test-"))
+    try:
+        with socket.create_server(("127.0.0.1", 0)) as tcp, socket.socket(socket.AF_UNIX) as unix:
+            plan = _prepare(base, tcp, unix)
+            worked = _probe(base, plan)
+        if Path(plan["outside"]).exists():
+            worked.append("leave a file outside")
+        return list(dict.fromkeys(worked))
+    finally:
+        shutil.rmtree(base, ignore_errors=True)
+
+
+def _prepare(base: Path, tcp: socket.socket, unix: socket.socket) -> dict[str, str]:
+    root, hidden = base / "work", base / "hidden"
+    for directory in (root, hidden):
+        directory.mkdir()
+    (hidden / "secret").write_text("secret")
+    # Found by another path than the one it has: those of sockets are short.
+    name = str(base / "socket")
+    unix.bind(name if len(name) < 100 else os.path.relpath(name))
+    unix.listen()
+    return {
+        "root": str(root),
+        "outside": str(base / "outside"),
+        "secret": str(hidden / "secret"),
+        "socket": name,
+        "port": str(tcp.getsockname()[1]),
+        **{kind: os.readlink(f"/proc/self/ns/{kind}") for kind in ("pid", "net", "ipc")},
+    }
+
+
+def _probe(base: Path, plan: dict[str, str]) -> list[str]:
+    paths = SandboxPaths(read=(base, sys.base_prefix), hide=(base / "hidden",))
+    root = base / "work"
+    python = os.path.realpath(sys.executable)
+    job = Job(
+        argv=(python, "-I", "-S", "-c", _PROBE.read_text(encoding="utf-8"), json.dumps(plan)),
+        cwd=root,
+        env={"PATH": "/usr/bin:/bin"},
+        limits=SandboxLimits(),
+        on_output=lambda _: None,
+    )
+    arrangement = Arrangement(Tree.of(root, paths), job)
+    try:
+        ran = subprocess.run(
+            arrangement.argv,
+            env=arrangement.env,
+            pass_fds=arrangement.fds,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=_SECONDS,
+        )
+    finally:
+        arrangement.give_back()
+    if ran.returncode:
+        raise _does_not_start(ran.stderr.strip() or f"exit code {ran.returncode}")
+    return list(json.loads(ran.stdout))
+
+
+def _does_not_start(said: str) -> SandboxError:
+    hint = next(
+        (hint for words, hint in _HINTS if words in said), "See docs/sandbox.md for what it needs."
+    )
+    return SandboxError(f"bubblewrap does not work here ({said.splitlines()[-1]}).", remedy=hint)

@@ -1,0 +1,229 @@
+"""One rule about tool calls, as people write it."""
+
+from __future__ import annotations
+
+import os
+import re
+from typing import Any, TypeAlias
+
+import msgspec
+
+from hookline.errors import UsageError
+from hookline.permissions.addresses import PREFIX, DomainPattern
+from hookline.permissions.commands import CommandPattern
+from hookline.permissions.names import COMMAND_TOOLS, FILE_TOOLS, names_like, names_tool
+from hookline.permissions.paths import PathPattern, Root
+from hookline.permissions.subject import Kind, Subject, subject_of, subjects_of, value_of
+from hookline.permissions.wildcard import fits_text, glob
+from hookline.state import ToolCall
+
+_TOOL = re.compile(r"[\w.*?:/@-]+")
+_NAMED = re.compile(r"(?P<name>[A-Za-z_][\w.]*)=")
+_NEXT = re.compile(r",\s*(?=[A-Za-z_][\w.]*=)")
+_EXAMPLES = "Rules look like `bash(git push *)`, `files.write(src/**)` or `mcp__server__*`."
+OUTSIDE = "outside"
+"""The argument with which a command asks to run outside the sandbox."""
+_Pattern: TypeAlias = Any
+"""One of the patterns: each has `covers(part)` and `touches(part)`."""
+
+
+class Rule(msgspec.Struct, frozen=True, gc=False):
+    """A tool, or a glob over tools, and what its argument has to look like.
+
+    `covers` is how a rule allows: only what is certainly meant. `touches` is how it forbids, or asks: all that may be.
+    """
+
+    tool: str
+    argument: str | None = None
+
+    @classmethod
+    def parse(cls, text: str) -> Rule:
+        """The rule that a text says. A text that is no rule is an error that says where and why."""
+        if not isinstance(text, str):
+            raise UsageError(f"{text!r} is not a rule.", remedy=_EXAMPLES)
+        text = text.strip()
+        found = _TOOL.match(text)
+        if found is None:
+            raise UsageError(f"the rule '{text}' does not begin with a tool.", remedy=_EXAMPLES)
+        rest = text[found.end() :]
+        if not rest:
+            return cls(found[0])
+        argument = _argument(text, rest, found.end())
+        rule = cls(found[0], argument)
+        _check(rule, text)
+        return rule
+
+    def __str__(self) -> str:
+        return self.tool if self.argument is None else f"{self.tool}({self.argument})"
+
+    def covers(self, call: ToolCall, root: str | os.PathLike[str] | Root = ".") -> bool:
+        """Whether the rule certainly means this call, all of it. What is not known is not covered."""
+        named = named_arguments(self.argument or "")
+        if not names_tool(self.tool, call.name) or _leaves_unsaid(call, named):
+            return False
+        if self.argument is None:
+            return True
+        root = as_root(root)
+        if named:
+            return all(
+                self._covers_whole(value_of(call, name, root), value) for name, value in named
+            )
+        return self._covers_whole(subject_of(call, root), self.argument)
+
+    def covers_part(self, call: ToolCall, subject: Subject, part: Any) -> bool:
+        """Whether the rule certainly means one part of what a call is about, one command of several, say."""
+        if not names_tool(self.tool, call.name) or _leaves_unsaid(call, []):
+            return False
+        if self.argument is None:
+            return True
+        pattern = _pattern(subject.kind, self.argument)
+        return pattern is not None and bool(pattern.covers(part))
+
+    def touches(self, call: ToolCall, root: str | os.PathLike[str] | Root = ".") -> bool:
+        """Whether the rule may mean this call, or a part of it. What is not known may be anything."""
+        if self.argument is None:
+            return names_tool(self.tool, call.name)
+        if not names_like(self.tool, call.name):
+            return False
+        root = as_root(root)
+        named = named_arguments(self.argument)
+        if not named:
+            return self._touches_any(call, subjects_of(call, root), self.argument)
+        subjects = [(value_of(call, name, root), value) for name, value in named]
+        return all(
+            subject is not None and _touches(call, subject, value) for subject, value in subjects
+        )
+
+    def _touches_any(self, call: ToolCall, subjects: list[Subject], argument: str) -> bool:
+        if argument.startswith(PREFIX) and any(each.kind is Kind.ADDRESS for each in subjects):
+            subjects = [each for each in subjects if each.kind is Kind.ADDRESS]
+        *particular, last = subjects
+        if any(_touches(call, subject, argument) for subject in particular):
+            return True
+        if (
+            particular and last.kind is Kind.TEXT
+        ):  # it is about something else, and may be about its texts too
+            last = Subject(last.kind, last.parts, True)
+        return _touches(call, last, argument)
+
+    def _covers_whole(self, subject: Subject | None, argument: str) -> bool:
+        if subject is None:
+            return False
+        pattern = _pattern(subject.kind, argument)
+        if pattern is None:
+            return False
+        if getattr(pattern, "is_anything", False):
+            return True
+        return subject.is_whole and all(pattern.covers(part) for part in subject.parts)
+
+
+class _Text:
+    """A pattern over a text: `*` is any letters."""
+
+    def __init__(self, text: str) -> None:
+        self.is_anything = text == "*"
+        self._letters = glob(text)
+
+    def covers(self, text: str) -> bool:
+        return fits_text(self._letters, text)
+
+    touches = covers
+
+
+def _leaves_unsaid(call: ToolCall, named: list[tuple[str, str]]) -> bool:
+    """Whether a command is to run outside the sandbox, and the rule does not say so."""
+    is_named = any(name == OUTSIDE for name, _ in named)
+    return call.name in COMMAND_TOOLS and bool(call.args.get(OUTSIDE)) and not is_named
+
+
+def as_root(root: str | os.PathLike[str] | Root) -> Root:
+    """A root, made of a directory if it is not one yet."""
+    return root if isinstance(root, Root) else Root(root)
+
+
+def named_arguments(argument: str) -> list[tuple[str, str]]:
+    """The arguments a rule names, `path=src/**, mode=r`, each with its pattern; none if it names none."""
+    if not _NAMED.match(argument):
+        return []
+    return [(name, value) for name, _, value in map(_parted, _NEXT.split(argument))]
+
+
+def _parted(text: str) -> tuple[str, str, str]:
+    return text.partition("=")
+
+
+def _touches(call: ToolCall, subject: Subject, argument: str) -> bool:
+    pattern = _pattern(subject.kind, argument)
+    if pattern is None:
+        return True
+    if subject.kind is Kind.PATH and call.name == "search":
+        touched = any(pattern.touches(part, is_searched=True) for part in subject.parts)
+    else:
+        touched = any(pattern.touches(part) for part in subject.parts)
+    # A command line that was not understood is judged word by word; what is not even that may be anything.
+    is_judged = subject.is_whole or (subject.kind is Kind.COMMAND and bool(subject.parts))
+    return touched or not is_judged
+
+
+_MADE: dict[tuple[Kind, str], _Pattern] = {}
+
+
+def _pattern(kind: Kind, argument: str) -> _Pattern | None:
+    """The pattern that an argument is for this kind of subject; None if it is none."""
+    key = (kind, argument)
+    if key not in _MADE:
+        try:
+            made = _make(kind, argument)
+        except UsageError:
+            made = None
+        if len(_MADE) > 4096:
+            _MADE.clear()
+        _MADE[key] = made
+    return _MADE[key]
+
+
+def _make(kind: Kind, argument: str) -> _Pattern:
+    if kind is Kind.COMMAND:
+        return CommandPattern(argument)
+    if kind is Kind.PATH:
+        return PathPattern(argument)
+    if kind is Kind.ADDRESS and argument.startswith(PREFIX):
+        return DomainPattern(argument)
+    return _Text(argument)
+
+
+def _argument(text: str, rest: str, place: int) -> str:
+    if rest[0] != "(":
+        raise UsageError(
+            f"the rule '{text}' has {rest[0]!r} at position {place}, where its tool ends.",
+            remedy=f"Write the argument in brackets. {_EXAMPLES}",
+        )
+    if not rest.endswith(")"):
+        raise UsageError(
+            f"the rule '{text}' has a '(' at position {place} that is never closed.",
+            remedy="End the rule with ')'.",
+        )
+    argument = rest[1:-1].strip()
+    if not argument:
+        raise UsageError(
+            f"the rule '{text}' has nothing between its brackets, at position {place + 1}.",
+            remedy=f"Leave the brackets out to mean every call: `{text[:place]}`.",
+        )
+    return argument
+
+
+def _check(rule: Rule, text: str) -> None:
+    """Where it is known what the argument is, see that it is that."""
+    kinds = []
+    if any(names_tool(rule.tool, name) for name in COMMAND_TOOLS):
+        kinds.append(Kind.COMMAND)
+    if any(names_tool(rule.tool, name) for name in FILE_TOOLS):
+        kinds.append(Kind.PATH)
+    argument = rule.argument or ""
+    if argument.startswith(PREFIX):
+        kinds.append(Kind.ADDRESS)
+    for kind in kinds if not named_arguments(argument) else ():
+        try:
+            _make(kind, argument)
+        except UsageError as error:
+            raise UsageError(f"the rule '{text}': {error.message}", remedy=error.remedy) from None

@@ -1,0 +1,163 @@
+"""What a rule's argument is compared with: the commands, the paths, the address or the text of a call."""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, NamedTuple
+
+import msgspec
+
+from hookline.errors import HooklineError
+from hookline.permissions.commands import Part
+from hookline.permissions.names import COMMAND_TOOLS, FILE_TOOLS
+from hookline.permissions.paths import Place, Root, fixed_part
+from hookline.state import ToolCall
+
+_COMMANDS = ("command", "cmd", "commands", "script", "argv")
+_PATHS = ("path", "paths", "file", "files", "filepath", "filename", "directory", "dir", "folder")
+_PATH_ENDINGS = ("_path", "_paths", "_file", "_dir", "_directory", "_folder")
+_MOVES = frozenset({"source", "destination"})
+_ADDRESSES = ("url", "uri", "address")
+
+
+class Kind(enum.Enum):
+    """What the argument of a rule is, for a call."""
+
+    COMMAND = "command"
+    PATH = "path"
+    ADDRESS = "address"
+    TEXT = "text"
+
+
+class Subject(NamedTuple):
+    """What a call is about. All parts of it must be covered, and any of them can be forbidden."""
+
+    kind: Kind
+    parts: tuple[Any, ...]
+    is_whole: bool
+    """Whether these are all parts; what is not known is never covered."""
+
+
+def subject_of(call: ToolCall, root: Root) -> Subject:
+    """What a call is certainly about, going by its tool and by what its arguments are called."""
+    subjects = subjects_of(call, root)
+    if len(subjects) > 1 and subjects[1].kind is not Kind.TEXT:
+        return Subject(
+            subjects[0].kind, (), False
+        )  # a command and a path, say: which is meant, a rule has to name
+    return subjects[0]
+
+
+def subjects_of(call: ToolCall, root: Root) -> list[Subject]:
+    """All that a call may be about; its texts are the last, and the only one if they are nothing in particular."""
+    if call.name in COMMAND_TOOLS:
+        return [_commands(call.args)]
+    if call.name in FILE_TOOLS:
+        return [_places(call, dict(_path_arguments(call)), root)]
+    found: list[Subject] = []
+    if any(name in call.args for name in _COMMANDS):
+        found.append(_commands(call.args))
+    if paths := dict(_path_arguments(call)):
+        found.append(_places(call, paths, root))
+    addresses = tuple(call.args[name] for name in _ADDRESSES if name in call.args)
+    if addresses:
+        is_text = all(isinstance(each, str) for each in addresses)
+        found.append(Subject(Kind.ADDRESS, addresses if is_text else (), is_text))
+    texts = tuple(value for value in call.args.values() if isinstance(value, str))
+    return [*found, Subject(Kind.TEXT, texts, len(texts) == 1)]
+
+
+def value_of(call: ToolCall, name: str, root: Root) -> Subject | None:
+    """What one argument of a call is, for a rule that names it; None if the call has no such argument."""
+    value: Any = call.args
+    for key in name.split("."):
+        if not isinstance(value, Mapping) or key not in value:
+            return None
+        value = value[key]
+    if name in _COMMANDS:
+        return _commands({name: value})
+    if _is_path(name):
+        return _places(call, {name: value}, root)
+    if isinstance(value, str):
+        return Subject(Kind.TEXT, (value,), True)
+    return Subject(Kind.TEXT, (msgspec.json.encode(value).decode(),), True)
+
+
+def _commands(args: Mapping[str, Any]) -> Subject:
+    given = [value for name, value in args.items() if name in _COMMANDS and value is not None]
+    if isinstance(args.get("args"), list) and len(given) == 1 and isinstance(given[0], str):
+        given = [[given[0], *args["args"]]]  # a program, and its arguments apart
+    if len(given) != 1:
+        return Subject(Kind.COMMAND, (), False)
+    if isinstance(given[0], str):
+        return _read(given[0])
+    if isinstance(given[0], list) and given[0] and all(isinstance(word, str) for word in given[0]):
+        argv = tuple(given[0])
+        return Subject(Kind.COMMAND, (Part(argv, " ".join(argv)),), True)
+    return Subject(Kind.COMMAND, (), False)
+
+
+def _read(text: str) -> Subject:
+    """The commands of a command line. What cannot be read, for whatever reason, is not known."""
+    reader = _reader()
+    if reader is None:
+        return Subject(Kind.COMMAND, (Part(None, text),), False)
+    try:
+        reading = reader(text)
+    except HooklineError:
+        return Subject(Kind.COMMAND, (Part(None, text),), False)
+    commands = tuple(reading.commands)
+    if reading.static and commands and all(map(_is_its_words, commands)):
+        parts = tuple(Part(command.argv, command.text) for command in commands)
+        return Subject(Kind.COMMAND, parts, True)
+    return Subject(Kind.COMMAND, (Part(None, text),), False)
+
+
+def _is_its_words(command: Any) -> bool:
+    """Whether the words of a command say all of it: that it reads from a file, say, they do not."""
+    is_quiet = all(
+        each.operator in (">&", "<&") or each.target.text == "/dev/null"
+        for each in getattr(command, "redirects", ())
+    )
+    return bool(command.argv) and is_quiet
+
+
+def _reader() -> Callable[[str], Any] | None:
+    """The reader of command lines; None where its parser is not installed."""
+    try:
+        from hookline.containment import read_command
+    except (ImportError, HooklineError):
+        return None
+    reader: Callable[[str], Any] = read_command
+    return reader
+
+
+def _places(call: ToolCall, paths: Mapping[str, Any], root: Root) -> Subject:
+    given = [each for value in paths.values() for each in _each(value)]
+    if call.name == "glob" and isinstance(pattern := call.args.get("pattern"), str):
+        base = given[0] if given and isinstance(given[0], str) else "."
+        fixed = fixed_part(pattern)
+        given = [None if fixed is None else f"{base}/{fixed}" if fixed[:1] != "/" else fixed]
+    elif not given and call.name in FILE_TOOLS:
+        given = ["."]
+    places: list[Place | None] = [
+        root.place(path) if isinstance(path, str) else None for path in given
+    ]
+    known = tuple(place for place in places if place is not None)
+    return Subject(Kind.PATH, known, bool(known) and len(known) == len(places))
+
+
+def _each(value: Any) -> list[Any]:
+    return list(value) if isinstance(value, list) else [] if value is None else [value]
+
+
+def _path_arguments(call: ToolCall) -> Iterator[tuple[str, Any]]:
+    is_move = call.args.keys() >= _MOVES
+    for name, value in call.args.items():
+        if _is_path(name) or (is_move and name in _MOVES):
+            yield name, value
+
+
+def _is_path(name: str) -> bool:
+    return name in _PATHS or name.endswith(_PATH_ENDINGS)

@@ -1,0 +1,73 @@
+"""Wildcards over letters, words and path components: one way of matching, in time that no pattern can blow up."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, TypeAlias
+
+
+class _Mark:
+    """A place in a pattern where something else than a letter stands."""
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+
+    def __repr__(self) -> str:
+        return self.text
+
+
+MANY = _Mark("*")
+"""Any number of items, none included."""
+ONE = _Mark("?")
+"""Any one item."""
+
+Glob: TypeAlias = tuple[str | _Mark, ...]
+"""A pattern over letters."""
+
+
+def fits(pattern: Sequence[Any], items: Sequence[Any], same: Callable[[Any, Any], bool]) -> bool:
+    """Whether the items are what the pattern says. `same(expected, item)` compares what is not a wildcard.
+
+    Each time something does not fit, the latest MANY takes one item more; earlier ones never need to be tried again.
+    """
+    at = seen = 0
+    many = resume = -1
+    while seen < len(items):
+        if at < len(pattern) and pattern[at] is MANY:
+            many, resume = at, seen
+            at += 1
+        elif at < len(pattern) and (pattern[at] is ONE or same(pattern[at], items[seen])):
+            at += 1
+            seen += 1
+        elif many >= 0:
+            resume += 1
+            at, seen = many + 1, resume
+        else:
+            return False
+    return all(rest is MANY for rest in pattern[at:])
+
+
+def glob(text: str, *, single: bool = False) -> Glob:
+    r"""A pattern as people write it: `*`, with `single` also `?`, and a backslash before either to mean itself."""
+    letters: list[str | _Mark] = []
+    escaped = False
+    for letter in text:
+        if escaped:
+            letters.append(letter if letter in "*?\\[]{}" else f"\\{letter}")
+        elif letter == "*":
+            letters.append(MANY)
+        elif letter == "?" and single:
+            letters.append(ONE)
+        elif letter != "\\":
+            letters.append(letter)
+        escaped = letter == "\\" and not escaped
+    if escaped:
+        letters.append("\\")
+    return tuple(
+        split for item in letters for split in (item if isinstance(item, str) else (item,))
+    )
+
+
+def fits_text(pattern: Glob, text: str) -> bool:
+    """Whether a text is what a pattern over letters says."""
+    return fits(pattern, text, str.__eq__)

@@ -1,0 +1,19 @@
+"""Secrets out of texts, values, exceptions and logs. It works alone: `redact(text)`, `Redactor(values=[...])`."""
+
+from hookline.redaction.logs import RedactingFilter
+from hookline.redaction.names import is_secret_name
+from hookline.redaction.redactor import Patterns, Redactor, Values, redact, redact_value
+from hookline.redaction.spelling import spellings
+from hookline.redaction.tokens import token_spans
+
+__all__ = [
+    "Patterns",
+    "RedactingFilter",
+    "Redactor",
+    "Values",
+    "is_secret_name",
+    "redact",
+    "redact_value",
+    "spellings",
+    "token_spans",
+]

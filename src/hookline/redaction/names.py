@@ -1,0 +1,198 @@
+"""Names under which secrets are kept, and the values that stand behind them in texts: `password=...`."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from typing import Literal
+
+from hookline.redaction.tokens import Span
+
+Strength = Literal["strong", "weak", ""]
+
+_STRONG = (
+    "password", "passwd", "passphrase", "pwd", "secret", "secretkey", "apikey", "apitoken", "accesskey", "accesstoken",
+    "refreshtoken", "authtoken", "idtoken", "bearertoken", "sessiontoken", "privatekey", "accountkey", "signingkey",
+    "encryptionkey", "masterkey", "clientsecret", "credential", "connectionstring", "authorization", "cookie",
+    "privatetoken", "webhookurl", "keydata",
+)  # fmt: skip
+"""A name that ends like this holds a secret, whatever that looks like."""
+_WEAK = ("token", "auth", "accesskeyid", "otp", "key")
+"""A name that ends like this holds a secret if that looks like one."""
+_HARMLESS = re.compile(
+    r"page|next|cursor|continu|sync|public|foreign|primary|sort|partition|cache|idempot|count|len"
+)
+_LETTERS = re.compile(r"[^a-z0-9]")
+
+_ASSIGNED = (
+    r"(?P<close>\\{0,3}[\"'`]?)[ \t]{0,3}(?:=>|:=|=(?!=)|:)[ \t]{0,3}(?P<open>\\{0,3}[\"'`]?)"
+)
+_IN_TEXT = re.compile(
+    r"(?i:pass(?:word|wd|phrase)|pwd|secret|token|authorization|cookie|credentials?|connection[_-]?string|key|auth"
+    r"|access[_-]?key[_-]?id|webhook[_-]?url)" + _ASSIGNED
+)
+_QUOTES = ("'", '"', "`")
+_NAME_AFTER = re.compile(r"[\w-]*\w")
+_NAME_BEFORE = re.compile(r"[A-Za-z0-9_.-]*$")
+# A bare value ends at the next `=`, so that no part of a text is taken for a value twice.
+_BARE = re.compile(r"[^\s\"'`,;&|<>(){}\[\]\\=]++={0,3}")
+_LINE = re.compile(r"[^\r\n\"'`\\]{1,4096}+")
+_HEADERS = ("authorization", "cookie")
+_WITH_DIGIT = re.compile(r"\d")
+_WITH_LETTER = re.compile(r"[A-Za-z]")
+_SCHEME = re.compile(r"(?i:basic|bearer|token|digest|negotiate|apikey)[ \t]+")
+_LONGEST_NAME = 64
+_LONGEST_VALUE = 4096
+_CODE = re.compile(r"[A-Za-z_$][\w$]*(?:(?:\.|::|->)[A-Za-z_$][\w$]*)+|\$\w+|%\w+%")
+_PLACEHOLDER = re.compile(
+    r"(?i:[x*.•#_-]{2,}|<[^>]*>|\[[^\]]*\]|\$\{?[\w.:-]*\}?|%\w+%|\{\{.*\}\}|your[-_ ].*|change[-_]?me|example.*|none"
+    r"|null|nil|true|false|undefined|string|str|text|required|optional|redacted|secret|password|token|todo|n/?a|bearer|basic)"
+)  # fmt: skip
+_PACKED = re.compile(r"(?=[^A-Z]*[A-Z])(?=[^a-z]*[a-z])[\w+=~-]{20,}")
+_HEX = re.compile(r"[0-9a-fA-F-]+")
+
+
+def is_secret_name(name: str) -> Strength:
+    """Whether a field, a variable or a header of this name holds a secret: `strong`, `weak`, or not (empty)."""
+    plain = _LETTERS.sub("", name[-_LONGEST_NAME:].lower())
+    plain = plain[:-1] if plain.endswith(("ds", "ts", "ns", "ys", "es")) else plain
+    if plain.endswith(_STRONG):
+        return "strong"
+    if plain.endswith(_WEAK) and not _HARMLESS.search(plain):
+        return "weak"
+    return ""
+
+
+def is_hidden(name: str, value: str) -> bool:
+    """Whether the text behind a name, as a field of its own, is to be taken out."""
+    strength = is_secret_name(name)
+    if not strength or not value.strip() or _PLACEHOLDER.fullmatch(value.strip()):
+        return False
+    return strength == "strong" or _looks_random(value, name)
+
+
+def named_spans(text: str) -> Iterator[Span]:
+    """Where a text says `name = value`, and the value is a secret."""
+    position = 0
+    while found := _IN_TEXT.search(text, position):
+        name = _name_at(text, found)
+        strength = is_secret_name(name)
+        span = _value_span(text, found, name, strength) if strength else None
+        position = found.end() if span is None else span[1]
+        if span is not None:
+            is_literal = bool(found["close"]) and not found["open"]
+            # Behind a quoted name, a bare value is a number: what stands in its place has to be a text.
+            yield (*span, f"{found['close']}secret" if is_literal else "secret")
+
+
+def _name_at(text: str, found: re.Match[str]) -> str:
+    """The whole name of which the end was found."""
+    before = text[max(0, found.start() - _LONGEST_NAME) : found.start()]
+    begun, ended = _NAME_BEFORE.search(before), _NAME_AFTER.match(found[0])
+    return (begun[0] if begun else "") + (ended[0] if ended else "")
+
+
+def behind(names: Iterable[str]) -> re.Pattern[str]:
+    """A pattern for `name = ...` with one of these names."""
+    either = "|".join(map(re.escape, sorted(names)))
+    return re.compile(rf"(?i:(?<![A-Za-z0-9])(?:{either}))" + _ASSIGNED)
+
+
+def spans_behind(pattern: re.Pattern[str], text: str) -> Iterator[Span]:
+    """Where a text says `name = value` with a name that somebody has given."""
+    for found in pattern.finditer(text):
+        opened = found["open"]
+        end = _closing(text, found.end(), opened) if opened[-1:] in _QUOTES else None
+        if end is None:
+            bare = _BARE.match(text, found.end())
+            end = bare.end() if bare is not None else found.end()
+        if end > found.end():
+            yield found.end(), end, "secret"
+
+
+def _value_span(
+    text: str, found: re.Match[str], name: str, strength: Strength
+) -> tuple[int, int] | None:
+    start, opened = found.end(), found["open"]
+    if opened[-1:] in _QUOTES:
+        end = _closing(text, start, opened)
+        if end is not None:
+            return _quoted_span(text, start, end, name, strength)
+        return None
+    if opened:
+        return None
+    if scheme := _SCHEME.match(text, start):
+        start = scheme.end()
+    is_header = not found["close"] and _LETTERS.sub("", name.lower()).endswith(_HEADERS)
+    bare = (_LINE if is_header else _BARE).match(text, start)
+    if bare is None:
+        return None
+    value, end = bare[0], bare.end()
+    if is_header and ":" not in found[0]:
+        return None
+    if not is_header and not _is_plausible(text, found[0], name, value, end):
+        return None
+    is_secret = not _PLACEHOLDER.fullmatch(value) and (
+        strength == "strong" or _looks_random(value, name)
+    )
+    return (start, end) if is_secret else None
+
+
+def _quoted_span(
+    text: str, start: int, end: int, name: str, strength: Strength
+) -> tuple[int, int] | None:
+    value = text[start:end]
+    if scheme := _SCHEME.match(value):
+        value, start = value[scheme.end() :], start + scheme.end()
+    if len(value) < 4 or _PLACEHOLDER.fullmatch(value) or _CODE.fullmatch(value):
+        return None
+    return (start, end) if strength == "strong" or _looks_random(value, name) else None
+
+
+def _closing(text: str, start: int, opened: str) -> int | None:
+    """Where a quoted value ends; None if it does not end soon, or on another line."""
+    limit = min(len(text), start + _LONGEST_VALUE)
+    end = text.find(opened, start, limit)
+    while len(opened) == 1 and end > start and _is_escaped(text, start, end):
+        end = text.find(opened, end + 1, limit)
+    return None if end < 0 or "\n" in text[start:end] else end
+
+
+def _is_escaped(text: str, start: int, place: int) -> bool:
+    count = 0
+    while place - count > start and text[place - count - 1] == "\\":
+        count += 1
+    return count % 2 == 1
+
+
+def _is_plausible(text: str, head: str, name: str, value: str, end: int) -> bool:
+    """Whether a bare value is written like one, and not like code or a sentence."""
+    if text[end : end + 1] in ("(", "[", "{") or _CODE.fullmatch(value) or len(value) < 4:
+        return False
+    is_variable = name.isupper() and "=" in head and " " not in head
+    return is_variable or (len(value) >= 6 and _WITH_DIGIT.search(value) is not None)
+
+
+def _looks_random(value: str, name: str) -> bool:
+    """Whether a value is no word, no number and, behind a mere `key`, no hash or id either."""
+    if re.search(r"\s", value) or len(value) < 12:
+        return False
+    if (
+        not (_WITH_DIGIT.search(value) and _WITH_LETTER.search(value))
+        or "/" in value[:2]
+        or "://" in value
+    ):
+        return False
+    if not _LETTERS.sub("", name.lower()).endswith("key"):
+        return True
+    is_hash = _HEX.fullmatch(value) is not None
+    return _PACKED.fullmatch(value) is not None and not is_hash and _entropy(value) > 3.5
+
+
+def _entropy(text: str) -> float:
+    """Bits a letter, as the text itself spreads them."""
+    return -sum(
+        count / len(text) * math.log2(count / len(text)) for count in Counter(text).values()
+    )

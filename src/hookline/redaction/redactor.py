@@ -1,0 +1,292 @@
+"""What takes secrets out: by pattern, by name and by value, of texts and of JSON values."""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+from bisect import bisect_right
+from collections.abc import Iterable, Iterator, Mapping
+from functools import lru_cache
+from typing import Any, TypeAlias
+
+from hookline.errors import HooklineError, UsageError
+from hookline.redaction.names import behind, is_hidden, is_secret_name, named_spans, spans_behind
+from hookline.redaction.spelling import Spelled
+from hookline.redaction.tokens import Span, token_spans
+
+Values: TypeAlias = Iterable[str] | Mapping[str, str]
+Patterns: TypeAlias = Mapping[str, str | re.Pattern[str]]
+
+_SHORTEST = 5
+"""A shorter value stands in any text by chance."""
+_MARK = re.compile(r"\[redacted:[a-z0-9_.-]+\]")
+_KIND = re.compile(r"[^a-z0-9_.-]+")
+_MOST_PASSES = 16
+"""Taking a secret out may show where another begins. Two passes are usual."""
+
+
+class Redactor:
+    """Takes secrets out of texts, JSON values and exceptions. What it has redacted, it leaves as it is.
+
+    - `values`: secrets that are known, as a list, or by the name that is to stand in their place;
+    - `environment`: environment variables whose values are secrets; those that are not set are left out;
+    - `patterns`: regular expressions of your own, by kind; a group `secret` is what is taken out;
+    - `names`: more names of fields and variables that hold secrets.
+    """
+
+    def __init__(
+        self,
+        *,
+        values: Values = (),
+        environment: Iterable[str] = (),
+        patterns: Patterns | None = None,
+        names: Iterable[str] = (),
+    ) -> None:
+        known = dict(_named(values))
+        for name in _texts(environment, "environment"):
+            if value := os.environ.get(name, "").strip():
+                known[value] = name
+        for value, name in known.items():
+            _check(value, name)
+        self._known = {value: (_kind(name), Spelled(value)) for value, name in known.items()}
+        self._patterns = tuple(
+            (_kind(kind), _compiled(kind, each)) for kind, each in (patterns or {}).items()
+        )
+        self._names = frozenset(name.lower() for name in _texts(names, "names"))
+        self._named = behind(self._names) if self._names else None
+
+    def text(self, text: str, *, by_name: bool = True) -> str:
+        """A text without secrets. With `by_name=False` only what is certainly one is taken out: tokens and values."""
+        for _ in range(_MOST_PASSES):
+            changed = self._once(text, by_name)
+            if changed == text:
+                break
+            text = changed
+        return text
+
+    def value(self, value: Any, *, by_name: bool = True) -> Any:
+        """A JSON value without secrets; the very same object if there were none."""
+        if isinstance(value, str):
+            return self.text(value, by_name=by_name)
+        if isinstance(value, Mapping):
+            return self._mapping(value, by_name)
+        if isinstance(value, list | tuple):
+            items = [self.value(each, by_name=by_name) for each in value]
+            return value if all(map(_is, items, value)) else items
+        if isinstance(value, int | float) and not isinstance(value, bool) and self._known:
+            return self._number(value)
+        return value
+
+    def exception(self, error: BaseException) -> None:
+        """Take secrets out of what an exception says, in place, and of those that led to it."""
+        seen: set[int] = set()
+        left = [error]
+        while left:
+            one = left.pop()
+            if id(one) in seen:
+                continue
+            seen.add(id(one))
+            self._say(one)
+            left += [each for each in (one.__cause__, one.__context__) if each is not None]
+            left += getattr(one, "exceptions", ())
+
+    def __repr__(self) -> str:
+        known, more = len(self._known), len(self._patterns) + len(self._names)
+        return f"<Redactor, {known} known values, {more} patterns and names besides the usual>"
+
+    def _say(self, error: BaseException) -> None:
+        error.args = tuple(self.value(each) for each in error.args)
+        if isinstance(error, HooklineError):
+            error.message, error.remedy = self.text(error.message), self.text(error.remedy)
+        notes = getattr(error, "__notes__", None)
+        if notes:
+            notes[:] = [self.value(note) for note in notes]
+
+    def _mapping(self, value: Mapping[Any, Any], by_name: bool) -> Any:
+        items: dict[Any, Any] = {}
+        is_same = True
+        paired = _paired_name(value) if by_name else ""
+        for key, each in value.items():
+            name = self.text(key, by_name=False) if isinstance(key, str) else key
+            if by_name and isinstance(key, str):
+                made = self._behind(paired if paired and key.lower() == "value" else key, each)
+            else:
+                made = self.value(each, by_name=by_name)
+            is_same = is_same and name == key and made is each
+            items[name] = made
+        return value if is_same else items
+
+    def _behind(self, name: str, value: Any) -> Any:
+        """What stands behind a name: hidden as a whole, or looked through."""
+        is_ours = name.lower() in self._names
+        if isinstance(value, str):
+            is_secret = is_hidden(name, value) or (is_ours and value.strip() != "")
+            return self._hidden(value) if is_secret else self.text(value)
+        is_strong = is_ours or is_secret_name(name) == "strong"
+        if isinstance(value, list) and is_strong:
+            items = [self._behind(name, each) for each in value]
+            return value if all(map(_is, items, value)) else items
+        if isinstance(value, int | float) and not isinstance(value, bool) and is_strong:
+            return mark("secret")
+        return self.value(value)
+
+    def _hidden(self, value: str) -> str:
+        """A whole value that is a secret, under the kind that it has anywhere else."""
+        if _MARK.fullmatch(value):
+            return value
+        for start, end, kind in self._certain(value):
+            if (start, end) == (0, len(value)):
+                return mark(kind)
+        return mark("secret")
+
+    def _number(self, value: float) -> Any:
+        written = repr(value)
+        for known, (kind, _) in self._known.items():
+            if known in written:
+                return mark(kind)
+        return value
+
+    def _once(self, text: str, by_name: bool) -> str:
+        spans = [*self._certain(text), *(self._by_name(text) if by_name else ())]
+        if not spans:
+            return text
+        marks = [found.span() for found in _MARK.finditer(text)]
+        return _without(text, [span for span in spans if not _is_within(span, marks)])
+
+    def _certain(self, text: str) -> Iterator[Span]:
+        lowered = text.lower()
+        for kind, spelled in self._known.values():
+            for start, end in spelled.spans(text, lowered):
+                yield start, end, kind
+        yield from token_spans(text, lowered)
+        for kind, pattern in self._patterns:
+            group = "secret" if "secret" in pattern.groupindex else 0
+            for found in pattern.finditer(text):
+                start, end = found.span(group)
+                if start < end:
+                    yield start, end, kind
+
+    def _by_name(self, text: str) -> Iterator[Span]:
+        yield from named_spans(text)
+        if self._named is not None:
+            yield from spans_behind(self._named, text)
+
+
+def mark(kind: str) -> str:
+    """What stands where a secret of this kind stood; a kind that begins with a quote mark stands in quotes."""
+    name = kind.lstrip("\\\"'`")
+    quote = kind[: len(kind) - len(name)]
+    return f"{quote}[redacted:{name}]{quote}"
+
+
+@lru_cache(maxsize=1)
+def _default() -> Redactor:
+    return Redactor()
+
+
+def redact(text: str) -> str:
+    """A text without what looks like a secret. For values you know, make a `Redactor`."""
+    return _default().text(text)
+
+
+def redact_value(value: Any) -> Any:
+    """A JSON value without what looks like a secret, or stands behind a name like `password`."""
+    return _default().value(value)
+
+
+# --- spans --------------------------------------------------------------------------------------------
+
+
+def _without(text: str, spans: list[Span]) -> str:
+    """A text with a mark in the place of each span; spans that overlap are one, of the kind that was found first."""
+    kept: list[str] = []
+    position = 0
+    for start, end, kind in _merged(spans):
+        kept += [text[position:start], mark(kind)]
+        position = end
+    return "".join((*kept, text[position:]))
+
+
+def _merged(spans: list[Span]) -> Iterator[Span]:
+    found_as = {id(span): place for place, span in enumerate(spans)}
+    current: Span | None = None
+    for span in sorted(spans, key=lambda each: (each[0], each[1])):
+        if current is None or span[0] >= current[1]:
+            if current is not None:
+                yield current
+            current = span
+            continue
+        first = min(current, span, key=lambda each: found_as.get(id(each), 0))
+        current = (current[0], max(current[1], span[1]), first[2])
+        found_as[id(current)] = found_as.get(id(first), 0)
+    if current is not None:
+        yield current
+
+
+def _is_within(span: Span, marks: list[tuple[int, int]]) -> bool:
+    """Whether a span is part of a mark; marks are in order."""
+    place = bisect_right(marks, (span[0], sys.maxsize)) - 1
+    return place >= 0 and span[1] <= marks[place][1]
+
+
+def _is(one: object, other: object) -> bool:
+    return one is other
+
+
+def _paired_name(value: Mapping[Any, Any]) -> str:
+    """The name in `{"name": "DB_PASSWORD", "value": "..."}`, as lists of variables are written."""
+    for key in ("name", "key", "Name", "Key"):
+        if isinstance(name := value.get(key), str) and ("value" in value or "Value" in value):
+            return name
+    return ""
+
+
+# --- what is given ------------------------------------------------------------------------------------
+
+
+def _named(values: Values) -> Iterator[tuple[str, str]]:
+    if isinstance(values, Mapping):
+        texts = _texts(values.values(), "values")
+        yield from zip((text.strip() for text in texts), values, strict=True)
+        return
+    for value in _texts(values, "values"):
+        yield value.strip(), "known-value"
+
+
+def _texts(given: Iterable[str], what: str) -> list[str]:
+    if isinstance(given, str):
+        raise UsageError(f"{what}= takes a list, not one text.", remedy=f"Write {what}=[...].")
+    texts = list(given)
+    for text in texts:
+        if not isinstance(text, str):
+            raise UsageError(f"{what}= takes texts, not {type(text).__name__}.")
+    return texts
+
+
+def _check(value: str, name: str) -> None:
+    """Refuse a value that cannot be told from other text, without saying what it is."""
+    if len(value) < _SHORTEST:
+        raise UsageError(
+            f"the secret '{name}' has {len(value)} letters, which stand in many texts by chance.",
+            remedy=f"Give values of at least {_SHORTEST} letters; for shorter ones, name the field: names=[...].",
+        )
+    if re.search(re.escape(value), "[redacted:known-value secret password]", re.IGNORECASE):
+        raise UsageError(
+            f"the secret '{name}' is a part of what would stand in its place.",
+            remedy="Choose another secret.",
+        )
+
+
+def _kind(name: str) -> str:
+    return _KIND.sub("-", name.lower()).strip("-") or "secret"
+
+
+def _compiled(kind: str, pattern: str | re.Pattern[str]) -> re.Pattern[str]:
+    try:
+        return re.compile(pattern)
+    except re.error as error:
+        raise UsageError(
+            f"the pattern for '{kind}' is not a regular expression: {error}.",
+            remedy="Correct it; re.escape(...) makes one of a plain text.",
+        ) from None

@@ -1,0 +1,97 @@
+"""How a known secret may be spelled: escaped for JSON, HTML or an address, in hex, in base64."""
+
+from __future__ import annotations
+
+import base64
+import html
+import re
+from collections.abc import Iterator
+
+_ENCODING = re.compile(r"[\\%&]")
+"""Without one of these, no letter of a text is escaped."""
+
+
+def spellings(secret: str) -> tuple[re.Pattern[str], ...]:
+    """Patterns for a secret as it is, escaped for JSON, HTML or an address (any letter of it), in hex and in base64."""
+    escaped, hexed, packed = _sources(secret)
+    return (
+        re.compile(escaped, re.IGNORECASE),
+        re.compile(hexed, re.IGNORECASE),
+        re.compile(packed),
+    )
+
+
+class Spelled:
+    """A secret to look for. What costs next to nothing is looked for first: most texts have nothing of it."""
+
+    def __init__(self, secret: str) -> None:
+        self._escaped, self._hexed, self._packed = spellings(secret)
+        self._plain = re.compile(re.escape(secret), re.IGNORECASE)
+        self._lowered = secret.lower()
+        content = secret.encode(errors="surrogateescape")
+        self._hex = content.hex()
+        self._pieces = tuple(
+            max(re.split("[+/]", _letters(content, shift)), key=len) for shift in range(3)
+        )
+
+    def spans(self, text: str, lowered: str) -> Iterator[tuple[int, int]]:
+        """Where it is in a text, of which the caller has the lower case."""
+        if _ENCODING.search(text):
+            yield from _each(self._escaped, text)
+        elif self._lowered in lowered or not text.isascii():
+            yield from _each(self._plain, text)
+        if self._hex in lowered:
+            yield from _each(self._hexed, text)
+        if any(piece in text for piece in self._pieces):
+            yield from _each(self._packed, text)
+
+
+def _each(pattern: re.Pattern[str], text: str) -> Iterator[tuple[int, int]]:
+    for found in pattern.finditer(text):
+        yield found.span()
+
+
+def _sources(secret: str) -> tuple[str, str, str]:
+    content = secret.encode(errors="surrogateescape")
+    packed = "|".join(_packed(content, shift) for shift in range(3))
+    return "".join(map(_spelled, secret)), content.hex(), packed
+
+
+def _spelled(letter: str) -> str:
+    # What can be repeated is bounded: else a text of nothing but backslashes would be read again for each of them.
+    code = ord(letter)
+    plain = re.escape(letter) if letter.isalnum() else rf"\\{{0,8}}{re.escape(letter)}"
+    ways = [
+        plain,
+        rf"\\{{1,8}}u{code:04x}",
+        rf"\\{{1,8}}x{code:02x}",
+        rf"&\#0{{0,5}}{code};",
+        rf"&\#x0{{0,5}}{code:x};",
+    ]
+    if letter in _SHORT:
+        ways.append(rf"\\{{1,8}}{_SHORT[letter]}")
+    ways.append(
+        "".join(f"%(?:25){{0,4}}{byte:02x}" for byte in letter.encode(errors="surrogateescape"))
+    )
+    if letter == " ":
+        ways.append(r"\+")
+    if (entity := html.escape(letter)) != letter:
+        ways.append(re.escape(entity))
+    return f"(?:{'|'.join(ways)})"
+
+
+_SHORT = {"\n": "n", "\r": "r", "\t": "t", "\b": "b", "\f": "f"}
+"""What JSON has a letter for."""
+
+
+def _packed(content: bytes, shift: int) -> str:
+    either = {"+": "[+-]", "/": r"\\{0,8}[/_]"}
+    return "".join(either.get(letter, letter) for letter in _letters(content, shift))
+
+
+def _letters(content: bytes, shift: int) -> str:
+    """What base64 makes of it when `shift` bytes of a group come before: the letters that nothing else decides."""
+    letters = base64.b64encode(b"\0" * shift + content).decode().rstrip("=")
+    first = -(-8 * shift // 6)
+    last = len(letters) - (1 if 8 * (shift + len(content)) % 6 else 0)
+    return letters[first:last]

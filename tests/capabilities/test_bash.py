@@ -1,0 +1,319 @@
+"""The Bash capability in whole runs: what a model gets back, what is told while it waits, and what is kept."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from hookline import AgentBuilder, Decision, RunResult, SQLiteJournal
+from hookline.capabilities import Bash
+from hookline.containment import Sandbox
+from hookline.errors import BuildError, SandboxError
+from hookline.testing import ScriptedDriver, call, calls, say
+
+needs_bubblewrap = pytest.mark.skipif(
+    shutil.which("bwrap") is None, reason="bubblewrap is not installed"
+)
+MODES = [pytest.param("required", marks=needs_bubblewrap), "host"]
+
+
+def run(bash: Bash, *turns: Any, approver: Any = lambda _: True) -> RunResult:
+    """A run in which the model makes these turns."""
+    driver = ScriptedDriver([*turns, say("done")])
+    builder = AgentBuilder().with_driver(driver).with_capability(bash)
+    return builder.with_approver(approver).build().run_sync("Go.")
+
+
+def texts(result: RunResult) -> list[str]:
+    """What came of the calls, as the model reads it."""
+    return [made.text() for step in result.steps for made in step.results]
+
+
+def facts(result: RunResult) -> list[dict[str, Any]]:
+    """The metadata of the results."""
+    return [dict(made.metadata) for step in result.steps for made in step.results]
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_a_command_gives_its_output_code_and_time(tmp_path: Path, mode: Any) -> None:
+    """Both streams in order; a failing command is a result like any other, with its code."""
+    result = run(
+        Bash(tmp_path, sandbox=mode),
+        call("bash", command="echo one; echo two >&2; exit 3"),
+        call("exec", argv=["printf", "%s\n", "$HOME; *"]),
+    )
+    first, second = texts(result)
+    assert first.startswith("one\ntwo\n[exit code 3, ")
+    assert second.startswith("$HOME; *\n[exit code 0, ")
+    assert facts(result)[0] == {
+        "exit_code": 3,
+        "ended": "exited",
+        "contained": mode == "required",
+        "bytes": 8,
+    }
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_output_is_told_as_it_comes(tmp_path: Path, mode: Any) -> None:
+    """Listeners hear it while the command runs, in few messages, cleaned like the result."""
+    heard: list[Any] = []
+    driver = ScriptedDriver(
+        [
+            call("bash", command="printf 'fir'; sleep .3; printf 'st\\n\\033[31mred\\033[0m\\n'"),
+            say("done"),
+        ]
+    )
+    agent = AgentBuilder().with_driver(driver).with_capability(Bash(tmp_path, sandbox=mode))
+    agent.with_approver(lambda _: True).on_event(heard.append).build().run_sync("Go.")
+    messages = [record.message for record in heard if record.type == "progress"]
+    assert messages == ["fir", "st\nred\n"]
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_long_output_is_cut_and_the_whole_is_in_a_file(tmp_path: Path, mode: Any) -> None:
+    """The model sees both ends, how much is missing and where it is, and can read on there."""
+    bash = Bash(tmp_path, sandbox=mode, max_chars=400)
+    result = run(bash, call("bash", command="seq 1 5000"))
+    text, where = texts(result)[0], facts(result)[0]["output_file"]
+    assert text.startswith("1\n2\n")
+    assert "\n5000\n[exit code 0" in text
+    assert len(text) < 800
+    assert "bytes left out here; all 23,893 bytes are in " + where in text
+    assert Path(where).read_text() == "".join(f"{each}\n" for each in range(1, 5001))
+    assert Path(where).stat().st_mode & 0o777 == 0o600
+    again = run(bash, call("bash", command=f"sed -n 2500p {where}; echo x >> {where}"))
+    assert texts(again)[0].startswith("2500\n")
+    if mode == "required":
+        assert Path(where).stat().st_size == 23_893, (
+            "what was printed cannot be changed from inside"
+        )
+
+
+def test_what_is_no_text_is_shown_as_text(tmp_path: Path) -> None:
+    """Bytes that are no characters, NUL, escapes for terminals, and lines that were written over."""
+    line = r"printf 'a\000b\377c\n\033]0;title\007\033[1mbold\033[0m\n10%%\r50%%\r100%%\ndos\r\n'"
+    text = texts(run(Bash(tmp_path, sandbox="host"), call("bash", command=line)))[0]
+    assert text.split("\n[exit")[0] == "a\ufffdb\ufffdc\nbold\n100%\ndos"
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_a_time_out_ends_the_whole_tree(tmp_path: Path, mode: Any) -> None:
+    """The model reads that, with what was printed until then."""
+    command = "echo begun; setsid sleep 60 & sleep 60"
+    result = run(Bash(tmp_path, sandbox=mode), call("bash", command=command, timeout=0.5))
+    text = texts(result)[0]
+    assert text == "begun\n[timed out after 0.5 s and was ended, with everything it had started]"
+    assert facts(result)[0]["ended"] == "timeout"
+
+
+def test_a_time_out_has_a_ceiling(tmp_path: Path) -> None:
+    """What takes longer belongs in the background, which the message says."""
+    bash = Bash(tmp_path, sandbox="host", max_timeout=10)
+    text = texts(run(bash, call("bash", command="true", timeout=11)))[0]
+    assert (
+        "timeout=11 is not between 0 and 10 seconds. Run what takes longer with background=true"
+        in text
+    )
+
+
+def test_nothing_is_kept_unless_asked(tmp_path: Path) -> None:
+    """Every command starts in the work directory, with the same variables; `cwd` is for one command."""
+    (tmp_path / "sub").mkdir()
+    result = run(
+        Bash(tmp_path, sandbox="host"),
+        call("bash", command="cd sub; export NAME=x"),
+        call("bash", command="pwd; echo [$NAME]"),
+        call("bash", command="pwd", cwd="sub"),
+        call("exec", argv=["pwd"], cwd="nowhere"),
+    )
+    _, second, third, fourth = texts(result)
+    assert second.startswith(f"{tmp_path}\n[]\n")
+    assert third.startswith(f"{tmp_path / 'sub'}\n")
+    assert "there is no directory" in fourth
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_a_session_keeps_directory_and_variables(tmp_path: Path, mode: Any) -> None:
+    """Also from one call to the next of the same step, after a failing command, and for exec; values are never run."""
+    result = run(
+        Bash(tmp_path, sandbox=mode, keep="session"),
+        calls(
+            call(
+                "bash",
+                command="mkdir -p 'a b' && cd 'a b' && export NAME='$(touch evil) \"x\"'; false",
+            ),
+            call("bash", command='pwd; echo "$NAME"; unexported=1'),
+        ),
+        call("bash", command="exit 4"),
+        call("exec", argv=["sh", "-c", 'pwd; echo "$NAME"; ls']),
+    )
+    _, second, third, fourth = texts(result)
+    expected = f'{tmp_path / "a b"}\n$(touch evil) "x"\n'
+    assert second.startswith(expected)
+    assert third.startswith("[exit code 4")
+    assert fourth.startswith(f"{expected}[exit code 0")
+    assert result.state.metadata["bash.session"] == {
+        "cwd": str(tmp_path / "a b"),
+        "env": {"NAME": '$(touch evil) "x"'},
+    }
+
+
+@needs_bubblewrap
+def test_a_session_survives_resume(tmp_path: Path) -> None:
+    """What was kept is in the state: another process goes on where the commands were."""
+    journal = tmp_path / "journal.db"
+    work = tmp_path / "work"
+    (work / "sub").mkdir(parents=True)
+
+    def agent(*turns: Any) -> Any:
+        return (
+            AgentBuilder()
+            .with_driver(ScriptedDriver([*turns, say("done")]))
+            .with_capability(Bash(work, keep="session"))
+            .with_journal(SQLiteJournal(journal))
+            .build()
+        )
+
+    first = [
+        call("bash", command="cd sub; export NAME=kept"),
+        call("bash", command="pwd; echo $NAME", network=True),
+    ]
+    paused = agent(*first).run_sync("Go.")
+    assert paused.status == "paused"
+    answers = {question.id: Decision.allow() for question in paused.pending}
+    done = agent(call("bash", command="pwd; echo $NAME")).resume_sync(paused.state.run_id, answers)
+    granted, plain = texts(done)[-2:]
+    assert granted.startswith(f"{work / 'sub'}\n[exit"), (
+        "what leaves the sandbox gets no variables of earlier commands"
+    )
+    assert plain.startswith(f"{work / 'sub'}\nkept\n")
+
+
+@needs_bubblewrap
+def test_forged_sessions_are_data(tmp_path: Path) -> None:
+    """A command may write what it likes to where the shell says where it is: nonsense is dropped, nothing is run."""
+    forge = (
+        "trap - EXIT; for fd in /proc/self/fd/*; do "
+        "printf 'relative\\0A=$(touch evil)\\0' > $fd; done 2>/dev/null; exec true"
+    )
+    result = run(
+        Bash(tmp_path, keep="session"),
+        call("bash", command=forge),
+        call("bash", command="pwd; ls"),
+    )
+    assert texts(result)[1].startswith(f"{tmp_path}\n[exit")
+
+
+@needs_bubblewrap
+def test_tmp_lasts_and_is_not_the_host_s(tmp_path: Path) -> None:
+    """What one command puts into /tmp the next one finds; the host does not."""
+    name = f"hookline-{os.getpid()}"
+    result = run(
+        Bash(tmp_path, sandbox="required"),
+        call("bash", command=f"echo x > /tmp/{name}"),
+        call("bash", command=f"cat /tmp/{name}"),
+    )
+    assert texts(result)[1].startswith("x\n")
+    assert not Path("/tmp", name).exists()
+
+
+@needs_bubblewrap
+def test_what_the_sandbox_did_is_explained(tmp_path: Path) -> None:
+    """A command that fails of it tells the model what would work."""
+    text = texts(run(Bash(tmp_path, sandbox="required"), call("bash", command="touch /opt/x")))[0]
+    assert "Read-only file system" in text
+    assert f"[the sandbox: only {tmp_path} and /tmp can be written here" in text
+
+
+def test_explain_and_the_state_say_where_commands_run(tmp_path: Path) -> None:
+    """In words for people, in the model's description of the tool, and in the state, so in the journal."""
+    bash = Bash(tmp_path, sandbox="host")
+    agent = AgentBuilder().with_driver(ScriptedDriver([say("done")])).with_capability(bash).build()
+    said = " ".join(agent.explain().split())
+    assert "bash-policy" in said
+    assert "NOT CONTAINED" in said
+    assert "on the host" in said
+    assert agent.run_sync("Go.").state.metadata["bash.sandbox"] == {
+        "driver": "host",
+        "contained": False,
+        "reason": "the host was asked for",
+    }
+
+
+@pytest.mark.parametrize(
+    ("make", "words"),
+    [
+        (
+            lambda path: Bash(path, ask="never"),
+            r"ask='never' means nothing. Use 'outside-sandbox' or 'always'",
+        ),
+        (lambda path: Bash(path, keep=True), "keep=True means nothing"),
+        (lambda path: Bash(path, timeout=0), "timeout=0 is not a number above 0"),
+        (lambda path: Bash(path / "missing"), "there is no directory"),
+        (lambda path: Bash(path, sandbox="none"), "there is no sandbox mode 'none'"),
+        (
+            lambda path: Bash(sandbox=Sandbox(path, "host"), pass_env=("X",)),
+            "a Sandbox has a root, limits",
+        ),
+    ],
+)
+def test_bad_options_are_named(tmp_path: Path, make: Callable[[Path], Bash], words: str) -> None:
+    """When the capability is made, with what would be right."""
+    with pytest.raises((BuildError, SandboxError, Exception), match=words):
+        make(tmp_path)
+
+
+def test_a_sandbox_of_one_s_own(tmp_path: Path) -> None:
+    """Limits, paths and variables are then the sandbox's."""
+    bash = Bash(sandbox=Sandbox(tmp_path, "host", env={"NAME": "given"}))
+    assert texts(run(bash, call("bash", command="pwd; echo $NAME")))[0].startswith(
+        f"{tmp_path}\ngiven\n"
+    )
+
+
+def test_bad_arguments_are_told_to_the_model(tmp_path: Path) -> None:
+    """An empty list, a NUL byte."""
+    first, second = texts(
+        run(
+            Bash(tmp_path, sandbox="host"),
+            calls(call("exec", argv=[]), call("exec", argv=["printf", "a\0b"])),
+        )
+    )
+    assert "argv names no program" in first or "Blocked" in first
+    assert "NUL byte" in second or "Blocked" in second
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_a_session_in_a_directory_that_is_gone_starts_again(tmp_path: Path, mode: Any) -> None:
+    """The model reads that it is gone, and the next command starts in the work directory."""
+    result = run(
+        Bash(tmp_path, sandbox=mode, keep="session"),
+        call("bash", command="mkdir sub && cd sub && rmdir ../sub; true"),
+        call("bash", command="pwd"),
+        call("bash", command="pwd"),
+    )
+    _, second, third = texts(result)
+    assert "there is no directory" in second
+    assert third.startswith(f"{tmp_path}\n")
+
+
+def test_nothing_is_amiss_with_the_hooks(tmp_path: Path) -> None:
+    """`lint` finds nothing."""
+    bash = Bash(tmp_path, sandbox="host", keep="session")
+    agent = AgentBuilder().with_driver(ScriptedDriver([say("done")])).with_capability(bash).build()
+    assert list(agent.lint()) == []
+
+
+@pytest.mark.parametrize("mode", MODES)
+async def test_it_works_the_same_streamed(tmp_path: Path, mode: Any) -> None:
+    """A stream tells the output while the command runs, and ends with the same result."""
+    driver = ScriptedDriver([call("bash", command="echo hello"), say("done")])
+    builder = AgentBuilder().with_driver(driver).with_capability(Bash(tmp_path, sandbox=mode))
+    agent = builder.with_approver(lambda _: True).build()
+    seen = [getattr(event, "message", None) async for event in agent.stream("Go.")]
+    assert "hello\n" in seen

@@ -1,0 +1,192 @@
+"""Commands that go on in the background: started, looked at, stopped; and none outlives its run."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from hookline import AgentBuilder, Decision, RunResult
+from hookline.capabilities import Bash
+from hookline.testing import ScriptedDriver, call, calls, say
+
+needs_bubblewrap = pytest.mark.skipif(
+    shutil.which("bwrap") is None, reason="bubblewrap is not installed"
+)
+MODES = [pytest.param("required", marks=needs_bubblewrap), "host"]
+
+
+def agent(bash: Bash, *turns: Any) -> Any:
+    """An agent whose model makes these turns, and whose questions are answered yes."""
+    driver = ScriptedDriver([*turns, say("done")])
+    return (
+        AgentBuilder()
+        .with_driver(driver)
+        .with_capability(bash)
+        .with_approver(lambda _: True)
+        .build()
+    )
+
+
+def texts(result: RunResult) -> list[str]:
+    """What came of the calls, as the model reads it."""
+    return [made.text() for step in result.steps for made in step.results]
+
+
+def runs(words: str) -> bool:
+    """Whether a process with this command line is there."""
+    for entry in Path("/proc").glob("[0-9]*/cmdline"):
+        try:
+            if entry.read_bytes().replace(b"\0", b" ").strip() == words.encode():
+                return True
+        except OSError:
+            continue
+    return False
+
+
+def marker(number: int) -> str:
+    """A number of seconds that no other test sleeps for."""
+    return f"{number}{os.getpid() % 10_000:04}"
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_a_command_is_started_looked_at_and_stopped(tmp_path: Path, mode: Any) -> None:
+    """Each look gives what is new; the whole tree is gone once it is stopped."""
+    command = f"echo ready; read -r line < pipe; echo got $line; setsid sleep {marker(41)} & sleep {marker(41)}"
+    os.mkfifo(tmp_path / "pipe")
+    result = agent(
+        Bash(tmp_path, sandbox=mode),
+        call("bash", command=command, background=True),
+        call("bash_poll", id="bg-1", wait=1),
+        call("bash", command="echo hello > pipe"),
+        call("bash_poll", id="bg-1", wait=10),
+        call("bash_stop", id="bg-1"),
+        call("bash_poll", id="bg-1"),
+    ).run_sync("Go.")
+    started, first, _, second, stopped, after = texts(result)
+    assert "[bg-1 is running: echo ready" in started
+    assert "ready\n" in started + first, "at once, if it was quick, or at the next look"
+    assert second.startswith("got hello\n[bg-1 is running")
+    assert "[bg-1 was stopped after " in stopped
+    assert after.startswith("(nothing new)\n[bg-1 was stopped")
+    assert not runs(f"sleep {marker(41)}")
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_one_that_ends_by_itself_says_so(tmp_path: Path, mode: Any) -> None:
+    """At once, when it ends at once: a command that cannot start is seen without looking again."""
+    result = agent(
+        Bash(tmp_path, sandbox=mode),
+        call("bash", command="echo no; exit 3", background=True),
+        call("bash_poll", id="bg-1", wait=10),
+    ).run_sync("Go.")
+    assert any("bg-1 ended by itself with exit code 3" in text for text in texts(result))
+    assert any("no\n" in text for text in texts(result))
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_all_end_with_the_run(tmp_path: Path, mode: Any) -> None:
+    """Whether or not anybody stopped them, and what they started in their own sessions too."""
+    command = f"setsid sleep {marker(42)} & sleep {marker(42)}"
+    bash = Bash(tmp_path, sandbox=mode)
+    seen: list[bool] = []
+
+    async def main() -> None:
+        driver = ScriptedDriver([call("bash", command=command, background=True), say("done")])
+        builder = (
+            AgentBuilder().with_driver(driver).with_capability(bash).with_approver(lambda _: True)
+        )
+        builder.on_output(lambda _: seen.append(runs(f"sleep {marker(42)}")))
+        await builder.build().run("Go.")
+        assert not runs(f"sleep {marker(42)}")
+
+    asyncio.run(main())
+    assert seen == [True]
+
+
+@pytest.mark.parametrize("mode", MODES)
+async def test_cancelling_the_run_ends_the_command(tmp_path: Path, mode: Any) -> None:
+    """At once, in the foreground and in the background."""
+    front, back = f"sleep {marker(43)}", f"sleep {marker(44)}"
+    made = agent(
+        Bash(tmp_path, sandbox=mode),
+        call("bash", command=back, background=True),
+        call("bash", command=front),
+    )
+    task = asyncio.create_task(made.run("Go."))
+    for _ in range(500):
+        if runs(front):
+            break
+        await asyncio.sleep(0.02)
+    assert runs(back)
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
+    assert not runs(front)
+    assert not runs(back)
+
+
+@needs_bubblewrap
+async def test_a_pause_does_not_end_them(tmp_path: Path) -> None:
+    """A run that waits for an answer goes on later; in the same process its commands are still there."""
+    bash = Bash(tmp_path, sandbox="required")
+    turns = [
+        call("bash", command="echo ready; sleep 60", background=True),
+        call("bash", command="true", network=True),
+        call("bash_poll", id="bg-1"),
+        say("done"),
+    ]
+    made = AgentBuilder().with_driver(ScriptedDriver(turns)).with_capability(bash).build()
+    paused = await made.run("Go.")
+    assert paused.status == "paused"
+    done = await made.resume(paused, {one.id: Decision.allow() for one in paused.pending})
+    assert "[bg-1 is running" in texts(done)[-1]
+    assert any("ready\n" in text for text in texts(done))
+
+
+def test_an_unknown_id_is_named(tmp_path: Path) -> None:
+    """The message says which there are; one of an earlier process is gone with it."""
+    first, second, third = texts(
+        agent(
+            Bash(tmp_path, sandbox="host"),
+            call("bash_poll", id="bg-9"),
+            call("bash", command="sleep 60", background=True),
+            call("bash_stop", id="bg-9"),
+        ).run_sync("Go.")
+    )
+    assert "there is no background command 'bg-9'" in first
+    assert "There are none now." in first
+    assert "bg-1" in second
+    assert "Those there are: bg-1." in third
+
+
+def test_there_may_not_be_too_many(tmp_path: Path) -> None:
+    """The one that is too many is refused, with the ids of those that run."""
+    many = calls(*(call("bash", command="sleep 60", background=True) for _ in range(16)))
+    result = agent(
+        Bash(tmp_path, sandbox="host"), many, call("bash", command="sleep 60", background=True)
+    ).run_sync("Go.")
+    assert "16 commands run in the background already: bg-1, bg-2" in texts(result)[-1]
+
+
+@needs_bubblewrap
+def test_runs_do_not_see_each_other_s_commands(tmp_path: Path) -> None:
+    """An id belongs to the run that was given it."""
+    bash = Bash(tmp_path, sandbox="required")
+
+    async def main() -> list[str]:
+        first = agent(
+            bash,
+            call("bash", command="sleep 60", background=True),
+            call("bash_poll", id="bg-1", wait=3),
+        )
+        second = agent(bash, call("bash_poll", id="bg-1"))
+        one, two = await asyncio.gather(first.run("Go."), second.run("Go."))
+        return [texts(one)[0], texts(two)[0]]
+
+    first, second = asyncio.run(main())
+    assert "bg-1 is running" in first
+    assert "no background command 'bg-1'" in second

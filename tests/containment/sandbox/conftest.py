@@ -1,0 +1,135 @@
+"""A work directory with secrets beside it, and a way to try things in a sandbox, as ourselves and as another user."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from hookline.containment import Sandbox
+
+ROOT = Path(__file__).resolve().parents[3]
+HELPER = ROOT / "tests" / "support" / "contained.py"
+NOBODY = 65534
+SYSTEM_PYTHON = "/usr/bin/python3"
+
+needs_bubblewrap = pytest.mark.skipif(
+    shutil.which("bwrap") is None, reason="bubblewrap is not installed"
+)
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What came of a command, whoever ran it."""
+
+    exit_code: int
+    text: str
+    ended: str
+    contained: bool
+    left_out: int
+    duration: float
+
+
+class Place:
+    """`work` can be written; `outside` and `home` are beside it, and would be seen but for the sandbox."""
+
+    def __init__(self, base: Path, user: int | None) -> None:
+        self.base = base
+        self.work, self.outside, self.home = base / "work", base / "outside", base / "home"
+        self._user = user
+        for directory in (self.work, self.outside, self.home / ".ssh"):
+            directory.mkdir(parents=True)
+        (self.outside / "file").write_text("outside")
+        (self.home / ".ssh" / "id_ed25519").write_text("private key")
+        (self.home / ".netrc").write_text("password")
+        self.own()
+
+    def own(self) -> None:
+        """Give all of it to the user who will run commands."""
+        if self._user is not None:
+            subprocess.run(["chown", "-R", f"{self._user}:{self._user}", self.base], check=True)
+
+    @property
+    def python(self) -> str:
+        """An interpreter that is there inside."""
+        return SYSTEM_PYTHON if self._user is not None else os.path.realpath(sys.executable)
+
+    def run(
+        self,
+        command: str | Sequence[str],
+        *,
+        limits: dict[str, Any] | None = None,
+        grant: dict[str, Any] | None = None,
+        timeout: float = 30.0,
+        **paths: Sequence[str],
+    ) -> Outcome:
+        """Run a command in a sandbox around `work`."""
+        seen = [str(self.base), *([] if self._user is not None else [sys.base_prefix])]
+        plan = {
+            "root": str(self.work),
+            "command": command if isinstance(command, str) else list(command),
+            "paths": {"read": seen, **{name: list(value) for name, value in paths.items()}},
+            "limits": limits or {},
+            "grant": grant or {},
+            "timeout": timeout,
+        }
+        argv = [self.python if self._user is not None else sys.executable, str(HELPER)]
+        if self._user is not None:
+            change = [f"--reuid={self._user}", f"--regid={self._user}", "--clear-groups"]
+            argv = ["setpriv", *change, *argv]
+        env = {
+            "PATH": os.environ["PATH"],
+            "HOME": str(self.home),
+            "PYTHONPATH": str(ROOT / "src"),
+            "MY_TOKEN": "a secret of the environment",
+        }
+        ran = subprocess.run(
+            [*argv, json.dumps(plan)], env=env, capture_output=True, text=True, timeout=timeout + 60
+        )
+        assert ran.returncode == 0, ran.stderr
+        return Outcome(**json.loads(ran.stdout))
+
+    def run_python(self, code: str, **options: Any) -> Outcome:
+        """Run Python code inside."""
+        return self.run([self.python, "-I", "-c", code], **options)
+
+
+@pytest.fixture(params=["ourselves", "nobody"])
+def place(request: pytest.FixtureRequest) -> Iterator[Place]:
+    """A place to try things in, for each kind of user."""
+    user = None
+    if request.param == "nobody":
+        user = NOBODY
+        _skip_unless_we_can_be(user)
+    base = Path(tempfile.mkdtemp(prefix="sandbox-test-")).resolve()
+    base.chmod(0o755)
+    try:
+        yield Place(base, user)
+    finally:
+        subprocess.run(["chmod", "-R", "u+rwX", base], check=False)
+        shutil.rmtree(base, ignore_errors=True)
+
+
+def _skip_unless_we_can_be(user: int) -> None:
+    if os.geteuid() != 0:
+        pytest.skip("only root can run as somebody else; this user is an ordinary one already")
+    who = ["setpriv", f"--reuid={user}", f"--regid={user}", "--clear-groups"]
+    check = f"import sys; sys.path.insert(0, {str(ROOT / 'src')!r}); import hookline.containment.sandbox"
+    if subprocess.run([*who, SYSTEM_PYTHON, "-I", "-c", check], capture_output=True).returncode:
+        pytest.skip("there is no Python of version 3.11 that an ordinary user may run here")
+
+
+@pytest.fixture
+def sandbox(tmp_path: Path) -> Sandbox:
+    """A sandbox in this process."""
+    (tmp_path / "work").mkdir()
+    return Sandbox(tmp_path / "work", "required")

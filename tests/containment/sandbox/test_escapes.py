@@ -1,0 +1,290 @@
+"""Real attempts to get out, as root and as an ordinary user. Each must fail inside, and leave nothing outside."""
+
+from __future__ import annotations
+
+import os
+import socket
+
+import pytest
+
+from .conftest import Place, needs_bubblewrap
+
+pytestmark = needs_bubblewrap
+
+CALL = """
+import ctypes, os, sys
+libc = ctypes.CDLL(None, use_errno=True)
+def call(number, *args):
+    made = libc.syscall(number, *args)
+    return made if made != -1 else -ctypes.get_errno()
+X86 = os.uname().machine == "x86_64"
+"""
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "echo x > {outside}/new",
+        "echo x >> {outside}/file",
+        "rm {outside}/file",
+        "mv {outside}/file {work}/file",
+        "ln {outside}/file {work}/link && echo x > {work}/link",
+        "ln -s {outside} {work}/out && echo x > {work}/out/new",
+        "mkdir {outside}/sub",
+        "chmod 777 {outside}/file",
+        "truncate -s 0 {outside}/file",
+        "touch {home}/.bashrc",
+        "echo x > /etc/hookline-test",
+        "touch /usr/bin/hookline-test",
+        "mv {work} {base}/moved",
+    ],
+)
+def test_nothing_outside_is_written(place: Place, command: str) -> None:
+    """Files and directories outside the work directory cannot be made, changed, moved or removed."""
+    before = _outside(place)
+    line = command.format(outside=place.outside, work=place.work, home=place.home, base=place.base)
+    assert place.run(line).exit_code != 0
+    assert _outside(place) == before
+    assert not os.path.exists("/etc/hookline-test")
+    assert not os.path.exists("/usr/bin/hookline-test")
+
+
+def _outside(place: Place) -> dict[str, tuple[str, int]]:
+    return {
+        str(path): (path.read_text(), path.stat().st_mode)
+        for top in (place.outside, place.home)
+        for path in top.rglob("*")
+        if path.is_file()
+    }
+
+
+def test_the_work_directory_and_tmp_can_be_written(place: Place) -> None:
+    """What a command is for works: files are made, moved, linked and removed; /tmp is its own."""
+    made = place.run(
+        "echo x > a && mv a b && ln b c && mkdir d && rm c && ls; echo y > /tmp/y && cat /tmp/y"
+    )
+    assert (made.exit_code, made.text.split()) == (0, ["b", "d", "y"])
+    assert sorted(path.name for path in place.work.iterdir()) == ["b", "d"]
+    assert not os.path.exists("/tmp/y")
+
+
+@pytest.mark.parametrize("path", [".ssh/id_ed25519", ".ssh", ".netrc"])
+def test_credentials_are_not_read(place: Place, path: str) -> None:
+    """What is in the table of credentials is empty or refused, by its path and by a link to it."""
+    (place.work / "link").symlink_to(place.home / path)
+    seen = place.run(
+        f"cat {place.home / path}; ls -A {place.home / path}; cat link; ls -A link/; true"
+    )
+    assert "private key" not in seen.text
+    assert "password" not in seen.text
+    assert "id_ed25519\n" not in seen.text
+
+
+def test_a_path_of_the_user_is_hidden(place: Place) -> None:
+    """`hide` hides more, a file or a directory; a link to it, or a path through `..`, changes nothing."""
+    secret = place.outside / "file"
+    assert place.run(f"cat {secret}").text == "outside"
+    for hidden in (secret, place.outside):
+        line = f"cat {secret}; cat {place.work}/../outside/file; cat /proc/self/root{secret}; true"
+        assert "outside\n" not in place.run(line, hide=[str(hidden)]).text.replace("file:", "")
+        assert place.run(f"cat {secret}", hide=[str(hidden)]).exit_code != 0
+
+
+def test_files_of_the_system_that_only_root_reads_are_hidden(place: Place) -> None:
+    """A root without capabilities still owns /etc/shadow, so it is hidden."""
+    seen = place.run("cat /etc/shadow /etc/gshadow /etc/sudoers")
+    assert seen.exit_code != 0
+    assert "root:" not in seen.text
+
+
+def test_the_environment_has_no_secrets(place: Place) -> None:
+    """Variables go in by name only; the first process, whose environment could be read, has none."""
+    seen = place.run("env; cat /proc/1/environ; cat /proc/*/environ").text
+    assert "MY_TOKEN" not in seen
+    assert "PATH=" in seen
+    assert "HOME=" in seen
+
+
+def test_tcp_and_udp_of_the_host_are_not_reached(place: Place) -> None:
+    """The loopback address inside is another one; nothing arrives at a server outside."""
+    with (
+        socket.create_server(("127.0.0.1", 0)) as tcp,
+        socket.socket(type=socket.SOCK_DGRAM) as udp,
+    ):
+        udp.bind(("127.0.0.1", 0))
+        udp.settimeout(0.3)
+        code = f"""
+import socket
+socket.socket(type=socket.SOCK_DGRAM).sendto(b"hello", ("127.0.0.1", {udp.getsockname()[1]}))
+try:
+    socket.create_connection(("127.0.0.1", {tcp.getsockname()[1]}), 2)
+except OSError as error:
+    print(error.strerror)
+try:
+    socket.create_connection(("192.0.2.1", 80), 2)
+except OSError as error:
+    print(error.strerror)
+"""
+        seen = place.run_python(code)
+        assert seen.text.splitlines() == ["Connection refused", "Network is unreachable"]
+        with pytest.raises(TimeoutError):
+            udp.recv(10)
+
+
+def test_a_server_inside_is_reached_from_inside(place: Place) -> None:
+    """A command can test a server with itself: the loopback device is up."""
+    code = """
+import socket
+with socket.create_server(("127.0.0.1", 0)) as server:
+    socket.create_connection(server.getsockname(), 2)
+    server.accept()
+print("reached")
+"""
+    assert place.run_python(code).text == "reached\n"
+
+
+@pytest.mark.parametrize("kind", ["path", "abstract", "datagram pair", "vsock"])
+def test_unix_sockets_of_the_host_are_not_reached(place: Place, kind: str) -> None:
+    """Sockets by path connect through a read-only mount, so none can be made that could connect."""
+    path = str(place.base / "socket")
+    names = {"path": repr(path), "abstract": repr("\0" + path)}
+    code = {
+        "path": f"socket.socket(socket.AF_UNIX).connect({names['path']})",
+        "abstract": f"socket.socket(socket.AF_UNIX).connect({names['abstract']})",
+        "datagram pair": f"socket.socketpair(socket.AF_UNIX, socket.SOCK_DGRAM)[0].connect({names['path']})",
+        "vsock": "socket.socket(socket.AF_VSOCK, socket.SOCK_STREAM)",
+    }[kind]
+    with socket.socket(
+        socket.AF_UNIX, socket.SOCK_DGRAM if "datagram" in kind else socket.SOCK_STREAM
+    ) as server:
+        server.bind("\0" + path if kind == "abstract" else path)
+        if kind != "datagram pair":
+            server.listen()
+        place.own()
+        seen = place.run_python(f"import socket\n{code}\nprint('connected')")
+        assert "PermissionError" in seen.text
+        assert "connected" not in seen.text
+
+
+def test_connected_pairs_still_work(place: Place) -> None:
+    """Programs talk to their children over socket pairs, which lead nowhere else."""
+    code = "import socket; a, b = socket.socketpair(); a.send(b'x'); print(b.recv(1))"
+    assert place.run_python(code).text == "b'x'\n"
+
+
+def test_host_processes_are_not_seen_or_signalled(place: Place) -> None:
+    """Only the command's own processes are in /proc, and no number means one of ours."""
+    seen = place.run(
+        f"ls -d /proc/[0-9]* | wc -l; kill -0 {os.getpid()}; echo $?; cat /proc/1/cmdline | tr '\\0' ' '"
+    )
+    count, *_ = seen.text.split()
+    assert int(count) < 10
+    assert "pytest" not in seen.text
+
+
+@pytest.mark.parametrize(
+    ("name", "expression"),
+    [
+        ("ptrace", "call(101 if X86 else 117, 0, 0, 0, 0)"),
+        ("process_vm_readv", "call(310 if X86 else 270, os.getpid(), 0, 0, 0, 0, 0)"),
+        ("mount", "call(165 if X86 else 40, b'none', b'/tmp', b'tmpfs', 0, 0)"),
+        ("umount", "call(166 if X86 else 39, b'/proc', 2)"),
+        ("pivot_root", "call(155 if X86 else 41, b'/tmp', b'/tmp')"),
+        ("chroot", "call(161 if X86 else 51, b'/tmp')"),
+        ("unshare user", "call(272 if X86 else 97, 0x10000000)"),
+        ("unshare mount", "call(272 if X86 else 97, 0x00020000)"),
+        ("clone into a user namespace", "call(56 if X86 else 220, 0x10000000 | 17, 0, 0, 0, 0)"),
+        ("clone3", "call(435, 0, 0)"),
+        ("setns", "call(308 if X86 else 268, 0, 0)"),
+        ("open_tree", "call(428, -100, b'/', 1)"),
+        ("fsopen", "call(430, b'tmpfs', 0)"),
+        ("keyctl", "call(250 if X86 else 219, 0, -3, 1)"),
+        ("add_key", "call(248 if X86 else 217, b'user', b'x', b'y', 1, -3)"),
+        ("bpf", "call(321 if X86 else 280, 0, 0, 0)"),
+        ("userfaultfd", "call(323 if X86 else 282, 0)"),
+        ("perf_event_open", "call(298 if X86 else 241, 0, 0, -1, -1, 0)"),
+        ("io_uring_setup", "call(425, 1, ctypes.create_string_buffer(256))"),
+        ("kexec_load", "call(246 if X86 else 104, 0, 0, 0, 0)"),
+        ("init_module", "call(175 if X86 else 105, 0, 0, b'')"),
+        ("finit_module", "call(313 if X86 else 273, 0, b'', 0)"),
+        ("personality", "call(135 if X86 else 92, 0x0400000)"),
+        ("open_by_handle_at", "call(304 if X86 else 265, -100, 0, 0)"),
+        ("typing into the terminal", "call(16 if X86 else 29, 0, 0x5412, b'x')"),
+        ("set-user-id", "call(268 if X86 else 53, -100, b'file', 0o4755, 0)"),
+    ],
+)
+def test_system_calls_that_lead_out_are_refused(place: Place, name: str, expression: str) -> None:
+    """Each is refused by the filter: not for the caller's rights, or its arguments, or for want of the call."""
+    code = f"{CALL}\nopen('file', 'w').close()\nprint({expression})"
+    eperm, enosys = -1, -38
+    expected = enosys if name in {"clone3", "io_uring_setup"} else eperm
+    assert place.run_python(code).text.split()[-1] == str(expected)
+
+
+def test_calls_of_another_dialect_end_the_process(place: Place) -> None:
+    """The x32 numbers of the same calls would go around the filter."""
+    if os.uname().machine != "x86_64":
+        pytest.skip("this processor has no second dialect")
+    seen = place.run_python(f"{CALL}\nprint(call(0x40000000 + 39))")
+    assert seen.exit_code == 128 + 31
+    assert not seen.text.strip().isdigit()
+
+
+def test_set_user_id_programs_gain_nothing(place: Place) -> None:
+    """A program that would change the user does not, and none can be made, by any of the calls that set a mode."""
+    seen = place.run_python(
+        """
+import os, stat
+status = open("/proc/self/status").read()
+print("NoNewPrivs:\\t1" in status, "CapEff:\\t0000000000000000" in status)
+made = []
+for number, make in enumerate([
+    lambda path: os.chmod(path, 0o4755),
+    lambda path: os.fchmod(os.open(path, os.O_RDONLY), 0o4755),
+    lambda path: os.close(os.open(path + "-new", os.O_CREAT | os.O_WRONLY, 0o4755)),
+    lambda path: os.mknod(path + "-node", 0o4755 | stat.S_IFREG),
+]):
+    path = f"file-{number}"
+    open(path, "w").close()
+    try:
+        make(path)
+    except PermissionError:
+        pass
+for path in os.listdir("."):
+    if os.stat(path).st_mode & 0o6000:
+        made.append(path)
+print(made)
+"""
+    )
+    assert seen.text == "True True\n[]\n"
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/proc/sys/kernel/core_pattern",
+        "/proc/sysrq-trigger",
+        "/sys/kernel/uevent_helper",
+        "/proc/1/oom_score_adj",
+        "/sys/fs/cgroup/pids/cgroup.procs",
+        "/sys/fs/cgroup/cgroup.procs",
+    ],
+)
+def test_settings_of_the_kernel_are_not_changed(place: Place, path: str) -> None:
+    """They are opened for writing, and nothing is written: as root, some of them would end the machine."""
+    seen = place.run_python(f"open({path!r}, 'r+').close(); print('opened')")
+    assert "opened" not in seen.text
+
+
+def test_devices_are_few(place: Place) -> None:
+    """There are no disks, and none can be made."""
+    seen = place.run("ls /dev; mknod disk b 8 0; cat disk; mkdir /dev/x").text.split()
+    assert {"null", "zero", "urandom"} <= set(seen)
+    assert "sda" not in seen
+    assert "mem" not in seen
+
+
+def test_it_has_no_terminal(place: Place) -> None:
+    """A new session has none that could be typed into; the input is empty."""
+    seen = place.run("cat; (echo x > /dev/tty) 2>&1; ps -o sid= -p $$ 2>/dev/null; true")
+    assert "No such device or address" in seen.text

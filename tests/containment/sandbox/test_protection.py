@@ -1,0 +1,187 @@
+"""Configuration that other programs run or obey stays as it is, also where there is none yet; and no litter stays."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from hookline.containment import Sandbox, SandboxPaths
+from hookline.containment.sandbox.protection import Protection
+from hookline.errors import SandboxError
+
+from .conftest import Place, needs_bubblewrap
+
+pytestmark = needs_bubblewrap
+
+NAMES = [
+    *(
+        ".git/hooks",
+        ".git/config",
+        ".hookline",
+        ".claude",
+        ".vscode",
+        ".cursor",
+        ".gemini",
+        ".codex",
+    ),
+    *(".mcp.json", ".envrc", ".idea", ".github/copilot-instructions.md"),
+]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_what_does_not_exist_cannot_be_made(place: Place, name: str) -> None:
+    """Not as a file, a directory, a link, or by moving something there; and nothing of it is left."""
+    place.run(
+        f"mkdir -p {name}/x; mkdir -p $(dirname {name}); echo x > {name}; ln -s /etc {name}; "
+        f"mkdir new; mv -T new {name}; rmdir {name}; rm -rf {name}; touch kept; mkdir {name}; echo x > {name}/y"
+    )
+    assert not os.path.lexists(place.work / name)
+    assert {path.name for path in place.work.iterdir()} <= {"kept", "new", ".github"}
+    assert not (place.work / ".git").exists()
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_what_exists_cannot_be_changed(place: Place, name: str) -> None:
+    """Not written, removed, replaced or moved away; what it is in cannot be moved away with it."""
+    path = place.work / name
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text("as it was")
+    place.own()
+    top = Path(name).parts[0]
+    place.run(
+        f"echo x > {name}; rm -f {name}; mv {name} away; mv {top} moved; rm -rf {top}; ln -f /etc/passwd {name}; "
+        f"mkdir other; echo x > other/file; mv -T other {top}; cp -f other/file {name}; chmod 777 {name}"
+    )
+    assert path.read_text() == "as it was"
+    assert not (place.work / "moved").exists()
+
+
+def test_a_repository_can_be_worked_in(place: Place) -> None:
+    """git adds and commits; it cannot set up hooks, or configuration that runs programs."""
+    git = "git -c user.name=x -c user.email=x@x"
+    subprocess.run(["git", "init", "-q", place.work], check=True)
+    place.own()
+    before = (place.work / ".git" / "config").read_text()
+    seen = place.run(
+        f"echo x > file && {git} add file && {git} commit -qm message && git log --oneline"
+    )
+    assert "message" in seen.text, seen.text
+    place.run(
+        "git config core.fsmonitor /tmp/evil; git config core.hooksPath .; echo x > .git/hooks/pre-commit; "
+        "echo ../evil > .git/commondir; echo x > .git/config.worktree; mkdir .git/modules/x"
+    )
+    assert (place.work / ".git" / "config").read_text() == before
+    assert not (place.work / ".git" / "hooks" / "pre-commit").exists()
+    for planted in ("commondir", "config.worktree", "modules"):
+        assert not (place.work / ".git" / planted).exists()
+
+
+def test_the_work_directory_does_not_become_a_bare_repository(place: Place) -> None:
+    """With HEAD, objects and refs in it git would obey a file `config` there; HEAD alone is a file like any other."""
+    place.run(
+        "rm -rf .git; git init -q --bare other; cp -r other/. .; git config -f config core.fsmonitor x"
+    )
+    assert (place.work / "config").exists()
+    assert not (place.work / "HEAD").exists()
+    place.run("rm -rf objects; echo x > HEAD")
+    assert (place.work / "HEAD").exists()
+
+
+def test_a_directory_that_is_no_repository_does_not_look_like_one(place: Place) -> None:
+    """What is put where .git might be made is not taken for a repository, so one further up is found."""
+    subprocess.run(["git", "init", "-q", place.base], check=True)
+    place.own()
+    assert place.run("git rev-parse --show-toplevel").text.strip() == str(place.base)
+
+
+def test_what_was_made_in_a_shared_parent_stays(place: Place) -> None:
+    """.github may be made although a name in it is protected; an empty one is taken away again."""
+    place.run("true")
+    assert not (place.work / ".github").exists()
+    place.run("mkdir -p .github/workflows && echo x > .github/workflows/ci.yml")
+    assert (place.work / ".github" / "workflows" / "ci.yml").read_text() == "x\n"
+    assert (place.work / ".github").stat().st_mode & 0o7777 == 0o755
+
+
+def test_a_link_in_place_of_a_protected_name_is_refused(place: Place, tmp_path: Path) -> None:
+    """A link could be replaced, so nothing runs until it is gone or left out by name."""
+    work = tmp_path / "linked"
+    work.mkdir()
+    (work / ".claude").symlink_to("/etc")
+    with pytest.raises(
+        SandboxError, match=r"'\.claude' .* symbolic link.*unprotected=\('\.claude',\)"
+    ):
+        Sandbox(work, "required").run_sync("true")
+    paths = SandboxPaths(unprotected=(".claude",))
+    assert Sandbox(work, "required", paths=paths).run_sync("true").exit_code == 0
+
+
+def test_names_can_be_added_and_left_out(tmp_path: Path) -> None:
+    """`protect` keeps more names, `unprotected` fewer."""
+    paths = SandboxPaths(protect=("deploy/keys",), unprotected=(".vscode", ".git"))
+    made = Sandbox(tmp_path, "required", paths=paths).run_sync(
+        "mkdir -p .vscode .git/hooks deploy/other; mkdir deploy/keys/x; ls -d .vscode .git/hooks deploy/*"
+    )
+    assert (tmp_path / ".vscode").is_dir()
+    assert (tmp_path / ".git" / "hooks").is_dir()
+    assert (tmp_path / "deploy" / "other").is_dir(), made
+    assert not (tmp_path / "deploy" / "keys").exists()
+
+
+def test_a_home_directory_to_work_in_keeps_its_start_up_files(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where the work directory is a home, what a shell runs and keys that would be trusted cannot be planted."""
+    monkeypatch.setenv("HOME", str(place.work))
+    (place.work / ".bashrc").write_text("as it was")
+    sandbox = Sandbox(place.work, "required")
+    sandbox.run_sync(
+        "echo x >> .bashrc; echo x > .profile; mkdir .ssh; echo x > .ssh/authorized_keys; echo x > .gitconfig"
+    )
+    assert [path.name for path in place.work.iterdir()] == [".bashrc"]
+    assert (place.work / ".bashrc").read_text() == "as it was"
+
+
+async def test_commands_at_the_same_time_do_not_unprotect_each_other(sandbox: Sandbox) -> None:
+    """To take away what was made would unmount it for the others, so the last one does."""
+    heard = bytearray()
+    slow = await sandbox.start(
+        "sleep 0.5; mkdir .claude/x 2>&1; echo x > .vscode 2>&1; echo done", on_output=heard.extend
+    )
+    await asyncio.gather(*(sandbox.run("true") for _ in range(3)))
+    assert (sandbox.root / ".claude").exists()
+    await slow.wait()
+    assert heard.endswith(b"done\n")
+    assert list(sandbox.root.iterdir()) == []
+
+
+def test_what_a_dead_process_left_is_cleared_by_the_next(tmp_path: Path) -> None:
+    """What was made is known by its mode, also to a process that did not make it; the user's own is left alone."""
+    (tmp_path / ".vscode").mkdir()
+    (tmp_path / ".idea").mkdir()
+    (tmp_path / ".idea" / "file").write_text("x")
+    dead = Protection(
+        tmp_path, [".claude", ".git/hooks", ".github/copilot-instructions.md", ".vscode", ".idea"]
+    ).hold()
+    assert dead.kept
+    next_one = Protection(
+        tmp_path, [".claude", ".git/hooks", ".github/copilot-instructions.md", ".vscode", ".idea"]
+    ).hold()
+    next_one.release()
+    assert (tmp_path / ".claude").exists(), "the other still holds it"
+    dead.release()
+    assert sorted(path.name for path in tmp_path.iterdir()) == [".idea", ".vscode"]
+
+
+def test_a_second_directory_to_write_in_is_protected_too(tmp_path: Path) -> None:
+    """Each directory that can be written keeps its configuration."""
+    work, other = tmp_path / "work", tmp_path / "other"
+    work.mkdir()
+    other.mkdir()
+    sandbox = Sandbox(work, "required", paths=SandboxPaths(write=(other,)))
+    sandbox.run_sync(f"touch {other}/file; mkdir {other}/.claude; mkdir -p {other}/.git/hooks")
+    assert [path.name for path in other.iterdir()] == ["file"]

@@ -1,0 +1,293 @@
+"""The sandbox as it is used: modes, what is said about them, commands and their results."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import socket
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from hookline.containment import Sandbox, SandboxGrant, SandboxLimits, SandboxPaths
+from hookline.containment.sandbox import bubblewrap, selftest
+from hookline.containment.sandbox import sandbox as facade
+from hookline.errors import SandboxError, UsageError
+
+from .conftest import Place, needs_bubblewrap
+
+
+@pytest.fixture
+def without_bubblewrap(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """A machine on which it is not installed."""
+    monkeypatch.setattr(bubblewrap.shutil, "which", lambda name, path=None: None)
+    for known in (bubblewrap.installed, selftest._outcome):
+        known.cache_clear()
+    yield
+    for known in (bubblewrap.installed, selftest._outcome):
+        known.cache_clear()
+
+
+@pytest.mark.usefixtures("without_bubblewrap")
+def test_required_and_missing_is_an_error_that_says_what_to_install(tmp_path: Path) -> None:
+    """Not when the first command is to run, but when the sandbox is made."""
+    with pytest.raises(SandboxError) as caught:
+        Sandbox(tmp_path, "required")
+    assert "bubblewrap (the program `bwrap`) is not installed" in caught.value.message
+    assert "apt-get install bubblewrap" in caught.value.remedy
+
+
+@pytest.mark.usefixtures("without_bubblewrap")
+def test_auto_and_missing_is_the_host_and_said_loudly(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """In the status, in words, in the log, and with every result."""
+    sandbox = Sandbox(tmp_path)
+    with caplog.at_level(logging.WARNING, "hookline.containment"):
+        assert not sandbox.status.contained
+    assert sandbox.status.driver == "host"
+    assert "apt-get" in sandbox.status.remedy
+    assert sandbox.describe().startswith("NOT CONTAINED, commands run on the host: bubblewrap")
+    assert caplog.messages == [sandbox.describe()]
+    assert not sandbox.run_sync("true").contained
+
+
+@needs_bubblewrap
+def test_a_sandbox_that_lets_something_through_does_not_count(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its own test of itself finds a filter that refuses nothing, a view in which secrets are seen, and the like."""
+    allow_all = bytes.fromhex("06000000 0000ff7f")
+    holes = {
+        "filter_program": (lambda **_: allow_all, "set the set-user-id bit"),
+        "_isolation": (
+            lambda *_: iter(["--unshare-user", "--unshare-pid"]),
+            "connect to a TCP port",
+        ),
+    }
+    for name, (hole, words) in holes.items():
+        with monkeypatch.context() as patched:
+            patched.setattr(bubblewrap, name, hole)
+            selftest._outcome.cache_clear()
+            with pytest.raises(SandboxError, match=f"does not hold here.*{words}"):
+                Sandbox(tmp_path, "required")
+    selftest._outcome.cache_clear()
+    assert Sandbox(tmp_path, "required").status.contained
+
+
+@needs_bubblewrap
+def test_bubblewrap_that_fails_is_quoted_with_a_hint(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What it says is told, and what usually helps."""
+    error = selftest._does_not_start("bwrap: setting up uid map: Permission denied")
+    assert "setting up uid map: Permission denied" in error.message
+    assert "apparmor_restrict_unprivileged_userns" in error.remedy
+
+
+@needs_bubblewrap
+def test_the_test_is_made_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """All sandboxes of a process share what it found."""
+    Sandbox(tmp_path, "required")
+    monkeypatch.setattr(selftest, "_try_to_escape", lambda: pytest.fail("tested again"))
+    assert Sandbox(tmp_path, "required").status.contained
+
+
+def test_host_is_what_was_asked_for(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """It says so, and does not warn."""
+    sandbox = Sandbox(tmp_path, "host")
+    assert sandbox.describe() == "NOT CONTAINED, commands run on the host: the host was asked for"
+    assert sandbox.run_sync("pwd").text == f"{sandbox.root}\n"
+    assert not caplog.messages
+
+
+@pytest.mark.parametrize("mode", ["auto", "host"])
+def test_a_command_gives_output_code_and_time(tmp_path: Path, mode: facade.SandboxMode) -> None:
+    """Both streams come in the order they were written; a list is run without a shell; there is no input."""
+    sandbox = Sandbox(tmp_path, mode)
+    result = sandbox.run_sync("echo one; echo two >&2; echo three; cat; exit 7")
+    assert (result.text, result.exit_code, result.ended) == ("one\ntwo\nthree\n", 7, "exited")
+    assert 0 < result.duration < 30
+    assert sandbox.run_sync(["printf", "%s", "$HOME *"]).text == "$HOME *"
+    assert sandbox.run_sync("kill -9 $$").exit_code == 137
+    assert sandbox.run_sync(["no-such-program"]).exit_code == 127
+    assert sandbox.run_sync("printf '\\377\\0'").output == b"\xff\0"
+
+
+@pytest.mark.parametrize("mode", ["auto", "host"])
+async def test_output_comes_as_it_is_printed(tmp_path: Path, mode: facade.SandboxMode) -> None:
+    """Whoever listens hears it while the command runs."""
+    heard: list[bytes] = []
+    running = await Sandbox(tmp_path, mode).start("echo first; sleep 30", on_output=heard.append)
+    while not heard:  # noqa: ASYNC110 - told by a callback
+        await asyncio.sleep(0.01)
+    assert heard == [b"first\n"]
+    assert running.is_running
+    running.kill()
+    assert await running.wait() == 137
+    assert running.ended == "stopped"
+
+
+@pytest.mark.parametrize("mode", ["auto", "host"])
+async def test_a_time_out_on_either_ends_everything(
+    tmp_path: Path, mode: facade.SandboxMode
+) -> None:
+    """Also what has left the group: its output would keep us waiting otherwise."""
+    result = await Sandbox(tmp_path, mode).run(
+        "setsid sleep 60 & (sleep 60 &) ; sleep 60", timeout=0.3
+    )
+    assert (result.ended, result.exit_code) == ("timeout", 137)
+    assert result.duration < 10
+
+
+@pytest.mark.parametrize("mode", ["auto", "host"])
+def test_variables_go_in_by_name(
+    tmp_path: Path, mode: facade.SandboxMode, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Those that were allowed and those that were given; no others, on the host neither."""
+    monkeypatch.setenv("ALLOWED", "yes")
+    monkeypatch.setenv("API_KEY", "secret")
+    sandbox = Sandbox(tmp_path, mode, env={"GIVEN": "a=b c"}, pass_env=("ALLOWED",))
+    seen = sandbox.run_sync("env", env={"ONCE": "x"}).text
+    assert {"ALLOWED=yes", "GIVEN=a=b c", "ONCE=x"} <= set(seen.splitlines())
+    assert "API_KEY" not in seen
+
+
+@pytest.mark.parametrize("mode", ["auto", "host"])
+def test_the_directory_to_run_in(tmp_path: Path, mode: facade.SandboxMode) -> None:
+    """Relative to the work directory; one that is missing is named."""
+    (tmp_path / "sub").mkdir()
+    sandbox = Sandbox(tmp_path, mode)
+    assert sandbox.run_sync("pwd", cwd="sub").text == f"{sandbox.root / 'sub'}\n"
+    with pytest.raises(SandboxError, match=r"there is no directory '.*nowhere' to run in"):
+        sandbox.run_sync("true", cwd="nowhere")
+
+
+def test_bad_input_is_named(tmp_path: Path) -> None:
+    """The message says which, and what would be right."""
+    host = Sandbox(tmp_path, "host")
+    for wrong, words in [
+        (lambda: Sandbox(tmp_path, "none"), "no sandbox mode 'none'.*'auto', 'required' or 'host'"),  # type: ignore[arg-type]
+        (lambda: Sandbox(tmp_path / "missing"), "there is no directory"),
+        (lambda: Sandbox("/"), "is the system itself"),
+        (lambda: Sandbox(tmp_path, pass_env="HOME"), r"pass_env=\('HOME',\)"),
+        (lambda: Sandbox(tmp_path, env={"A=B": "x"}), "cannot be a variable"),
+        (lambda: SandboxPaths(hide="/etc"), r"hide=\('/etc',\)"),
+        (lambda: host.run_sync([]), "no command to run"),
+        (lambda: host.run_sync("a\0b"), "NUL byte"),
+        (lambda: host.run_sync(["x", 3]), "3 in the command is not text"),  # type: ignore[list-item]
+        (lambda: host.run_sync("true", timeout=0), "timeout=0 is not a number of seconds above 0"),
+    ]:
+        with pytest.raises((SandboxError, UsageError), match=words):
+            wrong()
+
+
+@needs_bubblewrap
+def test_the_network_can_be_given_to_one_command(place: Place) -> None:
+    """With it a server of the host is reached, and unix sockets still are not; the next command has none."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        server.settimeout(5)
+        port = server.getsockname()[1]
+        code = (
+            f"import socket; socket.create_connection(('127.0.0.1', {port}), 5); print('reached')"
+        )
+        assert "refused" in place.run_python(code).text
+        assert place.run_python(code, grant={"network": True}).text == "reached\n"
+        server.accept()[0].close()
+    names = "import socket; print(open('/etc/resolv.conf').read() != '', socket.getaddrinfo('localhost', 80)[0][4][1])"
+    assert place.run_python(names, grant={"network": True}).text == "True 80\n"
+    unix = "import socket; socket.socket(socket.AF_UNIX)"
+    assert "PermissionError" in place.run_python(unix, grant={"network": True}).text
+
+
+@needs_bubblewrap
+def test_secrets_that_a_variable_names_are_hidden(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Keys that lie elsewhere are found by the variable that says so."""
+    work, keys = tmp_path / "work", tmp_path / "keys"
+    work.mkdir()
+    keys.mkdir()
+    (keys / "a").write_text("key")
+    (keys / "b").write_text("key")
+    monkeypatch.setenv("KUBECONFIG", f"{keys / 'a'}:{keys / 'b'}")
+    sandbox = Sandbox(work, "required", paths=SandboxPaths(read=(keys,)))
+    assert "key\n" not in sandbox.run_sync(f"cat {keys}/a; cat {keys}/b; ls {keys}").text
+    monkeypatch.delenv("KUBECONFIG")
+    assert sandbox.run_sync(f"cat {keys}/a").text == "key"
+
+
+@needs_bubblewrap
+def test_a_bubblewrap_that_commands_could_replace_is_not_trusted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One that was put into the search path is not found before the system's; one in the work directory is refused."""
+    planted = tmp_path / "bin" / "bwrap"
+    planted.parent.mkdir()
+    planted.write_text("#!/bin/sh\ntouch planted-ran\n")
+    planted.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{planted.parent}:/usr/bin:/bin")
+    bubblewrap.installed.cache_clear()
+    assert bubblewrap.installed().path != str(planted)
+    program = bubblewrap.Program(str(planted), "9", frozenset())
+    monkeypatch.setattr(facade, "passed", lambda: program)
+    with pytest.raises(SandboxError, match="in a directory that commands can write in"):
+        Sandbox(tmp_path, "required")
+
+
+@needs_bubblewrap
+def test_secrets_can_be_shown_to_one_command(place: Place) -> None:
+    """What a grant reveals is read, the rest stays hidden."""
+    line = f"cat {place.home}/.ssh/id_ed25519 {place.home}/.netrc"
+    seen = place.run(line, grant={"reveal": ["~/.ssh"]}).text
+    assert "private key" in seen
+    assert "password" not in seen
+
+
+@needs_bubblewrap
+def test_unix_sockets_can_be_given(place: Place) -> None:
+    """It is the filter that keeps them away: with the grant they work."""
+    code = "import socket; socket.socket(socket.AF_UNIX).bind('s'); print('made')"
+    assert place.run_python(code, grant={"unix_sockets": True}).text == "made\n"
+
+
+@needs_bubblewrap
+async def test_a_tmp_of_its_own_lasts(tmp_path: Path) -> None:
+    """With a directory for it, /tmp is there for the next command too, and is not the host's."""
+    work, own = tmp_path / "work", tmp_path / "own"
+    work.mkdir()
+    own.mkdir()
+    sandbox = Sandbox(work, "required", paths=SandboxPaths(tmp=own))
+    await sandbox.run("mkdir /tmp/sub && echo x > /tmp/sub/file")
+    assert (await sandbox.run("cat file", cwd="/tmp/sub")).text == "x\n"
+    with pytest.raises(SandboxError, match=r"could not be made .*chdir"):
+        await sandbox.run("true", cwd="/tmp/gone")
+
+
+@needs_bubblewrap
+async def test_outside_is_the_host_without_what_was_planted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What a person agrees to runs on the host, and finds no program that a contained command could have put there."""
+    (tmp_path / "bin").mkdir()
+    monkeypatch.setenv("PATH", f"{tmp_path / 'bin'}:.:/usr/bin:/bin")
+    heard = bytearray()
+    running = await Sandbox(tmp_path, "required").start(
+        "echo $PATH", on_output=heard.extend, outside=True
+    )
+    await running.wait()
+    assert heard == b"/usr/bin:/bin\n"
+    assert not running.contained
+
+
+def test_limits_hold_on_the_host_too(tmp_path: Path) -> None:
+    """Size and processor time, for each process."""
+    sandbox = Sandbox(tmp_path, "host", limits=SandboxLimits(file_size=4096, cpu_seconds=1))
+    assert sandbox.run_sync("head -c 9000 /dev/zero > big; wc -c < big").text.split()[-1] == "4096"
+    assert sandbox.run_sync("while :; do :; done", timeout=20).exit_code in (128 + 9, 128 + 24)
+
+
+def test_a_grant_is_a_value() -> None:
+    """Two that give the same are the same."""
+    assert SandboxGrant(network=True) == SandboxGrant(network=True)

@@ -1,0 +1,90 @@
+"""Hostile text costs no more than other text: what could be read again and again is bounded."""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from hookline.redaction import Redactor, spellings
+from hookline.redaction import names as redaction_names
+from hookline.redaction import tokens as redaction_tokens
+
+parser: Any = re._parser  # type: ignore[attr-defined]
+
+
+def repeats(parsed: Any) -> Iterator[tuple[str, int]]:
+    """Every repetition in a pattern: how it is made, and how often it may repeat."""
+    for operation, given in parsed:
+        name = str(operation)
+        if name.endswith("REPEAT"):
+            yield name, given[1]
+        for inner in inner_patterns(given):
+            yield from repeats(inner)
+
+
+def inner_patterns(given: Any) -> Iterator[Any]:
+    """The patterns inside an operation of a pattern."""
+    if isinstance(given, parser.SubPattern):
+        yield given
+    elif isinstance(given, list | tuple):
+        for each in given:
+            yield from inner_patterns(each)
+
+
+PATTERNS = [
+    *(token.pattern for token in redaction_tokens._TOKENS),
+    *spellings("a secret/with+letters\n"),
+    redaction_names._IN_TEXT,
+    redaction_names._BARE,
+    redaction_names._LINE,
+]
+
+
+@pytest.mark.parametrize("pattern", PATTERNS, ids=range(len(PATTERNS)))
+def test_what_repeats_without_end_is_never_tried_again(pattern: re.Pattern[str]) -> None:
+    """A repetition without a bound is possessive, so that no text makes it give back what it has read."""
+    for kind, most in repeats(parser.parse(pattern.pattern)):
+        assert kind == "POSSESSIVE_REPEAT" or most <= 4096, pattern.pattern
+
+
+HOSTILE = [
+    "a", "\\", "eyJ", "eyJaaaaaaaa.", "-----BEGIN PRIVATE KEY-----", "://", "://a:", "password=", 'password="', "ghp_",
+    "sk-", "Bearer ", "bearer aaaaaaaaaaaaaaaa1", "%", "&#0", "[redacted:x]", "github_pat_", "?key=", "token: ",
+    "Cookie: ", "[", '\\"', "=", "key='", "AKIA", "hunter2-know", "password: '\\'",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("piece", HOSTILE)
+def test_twice_the_text_is_twice_the_work(piece: str) -> None:
+    """The calls that are made for a text grow as the text does, and no faster."""
+    redactor = Redactor(values=["hunter2-known"])
+    short, long = calls_for(redactor, piece, 2**15), calls_for(redactor, piece, 2**16)
+    assert long <= 2.2 * short + 500
+
+
+@pytest.mark.parametrize("piece", ["a", "\\", "eyJ", "password=", "://a:", "github_pat_"])
+def test_a_megabyte_is_done_with(piece: str) -> None:
+    """Where work grew with the square of the text, this would not end."""
+    redactor = Redactor(values=["hunter2-known"])
+    assert redactor.text(piece * (2**20 // len(piece)))
+
+
+def calls_for(redactor: Redactor, piece: str, size: int) -> int:
+    """How many calls redacting a text makes, of Python's functions and of C's."""
+    text = piece * (size // len(piece))
+    count = 0
+
+    def heard(_frame: Any, event: str, _arg: Any) -> None:
+        nonlocal count
+        count += event in ("call", "c_call")
+
+    sys.setprofile(heard)
+    try:
+        redactor.text(text)
+    finally:
+        sys.setprofile(None)
+    return count
