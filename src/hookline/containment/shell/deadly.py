@@ -19,7 +19,7 @@ PRIVILEGE = frozenset(
     "sudo sudoedit su doas pkexec run0 gosu su-exec runuser gksudo kdesudo".split()
 )
 _DISKS = frozenset(
-    "wipefs fdisk sfdisk cfdisk gdisk sgdisk parted blkdiscard mkswap mke2fs newfs fsck.ext4 badblocks hdparm cryptsetup lvremove vgremove pvremove zpool".split()
+    "wipefs fdisk sfdisk cfdisk gdisk sgdisk parted blkdiscard mkswap mke2fs newfs".split()
 )
 _DOWN = frozenset("shutdown reboot halt poweroff telinit".split())
 _WRITES_ALL = frozenset(
@@ -39,7 +39,8 @@ def deadly(argv: Sequence[str], where: str = "") -> Finding:
         return f"{name} gives it the rights of another user"
     if name in _DOWN or (name == "init" and words[:1] and words[0] in {"0", "6", "1", "S"}):
         return "it stops the machine"
-    if name in _DISKS or name.startswith("mkfs"):
+    listing = {"-l", "--list", "print"} & set(words)
+    if name.startswith("mkfs") or (name in _DISKS and not listing):
         return "it works on whole disks"
     if any(is_network(word) for word in words):
         return "it opens a connection through /dev/tcp"

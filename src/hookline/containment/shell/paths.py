@@ -104,9 +104,7 @@ def is_secret(path: str, where: str = "") -> bool:
         return True
     if whole.startswith("/proc/") and parts[-1] in {"environ", "mem", "kcore", "auxv"}:
         return True
-    if parts[-1:] in (["shadow"], ["gshadow"], ["shadow-"]) and (
-        whole.startswith("/etc/") or not where
-    ):
+    if parts and parts[-1] in {"shadow", "gshadow", "shadow-"} and parts[-2:-1] in ([], ["etc"]):
         return True
     if parts[-2:] == ["gh", "hosts.yml"]:
         return True

@@ -145,7 +145,11 @@ class Proof(msgspec.Struct):
         return any(self._is_secret(word) or is_whole_home(word.text, self.where) for word in words)
 
     def _is_secret(self, word: Word) -> bool:
-        return is_secret(word.text, self.where) or is_network(word.text)
+        """Also in the value of an option, joined to it or after an equals sign."""
+        text = word.text
+        if text.startswith("-"):
+            text = text.partition("=")[2] if "=" in text else text[2:]
+        return is_secret(text, self.where) or is_network(text)
 
 
 def _prints_names(name: str, rest: Sequence[Word]) -> bool:
