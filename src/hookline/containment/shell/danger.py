@@ -42,8 +42,10 @@ _PERL_BOMB = re.compile(
     r"fork\s{1,9}while\s{1,9}fork|while\s{0,9}\(?\s{0,9}(1|True|true)\s{0,9}\)?\s{0,9}:?\s{0,9}(os\.)?fork"
 )
 _WORDS = frozenset(
-    "command_name word number string raw_string ansi_c_string translated_string concatenation simple_expansion expansion"
-    " command_substitution process_substitution brace_expression variable_name variable_assignment regex".split()
+    """
+    command_name word number string raw_string ansi_c_string translated_string concatenation simple_expansion expansion
+    command_substitution process_substitution brace_expression variable_name variable_assignment regex
+    """.split()
 )
 _COMMANDS = frozenset({"command", "declaration_command", "unset_command"})
 _WRITING = frozenset({">", ">>", ">|", "&>", "&>>", "<>", ">&"})
@@ -66,7 +68,7 @@ class Found(Exception):
 
 
 def find_danger(text: str) -> Danger:
-    """Look through every command of a text. Of a text that is too long, only the beginning: it is asked about anyway."""
+    """Look through every command of a text; if it is too long, of its beginning: it is asked about anyway."""
     search = _Search()
     try:
         search.script(text[:MAX_LENGTH], depth=0)
@@ -178,7 +180,7 @@ class _Tree:
 
     def argvs(self, node: Node) -> list[list[str]]:
         """Every command at and below a node, and what each would run."""
-        found = []
+        found: list[list[str]] = []
         pending = [self.argv(one) for one in walk(node) if one.type in _COMMANDS]
         while pending and len(found) < MAX_COMMANDS:
             argv = pending.pop()
@@ -225,7 +227,8 @@ class _Tree:
                     raise Found("it runs what comes from the network or has been decoded", text)
 
     def _with_inner(self, argv: list[str]) -> list[list[str]]:
-        found, pending = [], [argv] if argv else []
+        found: list[list[str]] = []
+        pending = [argv] if argv else []
         while pending and len(found) < MAX_COMMANDS:
             one = pending.pop()
             found.append(one)
@@ -264,7 +267,7 @@ class _Tree:
         """A heredoc belongs to whatever is in the same statement, also behind a pipe."""
         argvs = self.argvs(node)
         if any(is_fetch(argv) or is_decoder(argv) for argv in argvs):
-            self._keep_stored(node, argvs)
+            self._keep_stored(node)
         bodies = [self.text(n) for n in walk(node) if n.type == "heredoc_body"]
         if any(reads_code_from_input(argv) for argv in argvs):
             for body in bodies:
@@ -281,7 +284,7 @@ class _Tree:
                     "it runs what comes from the network or has been decoded", self.text(node)
                 )
 
-    def _keep_stored(self, node: Node, argvs: list[list[str]]) -> None:
+    def _keep_stored(self, node: Node) -> None:
         for child in node.children:
             if child.type == "file_redirect":
                 target = literal(self.text(child).lstrip("0123456789&<>| "), self.all.variables)

@@ -23,10 +23,11 @@ _DISKS = frozenset(
 )
 _DOWN = frozenset("shutdown reboot halt poweroff telinit".split())
 _WRITES_ALL = frozenset(
-    "tee touch truncate shred unlink rmdir mkdir chattr setfacl patch mkfifo mknod sponge ed ex vi vim nvim nano emacs".split()
+    """
+    tee touch truncate shred unlink rmdir mkdir chattr setfacl patch mkfifo mknod sponge ed ex vi vim nvim nano emacs
+    """.split()
 )
 _WRITES_LAST = frozenset("cp mv ln install rsync scp ditto".split())
-_OWNERSHIP = frozenset({"chmod", "chown", "chgrp"})
 
 Finding = str | None
 
@@ -121,7 +122,7 @@ def _is_above(word: str) -> bool:
     return re.fullmatch(r"(\.\./?)+", word) is not None
 
 
-def _systemctl(words: Sequence[str], where: str) -> Finding:
+def _systemctl(words: Sequence[str], _where: str) -> Finding:
     down = {
         "poweroff",
         "reboot",
@@ -136,16 +137,16 @@ def _systemctl(words: Sequence[str], where: str) -> Finding:
     return "it stops the machine" if down & set(words) else None
 
 
-def _kill(words: Sequence[str], where: str) -> Finding:
+def _kill(words: Sequence[str], _where: str) -> Finding:
     return "it ends every process" if "-1" in words[1:] else None
 
 
-def _netcat(words: Sequence[str], where: str) -> Finding:
+def _netcat(words: Sequence[str], _where: str) -> Finding:
     runs = any(re.match(r"-[A-Za-z]*[ec]$|--(sh-)?exec|--lua-exec", word) for word in words)
     return "it gives a shell to the network" if runs else None
 
 
-def _socat(words: Sequence[str], where: str) -> Finding:
+def _socat(words: Sequence[str], _where: str) -> Finding:
     runs = any(re.search(r"(?i)\b(exec|system):", word) for word in words)
     return "it gives a shell to the network" if runs else None
 

@@ -69,7 +69,7 @@ def unescape(text: str) -> str:
 
 
 def _expand_braces(text: str) -> list[str]:
-    pending, done = [text], []
+    pending, done = [text], list[str]()
     while pending and len(done) + len(pending) < MAX_WORDS:
         piece = pending.pop(0)
         found = _BRACES.search(piece)

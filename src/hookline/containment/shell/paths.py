@@ -5,16 +5,18 @@ from __future__ import annotations
 import fnmatch
 import posixpath
 import re
+from itertools import pairwise
 
 _SECRET_PARTS = frozenset(
     """
-    .ssh .aws .gnupg .kube .azure .password-store .docker .netrc .pgpass .npmrc .pypirc .git-credentials .envrc .htpasswd .vault-token
-    .terraformrc .dockercfg .my.cnf .s3cfg .boto .bash_history .zsh_history .python_history .mysql_history .psql_history .node_repl_history
-    .irb_history .sqlite_history .lesshst .viminfo keyrings keychains gcloud sudoers sudoers.d wallet.dat
-    id_rsa id_dsa id_ecdsa id_ed25519 id_ecdsa_sk id_ed25519_sk authorized_keys credentials credentials.json credentials.yml
-    credentials.yaml credentials.xml credentials.toml credentials.csv secrets secrets.json secrets.yml secrets.yaml secrets.toml secrets.env
-    secret.json secret.yml secret.yaml secret.txt secrets.txt passwords.txt master.key kubeconfig cookies.sqlite
-    key4.db logins.json kcore htpasswd .token .credentials .secrets auth.json
+    .ssh .aws .gnupg .kube .azure .password-store .docker .netrc .pgpass .npmrc .pypirc .git-credentials .envrc
+    .htpasswd .vault-token .terraformrc .dockercfg .my.cnf .s3cfg .boto .bash_history .zsh_history .python_history
+    .mysql_history .psql_history .node_repl_history .irb_history .sqlite_history .lesshst .viminfo keyrings
+    keychains gcloud sudoers sudoers.d wallet.dat id_rsa id_dsa id_ecdsa id_ed25519 id_ecdsa_sk id_ed25519_sk
+    authorized_keys credentials credentials.json credentials.yml credentials.yaml credentials.xml credentials.toml
+    credentials.csv secrets secrets.json secrets.yml secrets.yaml secrets.toml secrets.env secret.json secret.yml
+    secret.yaml secret.txt secrets.txt passwords.txt master.key kubeconfig cookies.sqlite key4.db logins.json kcore
+    htpasswd .token .credentials .secrets auth.json
     """.split()
 )
 _SECRET_ENDINGS = (
@@ -55,15 +57,16 @@ SYSTEM = frozenset(
 
 _START_UP = frozenset(
     """
-    .bashrc .bash_profile .bash_login .bash_logout .bash_aliases .profile .zshrc .zshenv .zprofile .zlogin .zlogout .kshrc .cshrc .tcshrc .login
-    .inputrc .xinitrc .xprofile .xsessionrc .pam_environment config.fish .gitconfig .vimrc .exrc .emacs .tmux.conf .screenrc .curlrc .wgetrc
-    .npmrc .pypirc .netrc crontab authorized_keys .rhosts .gdbinit .pythonrc
+    .bashrc .bash_profile .bash_login .bash_logout .bash_aliases .profile .zshrc .zshenv .zprofile .zlogin .zlogout
+    .kshrc .cshrc .tcshrc .login .inputrc .xinitrc .xprofile .xsessionrc .pam_environment config.fish .gitconfig
+    .vimrc .exrc .emacs .tmux.conf .screenrc .curlrc .wgetrc .npmrc .pypirc .netrc crontab authorized_keys .rhosts
+    .gdbinit .pythonrc
     """.split()
 )
 _AGENT = frozenset(
     """
-    .claude .codex .cursor .gemini .hookline .aider .continue .windsurf .github/copilot-instructions.md .mcp.json mcp.json hookline.toml
-    .claude.json .aider.conf.yml .cursorrules .windsurfrules CLAUDE.md AGENTS.md GEMINI.md
+    .claude .codex .cursor .gemini .hookline .aider .continue .windsurf .github/copilot-instructions.md .mcp.json
+    mcp.json hookline.toml .claude.json .aider.conf.yml .cursorrules .windsurfrules CLAUDE.md AGENTS.md GEMINI.md
     """.split()
 )
 _KEPT_DIRECTORIES = frozenset(
@@ -167,7 +170,7 @@ def is_protected(path: str, where: str = "") -> bool:
         )
     if any(part in _START_UP or part in _AGENT or part in _KEPT_DIRECTORIES for part in parts):
         return True
-    pairs = set(zip(parts, parts[1:], strict=False))
+    pairs = set(pairwise(parts))
     if pairs & {
         (".git", "hooks"),
         (".git", "config"),

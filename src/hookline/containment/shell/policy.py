@@ -19,8 +19,8 @@ from hookline.errors import UsageError
 class ShellPolicy(msgspec.Struct, frozen=True):
     """Judges commands before they run. A value: adding rules gives another policy.
 
-    Deny goes before ask and ask before allow, whether a rule says so or the policy itself. A rule that allows lifts what the policy asks about, and what the policy itself denies
-    only if it was added with `even_denied=True`.
+    Deny goes before ask and ask before allow, whether a rule says so or the policy itself. A rule that allows lifts
+    what the policy asks about; what the policy denies it lifts only if it was added with `even_denied=True`.
     """
 
     allow: tuple[ShellRule, ...] = ()

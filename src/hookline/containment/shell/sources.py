@@ -9,7 +9,9 @@ from collections.abc import Sequence
 from hookline.containment.shell.unwrap import name_of
 
 _FETCHERS = frozenset(
-    "curl wget fetch aria2c http https xh lwp-request lwp-download GET nc ncat netcat socat ftp tftp lynx links w3m axel".split()
+    """
+    curl wget fetch aria2c http https xh lwp-request lwp-download GET nc ncat netcat socat ftp tftp lynx links w3m axel
+    """.split()
 )
 _ALWAYS_DECODE = frozenset(
     "uudecode zcat gunzip bzcat xzcat zstdcat lz4cat rev tr openssl gpg gpg2 b64decode".split()

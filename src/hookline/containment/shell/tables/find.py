@@ -19,8 +19,10 @@ PREDICATES = frozenset(
     """.split()
 )
 _ALONE = frozenset(
-    "-empty -nouser -nogroup -readable -writable -executable -depth -d -xdev -mount -prune -quit -print -print0 -ls -follow"
-    " -daystart -noleaf -not -a -and -o -or -true -false -L -H -P -ignore_readdir_race -warn -nowarn".split()
+    """
+    -empty -nouser -nogroup -readable -writable -executable -depth -d -xdev -mount -prune -quit -print -print0 -ls
+    -follow -daystart -noleaf -not -a -and -o -or -true -false -L -H -P -ignore_readdir_race -warn -nowarn
+    """.split()
 )
 """Predicates without a value: after any other, `-exec` would be its value."""
 _VALUE = re.compile(r"-[0-9]+[a-zA-Z]?|-[ugoa]*[=+-][rwxXst]+(,[ugoa]*[=+-][rwxXst]+)*")
