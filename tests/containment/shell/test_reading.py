@@ -113,6 +113,9 @@ def test_an_open_word_says_how_it_begins() -> None:
 
 TOO_MUCH = {
     "long": "echo " + "a" * 20_000,
+    "defaults in defaults": "echo " + "${a:-" * 1_500 + "}" * 1_500,
+    "texts in texts": "eval '" * 40 + "ls" + "'" * 40,
+    "closing brackets": ")" * 4_000,
     "deep": "echo " + "$(a " * 50 + ")" * 50,
     "deep brackets": "(" * 500 + "ls" + ")" * 500,
     "many": "; ".join(["ls"] * 500),
@@ -160,7 +163,7 @@ def test_without_the_extra_everything_asks(monkeypatch: pytest.MonkeyPatch) -> N
             raise ImportError(f"No module named {name!r}")
         return real(name, *rest)
 
-    grammar._parser.cache_clear()
+    grammar._language.cache_clear()
     monkeypatch.setattr(builtins, "__import__", without)
     with pytest.raises(UsageError, match=r"pip install 'hookline\[shell\]'"):
         read_command("ls")

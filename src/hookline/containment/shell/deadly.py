@@ -51,7 +51,7 @@ def deadly(argv: Sequence[str], where: str = "") -> Finding:
 
 def _guess_name(name: str) -> str:
     """`r?` and `r[m]` may be rm."""
-    if not re.search(r"[?*\[]", name) or not re.search(r"\w", name):
+    if len(name) > 30 or not re.search(r"[?*\[]", name) or not re.search(r"\w", name):
         return name
     known = ("rm", "sudo", "dd", "su", "mkfs", "shutdown", "reboot", "chmod", "tee")
     return next((one for one in known if fnmatch.fnmatchcase(one, name)), name)

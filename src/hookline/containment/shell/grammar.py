@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from hookline.errors import UsageError
 
 if TYPE_CHECKING:
-    from tree_sitter import Node, Parser
+    from tree_sitter import Language, Node
 
 REMEDY = "Install it: pip install 'hookline[shell]'."
 
@@ -35,7 +35,7 @@ Spans = tuple[tuple[int, int], ...]
 
 
 @functools.cache
-def _parser() -> Parser:
+def _language() -> Language:
     try:
         import tree_sitter
         import tree_sitter_bash
@@ -44,12 +44,21 @@ def _parser() -> Parser:
             f"Reading shell commands needs tree-sitter with its bash grammar ({missing}).",
             remedy=REMEDY,
         ) from missing
-    return tree_sitter.Parser(tree_sitter.Language(tree_sitter_bash.language()))
+    return tree_sitter.Language(tree_sitter_bash.language())
+
+
+def ensure_grammar() -> None:
+    """Load the grammar, or say how to install it."""
+    _language()
 
 
 def parse(source: bytes) -> Node:
     """The root of the tree that the grammar makes of a text."""
-    return _parser().parse(source).root_node
+    language = _language()
+    from tree_sitter import Parser
+
+    # A parser costs microseconds, and must not be shared between threads.
+    return Parser(language).parse(source).root_node
 
 
 def walk(root: Node) -> Iterator[Node]:

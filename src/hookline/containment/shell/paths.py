@@ -51,7 +51,7 @@ _LIKELY = (
 )
 
 SYSTEM = frozenset(
-    "bin boot dev etc lib lib32 lib64 libx32 proc root sbin sys usr System Library Applications".split()
+    "bin boot dev etc lib lib32 lib64 libx32 proc sbin sys usr system library applications".split()
 )
 """The directories at the root in which nobody but the system writes."""
 
@@ -59,28 +59,27 @@ _START_UP = frozenset(
     """
     .bashrc .bash_profile .bash_login .bash_logout .bash_aliases .profile .zshrc .zshenv .zprofile .zlogin .zlogout
     .kshrc .cshrc .tcshrc .login .inputrc .xinitrc .xprofile .xsessionrc .pam_environment config.fish .gitconfig
-    .vimrc .exrc .emacs .tmux.conf .screenrc .curlrc .wgetrc .npmrc .pypirc .netrc crontab authorized_keys .rhosts
-    .gdbinit .pythonrc
+    .vimrc .exrc .emacs .tmux.conf .screenrc .curlrc .wgetrc .npmrc .pypirc .netrc authorized_keys .rhosts .gdbinit
+    .pythonrc .bashrc.d .zshrc.d .profile.d .envrc
     """.split()
 )
 _AGENT = frozenset(
     """
-    .claude .codex .cursor .gemini .hookline .aider .continue .windsurf .github/copilot-instructions.md .mcp.json
-    mcp.json hookline.toml .claude.json .aider.conf.yml .cursorrules .windsurfrules CLAUDE.md AGENTS.md GEMINI.md
+    .claude .codex .cursor .gemini .hookline .aider .continue .windsurf copilot-instructions.md .mcp.json mcp.json
+    hookline.toml .claude.json .aider.conf.yml .cursorrules .windsurfrules claude.md agents.md gemini.md
     """.split()
 )
 _KEPT_DIRECTORIES = frozenset(
+    ".ssh .gnupg .aws .kube autostart launchagents launchdaemons cron.d cron.daily crontabs".split()
+)
+_KEPT_PAIRS = frozenset(
     {
-        ".ssh",
-        ".gnupg",
-        ".aws",
-        ".kube",
-        "autostart",
-        "LaunchAgents",
-        "LaunchDaemons",
-        "cron.d",
-        "cron.daily",
-        "crontabs",
+        (".git", "hooks"),
+        (".git", "config"),
+        ("systemd", "user"),
+        ("spool", "cron"),
+        ("fish", "conf.d"),
+        ("fish", "functions"),
     }
 )
 
@@ -122,7 +121,7 @@ def _names_secret(name: str) -> bool:
         return True
     if lower.startswith(("service-account", "service_account")) and lower.endswith(".json"):
         return True
-    return any(c in lower for c in "*?[{") and _may_match_secret(lower)
+    return any(c in lower for c in "*?[{") and (len(lower) > 60 or _may_match_secret(lower))
 
 
 def _may_match_secret(pattern: str) -> bool:
@@ -150,36 +149,27 @@ def is_outside(path: str, where: str = "") -> bool:
     """Whether a removal aims at the root, at a home, at a system directory or above where it starts."""
     whole = resolve(path, where)
     parts = parts_of(whole)
-    if whole.startswith(("~", "..")) or whole == "/*":
+    if whole.startswith(("~", "..")):
         return True
     if not whole.startswith("/"):
         return False
     if len(parts) <= 1 or parts[0] in SYSTEM or (parts[0] == "var" and parts[1] != "tmp"):
-        return not (len(parts) == 1 and "." in parts[0])
-    return parts[0] in {"home", "Users"} and len(parts) == 2
+        return True
+    depth = {"root": 2, "home": 3, "Users": 3}.get(parts[0], 0)
+    return len(parts) <= depth
 
 
 def is_protected(path: str, where: str = "") -> bool:
     """Whether a write there would change what the system, a shell, git or an agent does."""
     whole = resolve(path, where)
-    parts = parts_of(whole)
+    parts = parts_of(whole.lower())
+    if whole in {"/", "~"}:
+        return True
     if whole.startswith("/") and parts and parts[0] in SYSTEM:
-        return (
-            not (parts[0] == "dev" and len(parts) > 1 and parts[1] in _DEVICES)
-            and whole != "/dev/shm"
-        )
+        return parts[0] != "dev" or is_device(whole)
     if any(part in _START_UP or part in _AGENT or part in _KEPT_DIRECTORIES for part in parts):
         return True
-    pairs = set(pairwise(parts))
-    if pairs & {
-        (".git", "hooks"),
-        (".git", "config"),
-        (".husky", "_"),
-        ("systemd", "user"),
-        ("spool", "cron"),
-    }:
-        return True
-    return whole in {"/", "~"}
+    return not _KEPT_PAIRS.isdisjoint(pairwise(parts))
 
 
 def is_device(path: str) -> bool:
