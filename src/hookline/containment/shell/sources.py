@@ -10,7 +10,8 @@ from hookline.containment.shell.unwrap import name_of
 
 _FETCHERS = frozenset(
     """
-    curl wget fetch aria2c http https xh lwp-request lwp-download GET nc ncat netcat socat ftp tftp lynx links w3m axel ssh
+    curl wget fetch aria2c http https xh lwp-request lwp-download GET nc ncat netcat socat ftp tftp lynx links w3m axel
+    ssh
     """.split()
 )
 _ALWAYS_DECODE = frozenset(

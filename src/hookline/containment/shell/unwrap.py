@@ -96,8 +96,8 @@ _WRAPPERS: dict[str, tuple[str, int]] = {
 }
 _SCRIPT_TAKERS = frozenset(
     """
-    eval watch ssh parallel trap tmux screen script at batch su expect vim vi ex nvim emacs ed make npx npm rsync zip gdb
-    tar
+    eval watch ssh parallel trap tmux screen script at batch su expect vim vi ex nvim emacs ed make npx npm rsync zip
+    gdb tar
     """.split()
 )
 _CONTAINERS = frozenset(
