@@ -10,7 +10,7 @@ from itertools import pairwise
 _SECRET_PARTS = frozenset(
     """
     .ssh .aws .gnupg .kube .azure .password-store .docker .netrc .pgpass .npmrc .pypirc .git-credentials .envrc
-    .htpasswd .vault-token .terraformrc .dockercfg .my.cnf .s3cfg .boto .bash_history .zsh_history .python_history
+    .htpasswd .vault-token .terraform.d .terraformrc .dockercfg .my.cnf .s3cfg .boto .bash_history .zsh_history .python_history
     .mysql_history .psql_history .node_repl_history .irb_history .sqlite_history .lesshst .viminfo keyrings
     keychains gcloud sudoers sudoers.d wallet.dat id_rsa id_dsa id_ecdsa id_ed25519 id_ecdsa_sk id_ed25519_sk
     authorized_keys credentials credentials.json credentials.yml credentials.yaml credentials.xml credentials.toml
@@ -108,7 +108,7 @@ def is_secret(path: str, where: str = "") -> bool:
         return True
     if parts and parts[-1] in {"shadow", "gshadow", "shadow-"} and parts[-2:-1] in ([], ["etc"]):
         return True
-    if parts[-2:] == ["gh", "hosts.yml"]:
+    if not {("gh", "hosts.yml"), ("ssl", "private")}.isdisjoint(pairwise(parts)):
         return True
     return any(_names_secret(part) for part in parts)
 
@@ -119,7 +119,7 @@ def _names_secret(name: str) -> bool:
         return True
     if lower == ".env" or (lower.startswith(".env.") and not _HARMLESS_ENV.fullmatch(lower)):
         return True
-    if lower.startswith(("service-account", "service_account")) and lower.endswith(".json"):
+    if lower.startswith(("service-account", "service_account", "credentials.")):
         return True
     return any(c in lower for c in "*?[{") and (len(lower) > 60 or _may_match_secret(lower))
 

@@ -9,7 +9,7 @@ from hookline.containment.shell.scan_words import VARIABLES
 from hookline.containment.shell.words import Word
 
 _SHOW_FILES = """
-    cat head tail wc grep egrep fgrep cut tr diff cmp comm paste join nl tac rev fold fmt expand unexpand od hexdump
+    cat head tail wc cut tr diff cmp comm paste join nl tac rev fold fmt expand unexpand od hexdump
     hd column colrm base32 base64 basenc md5sum sha1sum sha224sum sha256sum sha384sum sha512sum b2sum cksum sum
     tsort look pr for
 """
@@ -92,6 +92,10 @@ _UNPACKED = Program(only("-f -q -v -k -l -t"))
 COREUTILS: dict[str, Program] = {
     **{name: Program() for name in _SHOW_FILES.split()},
     **{name: Program(reads=False) for name in _SHOW_NO_FILES.split()},
+    **dict.fromkeys(
+        ("grep", "egrep", "fgrep"),
+        Program(but(takes="-A -B -C -D -d -e -f -m --include --exclude --exclude-dir --color")),
+    ),
     **dict.fromkeys(("zcat", "bzcat", "xzcat", "zstdcat"), _UNPACKED),
     **dict.fromkeys(("test", "["), Program(but(check=_test), reads=False)),
     "zgrep": Program(only("-i -n -c -l -v -E -F -h -H -w -o -q", takes="-e -A -B -C -m")),
@@ -120,7 +124,7 @@ COREUTILS: dict[str, Program] = {
     "mount": Program(only("-l", operands=0), reads=False),
     "crontab": Program(only("-l", operands=0), reads=False),
     "getent": Program(but(check=_getent), reads=False),
-    "ps": Program(but(check=_ps), reads=False),
+    "ps": Program(but("-E", check=_ps), reads=False),
     "top": Program(only("-b -c -H -i -1", takes="-n -d -u -U -p -o -w", check=_top), reads=False),
     "lsof": Program(but("-D"), reads=False),
     "lspci": Program(only("-v -vv -vvv -n -nn -k -t -x -mm -D", takes="-s -d"), reads=False),
