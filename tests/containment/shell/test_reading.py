@@ -32,6 +32,7 @@ READ = {
     "grep x <<< 'a b'": [("grep", "x")],
     "echo 'a\nb' \"c\td\"": [("echo", "a\nb", "c\td")],
     "echo a#b a=b a:b 50% a^b": [("echo", "a#b", "a=b", "a:b", "50%", "a^b")],
+    "sort -t$'\\t' $'a b\\'c'": [("sort", "-t\t", "a b'c")],
     "time ls": [("ls",)],
     "if [ -f a ]; then b; elif c; then d; else e; fi": [
         ("[", "-f", "a", "]"),
@@ -55,7 +56,7 @@ def test_what_is_read_is_what_bash_would_run(text: str) -> None:
 
 NOT_STATIC = """
 ls *.py | ls a? | ls [ab] | echo {a,b} | echo {1..3} | echo ~ | echo ~/x | echo ~root | echo a=~/x | echo $x | echo "$x"
-echo ${x} | echo $(a) | echo `a` | echo $((1)) | echo $[1] | echo $'a' | echo $"a" | x=1 ls | x=1 | x[0]=1 | x+=1 ls
+echo ${x} | echo $(a) | echo `a` | echo $((1)) | echo $[1] | echo $'\\x41' | echo $"a" | x=1 ls | x=1 | x[0]=1 | x+=1 ls
 a() { b; } | function a { b; } | coproc a | for i in a; do b; done | while a; do b; done
 case a in a) b;; esac | { a; } | [[ a ]] | ((1)) | alias a=b; a[1]=2 | ls > f | ls >> f | ls 2> f | ls &> f
 ls >| f | ls <> f | ls {v}> f | a <(b) | a >(b) | %1 | ls; %1 | -x | ls | | && ls | ls && | ls;; | ; ls | ls & ;

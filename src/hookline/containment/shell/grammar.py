@@ -16,7 +16,7 @@ REMEDY = "Install it: pip install 'hookline[shell]'."
 _COMMAND_WORDS = frozenset(
     """
     command_name word number string raw_string concatenation simple_expansion expansion brace_expression
-    command_substitution process_substitution arithmetic_expansion
+    command_substitution process_substitution arithmetic_expansion ansi_c_string
     """.split()
 )
 _LOOP_WORDS = _COMMAND_WORDS | {"for", "variable_name", "in"}

@@ -50,11 +50,22 @@ class Program(msgspec.Struct, frozen=True):
 
 
 def only(
-    names: str = "", *, takes: str = "", operands: int | None = None, check: Check | None = None
+    names: str = "",
+    *,
+    takes: str = "",
+    operands: int | None = None,
+    check: Check | None = None,
+    loose: bool = False,
 ) -> Options:
     """Exactly these options; those in `takes` have a value."""
     taking = frozenset(takes.split())
-    return Options(frozenset(names.split()) | taking, takes=taking, operands=operands, check=check)
+    return Options(
+        frozenset(names.split()) | taking,
+        takes=taking,
+        operands=operands,
+        check=check,
+        loose=loose,
+    )
 
 
 def but(

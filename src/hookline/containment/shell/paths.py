@@ -10,13 +10,13 @@ from itertools import pairwise
 _SECRET_PARTS = frozenset(
     """
     .ssh .aws .gnupg .kube .azure .password-store .docker .netrc .pgpass .npmrc .pypirc .git-credentials .envrc
-    .htpasswd .vault-token .terraform.d .terraformrc .dockercfg .my.cnf .s3cfg .boto .bash_history .zsh_history .python_history
-    .mysql_history .psql_history .node_repl_history .irb_history .sqlite_history .lesshst .viminfo keyrings
-    keychains gcloud sudoers sudoers.d wallet.dat id_rsa id_dsa id_ecdsa id_ed25519 id_ecdsa_sk id_ed25519_sk
-    authorized_keys credentials credentials.json credentials.yml credentials.yaml credentials.xml credentials.toml
-    credentials.csv secrets secrets.json secrets.yml secrets.yaml secrets.toml secrets.env secret.json secret.yml
-    secret.yaml secret.txt secrets.txt passwords.txt master.key kubeconfig cookies.sqlite key4.db logins.json kcore
-    htpasswd .token .credentials .secrets auth.json
+    .htpasswd .vault-token .terraform.d .terraformrc .dockercfg .my.cnf .s3cfg .boto .bash_history .zsh_history
+    .python_history .mysql_history .psql_history .node_repl_history .irb_history .sqlite_history .lesshst .viminfo
+    keyrings keychains gcloud sudoers sudoers.d wallet.dat id_rsa id_dsa id_ecdsa id_ed25519 id_ecdsa_sk
+    id_ed25519_sk authorized_keys credentials credentials.json credentials.yml credentials.yaml credentials.xml
+    credentials.toml credentials.csv secrets secrets.json secrets.yml secrets.yaml secrets.toml secrets.env
+    secret.json secret.yml secret.yaml secret.txt secrets.txt passwords.txt master.key kubeconfig cookies.sqlite
+    key4.db logins.json kcore htpasswd .token .credentials .secrets auth.json
     """.split()
 )
 _SECRET_ENDINGS = (

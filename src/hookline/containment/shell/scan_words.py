@@ -34,6 +34,11 @@ _SUM = re.compile(r"\$\(\((?:[0-9 ]|[+*/%-](?=[0-9 ]))+\)\)")
 """Arithmetic on numbers alone. With a name in it, bash would run what the variable's value says."""
 
 
+_ANSI = re.compile(r"\$'((?:[\x20-\x26\x28-\x5b\x5d-\x7e]|\\[tn\\'])*)'")
+_ANSI_ESCAPE = re.compile(r"\\(.)")
+_ANSI_VALUES = {"t": "\t", "n": "\n", "\\": "\\", "'": "'"}
+
+
 class Unreadable(Exception):
     """The text is not in the part of bash that is read exactly. Says what was met."""
 
@@ -164,7 +169,11 @@ class WordScanner:
         self.at += 1
 
     def _read_dollar(self, word: OpenWord, *, quoted: bool) -> None:
-        if sum_ := _SUM.match(self.text, self.at):
+        ansi = None if quoted else _ANSI.match(self.text, self.at)
+        if ansi:
+            word.text += _ANSI_ESCAPE.sub(lambda found: _ANSI_VALUES[found[1]], ansi[1])
+            self.at = ansi.end()
+        elif sum_ := _SUM.match(self.text, self.at):
             word.open_variable("(())", quoted=quoted)
             self.at = sum_.end()
         elif self.text.startswith("$((", self.at):

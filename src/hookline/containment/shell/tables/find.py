@@ -49,7 +49,7 @@ def take_apart(words: Sequence[Word]) -> Search | None:
             continue
         before = search.words[-1].text if search.words else ""
         command = _until_its_end(pending)
-        if command is None or (before.startswith("-") and before not in _ALONE):
+        if command is None or (before in PREDICATES and before not in _ALONE):
             return None
         search.commands.append(command)
     return search
