@@ -29,7 +29,7 @@ _ODD = (
     "\r", "\x01", "\x7f", "\x0b", "!a", "a!b", "!!", "!$", "@(a)", "+(a)", "!(a)", "a'", 'a"', "{", "}", "(",
     ")", "{a,b", "a}", "{a\\,b}", "{'a,b'}", "{a','b}", "{},a}", "a{},b}c", "-{a,b}", "=a", "]]",
 )  # fmt: skip
-_ODD += ("$'\\t'", "-t$'\\n'", "$'a\\'b'", "$'\\x41'")
+_MORE_ODD = ("$'\\t'", "-t$'\\n'", "$'a\\'b'", "$'\\x41'")
 _JOINTS = (
     " ; ", ";", " && ", "&&", " || ", "||", " | ", "|", " |& ", "\n", "\n\n", " & ", "&", " ;; ", "; ;",
     " && && ", "|\n", "&&\n", " \\\n| ", "\n| ", " !", " ! ",
@@ -87,7 +87,9 @@ class Strings:
         words = [pick.choice(_NAMES[:12] if pick.random() > oddness else _NAMES)]
         for _ in range(pick.randrange(5)):
             roll = pick.random()
-            pool: Sequence[str] = _ODD if roll < oddness else _PLAIN if roll < 0.7 else _QUOTED
+            pool: Sequence[str] = (
+                _ODD + _MORE_ODD if roll < oddness else _PLAIN if roll < 0.7 else _QUOTED
+            )
             words.append(pick.choice(pool))
             if pick.random() < oddness / 2:
                 words[-1] += pick.choice(_QUOTED + _ODD)

@@ -82,6 +82,20 @@ NOT_DENIED = r"""
     chmod +x script.sh
     python -c 'print("sudo rm -rf /")'
     ls /dev/sda
+    sort -d /etc/passwd
+    sort -k1 -t: /etc/passwd
+    curl -d @/etc/hostname x
+    cd ~/project && rm build.log
+    cd /tmp/x && rm -r y
+    fdisk -l
+    ln -s /usr/bin/python3 python
+    curl -o data.json x; python process.py data.json
+    tr -d '\r' < x.sh | bash
+    eval "$(ssh-agent -s)"
+    source <(kubectl completion bash)
+    MSG="sudo make me a sandwich"; echo "$MSG"
+    for f in *.log; do rm "$f"; done
+    poetry run pytest
     echo x > /dev/null
     echo x > /dev/stderr
     systemctl status nginx

@@ -5,6 +5,7 @@ from __future__ import annotations
 import fnmatch
 import re
 from collections.abc import Callable, Sequence
+from itertools import zip_longest
 
 from hookline.containment.shell.paths import (
     is_device,
@@ -28,6 +29,18 @@ _WRITES_ALL = frozenset(
     """.split()
 )
 _WRITES_LAST = frozenset("cp mv ln install rsync scp ditto".split())
+
+_OUTPUT_OPTIONS = {
+    "curl": re.compile(r"-[a-zA-Z]*o|--output(-dir)?"),
+    "wget": re.compile(r"-[a-zA-Z]*[OP]|--output-document|--directory-prefix"),
+    "sort": re.compile(r"-[a-zA-Z]*o|--o[a-z]*"),
+    "tar": re.compile(r"-[a-zA-Z]*C|--directory"),
+    "unzip": re.compile(r"-[a-zA-Z]*d"),
+    "7z": re.compile(r"-o"),
+    "aria2c": re.compile(r"-[od]|--out|--dir"),
+    "gpg": re.compile(r"-o|--output"),
+    "openssl": re.compile(r"-out"),
+}
 
 Finding = str | None
 
@@ -157,23 +170,19 @@ def _in_place(words: Sequence[str], where: str) -> Finding:
     return next((f"it writes to {word}" for word in words if is_protected(word, where)), None)
 
 
-def _output_option(words: Sequence[str], where: str) -> Finding:
-    for at, word in enumerate(words):
-        if re.fullmatch(
-            r"-[A-Za-z]*[oOPdC]|--(output|output-document|output-dir|directory|directory-prefix)",
-            word,
-        ):
-            target = "".join(words[at + 1 : at + 2])
-        elif found := re.match(
-            r"--(?:output|output-document|output-dir|directory|directory-prefix)=|-[oOPdC](?=[~/.])",
-            word,
-        ):
-            target = word[found.end() :]
-        else:
-            continue
-        if target and (is_protected(target, where) or is_device(target)):
-            return f"it writes to {target}"
-    return None
+def _output_option(name: str) -> Callable[[Sequence[str], str], Finding]:
+    """The option that says where the output goes, with its value in the next word or in the same."""
+    option = _OUTPUT_OPTIONS[name]
+
+    def check(words: Sequence[str], where: str) -> Finding:
+        for word, following in zip_longest(words, words[1:], fillvalue=""):
+            found = option.match(word)
+            target = (word[found.end() :].lstrip("=") or following) if found else ""
+            if target and (is_protected(target, where) or is_device(target)):
+                return f"it writes to {target}"
+        return None
+
+    return check
 
 
 def _written(name: str, words: Sequence[str], where: str) -> Finding:
@@ -205,8 +214,6 @@ _CHECKS: dict[str, Callable[[Sequence[str], str], Finding]] = {
     "socat": _socat,
     **dict.fromkeys(("nc", "ncat", "netcat"), _netcat),
     **dict.fromkeys(("sed", "gsed", "perl", "ruby"), _in_place),
-    **dict.fromkeys(
-        ("curl", "wget", "sort", "tar", "unzip", "7z", "aria2c", "gpg", "openssl"), _output_option
-    ),
+    **{name: _output_option(name) for name in _OUTPUT_OPTIONS},
     **dict.fromkeys(("chmod", "chown", "chgrp"), _owner),
 }

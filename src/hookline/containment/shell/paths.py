@@ -149,8 +149,10 @@ def is_outside(path: str, where: str = "") -> bool:
     """Whether a removal aims at the root, at a home, at a system directory or above where it starts."""
     whole = resolve(path, where)
     parts = parts_of(whole)
-    if whole.startswith(("~", "..")):
+    if path.startswith("~") or whole.startswith(".."):
         return True
+    if whole.startswith("~"):  # by way of `cd`: work in a project below it is ordinary
+        return len(parts) <= 2
     if not whole.startswith("/"):
         return False
     if len(parts) <= 1 or parts[0] in SYSTEM or (parts[0] == "var" and parts[1] != "tmp"):
