@@ -45,7 +45,7 @@ _TOKEN = re.compile(
         | (?P<other>\|\||&&|>=|<=|==|!=|\+\+|--|.|\n)""",
     re.VERBOSE,
 )
-_REGEX = re.compile(r"/(?:[^/\\\n\[\]]|\\[^\n]|\[\^?\]?[^\]\n]*\])+/")
+_REGEX = re.compile(r"/(?:[^/\\\n\[\]]|\\[^\n]|\[\^?\]?[^\]\n/]*\])+/")
 _BEFORE_REGEX = frozenset({"", "{", "(", "~", "!", "&&", "||", ";", ",", "\n", "}"})
 
 
@@ -76,7 +76,7 @@ def _program_problem(program: str) -> str | None:
             return f"its program uses {token}"
         if token in {"print", "printf"}:
             printing = True
-        elif token in {";", "}", "\n"}:
+        elif token in {";", "}"}:  # not at the end of a line: a statement may go on in the next
             printing = False
         elif printing and token.startswith(">"):
             return "its program may write files"
@@ -123,4 +123,4 @@ def _divides(before: str, found: re.Match[str]) -> bool:
     return before not in _KEYWORDS and (before[-1:].isalnum() or before in {"]", '"', "_"})
 
 
-AWK = Program(but(check=check_awk))
+AWK = Program(but(check=check_awk, loose=True))
