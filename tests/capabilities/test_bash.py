@@ -225,9 +225,11 @@ def test_tmp_lasts_and_is_not_the_host_s(tmp_path: Path) -> None:
 @needs_bubblewrap
 def test_what_the_sandbox_did_is_explained(tmp_path: Path) -> None:
     """A command that fails of it tells the model what would work."""
-    text = texts(run(Bash(tmp_path, sandbox="required"), call("bash", command="touch /opt/x")))[0]
-    assert "Read-only file system" in text
-    assert f"[the sandbox: only {tmp_path} and /tmp can be written here" in text
+    commands = ["touch /opt/x", "mkdir -p .vscode/new", "for each in .idea; do mkdir $each; done"]
+    turns = [call("bash", command=command) for command in commands]
+    for text in texts(run(Bash(tmp_path, sandbox="required"), *turns)):
+        assert "[exit code 1, " in text
+        assert f"[the sandbox: only {tmp_path} and /tmp can be written here" in text
 
 
 def test_explain_and_the_state_say_where_commands_run(tmp_path: Path) -> None:
