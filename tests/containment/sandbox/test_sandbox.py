@@ -202,6 +202,11 @@ def test_bad_input_is_named(tmp_path: Path) -> None:
         (lambda: SandboxPaths(hide="/etc"), r"hide=\('/etc',\)"),
         (lambda: host.run_sync([]), "no command to run"),
         (lambda: host.run_sync("a\0b"), "NUL byte"),
+        (lambda: host.run_sync("a\ud800b"), "half a character in the command"),
+        (lambda: host.run_sync("x" * 200_000), "longer than a program can be given"),
+        (lambda: host.run_sync("true", cwd="a\ud800"), "is no path"),
+        (lambda: host.run_sync("true", cwd="a\0"), "is no path"),
+        (lambda: host.run_sync("true", env={"A": "\ud800"}), "'A' cannot be a variable"),
         (lambda: host.run_sync(["x", 3]), "3 in the command is not text"),  # type: ignore[list-item]
         (lambda: host.run_sync("true", timeout=0), "timeout=0 is not a number of seconds above 0"),
     ]:

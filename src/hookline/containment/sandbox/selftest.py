@@ -93,11 +93,11 @@ def _prepare(base: Path, tcp: socket.socket, unix: socket.socket) -> dict[str, s
         directory.mkdir()
     (hidden / "secret").write_text("secret")
     name = str(base / "socket")
-    directory = os.open(base, os.O_RDONLY | os.O_DIRECTORY)
+    opened = os.open(base, os.O_RDONLY | os.O_DIRECTORY)
     try:  # by a short path: those of sockets cannot be long
-        unix.bind(f"/proc/self/fd/{directory}/socket")
+        unix.bind(f"/proc/self/fd/{opened}/socket")
     finally:
-        os.close(directory)
+        os.close(opened)
     unix.listen()
     return {
         "root": str(root),
