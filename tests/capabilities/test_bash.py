@@ -322,3 +322,28 @@ async def test_it_works_the_same_streamed(tmp_path: Path, mode: Any) -> None:
     agent = builder.with_approver(lambda _: True).build()
     seen = [getattr(event, "message", None) async for event in agent.stream("Go.")]
     assert "hello\n" in seen
+
+
+def test_without_a_sandbox_auto_is_the_host_and_everybody_is_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The model, whoever reads the plan, the log and the state; and what is not plainly harmless asks."""
+
+    def missing() -> Any:
+        raise SandboxError("bubblewrap is not installed.", remedy="Install it.")
+
+    monkeypatch.setattr("hookline.containment.sandbox.sandbox.passed", missing)
+    bash = Bash(tmp_path)
+    asked: list[str] = []
+    result = run(
+        bash,
+        calls(call("bash", command="ls"), call("bash", command="touch made")),
+        approver=lambda question: asked.append(question.reason),
+    )
+    assert [made.status.value for made in result.steps[0].results] == ["ok", "denied"]
+    assert len(asked) == 1
+    assert result.state.metadata["bash.sandbox"]["reason"] == "bubblewrap is not installed"
+    assert "NOT CONTAINED" in caplog.text
+    assert "on the host" in bash.tools()[0].description
+    with pytest.raises(SandboxError, match="a sandbox is required, and there is none: bubblewrap"):
+        Bash(tmp_path, sandbox="required")
