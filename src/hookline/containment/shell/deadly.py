@@ -19,14 +19,15 @@ PRIVILEGE = frozenset(
     "sudo sudoedit su doas pkexec run0 gosu su-exec runuser gksudo kdesudo".split()
 )
 _DISKS = frozenset(
-    "wipefs fdisk sfdisk cfdisk gdisk sgdisk parted blkdiscard mkswap mke2fs newfs fsck.ext4 badblocks hdparm cryptsetup lvremove vgremove pvremove zpool".split()
+    "wipefs fdisk sfdisk cfdisk gdisk sgdisk parted blkdiscard mkswap mke2fs newfs".split()
 )
 _DOWN = frozenset("shutdown reboot halt poweroff telinit".split())
 _WRITES_ALL = frozenset(
-    "tee touch truncate shred unlink rmdir mkdir chattr setfacl patch mkfifo mknod sponge ed ex vi vim nvim nano emacs".split()
+    """
+    tee touch truncate shred unlink rmdir mkdir chattr setfacl patch mkfifo mknod sponge ed ex vi vim nvim nano emacs
+    """.split()
 )
 _WRITES_LAST = frozenset("cp mv ln install rsync scp ditto".split())
-_OWNERSHIP = frozenset({"chmod", "chown", "chgrp"})
 
 Finding = str | None
 
@@ -39,7 +40,8 @@ def deadly(argv: Sequence[str], where: str = "") -> Finding:
         return f"{name} gives it the rights of another user"
     if name in _DOWN or (name == "init" and words[:1] and words[0] in {"0", "6", "1", "S"}):
         return "it stops the machine"
-    if name in _DISKS or name.startswith("mkfs"):
+    listing = {"-l", "--list", "print"} & set(words)
+    if name.startswith("mkfs") or (name in _DISKS and not listing):
         return "it works on whole disks"
     if any(is_network(word) for word in words):
         return "it opens a connection through /dev/tcp"
@@ -49,7 +51,7 @@ def deadly(argv: Sequence[str], where: str = "") -> Finding:
 
 def _guess_name(name: str) -> str:
     """`r?` and `r[m]` may be rm."""
-    if not re.search(r"[?*\[]", name) or not re.search(r"\w", name):
+    if len(name) > 30 or not re.search(r"[?*\[]", name) or not re.search(r"\w", name):
         return name
     known = ("rm", "sudo", "dd", "su", "mkfs", "shutdown", "reboot", "chmod", "tee")
     return next((one for one in known if fnmatch.fnmatchcase(one, name)), name)
@@ -120,7 +122,7 @@ def _is_above(word: str) -> bool:
     return re.fullmatch(r"(\.\./?)+", word) is not None
 
 
-def _systemctl(words: Sequence[str], where: str) -> Finding:
+def _systemctl(words: Sequence[str], _where: str) -> Finding:
     down = {
         "poweroff",
         "reboot",
@@ -135,16 +137,16 @@ def _systemctl(words: Sequence[str], where: str) -> Finding:
     return "it stops the machine" if down & set(words) else None
 
 
-def _kill(words: Sequence[str], where: str) -> Finding:
+def _kill(words: Sequence[str], _where: str) -> Finding:
     return "it ends every process" if "-1" in words[1:] else None
 
 
-def _netcat(words: Sequence[str], where: str) -> Finding:
+def _netcat(words: Sequence[str], _where: str) -> Finding:
     runs = any(re.match(r"-[A-Za-z]*[ec]$|--(sh-)?exec|--lua-exec", word) for word in words)
     return "it gives a shell to the network" if runs else None
 
 
-def _socat(words: Sequence[str], where: str) -> Finding:
+def _socat(words: Sequence[str], _where: str) -> Finding:
     runs = any(re.search(r"(?i)\b(exec|system):", word) for word in words)
     return "it gives a shell to the network" if runs else None
 

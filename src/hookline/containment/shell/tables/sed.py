@@ -105,6 +105,8 @@ class _Script:
             self._end_of_command(name)
         elif name in {"s", "y"}:
             self._substitute(name)
+        elif name in {":", "b", "t", "T"}:
+            self._label()
         else:
             raise _Odd(f"the command {name!r}")
 
@@ -115,6 +117,12 @@ class _Script:
                 self.at += 1
         if self._peek() not in {"", ";", "\n", "}"}:
             raise _Odd(f"what follows {name!r}")
+
+    def _label(self) -> None:
+        self._blanks()
+        while self._peek().isalnum() or self._peek() == "_":
+            self.at += 1
+        self._end_of_command("b")
 
     def _substitute(self, name: str) -> None:
         delimiter = self._peek()
