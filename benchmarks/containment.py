@@ -1,11 +1,13 @@
 """Measures containment: `python benchmarks/containment.py`.
 
-What it costs to open a file through the jail, in each way there is, beside opening it plainly.
+What it costs to open a file through the jail, in each way there is, beside opening it plainly; and what it costs to
+start a command in the sandbox, beside starting a process.
 """
 
 from __future__ import annotations
 
 import argparse
+import asyncio
 import os
 import statistics
 import tempfile
@@ -15,6 +17,7 @@ from pathlib import Path
 
 from hookline.containment import FileJail
 from hookline.errors import UsageError
+from sandbox import measure_sandbox
 
 OPENS = 500
 GOAL_OPEN_US = 50.0
@@ -27,6 +30,8 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rounds", type=int, default=25, help="samples of each (default: 25)")
     rounds = parser.parse_args().rounds
+    with tempfile.TemporaryDirectory() as directory:
+        asyncio.run(measure_sandbox(Path(directory), rounds))
     if hasattr(os, "sched_setaffinity"):  # one core: what other programs do moves the numbers less
         os.sched_setaffinity(0, {max(os.sched_getaffinity(0))})
     with tempfile.TemporaryDirectory() as directory:
