@@ -90,7 +90,7 @@ def test_a_forked_child_does_not_keep_the_lease_of_a_killed_parent(
     """A worker that outlives the process it was forked from holds nothing."""
     code = HOLD.replace(
         'print("held", flush=True)',
-        'import os, time\nchild = os.fork()\nif child == 0: time.sleep(60)\nprint("held", child, flush=True)',
+        'import os, time\nif os.fork() == 0: print("held", os.getpid(), flush=True); time.sleep(60)',
     )
     holder = program(code, path, "r")
     child = int(holder.line().split()[1])

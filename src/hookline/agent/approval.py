@@ -43,8 +43,8 @@ class Ask(msgspec.Struct, frozen=True):
 
     @property
     def asked_by(self) -> str:
-        """Who asks, in words."""
-        return ", ".join(self.askers)
+        """Who asks first."""
+        return self.askers[0]
 
     @staticmethod
     def of(result: Result[Any]) -> Ask:
@@ -57,12 +57,10 @@ class Ask(msgspec.Struct, frozen=True):
     def anew(approval: PendingApproval, result: Result[Any] | None = None) -> Ask:
         """A question once more, with what those ask who did not ask then: they have had no answer."""
         new = (
-            [] if result is None else [ask for ask in result.asks if ask[0] not in approval.settles]
+            [] if result is None else [ask for ask in result.asks if ask[0] not in approval.askers]
         )
         reasons = dict.fromkeys((approval.reason, *(reason for _, reason in new)))
-        return Ask(
-            "; ".join(filter(None, reasons)), (*approval.settles, *(name for name, _ in new))
-        )
+        return Ask("; ".join(filter(None, reasons)), (*approval.askers, *(name for name, _ in new)))
 
 
 async def ask_person(run: Run, flight: Flight, ask: Ask, *, again: bool = False) -> Decision | None:
@@ -140,7 +138,7 @@ def question(run: Run, flight: Flight, ask: Ask, *, again: bool = False) -> Pend
         fingerprint,
         run.run_id,
         of_the_call[0].expires_at if of_the_call else _deadline(run),
-        ask.askers if len(ask.askers) > 1 else (),
+        ask.askers[1:],
         any(each.is_again for each in of_the_call),
     )
 
@@ -151,7 +149,7 @@ def _place(run: Run, call: ToolCall) -> str:
 
 def is_same(approval: PendingApproval, fingerprint: str, ask: Ask) -> bool:
     """Whether a question is about this very call, and a yes to it settles what everybody asks."""
-    return approval.fingerprint == fingerprint and {*ask.askers} <= {*approval.settles}
+    return approval.fingerprint == fingerprint and {*ask.askers} <= {*approval.askers}
 
 
 def _asked_again(
@@ -159,7 +157,7 @@ def _asked_again(
 ) -> PendingApproval:
     """Whether to run a call again. A yes settles what those asked, too, who asked before it ran the first time."""
     id = f"{_place(run, call)}/again-{len(run.durable.records)}"
-    askers = (*ask.askers, *(before.settles if before is not None else ()))
+    askers = dict.fromkeys((*ask.askers, *(before.askers if before is not None else ())))
     return PendingApproval(
         id,
         call,
@@ -168,7 +166,7 @@ def _asked_again(
         call.fingerprint(),
         run.run_id,
         _deadline(run),
-        tuple(dict.fromkeys(askers)),
+        tuple(askers)[1:],
         is_again=True,
     )
 
@@ -259,7 +257,7 @@ async def _from_hooks(
         step_index=run.step_index or 0,
         reason=approval.reason,
         asked_by=approval.asked_by,
-        askers=approval.settles,
+        also_asked_by=approval.also_asked_by,
     )
     run.call_id = flight.call.id
     try:
@@ -297,7 +295,7 @@ def _by_rule(remembered: Mapping[str, Decision], approval: PendingApproval) -> D
     """What was answered for a rule that is about this call, if it was answered to everyone who asks now."""
     given = dict.fromkeys(decision.rule for decision in remembered.values() if decision.rule)
     for text in given:
-        answers = [remembered.get(rule_key(text, asker)) for asker in approval.settles]
+        answers = [remembered.get(rule_key(text, asker)) for asker in approval.askers]
         decision = answers[0]
         if decision is None or any(each != decision for each in answers):
             continue
@@ -363,8 +361,7 @@ def _note(
     decision = _with_valid_rule(decision)
     flight.decision = decision
     run.append(ApprovalAnswered(*run.head(), run.step_index or 0, approval.id, decision, by))
-    if decision.remember:
-        run.state = with_remembered(run.state, to_remember(approval, decision))
+    run.state = with_remembered(run.state, to_remember(approval, decision))
     return decision
 
 

@@ -13,7 +13,7 @@ import msgspec
 
 from hookline._aio import is_async_callable
 from hookline.agent.agent import Agent
-from hookline.agent.capability import hooks_of, tools_of
+from hookline.agent.capability import completed, hooks_of, tools_of
 from hookline.agent.decorators import registrations_of
 from hookline.blueprint import (
     SYSTEM_CLOCK,
@@ -57,8 +57,8 @@ from hookline.lifecycle import (
     ToolHookContext,
     point_named,
 )
-from hookline.state import EMPTY, InferenceResponse, ToolResult
-from hookline.tools import Toolbox
+from hookline.state import EMPTY, FrozenDict, InferenceResponse, ToolResult
+from hookline.tools import Toolbox, as_tool
 
 C = TypeVar("C", bound=Context)
 C_contra = TypeVar("C_contra", bound=Context, contravariant=True)
@@ -180,6 +180,7 @@ class AgentBuilder:
         "_error_policy",
         "_expire_after",
         "_id",
+        "_installed",
         "_journal",
         "_limits",
         "_listeners",
@@ -189,6 +190,7 @@ class AgentBuilder:
         "_registrations",
         "_source",
         "_system_prompt",
+        "_tool_sources",
         "_tools",
         "_without",
     )
@@ -196,8 +198,10 @@ class AgentBuilder:
     def __init__(self) -> None:
         self._driver: Driver | None = None
         self._tools: list[Any] = []
+        self._tool_sources: list[str] = []
         self._registrations: list[Registration] = []
         self._capabilities: list[str] = []
+        self._installed: list[Any] = []
         self._source = ""
         self._limits = _DEFAULT_LIMITS
         self._max_objections = 8
@@ -260,6 +264,7 @@ class AgentBuilder:
     def with_tools(self, *tools: Any) -> AgentBuilder:
         """Tools: made with @tool, or plain functions with annotations."""
         self._tools.extend(tools)
+        self._tool_sources.extend([self._source] * len(tools))
         return self
 
     def with_system_prompt(self, text: str) -> AgentBuilder:
@@ -371,6 +376,16 @@ class AgentBuilder:
         self._on_in_doubt = on_in_doubt
         return self
 
+    def with_cancel_source(self, source: CancelSource) -> AgentBuilder:
+        """Somebody outside who may cancel the runs of this agent: it is told when one begins and when it has ended."""
+        if isinstance(source, type) or not callable(getattr(source, "watch", None)):
+            raise BuildError(
+                f"{source!r} cannot cancel runs.",
+                remedy="Use Cancellation(), or an object with watch(cancel) that gives a function to end the watch.",
+            )
+        self._cancel_sources = (*self._cancel_sources, source)
+        return self
+
     def with_redaction(self, redact: Redact) -> AgentBuilder:
         """Pass every record of a run and its children through a function before it is written, or told to anyone.
 
@@ -382,16 +397,6 @@ class AgentBuilder:
             )
         before = self._redact
         self._redact = redact if before is None else lambda value: redact(before(value))
-        return self
-
-    def with_cancel_source(self, source: CancelSource) -> AgentBuilder:
-        """Somebody outside who may cancel the runs of this agent: it is told when one begins and when it has ended."""
-        if isinstance(source, type) or not callable(getattr(source, "watch", None)):
-            raise BuildError(
-                f"{source!r} cannot cancel runs.",
-                remedy="Use Cancellation(), or an object with watch(cancel) that gives a function to end the watch.",
-            )
-        self._cancel_sources = (*self._cancel_sources, source)
         return self
 
     def with_clock(self, clock: Clock) -> AgentBuilder:
@@ -467,7 +472,8 @@ class AgentBuilder:
                 remedy="Give the second one another name.",
             )
         if not any(
-            callable(getattr(capability, part, None)) for part in ("hooks", "tools", "configure")
+            callable(getattr(capability, part, None))
+            for part in ("hooks", "tools", "tools_for", "configure")
         ):
             raise BuildError(
                 f"{capability!r} is not a capability.",
@@ -475,6 +481,7 @@ class AgentBuilder:
             )
         before = self._parts()
         self._capabilities.append(name)
+        self._installed.append(capability)
         # A capability that is nothing but its user's words counts as the user, unless another one installs it.
         is_users = bool(getattr(capability, "speaks_for_user", False)) and not self._source
         self._source = "" if is_users else name
@@ -548,7 +555,7 @@ class AgentBuilder:
         driver, source = self._driver, ""
         if driver is None and (model := os.environ.get(_MODEL, "").strip()):
             driver, source = _configured(model), _MODEL
-        return Agent(
+        return self._completed(
             Definition(
                 agent_id=self._id or f"agent-{os.urandom(6).hex()}",
                 driver=driver,
@@ -568,8 +575,21 @@ class AgentBuilder:
                 on_in_doubt=self._on_in_doubt,
                 max_objections=self._max_objections,
                 capabilities=tuple(self._capabilities),
+                brought=self._brought(),
             )
         )
+
+    def _completed(self, definition: Definition) -> Agent:
+        """The agent, once its capabilities have seen the whole of it."""
+        installed = zip(self._capabilities, self._installed, strict=True)
+        return Agent(completed(definition, installed))
+
+    def _brought(self) -> dict[str, str]:
+        """Which capability each tool came with."""
+        if not self._capabilities:
+            return EMPTY
+        pairs = zip(self._tools, self._tool_sources, strict=True)
+        return FrozenDict({as_tool(each).name: source for each, source in pairs if source})
 
 
 _MODEL = "HOOKLINE_MODEL"

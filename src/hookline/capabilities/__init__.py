@@ -18,7 +18,9 @@ if TYPE_CHECKING:
     from hookline.capabilities.metadata import Metadata
     from hookline.capabilities.redaction import Redaction
     from hookline.capabilities.self_critique import Critique, Draft, SelfCritique
+    from hookline.capabilities.skills import Skills
     from hookline.capabilities.structured_output import StructuredOutput
+    from hookline.capabilities.subagents import Subagent, Subagents
     from hookline.capabilities.summarization import Summarization
     from hookline.capabilities.task_planning import Task, TaskPlanning, TaskStatus
     from hookline.capabilities.tool_registry import ToolRegistry
@@ -37,7 +39,10 @@ _HOME: dict[str, str] = {
     "Metadata": "metadata",
     "Redaction": "redaction",
     "SelfCritique": "self_critique",
+    "Skills": "skills",
     "StructuredOutput": "structured_output",
+    "Subagent": "subagents",
+    "Subagents": "subagents",
     "Summarization": "summarization",
     "Task": "task_planning",
     "TaskPlanning": "task_planning",
@@ -60,7 +65,10 @@ __all__ = [
     "Metadata",
     "Redaction",
     "SelfCritique",
+    "Skills",
     "StructuredOutput",
+    "Subagent",
+    "Subagents",
     "Summarization",
     "Task",
     "TaskPlanning",

@@ -126,7 +126,7 @@ class Approval:
         """A yes to an ask, where a rule or the mode says so, and all who ask may be answered by a rule."""
         if _is_of_a_running_tool(ctx.tool_call):
             return None  # it asks about something else than the call that the rules are about
-        askers = {*ctx.askers} or {ctx.asked_by}
+        askers = {ctx.asked_by, *ctx.also_asked_by}
         if not all(map(self._may_answer, askers)) or self.judge(ctx) is not None:
             return None
         if askers == {

@@ -117,6 +117,11 @@ class Result(msgspec.Struct, Generic[C], frozen=True):
         return (self.reason, self.decided_by) if self.kind is Kind.BLOCK else self.withheld
 
     @property
+    def askers(self) -> tuple[str, ...]:
+        """Every hook whose ask stands; `decided_by` is the first of them."""
+        return tuple(dict.fromkeys(name for name, _ in self.asks))
+
+    @property
     def is_blocked(self) -> bool:
         """Some hook blocked."""
         return self.kind is Kind.BLOCK

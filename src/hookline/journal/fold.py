@@ -228,7 +228,7 @@ def _with_answer(
     state: AgentState, record: ApprovalAnswered, asked: PendingApproval | None
 ) -> AgentState:
     decision = record.decision
-    if decision is None or not decision.remember or asked is None:
+    if decision is None or asked is None:
         return state
     return with_remembered(state, to_remember(asked, decision))
 

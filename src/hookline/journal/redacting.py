@@ -47,7 +47,7 @@ class Redacting:
         self._inner.flush()
 
     def flush_soon(self) -> None:
-        """Begin to write when the run next waits for something."""
+        """The same, soon."""
         self._inner.flush_soon()
 
     def close(self) -> None:

@@ -68,6 +68,17 @@ class RunHandle:
         return self._live.definition.toolbox.specs  # type: ignore[no-any-return]
 
     @property
+    def state(self) -> AgentState:
+        """The run's state as it is settled now."""
+        return self._live.state  # type: ignore[no-any-return]
+
+    @property
+    def parent(self) -> RunHandle | None:
+        """The run that started this one; None when the caller did."""
+        parent = self._live.parent
+        return None if parent is None else RunHandle(parent)
+
+    @property
     def spent(self) -> Spent:
         """What the run and its children have used so far, as it is now."""
         live = self._live
@@ -269,8 +280,8 @@ class ToolHookContext(AgentContext, frozen=True, kw_only=True):
     reason: str = ""
     """At permission_request: why a person is asked."""
     asked_by: str = ""
-    askers: tuple[str, ...] = ()
-    """At permission_request: everybody who asks. An answer is one to all of them."""
+    also_asked_by: tuple[str, ...] = ()
+    """The other hooks that asked about the same call: an answer is one to all of them."""
     step_index: int = 0
 
     @property

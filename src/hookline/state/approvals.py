@@ -105,33 +105,33 @@ class PendingApproval(msgspec.Struct, frozen=True, gc=False, omit_defaults=True)
     run_id: str = ""
     expires_at: float | None = None
     """Until when it can be answered, in seconds since 1970; an answer that comes later is a no. None: for ever."""
-    askers: tuple[str, ...] = ()
-    """Everybody whose asking a yes settles, where that is not `asked_by` alone."""
+    also_asked_by: tuple[str, ...] = ()
+    """The other hooks that asked about the same call: an answer is one to all of them."""
     is_again: bool = False
     """It asks whether to run a call again that had started when its process died."""
 
     @property
-    def settles(self) -> tuple[str, ...]:
-        """Those whose asking a yes settles. Somebody else who asks about the same call has a question of their own."""
-        return self.askers or (self.asked_by,)
+    def askers(self) -> tuple[str, ...]:
+        """All hooks that asked, and whose asking a yes settles. Who else asks has a question of their own."""
+        return (self.asked_by, *self.also_asked_by)
 
     def is_expired(self, at: float) -> bool:
         """Whether it is too late to answer."""
         return self.expires_at is not None and at > self.expires_at
 
 
-def rule_key(rule: str, asker: str) -> str:
-    """The name under which an answer for a rule is remembered, for the hook that asked."""
-    return f"{asker}: {rule}"
-
-
 def to_remember(approval: PendingApproval, decision: Decision) -> dict[str, Decision]:
-    """What a state keeps of an answer that holds for the session: what was said last of a call, and to whom yes."""
+    """What a state keeps of an answer that holds for the session: what was said last of a call, and to whom yes.
+
+    With a rule it is kept for the rule, and whoever asked.
+    """
+    if not decision.remember:
+        return {}
     if decision.rule:
-        return {rule_key(decision.rule, asker): decision for asker in approval.settles}
+        return {rule_key(decision.rule, asker): decision for asker in approval.askers}
     kept = {approval.fingerprint: decision}
     if decision.answer is not Answer.DENY:
-        kept |= {f"{approval.fingerprint}/{asker}": decision for asker in approval.settles}
+        kept |= {f"{approval.fingerprint}/{asker}": decision for asker in approval.askers}
     return kept
 
 
@@ -140,11 +140,16 @@ def remembered_answer(kept: Mapping[str, Decision], approval: PendingApproval) -
     last = kept.get(approval.fingerprint)
     if last is None or last.answer is Answer.DENY:
         return last
-    said = (kept.get(f"{approval.fingerprint}/{asker}") for asker in approval.settles)
+    said = (kept.get(f"{approval.fingerprint}/{asker}") for asker in approval.askers)
     same = (
         each is not None and (each.answer, each.args) == (last.answer, last.args) for each in said
     )
     return last if all(same) else None
+
+
+def rule_key(rule: str, asker: str) -> str:
+    """The name under which an answer for a rule is remembered, for the hook that asked."""
+    return f"{asker}: {rule}"
 
 
 class CallStage(enum.StrEnum):
