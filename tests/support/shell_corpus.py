@@ -8,5 +8,6 @@ CORPUS = Path(__file__).resolve().parents[1] / "containment" / "shell" / "corpus
 
 
 def commands(name: str) -> list[str]:
-    """The commands of a file, one a line."""
-    return (CORPUS / f"{name}.txt").read_text(encoding="utf-8").splitlines()
+    """The commands of a file, one a line; a line that begins with `## ` is a heading."""
+    lines = (CORPUS / f"{name}.txt").read_text(encoding="utf-8").splitlines()
+    return [line for line in lines if not line.startswith("## ")]

@@ -18,6 +18,7 @@ from hookline.agent.decorators import registrations_of
 from hookline.blueprint import (
     SYSTEM_CLOCK,
     Approver,
+    CancelSource,
     Clock,
     Definition,
     OnInDoubt,
@@ -172,6 +173,7 @@ class AgentBuilder:
 
     __slots__ = (
         "_approver",
+        "_cancel_sources",
         "_capabilities",
         "_clock",
         "_driver",
@@ -209,6 +211,7 @@ class AgentBuilder:
         self._expire_after: float | None = None
         self._listeners: tuple[Listener, ...] = ()
         self._clock: Clock = SYSTEM_CLOCK
+        self._cancel_sources: tuple[CancelSource, ...] = ()
         self._journal: JournalStore | None = None
         self._on_in_doubt: OnInDoubt = "tell"
         self._redact: Redact | None = None
@@ -373,6 +376,16 @@ class AgentBuilder:
         self._on_in_doubt = on_in_doubt
         return self
 
+    def with_cancel_source(self, source: CancelSource) -> AgentBuilder:
+        """Somebody outside who may cancel the runs of this agent: it is told when one begins and when it has ended."""
+        if isinstance(source, type) or not callable(getattr(source, "watch", None)):
+            raise BuildError(
+                f"{source!r} cannot cancel runs.",
+                remedy="Use Cancellation(), or an object with watch(cancel) that gives a function to end the watch.",
+            )
+        self._cancel_sources = (*self._cancel_sources, source)
+        return self
+
     def with_redaction(self, redact: Redact) -> AgentBuilder:
         """Pass every record of a run and its children through a function before it is written, or told to anyone.
 
@@ -469,7 +482,9 @@ class AgentBuilder:
         before = self._parts()
         self._capabilities.append(name)
         self._installed.append(capability)
-        self._source = name
+        # A capability that is nothing but its user's words counts as the user, unless another one installs it.
+        is_users = bool(getattr(capability, "speaks_for_user", False)) and not self._source
+        self._source = "" if is_users else name
         try:
             for each in hooks_of(capability):
                 self.with_hooks(each)
@@ -554,6 +569,7 @@ class AgentBuilder:
                 expire_after=self._expire_after,
                 listeners=self._listeners,
                 clock=self._clock,
+                cancel_sources=self._cancel_sources,
                 journal=self._journal,
                 redact=self._redact,
                 on_in_doubt=self._on_in_doubt,

@@ -20,7 +20,8 @@ class Capability(Protocol):
 
     - `hooks()` gives registrations, made with `hook(point, function, ...)` or the `on` decorators;
     - `tools()` gives tools or plain functions;
-    - `configure(builder)` may use everything else a builder can do;
+    - `configure(builder)` may use everything else a builder can do, and may only narrow limits;
+    - `speaks_for_user = True` says that it is nothing but settings of whoever builds the agent, and counts as them.
     - `tools_for(definition)` gives tools that are made of what else the agent has, when it is built;
     - `notes(definition)` gives what `explain()` and `lint()` should say about it in that agent.
     """

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
 from functools import lru_cache
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal, Protocol, TypeAlias
 
 import msgspec
 
@@ -22,6 +22,15 @@ Approver: TypeAlias = (
     Callable[[PendingApproval], Decision | bool | Awaitable[Decision | bool]] | Literal["deny"]
 )
 """Answers for a person: a function of the pending approval, sync or async; "deny" says no at once."""
+
+
+class CancelSource(Protocol):
+    """Somebody outside who may cancel runs."""
+
+    def watch(self, cancel: Callable[[str], bool]) -> Callable[[], None]:
+        """A run begins: `cancel(reason)` ends it, from any thread. What is given back is called when it has ended."""
+        ...
+
 
 _POINTS = tuple(HookPoint)
 _NAMES = tuple(point.value for point in _POINTS)
@@ -146,6 +155,7 @@ class Definition(msgspec.Struct, frozen=True, kw_only=True):
     on_in_doubt: OnInDoubt = "tell"
     clock: Clock = SYSTEM_CLOCK
     max_objections: int = 8
+    cancel_sources: tuple[CancelSource, ...] = ()
     capabilities: tuple[str, ...] = ()
     brought: dict[str, str] = EMPTY
     """Which capability a tool came with, by the tool's name."""

@@ -27,7 +27,6 @@ def test_the_comparison_sees_a_wrong_claim(monkeypatch: pytest.MonkeyPatch) -> N
     monkeypatch.syspath_prepend(str(BENCHMARKS))
     import shell_bash
     import shell_fuzz
-
     from hookline.containment import read_command
 
     if reason := shell_bash.unusable():

@@ -32,9 +32,14 @@ READ = {
     "grep x <<< 'a b'": [("grep", "x")],
     "echo 'a\nb' \"c\td\"": [("echo", "a\nb", "c\td")],
     "echo a#b a=b a:b 50% a^b": [("echo", "a#b", "a=b", "a:b", "50%", "a^b")],
+    "sort -t$'\\t' $'a b\\'c'": [("sort", "-t\t", "a b'c")],
     "time ls": [("ls",)],
     "if [ -f a ]; then b; elif c; then d; else e; fi": [
-        ("[", "-f", "a", "]"), ("b",), ("c",), ("d",), ("e",)
+        ("[", "-f", "a", "]"),
+        ("b",),
+        ("c",),
+        ("d",),
+        ("e",),
     ],
     "": [],
     "  # only a comment": [],
@@ -51,11 +56,11 @@ def test_what_is_read_is_what_bash_would_run(text: str) -> None:
 
 NOT_STATIC = """
 ls *.py | ls a? | ls [ab] | echo {a,b} | echo {1..3} | echo ~ | echo ~/x | echo ~root | echo a=~/x | echo $x | echo "$x"
-echo ${x} | echo $(a) | echo `a` | echo $((1)) | echo $[1] | echo $'a' | echo $"a" | x=1 ls | x=1 | x[0]=1 | x+=1 ls
+echo ${x} | echo $(a) | echo `a` | echo $((1)) | echo $[1] | echo $'\\x41' | echo $"a" | x=1 ls | x=1 | x[0]=1 | x+=1 ls
 a() { b; } | function a { b; } | coproc a | for i in a; do b; done | while a; do b; done
 case a in a) b;; esac | { a; } | [[ a ]] | ((1)) | alias a=b; a[1]=2 | ls > f | ls >> f | ls 2> f | ls &> f
-ls >| f | ls <> f | ls {v}> f | a <(b) | a >(b) | %1 | ls; %1 | -x | ls | | && ls | ls && | ls;; | ; ls | ls & ; | (ls | ls)
-() | 'ls | "ls | ls \\ | !! | export A=1 | declare a | unset a
+ls >| f | ls <> f | ls {v}> f | a <(b) | a >(b) | %1 | ls; %1 | -x | ls | | && ls | ls && | ls;; | ; ls | ls & ;
+(ls | ls) | () | 'ls | "ls | ls \\ | !! | export A=1 | declare a | unset a
 """.replace("\n", " | ").split(" | ")
 
 
@@ -109,6 +114,8 @@ def test_an_open_word_says_how_it_begins() -> None:
 
 TOO_MUCH = {
     "long": "echo " + "a" * 20_000,
+    "defaults in defaults": "echo " + "${a:-" * 1_500 + "}" * 1_500,
+    "closing brackets": ")" * 4_000,
     "deep": "echo " + "$(a " * 50 + ")" * 50,
     "deep brackets": "(" * 500 + "ls" + ")" * 500,
     "many": "; ".join(["ls"] * 500),
@@ -156,7 +163,7 @@ def test_without_the_extra_everything_asks(monkeypatch: pytest.MonkeyPatch) -> N
             raise ImportError(f"No module named {name!r}")
         return real(name, *rest)
 
-    grammar._parser.cache_clear()
+    grammar._language.cache_clear()
     monkeypatch.setattr(builtins, "__import__", without)
     with pytest.raises(UsageError, match=r"pip install 'hookline\[shell\]'"):
         read_command("ls")

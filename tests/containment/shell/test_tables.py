@@ -178,6 +178,7 @@ ASKED = r"""
 
 
 def lines(text: str) -> list[str]:
+    """The lines of a table."""
     return [line.strip() for line in text.strip().splitlines()]
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
+import stat
 from typing import NamedTuple
 
 from hookline.containment.jail.paths import DEEPEST, Parts, split
@@ -58,7 +59,13 @@ def open_by_steps(root: int, parts: Parts, flags: int, *, same_device: bool) -> 
         if last == "..":
             way.leave()
             last = "."
-        return way.open(last, flags | NOFOLLOW)
+        found = way.open(last, flags | NOFOLLOW)
+        if stat.S_ISLNK(
+            os.fstat(found).st_mode
+        ):  # who only looks (O_PATH) is given the link itself
+            os.close(found)
+            raise OSError(errno.ELOOP, "is a link")
+        return found
 
 
 def resolve(root: int, parts: Parts, *, follow_last: bool) -> Parts:

@@ -105,13 +105,7 @@ class Arrangement:
         rules = self._file(filter_program(unix_sockets=grant.unix_sockets))
         options = [
             *_isolation(program, grant),
-            *tree.mounts(
-                self._held,
-                reveal=grant.reveal,
-                scratch=job.limits.scratch,
-                network=grant.network,
-                sizes="--size" in program.options,
-            ),
+            *tree.mounts(self._held, grant, job.limits.scratch, sizes="--size" in program.options),
             *("--seccomp", str(rules), "--chdir", str(job.cwd), "--clearenv"),
             *(word for item in {**job.env, **grant.env}.items() for word in ("--setenv", *item)),
         ]

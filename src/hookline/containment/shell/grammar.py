@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING
 from hookline.errors import UsageError
 
 if TYPE_CHECKING:
-    from tree_sitter import Node, Parser
+    from tree_sitter import Language, Node
 
 REMEDY = "Install it: pip install 'hookline[shell]'."
 
 _COMMAND_WORDS = frozenset(
     """
     command_name word number string raw_string concatenation simple_expansion expansion brace_expression
-    command_substitution process_substitution arithmetic_expansion
+    command_substitution process_substitution arithmetic_expansion ansi_c_string
     """.split()
 )
 _LOOP_WORDS = _COMMAND_WORDS | {"for", "variable_name", "in"}
@@ -24,7 +24,8 @@ PLAIN_KINDS = _COMMAND_WORDS | frozenset(
     """
     program list pipeline command string_content redirected_statement file_redirect herestring_redirect
     file_descriptor negated_command subshell comment variable_assignment variable_name special_variable_name
-    binary_expression unary_expression test_operator test_command if_statement elif_clause else_clause for_statement do_group
+    binary_expression unary_expression test_operator test_command if_statement elif_clause else_clause
+    for_statement do_group
     """.split()
 )
 """The kinds of node that a text which is read exactly may have."""
@@ -34,7 +35,7 @@ Spans = tuple[tuple[int, int], ...]
 
 
 @functools.cache
-def _parser() -> Parser:
+def _language() -> Language:
     try:
         import tree_sitter
         import tree_sitter_bash
@@ -43,12 +44,21 @@ def _parser() -> Parser:
             f"Reading shell commands needs tree-sitter with its bash grammar ({missing}).",
             remedy=REMEDY,
         ) from missing
-    return tree_sitter.Parser(tree_sitter.Language(tree_sitter_bash.language()))
+    return tree_sitter.Language(tree_sitter_bash.language())
+
+
+def ensure_grammar() -> None:
+    """Load the grammar, or say how to install it."""
+    _language()
 
 
 def parse(source: bytes) -> Node:
     """The root of the tree that the grammar makes of a text."""
-    return _parser().parse(source).root_node
+    language = _language()
+    from tree_sitter import Parser
+
+    # A parser costs microseconds, and must not be shared between threads.
+    return Parser(language).parse(source).root_node
 
 
 def walk(root: Node) -> Iterator[Node]:

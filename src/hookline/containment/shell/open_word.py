@@ -72,7 +72,9 @@ class OpenWord:
             self._expand_braces(self.brace_at)
         if self.exact:
             return Word(self.text)
-        if self.loop and self.text != self.loop:  # together with something else it names what was not seen
+        if (
+            self.loop and self.text != self.loop
+        ):  # together with something else it names what was not seen
             self.hidden = True
         return Word(self.text, exact=False, prefix=self.prefix or "", hidden=self.hidden)
 

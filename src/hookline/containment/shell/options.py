@@ -1,7 +1,8 @@
 """How a program's harmless use is written down, and how a command is held against it.
 
-Every word that begins with `-` must be a harmless option, wherever it stands: whether it is the value of the option before it, or comes after `--`, is not
-relied on. So a table that is wrong about which options take values can make the policy ask too often, never too seldom.
+Every word that begins with `-` must be a harmless option, wherever it stands: it is not relied on that it is the
+value of the option before it, or comes after `--`. So a table that is wrong about which options take values can make
+the policy ask too often, never too seldom.
 """
 
 from __future__ import annotations
@@ -43,17 +44,28 @@ class Program(msgspec.Struct, frozen=True):
 
     options: Options = Options()
     verbs: Mapping[str, Options] | None = None
-    """Its sub-commands that are harmless; a key of several words is a verb and its own verbs. `options` come before them."""
+    """Its harmless sub-commands; a key of several words is a verb and its own verbs. `options` come before them."""
     reads: bool = True
     """Whether it shows what is in the files it is given, so that the names of secret files matter."""
 
 
 def only(
-    names: str = "", *, takes: str = "", operands: int | None = None, check: Check | None = None
+    names: str = "",
+    *,
+    takes: str = "",
+    operands: int | None = None,
+    check: Check | None = None,
+    loose: bool = False,
 ) -> Options:
     """Exactly these options; those in `takes` have a value."""
     taking = frozenset(takes.split())
-    return Options(frozenset(names.split()) | taking, takes=taking, operands=operands, check=check)
+    return Options(
+        frozenset(names.split()) | taking,
+        takes=taking,
+        operands=operands,
+        check=check,
+        loose=loose,
+    )
 
 
 def but(

@@ -19,8 +19,8 @@ from hookline.errors import UsageError
 class ShellPolicy(msgspec.Struct, frozen=True):
     """Judges commands before they run. A value: adding rules gives another policy.
 
-    Deny goes before ask and ask before allow, whether a rule says so or the policy itself. A rule that allows lifts what the policy asks about, and what the policy itself denies
-    only if it was added with `even_denied=True`.
+    Deny goes before ask and ask before allow, whether a rule says so or the policy itself. A rule that allows lifts
+    what the policy asks about; what the policy denies it lifts only if it was added with `even_denied=True`.
     """
 
     allow: tuple[ShellRule, ...] = ()
@@ -54,12 +54,12 @@ class ShellPolicy(msgspec.Struct, frozen=True):
         """Say whether a command may run. Never raises, whatever the text."""
         try:
             reading = read_command(command)
-            dangers = find_danger(command)
+            danger = find_danger(command)
         except UsageError as missing:
             return Verdict("ask", str(missing), _shown(command))
         return (
-            self._denied(reading, dangers, command)
-            or self._asked(reading, dangers)
+            self._denied(reading, danger, command)
+            or self._asked(reading, danger)
             or self._allowed(reading)
         )
 
@@ -81,6 +81,9 @@ class ShellPolicy(msgspec.Struct, frozen=True):
         if found := _matching(self.ask, danger, reading):
             rule, words = found
             return Verdict("ask", f"`{words}` matches the rule '{rule.text}', which asks.", words)
+        if not danger.complete:
+            shown = _shown(reading.commands[0].text if reading.commands else "")
+            return Verdict("ask", f"`{shown}` holds more than can be looked at.", shown)
         return None
 
     def _allowed(self, reading: Reading) -> Verdict:

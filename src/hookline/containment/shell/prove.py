@@ -11,7 +11,7 @@ from collections.abc import Sequence
 
 import msgspec
 
-from hookline.containment.shell.options import operands_of, refusal, verb_of
+from hookline.containment.shell.options import only, operands_of, refusal, verb_of
 from hookline.containment.shell.paths import is_network, is_secret, is_whole_home
 from hookline.containment.shell.scan import writes_a_file
 from hookline.containment.shell.tables.all import PROGRAMS
@@ -25,7 +25,17 @@ _ASSIGNABLE = re.compile(
     r"LANG|LANGUAGE|LC_[A-Z]+|TZ|COLUMNS|LINES|NO_COLOR|FORCE_COLOR|CLICOLOR|CLICOLOR_FORCE|CI|TERM|GIT_TERMINAL_PROMPT|GIT_OPTIONAL_LOCKS"
 )
 _PAGERS = frozenset({"PAGER", "GIT_PAGER", "MANPAGER"})
-_LISTS_NAMES = frozenset({"find", "fd", "fdfind", "ls", "head", "tail", "sort", "uniq"})
+_NAMES_ONLY = re.compile(r"-[A-Za-z]*l|--files")
+_FILTERS = {
+    "head": only(takes="-n -c"),
+    "tail": only(takes="-n -c"),
+    "sort": only(takes="-k -t"),
+    "uniq": only(takes="-f -s -w"),
+}
+"""Programs that print some of what they are given; and which of their options take a value."""
+_TAKE_PATTERNS = frozenset(
+    "grep egrep fgrep zgrep rg ag jq yq sed gsed awk gawk mawk nawk tr".split()
+)
 _RECURSIVE = re.compile(r"-[A-Za-z]*[rR]|--(dereference-)?recursive")
 
 
@@ -111,22 +121,7 @@ class Proof(msgspec.Struct):
 
     def _files(self, name: str, rest: Sequence[Word]) -> str | None:
         """Whether what is shown may be a secret."""
-        words = list(rest)
-        if name in {
-            "grep",
-            "egrep",
-            "fgrep",
-            "rg",
-            "ag",
-            "zgrep",
-            "jq",
-            "yq",
-            "sed",
-            "awk",
-            "gawk",
-            "tr",
-        }:
-            words = _without_pattern(words)
+        words = _without_pattern(name, rest) if name in _TAKE_PATTERNS else rest
         recursive = name in {"rg", "ag"} or any(_RECURSIVE.match(word.start) for word in rest)
         for word in words:
             if word.hidden and not self._knows_names():
@@ -145,28 +140,35 @@ class Proof(msgspec.Struct):
         return any(self._is_secret(word) or is_whole_home(word.text, self.where) for word in words)
 
     def _is_secret(self, word: Word) -> bool:
-        return is_secret(word.text, self.where) or is_network(word.text)
+        """Also in the value of an option, joined to it or after an equals sign."""
+        text = word.text
+        if text.startswith("-"):
+            text = text.partition("=")[2] if "=" in text else text[2:]
+        return is_secret(text, self.where) or is_network(text)
 
 
 def _prints_names(name: str, rest: Sequence[Word]) -> bool:
     """Whether a command prints nothing but names of files that exist, or fewer of the names it is given."""
-    if name in {"grep", "egrep", "rg"}:
-        return any(
-            re.match(r"-[A-Za-z]*l|--files|--name-only", word.start) for word in rest
-        ) or not operands_of(PROGRAMS[name].options, _without_pattern(list(rest)))
+    texts = {word.text for word in rest}
+    if name in {"find", "fd", "fdfind", "ls", "cd", "wc"}:
+        return True
     if name == "git":
-        return any(word.text in {"ls-files", "--name-only", "ls-tree"} for word in rest)
-    return name in _LISTS_NAMES or name in {"xargs", "cd", "wc"}
+        names_only = "--name-only" in texts and bool({"ls-tree", "diff"} & texts)
+        return "ls-files" in texts or names_only
+    if name in {"grep", "egrep", "rg"} and any(_NAMES_ONLY.match(word.start) for word in rest):
+        return True
+    filters = name in {"grep", "egrep"} and not any(_RECURSIVE.match(w.start) for w in rest)
+    if filters:
+        return not operands_of(PROGRAMS[name].options, _without_pattern(name, rest))
+    return name in _FILTERS and not operands_of(_FILTERS[name], rest)
 
 
-def _without_pattern(words: list[Word]) -> list[Word]:
-    """Leave out the first word that is no option: it is a pattern, not a file."""
+def _without_pattern(name: str, words: Sequence[Word]) -> list[Word]:
+    """Leave out the first word that is neither an option nor the value of one: it is a pattern, not a file."""
     if any(re.match(r"-[A-Za-z]*[ef]|--(regexp|file|expression)", word.start) for word in words):
-        return words
-    for at, word in enumerate(words):
-        if not word.start.startswith("-"):
-            return words[:at] + words[at + 1 :]
-    return words
+        return list(words)
+    pattern = next(iter(operands_of(PROGRAMS[name].options, words)), None)
+    return [word for word in words if word is not pattern]
 
 
 def program_name(text: str) -> str:

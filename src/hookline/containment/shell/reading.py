@@ -6,12 +6,13 @@ words in the same commands is anything claimed.
 
 from __future__ import annotations
 
-from hookline.containment.shell.grammar import Spans, command_spans
+from hookline.containment.shell.grammar import Spans, command_spans, ensure_grammar
 from hookline.containment.shell.scan import Found, scan
 from hookline.containment.shell.scan_words import Unreadable
 from hookline.containment.shell.words import Command, Reading
 
-MAX_LENGTH = 10_000
+MAX_LENGTH = 8_000
+"""In characters. The time the grammar takes for a broken text grows with the square of its length."""
 
 
 def read_command(text: str) -> Reading:
@@ -25,9 +26,10 @@ def read_command(text: str) -> Reading:
         source = text.encode()
     except UnicodeEncodeError:
         return _unknown("", "it holds characters that are no text")
-    agreed = command_spans(source)
+    ensure_grammar()
     try:
         found = scan(text)
+        agreed = command_spans(source)
     except Unreadable as why:
         return _unknown(text, str(why))
     if agreed is None or agreed != {_in_bytes(text, one) for one in found}:

@@ -13,7 +13,12 @@ RESERVED = frozenset(
     """.split()
 )
 VARIABLES = frozenset(
-    "HOME PWD OLDPWD USER LOGNAME SHELL PATH LANG TERM HOSTNAME UID EUID PPID SHLVL ? $ # !".split()
+    """
+    HOME PWD OLDPWD USER LOGNAME SHELL PATH LANG TERM HOSTNAME UID EUID PPID SHLVL ? $ # ! RANDOM SECONDS BASH_VERSION
+    OSTYPE HOSTTYPE MACHTYPE COLUMNS LINES EDITOR VISUAL PAGER LC_ALL LC_CTYPE TZ DISPLAY TMPDIR JAVA_HOME GOPATH GOROOT
+    VIRTUAL_ENV NODE_ENV PYTHONPATH CONDA_PREFIX CONDA_DEFAULT_ENV XDG_CONFIG_HOME XDG_DATA_HOME NVM_DIR CARGO_HOME
+    RUSTUP_HOME ANDROID_HOME MANPATH CLASSPATH LD_LIBRARY_PATH
+    """.split()
 )
 """Variables whose values are no secret."""
 
@@ -27,6 +32,11 @@ _ESCAPE = re.compile(r"\\([\x21-\x7e ])")
 _RESTING_DOLLAR = re.compile(r"\$(?=[\"' |)/.,:;%])")
 _SUM = re.compile(r"\$\(\((?:[0-9 ]|[+*/%-](?=[0-9 ]))+\)\)")
 """Arithmetic on numbers alone. With a name in it, bash would run what the variable's value says."""
+
+
+_ANSI = re.compile(r"\$'((?:[\x20-\x26\x28-\x5b\x5d-\x7e]|\\[tn\\'])*)'")
+_ANSI_ESCAPE = re.compile(r"\\(.)")
+_ANSI_VALUES = {"t": "\t", "n": "\n", "\\": "\\", "'": "'"}
 
 
 class Unreadable(Exception):
@@ -159,7 +169,11 @@ class WordScanner:
         self.at += 1
 
     def _read_dollar(self, word: OpenWord, *, quoted: bool) -> None:
-        if sum_ := _SUM.match(self.text, self.at):
+        ansi = None if quoted else _ANSI.match(self.text, self.at)
+        if ansi:
+            word.text += _ANSI_ESCAPE.sub(lambda found: _ANSI_VALUES[found[1]], ansi[1])
+            self.at = ansi.end()
+        elif sum_ := _SUM.match(self.text, self.at):
             word.open_variable("(())", quoted=quoted)
             self.at = sum_.end()
         elif self.text.startswith("$((", self.at):

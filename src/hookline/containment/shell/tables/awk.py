@@ -9,10 +9,36 @@ from hookline.containment.shell.options import Program, but
 from hookline.containment.shell.words import Word
 
 _REFUSED = frozenset(
-    "system getline close ENVIRON ARGV ARGC PROCINFO SYMTAB FUNCTAB eval extension".split()
+    [
+        "system",
+        "getline",
+        "close",
+        "ENVIRON",
+        "ARGV",
+        "ARGC",
+        "PROCINFO",
+        "SYMTAB",
+        "FUNCTAB",
+        "eval",
+        "extension",
+    ]
 )
 _KEYWORDS = frozenset(
-    "print printf return in else do exit case delete while if for getline".split()
+    [
+        "print",
+        "printf",
+        "return",
+        "in",
+        "else",
+        "do",
+        "exit",
+        "case",
+        "delete",
+        "while",
+        "if",
+        "for",
+        "getline",
+    ]
 )
 _TOKEN = re.compile(
     r"""(?P<blank>[ \t]+) | (?P<string>"(?:[^"\\\n]|\\[^\n])*") | (?P<name>[A-Za-z_]\w*) | (?P<number>[0-9.]+)

@@ -9,8 +9,8 @@ from hookline.containment.shell.scan_words import VARIABLES
 from hookline.containment.shell.words import Word
 
 _SHOW_FILES = """
-    cat head tail wc grep egrep fgrep cut tr diff cmp comm paste join nl tac rev fold fmt expand unexpand od hexdump
-    hd strings column colrm base32 base64 basenc md5sum sha1sum sha224sum sha256sum sha384sum sha512sum b2sum cksum sum
+    cat head tail wc cut tr diff cmp comm paste join nl tac rev fold fmt expand unexpand od hexdump
+    hd column colrm base32 base64 basenc md5sum sha1sum sha224sum sha256sum sha384sum sha512sum b2sum cksum sum
     tsort look pr for
 """
 """Programs that show what is in files. None of their options writes or runs anything."""
@@ -72,6 +72,16 @@ def _getent(words: Sequence[Word]) -> str | None:
     return "it shows passwords" if any(word.text in secret for word in words) else None
 
 
+def _binutils(words: Sequence[Word]) -> str | None:
+    """They take more words from `@file`."""
+    taken = any(word.start.startswith("@") for word in words)
+    return "it takes options from a file" if taken else None
+
+
+def _signals(words: Sequence[Word]) -> str | None:
+    return None if words and words[0].text in {"-l", "-L"} else "it ends processes"
+
+
 def _command(words: Sequence[Word]) -> str | None:
     asks = bool(words) and words[0].text in {"-v", "-V"}
     return None if asks else "it runs another command"
@@ -82,10 +92,14 @@ _UNPACKED = Program(only("-f -q -v -k -l -t"))
 COREUTILS: dict[str, Program] = {
     **{name: Program() for name in _SHOW_FILES.split()},
     **{name: Program(reads=False) for name in _SHOW_NO_FILES.split()},
+    **dict.fromkeys(
+        ("grep", "egrep", "fgrep"),
+        Program(but(takes="-A -B -C -D -d -e -f -m --include --exclude --exclude-dir --color")),
+    ),
     **dict.fromkeys(("zcat", "bzcat", "xzcat", "zstdcat"), _UNPACKED),
     **dict.fromkeys(("test", "["), Program(but(check=_test), reads=False)),
     "zgrep": Program(only("-i -n -c -l -v -E -F -h -H -w -o -q", takes="-e -A -B -C -m")),
-    "printf": Program(but("-v"), reads=False),
+    "printf": Program(but("-v", loose=True), reads=False),
     "sort": Program(
         but("-o --output --compress-program -T --temporary-directory", takes="-k -t -S")
     ),
@@ -104,21 +118,23 @@ COREUTILS: dict[str, Program] = {
     "command": Program(but(check=_command), reads=False),
     "alias": Program(only("-p", operands=0), reads=False),
     "umask": Program(only("-S -p", operands=0), reads=False),
-    "ulimit": Program(only("-a", operands=0), reads=False),
+    "ulimit": Program(only("-a -n -u -s -f -c -v -m -t -l -H -S", operands=0), reads=False),
+    "shopt": Program(only("-p", operands=0), reads=False),
+    "kill": Program(only("-l -L", check=_signals), reads=False),
     "mount": Program(only("-l", operands=0), reads=False),
     "crontab": Program(only("-l", operands=0), reads=False),
     "getent": Program(but(check=_getent), reads=False),
-    "ps": Program(but(check=_ps), reads=False),
+    "ps": Program(but("-E", check=_ps), reads=False),
     "top": Program(only("-b -c -H -i -1", takes="-n -d -u -U -p -o -w", check=_top), reads=False),
     "lsof": Program(but("-D"), reads=False),
     "lspci": Program(only("-v -vv -vvv -n -nn -k -t -x -mm -D", takes="-s -d"), reads=False),
     "lsusb": Program(only("-v -t", takes="-s -d"), reads=False),
     "ss": Program(but("-K --kill -D --diag -F --filter"), reads=False),
     "ifconfig": Program(only("-a -s", operands=1), reads=False),
-    "nm": Program(but("--plugin")),
-    "objdump": Program(but("--plugin")),
-    "readelf": Program(but("--plugin")),
-    "size": Program(but("--plugin")),
+    **dict.fromkeys(
+        ("nm", "objdump", "readelf", "size", "strings", "c++filt", "addr2line"),
+        Program(but("--plugin", check=_binutils)),
+    ),
     "dmesg": Program(
         only("-T -k -x -L -t -w -W --ctime --kernel --color --level", takes="-l -f"), reads=False
     ),

@@ -19,10 +19,14 @@ PREDICATES = frozenset(
     """.split()
 )
 _ALONE = frozenset(
-    "-empty -nouser -nogroup -readable -writable -executable -depth -d -xdev -mount -prune -quit -print -print0 -ls -follow"
-    " -daystart -noleaf -not -a -and -o -or -true -false -L -H -P -ignore_readdir_race -warn -nowarn".split()
+    """
+    -empty -nouser -nogroup -readable -writable -executable -depth -d -xdev -mount -prune -quit -print -print0 -ls
+    -follow -daystart -noleaf -not -a -and -o -or -true -false -L -H -P -ignore_readdir_race -warn -nowarn
+    """.split()
 )
 """Predicates without a value: after any other, `-exec` would be its value."""
+_VALUE = re.compile(r"-[0-9]+[a-zA-Z]?|-[ugoa]*[=+-][rwxXst]+(,[ugoa]*[=+-][rwxXst]+)*")
+"""Values that begin like options: `-7`, `-10k`, `-u=rw`. No action is spelled so."""
 _EXECUTING = frozenset({"-exec", "-execdir"})
 _FOUND = Word("{}", exact=False, prefix="./")
 """A path that was found. It begins with where the search began, which is never a `-`."""
@@ -45,7 +49,7 @@ def take_apart(words: Sequence[Word]) -> Search | None:
             continue
         before = search.words[-1].text if search.words else ""
         command = _until_its_end(pending)
-        if command is None or (before.startswith("-") and before not in _ALONE):
+        if command is None or (before in PREDICATES and before not in _ALONE):
             return None
         search.commands.append(command)
     return search
@@ -73,8 +77,8 @@ def _find(words: Sequence[Word]) -> str | None:
 
 
 def _only_looks(text: str) -> bool:
-    """Whether a word is a predicate that tests or prints, or a number such as `-7` or `-10k`."""
-    return text in PREDICATES or re.fullmatch(r"-[0-9]+[a-zA-Z]?", text) is not None
+    """Whether a word is a predicate that tests or prints, or a value that begins with a dash."""
+    return text in PREDICATES or _VALUE.fullmatch(text) is not None
 
 
 FIND = Program(but(check=_find), reads=False)

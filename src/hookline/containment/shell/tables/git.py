@@ -33,7 +33,13 @@ _LISTS = frozenset(
 
 
 def _look(more: str = "") -> Options:
-    return only(_LOOK + more, takes=_LOOK_TAKES)
+    return only(_LOOK + more, takes=_LOOK_TAKES, check=_no_signatures)
+
+
+def _no_signatures(words: Sequence[Word]) -> str | None:
+    """Formats with %G let another program check signatures."""
+    checks = any("%G" in word.text for word in words)
+    return "it starts a program that checks signatures" if checks else None
 
 
 def _names(words: Sequence[Word]) -> list[str]:

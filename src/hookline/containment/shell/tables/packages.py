@@ -94,9 +94,7 @@ PACKAGES: dict[str, Program] = {
         only("-l -L -s -S -W -f --list --show --showformat --listfiles --status --search"),
         reads=False,
     ),
-    "rpm": Program(
-        only("-q -a -i -l -f -d -c -R -p", check=first_word("-q[ailfdcRp]*")), reads=False
-    ),
+    "rpm": Program(only("-q -a -i -l -f -d -c -R", check=first_word("-q[ailfdcR]*")), reads=False),
     "pacman": Program(
         only("-Q -i -e -l -o -s -q -d -m -n -t -k -u", check=first_word("-Q[ielosqdmntku]*")),
         reads=False,

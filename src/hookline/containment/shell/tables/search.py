@@ -31,6 +31,7 @@ SEARCH: dict[str, Program] = {
             """,
             takes="--indent",
             check=_query,
+            loose=True,
         )
     ),
     "yq": Program(

@@ -9,7 +9,22 @@ from hookline.containment.shell.options import Program, but
 from hookline.containment.shell.words import Word
 
 _FLAGS = frozenset(
-    "-n -E -r -s -u -z --quiet --silent --regexp-extended --separate --unbuffered --null-data --posix --sandbox".split()
+    [
+        "-n",
+        "-E",
+        "-r",
+        "-s",
+        "-u",
+        "-z",
+        "--quiet",
+        "--silent",
+        "--regexp-extended",
+        "--separate",
+        "--unbuffered",
+        "--null-data",
+        "--posix",
+        "--sandbox",
+    ]
 )
 _CLUSTER = re.compile(r"-[nErsuz]+(e?)")
 _ADDRESS = re.compile(r"[0-9]+(?:~[0-9]+)?|\$|\+[0-9]+|~[0-9]+")
@@ -105,6 +120,8 @@ class _Script:
             self._end_of_command(name)
         elif name in {"s", "y"}:
             self._substitute(name)
+        elif name in {":", "b", "t", "T"}:
+            self._label()
         else:
             raise _Odd(f"the command {name!r}")
 
@@ -115,6 +132,12 @@ class _Script:
                 self.at += 1
         if self._peek() not in {"", ";", "\n", "}"}:
             raise _Odd(f"what follows {name!r}")
+
+    def _label(self) -> None:
+        self._blanks()
+        while self._peek().isalnum() or self._peek() == "_":
+            self.at += 1
+        self._end_of_command("b")
 
     def _substitute(self, name: str) -> None:
         delimiter = self._peek()

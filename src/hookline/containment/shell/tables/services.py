@@ -72,7 +72,7 @@ _GH = only(
     --search -S --base -B --head -H --log --log-failed --job -j --name-only --patch --color --branch -b --status
     --user -u --draft -d --milestone -m --mention --app --exit-status --attempt --verbose -v --yaml -y --watch
     --required --order --sort --owner --language --source --fork --no-archived --visibility --topic --exclude-drafts
-    --event -e --commit --created --files --raw -r --filename -f
+    --event -e --commit --created --files --raw -r --filename -f --workflow
     """
 )
 _GH_VERBS = """

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 
 from hookline.containment.shell.options import Program, but, only
@@ -14,12 +13,14 @@ _SHOW_NOTHING_SECRET = """
     hostid getenforce sestatus pmap pwdx jps otool locate vm_stat
 """
 _SHOW_FILES = """
-    hexyl c++filt addr2line csvlook csvcut csvstat csvgrep csvsort pdfinfo shellcheck
+    hexyl csvlook csvcut csvstat csvgrep csvsort pdfinfo shellcheck
 """
 
 
 def _no_setting(words: Sequence[Word]) -> str | None:
-    return "it sets something" if any("=" in word.text for word in words) else None
+    """A name is a question, unless it says what it should become, or leads out of where settings lie."""
+    odd = any("=" in word.text or "/" in word.text for word in words)
+    return "it may set something, or show a file" if odd else None
 
 
 def _service(words: Sequence[Word]) -> str | None:
