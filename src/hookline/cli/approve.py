@@ -11,7 +11,7 @@ import shlex
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -46,7 +46,7 @@ class Desk:
         self._interrupts = interrupts
         self._folder = folder
 
-    async def ask(self, pending: tuple[PendingApproval, ...], agent: Agent) -> dict[str, Decision]:
+    async def ask(self, pending: Sequence[PendingApproval], agent: Agent) -> dict[str, Decision]:
         """An answer to each question. Raises Left when somebody gives none."""
         answers: dict[str, Decision] = {}
         for number, question in enumerate(pending, start=1):

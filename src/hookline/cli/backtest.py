@@ -50,6 +50,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 async def _backtest(arguments: argparse.Namespace, settings: Settings) -> int:
     from hookline.cli.assembly import Extras, opened
+    from hookline.cli.interrupts import Interrupts
     from hookline.cli.keeping import found_run, journal_path, opened_journal
     from hookline.drivers import ScriptedDriver
     from hookline.rehearse import backtest
@@ -60,7 +61,8 @@ async def _backtest(arguments: argparse.Namespace, settings: Settings) -> int:
         found.close()
         named.append(run_id)
     with opened_journal(journal_path(settings), make=False) as journal:
-        async with opened(settings, Extras(driver=ScriptedDriver([]))) as agent:
+        extras = Extras(driver=ScriptedDriver([]), capabilities=(Interrupts(print),))
+        async with opened(settings, extras) as agent:
             report = await backtest(
                 journal, agent, runs=named or None, since=arguments.since, limit=arguments.limit
             )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import gc
 import sys
 import time
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -63,11 +63,16 @@ class Stage:
             sys.stdout.flush()
 
     async def play(
-        self, agent: Agent, run_id: str, start: Callable[[], Coroutine[Any, Any, RunResult]]
+        self,
+        agent: Agent,
+        start: Callable[[], Coroutine[Any, Any, RunResult]],
+        go_on: Callable[[RunResult, dict[str, Decision]], Coroutine[Any, Any, RunResult]],
     ) -> RunResult:
-        """Drive the run to its end, or to where nobody answers."""
+        """Drive the run to its end, or to where nobody answers. `go_on` takes it up again with the answers."""
         gc.enable()
-        self.interrupts.cancel = lambda: agent.cancel(run_id, "interrupted")
+        self.interrupts.hits = 0
+        self._began = time.monotonic()
+        self.interrupts.cancel = lambda: agent.cancel(reason="interrupted")
         with self.interrupts.heard():
             result = await start()
             while result.status is RunStatus.PAUSED and self.asks and not self.interrupts.hits:
@@ -75,7 +80,7 @@ class Stage:
                     answers = await self._desk.ask(result.pending, agent)
                 except Left:
                     break
-                result = await agent.resume(result if not self.manner.saved else run_id, answers)
+                result = await go_on(result, answers)
         return result
 
     @property
@@ -100,7 +105,7 @@ class Stage:
             self.screen.say(f"hookline: {why(result)}")
         return code
 
-    def _waiting(self, pending: tuple[PendingApproval, ...], run_id: str) -> None:
+    def _waiting(self, pending: Sequence[PendingApproval], run_id: str) -> None:
         """How to answer."""
         for question in pending:
             self.screen.say(
@@ -156,7 +161,7 @@ def reopening(result: RunResult) -> str:
 
 
 def answers_of(
-    pending: tuple[PendingApproval, ...], allowed: list[str], denied: list[str], reason: str = ""
+    pending: Sequence[PendingApproval], allowed: list[str], denied: list[str], reason: str = ""
 ) -> dict[str, Decision]:
     """The answers that flags give, by the id of a question, by how it ends, or `all`."""
     from hookline.errors import UsageError

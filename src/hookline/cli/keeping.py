@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import secrets
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,7 +15,9 @@ from hookline.config import Layer, Settings, data_folder, journal_of, load
 from hookline.errors import UnknownRunError, UsageError
 
 if TYPE_CHECKING:
+    from hookline.hooks import Registration
     from hookline.journal import RunInfo, SQLiteJournal
+    from hookline.lifecycle import ExecutionHookContext
     from hookline.state import AgentState
 
 KEY = "hookline.command"
@@ -51,6 +54,25 @@ class Started(msgspec.Struct, frozen=True):
             return msgspec.convert(msgspec.to_builtins(state.metadata.get(KEY, {})), cls)
         except msgspec.ValidationError:
             return cls(os.getcwd())
+
+
+class Noting:
+    """A capability that keeps with each run of a conversation how it was started."""
+
+    name = "command"
+
+    def __init__(self, begun: Started) -> None:
+        self._begun = begun
+
+    def hooks(self) -> Iterator[Registration]:
+        """At the start, where it is not on record yet."""
+        from hookline.hooks import Options, register
+        from hookline.lifecycle import HookPoint
+
+        yield register(HookPoint.EXECUTION_START, self._note, Options(name="command-note"))
+
+    def _note(self, ctx: ExecutionHookContext) -> AgentState | None:
+        return None if KEY in ctx.state.metadata else self._begun.noted(ctx.state)
 
 
 def started(folder: Path, flags: Layer, agent: str, bare: bool) -> Started:

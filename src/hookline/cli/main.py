@@ -56,7 +56,8 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def _main(given: list[str]) -> int:
     parser = make_parser(next((word for word in given if not word.startswith("-")), ""))
-    arguments = parser.parse_args(given)
+    arguments, rest = parser.parse_known_args(given)
+    _take(arguments, rest, parser)
     if arguments.version:
         from hookline import __version__
 
@@ -66,6 +67,16 @@ def _main(given: list[str]) -> int:
         parser.print_help()
         return Exit.DONE
     return _guarded(arguments)
+
+
+def _take(arguments: argparse.Namespace, rest: list[str], parser: argparse.ArgumentParser) -> None:
+    """Words of a task that come after a flag. argparse itself takes only those that stand together."""
+    if not rest:
+        return
+    if hasattr(arguments, "task") and not any(word.startswith("-") for word in rest):
+        arguments.task += rest
+    else:
+        parser.error(f"unrecognized arguments: {' '.join(rest)}")
 
 
 def _guarded(arguments: argparse.Namespace) -> int:

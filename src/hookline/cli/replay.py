@@ -46,13 +46,16 @@ def run(arguments: argparse.Namespace) -> int:
 
 async def _replay(journal: SQLiteJournal, run_id: str) -> int:
     from hookline.cli.assembly import Extras, opened
+    from hookline.cli.interrupts import Interrupts
     from hookline.cli.keeping import Started
     from hookline.drivers import ScriptedDriver
     from hookline.journal import fold
     from hookline.rehearse import replay
 
     begun = Started.of(fold(journal.read(run_id)).state)
-    async with opened(begun.return_there(), Extras(driver=ScriptedDriver([]))) as agent:
+    async with opened(
+        begun.return_there(), Extras(driver=ScriptedDriver([]), capabilities=(Interrupts(print),))
+    ) as agent:
         replayed = await replay(journal, run_id, agent)
     print(replayed)
     return Exit.DONE if replayed.identical else Exit.FAILED

@@ -82,5 +82,5 @@ async def _resume(arguments: argparse.Namespace, journal: SQLiteJournal, run_id:
         note=lambda text: stage.screen.line(f"hookline: {text}"),
     )
     async with opened(settings, extras) as agent:
-        result = await stage.play(agent, run_id, lambda: agent.resume(run_id, answers))
+        result = await stage.play(agent, lambda: agent.resume(run_id, answers), agent.resume)
         return stage.end(result)

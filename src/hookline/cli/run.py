@@ -192,6 +192,6 @@ async def _played(
     )
     async with opened(settings, extras) as agent:
         result = await stage.play(
-            agent, run_id, lambda: agent.run(prompt, state=state, run_id=run_id)
+            agent, lambda: agent.run(prompt, state=state, run_id=run_id), agent.resume
         )
         return stage.end(result)

@@ -112,11 +112,12 @@ class Merged:
             listed.append(copy.deepcopy(each))
 
     def where(self, path: Path) -> str:
-        """Where a value came from."""
+        """Where a value came from; for a table, where the first of what is in it did."""
         for length in range(len(path), 0, -1):
             if path[:length] in self.origins:
                 return self.origins[path[:length]]
-        return "default"
+        inside = (said for way, said in self.origins.items() if way[: len(path)] == path)
+        return next(inside, "default")
 
 
 def leaves(data: Any, path: Path = ()) -> Iterator[tuple[Path, Any]]:

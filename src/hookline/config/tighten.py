@@ -54,6 +54,8 @@ def tightened(layer: Layer, below: dict[str, Any]) -> tuple[Layer, list[Path]]:
         elif _is_stricter(path, value, below):
             put(kept, path, value)
             continue
+        elif value == {} and path[0] == "capabilities" and path[1] in below.get("capabilities", {}):
+            continue  # it asks for what is there anyway
         held.append(path)
     return msgspec.structs.replace(layer, data=kept), held
 

@@ -33,6 +33,8 @@ class Extras(msgspec.Struct, frozen=True, kw_only=True):
     played: int = 0
     """How many turns of a script were played before the run was cut off, or paused."""
     folder: Path = msgspec.field(default_factory=Path.cwd)
+    found: dict[str, Any] = {}
+    """Where capabilities are put that a command has to do with later."""
     driver: Any = None
     """A driver in the place of the model, where no model is needed."""
     note: Callable[[str], None] = lambda _: None
@@ -131,7 +133,9 @@ async def _configure(
         builder.with_capability(capability)
     for told in skipped:
         extras.note(told)
-    builder.with_capability(_approval(settings, extras))
+    approval = _approval(settings, extras)
+    extras.found["approval"] = approval
+    builder.with_capability(approval)
     builder.with_capability(ConfiguredHooks(settings, extras.folder))
     commands = command_hooks(settings, extras.folder)
     if commands is not None:

@@ -1,0 +1,101 @@
+"""`hookline chat`: a conversation with an agent, kept as a session."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from hookline.cli.options import add_agent_flags, flags_of
+
+if TYPE_CHECKING:
+    from hookline.cli.keeping import Started
+    from hookline.config import Settings
+    from hookline.journal import SQLiteJournal
+    from hookline.sessions import Session
+
+
+def add_to(commands: Any) -> None:
+    """Add the command to the parser's commands."""
+    parser = commands.add_parser(
+        "chat",
+        help="talk with an agent",
+        description='Talk with an agent. /help lists what else can be said; a line that ends with \\ goes on, and """ '
+        "begins and ends a text of several lines.",
+    )
+    parser.add_argument(
+        "-c",
+        "--continue",
+        dest="go_on",
+        action="store_true",
+        help="go on with the last conversation here",
+    )
+    parser.add_argument("--session", metavar="ID", help="go on with a conversation")
+    parser.add_argument("-q", "--quiet", action="store_true", help="the answers alone")
+    add_agent_flags(parser)
+    parser.set_defaults(run=run, json=False, no_input=False)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Talk."""
+    from hookline.cli.keeping import journal_path, opened_journal, started
+    from hookline.config import load
+
+    flags = flags_of(arguments)
+    settings = load(Path.cwd(), flags=flags, bare=arguments.bare)
+    begun = started(Path.cwd(), flags, settings.agent, arguments.bare)
+    with opened_journal(journal_path(settings)) as journal:
+        session = _session(journal, arguments)
+        return asyncio.run(_chat(arguments, settings, journal, session, begun))
+
+
+def _session(journal: SQLiteJournal, arguments: argparse.Namespace) -> Session:
+    from hookline.cli.keeping import new_run_id
+    from hookline.errors import UnknownSessionError
+    from hookline.sessions import Sessions
+
+    sessions = Sessions(journal)
+    if arguments.session:
+        return sessions.get(arguments.session)
+    if arguments.go_on:
+        listed = sessions.list(limit=1)
+        if not listed:
+            raise UnknownSessionError(
+                "there is no conversation here yet.", remedy="Begin one: hookline chat."
+            )
+        return sessions.get(listed[0].id)
+    return sessions.create(id=f"chat-{new_run_id()}")
+
+
+async def _chat(
+    arguments: argparse.Namespace,
+    settings: Settings,
+    journal: SQLiteJournal,
+    session: Session,
+    begun: Started,
+) -> int:
+    from hookline.cli.assembly import Extras, opened
+    from hookline.cli.conversation import Conversation
+    from hookline.cli.drive import Manner, Stage
+    from hookline.cli.keeping import Noting
+
+    stage = Stage(Manner(quiet=arguments.quiet), Path.cwd())
+    if settings.trust_hint:
+        stage.screen.say(f"hookline: {settings.trust_hint}")
+    found: dict[str, Any] = {}
+    extras = Extras(
+        journal=journal,
+        listeners=(stage.listen,),
+        capabilities=(stage.interrupts, Noting(begun)),
+        note=lambda text: stage.screen.line(f"hookline: {text}"),
+        found=found,
+    )
+    async with opened(settings, extras) as agent:
+        conversation = Conversation(agent, session, stage, found)
+        if sys.stdin.isatty() and not arguments.quiet:
+            stage.screen.say(
+                f"session {session.id}; /help lists what else can be said, Ctrl-D ends it"
+            )
+        return await conversation.hold()
