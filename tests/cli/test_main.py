@@ -36,7 +36,7 @@ def test_without_arguments_it_explains_itself(capsys: pytest.CaptureFixture[str]
     assert capsys.readouterr().out.startswith("usage: hookline")
 
 
-@pytest.mark.parametrize("arguments", [["--versoin"], ["run"], ["--version", "extra"]])
+@pytest.mark.parametrize("arguments", [["--versoin"], ["rnu"], ["--version", "extra"]])
 def test_what_it_does_not_know_is_an_error(
     arguments: list[str], capsys: pytest.CaptureFixture[str]
 ) -> None:

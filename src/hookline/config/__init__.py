@@ -32,7 +32,7 @@ from hookline.config.schema import (
     McpSettings,
     ModelSettings,
 )
-from hookline.config.tighten import refuse_endpoints
+from hookline.config.tighten import refuse_endpoints, tightened
 from hookline.config.trust import Standing, Trust
 
 __all__ = [
@@ -68,6 +68,7 @@ __all__ = [
     "put",
     "read_layer",
     "refuse_endpoints",
+    "tightened",
     "trust_of",
     "user_folder",
 ]

@@ -128,5 +128,5 @@ def leaves(data: Any, path: Path = ()) -> Iterator[tuple[Path, Any]]:
     elif isinstance(data, list) and path and path[-1] in ADDED:
         for position, value in enumerate(data):
             yield (*path, position), value
-    else:
+    elif path:
         yield path, data

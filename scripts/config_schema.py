@@ -1,0 +1,26 @@
+"""Write docs/hookline.schema.json, the JSON schema of configuration files, from the source.
+
+python3 scripts/config_schema.py
+"""
+
+import sys
+
+import environment
+
+_PROGRAM = """
+import json
+from pathlib import Path
+from hookline.config import json_schema
+path = Path("docs/hookline.schema.json")
+path.write_text(json.dumps(json_schema(), indent=2) + "\\n", encoding="utf-8")
+print(path)
+"""
+
+
+def main() -> int:
+    """Install Hookline into `.venv` when needed, and write the schema with it."""
+    return environment.run(environment.ensure(), "-c", _PROGRAM)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

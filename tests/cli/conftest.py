@@ -1,0 +1,70 @@
+"""A project and a home of its own for each test, and the command in it."""
+
+from __future__ import annotations
+
+import json
+import os
+import shlex
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+_SOURCE = Path(__file__).parents[2] / "src"
+_PROGRAM = "import sys; from hookline.cli import main; sys.exit(main())"
+
+
+class Place:
+    """A project, its user's home, and what is printed when the command is run there."""
+
+    def __init__(self, folder: Path) -> None:
+        self.home = folder / "home"
+        self.project = folder / "project"
+        self.home.mkdir()
+        self.project.mkdir()
+        self.command = f"{shlex.quote(sys.executable)} -c {shlex.quote(_PROGRAM)}"
+        self.env = {"HOME": str(self.home), "PYTHONPATH": str(_SOURCE), "NO_COLOR": "1"}
+
+    def script(self, *turns: dict[str, Any], name: str = "script.json") -> str:
+        """A model that makes these turns, as `--model` takes it."""
+        path = self.home / name
+        path.write_text(json.dumps(turns), encoding="utf-8")
+        return f"script:{path}"
+
+    def write(self, name: str, text: str) -> Path:
+        """A file of the project."""
+        path = self.project / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text, encoding="utf-8")
+        return path
+
+    def run(self, *arguments: str, stdin: str = "", **env: str) -> subprocess.CompletedProcess[str]:
+        """`hookline ARGUMENTS` in the project, as a process of its own."""
+        known = {
+            name: value for name, value in os.environ.items() if not name.startswith("HOOKLINE_")
+        }
+        return subprocess.run(
+            [sys.executable, "-c", _PROGRAM, *arguments],
+            cwd=self.project,
+            env={**known, **self.env, **env},
+            input=stdin,
+            capture_output=True,
+            text=True,
+            timeout=100,
+            check=False,
+        )
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Place:
+    """A project with nothing in it."""
+    return Place(tmp_path)
+
+
+@pytest.fixture
+def hookline(place: Place) -> Callable[..., subprocess.CompletedProcess[str]]:
+    """The command."""
+    return place.run

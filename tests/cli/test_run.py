@@ -1,0 +1,208 @@
+"""`hookline run`, piped: the answer on stdout, everything else on stderr, and an exit code that says how it ended."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from hookline.cli.exits import MEANING, Exit
+from hookline.journal import SQLiteJournal, decode, encode
+
+_DOCS = Path(__file__).parents[2] / "docs"
+_LOOK = {"call": "list", "args": {}}
+_BARE = ("--without", "bash")
+
+
+def test_the_answer_alone_is_on_stdout(place: Any) -> None:
+    """Steps, calls and the closing line are on stderr, without colours or anything that moves."""
+    place.write("a.txt", "x")
+    model = place.script(
+        {"say": "I will look.", "calls": [_LOOK]}, {"say": "One file: 你好.", "tokens": 12}
+    )
+    done = place.run("run", "--model", model, "What is here?", *_BARE)
+    assert (done.returncode, done.stdout) == (0, "One file: 你好.\n")
+    assert "\x1b" not in done.stderr
+    lines = done.stderr.splitlines()
+    assert lines[0] == "step 1 scripted: 1 call"
+    assert lines[1].startswith("  run list(.)")
+    assert re.fullmatch(
+        r'done; 2 steps, 12 tokens, [\d.]+ s; reopen: hookline run --from [\w-]+ "\.\.\."',
+        lines[-1],
+    )
+
+
+def test_a_verdict_is_shown(place: Any) -> None:
+    """A line says which hook, where, what and why."""
+    model = place.script({"call": "read", "args": {"path": ".env"}}, {"say": "No."})
+    done = place.run("run", "--model", model, "--deny", "read(.env)", "Read it.", *_BARE)
+    assert done.returncode == 0
+    assert "hook approval at before_tool_use: block: the rule `read(.env)` denies it" in done.stderr
+
+
+def test_json_is_the_journals_records(place: Any) -> None:
+    """One per line, exactly as they are in the journal, the result last; and nothing else."""
+    model = place.script(_LOOK, {"say": "Done."})
+    done = place.run("run", "--model", model, "--json", "--journal", "runs.db", "Look.", *_BARE)
+    lines = done.stdout.splitlines()
+    records = [decode(line) for line in lines]
+    assert records[-1].type == "result"
+    assert done.stderr == ""
+    with SQLiteJournal(place.project / "runs.db") as journal:
+        kept = journal.read(records[0].run_id)
+    assert [encode(record).decode() for record in kept] == lines
+
+
+def test_quiet_is_the_answer_alone(place: Any) -> None:
+    """And where there is none, a line that says why."""
+    done = place.run("run", "-q", "--model", place.script({"say": "Hi."}), "Hello.", *_BARE)
+    assert (done.stdout, done.stderr) == ("Hi.\n", "")
+    done = place.run(
+        "run", "-q", "--model", place.script(_LOOK, _LOOK), "--max-steps", "1", "x", *_BARE
+    )
+    assert done.stdout == ""
+    assert "step_limit" in done.stderr
+
+
+@pytest.mark.parametrize("way", ["words", "file", "stdin", "both"])
+def test_the_task_comes_from_anywhere(way: str, place: Any) -> None:
+    """Words, a file, what is piped in, and several of them."""
+    model = place.script({"say": "ok"})
+    place.write("task.txt", "from the file")
+    given: dict[str, tuple[tuple[str, ...], str, str]] = {
+        "words": (("from", "--max-steps", "3", "words"), "", "from words"),
+        "file": (("-f", "task.txt"), "", "from the file"),
+        "stdin": ((), "from the pipe", "from the pipe"),
+        "both": (("Explain:",), "a pipe", "Explain:\n\na pipe"),
+    }
+    words, piped, task = given[way]
+    done = place.run("run", "--json", "--model", model, *words, *_BARE, stdin=piped)
+    prompts = [
+        record for record in map(json.loads, done.stdout.splitlines()) if record["type"] == "prompt"
+    ]
+    assert [prompt["text"] for prompt in prompts] == [task]
+
+
+def test_nothing_is_kept_if_asked_so(place: Any) -> None:
+    """With --no-save there is no file, and no command that reopens it."""
+    done = place.run("run", "--no-save", "--model", place.script({"say": "Hi."}), "x", *_BARE)
+    assert done.stdout == "Hi.\n"
+    assert "reopen" not in done.stderr
+    assert not list(place.home.rglob("*.db"))
+
+
+def test_a_conversation_goes_on(place: Any) -> None:
+    """-c goes on with the last one, --from with any."""
+    place.run("run", "--model", place.script({"say": "One."}), "First.", *_BARE)
+    place.run("run", "-c", "--model", place.script({"say": "Two."}), "Second.", *_BARE)
+    first = place.run("runs", "--json").stdout.splitlines()[-1]
+    shown = place.run("show", "--json").stdout.splitlines()
+    assert "First." in shown[0]
+    again = place.run(
+        "run",
+        "--json",
+        "--from",
+        json.loads(first)["run_id"],
+        "--model",
+        place.script({"say": "3"}),
+        "x",
+        *_BARE,
+    )
+    assert "Second." not in again.stdout
+
+
+# --- exit codes ------------------------------------------------------------------------------------------
+
+_STOP = '[[hooks]]\non = "{on}"\ndo = "{do}"\nreason = "not now"\n'
+
+
+@pytest.mark.parametrize(
+    ("code", "turns", "flags", "config"),
+    [
+        (Exit.DONE, [{"say": "ok"}], [], ""),
+        (Exit.FAILED, [], [], ""),
+        (Exit.USAGE, [{"say": "ok"}], ["--max-steps", "x"], ""),
+        (Exit.LIMIT, [_LOOK, _LOOK], ["--max-steps", "1"], ""),
+        (Exit.BLOCKED, [{"say": "ok"}], [], _STOP.format(on="prompt_submit", do="block")),
+        (Exit.BLOCKED, [_LOOK], [], _STOP.format(on="before_tool_use", do="stop")),
+        (Exit.WAITING, [_LOOK], ["--ask", "list"], ""),
+        (Exit.CONFIG, [{"say": "ok"}], [], "modle = 1"),
+        (Exit.CONFIG, [{"say": "ok"}], ["--capability", "filse"], ""),
+    ],
+)
+def test_exit_codes(
+    code: Exit, turns: list[Any], flags: list[str], config: str, place: Any
+) -> None:
+    """Each way a run ends has its own, and no error is more than a few lines."""
+    place.write("hookline.toml", config)
+    done = place.run("run", "--model", place.script(*turns), *flags, "x", *_BARE)
+    assert done.returncode == code, done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_the_page_has_the_same_table() -> None:
+    """docs/cli.md lists every code with its meaning."""
+    page = (_DOCS / "cli.md").read_text()
+    rows = dict(re.findall(r"^\| (\d+) \| (.+?) \|$", page, re.MULTILINE))
+    assert {int(code): meaning for code, meaning in rows.items()} == {
+        code.value: meaning for code, meaning in MEANING.items()
+    }
+
+
+def test_an_error_is_one_line(place: Any) -> None:
+    """Also one that nobody foresaw."""
+    place.write("broken.py", "raise RuntimeError('oh')\n")
+    done = place.run("run", "broken:agent", "x")
+    assert done.returncode == 1
+    assert done.stderr.startswith("hookline: RuntimeError: oh")
+    assert len(done.stderr.splitlines()) == 1
+
+
+def test_without_a_model_one_line_says_how_to_get_one(place: Any) -> None:
+    """Where the local one is not installed."""
+    hide = "import importlib.util as u; f = u.find_spec; u.find_spec = lambda n, *a: None if n == 'xllamacpp' else f(n, *a)"
+    place.write("sitecustomize.py", hide)
+    done = place.run("run", "x", PYTHONPATH=f"{place.project}:{place.env['PYTHONPATH']}")
+    assert done.returncode == Exit.CONFIG
+    assert "no model was named, and the local one is not here" in done.stderr
+    assert "pip install" in done.stderr
+    assert len(done.stderr.splitlines()) == 1
+
+
+# --- agents of one's own -----------------------------------------------------------------------------------
+
+_AGENT = """
+from hookline import AgentBuilder
+from hookline.drivers import ScriptedDriver, say, call
+
+def shout(text: str) -> str:
+    '''Say it loudly.'''
+    return text.upper()
+
+def build():
+    return AgentBuilder().with_driver(ScriptedDriver([call("shout", text="hey"), say("Done.")])).with_tools(shout)
+
+built = build().build()
+"""
+
+
+@pytest.mark.parametrize("name", ["build", "built"])
+def test_an_agent_of_ones_own(name: str, place: Any) -> None:
+    """`module:agent`, a builder or an agent, runs like any other."""
+    place.write("mine.py", _AGENT)
+    done = place.run("run", f"mine:{name}", "Shout.")
+    assert (done.returncode, done.stdout) == (0, "Done.\n"), done.stderr
+    assert "run shout(text='hey')" in done.stderr
+    assert "completed" in place.run("runs").stdout
+
+
+def test_flags_hold_for_a_builder_and_not_for_what_is_built(place: Any) -> None:
+    """What cannot be changed is refused rather than ignored."""
+    place.write("mine.py", _AGENT)
+    assert place.run("run", "mine:build", "x", "--max-steps", "1").returncode == Exit.LIMIT
+    done = place.run("run", "mine:built", "x", "--max-steps", "1")
+    assert done.returncode == Exit.USAGE
+    assert "the agent is built already, so --max-steps cannot change it." in done.stderr

@@ -1,0 +1,262 @@
+"""The command in a real terminal: what people see as it happens, and what a key does."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import time
+from typing import Any
+
+import pytest
+from terminal import Terminal
+
+pytestmark = pytest.mark.skipif(os.name != "posix", reason="there are no pseudo-terminals here")
+
+_BARE = ("--without", "bash")
+_SLOW = """
+import asyncio
+from hookline import AgentBuilder
+from hookline.drivers import ScriptedDriver, call, say
+
+async def nap(seconds: float) -> str:
+    '''Sleep.'''
+    await asyncio.sleep(seconds)
+    return "slept"
+
+class Slowly(ScriptedDriver):
+    async def infer(self, request, turn):
+        for word in ("one ", "two ", "three"):
+            turn.emit_text(word)
+            await asyncio.sleep(0.7)
+        return await super().infer(request, turn)
+
+def naps():
+    turns = [call("nap", seconds=3), call("nap", seconds=60), say("Rested.")]
+    return AgentBuilder().with_driver(ScriptedDriver(turns)).with_tools(nap)
+
+def words():
+    return AgentBuilder().with_driver(Slowly([say("")]))
+
+def long_nap():
+    return AgentBuilder().with_driver(ScriptedDriver([call("nap", seconds=60), say("x")])).with_tools(nap)
+"""
+
+
+def opened(place: Any, *arguments: str, columns: int = 120, **env: str) -> Terminal:
+    """The command in a terminal."""
+    return Terminal(
+        *arguments,
+        cwd=place.project,
+        env={"HOME": str(place.home), "NO_COLOR": "1", **env},
+        columns=columns,
+    )
+
+
+def test_it_streams_with_colours_and_a_spinner(place: Any) -> None:
+    """Words are there before the answer is whole."""
+    place.write("slow.py", _SLOW)
+    terminal = opened(place, "run", "slow:words", "Count.", NO_COLOR="")
+    terminal.wait_for("one two")
+    assert "three" not in terminal.seen
+    terminal.wait_for("three")
+    assert terminal.end() == 0
+    assert "\x1b[32mdone\x1b[0m" in terminal.seen
+
+
+def test_no_color(place: Any) -> None:
+    """NO_COLOR is respected."""
+    terminal = opened(
+        place, "run", "--model", place.script({"say": "Hi."}), "x", *_BARE, NO_COLOR="1"
+    )
+    assert terminal.end() == 0
+    assert "\x1b[3" not in terminal.seen
+    assert "done; 1 step" in terminal.seen
+
+
+@pytest.mark.parametrize(
+    ("keys", "told", "code"),
+    [
+        ("y", "Made 'a.txt'", 0),
+        ("a", "Made 'a.txt'", 0),
+        ("p", "Made 'a.txt'", 0),
+        ("n", "Denied: a person said no", 0),
+        ("dnot on a Friday\r", "Denied: not on a Friday", 0),
+        ("eb.txt\r", "b.txt", 0),
+        ("q", "paused: 1 question to answer", 5),
+    ],
+)
+def test_a_key_answers(keys: str, told: str, code: int, place: Any) -> None:
+    """What is asked, by whom and why is shown with the change as a diff; one key answers."""
+    write = {"call": "write", "args": {"path": "a.txt", "content": "new\n"}}
+    model = place.script(write, {"say": "That is all."})
+    terminal = opened(
+        place,
+        "run",
+        "--model",
+        model,
+        "--ask",
+        "write(a.txt)",
+        "Write.",
+        *_BARE,
+        EDITOR="",
+        VISUAL="",
+    )
+    terminal.wait_for("? explain")
+    assert "+new" in terminal.text
+    assert "asked by approval: the rule `write(a.txt)` asks about it" in terminal.text
+    terminal.press(keys[0])
+    if keys[1:]:
+        terminal.wait_for(": ")
+        terminal.press(keys[1:])
+    assert terminal.end() == code, terminal.text
+    assert told in terminal.text
+
+
+def test_an_answer_for_the_session_or_a_rule_is_not_asked_again(place: Any) -> None:
+    """`a` holds for the same call, `p` for those like it; ? explains and asks again."""
+    write = {"call": "write", "args": {"path": "a/b.txt", "content": "x\n"}}
+    other = {"call": "write", "args": {"path": "a/c.txt", "content": "x\n"}}
+    model = place.script(write, other, {"say": "That is all."})
+    terminal = opened(place, "run", "--model", model, "--ask", "write", "Write.", *_BARE)
+    terminal.wait_for("? explain")
+    terminal.press("?")
+    terminal.wait_for("before_tool_use")
+    terminal.wait_for("? explain")
+    terminal.press("p")
+    assert terminal.end() == 0, terminal.text
+    assert (place.project / "a/c.txt").exists()
+    assert terminal.text.count("wants to run") == 1
+
+
+def test_ctrl_c_once_stops_after_the_step_and_saves(place: Any) -> None:
+    """The tool that runs is not cut off; the run can be gone on with."""
+    place.write("slow.py", _SLOW)
+    terminal = opened(place, "run", "slow:naps", "Rest.")
+    terminal.wait_for("run nap(seconds=3")
+    terminal.press("\x03")
+    terminal.wait_for("stopping after this step")
+    assert terminal.end() == 130, terminal.text
+    assert "slept" in terminal.text
+    assert "interrupted; 1 step" in terminal.text
+    assert "stopped" in place.run("runs").stdout
+
+
+def test_ctrl_c_twice_stops_now(place: Any) -> None:
+    """Whatever goes on is cancelled, and hooks on the way out still run."""
+    place.write("slow.py", _SLOW)
+    terminal = opened(place, "run", "slow:long_nap", "Rest.")
+    terminal.wait_for("run nap(seconds=60")
+    began = time.monotonic()
+    terminal.press("\x03")
+    terminal.wait_for("stopping after this step")
+    terminal.press("\x03")
+    assert terminal.end() == 130, terminal.text
+    assert time.monotonic() - began < 30
+    assert "cancelled" in place.run("runs").stdout
+
+
+def test_ctrl_c_at_a_question_leaves_it_open(place: Any) -> None:
+    """The run stays paused, and can be answered later."""
+    model = place.script({"call": "list", "args": {}}, {"say": "Done."})
+    terminal = opened(place, "run", "--model", model, "--ask", "list", "x", *_BARE)
+    terminal.wait_for("? explain")
+    terminal.press("\x03")
+    assert terminal.end() == 130, terminal.text
+    assert "hookline resume" in terminal.text
+    done = place.run("resume", "--allow", "all")
+    assert (done.returncode, done.stdout) == (0, "Done.\n"), done.stderr
+
+
+def test_being_told_to_end_is_heard(place: Any) -> None:
+    """SIGTERM cancels the run, which is saved as cancelled."""
+    place.write("slow.py", _SLOW)
+    terminal = opened(place, "run", "slow:long_nap", "Rest.")
+    terminal.wait_for("run nap(seconds=60")
+    os.kill(terminal.pid, signal.SIGTERM)
+    assert terminal.end() == 130
+    assert "cancelled" in place.run("runs").stdout
+
+
+def test_wide_characters_fit_the_window(place: Any) -> None:
+    """A line that would be too wide is cut by columns, not by letters; also after the window was made smaller."""
+    wide = "漢字" * 60
+    model = place.script({"call": "read", "args": {"path": wide}}, {"say": wide})
+    terminal = opened(place, "run", "--model", model, "x", *_BARE, columns=60, NO_COLOR="1")
+    terminal.resize(40)
+    assert terminal.end() == 0
+    lines = [line for line in terminal.text.split("\n") if line.startswith("  run read(")]
+    assert lines
+    assert all(len(line) + line.count("漢") + line.count("字") <= 60 for line in lines)
+    assert wide in terminal.text.replace("\n", "").replace("\r", "")
+
+
+def test_what_a_model_says_cannot_move_the_terminal(place: Any) -> None:
+    """Escape sequences are shown, not obeyed."""
+    model = place.script({"say": "\x1b]0;owned\x07\x1b[2Jhello"})
+    terminal = opened(place, "run", "--model", model, "x", *_BARE, NO_COLOR="1")
+    assert terminal.end() == 0
+    assert "\\x1b]0;owned\\x07" in terminal.seen
+    assert "\x1b]0" not in terminal.seen
+    assert "\x1b[2J" not in terminal.seen
+
+
+def test_ten_thousand_lines(place: Any) -> None:
+    """A long answer arrives whole, a long result as one line of progress."""
+    text = "\n".join(f"line {number}" for number in range(10_000))
+    place.write("long.txt", text)
+    model = place.script({"call": "search", "args": {"pattern": "line 9999"}}, {"say": text})
+    terminal = opened(place, "run", "--model", model, "x", *_BARE)
+    assert terminal.end() == 0
+    assert "line 9999\n" in terminal.text
+    piped = place.run("run", "--model", model, "x", *_BARE)
+    assert piped.stdout == text + "\n"
+    assert len(piped.stderr) < 2_000
+
+
+def test_a_reader_who_leaves_early_is_no_error(place: Any) -> None:
+    """`hookline ... | head -1` ends without a traceback."""
+    text = "\n".join(f"line {number}" for number in range(100_000))
+    model = place.script({"say": text})
+    words = ["run", "--model", model, "x", *_BARE]
+    command = f"{place.command} " + " ".join(words) + " 2>err.txt | head -1"
+    done = subprocess.run(
+        ["bash", "-c", command],
+        cwd=place.project,
+        env={**os.environ, **place.env},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.stdout == "line 0\n"
+    assert "Traceback" not in (place.project / "err.txt").read_text()
+
+
+def test_chat(place: Any) -> None:
+    """A conversation with history, several lines, slash commands and an approval, that can be gone on with."""
+    model = place.script(
+        {"say": "Hello you."}, {"call": "list", "args": {}}, {"say": "Nothing."}, {"say": "Bye."}
+    )
+    terminal = opened(place, "chat", "--model", model, "--ask", "list", *_BARE)
+    terminal.wait_for("> ")
+    terminal.press("Hello,\\\r")
+    terminal.wait_for("... ")
+    terminal.press("again\r")
+    terminal.wait_for("reopen")
+    terminal.wait_for("> ")
+    terminal.press("/usage\r")
+    terminal.wait_for("1 requests")
+    terminal.wait_for("> ")
+    terminal.press("What is here?\r")
+    terminal.wait_for("? explain")
+    terminal.press("y")
+    terminal.wait_for("Nothing.")
+    terminal.wait_for("> ")
+    terminal.press("/show\r")
+    terminal.wait_for("Hello,")
+    terminal.wait_for("> ")
+    terminal.press("\x03")
+    terminal.wait_for("Ctrl-D ends")
+    terminal.press("\x04")
+    assert terminal.end() == 0, terminal.text
+    assert "go on: hookline chat --session chat-" in terminal.text

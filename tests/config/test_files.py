@@ -1,0 +1,176 @@
+"""What files may say, and what becomes of what they say wrongly."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from hookline.config import Layer, json_schema, load, put
+from hookline.errors import ConfigError
+
+_DOCS = Path(__file__).parents[2] / "docs"
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Path:
+    """A directory with nothing in it."""
+    folder = tmp_path / "project"
+    folder.mkdir()
+    return folder
+
+
+@pytest.fixture
+def environ(tmp_path: Path) -> dict[str, str]:
+    """A home of its own."""
+    return {"HOME": str(tmp_path / "home")}
+
+
+def user_file(environ: dict[str, str], text: str) -> Path:
+    """The user's own configuration."""
+    path = Path(environ["HOME"]) / ".config/hookline/config.toml"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text)
+    return path
+
+
+@pytest.mark.parametrize(
+    ("text", "line", "told"),
+    [
+        ('modle = "x"', 1, "'modle' is not a setting. Did you mean 'model'?"),
+        ('[limits]\nsteps = "a"', 2, "'limits.steps' is 'a': expected a whole number, got text."),
+        ("[limits]\nsteps = -1", 2, "'limits.steps' is -1"),
+        ("[limits]\n\nstesp = 1", 3, "'limits.stesp' is not a setting. Did you mean 'steps'?"),
+        ('[approvals]\nmode = "plna"', 2, "that is not one of its values. Did you mean 'plan'?"),
+        ("[mcp.time]\nargs = []", 1, "'mcp.time' has none of command, url."),
+        ('[agents.a]\nmodl = "x"', 2, "'agents.a.modl' is not a setting. Did you mean 'model'?"),
+        ("hooks = [1]", 1, "'hooks[0]' is 1, and should be a table. Write [[hooks]]."),
+        ('[[hooks]]\ndo = "log"', 1, "'hooks[0]' has no 'on'."),
+        (
+            '[[hooks]]\non = "stop"\ndo = "log"\n[[hooks]]\non = "stop"\n',
+            4,
+            "'hooks[1]' has none of",
+        ),
+        ('[[hooks]]\non = "stop"\ndo = "log"\nurl = "x"', 1, "'hooks[0]' has 'url' and 'do'."),
+        ('[[hooks]]\non = "stop"\ndo = "block"', 1, "is a rule to block without a reason."),
+        ("model = 1", 1, "'model' is 1: expected text or a list, got a whole number."),
+    ],
+)
+def test_a_mistake_is_told_with_its_line(
+    text: str, line: int, told: str, project: Path, environ: dict[str, str]
+) -> None:
+    """File, line, the setting, what is wrong, and what was probably meant."""
+    path = project / "hookline.toml"
+    path.write_text(text)
+    with pytest.raises(ConfigError) as error:
+        load(project, environ)
+    assert str(error.value).startswith(f"{path}:{line}: ")
+    assert told in str(error.value)
+
+
+def test_what_is_not_toml(project: Path, environ: dict[str, str]) -> None:
+    """A file that cannot be read says so, with its line."""
+    (project / "hookline.toml").write_text("model = \n")
+    with pytest.raises(ConfigError, match=r"hookline\.toml is not TOML: .*line 1"):
+        load(project, environ)
+
+
+def test_later_layers_win_and_each_value_knows_its_origin(
+    project: Path, environ: dict[str, str]
+) -> None:
+    """Default, user, the project's files, the environment, flags: in this order."""
+    own = user_file(environ, 'model = "user:1"\nsystem_prompt = "mine"\n[limits]\nsteps = 40\n')
+    settings = load(project, environ)
+    assert settings.configuration.model == "user:1"
+    assert settings.where("model") == f"{own}:1"
+    assert settings.where("limits", "steps") == f"{own}:4"
+    assert settings.where("limits", "tokens") == "default"
+
+    settings = load(project, {**environ, "HOOKLINE_MODEL": "env:1", "HOOKLINE_MAX_STEPS": "7"})
+    assert (settings.configuration.model, settings.configuration.limits.steps) == ("env:1", 7)
+    assert settings.where("model") == "$HOOKLINE_MODEL"
+
+    flags = Layer("flag", {}, sources={("model",): "--model"})
+    put(flags.data, ("model",), "flag:1")
+    settings = load(project, {**environ, "HOOKLINE_MODEL": "env:1"}, flags=flags)
+    assert settings.configuration.model == "flag:1"
+    assert settings.where("model") == "--model"
+    assert settings.configuration.system_prompt == "mine"
+
+
+def test_bare_reads_nothing(project: Path, environ: dict[str, str]) -> None:
+    """Neither files nor variables."""
+    user_file(environ, 'model = "user:1"')
+    (project / "hookline.toml").write_text("this is not TOML")
+    settings = load(project, {**environ, "HOOKLINE_MODEL": "env:1"}, bare=True)
+    assert settings.configuration.model == "local:"
+    assert settings.files == ()
+
+
+def test_rules_and_hooks_add_up(project: Path, environ: dict[str, str]) -> None:
+    """What the user denies stays denied, whatever a project says besides."""
+    user_file(
+        environ,
+        '[approvals]\ndeny = ["read(.env)"]\n[[hooks]]\non = "stop"\ndo = "log"\nreason = "x"\n',
+    )
+    (project / "hookline.toml").write_text(
+        '[approvals]\ndeny = ["bash", "read(.env)"]\n'
+        '[[hooks]]\non = "before_tool_use"\ndo = "block"\nreason = "no"\n'
+    )
+    settings = load(project, environ)
+    assert settings.configuration.approvals.deny == ("read(.env)", "bash")
+    assert [hook.do for hook in settings.configuration.hooks] == ["log", "block"]
+    assert settings.where("hooks", 1).endswith("hookline.toml:3")
+
+
+def test_an_agents_table_goes_over_the_rest(project: Path, environ: dict[str, str]) -> None:
+    """And under the environment; a name that is not there is an error."""
+    user_file(
+        environ,
+        'model = "a:1"\nsystem_prompt = "all"\n[agents.critic]\nmodel = "b:1"\n[agents.critic.limits]\nsteps = 3\n',
+    )
+    settings = load(project, environ, agent="critic")
+    assert (settings.configuration.model, settings.configuration.limits.steps) == ("b:1", 3)
+    assert settings.configuration.system_prompt == "all"
+    assert settings.where("model").endswith("config.toml:4")
+    assert (
+        load(project, {**environ, "HOOKLINE_MODEL": "c:1"}, agent="critic").configuration.model
+        == "c:1"
+    )
+    with pytest.raises(ConfigError, match="there is no agent 'critc'"):
+        load(project, environ, agent="critc")
+
+
+def test_a_variable_that_is_no_number(project: Path, environ: dict[str, str]) -> None:
+    """It is named."""
+    with pytest.raises(ConfigError, match=r"\$HOOKLINE_MAX_STEPS is 'many'"):
+        load(project, {**environ, "HOOKLINE_MAX_STEPS": "many"})
+
+
+def test_the_nearest_project_above_counts(project: Path, environ: dict[str, str]) -> None:
+    """Up to the repository's root, and never the home directory or above it."""
+    (project / "hookline.toml").write_text("")
+    below = project / "a/b"
+    below.mkdir(parents=True)
+    assert load(below, environ).project == project.resolve()
+    (below.parent / ".git").mkdir()
+    assert load(below, environ).project == below.parent.resolve()
+    assert load(below, {"HOME": str(project)}).project == below.parent.resolve()
+
+
+def test_pyproject_has_a_table_of_ours(project: Path, environ: dict[str, str]) -> None:
+    """Its lines are told too; without the table the file is somebody else's."""
+    path = project / "pyproject.toml"
+    path.write_text('[project]\nname = "x"\n')
+    assert load(project, environ).files == ()
+    path.write_text('[project]\nname = "x"\n[tool.hookline.limits]\nstep = 1\n')
+    with pytest.raises(ConfigError, match=r"pyproject\.toml:4: 'limits\.step' is not a setting"):
+        load(project, environ)
+
+
+def test_the_schema_is_published() -> None:
+    """docs/hookline.schema.json is what scripts/config_schema.py writes."""
+    published = json.loads((_DOCS / "hookline.schema.json").read_text())
+    assert published == json.loads(json.dumps(json_schema()))
+    assert published["$defs"]["HookSettings"]["additionalProperties"] is False

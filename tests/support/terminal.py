@@ -1,0 +1,90 @@
+"""A real pseudo-terminal with a program in it, for tests of what people see and press."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import pty
+import re
+import select
+import signal
+import struct
+import sys
+import termios
+import time
+from collections.abc import Mapping
+from pathlib import Path
+
+_SOURCE = Path(__file__).parents[2] / "src"
+_PROGRAM = "import sys; from hookline.cli import main; sys.exit(main())"
+_CODES = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
+
+
+class Terminal:
+    """`hookline ARGUMENTS` in a terminal of so many columns."""
+
+    def __init__(
+        self, *arguments: str, cwd: Path, env: Mapping[str, str], columns: int = 120
+    ) -> None:
+        self.seen = ""
+        self._read_to = 0
+        pid, self._fd = pty.fork()
+        if pid == 0:  # the child
+            os.chdir(cwd)
+            environ = {**os.environ, "PYTHONPATH": str(_SOURCE), "TERM": "xterm-256color", **env}
+            os.execve(sys.executable, [sys.executable, "-c", _PROGRAM, *arguments], environ)
+        self.pid = pid
+        self.resize(columns)
+
+    def resize(self, columns: int, rows: int = 40) -> None:
+        """Give the window another size."""
+        fcntl.ioctl(self._fd, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
+
+    def wait_for(self, text: str, seconds: float = 30.0) -> str:
+        """Read until the text is there; gives all that came since the last time."""
+        until = time.monotonic() + seconds
+        while text not in self.seen[self._read_to :]:
+            if not self._more(until - time.monotonic()):
+                self._kill()
+                raise AssertionError(f"{text!r} never came. There was:\n{self.seen}")
+        end = self.seen.index(text, self._read_to) + len(text)
+        told, self._read_to = self.seen[self._read_to : end], end
+        return told
+
+    def press(self, keys: str) -> None:
+        """Press keys."""
+        os.write(self._fd, keys.encode())
+
+    def end(self, seconds: float = 30.0) -> int:
+        """Read to the end; gives the exit code."""
+        until = time.monotonic() + seconds
+        while self._more(until - time.monotonic()):
+            pass
+        while time.monotonic() < until:
+            pid, status = os.waitpid(self.pid, os.WNOHANG)
+            if pid:
+                os.close(self._fd)
+                return os.waitstatus_to_exitcode(status)
+            time.sleep(0.02)
+        self._kill()
+        raise AssertionError(f"it did not end. There was:\n{self.seen}")
+
+    def _kill(self) -> None:
+        os.kill(self.pid, signal.SIGKILL)
+        os.waitpid(self.pid, 0)
+        os.close(self._fd)
+
+    @property
+    def text(self) -> str:
+        """All that was shown, without colours."""
+        return _CODES.sub("", self.seen).replace("\r\n", "\n")
+
+    def _more(self, seconds: float) -> bool:
+        if seconds <= 0 or not select.select([self._fd], [], [], seconds)[0]:
+            return False
+        try:
+            data = os.read(self._fd, 65_536)
+        except OSError:  # the other end is closed
+            return False
+        self.seen += data.decode(errors="replace")
+        return bool(data)
