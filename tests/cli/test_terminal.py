@@ -180,7 +180,7 @@ def test_being_told_to_end_is_heard(place: Any) -> None:
 
 def test_wide_characters_fit_the_window(place: Any) -> None:
     """A line that would be too wide is cut by columns, not by letters; also after the window was made smaller."""
-    wide = "漢字" * 60
+    wide = "漢字" * 30
     model = place.script({"call": "read", "args": {"path": wide}}, {"say": wide})
     terminal = opened(place, "run", "--model", model, "x", *_BARE, columns=60, NO_COLOR="1")
     terminal.resize(40)

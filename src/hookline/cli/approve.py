@@ -58,8 +58,7 @@ class Desk:
         rule = suggest_rule(question.tool_call, self._folder)
         self._show(question, count)
         while True:
-            self._keys(None if rule is None else str(rule))
-            key = await self._key()
+            key = await self._key(None if rule is None else str(rule))
             if key == "y":
                 return Decision.allow()
             if key == "a":
@@ -130,8 +129,10 @@ class Desk:
 
     # --- keys and lines -------------------------------------------------------------------------------
 
-    async def _key(self) -> str:
+    async def _key(self, rule: str | None) -> str:
+        # What was typed before the question was there is no answer to it: from here on keys count.
         with _one_key_at_a_time():
+            self._keys(rule)
             return (await self._read())[:1]
 
     async def _line(self, prompt: str) -> str:

@@ -7,7 +7,7 @@ import contextlib
 import signal
 from collections.abc import Callable, Iterator
 
-from hookline.hooks import Options, Registration, register
+from hookline.hooks import HookOutcome, Options, Registration, register
 from hookline.lifecycle import HookPoint, StepHookContext, StopHookContext
 from hookline.state import StopReason
 
@@ -27,15 +27,17 @@ class Interrupts:
 
     def hooks(self) -> Iterator[Registration]:
         """Between steps, in the run and its children."""
-        options = Options(name=self.name, tier="policy", scope="tree")
+        options = Options(name=self.name, scope="tree")
         yield register(HookPoint.SHOULD_CONTINUE, self._between, options)
         yield register(HookPoint.BEFORE_STEP, self._before, options)
 
     def _between(self, ctx: StopHookContext) -> StopHookContext | None:
         return ctx.forbid("interrupted", StopReason.CANCELLED) if self.hits else None
 
-    def _before(self, ctx: StepHookContext) -> StepHookContext | None:
-        return ctx.forbid("interrupted", StopReason.CANCELLED) if self.hits else None
+    def _before(self, _ctx: StepHookContext) -> HookOutcome | None:
+        if not self.hits:
+            return None
+        return HookOutcome.stop("interrupted", stop_reason=StopReason.CANCELLED)
 
     def hit(self) -> None:
         """Ctrl-C."""

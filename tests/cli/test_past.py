@@ -1,0 +1,135 @@
+"""Runs that are over, or wait: resume, runs, show, fork, replay, backtest."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from hookline.cli.exits import Exit
+
+_BARE = ("--without", "bash")
+_WRITE = {"call": "write", "args": {"path": "a.txt", "content": "x\n"}}
+
+
+def paused(place: Any) -> str:
+    """A run that waits; gives the id of its question."""
+    model = place.script(_WRITE, {"say": "Written."})
+    done = place.run("run", "--model", model, "--ask", "write", "--json", "Write.", *_BARE)
+    assert done.returncode == Exit.WAITING, done.stderr
+    result = json.loads(done.stdout.splitlines()[-1])
+    assert result["status"] == "paused"
+    return str(result["pending"][0]["id"])
+
+
+def test_without_a_terminal_a_run_pauses_and_says_how_to_answer(place: Any) -> None:
+    """The commands it names work, in another process; a script goes on where it was."""
+    model = place.script(_WRITE, {"say": "Written."})
+    done = place.run("run", "--model", model, "--ask", "write", "Write.", *_BARE)
+    assert done.returncode == Exit.WAITING
+    yes = next(line for line in done.stderr.splitlines() if line.startswith("  yes: hookline "))
+    words = [word.strip("'") for word in yes.removeprefix("  yes: hookline ").split()]
+    again = place.run(*words)
+    assert (again.returncode, again.stdout) == (0, "Written.\n"), again.stderr
+    assert (place.project / "a.txt").read_text() == "x\n"
+
+
+def test_no_is_an_answer_too(place: Any) -> None:
+    """The model reads the reason, and nothing is written."""
+    question = paused(place)
+    done = place.run("resume", "--deny", question, "--reason", "not today")
+    assert done.returncode == 0, done.stderr
+    assert "Denied: not today" in done.stderr
+    assert not (place.project / "a.txt").exists()
+
+
+def test_an_answer_to_nothing_is_an_error(place: Any) -> None:
+    """It names what waits."""
+    question = paused(place)
+    done = place.run("resume", "--allow", "nope")
+    assert done.returncode == Exit.USAGE
+    assert question in done.stderr
+    assert place.run("resume", "nope").returncode == Exit.FAILED
+
+
+def test_the_rules_a_run_was_started_with_hold_when_it_goes_on(place: Any) -> None:
+    """Flags are kept with the run: what was denied then is denied after the pause."""
+    model = place.script(_WRITE, {"call": "list", "args": {}}, {"say": "Done."})
+    flags = ("--ask", "write", "--deny", "list")
+    assert place.run("run", "--model", model, *flags, "x", *_BARE).returncode == Exit.WAITING
+    done = place.run("resume", "--allow", "all")
+    assert done.returncode == 0, done.stderr
+    assert "the rule `list` denies it" in done.stderr
+
+
+def test_runs_and_show(place: Any) -> None:
+    """What was run, newest first, and what happened in it."""
+    model = place.script({"call": "list", "args": {}}, {"say": "Empty."})
+    place.run("run", "--model", model, "First?", *_BARE)
+    place.run("run", "--model", place.script({"say": "Two."}), "Second?", *_BARE)
+    lines = place.run("runs").stdout.splitlines()
+    assert [line.split()[-1] for line in lines] == ["Second?", "First?"]
+    first = lines[1].split()[0]
+    shown = place.run("show", first).stdout
+    assert "> First?" in shown
+    assert "run list(.)" in shown
+    assert shown.rstrip().endswith("Empty.")
+    assert "files-jail" in place.run("show", first, "--hooks").stdout
+    place.run("runs", "--delete", first)
+    assert first not in place.run("runs").stdout
+
+
+def test_a_fork_goes_another_way(place: Any) -> None:
+    """From a step on, with another prompt; a step that is not there is an error."""
+    model = place.script({"call": "list", "args": {}}, {"say": "Empty."})
+    place.run("run", "--model", model, "Look.", *_BARE)
+    done = place.run(
+        "fork",
+        "last",
+        "--at",
+        "1",
+        "And now?",
+        "--json",
+        "--model",
+        place.script({"say": "Fork."}),
+        *_BARE,
+    )
+    records = [json.loads(line) for line in done.stdout.splitlines()]
+    assert records[-1]["text"] == "Fork."
+    said = json.dumps(records[0]["initial"])
+    assert "Look." in said
+    assert "Empty." not in said
+    wrong = place.run("fork", "last", "--at", "9", "x", "--model", place.script({"say": "x"}))
+    assert wrong.returncode == Exit.USAGE
+    assert "has no step 9" in wrong.stderr
+
+
+_RULE = '[[hooks]]\non = "before_tool_use"\nmatch = "list"\ndo = "block"\nreason = "not any more"\n'
+
+
+def test_replay_and_backtest_use_the_hooks_of_now(place: Any) -> None:
+    """A new rule makes a recorded run differ, and the back-test says which verdict would change."""
+    model = place.script({"call": "list", "args": {}}, {"say": "Empty."})
+    place.run("run", "--model", model, "Look.", *_BARE)
+    same = place.run("replay")
+    assert (same.returncode, "is identical" in same.stdout) == (0, True), same.stdout + same.stderr
+    unchanged = place.run("backtest", "--check", *_BARE)
+    assert unchanged.returncode == 0, unchanged.stdout + unchanged.stderr
+    place.write("hookline.toml", _RULE)
+    differs = place.run("replay")
+    assert differs.returncode == Exit.FAILED
+    assert "not any more" in differs.stdout
+    report = place.run("backtest", "--check", "--since", "1d", *_BARE)
+    assert report.returncode == Exit.FAILED
+    assert "not any more" in report.stdout
+    assert place.run("backtest", "--since", "soon").returncode == Exit.USAGE
+
+
+def test_another_project_has_runs_of_its_own(place: Any) -> None:
+    """They are listed with --all, and found by their id from anywhere."""
+    place.run("run", "--model", place.script({"say": "Hi."}), "Here.", *_BARE)
+    run_id = place.run("runs").stdout.split()[0]
+    place.project = place.home / "elsewhere"
+    place.project.mkdir()
+    assert place.run("runs").stdout == ""
+    assert run_id in place.run("runs", "--all").stdout
+    assert "> Here." in place.run("show", run_id).stdout

@@ -1,0 +1,174 @@
+"""Around a project: init, trust, config, doctor, tools, hooks, completion; and how quickly it starts."""
+
+from __future__ import annotations
+
+import json
+import os
+import resource
+import subprocess
+import sys
+from typing import Any
+
+import pytest
+
+from hookline.cli.exits import Exit
+from hookline.cli.main import COMMANDS
+
+_BARE = ("--without", "bash")
+
+
+def test_init_makes_a_project_that_works(place: Any) -> None:
+    """Its test passes, its hook holds without another word, its agent runs; and it is made once."""
+    assert place.run("init").returncode == 0
+    tested = subprocess.run(
+        [sys.executable, "test_hooks.py"],
+        cwd=place.project,
+        env={**os.environ, **place.env},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert tested.stdout == "ok\n", tested.stderr
+    assert place.run("trust", "--show").returncode == 0
+    model = place.script({"call": "read", "args": {"path": "notes.txt"}}, {"say": "Notes."})
+    done = place.run("run", "agent:build", "What is in notes.txt?", "--model", model)
+    assert (done.returncode, done.stdout) == (0, "Notes.\n"), done.stderr
+    again = place.run("init")
+    assert again.returncode == Exit.USAGE
+    assert "has a hookline.toml already" in again.stderr
+
+
+def test_init_trusts_nothing_that_it_did_not_write(place: Any) -> None:
+    """Where somebody's module is in the way, nothing is written and nothing trusted."""
+    place.write("hooks.py", "evil = 1")
+    assert place.run("init").returncode == Exit.USAGE
+    assert not (place.project / "hookline.toml").exists()
+    assert place.run("trust", "--list").stdout == ""
+
+
+def test_hostile_configuration_does_nothing_before_trust(place: Any) -> None:
+    """No code runs, no server starts, no model is set, whichever command looks at it."""
+    touch = "open('evil', 'w')"
+    place.write("evil.py", f"{touch}\n\ndef hook(ctx):\n    {touch}\n")
+    place.write(
+        "hookline.toml",
+        'agent = "evil:hook"\nmodel = "script:evil.json"\n[[hooks]]\non = "session_start"\nrun = "evil:hook"\n'
+        '[mcp.evil]\ncommand = "touch"\nargs = ["evil"]\n[[hooks]]\non = "session_start"\ncommand = "touch evil"\n',
+    )
+    model = place.script({"say": "Hi."})
+    for command in (
+        ("run", "--model", model, "x", *_BARE),
+        ("tools", *_BARE),
+        ("hooks", "list", *_BARE),
+        ("hooks", "test", "read", '{"path": "a"}', *_BARE),
+        ("config", "show"),
+        ("doctor",),
+        ("trust", "--show"),
+    ):
+        done = place.run(*command)
+        assert "Traceback" not in done.stderr, done.stderr
+        assert not (place.project / "evil").exists(), command
+    assert "hookline trust" in place.run("run", "--model", model, "x", *_BARE).stderr
+    assert place.run("trust").returncode == 0
+    assert place.run("trust", "--show").returncode == 0
+    place.write("evil.py", "other = 1")
+    changed = place.run("trust", "--show")
+    assert changed.returncode == Exit.CONFIG
+    assert "evil.py  (changed)" in changed.stdout
+
+
+def test_config_show_says_where_each_value_came_from(place: Any) -> None:
+    """And hides keys."""
+    place.write("hookline.toml", "[limits]\nsteps = 7\n")
+    done = place.run(
+        "config",
+        "show",
+        "--max-cost",
+        "2",
+        "--set",
+        "model_settings.api_key=secret",
+        HOOKLINE_MODE="plan",
+    )
+    assert f"= 7  # {place.project}/hookline.toml:2" in done.stdout
+    assert "= 2.0  # --max-cost" in done.stdout
+    assert '= "plan"  # $HOOKLINE_MODE' in done.stdout
+    assert "secret" not in done.stdout
+    rows = [json.loads(line) for line in place.run("config", "show", "--json").stdout.splitlines()]
+    assert {"key": "model", "value": "local:", "from": "default"} in rows
+    assert json.loads(place.run("config", "schema").stdout)["title"] == "Hookline configuration"
+    assert "journal.db" in place.run("config", "where").stdout
+
+
+def test_doctor_says_what_to_do(place: Any) -> None:
+    """About variables with a slip in them, say."""
+    done = place.run("doctor", HOOKLINE_MODLE="x")
+    assert done.returncode == Exit.FAILED
+    assert "the variable HOOKLINE_MODLE means nothing" in done.stdout
+    assert "Did you mean HOOKLINE_MODEL?" in done.stdout
+
+
+def test_tools_and_hooks_are_listed(place: Any) -> None:
+    """With what each came with."""
+    assert "read                 files" in place.run("tools", *_BARE).stdout
+    told = json.loads(place.run("tools", "read", "--json", *_BARE).stdout)
+    assert "path" in told["parameters"]["properties"]
+    listed = place.run("hooks", "list", "--json", *_BARE).stdout.splitlines()
+    assert {"files-jail", "approval"} <= {json.loads(line)["hook"] for line in listed}
+    assert "a block: the call is not run" in place.run("hooks", "list", "--points").stdout
+    assert "files-jail" in place.run("hooks", "explain", "read", '{"path": "a"}', *_BARE).stdout
+    assert place.run("hooks", "lint", *_BARE).returncode == 0
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_completion_knows_every_command(shell: str, place: Any) -> None:
+    """And their flags."""
+    script = place.run("completion", shell).stdout
+    assert all(name in script for name in COMMANDS)
+    assert "max-steps" in script
+    if shell == "bash":
+        asked = f'{script}\nCOMP_WORDS=(hookline run --max-s); COMP_CWORD=2; _hookline; echo "${{COMPREPLY[@]}}"'
+        done = subprocess.run(["bash", "-c", asked], capture_output=True, text=True, check=False)
+        assert done.stdout == "--max-steps\n", done.stderr
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_every_command_explains_itself(command: str, place: Any) -> None:
+    """--help, on stdout, with success."""
+    done = place.run(command, "--help")
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.startswith(f"usage: hookline {command}")
+
+
+def cpu_seconds(place: Any, *arguments: str) -> float:
+    """The least processor time of three starts; the first may have to compile."""
+    taken = []
+    for _ in range(4):
+        before = resource.getrusage(resource.RUSAGE_CHILDREN)
+        done = place.run(
+            *arguments, PYTHONDONTWRITEBYTECODE="", PYTHONPYCACHEPREFIX=str(place.home / "pyc")
+        )
+        assert done.returncode == 0, done.stderr
+        after = resource.getrusage(resource.RUSAGE_CHILDREN)
+        taken.append(after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime)
+    return min(taken)
+
+
+def test_it_loads_little_to_tell_its_version(place: Any) -> None:
+    """No agent, no asyncio, no pydantic: what a version needs."""
+    program = "import sys; from hookline.cli import main; main(['--version']); print(*sys.modules)"
+    done = subprocess.run(
+        [sys.executable, "-c", program],
+        env={**os.environ, **place.env},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert not {"asyncio", "pydantic", "hookline.agent", "hookline.config", "msgspec"} & set(
+        done.stdout.split()
+    )
+
+
+def test_it_starts_quickly(place: Any) -> None:
+    """Far from what would be felt: a guard against loading something heavy, not a benchmark."""
+    assert cpu_seconds(place, "--version") < 0.6
+    assert cpu_seconds(place, "run", "--model", place.script({"say": "Hi."}), "x") < 1.6

@@ -1,0 +1,162 @@
+"""Rules without code: what `match` is for, and what `do` does."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from hookline import AgentBuilder, HookPoint, RunResult
+from hookline.cli.assembly.hooks import ConfiguredHooks
+from hookline.cli.exits import Exit
+from hookline.config import Layer, checked, load
+from hookline.drivers import ScriptedDriver, call, say
+from hookline.errors import ConfigError
+
+
+def run_with(
+    tmp_path: Path, *hooks: dict[str, Any], turns: tuple[Any, ...] = (), prompt: str = "Go."
+) -> RunResult:
+    """Run an agent with these rules."""
+
+    def read(path: str) -> str:
+        """Read a file."""
+        return f"key sk-abc123def456ghi789jkl012mno345 of {path}"
+
+    def bash(command: str) -> str:
+        """Run a command."""
+        return f"ran {command}"
+
+    settings = load(
+        tmp_path, {"HOME": str(tmp_path)}, flags=checked(Layer("flag", {"hooks": list(hooks)}))
+    )
+    builder = AgentBuilder().with_driver(ScriptedDriver([*turns, say("The password is hunter2.")]))
+    builder.with_tools(read, bash).with_capability(ConfiguredHooks(settings, tmp_path))
+    return builder.build().run_sync(prompt)
+
+
+def results(result: RunResult) -> list[str]:
+    """What came of each call."""
+    return [made.text() for step in result.steps for made in step.results]
+
+
+def rule(on: str, do: str, **more: Any) -> dict[str, Any]:
+    """A rule with a reason."""
+    return {"on": on, "do": do, **({} if do == "redact" else {"reason": "because"}), **more}
+
+
+@pytest.mark.parametrize(
+    ("match", "blocked"),
+    [
+        ("bash", True),
+        ("b*", True),
+        ("/^ba/", True),
+        ("read", False),
+        ("bash(git push *)", True),
+        ("bash(git pull *)", False),
+        ({"tool": "bash", "args": {"command": "/--force/"}}, True),
+        ({"tool": "bash", "args": {"command": "git"}}, False),
+        ({"text": "push"}, True),
+        ({"text": "/PUSH/i"}, True),
+        ({"tool": "read", "text": "push"}, False),
+        (None, True),
+    ],
+)
+def test_what_a_rule_matches(match: Any, blocked: bool, tmp_path: Path) -> None:
+    """A tool, a glob, an expression, a rule about a call, its arguments, its words; all that is said must fit."""
+    given = rule("before_tool_use", "block", **({} if match is None else {"match": match}))
+    result = run_with(tmp_path, given, turns=(call("bash", command="git push --force"),))
+    expected = "Blocked: because" if blocked else "ran git push --force"
+    assert results(result) == [expected]
+
+
+def test_ask_and_stop(tmp_path: Path) -> None:
+    """A person is asked; the run ends."""
+    asked = run_with(
+        tmp_path, rule("PreToolUse", "ask", match="bash"), turns=(call("bash", command="x"),)
+    )
+    assert [question.reason for question in asked.pending] == ["because"]
+    stopped = run_with(
+        tmp_path, rule("before_tool_use", "stop"), turns=(call("bash", command="x"),)
+    )
+    assert stopped.stop_reason.value == "stopped_by_hook"
+
+
+def test_redact(tmp_path: Path) -> None:
+    """What matches, or secrets where nothing is said, in a result, in a prompt and in the answer."""
+    turns = (call("read", path="a"),)
+    secrets = run_with(tmp_path, rule("after_tool_use", "redact", match="read"), turns=turns)
+    assert "sk-abc" not in results(secrets)[0]
+    words = run_with(
+        tmp_path,
+        rule("after_tool_use", "redact", match="/key \\S+/"),
+        rule("output", "redact", match="hunter2"),
+        rule("prompt_submit", "redact", match="/\\d{4}/"),
+        turns=turns,
+        prompt="My pin is 1234.",
+    )
+    assert results(words) == ["[redacted] of a"]
+    assert words.text == "The password is [redacted]."
+    assert words.state.messages[0].text == "My pin is [redacted]."
+
+
+def test_log(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """A line in the log, and nothing else."""
+    result = run_with(
+        tmp_path, rule("before_tool_use", "log", name="seen"), turns=(call("bash", command="x"),)
+    )
+    assert results(result) == ["ran x"]
+    assert "seen at before_tool_use bash: because" in caplog.text
+
+
+@pytest.mark.parametrize(
+    ("given", "told"),
+    [
+        (rule("before_tool", "block", match="bash"), None),
+        (
+            rule("befor_tool_use", "block"),
+            "'befor_tool_use' is not a hook point. Did you mean 'before_tool_use'?",
+        ),
+        (rule("output", "ask"), "a hook at output cannot ask."),
+        (rule("session_end", "block"), "a hook at session_end cannot block."),
+        (rule("before_step", "redact"), "nothing can be redacted at before_step."),
+        (rule("output", "block", match={"tool": "bash"}), "there is no tool call at output"),
+        (rule("before_tool_use", "block", match="bash(x"), "never closed"),
+        (rule("output", "block", match="/(/"), "is not a regular expression"),
+        ({"on": "stop", "run": "nowhere:x"}, "there is no module 'nowhere'"),
+        ({"on": "stop", "run": "json:nothing"}, "module 'json' has no 'nothing'"),
+        ({"on": "stop", "run": "json"}, "does not name a hook"),
+    ],
+)
+def test_a_rule_that_can_never_work_is_an_error(
+    given: dict[str, Any], told: str | None, tmp_path: Path
+) -> None:
+    """When the agent is made, with where it is written."""
+    if told is None:
+        run_with(tmp_path, given)
+        return
+    with pytest.raises(ConfigError, match="^flag: ") as error:
+        run_with(tmp_path, given)
+    assert told in str(error.value)
+
+
+def test_rules_cannot_take_the_place_of_a_guard(tmp_path: Path) -> None:
+    """Whatever they are called."""
+    with pytest.raises(ConfigError, match="cannot replace the default guard 'limits'"):
+        run_with(tmp_path, {**rule("before_step", "stop"), "name": "limits"})
+    assert HookPoint.BEFORE_STEP.value == "before_step"
+
+
+def test_python_hooks_of_a_project(place: Any) -> None:
+    """They hold once the directory is trusted, and `hooks test` shows what each would say."""
+    assert place.run("init").returncode == 0
+    done = place.run("hooks", "test", "bash", "rm notes.txt")
+    assert done.returncode == Exit.BLOCKED, done.stderr
+    assert "block      no_deleting (configuration, policy): nothing is deleted here" in done.stdout
+    assert place.run("hooks", "test", "bash", "ls").returncode == 0
+    place.write("hooks.py", "def no_deleting(ctx):\n    open('ran', 'w')\n")
+    done = place.run("hooks", "test", "bash", "rm notes.txt")
+    assert "changed since it was trusted" in done.stderr
+    assert "no_deleting" not in done.stdout
+    assert not (place.project / "ran").exists()
