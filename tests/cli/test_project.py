@@ -101,9 +101,9 @@ def test_config_show_says_where_each_value_came_from(place: Any) -> None:
 
 def test_doctor_says_what_to_do(place: Any) -> None:
     """About variables with a slip in them, say."""
-    done = place.run("doctor", HOOKLINE_MODLE="x")
+    done = place.run("doctor", HOOKLINE_MODELL="x")
     assert done.returncode == Exit.FAILED
-    assert "the variable HOOKLINE_MODLE means nothing" in done.stdout
+    assert "the variable HOOKLINE_MODELL means nothing" in done.stdout
     assert "Did you mean HOOKLINE_MODEL?" in done.stdout
 
 

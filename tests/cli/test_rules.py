@@ -12,7 +12,7 @@ from hookline.cli.assembly.hooks import ConfiguredHooks
 from hookline.cli.exits import Exit
 from hookline.config import Layer, checked, load
 from hookline.drivers import ScriptedDriver, call, say
-from hookline.errors import ConfigError
+from hookline.errors import BuildError, ConfigError
 
 
 def run_with(
@@ -136,14 +136,14 @@ def test_a_rule_that_can_never_work_is_an_error(
     if told is None:
         run_with(tmp_path, given)
         return
-    with pytest.raises(ConfigError, match="^flag: ") as error:
+    with pytest.raises(ConfigError, match=r"^flag: ") as error:
         run_with(tmp_path, given)
     assert told in str(error.value)
 
 
 def test_rules_cannot_take_the_place_of_a_guard(tmp_path: Path) -> None:
     """Whatever they are called."""
-    with pytest.raises(ConfigError, match="cannot replace the default guard 'limits'"):
+    with pytest.raises(BuildError, match="cannot replace the default guard 'limits'"):
         run_with(tmp_path, {**rule("before_step", "stop"), "name": "limits"})
     assert HookPoint.BEFORE_STEP.value == "before_step"
 

@@ -163,7 +163,10 @@ def test_an_error_is_one_line(place: Any) -> None:
 
 def test_without_a_model_one_line_says_how_to_get_one(place: Any) -> None:
     """Where the local one is not installed."""
-    hide = "import importlib.util as u; f = u.find_spec; u.find_spec = lambda n, *a: None if n == 'xllamacpp' else f(n, *a)"
+    hide = (
+        "import importlib.util as u; f = u.find_spec; "
+        "u.find_spec = lambda n, *a: None if n == 'xllamacpp' else f(n, *a)"
+    )
     place.write("sitecustomize.py", hide)
     done = place.run("run", "x", PYTHONPATH=f"{place.project}:{place.env['PYTHONPATH']}")
     assert done.returncode == Exit.CONFIG

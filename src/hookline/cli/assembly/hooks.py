@@ -10,7 +10,7 @@ from typing import Any
 
 from hookline.cli.assembly.rules import matcher_of, rule_of
 from hookline.config import HookSettings, MatchSettings, Settings
-from hookline.errors import BuildError, ConfigError
+from hookline.errors import BuildError, ConfigError, UsageError
 from hookline.hooks import Options, Point, Registration, register
 from hookline.lifecycle import point_named
 
@@ -31,7 +31,7 @@ class ConfiguredHooks:
                 continue
             try:
                 yield self._registration(hook)
-            except BuildError as error:
+            except (BuildError, UsageError) as error:
                 where = self._settings.where("hooks", position)
                 raise ConfigError(f"{where}: {error.message}", remedy=error.remedy) from error
 
