@@ -7,6 +7,7 @@ from typing import Any
 from hookline.command_hooks.answers import UNCHANGED, Answer
 from hookline.command_hooks.definition import Handler
 from hookline.command_hooks.dialects import DIALECTS, Place
+from hookline.command_hooks.dialects.gemini import tool_name
 from hookline.command_hooks.texts import labelled
 from hookline.errors import HooklineError
 from hookline.hooks import HookOutcome, Kind
@@ -214,7 +215,9 @@ def _changed_request(request: InferenceRequest, extra: dict[str, Any]) -> Infere
         mode = str(tools.get("mode", "")).upper()
         if isinstance(names, list) and names:
             request = request.with_tools(
-                tuple(tool for tool in request.tools if tool.name in names)
+                tuple(
+                    tool for tool in request.tools if {tool.name, tool_name(tool.name)} & set(names)
+                )
             )
         if mode == "NONE":
             request = request.with_tools(()).with_tool_choice("none")

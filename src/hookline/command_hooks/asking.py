@@ -11,6 +11,8 @@ import asyncio
 from collections.abc import Sequence
 from typing import Any
 
+import msgspec
+
 from hookline.command_hooks.applying import Applying
 from hookline.command_hooks.background import Background
 from hookline.command_hooks.definition import Handler
@@ -94,7 +96,7 @@ class Group:
         except BaseException:
             self._batches.pop(run_id, None)
             raise
-        batch.asked = dict(zip(wanted, answers, strict=True))
+        batch.asked = dict(zip(wanted, with_all_tools(answers), strict=True))
         return batch
 
     def _is_asked(self, handler: Handler, ctx: Any) -> bool:
@@ -140,6 +142,26 @@ class Group:
                 reason = said.stop_reason or said.reason or "a hook ended the run"
                 return HookOutcome.stop(f"{reason} ({name})", ctx)
         return None
+
+
+def with_all_tools(answers: Sequence[Asked]) -> list[Asked]:
+    """Answers in which each names all tools that some of them allow: what one allows another does not forbid."""
+    configs = [(asked.answer.extra or {}).get("toolConfig") for asked in answers]
+    lists = [config.get("allowedFunctionNames") for config in configs if isinstance(config, dict)]
+    names = sorted({str(name) for each in lists if isinstance(each, list) for name in each})
+    if len(lists) < 2:
+        return list(answers)
+    merged = []
+    for asked, config in zip(answers, configs, strict=True):
+        if isinstance(config, dict) and config.get("allowedFunctionNames"):
+            extra = {
+                **(asked.answer.extra or {}),
+                "toolConfig": {**config, "allowedFunctionNames": names},
+            }
+            answer = msgspec.structs.replace(asked.answer, extra=extra)
+            asked = Asked(answer, asked.ran)
+        merged.append(asked)
+    return merged
 
 
 def _occasion(ctx: Any) -> tuple[object, ...]:

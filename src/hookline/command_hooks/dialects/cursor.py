@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from pathlib import Path
 from typing import Any, ClassVar
 
 from hookline.command_hooks import matchers
@@ -35,6 +36,7 @@ _DECIDING = frozenset(
 CLOSED = frozenset({"beforeMCPExecution", "beforeReadFile"})
 """Events whose hooks keep things from happening when they fail."""
 VERSION = "2.0.0"
+_MOST_CONTENT = 1 << 20
 
 
 class Cursor(Dialect):
@@ -171,7 +173,8 @@ class Cursor(Dialect):
                 else {**sent, "result_json": json.dumps(execution.text()), "duration": milliseconds}
             )
         if event == "beforeReadFile":
-            return {"file_path": given.get("file_path", ""), "content": "", "attachments": []}
+            path = str(given.get("file_path", ""))
+            return {"file_path": path, "content": _content(path, place), "attachments": []}
         if event == "afterFileEdit":
             return {"file_path": given.get("file_path", ""), "edits": _edits(given)}
         sent = {
@@ -217,6 +220,18 @@ class Cursor(Dialect):
                 return failed("its output is not JSON")
             return Answer()
         return _fields(event, found)
+
+
+def _content(path: str, place: Place) -> str:
+    """What a file of the project has in it, as far as it is shown to hooks."""
+    full = Path(path)
+    try:
+        if not full.resolve().is_relative_to(place.project) or not full.is_file():
+            return ""
+        with full.open("rb") as file:
+            return file.read(_MOST_CONTENT).decode(errors="replace")
+    except OSError:
+        return ""
 
 
 def _edits(given: dict[str, Any]) -> list[dict[str, Any]]:

@@ -30,6 +30,10 @@ _TOOL_EVENTS = frozenset({"BeforeTool", "AfterTool"})
 _MODEL_EVENTS = frozenset({"BeforeModel", "BeforeToolSelection", "AfterModel"})
 _MCP = re.compile(r"mcp__(?P<server>.+?)__(?P<tool>.+)")
 _BLOCKS = ("block", "deny")
+_ADVISORY = frozenset(
+    {"SessionStart", "SessionEnd", "PreCompress", "Notification", "BeforeToolSelection"}
+)
+"""Events at which nothing can be refused."""
 
 
 class Gemini(Dialect):
@@ -158,7 +162,18 @@ class Gemini(Dialect):
         if ran.code == 1:
             return Answer(messages=(f"Warning: {text}" if text else failure_words(ran),))
         reason = ran.stderr.strip() or text or failure_words(ran)
-        return Answer(decision="deny", reason=reason, status="blocked")
+        if handler.event in _ADVISORY:
+            return Answer(messages=(reason,))
+        # A turn whose request or response is refused is over.
+        stops = handler.event in _MODEL_EVENTS
+        return Answer(
+            decision="deny", reason=reason, status="blocked", stops=stops, stop_reason=reason
+        )
+
+
+def tool_name(name: str) -> str:
+    """One of our tools, as Gemini calls it."""
+    return GEMINI[name].name if name in GEMINI else name
 
 
 def _object(text: str) -> dict[str, Any] | None:
@@ -176,7 +191,7 @@ def _object(text: str) -> dict[str, Any] | None:
 def _fields(event: str, found: dict[str, Any]) -> Answer:
     specific = found.get("hookSpecificOutput")
     specific = specific if isinstance(specific, dict) else {}
-    word = text_of(found.get("decision"))
+    word = "" if event in _ADVISORY else text_of(found.get("decision"))
     context = text_of(specific.get("additionalContext"))
     changed = specific.get("tool_input")
     message = text_of(found.get("systemMessage"))
@@ -190,10 +205,13 @@ def _fields(event: str, found: dict[str, Any]) -> Answer:
         reason=text_of(found.get("reason")),
         updated_input=changed if event == "BeforeTool" and isinstance(changed, dict) else None,
         merges_input=True,
-        updated_output=UNCHANGED,
+        updated_output=specific.get("tool_output", UNCHANGED)
+        if event == "AfterTool"
+        else UNCHANGED,
         contexts=(context.replace("<", "&lt;").replace(">", "&gt;"),) if context.strip() else (),
         messages=(message,) if message else (),
-        stops=found.get("continue") is False,
+        stops=(found.get("continue") is False and event not in _ADVISORY)
+        or (word in _BLOCKS and event in _MODEL_EVENTS),
         stop_reason=text_of(found.get("stopReason")) or text_of(found.get("reason")),
         extra=extra or None,
     )
@@ -212,7 +230,7 @@ def _model(event: str, ctx: Any) -> dict[str, Any]:
             "config": dict(request.options),
             "toolConfig": {
                 "mode": {"none": "NONE", "required": "ANY"}.get(request.tool_choice, "AUTO"),
-                "allowedFunctionNames": [tool.name for tool in request.tools],
+                "allowedFunctionNames": [tool_name(tool.name) for tool in request.tools],
             },
         }
     }

@@ -228,10 +228,22 @@ def _cursor(
         matcher=text_field(hook, "matcher"),
         timeout=seconds_field(hook, _CURSOR_TIMEOUT, warn),
         on_failure="closed" if closed else "open",
-        cwd=str(Path(source.path).parent) if is_users else "",
+        cwd=_cursor_directory(source, command, is_users=is_users),
         loop_limit=limit if isinstance(limit, int) and not isinstance(limit, bool) else None,
         definition={"event": event, "hook": dict(hook)},
     )
+
+
+def _cursor_directory(source: Source, command: str, *, is_users: bool) -> str:
+    """Where a command runs: a user's beside its file; a project's in the project, unless only that is where it is."""
+    beside = Path(source.path).parent
+    if is_users:
+        return str(beside)
+    for word in command.replace('"', " ").replace("'", " ").split():
+        if "/" in word and not Path(word).is_absolute() and "$" not in word:
+            is_here, is_beside = (beside.parent / word).is_file(), (beside / word).is_file()
+            return str(beside) if is_beside and not is_here else ""
+    return ""
 
 
 # --- Copilot ------------------------------------------------------------------------------------------
