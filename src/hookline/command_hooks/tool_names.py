@@ -130,7 +130,7 @@ class Bridge:
         for key, value in args.items():
             if key == "argv" and call.name == "exec":
                 shown["command"] = shlex.join(map(str, value))
-            elif key in form.keys or not _is_left_out(value):
+            else:
                 shown[form.keys.get(key, key)] = self._outward(call.name, key, value, cwd)
         if call.name == "edit" and args.get("edits"):
             shown = {
@@ -187,7 +187,7 @@ class Bridge:
 _NOTHING = object()
 
 
-def _is_left_out(value: Any, key: str = "") -> bool:
+def _is_left_out(value: Any, key: str) -> bool:
     """Whether an argument says nothing: scripts take a key that is there for one that was given."""
     return (value is None or value is False or value == "") and key not in (
         "content",
