@@ -40,7 +40,9 @@ def test_plain_text_is_nothing_elsewhere(event: str) -> None:
     assert said(event, Ran(0, "checked 3 files")).is_silent
 
 
-@pytest.mark.parametrize("text", ['[{"decision":"block"}]', '"block"', 'Welcome!\n{"decision":"block"}', "{broken"])
+@pytest.mark.parametrize(
+    "text", ['[{"decision":"block"}]', '"block"', 'Welcome!\n{"decision":"block"}', "{broken"]
+)
 def test_only_an_object_that_begins_the_output_is_json(text: str) -> None:
     """A list, a string, or anything after a banner is plain text."""
     assert said("PreToolUse", Ran(0, text)).decision == ""
@@ -149,7 +151,10 @@ def test_continue_false_ends_the_run() -> None:
 
 def test_output_can_be_replaced_by_nothing() -> None:
     """None is a replacement, and no replacement is none."""
-    assert said("PostToolUse", Ran(0, specific("PostToolUse", updatedToolOutput=None))).updated_output is None
+    assert (
+        said("PostToolUse", Ran(0, specific("PostToolUse", updatedToolOutput=None))).updated_output
+        is None
+    )
     assert said("PostToolUse", Ran(0, specific("PostToolUse"))).updated_output is UNCHANGED
 
 
@@ -161,15 +166,21 @@ def test_context_at_the_top_is_read_too(key: str) -> None:
 
 def test_a_permission_request_is_answered() -> None:
     """Allowed with other arguments, or denied for good."""
-    text = specific("PermissionRequest", decision={"behavior": "allow", "updatedInput": {"command": "ls"}})
+    text = specific(
+        "PermissionRequest", decision={"behavior": "allow", "updatedInput": {"command": "ls"}}
+    )
     answer = said("PermissionRequest", Ran(0, text))
     assert (answer.decision, answer.updated_input) == ("allow", {"command": "ls"})
-    text = specific("PermissionRequest", decision={"behavior": "deny", "message": "no", "interrupt": True})
+    text = specific(
+        "PermissionRequest", decision={"behavior": "deny", "message": "no", "interrupt": True}
+    )
     answer = said("PermissionRequest", Ran(0, text))
     assert (answer.decision, answer.reason, answer.stops) == ("deny", "no", True)
 
 
-@pytest.mark.parametrize(("problem", "status"), [("timeout", "timeout"), ("spawn_error", "spawn_error")])
+@pytest.mark.parametrize(
+    ("problem", "status"), [("timeout", "timeout"), ("spawn_error", "spawn_error")]
+)
 @pytest.mark.parametrize("dialect", list(DIALECTS))
 def test_a_program_without_an_end_decides_nothing(dialect: str, problem: str, status: str) -> None:
     """Whatever it had printed by then; only Copilot denies when a hook cannot be started."""

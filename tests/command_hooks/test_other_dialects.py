@@ -44,7 +44,9 @@ def test_geminis_allow_does_not_answer_for_a_person() -> None:
 
 def test_gemini_merges_input_and_escapes_context() -> None:
     """Some keys change, and marks that could end a block of text are written out."""
-    text = json.dumps({"hookSpecificOutput": {"tool_input": {"command": "ls"}, "additionalContext": "<b>"}})
+    text = json.dumps(
+        {"hookSpecificOutput": {"tool_input": {"command": "ls"}, "additionalContext": "<b>"}}
+    )
     answer = said("gemini", "BeforeTool", Ran(0, text))
     assert (answer.updated_input, answer.merges_input) == ({"command": "ls"}, True)
     assert answer.contexts == ("&lt;b&gt;",)
@@ -93,7 +95,9 @@ def test_codex_takes_a_denial_and_a_rewrite() -> None:
     """In Claude's form."""
     deny = {"hookSpecificOutput": {"permissionDecision": "deny", "permissionDecisionReason": "no"}}
     assert said("codex", "PreToolUse", Ran(0, json.dumps(deny))).reason == "no"
-    write = {"hookSpecificOutput": {"permissionDecision": "allow", "updatedInput": {"command": "ls"}}}
+    write = {
+        "hookSpecificOutput": {"permissionDecision": "allow", "updatedInput": {"command": "ls"}}
+    }
     assert said("codex", "PreToolUse", Ran(0, json.dumps(write))).updated_input == {"command": "ls"}
 
 
@@ -106,17 +110,25 @@ def test_in_codex_text_that_begins_like_json_must_be_json() -> None:
 # --- Cursor -------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("keys", [("user_message", "agent_message"), ("userMessage", "agentMessage")])
+@pytest.mark.parametrize(
+    "keys", [("user_message", "agent_message"), ("userMessage", "agentMessage")]
+)
 def test_cursors_permission(keys: tuple[str, str]) -> None:
     """In both spellings of its messages: one for the model, one for the user."""
     text = json.dumps({"permission": "deny", keys[0]: "for you", keys[1]: "for the model"})
     answer = said("cursor", "beforeShellExecution", Ran(0, text))
-    assert (answer.decision, answer.reason, answer.messages) == ("deny", "for the model", ("for you",))
+    assert (answer.decision, answer.reason, answer.messages) == (
+        "deny",
+        "for the model",
+        ("for you",),
+    )
 
 
 def test_cursors_prompt_is_refused_and_the_run_is_not_stopped_elsewhere() -> None:
     """`continue: false` at a prompt is about the prompt."""
-    answer = said("cursor", "beforeSubmitPrompt", Ran(0, '{"continue": false, "user_message": "no keys"}'))
+    answer = said(
+        "cursor", "beforeSubmitPrompt", Ran(0, '{"continue": false, "user_message": "no keys"}')
+    )
     assert (answer.decision, answer.reason, answer.stops) == ("deny", "no keys", False)
 
 
@@ -177,7 +189,10 @@ def test_our_own_answers(text: str, decision: str, stops: bool) -> None:
     assert (answer.decision, answer.stops, answer.has_failed) == (decision, stops, False)
 
 
-@pytest.mark.parametrize("ran", [Ran(1), Ran(3, '{"decision": "allow"}'), Ran(0, "{broken"), Ran(0, '{"decision": "maybe"}')])
+@pytest.mark.parametrize(
+    "ran",
+    [Ran(1), Ran(3, '{"decision": "allow"}'), Ran(0, "{broken"), Ran(0, '{"decision": "maybe"}')],
+)
 def test_our_own_failures(ran: Ran) -> None:
     """Any exit code but 0 and 2, and JSON that says nothing we know."""
     assert said("hookline", "before_tool_use", ran).has_failed

@@ -60,7 +60,11 @@ def test_our_tools_under_claudes_names(
 )
 def test_our_tools_under_other_names(forms: object, tool: str, name: str, key: str) -> None:
     """Each dialect has its own."""
-    args = {"command": "ls"} if tool == "bash" else {"path": "a", "content": "c", "old": "o", "new": "n"}
+    args = (
+        {"command": "ls"}
+        if tool == "bash"
+        else {"path": "a", "content": "c", "old": "o", "new": "n"}
+    )
     got = Bridge(forms).show(ToolCall("1", tool, args), "/p")  # type: ignore[arg-type]
     assert got.name == name
     assert key in got.input
@@ -90,7 +94,11 @@ def test_a_description_is_theirs_only() -> None:
 
 @pytest.mark.parametrize(
     ("command", "argv"),
-    [("ls -l", ["ls", "-l"]), ("ls | wc", ["bash", "-c", "ls | wc"]), ("a 'b", ["bash", "-c", "a 'b"])],
+    [
+        ("ls -l", ["ls", "-l"]),
+        ("ls | wc", ["bash", "-c", "ls | wc"]),
+        ("a 'b", ["bash", "-c", "a 'b"]),
+    ],
 )
 def test_a_command_for_a_tool_that_takes_words(command: str, argv: list[str]) -> None:
     """What only a shell can read is given to one, where policies judge it as that."""

@@ -78,14 +78,13 @@ def read_settings_file(path: Path, level: Level, project: Path, home: Path, warn
 
 def _plugin(root: Path, project: Path, home: Path, warn: Warn) -> Settings:
     """A plugin's hooks; its manifest may name other files for them, or have them itself."""
-    label = f"{root.name}/hooks.json"
-    data = home / ".claude" / "plugins" / "data" / root.name
-    source = Source(
-        "claude", Level.PLUGIN, str(root / "hooks" / "hooks.json"), label, str(root), str(data)
-    )
     told = _about(shown_path(root, project, home), warn)
-    contents = [load_json(root / "hooks" / "hooks.json", told)]
     manifest = load_json(root / ".claude-plugin" / "plugin.json", told) or {}
+    name = text_field(manifest, "name") or root.name
+    path = root / "hooks" / "hooks.json"
+    data = home / ".claude" / "plugins" / "data" / name
+    source = Source("claude", Level.PLUGIN, str(path), f"{name}/hooks.json", str(root), str(data))
+    contents = [load_json(path, told)]
     named = manifest.get("hooks")
     for each in named if isinstance(named, list) else [named]:
         if isinstance(each, str) and (root / each).resolve().is_relative_to(root.resolve()):
@@ -96,7 +95,7 @@ def _plugin(root: Path, project: Path, home: Path, warn: Warn) -> Settings:
     for content in contents:
         if content:
             handlers += nested(content.get("hooks", {}), source, make, told)
-    return Settings(Level.PLUGIN, tuple(dict.fromkeys(handlers)), {})
+    return Settings(Level.PLUGIN, tuple(handlers), {})
 
 
 def _installed(home: Path, found: Iterable[Settings], warn: Warn) -> Iterator[Path]:
