@@ -36,6 +36,8 @@ def write(path: str, content: str) -> str:
 class Stage:
     """A project directory, a home directory, and ways to run an agent there."""
 
+    tools = (bash, read, write)
+
     def __init__(self, root: Path) -> None:
         self.root = root / "project"
         self.home = root / "home"
@@ -79,7 +81,7 @@ class Stage:
     ) -> RunResult:
         """Run an agent under these hooks."""
         driver = ScriptedDriver(list(turns) or [call("bash", command="ls"), say("done")])
-        builder = AgentBuilder().with_driver(driver).with_tools(bash, read, write)
+        builder = AgentBuilder().with_driver(driver).with_tools(*self.tools)
         for name, part in parts.items():
             builder = getattr(builder, name)(part)
         return builder.with_capability(hooks).build().run_sync(prompt)

@@ -40,6 +40,8 @@ class Runner:
         self.project = project
         self.transcripts = transcripts
         self.spill = spill
+        # Matchers look at the call alone, so that `explain` can say without a run whether a hook would be asked.
+        self._here = Place(str(project), str(project), "")
         self._kept: dict[str, dict[str, str]] = {}
         """Variables that hooks have set, by session. They may be secrets, so no state has them."""
 
@@ -50,7 +52,7 @@ class Runner:
         dialect = DIALECTS[handler.source.dialect]
         if not dialect.fires(handler.event, ctx):
             return False
-        place = self.place(ctx)
+        place = self._here
         subject = dialect.subject(handler.event, ctx, place)
         if subject is not None and not dialect.test(handler)(subject):
             return False
