@@ -45,6 +45,12 @@ class Stage:
         self.root.mkdir()
         self.home.mkdir()
 
+    def elsewhere(self, name: str) -> Stage:
+        """Another stage, in a directory of this name."""
+        directory = self.root.parent / name
+        directory.mkdir()
+        return Stage(directory)
+
     def script(self, name: str, text: str) -> Path:
         """Write an executable script into the project."""
         path = self.root / name

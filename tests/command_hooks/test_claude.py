@@ -16,10 +16,12 @@ CLAUDE = DIALECTS["claude"]
 
 
 def said(event: str, ran: Ran) -> Answer:
+    """What the end of a program means at an event."""
     return CLAUDE.understand(Handler(Source("claude"), event), ran)
 
 
 def specific(event: str = "PreToolUse", **fields: Any) -> str:
+    """An answer with fields for one event."""
     return json.dumps({"hookSpecificOutput": {"hookEventName": event, **fields}})
 
 

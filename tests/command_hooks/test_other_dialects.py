@@ -13,6 +13,7 @@ from hookline.command_hooks.process import Ran
 
 
 def said(dialect: str, event: str, ran: Ran) -> Answer:
+    """What the end of a program means at an event of a dialect."""
     return DIALECTS[dialect].understand(Handler(Source(dialect), event), ran)
 
 

@@ -18,14 +18,17 @@ ENV = {"PATH": os.environ["PATH"]}
 
 
 def order(*argv: str, stdin: bytes = b"", timeout: float = 20.0, cwd: str = "/") -> Order:
+    """An order for a program."""
     return Order(argv, stdin, ENV, cwd, timeout)
 
 
 def sh(text: str, **options: Any) -> Order:
+    """An order for a line of shell."""
     return order("/bin/sh", "-c", text, **options)
 
 
 def is_alive(pid: int) -> bool:
+    """Whether a process is there, and no zombie."""
     try:
         os.kill(pid, 0)
     except ProcessLookupError:
@@ -36,6 +39,7 @@ def is_alive(pid: int) -> bool:
 
 
 def zombies_of_ours() -> list[str]:
+    """Children of this process that nobody has reaped."""
     found = []
     for stat in Path("/proc").glob("[0-9]*/stat"):
         with contextlib.suppress(OSError):
@@ -46,6 +50,7 @@ def zombies_of_ours() -> list[str]:
 
 
 async def gone(pid: int) -> bool:
+    """Whether a process is gone before long."""
     for _ in range(200):
         if not is_alive(pid):
             return True
@@ -158,7 +163,7 @@ async def test_cancelling_ends_the_program_first(tmp_path: Path) -> None:
     """When the task is gone, so is the program."""
     note = tmp_path / "pid"
     task = asyncio.ensure_future(run_program(sh(f"echo $$ > {note}; sleep 60")))
-    while not (note.exists() and note.read_text().strip()):
+    while not (note.exists() and note.read_text().strip()):  # noqa: ASYNC110 - another process writes it
         await asyncio.sleep(0.01)
     task.cancel()
     with pytest.raises(asyncio.CancelledError):

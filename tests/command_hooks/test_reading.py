@@ -14,15 +14,18 @@ from hookline.errors import RegistrationError, UsageError
 
 
 def entry(command: str = "true", **more: Any) -> dict[str, Any]:
+    """A hook as settings name it."""
     return {"type": "command", "command": command, **more}
 
 
 def pre(*entries: Any, matcher: str | None = None) -> dict[str, Any]:
+    """Settings with these hooks before tools."""
     group = {"hooks": list(entries), **({} if matcher is None else {"matcher": matcher})}
     return {"hooks": {"PreToolUse": [group]}}
 
 
 def commands(hooks: CommandHooks) -> list[str]:
+    """The commands that are in force."""
     return [handler.command for handler in hooks.handlers]
 
 
@@ -144,7 +147,10 @@ def test_a_file_that_cannot_be_read_is_told(stage: Any, text: str) -> None:
 
 def test_comments_in_json_are_passed_over(stage: Any) -> None:
     """Some agents allow them, and addresses in texts are none."""
-    stage.file(".gemini/settings.json", '{"hooks": {"BeforeTool": [ // first\n {"hooks": [{"type": "command", "command": "curl http://x/*y*/"}]}]}}')  # fmt: skip
+    hook = '{"type": "command", "command": "curl http://x/*y*/"}'
+    stage.file(
+        ".gemini/settings.json", f'{{"hooks": {{"BeforeTool": [ // one\n {{"hooks": [{hook}]}}]}}}}'
+    )
     assert commands(stage.discover()) == ["curl http://x/*y*/"]
 
 
@@ -215,7 +221,8 @@ def test_geminis_extensions(stage: Any) -> None:
 def test_codexs_files(stage: Any) -> None:
     """JSON and TOML; an unknown key at the top refuses the whole of a hooks.json."""
     stage.file(".codex/hooks.json", pre(entry("json"), matcher="Bash"))
-    stage.file(".codex/config.toml", 'model = "x"\n[[hooks.Stop]]\n[[hooks.Stop.hooks]]\ntype = "command"\ncommand = "toml"\n')  # fmt: skip
+    toml = 'model = "x"\n[[hooks.Stop]]\n[[hooks.Stop.hooks]]\ntype = "command"\ncommand = "toml"\n'
+    stage.file(".codex/config.toml", toml)
     stage.file(".codex/hooks.json", {"extra": 1} | pre(entry("refused")), home=True)
     found = stage.discover()
     assert [(h.command, h.event) for h in found.handlers] == [

@@ -149,7 +149,7 @@ def scripts_of(handler: Handler, project: Path) -> dict[str, str]:
         path = Path(_PATHS.sub(lambda _: str(project), word))
         for base in (project, project / handler.cwd if handler.cwd else project):
             full = Path(os.path.normpath(base / path))
-            if full.is_relative_to(project) and full.is_file():
+            if full.is_relative_to(project) and os.path.isfile(full):
                 found[str(full)] = hash_of(full)
     return found
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -241,7 +242,10 @@ def _cursor_directory(source: Source, command: str, *, is_users: bool) -> str:
         return str(beside)
     for word in command.replace('"', " ").replace("'", " ").split():
         if "/" in word and not Path(word).is_absolute() and "$" not in word:
-            is_here, is_beside = (beside.parent / word).is_file(), (beside / word).is_file()
+            is_here, is_beside = (
+                os.path.isfile(beside.parent / word),
+                os.path.isfile(beside / word),
+            )
             return str(beside) if is_beside and not is_here else ""
     return ""
 
