@@ -84,22 +84,26 @@ def test_a_plugin_knows_where_it_is(stage: Any, monkeypatch: pytest.MonkeyPatch)
     assert env["CLAUDE_PLUGIN_DATA"].endswith("/data/plug")
 
 
+HOOK = {"type": "command", "command": "CMD"}
+NESTED = [{"hooks": [HOOK]}]
+
+
 @pytest.mark.parametrize(
-    ("file", "content", "name"),
+    ("file", "hooks", "name"),
     [
-        (".gemini/settings.json", {"hooks": {"BeforeAgent": [{"hooks": [{"type": "command", "command": "CMD"}]}]}}, "GEMINI_PROJECT_DIR"),
-        (".cursor/hooks.json", {"version": 1, "hooks": {"beforeSubmitPrompt": [{"command": "CMD"}]}}, "CURSOR_PROJECT_DIR"),
-        (".github/hooks/h.json", {"version": 1, "hooks": {"userPromptSubmitted": [{"type": "command", "bash": "CMD"}]}}, "COPILOT_CLI"),
-        (".codex/hooks.json", {"hooks": {"UserPromptSubmit": [{"hooks": [{"type": "command", "command": "CMD"}]}]}}, "CODEX_SESSION_ID"),
+        (".gemini/settings.json", {"BeforeAgent": NESTED}, "GEMINI_PROJECT_DIR"),
+        (".cursor/hooks.json", {"beforeSubmitPrompt": [HOOK]}, "CURSOR_PROJECT_DIR"),
+        (".github/hooks/h.json", {"userPromptSubmitted": [HOOK]}, "COPILOT_CLI"),
+        (".codex/hooks.json", {"UserPromptSubmit": NESTED}, "CODEX_SESSION_ID"),
     ],
-)  # fmt: skip
+)
 def test_each_dialect_has_its_own_variables(
-    stage: Any, monkeypatch: pytest.MonkeyPatch, file: str, content: Any, name: str
+    stage: Any, monkeypatch: pytest.MonkeyPatch, file: str, hooks: Any, name: str
 ) -> None:
     """And the one of Claude's that most scripts know."""
 
     def make(command: str) -> Any:
-        stage.file(file, json.dumps(content).replace("CMD", json.dumps(command)[1:-1]))
+        stage.file(file, json.dumps({"hooks": hooks}).replace("CMD", json.dumps(command)[1:-1]))
         return stage.discover()
 
     env = seen(stage, make, monkeypatch)

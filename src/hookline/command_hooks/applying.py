@@ -93,18 +93,11 @@ class Applying:
     def _stop(self) -> HookOutcome | None:
         answer, limit = self.answer, self.handler.loop_limit
         wishes = (answer.reason or _WORDLESS,) if answer.decision == "deny" else answer.contexts
-        if not wishes or (limit is not None and self.ctx.state.counters.objections >= limit):
+        if not wishes or (limit is not None and self.place.objections >= limit):
             return self._said(self.ctx)
         return HookOutcome.block("\n".join(wishes))
 
-    def _subagent_stop(self) -> HookOutcome | None:
-        answer, limit = self.answer, self.handler.loop_limit
-        wishes = (answer.reason or _WORDLESS,) if answer.decision == "deny" else answer.contexts
-        child = getattr(self.ctx.result, "state", None)
-        objections = 0 if child is None else child.counters.objections
-        if not wishes or (limit is not None and objections >= limit):
-            return self._said(self.ctx)
-        return HookOutcome.block("\n".join(wishes))
+    _subagent_stop = _stop
 
     def _subagent_start(self) -> HookOutcome | None:
         if self.answer.decision == "deny":

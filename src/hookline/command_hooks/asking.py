@@ -20,6 +20,7 @@ from hookline.command_hooks.dialects import DIALECTS, Place
 from hookline.command_hooks.runner import Asked, Runner
 from hookline.errors import CommandHookError
 from hookline.hooks import HookOutcome, Kind, Matcher
+from hookline.lifecycle import HookPoint
 
 NOTES = "hookline.command_hooks"
 """Where in the metadata it is kept what hooks said that nobody heard, because another had blocked already."""
@@ -112,6 +113,9 @@ class Group:
         outcome = Applying(handler, ctx, answer, batch.place).outcome()
         if outcome is None or outcome.kind < Kind.BLOCK:
             return outcome
+        if ctx.point == HookPoint.SUBAGENT_STOP:
+            sent_back = self._runner.sent_back
+            sent_back[ctx.child_run_id] = sent_back.get(ctx.child_run_id, 0) + 1
         return self._with_others(ctx, outcome, batch)
 
     def _with_others(self, ctx: Any, outcome: HookOutcome, batch: _Batch) -> HookOutcome:

@@ -44,6 +44,8 @@ class Runner:
         self._here = Place(str(project), str(project), "")
         self._kept: dict[str, dict[str, str]] = {}
         """Variables that hooks have set, by session. They may be secrets, so no state has them."""
+        self.sent_back: dict[str, int] = {}
+        """How often hooks have sent a child back to work, by its run."""
 
     # --- when ---------------------------------------------------------------------------------------
 
@@ -135,6 +137,9 @@ class Runner:
     def forget(self, state: AgentState) -> None:
         """A session is over."""
         self._kept.pop(session_of(state), None)
+        self.sent_back = {
+            run: n for run, n in self.sent_back.items() if not run.startswith(f"{state.run_id}/")
+        }
         self.transcripts.forget(state)
 
     # --- where --------------------------------------------------------------------------------------
@@ -145,6 +150,7 @@ class Runner:
         mode = state.metadata.get("hookline.approval")
         named = mode.get("mode", "") if isinstance(mode, dict) else ""
         response = getattr(ctx, "response", None)
+        child = getattr(ctx, "child_run_id", "")
         directory = str(self.project)
         return Place(
             project=directory,
@@ -153,6 +159,7 @@ class Runner:
             transcript=str(self.transcripts.path(state)),
             permission_mode=_MODES.get(named, "default"),
             model=response.model if response is not None else "",
+            objections=self.sent_back.get(child, 0) if child else state.counters.objections,
         )
 
     def placed(self, ctx: Any) -> Place:

@@ -30,6 +30,8 @@ class Place(msgspec.Struct, frozen=True):
     model: str = ""
     env_file: str = ""
     child_transcript: str = ""
+    objections: int = 0
+    """How often hooks have kept the run, or the child in question, from stopping."""
 
 
 class Dialect:

@@ -215,9 +215,9 @@ class Claude(Dialect):
             )
         return {"tool_calls": calls}
 
-    def _stop(self, ctx: Any, _place: Place) -> dict[str, Any]:
+    def _stop(self, ctx: Any, place: Place) -> dict[str, Any]:
         return {
-            "stop_hook_active": ctx.state.counters.objections > 0,
+            "stop_hook_active": place.objections > 0,
             "last_assistant_message": last_words(ctx.state),
             "background_tasks": [],
             "session_crons": [],
@@ -227,9 +227,8 @@ class Claude(Dialect):
         return {"agent_id": ctx.child_run_id, "agent_type": ctx.name}
 
     def _subagentstop(self, ctx: Any, place: Place) -> dict[str, Any]:
-        child = getattr(ctx.result, "state", None)
         return {
-            "stop_hook_active": child is not None and child.counters.objections > 0,
+            "stop_hook_active": place.objections > 0,
             "agent_id": ctx.child_run_id,
             "agent_type": ctx.name,
             "agent_transcript_path": place.child_transcript,

@@ -142,13 +142,18 @@ class Cursor(Dialect):
         if event == "afterAgentThought":
             return {"text": "\n".join(part.text for part in ctx.response.reasoning if part.text)}
         if event == "stop":
-            return {"status": "completed", "loop_count": ctx.state.counters.objections}
+            return {"status": "completed", "loop_count": place.objections}
         if event == "subagentStart":
             return {"subagent_id": ctx.child_run_id, "subagent_type": ctx.name, "task": ctx.prompt}
         if event == "subagentStop":
             text = getattr(ctx.result, "text", "") or ""
             status = "error" if getattr(ctx.result, "error", None) else "completed"
-            return {"subagent_type": ctx.name, "status": status, "summary": text, "loop_count": 0}
+            return {
+                "subagent_type": ctx.name,
+                "status": status,
+                "summary": text,
+                "loop_count": place.objections,
+            }
         if event == "preCompact":
             return {"trigger": "auto", "message_count": len(ctx.messages)}
         return {"reason": "completed", "final_status": last_words(ctx.state)[:200]}

@@ -112,7 +112,7 @@ class Gemini(Dialect):
             return {
                 "prompt": asked,
                 "prompt_response": last_words(ctx.state),
-                "stop_hook_active": ctx.state.counters.objections > 0,
+                "stop_hook_active": place.objections > 0,
             }
         if event == "Notification":
             shown = self.show(ctx.tool_call, place)
