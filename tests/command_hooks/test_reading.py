@@ -10,7 +10,7 @@ import pytest
 
 from hookline.command_hooks import CommandHooks, Level, read_hook
 from hookline.command_hooks.reading.claude import read_settings
-from hookline.errors import RegistrationError, UsageError
+from hookline.errors import BuildError, RegistrationError, UsageError
 
 
 def entry(command: str = "true", **more: Any) -> dict[str, Any]:
@@ -313,3 +313,25 @@ def test_our_own_hooks_fail_closed_and_those_of_others_open() -> None:
     """Unless they say otherwise."""
     assert read_hook({"on": "stop", "command": "a"}).on_failure == "closed"
     assert read_hook({"on": "stop", "command": "a", "dialect": "claude"}).on_failure == "open"
+
+
+# --- what an administrator requires -------------------------------------------------------------------
+
+
+def test_managed_hooks_fail_closed(tmp_path: Path) -> None:
+    """A guard that an administrator requires does not give way when it is broken."""
+    (tmp_path / "managed-settings.json").write_text(json.dumps(pre(entry("/no/such"))))
+    (handler,) = read_settings(tmp_path, tmp_path, print, managed=tmp_path)
+    assert handler.on_failure == "closed"
+
+
+@pytest.mark.parametrize(
+    "text", ["{", json.dumps(pre({"type": "prompt"})), json.dumps(pre(entry(), matcher="("))]
+)
+def test_nothing_begins_without_a_hook_that_an_administrator_requires(
+    tmp_path: Path, text: str
+) -> None:
+    """A file that cannot be read is an error, not a warning."""
+    (tmp_path / "managed-settings.json").write_text(text)
+    with pytest.raises(BuildError, match="administrator"):
+        read_settings(tmp_path, tmp_path, print, managed=tmp_path)

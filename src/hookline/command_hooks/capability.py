@@ -17,7 +17,7 @@ from hookline.command_hooks.reading import FOREIGN, find_hooks, read_file, read_
 from hookline.command_hooks.runner import Runner
 from hookline.command_hooks.texts import Spill
 from hookline.command_hooks.transcript import Transcripts, default_directory
-from hookline.command_hooks.trusting import TrustStore, pinned
+from hookline.command_hooks.trusting import TrustStore, pinned, scripts_of
 from hookline.errors import BuildError, UsageError
 from hookline.hooks import HookOutcome, Options, Registration, register
 from hookline.lifecycle import HookPoint, ToolHookContext, point_named
@@ -75,6 +75,7 @@ class CommandHooks:
             self.project, Transcripts(directory), Spill(None if spill is None else Path(spill))
         )
         self._background = Background(self.runner)
+        self._protected: frozenset[str] = frozenset()
 
     @classmethod
     def discover(
@@ -145,8 +146,8 @@ class CommandHooks:
         """One hook for each handler, and, where they are needed, those that protect their files and tell their news."""
         for point, handlers in self._by_point().items():
             yield from self._at(point, handlers)
-        protected = self.protected_files()
-        if protected:
+        self._protected = self.protected_files()
+        if self._protected:
             options = Options(
                 name=f"{self.name}-protection", tier="policy", matcher="/^(write|edit)$/"
             )
@@ -202,8 +203,6 @@ class CommandHooks:
 
     def protected_files(self) -> frozenset[str]:
         """The files that say which hooks there are, and the scripts they name: not for the agent to change."""
-        from hookline.command_hooks.trusting import scripts_of
-
         files: set[str] = set()
         for handler in self.handlers:
             files |= {os.path.realpath(handler.source.path)} if handler.source.path else set()
@@ -215,7 +214,7 @@ class CommandHooks:
         if not isinstance(path, str):
             return None
         full = os.path.realpath(self.project / path)
-        if full in self.protected_files():
+        if full in self._protected:
             return HookOutcome.block(
                 f"'{path}' belongs to a hook that watches this run, so it cannot be changed."
             )

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
+from functools import lru_cache
 from typing import TypeAlias
 
 from hookline.errors import UsageError
@@ -26,6 +27,7 @@ def everything(_names: Sequence[str]) -> bool:
     return True
 
 
+@lru_cache(maxsize=4096)
 def claude(text: str, *, narrow: bool = False) -> Test:
     """A list of exact names where it is written with nothing else; or a regular expression, found anywhere."""
     if text in ("", "*"):
@@ -35,6 +37,7 @@ def claude(text: str, *, narrow: bool = False) -> Test:
     return _searching(text)
 
 
+@lru_cache(maxsize=4096)
 def gemini(text: str, *, is_tool: bool) -> Test:
     """For tools a regular expression, found anywhere; a wrong one is taken as it is written. Else the exact text."""
     if text in ("", "*"):
@@ -52,11 +55,13 @@ def codex(text: str) -> Test:
     return claude(text, narrow=True)
 
 
+@lru_cache(maxsize=4096)
 def cursor(text: str) -> Test:
     """A regular expression, found anywhere."""
     return everything if text in ("", "*") else _searching(text)
 
 
+@lru_cache(maxsize=4096)
 def copilot(text: str) -> Test:
     """A regular expression over the whole of the name."""
     return everything if text in ("", "*") else _searching(f"^(?:{text})$", shown=text)

@@ -8,6 +8,7 @@ import json
 import os
 import re
 import threading
+import time
 import uuid
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
@@ -25,6 +26,8 @@ from hookline.state import (
     UserMessage,
 )
 
+_KEPT = 30 * 24 * 3600.0
+"""Seconds that a transcript is kept after the last word."""
 _SAFE = re.compile(r"[A-Za-z0-9._-]{1,100}")
 
 
@@ -59,7 +62,8 @@ class Transcripts:
         added = state.messages.since(before) if end else None
         if added is None:
             added, end = tuple(state.messages), 0
-        self.directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+        if not self._written:
+            self._clear_up()
         descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
         with os.fdopen(descriptor, "r+b") as file:
             file.truncate(end)
@@ -67,6 +71,14 @@ class Transcripts:
             file.write(_lines(added, place))
             self._written[path] = (state.messages, file.tell())
             file.write(_lines(turn, place))
+
+    def _clear_up(self) -> None:
+        """Make the directory, and take out what nobody has written to for a month."""
+        self.directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+        for path in self.directory.glob("*.jsonl"):
+            with contextlib.suppress(OSError):
+                if time.time() - path.stat().st_mtime > _KEPT:
+                    path.unlink()
 
     def forget(self, state: AgentState) -> None:
         """A conversation is over: the file stays."""

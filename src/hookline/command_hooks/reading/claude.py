@@ -12,13 +12,16 @@ import msgspec
 
 from hookline.command_hooks.definition import Handler, Level, Source, shown_path
 from hookline.command_hooks.reading.files import (
+    Dropped,
     Warn,
+    about,
     load_json,
     nested,
     seconds_field,
     text_field,
     texts_field,
 )
+from hookline.errors import BuildError
 
 _DEFAULTS = {"UserPromptSubmit": 30.0, "MessageDisplay": 10.0, "SessionEnd": 1.5}
 _LONGEST_AT_END = 60.0
@@ -69,16 +72,32 @@ def read_settings(
 def read_settings_file(path: Path, level: Level, project: Path, home: Path, warn: Warn) -> Settings:
     """One settings file."""
     label = shown_path(path, project, home)
-    told = _about(label, warn)
+    told = about(label, _refusing(warn) if level is Level.MANAGED else warn)
     content = load_json(path, told) or {}
     source = Source("claude", level, str(path), label)
     handlers = tuple(nested(content["hooks"], source, make, told)) if "hooks" in content else ()
+    if level is Level.MANAGED:  # what an administrator requires does not give way when it is broken
+        handlers = tuple(msgspec.structs.replace(h, on_failure="closed") for h in handlers)
     return Settings(level, handlers, content)
+
+
+def _refusing(warn: Warn) -> Warn:
+    """Warnings about an administrator's file. Without a hook that it requires nothing is begun."""
+
+    def told(said: str) -> None:
+        if isinstance(said, Dropped):
+            raise BuildError(
+                f"a hook that the administrator of this machine requires cannot be loaded: {said}",
+                remedy="Have the file corrected.",
+            )
+        warn(said)
+
+    return told
 
 
 def _plugin(root: Path, project: Path, home: Path, warn: Warn) -> Settings:
     """A plugin's hooks; its manifest may name other files for them, or have them itself."""
-    told = _about(shown_path(root, project, home), warn)
+    told = about(shown_path(root, project, home), warn)
     manifest = load_json(root / ".claude-plugin" / "plugin.json", told) or {}
     name = text_field(manifest, "name") or root.name
     path = root / "hooks" / "hooks.json"
@@ -109,7 +128,7 @@ def _installed(home: Path, found: Iterable[Settings], warn: Warn) -> Iterator[Pa
             enabled |= value if isinstance(value, dict) else {}
     if not any(value is True for value in enabled.values()):
         return
-    told = _about("~/.claude/plugins/installed_plugins.json", warn)
+    told = about("~/.claude/plugins/installed_plugins.json", warn)
     known = load_json(home / ".claude" / "plugins" / "installed_plugins.json", told) or {}
     plugins = known.get("plugins")
     for name, entry in plugins.items() if isinstance(plugins, dict) else ():
@@ -176,7 +195,7 @@ def make(
     """The handler that an entry describes. Keys that nobody knows are passed over."""
     kind = hook.get("type", "command")
     if kind not in ("command", "http"):
-        warn(f"{event}: hooks of type {kind!r} are not run here")
+        warn(Dropped(f"{event}: hooks of type {kind!r} are not run here"))
         return None
     if "if" in hook and event not in _TOOL_EVENTS:
         warn(f"{event}: a hook with 'if' runs for tools only, so this one never runs")
@@ -197,7 +216,7 @@ def make(
         return _called(handler, hook, warn)
     command, args = text_field(hook, "command"), hook.get("args")
     if not command.strip():
-        warn(f"{event}: a hook names no command, so it is left out")
+        warn(Dropped(f"{event}: a hook names no command, so it is left out"))
         return None
     if args is None:
         return msgspec.structs.replace(handler, command=command)
@@ -227,7 +246,3 @@ def _called(handler: Handler, hook: Mapping[str, Any], warn: Warn) -> Handler | 
 
 def _is_text(value: object) -> bool:
     return isinstance(value, str)
-
-
-def _about(label: str, warn: Warn) -> Warn:
-    return lambda said: warn(f"{label}: {said}")

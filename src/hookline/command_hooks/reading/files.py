@@ -21,8 +21,20 @@ Make: TypeAlias = Callable[
 ]
 """(source, event, group, hook as written, warn) -> the handler, or None if there is none."""
 
+
+class Dropped(str):
+    """A warning that a hook which somebody wrote is not in force."""
+
+    __slots__ = ()
+
+
 _LARGEST = 4 << 20
 _COMMENTS = re.compile(r'"(?:\\.|[^"\\])*"|//[^\n]*|/\*.*?\*/', re.DOTALL)
+
+
+def about(label: str, warn: Warn) -> Warn:
+    """Warnings about one file, which begin with its name."""
+    return lambda said: warn(type(said)(f"{label}: {said}"))
 
 
 def load_json(path: Path, warn: Warn) -> dict[str, Any] | None:
@@ -36,10 +48,10 @@ def load_json(path: Path, warn: Warn) -> dict[str, Any] | None:
         try:  # some write comments into theirs
             found = json.loads(_COMMENTS.sub(_kept, text))
         except (ValueError, RecursionError):
-            warn(f"it is not valid JSON ({error}), so none of it is read")
+            warn(Dropped(f"it is not valid JSON ({error}), so none of it is read"))
             return None
     if not isinstance(found, dict):
-        warn("it is not a JSON object, so none of it is read")
+        warn(Dropped("it is not a JSON object, so none of it is read"))
         return None
     return found
 
@@ -52,7 +64,7 @@ def load_toml(path: Path, warn: Warn) -> dict[str, Any] | None:
     try:
         return tomllib.loads(text)
     except (ValueError, RecursionError) as error:
-        warn(f"it is not valid TOML ({error}), so none of it is read")
+        warn(Dropped(f"it is not valid TOML ({error}), so none of it is read"))
         return None
 
 
@@ -61,7 +73,7 @@ def load_text(path: Path, warn: Warn) -> str | None:
     try:
         facts = path.stat()
         if not stat.S_ISREG(facts.st_mode):
-            warn("it is not a plain file, so it is not read")
+            warn(Dropped("it is not a plain file, so it is not read"))
             return None
         if facts.st_size > _LARGEST:
             warn(f"it is larger than {_LARGEST >> 20} MB, so it is not read")
@@ -70,7 +82,7 @@ def load_text(path: Path, warn: Warn) -> str | None:
     except (FileNotFoundError, NotADirectoryError):
         return None
     except (OSError, ValueError) as error:
-        warn(f"it cannot be read ({error})")
+        warn(Dropped(f"it cannot be read ({error})"))
         return None
 
 
@@ -120,13 +132,13 @@ def is_event(source: Source, event: str, warn: Warn) -> bool:
 def listed(value: Any, what: str, warn: Warn) -> Iterator[dict[str, Any]]:
     """The objects of a list; anything else is told."""
     if not isinstance(value, list):
-        warn(f"{what} is not a list, so it is left out")
+        warn(Dropped(f"{what} is not a list, so it is left out"))
         return
     for each in value:
         if isinstance(each, dict):
             yield each
         else:
-            warn(f"{what} has an entry that is not an object, which is left out")
+            warn(Dropped(f"{what} has an entry that is not an object, which is left out"))
 
 
 def checked(handler: Handler | None, warn: Warn) -> Iterator[Handler]:
@@ -140,7 +152,7 @@ def checked(handler: Handler | None, warn: Warn) -> Iterator[Handler]:
 
             Rule.parse(handler.rule)
     except UsageError as error:
-        warn(f"{handler.event}: the hook '{handler.runs[:80]}' is left out: {error}")
+        warn(Dropped(f"{handler.event}: the hook '{handler.runs[:80]}' is left out: {error}"))
         return
     yield handler
 

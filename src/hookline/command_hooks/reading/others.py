@@ -14,6 +14,7 @@ from hookline.command_hooks.dialects.cursor import CLOSED
 from hookline.command_hooks.reading.claude import make as make_claude
 from hookline.command_hooks.reading.files import (
     Warn,
+    about,
     flat,
     load_json,
     load_toml,
@@ -33,7 +34,7 @@ def _source(dialect: str, level: Level, path: Path, project: Path, home: Path) -
 
 
 def _about(source: Source, warn: Warn) -> Warn:
-    return lambda said: warn(f"{source.label}: {said}")
+    return about(source.label, warn)
 
 
 # --- Gemini CLI ---------------------------------------------------------------------------------------
