@@ -4,11 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import http.client
-import ipaddress
 import os
 import re
-import ssl
 import threading
 import time
 from urllib.parse import urlsplit
@@ -39,6 +36,8 @@ def problem_with(handler: Handler, point: str) -> str:
 
 
 def _is_here(host: str) -> bool:
+    import ipaddress
+
     if host == "localhost":
         return True
     try:
@@ -66,6 +65,9 @@ async def post(handler: Handler, body: bytes) -> Ran:
 
 
 def _post(handler: Handler, body: bytes) -> Ran:
+    import http.client  # with all that belongs to it this takes a while to load, and few hooks need it
+    import ssl
+
     started = time.monotonic()
     parts = urlsplit(handler.url)
     path = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
