@@ -10,7 +10,6 @@ from pathlib import Path
 
 from hookline.command_hooks.definition import Handler, Level
 from hookline.command_hooks.dialects import DIALECTS, Place
-from hookline.redaction import is_secret_name, token_spans
 
 _OF_OTHERS = frozenset(
     "CURSOR_PLUGIN_ROOT COPILOT_CLI CLAUDE_PLUGIN_ROOT CLAUDE_PLUGIN_DATA "  # noqa: SIM905 - a table of names
@@ -55,6 +54,11 @@ def _is_for_all(name: str, value: str) -> bool:
     """Whether a repository's hooks may see a variable: one that is known to be harmless, and holds no secret."""
     if name not in _KEPT_IN_REPOSITORIES and not name.startswith("LC_"):
         return False
+    from hookline.redaction import (
+        is_secret_name,
+        token_spans,
+    )  # only where it is needed: it takes a while
+
     return not is_secret_name(name) and not any(True for _ in token_spans(value))
 
 

@@ -6,7 +6,6 @@ import json
 import math
 import re
 import stat
-import tomllib
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -61,6 +60,8 @@ def load_toml(path: Path, warn: Warn) -> dict[str, Any] | None:
     text = load_text(path, warn)
     if text is None:
         return None
+    import tomllib  # only where there is such a file
+
     try:
         return tomllib.loads(text)
     except (ValueError, RecursionError) as error:
