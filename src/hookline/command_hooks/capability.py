@@ -15,9 +15,10 @@ from hookline.command_hooks.definition import Handler, Level
 from hookline.command_hooks.dialects import DIALECTS
 from hookline.command_hooks.reading import FOREIGN, find_hooks, read_file, read_hook
 from hookline.command_hooks.runner import Runner
+from hookline.command_hooks.scripts import scripts_of
 from hookline.command_hooks.texts import Spill
 from hookline.command_hooks.transcript import Transcripts, default_directory
-from hookline.command_hooks.trusting import TrustStore, pinned, scripts_of
+from hookline.command_hooks.trusting import TrustStore, pinned
 from hookline.errors import BuildError, UsageError
 from hookline.hooks import HookOutcome, Options, Registration, register
 from hookline.lifecycle import HookPoint, ToolHookContext, point_named

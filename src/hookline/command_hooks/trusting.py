@@ -6,8 +6,6 @@ import contextlib
 import hashlib
 import json
 import os
-import re
-import shlex
 import tempfile
 import time
 from collections.abc import Iterable
@@ -18,14 +16,10 @@ import msgspec
 
 from hookline.command_hooks.definition import Handler
 from hookline.command_hooks.reading import FOREIGN, find_hooks
+from hookline.command_hooks.scripts import hash_of, named_files, scripts_of
 from hookline.errors import UsageError
 
 _VERSION = 1
-_PATHS = re.compile(
-    r"\$\{?(?:(?:CLAUDE|GEMINI|CURSOR|COPILOT|HOOKLINE)_PROJECT_DIR|workspacePath|PWD)\}?"
-)
-_WORDS = re.compile(r"[^\s'\"`;|&<>()=]+")
-_LARGEST = 64 << 20
 
 
 class TrustStore:
@@ -119,7 +113,7 @@ def fingerprint(handlers: Iterable[Handler], project: Path) -> str:
             handler.source.label,
             handler.source.level.value,
             dict(handler.definition),
-            sorted(scripts_of(handler, project).items()),
+            sorted(named_files(handler, project).items()),
         ]
         for handler in handlers
         if handler.source.level.is_repository
@@ -138,43 +132,6 @@ def pinned(handler: Handler, project: Path) -> Handler:
 def changed_script(handler: Handler) -> str:
     """A script that is another now than when it was trusted; empty if there is none."""
     return next((path for path, known in handler.pins.items() if hash_of(Path(path)) != known), "")
-
-
-def scripts_of(handler: Handler, project: Path) -> dict[str, str]:
-    """The files inside the project that a command names, with their hashes."""
-    if handler.kind != "command":
-        return {}
-    found: dict[str, str] = {}
-    for word in _words_of(handler):
-        path = Path(_PATHS.sub(lambda _: str(project), word))
-        for base in (project, project / handler.cwd if handler.cwd else project):
-            full = Path(os.path.normpath(base / path))
-            if full.is_relative_to(project) and os.path.isfile(full):
-                found[str(full)] = hash_of(full)
-    return found
-
-
-def _words_of(handler: Handler) -> set[str]:
-    """What may be file names in a command, however it is quoted."""
-    if handler.argv is not None:
-        return set(handler.argv)
-    words = set(_WORDS.findall(handler.command)) | set(
-        _WORDS.findall(re.sub(r"[\"']", "", handler.command))
-    )
-    with contextlib.suppress(ValueError):
-        for word in shlex.split(handler.command):
-            words |= {word, *_WORDS.findall(word)}
-    return words
-
-
-def hash_of(path: Path) -> str:
-    """The hash of a file; of one that is gone, or too large, a text that is none."""
-    try:
-        if path.stat().st_size > _LARGEST:
-            return "too large"
-        return hashlib.sha256(path.read_bytes()).hexdigest()
-    except OSError:
-        return "gone"
 
 
 def default_path() -> Path:
