@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from hookline import RunStatus, tool
+from hookline.journal import HookRan
 from hookline.testing import call, calls, say
 
 
@@ -91,3 +92,14 @@ def test_they_do_not_pile_up(stage: Any) -> None:
     stage.run(hooks, calls(*(call("bash", command=str(n)) for n in range(20))), say("done"))
     counts = [int(line) for line in (stage.root / "log").read_text().split()]
     assert max(counts) <= 8
+
+
+def test_one_that_fails_is_in_the_journal(stage: Any) -> None:
+    """Nobody waits for it, and nobody overlooks it."""
+    mark = stage.root / "mark"
+    hooks = stage.claude("PreToolUse", f"touch {mark}; exit 7", matcher="Bash", **{"async": True})
+    result = stage.run(
+        hooks, call("bash", command="ls"), call("wait"), say("x"), with_tools=waiting_for(mark)
+    )
+    reasons = [record.reason for record in result.records if isinstance(record, HookRan)]
+    assert any("exit code 7" in reason for reason in reasons)

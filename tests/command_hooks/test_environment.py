@@ -153,3 +153,32 @@ def test_where_the_project_was_deleted_a_hook_still_runs_somewhere(stage: Any) -
     """Its own directory may be gone."""
     hooks = stage.hooks({"on": "prompt_submit", "command": "true", "cwd": "gone"})
     assert stage.run(hooks, say("hi")).text == "hi"
+
+
+def test_copilots_own_variables_may_name_others(
+    stage: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Those that the hook may see; and each hook may have a directory of its own below the hooks."""
+    monkeypatch.setenv("MY_TOKEN", "secret")
+    monkeypatch.setenv("EDITOR", "vi")
+    log = stage.root / "log"
+    hook = {
+        "type": "command",
+        "bash": f'echo "$A|$B" > {log}',
+        "env": {"A": "x-${EDITOR}", "B": "$MY_TOKEN"},
+    }
+    stage.file(
+        ".github/hooks/logger/hooks.json", {"version": 1, "hooks": {"userPromptSubmitted": [hook]}}
+    )
+    stage.run(stage.discover(), say("hi"))
+    assert log.read_text() == "x-vi|\n"
+
+
+def test_geminis_extensions_find_their_files(stage: Any) -> None:
+    """By two placeholders of their own."""
+    stage.file(".gemini/extensions/one/say.sh", 'echo \'{"systemMessage": "here"}\'', home=True)
+    hook = {"type": "command", "command": "sh ${extensionPath}${/}say.sh"}
+    content = {"hooks": {"BeforeAgent": [{"hooks": [hook]}]}}
+    stage.file(".gemini/extensions/one/hooks/hooks.json", content, home=True)
+    result = stage.run(stage.discover(), say("hi"))
+    assert "here" in [getattr(record, "reason", "") for record in result.records]

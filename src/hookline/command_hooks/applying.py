@@ -225,10 +225,16 @@ def _response_text(value: Any) -> str | None:
         return None
     if isinstance(value.get("text"), str):
         return str(value["text"])
-    for candidate in value.get("candidates") or ():
-        parts = candidate.get("content", {}).get("parts") if isinstance(candidate, dict) else None
+    candidates = value.get("candidates")
+    for candidate in candidates if isinstance(candidates, list) else ():
+        content = candidate.get("content") if isinstance(candidate, dict) else None
+        parts = content.get("parts") if isinstance(content, dict) else None
         if isinstance(parts, list):
-            return "".join(
-                part if isinstance(part, str) else str(part.get("text", "")) for part in parts
-            )
+            return "".join(map(_part_text, parts))
     return None
+
+
+def _part_text(part: Any) -> str:
+    if isinstance(part, dict):
+        part = part.get("text")
+    return part if isinstance(part, str) else ""

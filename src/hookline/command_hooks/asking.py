@@ -71,6 +71,10 @@ class Group:
 
         return ask
 
+    def forget(self, run_id: str) -> None:
+        """A run is over, or waits: what is left of its answers is for nobody."""
+        self._batches.pop(run_id, None)
+
     async def _answer(self, index: int, ctx: Any) -> HookOutcome | None:
         handler = self.handlers[index]
         if handler.is_async:

@@ -11,7 +11,7 @@ from hookline.command_hooks.definition import Handler
 from hookline.command_hooks.dialects import Place
 from hookline.command_hooks.runner import Asked, Runner
 from hookline.command_hooks.texts import labelled
-from hookline.hooks import HookOutcome
+from hookline.hooks import HookOutcome, Kind
 
 _AT_ONCE = 8
 _MOST_WAITING = 64
@@ -49,15 +49,20 @@ class Background:
         if said is not None:
             self._said.setdefault(run_id, []).append((handler, said))
 
-    def tell(self, ctx: Any) -> Any:
-        """Before a step: what they have said since is put into the conversation."""
+    def tell(self, ctx: Any) -> HookOutcome | None:
+        """Before a step: what they have said since is put into the conversation, and the journal has who failed."""
         waiting = self._said.get(ctx.state.run_id, [])
         state = ctx.state
         for handler, answer in waiting:
             for text in (*answer.contexts, *((answer.reason,) if answer.decision else ())):
                 state = state.with_user_message(labelled(handler.name, text), by=handler.name)
+        failed = [
+            f"{handler.name}: {answer.problem}" for handler, answer in waiting if answer.problem
+        ]
         waiting.clear()
-        return None if state is ctx.state else ctx.with_state(state)
+        if state is ctx.state and not failed:
+            return None
+        return HookOutcome(Kind.PROCEED, "; ".join(failed), ctx.with_state(state))
 
     def object(self, ctx: Any) -> HookOutcome | None:
         """About to stop: a hook that found something in the meantime sends the agent back to work."""
@@ -92,5 +97,7 @@ def _news(handler: Handler, asked: Asked) -> Answer | None:
     if handler.wakes and ran.code == 2:
         reason = ran.stderr.strip() or ran.stdout.strip() or "no reason was given"
         return Answer(decision="deny", reason=reason)
+    if answer.has_failed:
+        return answer
     contexts = (*answer.contexts, *answer.messages)
     return Answer(contexts=contexts) if contexts else None

@@ -66,7 +66,7 @@ class CommandHooks:
         handlers = [each if isinstance(each, Handler) else read_hook(each) for each in hooks]
         if on_failure is not None:
             handlers = [msgspec.structs.replace(each, on_failure=on_failure) for each in handlers]
-        self.handlers = tuple(handlers)
+        self.handlers = tuple(pinned(each, self.project) for each in handlers)
         self.warnings: tuple[str, ...] = ()
         """What is wrong with files that were read, in sentences."""
         self.held_back: tuple[Handler, ...] = ()
@@ -77,6 +77,7 @@ class CommandHooks:
         )
         self._background = Background(self.runner)
         self._protected: frozenset[str] = frozenset()
+        self._groups: list[Group] = []
 
     @classmethod
     def discover(
@@ -181,6 +182,7 @@ class CommandHooks:
         names: dict[str, int] = {}
         for members in groups.values():
             group = Group(members, self.runner, self._background)
+            self._groups.append(group)
             for index, handler in enumerate(members):
                 count = names[handler.name] = names.get(handler.name, 0) + 1
                 name = handler.name if count == 1 else f"{handler.name} ({count})"
@@ -222,6 +224,8 @@ class CommandHooks:
         return None
 
     async def _end(self, ctx: Any) -> None:
+        for group in self._groups:
+            group.forget(ctx.state.run_id)
         if ctx.status is not RunStatus.PAUSED:
             await self._background.end(ctx)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 import shlex
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from hookline.command_hooks.definition import Handler, Level
@@ -31,6 +31,7 @@ _PLACEHOLDER = re.compile(
     r"\$\{(CLAUDE_PROJECT_DIR|CLAUDE_PLUGIN_ROOT|CLAUDE_PLUGIN_DATA|PLUGIN_ROOT|PLUGIN_DATA|extensionPath"
     r"|workspacePath)\}"
 )
+_VARIABLE = re.compile(r"\$\{(\w+)\}|\$(\w+)")
 _PLAIN = re.compile(r"[\w./@+=:,-]+")
 
 
@@ -46,8 +47,14 @@ def environment(handler: Handler, place: Place, kept: Mapping[str, str]) -> dict
         ours = {name: value for name, value in ours.items() if _is_for_all(name, value)}
     dialect = DIALECTS[handler.source.dialect]
     own = {name: expanded(value, handler, place) for name, value in handler.env.items()}
+    if dialect.name == "copilot":
+        own = {name: _VARIABLE.sub(_value_in(ours), value) for name, value in own.items()}
     made = {**ours, **kept, **own, **dialect.variables(handler, place)}
     return {name: value for name, value in made.items() if "\0" not in name + value and name}
+
+
+def _value_in(known: Mapping[str, str]) -> Callable[[re.Match[str]], str]:
+    return lambda found: known.get(found[1] or found[2], "")
 
 
 def _is_for_all(name: str, value: str) -> bool:
@@ -81,6 +88,10 @@ def expanded(text: str, handler: Handler, place: Place, *, for_shell: bool = Fal
             return found[0]
         return value
 
+    if handler.source.dialect == "gemini":
+        text = text.replace(
+            "${/}", os.sep
+        )  # Gemini's way to write what separates the parts of a path
     return _PLACEHOLDER.sub(put, text)
 
 

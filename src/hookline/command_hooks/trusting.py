@@ -124,7 +124,7 @@ def fingerprint(handlers: Iterable[Handler], project: Path) -> str:
 
 def pinned(handler: Handler, project: Path) -> Handler:
     """A repository's hook with the hashes of its scripts: before each run they are looked at again."""
-    if not handler.source.level.is_repository:
+    if handler.pins or not handler.source.level.is_repository:
         return handler
     return msgspec.structs.replace(handler, pins=scripts_of(handler, project))
 

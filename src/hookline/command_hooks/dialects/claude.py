@@ -320,7 +320,8 @@ class Claude(Dialect):
         )
         updated = specific.get("updatedInput")
         if event == "PermissionRequest":
-            updated = (specific.get("decision") or {}).get("updatedInput", updated)
+            given = specific.get("decision")
+            updated = given.get("updatedInput", updated) if isinstance(given, dict) else updated
         return Answer(
             decision=decision,
             reason=reason,
@@ -350,13 +351,13 @@ class Claude(Dialect):
 def problem_in(found: dict[str, Any]) -> str:
     """What is wrong with an answer; keys that nobody knows are not."""
     problem = refuse_wrong_types(found, _FIELDS)
+    if problem:
+        return problem
     specific = found.get("hookSpecificOutput") or {}
-    if not problem:
-        problem = refuse_wrong_types(specific, _SPECIFIC)
-    decision = specific.get("permissionDecision")
+    problem = refuse_wrong_types(specific, _SPECIFIC)
+    decision, word = specific.get("permissionDecision"), found.get("decision")
     if not problem and decision not in (None, "allow", "deny", "ask", "defer"):
         problem = f"'permissionDecision' is {decision!r}"
-    word = found.get("decision")
     if not problem and word not in (None, *_DECISIONS):
         problem = f"'decision' is {word!r}"
     return problem

@@ -255,7 +255,7 @@ def _cursor_directory(source: Source, command: str, *, is_users: bool) -> str:
 
 
 def read_copilot(project: Path, home: Path, warn: Warn, *, system: Path | None) -> list[Handler]:
-    """All files in the directories of the machine, the user and the repository."""
+    """All files in the directories of the machine, the user and the repository, also where each has one of its own."""
     places = [] if system is None else [(Level.MANAGED, system / "copilot" / "hooks")]
     places += [
         (Level.USER, home / ".copilot" / "hooks"),
@@ -264,7 +264,7 @@ def read_copilot(project: Path, home: Path, warn: Warn, *, system: Path | None) 
     return [
         handler
         for level, directory in places
-        for path in sorted(directory.glob("*.json"))
+        for path in sorted([*directory.glob("*.json"), *directory.glob("*/hooks.json")])
         for handler in read_copilot_file(path, level, project, home, warn)
     ]
 
