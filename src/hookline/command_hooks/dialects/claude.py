@@ -256,6 +256,7 @@ class Claude(Dialect):
         named = {
             "CLAUDE_PROJECT_DIR": place.project,
             "CLAUDE_CODE_SESSION_ID": place.session_id,
+            "CLAUDE_SESSION_ID": place.session_id,
             "CLAUDE_PID": str(os.getpid()),
             "CLAUDECODE": "1",
             "CLAUDE_CODE_CHILD_SESSION": "1",
