@@ -166,6 +166,15 @@ def test_a_prompt_gets_context(stage: Any) -> None:
     assert texts(result)[1] == "go"
 
 
+def test_a_session_can_be_refused(stage: Any) -> None:
+    """With `continue: false`: nothing is begun."""
+    result = stage.run(
+        stage.claude("SessionStart", answering(**{"continue": False, "stopReason": "not now"}))
+    )
+    assert (result.status, result.state.step_count) == (RunStatus.STOPPED, 0)
+    assert "not now" in result.explain()
+
+
 def test_a_session_starts_with_context(stage: Any) -> None:
     """Told before the first prompt; the matcher is how it began."""
     hooks = stage.claude("SessionStart", "echo the branch is main", matcher="startup")
@@ -312,6 +321,11 @@ def test_explain_shows_every_hook(stage: Any) -> None:
         ("Bash(rm *)", "ls; rm x", True),
         ("Bash(git push *)", "git status", False),
         ("Read(**)", "git status", False),
+        ("Bash(git *)", "echo 'a; git push'", False),
+        ("Bash(git *)", "echo 'unclosed", True),
+        ("Bash(git *)", "echo (((", True),
+        ("Bash(git *)", "for f in *; do git add $f; done", True),
+        ("Write(**)", "echo 'unclosed", False),
     ],
 )
 def test_if_rules(stage: Any, rule: str, command: str, asked: bool) -> None:

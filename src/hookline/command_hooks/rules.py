@@ -2,48 +2,35 @@
 
 from __future__ import annotations
 
-import re
+import shlex
 
 from hookline.errors import HooklineError
 from hookline.permissions import Rule
 from hookline.state import ToolCall
 
-_ASSIGNED = re.compile(r"^(?:\s*[A-Za-z_]\w*=(?:'[^']*'|\"[^\"]*\"|[^\s'\"])*\s+)+")
-_SEPARATE = re.compile(r"&&|\|\||[;|&\n]")
-_INNER = re.compile(r"\$\(([^()]*)\)|`([^`]*)`|\(([^()]*)\)")
-
 
 def applies(rule: str, call: ToolCall, project: str) -> bool:
-    """Whether a rule is about a call: all of it, one of its commands, or what cannot be told."""
+    """Whether a rule is about a call: all of it, one of its commands, or a command that cannot be read."""
     parsed = Rule.parse(rule)
     try:
+        # Each command counts by itself, those inside of substitutions too, and without variables set before it.
         if parsed.touches(call, project):
             return True
-    except HooklineError:
+    except HooklineError:  # what reads commands is not installed
         return True
     command = call.args.get("command")
-    if not isinstance(command, str):
+    if not isinstance(command, str) or is_readable(command):
         return False
-    return any(_is_about(parsed, call, part, project) for part in commands_in(command))
+    return Rule(parsed.tool).touches(call, project)
 
 
-def _is_about(rule: Rule, call: ToolCall, part: str, project: str) -> bool:
+def is_readable(command: str) -> bool:
+    """Whether a command line is whole: no quote and no bracket in it is left open."""
     try:
-        return rule.touches(call.with_args(command=part), project)
-    except HooklineError:
-        return True
-
-
-def commands_in(command: str) -> list[str]:
-    """The commands that a line may run, as texts: its parts, and those inside of substitutions."""
-    found: list[str] = []
-    waiting = [command]
-    while waiting and len(found) < 200:
-        text = waiting.pop()
-        for match in _INNER.finditer(text):
-            waiting.append(next(group for group in match.groups() if group is not None))
-        for part in _SEPARATE.split(text):
-            plain = _ASSIGNED.sub("", part).strip()
-            if plain and plain != command:
-                found.append(plain)
-    return found
+        reader = shlex.shlex(command, posix=True, punctuation_chars="()")
+        reader.whitespace_split = True
+        tokens = list(reader)
+    except ValueError:
+        return False
+    marks = "".join(token for token in tokens if token and not token.strip("()"))
+    return marks.count("(") == marks.count(")")
