@@ -77,6 +77,8 @@ class Handler(msgspec.Struct, frozen=True):
     shell: str = ""
     label: str = ""
     """A name of its own, where the file gives one."""
+    in_argument: bool = False
+    """The event is its last argument, and not on its input: a program that is only told."""
     loop_limit: int | None = None
     """How often it may object to stopping; None for as often as any hook may."""
     pins: Mapping[str, str] = EMPTY

@@ -91,8 +91,13 @@ class Runner:
             if problem:
                 return Ran(None, problem="spawn_error", detail=problem)
             return await http.post(handler, body)
+        argv = _argv(handler, place)
+        if (
+            handler.in_argument
+        ):  # of a program without a shell, so that it cannot mean anything else
+            argv, body = (*argv, body.decode().strip()), b""
         order = Order(
-            argv=_argv(handler, place),
+            argv=argv,
             stdin=body,
             env=environment(handler, place, self._kept.get(place.session_id, {})),
             cwd=_directory(handler, place),

@@ -7,13 +7,14 @@ from typing import Any, ClassVar
 from hookline.command_hooks import matchers
 from hookline.command_hooks.answers import Answer, failed, json_object, text_of
 from hookline.command_hooks.definition import Handler
-from hookline.command_hooks.dialects.base import Place, failure_words, unfinished
+from hookline.command_hooks.dialects.base import Place, failure_words, last_words, unfinished
 from hookline.command_hooks.dialects.claude import Claude, problem_in
 from hookline.command_hooks.matchers import Test
 from hookline.command_hooks.process import Ran
 from hookline.command_hooks.tool_names import Shown, patch_text
 from hookline.errors import UsageError
-from hookline.state import ToolCall
+from hookline.hooks import Kind
+from hookline.state import ToolCall, UserMessage
 
 _KEYS = frozenset(
     {"continue", "stopReason", "suppressOutput", "systemMessage", "decision", "reason", "hookSpecificOutput"}
@@ -49,12 +50,15 @@ class Codex(Claude):
         "SubagentStop": "subagent_stop",
         "PreCompact": "before_compact",
         "SessionEnd": "session_end",
+        "notify": "stop",
     }
     known = frozenset({"PostCompact"})
-    observing = frozenset()
+    observing = frozenset({"notify"})
 
     def fires(self, event: str, ctx: Any) -> bool:
         """After a tool there is one event, however it went."""
+        if event == "notify":  # the turn is over, and nobody objected
+            return ctx.verdict is None or ctx.verdict.kind is Kind.PROCEED
         return True if event == "PostToolUse" else super().fires(event, ctx)
 
     def test(self, handler: Handler) -> Test:
@@ -83,7 +87,17 @@ class Codex(Claude):
         return super().back(call, shown, answer)
 
     def payload(self, handler: Handler, ctx: Any, place: Place) -> dict[str, Any]:
-        """As Claude's, with the turn and the model."""
+        """As Claude's, with the turn and the model; a program that is notified has a form of its own."""
+        if handler.event == "notify":
+            asked = [m.text for m in ctx.state.messages if isinstance(m, UserMessage) and not m.by]
+            return {
+                "type": "agent-turn-complete",
+                "thread-id": place.session_id,
+                "turn-id": ctx.state.run_id,
+                "cwd": place.cwd,
+                "input-messages": asked,
+                "last-assistant-message": last_words(ctx.state),
+            }
         sent = super().payload(handler, ctx, place)
         return {**sent, "turn_id": f"{ctx.state.run_id}", "model": place.model}
 
@@ -102,6 +116,8 @@ class Codex(Claude):
         if lost is not None:
             return lost
         text, event = ran.stdout.strip(), handler.event
+        if event == "notify":
+            return Answer() if ran.code == 0 else failed(failure_words(ran))
         if ran.code == 2:
             if ran.stderr.strip() and event in _BLOCKING:
                 return Answer(decision="deny", reason=ran.stderr.strip(), status="blocked")

@@ -164,7 +164,20 @@ def read_codex_file(
             told(f"'{unknown[0]}' is not known, so none of it is read")
             return []
         hooks = content.get("hooks", {})
-    return list(nested(hooks, source, _codex, told))
+    found = list(nested(hooks, source, _codex, told))
+    notify = content.get("notify") if path.suffix == ".toml" else None
+    if isinstance(notify, list) and notify and all(isinstance(word, str) for word in notify):
+        definition = {"event": "notify", "argv": notify}
+        told_only = Handler(
+            source,
+            "notify",
+            argv=tuple(notify),
+            in_argument=True,
+            timeout=30.0,
+            definition=definition,
+        )
+        found.append(told_only)
+    return found
 
 
 def _codex(
