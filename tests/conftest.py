@@ -1,12 +1,17 @@
 """What every test shares."""
 
 import os
+import tempfile
 
 from hypothesis import settings
 
 os.environ.pop(
     "HOOKLINE_MODEL", None
 )  # an agent without a model has none here, whatever the machine is set to
+
+os.environ["XDG_STATE_HOME"] = tempfile.mkdtemp(
+    prefix="hookline-tests-"
+)  # nothing is written to the directories of whoever runs the tests
 
 # How fast the machine is must not decide whether a test passes. Where changes are admitted the examples are the same
 # every time, so that a change is judged by what it does; everywhere else new ones are looked for.

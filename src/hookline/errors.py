@@ -70,6 +70,10 @@ class HookError(HooklineError):
         super().__init__(f"hook '{hook}' at {point}: {problem}", remedy=remedy)
 
 
+class CommandHookError(HooklineError):
+    """A hook outside of the program did not answer: it failed, took too long, or could not be started."""
+
+
 # --- child runs ---------------------------------------------------------------------------------
 
 

@@ -32,6 +32,7 @@ def add_to(commands: Any) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Trust it, or show what that would mean."""
+    from hookline.cli.assembly.commands import trust_store
     from hookline.config import (
         Standing,
         prints_of,
@@ -56,27 +57,50 @@ def run(arguments: argparse.Namespace) -> int:
     project = project_of(given, os.environ)
     if arguments.revoke:
         was = trust.revoke(project)
+        trust_store().distrust(project)
         print(f"{project} {'is trusted no longer' if was else 'was not trusted'}.", file=sys.stderr)
         return Exit.DONE
     layers = [read_layer(path, is_project=True) for path in project_files(project)]
     prints = prints_of(project, layers)
     standing = trust.standing(project, prints)
-    if standing is Standing.NOTHING:
+    scripts = _foreign(project)
+    if standing is Standing.NOTHING and not scripts:
         print(f"{project} has no configuration: there is nothing to trust.", file=sys.stderr)
         return Exit.DONE
     changed = trust.changes(project, prints) if standing is Standing.CHANGED else []
     for name in prints:
         print(f"  {name}{'  (changed)' if name in changed else ''}")
+    for line in scripts:
+        print(f"  {line}")
     for layer in layers:
         refuse_endpoints(layer)
         for line in _does(layer.data):
             print(f"  {line}")
     if arguments.show:
+        if scripts and not trust_store().is_trusted(project):
+            standing = Standing.CHANGED if trust_store().was_trusted(project) else Standing.UNKNOWN
         print(f"{project}: {standing.value}", file=sys.stderr)
-        return Exit.DONE if standing is Standing.TRUSTED else Exit.CONFIG
-    trust.approve(project, prints)
+        is_whole = standing in (Standing.TRUSTED, Standing.NOTHING)
+        return Exit.DONE if is_whole else Exit.CONFIG
+    if prints:
+        trust.approve(project, prints)
+    if scripts:
+        trust_store().trust(project)
     print(f"{project} is trusted as it is now.", file=sys.stderr)
     return Exit.DONE
+
+
+def _foreign(project: Path) -> list[str]:
+    """The hooks that other agents' files in the project name, in words."""
+    from hookline.cli.terminal import printable
+    from hookline.command_hooks import CommandHooks
+
+    found = CommandHooks.discover(project, home="/dev/null/nobody", managed=False, trust=False)
+    return [
+        f"runs at {printable(each.event)} ({printable(each.source.label)}): "
+        f"{printable(each.command or ' '.join(each.argv or ()) or each.url)}"
+        for each in found.held_back
+    ]
 
 
 def _does(data: dict[str, Any]) -> list[str]:

@@ -48,6 +48,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     held: tuple[Held, ...] = ()
     agent: str = ""
     """The name of the agent that was chosen from `agents`."""
+    is_bare: bool = False
+    """No file was read."""
 
     def where(self, *path: str | int) -> str:
         """Where a value came from."""
@@ -102,6 +104,7 @@ def load(
         standing=standing,
         held=tuple(held),
         agent=chosen,
+        is_bare=bare,
     )
 
 
@@ -137,7 +140,7 @@ def prints_of(project: Path, layers: list[Layer]) -> dict[str, str]:
 
 def trust_of(environ: Mapping[str, str]) -> Trust:
     """What the user trusts."""
-    return Trust(user_folder(environ) / "trust.json")
+    return Trust(user_folder(environ) / "trusted-projects.json")
 
 
 def _lay_agent(merged: Merged, name: str, flags: Layer, environment: Layer) -> str:

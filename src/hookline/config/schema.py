@@ -171,5 +171,7 @@ class Configuration(AgentSettings, frozen=True, kw_only=True):
     """Agents by name, for `hookline run --agent NAME`."""
     agent: Name | None = None
     """The agent of `hookline run` when none is named: one of `agents`, or `module:agent`."""
+    dialects: tuple[Literal["claude", "gemini", "codex", "cursor", "copilot"], ...] | None = None
+    """Whose hook files are read besides; all of them if nothing is said."""
     journal: Name | None = None
     """The file that runs are kept in."""

@@ -13,7 +13,8 @@ import msgspec
 
 from hookline.agent import Agent, AgentBuilder
 from hookline.cli.assembly.capabilities import capabilities_of
-from hookline.cli.assembly.hooks import ConfiguredHooks, command_hooks
+from hookline.cli.assembly.commands import command_hooks
+from hookline.cli.assembly.hooks import ConfiguredHooks
 from hookline.config import AgentSettings, Settings, data_folder
 from hookline.drivers import ScriptedDriver
 from hookline.errors import BuildError, ConfigError, UsageError
@@ -137,7 +138,7 @@ async def _configure(
     extras.found["approval"] = approval
     builder.with_capability(approval)
     builder.with_capability(ConfiguredHooks(settings, extras.folder))
-    commands = command_hooks(settings, extras.folder)
+    commands = command_hooks(settings, extras.note, bare=settings.is_bare)
     if commands is not None:
         builder.with_capability(commands)
     servers = await _servers(settings, stack)

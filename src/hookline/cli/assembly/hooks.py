@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -43,28 +43,6 @@ class ConfiguredHooks:
         assert hook.run is not None
         found = found_hook(hook.run, self._settings.project)
         return register(point, found, options_of(hook, _matched(hook, point, self._root)))
-
-
-def commands_of(settings: Settings) -> Iterator[tuple[HookSettings, str]]:
-    """The hooks that are commands or addresses, each with where it is written."""
-    for position, hook in enumerate(settings.configuration.hooks):
-        if hook.command is not None or hook.url is not None:
-            yield hook, settings.where("hooks", position)
-
-
-def command_hooks(settings: Settings, root: Path) -> Any:
-    """The capability that runs commands and asks addresses; None where the configuration has none of them."""
-    given: Sequence[tuple[HookSettings, str]] = list(commands_of(settings))
-    if not given:
-        return None
-    try:
-        room = import_module("hookline.command_hooks")
-    except ImportError:
-        raise ConfigError(
-            f"{given[0][1]}: this version of Hookline cannot run commands as hooks.",
-            remedy='Write it in Python: run = "module:function".',
-        ) from None
-    return room.CommandHooks.from_settings([hook for hook, _ in given], root=root)
 
 
 def _matched(hook: HookSettings, point: Point[Any], root: Path) -> Any:

@@ -1,0 +1,132 @@
+"""Hooks that are programs or addresses: those of the configuration, and those of other agents' files."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+from hookline.config import HookSettings, MatchSettings, Settings, user_folder
+from hookline.errors import BuildError, ConfigError, UsageError
+
+_FOLDERS = {
+    "claude": (".claude",),
+    "gemini": (".gemini",),
+    "codex": (".codex",),
+    "cursor": (".cursor",),
+    "copilot": (".github/hooks", ".copilot/hooks"),
+}
+"""Where each agent keeps its files, in a project or at home. Where none of them is, nothing needs to be loaded."""
+_MANAGED = ("/etc/claude-code", "/etc/gemini-cli", "/etc/codex", "/etc/cursor")
+_NOT_THEIRS = ("tier", "priority", "before", "after", "scope", "shadow")
+_VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
+
+
+def command_hooks(settings: Settings, note: Callable[[str], None], *, bare: bool) -> Any:
+    """The capability that runs them; None where there are none."""
+    own = list(_own(settings))
+    dialects = () if bare else tuple(_dialects(settings))
+    if not own and not dialects:
+        return None
+    from hookline.command_hooks import CommandHooks
+
+    if not dialects:
+        return CommandHooks(own, project=settings.project)
+    found = CommandHooks.discover(
+        settings.project, dialects=dialects, hooks=own, trust=trust_store()
+    )
+    for warning in found.warnings:
+        note(warning)
+    return found if found.handlers or own else None
+
+
+def trust_store() -> Any:
+    """Where it is kept which repositories' hooks of other agents are trusted."""
+    from hookline.command_hooks import TrustStore
+
+    return TrustStore(user_folder(os.environ) / "trust.json")
+
+
+def _dialects(settings: Settings) -> Iterator[str]:
+    """The dialects that have files here."""
+    named = settings.configuration.dialects
+    places = (settings.project, Path.home())
+    managed = any(os.path.isdir(folder) for folder in _MANAGED)
+    for dialect, folders in _FOLDERS.items():
+        if named is not None and dialect not in named:
+            continue
+        if managed or any((place / folder).is_dir() for place in places for folder in folders):
+            yield dialect
+
+
+def _own(settings: Settings) -> Iterator[Any]:
+    for position, hook in enumerate(settings.configuration.hooks):
+        if hook.command is None and hook.url is None:
+            continue
+        where = settings.where("hooks", position)
+        try:
+            yield _handler(hook, where, settings.project)
+        except (BuildError, UsageError) as error:
+            raise ConfigError(f"{where}: {error.message}", remedy=error.remedy) from error
+
+
+def _handler(hook: HookSettings, where: str, project: Path) -> Any:
+    from hookline.command_hooks import Level, read_hook
+
+    default = HookSettings(on=hook.on)
+    for name in _NOT_THEIRS:
+        if getattr(hook, name) != getattr(default, name):
+            raise ConfigError(f"a command or an address has no '{name}'.", remedy="Leave it out.")
+    spec: dict[str, Any] = {"on": hook.on, **_way(hook), **_match(hook)}
+    for name in ("timeout", "on_failure", "name"):
+        if getattr(hook, name) is not None:
+            spec[name] = getattr(hook, name)
+    if hook.env:
+        spec["env"] = dict(hook.env)
+    if hook.headers:
+        spec["headers"] = dict(hook.headers)
+        spec["allowed_env"] = [
+            name for value in hook.headers.values() for name in _VARIABLE.findall(value)
+        ]
+    # What a repository brings sees only harmless variables, and its scripts are looked at before each run.
+    level = Level.PROJECT if where.startswith(str(project)) else Level.CODE
+    return read_hook(spec, level=level, path=where.rpartition(":")[0], label=where)
+
+
+def _way(hook: HookSettings) -> dict[str, Any]:
+    if hook.url is not None:
+        return {"url": hook.url}
+    if isinstance(hook.command, str):
+        return {"command": hook.command}
+    return {"argv": list(hook.command or ())}
+
+
+def _match(hook: HookSettings) -> dict[str, Any]:
+    match = hook.match
+    if match is None:
+        return {}
+    if isinstance(match, str):
+        is_rule = "(" in match and not match.startswith("/")
+        match = MatchSettings(rule=match) if is_rule else MatchSettings(tool=match)
+    if match.args or match.text:
+        raise ConfigError(
+            "a command is matched by tool or by rule.",
+            remedy="Let it look at the arguments itself.",
+        )
+    found = {} if match.rule is None else {"if": match.rule}
+    return found if match.tool is None else {**found, "matcher": _expression(match.tool)}
+
+
+def _expression(pattern: str) -> str:
+    """A tool's name as scripts' matchers have it: a glob is an expression there."""
+    if len(pattern) > 1 and pattern.startswith("/"):
+        body, _, flags = pattern[1:].rpartition("/")
+        return f"(?i){body}" if flags else body
+    if "*" in pattern or "?" in pattern:
+        if pattern == "*":
+            return pattern
+        letters = {"*": ".*", "?": "."}
+        return "^" + "".join(letters.get(char, re.escape(char)) for char in pattern) + "$"
+    return pattern

@@ -1,0 +1,50 @@
+"""Hooks in any language: programs and addresses that are told what happens, and may decide. JSON in, exit code out.
+
+Scripts written for Claude Code, Gemini CLI, Codex, Cursor and Copilot run as they are."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from hookline.command_hooks.capability import CommandHooks
+    from hookline.command_hooks.definition import Handler, Level, Source
+    from hookline.command_hooks.reading import read_hook
+    from hookline.command_hooks.trusting import TrustStore, is_trusted, trust
+    from hookline.command_hooks.trying import Tried, try_hooks
+
+_HOME: dict[str, str] = {
+    "CommandHooks": "capability",
+    "Handler": "definition",
+    "Level": "definition",
+    "Source": "definition",
+    "Tried": "trying",
+    "TrustStore": "trusting",
+    "is_trusted": "trusting",
+    "read_hook": "reading",
+    "trust": "trusting",
+    "try_hooks": "trying",
+}
+"""Where each name lives in this room."""
+
+__all__ = [
+    "CommandHooks",
+    "Handler",
+    "Level",
+    "Source",
+    "Tried",
+    "TrustStore",
+    "is_trusted",
+    "read_hook",
+    "trust",
+    "try_hooks",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOME:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value = getattr(import_module(f"{__name__}.{_HOME[name]}"), name)
+    globals()[name] = value
+    return value

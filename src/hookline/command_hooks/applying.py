@@ -1,0 +1,240 @@
+"""What an answer does at each of our points."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from hookline.command_hooks.answers import UNCHANGED, Answer
+from hookline.command_hooks.definition import Handler
+from hookline.command_hooks.dialects import DIALECTS, Place
+from hookline.command_hooks.dialects.gemini import tool_name
+from hookline.command_hooks.texts import labelled
+from hookline.errors import HooklineError
+from hookline.hooks import HookOutcome, Kind
+from hookline.state import Decision, InferenceRequest
+
+_WITHHOLDING = ("gemini", "hookline")
+"""Dialects in which a refusal after a tool keeps its result from the model; in the others it is feedback."""
+_WORDLESS = "no reason was given"
+
+
+class Applying:
+    """One answer of one hook, at one point."""
+
+    def __init__(self, handler: Handler, ctx: Any, answer: Answer, place: Place) -> None:
+        self.handler = handler
+        self.ctx = ctx
+        self.answer = answer
+        self.place = place
+        self._dialect = DIALECTS[handler.source.dialect]
+
+    def outcome(self) -> HookOutcome | None:
+        """The answer as a verdict of ours; None if nothing was said."""
+        answer, point = self.answer, self.ctx.point
+        if answer.is_silent or point.value in (
+            "execution_end",
+            "session_end",
+            "agent_failed",
+            "error",
+        ):
+            return self._said(self.ctx)
+        if answer.stops and "stop" in point.verdicts:
+            reason = answer.stop_reason or answer.reason or "a hook ended the run"
+            return HookOutcome.stop(reason, self.told())
+        special = getattr(self, f"_{point.value}", None)
+        return special() if special is not None else self._plain()
+
+    # --- points ---------------------------------------------------------------------------------------
+
+    def _before_tool_use(self) -> HookOutcome | None:
+        answer = self.answer
+        if answer.decision == "deny":
+            return HookOutcome.block(answer.reason or _WORDLESS, self.told())
+        ctx = self.told()
+        if answer.updated_input is not None:
+            changed = self._changed_call()
+            if isinstance(changed, str):
+                return HookOutcome.block(
+                    f"what the hook made of the call cannot run: {changed}", ctx
+                )
+            ctx = ctx.with_tool_call(changed)
+        elif answer.updated_output is not UNCHANGED and self.handler.source.dialect == "hookline":
+            ctx = ctx.with_result(answer.updated_output)
+        if answer.decision in ("ask", "defer"):
+            return HookOutcome.ask(answer.reason or "a hook asks for a person", ctx)
+        if answer.decision == "allow":
+            return HookOutcome.allow(answer.reason, ctx)
+        return self._said(ctx)
+
+    def _permission_request(self) -> HookOutcome | None:
+        answer = self.answer
+        if answer.decision == "deny":
+            reason = answer.reason or _WORDLESS
+            return HookOutcome(Kind.BLOCK, reason, self.told(), None, Decision.deny(reason))
+        if answer.decision != "allow":
+            return self._said(self.told())
+        decision = Decision.allow(answer.reason)
+        if answer.updated_input is not None:
+            changed = self._changed_call()
+            if isinstance(changed, str):
+                return HookOutcome.block(f"what the hook made of the call cannot run: {changed}")
+            decision = Decision.edit(**changed.args)
+        return HookOutcome(Kind.ALLOW, answer.reason, self.told(), None, decision)
+
+    def _after_tool_use(self) -> HookOutcome | None:
+        answer, ctx = self.answer, self.ctx
+        if answer.decision == "deny" and self.handler.source.dialect in _WITHHOLDING:
+            return HookOutcome.block(answer.reason or _WORDLESS, self.told())
+        if answer.updated_output is not UNCHANGED:
+            ctx = ctx.with_result(answer.updated_output)
+        feedback = (answer.reason or _WORDLESS,) if answer.decision == "deny" else ()
+        return self._said(self.told(ctx, feedback))
+
+    def _stop(self) -> HookOutcome | None:
+        answer, limit = self.answer, self.handler.loop_limit
+        wishes = (answer.reason or _WORDLESS,) if answer.decision == "deny" else answer.contexts
+        if not wishes or (limit is not None and self.place.objections >= limit):
+            return self._said(self.ctx)
+        return HookOutcome.block("\n".join(wishes))
+
+    _subagent_stop = _stop
+
+    def _subagent_start(self) -> HookOutcome | None:
+        if self.answer.decision == "deny":
+            return HookOutcome.block(self.answer.reason or _WORDLESS)
+        told = [labelled(self.handler.name, text) for text in self.answer.contexts]
+        if not told:
+            return self._said(self.ctx)
+        return self._said(self.ctx.with_prompt("\n\n".join([self.ctx.prompt, *told])))
+
+    def _after_step(self) -> HookOutcome | None:
+        if self.answer.decision == "deny":
+            return HookOutcome.stop(self.answer.reason or _WORDLESS, self.told())
+        return self._said(self.told())
+
+    def _session_start(self) -> HookOutcome | None:
+        ctx = self.told()
+        if self.answer.prompt:
+            ctx = ctx.with_state(ctx.state.with_user_message(self.answer.prompt))
+        return self._decided(ctx)
+
+    def _prompt_submit(self) -> HookOutcome | None:
+        ctx = self.told()
+        if self.answer.prompt:
+            ctx = ctx.with_prompt(self.answer.prompt)
+        return self._decided(ctx)
+
+    def _output(self) -> HookOutcome | None:
+        ctx = self.told()
+        if self.answer.updated_output is not UNCHANGED:
+            ctx = ctx.with_output(self.answer.updated_output)
+        return self._decided(ctx)
+
+    def _before_inference(self) -> HookOutcome | None:
+        ctx, extra = self.told(), self.answer.extra or {}
+        request = _changed_request(ctx.request, extra)
+        if request is not ctx.request:
+            ctx = ctx.with_request(request)
+        text = _response_text(extra.get("llm_response"))
+        return self._decided(ctx if text is None else ctx.with_response(text))
+
+    def _after_inference(self) -> HookOutcome | None:
+        ctx = self.told()
+        text = _response_text((self.answer.extra or {}).get("llm_response"))
+        return self._decided(
+            ctx if text is None else ctx.with_response(ctx.response.with_text(text))
+        )
+
+    def _plain(self) -> HookOutcome | None:
+        return self._decided(self.told())
+
+    # --- parts ----------------------------------------------------------------------------------------
+
+    def _decided(self, ctx: Any) -> HookOutcome | None:
+        answer, point = self.answer, ctx.point
+        is_ours = self.handler.source.dialect == "hookline"
+        if answer.decision == "deny" and ("block" in point.verdicts or is_ours):
+            return HookOutcome.block(answer.reason or _WORDLESS, ctx)
+        if answer.decision == "deny":  # where nothing can be blocked it is only said
+            return self._said(ctx, (answer.reason,))
+        if answer.decision in ("ask", "defer") and is_ours:
+            return HookOutcome.ask(answer.reason, ctx)
+        return self._said(ctx)
+
+    def _said(self, ctx: Any, more: tuple[str, ...] = ()) -> HookOutcome | None:
+        """Nothing was decided; what the user is told is in the journal, as the reason."""
+        words = "\n".join(filter(None, (*self.answer.messages, *more)))
+        if not words and ctx is self.ctx:
+            return None
+        return HookOutcome(Kind.PROCEED, words, None if ctx is self.ctx else ctx)
+
+    def told(self, ctx: Any = None, more: tuple[str, ...] = ()) -> Any:
+        """The context, with what the hook tells the model in the conversation."""
+        ctx = self.ctx if ctx is None else ctx
+        texts = (*more, *self.answer.contexts)
+        if not texts or "state" not in ctx.point.changes:
+            return ctx
+        state = ctx.state
+        for text in texts:
+            state = state.with_user_message(labelled(self.handler.name, text), by=self.handler.name)
+        return ctx.with_state(state)
+
+    def _changed_call(self) -> Any:
+        """The call with the hook's changes, or what is wrong with it."""
+        call = self.ctx.tool_call
+        try:
+            changed = self._dialect.back(call, self._dialect.show(call, self.place), self.answer)
+            tool = None if self.ctx.run is None else self.ctx.run.tool(call.name)
+            if tool is not None:
+                tool.validate_call(changed)
+        except HooklineError as error:
+            return str(error)
+        return changed
+
+
+def _changed_request(request: InferenceRequest, extra: dict[str, Any]) -> InferenceRequest:
+    """A request with what a hook before the model changed: model, settings, and which tools are offered."""
+    wanted = extra.get("llm_request")
+    if isinstance(wanted, dict):
+        if isinstance(wanted.get("model"), str) and wanted["model"] != request.model:
+            request = request.with_model(wanted["model"])
+        if isinstance(wanted.get("config"), dict) and wanted["config"] != dict(request.options):
+            request = request.with_options(
+                **{str(key): value for key, value in wanted["config"].items()}
+            )
+    tools = extra.get("toolConfig")
+    if isinstance(tools, dict):
+        names = tools.get("allowedFunctionNames")
+        mode = str(tools.get("mode", "")).upper()
+        if isinstance(names, list) and names:
+            request = request.with_tools(
+                tuple(
+                    tool for tool in request.tools if {tool.name, tool_name(tool.name)} & set(names)
+                )
+            )
+        if mode == "NONE":
+            request = request.with_tools(()).with_tool_choice("none")
+        elif mode == "ANY" and request.tools:
+            request = request.with_tool_choice("required")
+    return request
+
+
+def _response_text(value: Any) -> str | None:
+    """The text of a response in Gemini's form; None if there is none."""
+    if not isinstance(value, dict):
+        return None
+    if isinstance(value.get("text"), str):
+        return str(value["text"])
+    candidates = value.get("candidates")
+    for candidate in candidates if isinstance(candidates, list) else ():
+        content = candidate.get("content") if isinstance(candidate, dict) else None
+        parts = content.get("parts") if isinstance(content, dict) else None
+        if isinstance(parts, list):
+            return "".join(map(_part_text, parts))
+    return None
+
+
+def _part_text(part: Any) -> str:
+    if isinstance(part, dict):
+        part = part.get("text")
+    return part if isinstance(part, str) else ""

@@ -1,0 +1,103 @@
+"""Hooks that run beside the agent: nothing waits for them, and what they say is told at the next step."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from typing import Any
+
+from hookline.command_hooks.answers import Answer
+from hookline.command_hooks.definition import Handler
+from hookline.command_hooks.dialects import Place
+from hookline.command_hooks.runner import Asked, Runner
+from hookline.command_hooks.texts import labelled
+from hookline.hooks import HookOutcome, Kind
+
+_AT_ONCE = 8
+_MOST_WAITING = 64
+_PATIENCE = 2.0
+"""Seconds that are left to them when the run ends."""
+
+
+class Background:
+    """The hooks that are going on, and what those that ended have said, by run."""
+
+    def __init__(self, runner: Runner) -> None:
+        self._runner = runner
+        self._tasks: dict[str, set[asyncio.Task[None]]] = {}
+        self._said: dict[str, list[tuple[Handler, Answer]]] = {}
+        self._rooms: dict[asyncio.AbstractEventLoop, asyncio.Semaphore] = {}
+
+    def start(self, handler: Handler, ctx: Any, place: Place) -> None:
+        """Start a hook, and do not wait. When too many wait already, it is left out."""
+        run_id = ctx.state.run_id
+        tasks = self._tasks.setdefault(run_id, set())
+        if len(tasks) >= _MOST_WAITING:
+            return
+        loop = asyncio.get_running_loop()
+        room = self._rooms.setdefault(loop, asyncio.Semaphore(_AT_ONCE))
+        task = loop.create_task(self._run(handler, ctx, place, run_id, room))
+        tasks.add(task)
+        task.add_done_callback(tasks.discard)
+
+    async def _run(
+        self, handler: Handler, ctx: Any, place: Place, run_id: str, room: asyncio.Semaphore
+    ) -> None:
+        async with room:
+            asked = await self._runner.ask(handler, ctx, place)
+        said = _news(handler, asked)
+        if said is not None:
+            self._said.setdefault(run_id, []).append((handler, said))
+
+    def tell(self, ctx: Any) -> HookOutcome | None:
+        """Before a step: what they have said since is put into the conversation, and the journal has who failed."""
+        waiting = self._said.get(ctx.state.run_id, [])
+        state = ctx.state
+        for handler, answer in waiting:
+            for text in (*answer.contexts, *((answer.reason,) if answer.decision else ())):
+                state = state.with_user_message(labelled(handler.name, text), by=handler.name)
+        failed = [
+            f"{handler.name}: {answer.problem}" for handler, answer in waiting if answer.problem
+        ]
+        waiting.clear()
+        if state is ctx.state and not failed:
+            return None
+        return HookOutcome(Kind.PROCEED, "; ".join(failed), ctx.with_state(state))
+
+    def object(self, ctx: Any) -> HookOutcome | None:
+        """About to stop: a hook that found something in the meantime sends the agent back to work."""
+        waiting = self._said.get(ctx.state.run_id, [])
+        wishes = [(handler, answer) for handler, answer in waiting if answer.decision]
+        if not wishes:
+            return None
+        waiting[:] = [each for each in waiting if not each[1].decision]
+        return HookOutcome.block("\n".join(f"{h.name}: {a.reason}" for h, a in wishes))
+
+    async def end(self, ctx: Any) -> None:
+        """The run is over: a moment for those that are nearly done, and then the end of all."""
+        run_id = ctx.state.run_id
+        tasks = self._tasks.pop(run_id, set())
+        self._said.pop(run_id, None)
+        self._rooms = {loop: room for loop, room in self._rooms.items() if not loop.is_closed()}
+        if not tasks:
+            return
+        waiting = set(tasks)
+        try:
+            await asyncio.wait(waiting, timeout=_PATIENCE)
+        finally:
+            for task in waiting:
+                task.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await asyncio.gather(*waiting, return_exceptions=True)
+
+
+def _news(handler: Handler, asked: Asked) -> Answer | None:
+    """What a hook in the background may say: words, and, if it may wake the agent, that there is work left."""
+    answer, ran = asked.answer, asked.ran
+    if handler.wakes and ran.code == 2:
+        reason = ran.stderr.strip() or ran.stdout.strip() or "no reason was given"
+        return Answer(decision="deny", reason=reason)
+    if answer.has_failed:
+        return answer
+    contexts = (*answer.contexts, *answer.messages)
+    return Answer(contexts=contexts) if contexts else None

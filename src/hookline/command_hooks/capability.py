@@ -1,0 +1,253 @@
+"""Hooks in any language as a capability: those of configuration files, and those a program names itself."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import Any, Literal
+
+import msgspec
+
+from hookline.command_hooks.asking import Group, HandlerMatcher
+from hookline.command_hooks.background import Background
+from hookline.command_hooks.definition import Handler, Level
+from hookline.command_hooks.dialects import DIALECTS
+from hookline.command_hooks.reading import FOREIGN, find_hooks, read_file, read_hook
+from hookline.command_hooks.runner import Runner
+from hookline.command_hooks.scripts import scripts_of
+from hookline.command_hooks.texts import Spill
+from hookline.command_hooks.transcript import Transcripts, default_directory
+from hookline.command_hooks.trusting import TrustStore, pinned
+from hookline.errors import BuildError, UsageError
+from hookline.hooks import HookOutcome, Options, Registration, register
+from hookline.lifecycle import HookPoint, ToolHookContext, point_named
+from hookline.state import RunStatus
+
+_PRIORITY = -100
+"""After the agent's own hooks: they judge what those made of it."""
+_OF_THE_TREE = frozenset(
+    {"before_tool_use", "permission_request", "after_tool_use", "subagent_start", "subagent_stop", "before_compact"}
+)  # fmt: skip
+"""Points where hooks are asked in child runs too; the rest a child has not, or its parent has for it."""
+
+
+class CommandHooks:
+    """Hooks that are programs or addresses: JSON in, an exit code or JSON out.
+
+        AgentBuilder().with_capability(CommandHooks([{"on": "before_tool_use", "command": "./check.sh"}]))
+        AgentBuilder().with_capability(CommandHooks.discover("."))
+
+    `project` is the directory they run in. `transcripts` is where conversations are written for them to read.
+    """
+
+    def __init__(
+        self,
+        hooks: Iterable[Mapping[str, Any] | Handler] = (),
+        *,
+        project: str | os.PathLike[str] = ".",
+        transcripts: str | os.PathLike[str] | None = None,
+        spill: str | os.PathLike[str] | None = None,
+        on_failure: Literal["open", "closed"] | None = None,
+        name: str = "command-hooks",
+    ) -> None:
+        if isinstance(hooks, str | Mapping):
+            raise BuildError(f"{hooks!r} is not a list of hooks.", remedy="Put it into a list.")
+        if on_failure not in (None, "open", "closed"):
+            raise BuildError(
+                f"on_failure={on_failure!r} means nothing.", remedy="Use 'open' or 'closed'."
+            )
+        self.name = name
+        self.project = Path(project).expanduser().resolve()
+        if not self.project.is_dir():
+            raise BuildError(
+                f"there is no directory '{self.project}'.", remedy="Name the project's."
+            )
+        handlers = [each if isinstance(each, Handler) else read_hook(each) for each in hooks]
+        if on_failure is not None:
+            handlers = [msgspec.structs.replace(each, on_failure=on_failure) for each in handlers]
+        self.handlers = tuple(pinned(each, self.project) for each in handlers)
+        self.warnings: tuple[str, ...] = ()
+        """What is wrong with files that were read, in sentences."""
+        self.held_back: tuple[Handler, ...] = ()
+        """Hooks of the repository that are off because it is not trusted, or has changed since."""
+        directory = default_directory() if transcripts is None else Path(transcripts).expanduser()
+        self.runner = Runner(
+            self.project, Transcripts(directory), Spill(None if spill is None else Path(spill))
+        )
+        self._background = Background(self.runner)
+        self._protected: frozenset[str] = frozenset()
+        self._groups: list[Group] = []
+
+    @classmethod
+    def discover(
+        cls,
+        project: str | os.PathLike[str] = ".",
+        *,
+        dialects: Iterable[str] = FOREIGN,
+        home: str | os.PathLike[str] | None = None,
+        plugins: Iterable[str | os.PathLike[str]] = (),
+        hooks: Iterable[Mapping[str, Any] | Handler] = (),
+        trust: TrustStore | bool | None = None,
+        managed: bool = True,
+        transcripts: str | os.PathLike[str] | None = None,
+        on_failure: Literal["open", "closed"] | None = None,
+        name: str = "command-hooks",
+    ) -> CommandHooks:
+        """All hooks that a user has: of the machine, their own, those of plugins, and, once trusted, the project's.
+
+        `trust` is where it is kept what is trusted; True trusts the project now, False never.
+        """
+        where = Path(project).expanduser().resolve()
+        own = Path(home).expanduser() if home is not None else Path.home()
+        given = [Path(each).expanduser() for each in plugins]
+        found = find_hooks(where, own, dialects, plugins=given, managed=managed)
+        handlers = [pinned(each, where) for each in found.handlers]
+        warnings = list(found.warnings)
+        held: list[Handler] = []
+        of_repository = [each for each in handlers if each.source.level.is_repository]
+        if of_repository and not _is_trusted(where, trust):
+            held = of_repository
+            handlers = [each for each in handlers if not each.source.level.is_repository]
+            warnings.append(_held_back(where, held, trust))
+        made = cls(
+            [*handlers, *hooks],
+            project=where,
+            transcripts=transcripts,
+            on_failure=on_failure,
+            name=name,
+        )
+        made.warnings, made.held_back = tuple(warnings), tuple(held)
+        return made
+
+    @classmethod
+    def from_file(
+        cls,
+        path: str | os.PathLike[str],
+        dialect: str = "claude",
+        *,
+        project: str | os.PathLike[str] = ".",
+        transcripts: str | os.PathLike[str] | None = None,
+        on_failure: Literal["open", "closed"] | None = None,
+        name: str = "command-hooks",
+    ) -> CommandHooks:
+        """The hooks of one file. Who names it in a program trusts it."""
+        where = Path(project).expanduser().resolve()
+        found = read_file(
+            Path(path).expanduser().resolve(), dialect, Level.CODE, where, Path.home()
+        )
+        made = cls(
+            found.handlers, project=where, transcripts=transcripts, on_failure=on_failure, name=name
+        )
+        made.warnings = found.warnings
+        return made
+
+    # --- a capability -------------------------------------------------------------------------------
+
+    def hooks(self) -> Iterator[Registration]:
+        """One hook for each handler, and, where they are needed, those that protect their files and tell their news."""
+        for point, handlers in self._by_point().items():
+            yield from self._at(point, handlers)
+        self._protected = self.protected_files()
+        if self._protected:
+            options = Options(
+                name=f"{self.name}-protection", tier="policy", matcher="/^(write|edit)$/"
+            )
+            yield register(HookPoint.BEFORE_TOOL_USE, self._protect, options)
+        if any(each.is_async for each in self.handlers):
+            options = Options(name=f"{self.name}-news", scope="tree")
+            yield register(HookPoint.BEFORE_STEP, self._background.tell, options)
+            yield register(HookPoint.STOP, self._background.object, options)
+        if self.handlers:
+            options = Options(name=f"{self.name}-end", scope="tree", priority=-1000)
+            yield register(HookPoint.EXECUTION_END, self._end, options)
+            yield register(HookPoint.SESSION_END, self._forget, options)
+
+    def at(self, point: str) -> tuple[Handler, ...]:
+        """The handlers of a point, in the order in which they are heard."""
+        return tuple(self._by_point().get(point_named(point).value, ()))
+
+    def _by_point(self) -> dict[str, list[Handler]]:
+        found: dict[str, list[Handler]] = {}
+        for handler in self.handlers:
+            point = DIALECTS[handler.source.dialect].point(handler.event)
+            assert point is not None
+            found.setdefault(point, []).append(handler)
+        return found
+
+    def _at(self, point: str, handlers: list[Handler]) -> Iterator[Registration]:
+        groups: dict[str, list[Handler]] = {}
+        for handler in handlers:
+            groups.setdefault(handler.source.dialect, []).append(handler)
+        names: dict[str, int] = {}
+        for members in groups.values():
+            group = Group(members, self.runner, self._background)
+            self._groups.append(group)
+            for index, handler in enumerate(members):
+                count = names[handler.name] = names.get(handler.name, 0) + 1
+                name = handler.name if count == 1 else f"{handler.name} ({count})"
+                yield self._registered(point, group, index, handler, name)
+
+    def _registered(
+        self, point: str, group: Group, index: int, handler: Handler, name: str
+    ) -> Registration:
+        observes = handler.event in DIALECTS[handler.source.dialect].observing
+        options = Options(
+            name=name,
+            matcher=HandlerMatcher(self.runner, handler),
+            tier="observer" if observes else "hook",
+            scope="tree" if point in _OF_THE_TREE else "self",
+            on_failure="open" if observes else handler.on_failure,
+            priority=_PRIORITY,
+        )
+        return register(point_named(point), group.hook(index), options)
+
+    # --- around them --------------------------------------------------------------------------------
+
+    def protected_files(self) -> frozenset[str]:
+        """The files that say which hooks there are, and the scripts they name: not for the agent to change."""
+        files: set[str] = set()
+        for handler in self.handlers:
+            files |= {os.path.realpath(handler.source.path)} if handler.source.path else set()
+            files |= {os.path.realpath(path) for path in scripts_of(handler, self.project)}
+        return frozenset(files)
+
+    def _protect(self, ctx: ToolHookContext) -> HookOutcome | None:
+        path = ctx.tool_call.args.get("path")
+        if not isinstance(path, str):
+            return None
+        full = os.path.realpath(self.project / path)
+        if full in self._protected:
+            return HookOutcome.block(
+                f"'{path}' belongs to a hook that watches this run, so it cannot be changed."
+            )
+        return None
+
+    async def _end(self, ctx: Any) -> None:
+        for group in self._groups:
+            group.forget(ctx.state.run_id)
+        if ctx.status is not RunStatus.PAUSED:
+            await self._background.end(ctx)
+
+    def _forget(self, ctx: Any) -> None:
+        self.runner.forget(ctx.state)
+
+    def __repr__(self) -> str:
+        return f"<CommandHooks {len(self.handlers)} in {self.project}>"
+
+
+def _is_trusted(project: Path, trust: TrustStore | bool | None) -> bool:
+    if isinstance(trust, bool):
+        return trust
+    try:
+        return (trust or TrustStore()).is_trusted(project)
+    except UsageError:
+        return False
+
+
+def _held_back(project: Path, held: list[Handler], trust: TrustStore | bool | None) -> str:
+    files = ", ".join(dict.fromkeys(each.source.label for each in held))
+    count = f"{len(held)} hook{'s' * (len(held) != 1)} of {files}"
+    store = TrustStore() if trust is None or isinstance(trust, bool) else trust
+    why = "changed since they were trusted" if store.was_trusted(project) else "are not trusted"
+    return f"{count} {why}, so they are off. Look at them, then: hookline trust {project}"

@@ -1,0 +1,129 @@
+"""A hook as a configuration file describes it, whatever the dialect."""
+
+from __future__ import annotations
+
+import enum
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Literal
+
+import msgspec
+
+from hookline.state import EMPTY
+
+
+class Level(enum.StrEnum):
+    """Who wrote a file, the most trusted first."""
+
+    MANAGED = "managed"
+    """The administrator of the machine."""
+    USER = "user"
+    CODE = "code"
+    """Whoever builds the agent: the hook is in the program, or in a file that it names."""
+    PLUGIN = "plugin"
+    """Installed by the user."""
+    PROJECT = "project"
+    """Part of the repository."""
+    LOCAL = "local"
+    """In the repository's directory, though not meant to be part of it."""
+
+    @property
+    def is_repository(self) -> bool:
+        """Whether whoever filled the directory could have written it: off until trusted."""
+        return self in (Level.PROJECT, Level.LOCAL)
+
+
+class Source(msgspec.Struct, frozen=True):
+    """Where hooks come from: the dialect is a property of the file, never of the script."""
+
+    dialect: str
+    level: Level = Level.CODE
+    path: str = ""
+    """The file; empty for what is in the program."""
+    label: str = ""
+    """The file as it is shown: `.claude/settings.json`."""
+    root: str = ""
+    """The directory of a plugin or an extension."""
+    data: str = ""
+    """Where a plugin may keep what it wants to keep."""
+
+
+class Handler(msgspec.Struct, frozen=True):
+    """One hook: for which event it is, when it matches, what it runs, and what its failure means."""
+
+    source: Source
+    event: str
+    """As its dialect calls it."""
+    kind: Literal["command", "http"] = "command"
+    command: str = ""
+    argv: tuple[str, ...] | None = None
+    """Given instead of a command line: no shell reads it."""
+    url: str = ""
+    headers: Mapping[str, str] = EMPTY
+    allowed_env: tuple[str, ...] = ()
+    """The variables that the headers may name."""
+    matcher: str = ""
+    rule: str = ""
+    """`if`: a permission rule that a tool call must be about."""
+    timeout: float = 600.0
+    on_failure: Literal["open", "closed"] = "open"
+    is_async: bool = False
+    wakes: bool = False
+    """A background hook that sends the agent back to work with exit code 2."""
+    is_sequential: bool = False
+    env: Mapping[str, str] = EMPTY
+    cwd: str = ""
+    shell: str = ""
+    label: str = ""
+    """A name of its own, where the file gives one."""
+    in_argument: bool = False
+    """The event is its last argument, and not on its input: a program that is only told."""
+    loop_limit: int | None = None
+    """How often it may object to stopping; None for as often as any hook may."""
+    pins: Mapping[str, str] = EMPTY
+    """Scripts by path, with the hash under which they were trusted. One that is another now is not run."""
+    definition: Mapping[str, Any] = EMPTY
+    """What the file says, as it says it: what trust is bound to."""
+
+    @property
+    def runs(self) -> str:
+        """What it runs, on one line."""
+        if self.kind == "http":
+            return self.url
+        return " ".join(self.argv) if self.argv is not None else " ".join(self.command.split())
+
+    @property
+    def name(self) -> str:
+        """The name under which its verdicts are journalled: the file, and the command."""
+        said = self.label or _shortened(self.runs)
+        where = self.source.label or self.source.dialect
+        return f"{where}: {said}"
+
+    @property
+    def identity(self) -> tuple[object, ...]:
+        """What makes two hooks the same one."""
+        return (
+            self.source.dialect,
+            self.event,
+            self.matcher,
+            self.rule,
+            self.kind,
+            self.command,
+            self.argv,
+            self.url,
+            self.shell,
+        )
+
+
+def _shortened(text: str, most: int = 80) -> str:
+    return text if len(text) <= most else f"{text[: most // 2]}...{text[-most // 2 + 3 :]}"
+
+
+def shown_path(path: str | os.PathLike[str], project: Path, home: Path) -> str:
+    """A path as people write it: from the project, or from the home directory."""
+    full = Path(path)
+    for base, prefix in ((project, ""), (home, "~/")):
+        if full.is_relative_to(base):
+            return prefix + full.relative_to(base).as_posix()
+    return str(full)

@@ -1,0 +1,17 @@
+"""The dialects, by name. Which one a hook speaks is a property of the file that names it."""
+
+from __future__ import annotations
+
+from hookline.command_hooks.dialects.base import Dialect, Place
+from hookline.command_hooks.dialects.claude import Claude
+from hookline.command_hooks.dialects.codex import Codex
+from hookline.command_hooks.dialects.copilot import Copilot
+from hookline.command_hooks.dialects.cursor import Cursor
+from hookline.command_hooks.dialects.gemini import Gemini
+from hookline.command_hooks.dialects.own import Own
+
+DIALECTS: dict[str, Dialect] = {
+    dialect.name: dialect for dialect in (Own(), Claude(), Gemini(), Codex(), Cursor(), Copilot())
+}
+
+__all__ = ["DIALECTS", "Dialect", "Place"]

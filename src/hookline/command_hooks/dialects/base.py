@@ -1,0 +1,174 @@
+"""What every dialect has to say: its events, what a hook is sent, and what its answer means."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from typing import Any, ClassVar
+
+import msgspec
+
+from hookline.command_hooks.answers import Answer, failed
+from hookline.command_hooks.definition import Handler
+from hookline.command_hooks.matchers import Test
+from hookline.command_hooks.process import Ran
+from hookline.command_hooks.tool_names import Bridge, Shown
+from hookline.state import AgentState, AssistantMessage, ResultStatus, ToolCall, ToolResult, thaw
+
+TOOL_POINTS = ("before_tool_use", "permission_request", "after_tool_use")
+SHELL_TOOLS = ("bash", "exec")
+
+
+class Place(msgspec.Struct, frozen=True):
+    """Where a run happens: what hooks are told besides what happens."""
+
+    project: str
+    cwd: str
+    session_id: str
+    transcript: str = ""
+    permission_mode: str = "default"
+    model: str = ""
+    env_file: str = ""
+    child_transcript: str = ""
+    objections: int = 0
+    """How often hooks have kept the run, or the child in question, from stopping."""
+
+
+class Dialect:
+    """One way of speaking with hooks."""
+
+    name: ClassVar[str]
+    points: ClassVar[Mapping[str, str]]
+    """Event -> the point where it happens here."""
+    known: ClassVar[frozenset[str]] = frozenset()
+    """Events that exist and do not happen here."""
+    observing: ClassVar[frozenset[str]] = frozenset()
+    """Events whose hooks only look on."""
+    runs_in_order: ClassVar[bool] = False
+    bridge: ClassVar[Bridge]
+
+    # --- when ---------------------------------------------------------------------------------------
+
+    def point(self, event: str) -> str | None:
+        """The point where an event happens; None if there is none here."""
+        return self.points.get(event)
+
+    def fires(self, event: str, ctx: Any) -> bool:  # noqa: ARG002 - for those that look at more than the point
+        """Whether what happens at the point is this event."""
+        return True
+
+    def test(self, handler: Handler) -> Test:
+        """The handler's matcher, ready. A wrong one is a UsageError."""
+        raise NotImplementedError
+
+    def subject(self, event: str, ctx: Any, place: Place) -> tuple[str, ...] | None:
+        """What matchers look at; None where they are not looked at."""
+        raise NotImplementedError
+
+    # --- what a hook is sent ------------------------------------------------------------------------
+
+    def show(self, call: ToolCall, place: Place) -> Shown:
+        """A call under the dialect's names."""
+        return self.bridge.show(call, place.cwd)
+
+    def back(self, call: ToolCall, shown: Shown, answer: Answer) -> ToolCall:
+        """The call with a hook's changes."""
+        updated = answer.updated_input or {}
+        if answer.merges_input:
+            updated = {**shown.input, **updated}
+        return self.bridge.back(call, shown, updated)
+
+    def payload(self, handler: Handler, ctx: Any, place: Place) -> dict[str, Any]:
+        """The JSON that a hook reads."""
+        raise NotImplementedError
+
+    def variables(self, handler: Handler, place: Place) -> dict[str, str]:
+        """What is added to a hook's environment."""
+        raise NotImplementedError
+
+    # --- what it answers ----------------------------------------------------------------------------
+
+    def understand(self, handler: Handler, ran: Ran) -> Answer:
+        """What the end of a program means."""
+        raise NotImplementedError
+
+
+def unfinished(ran: Ran) -> Answer | None:
+    """The answer of a program that did not come to an end, or was never begun."""
+    if ran.problem == "timeout":
+        return failed(f"it took longer than {ran.detail} and was ended", "timeout")
+    if ran.problem:
+        return failed(ran.detail, "spawn_error")
+    return None
+
+
+def failure_words(ran: Ran) -> str:
+    """How a program failed, on one line."""
+    line = next((line.strip() for line in ran.stderr.splitlines() if line.strip()), "")
+    said = f": {line[:300]}" if line else ""
+    return f"it ended with exit code {ran.code}{said}"
+
+
+def has_failed(execution: ToolResult | None) -> bool:
+    """Whether a tool ran and failed; a command does with an exit code of its own."""
+    if execution is None or execution.status is ResultStatus.ERROR:
+        return True
+    return execution.metadata.get("exit_code") not in (0, None)
+
+
+def output_text(execution: ToolResult) -> str:
+    """What a tool gave, as text; of a command what it printed, without our note on how it ended."""
+    text = execution.text()
+    if "exit_code" in execution.metadata:
+        head, _, last = text.rpartition("\n")
+        if last.startswith("[") and last.endswith("]"):
+            return head
+    return text
+
+
+def response_of(call: ToolCall, execution: ToolResult, shown: Shown) -> Any:
+    """What a tool gave, in the form in which scripts look for it."""
+    if call.name in SHELL_TOOLS:
+        ended = execution.metadata.get("ended", "")
+        return {
+            "stdout": output_text(execution),
+            "stderr": "",
+            "interrupted": ended not in ("", "exited", "running"),
+            "isImage": False,
+        }
+    path = shown.input.get("file_path")
+    if call.name in ("write", "edit"):
+        return {"filePath": path, "success": execution.is_success, "message": execution.text()}
+    if call.name == "read":
+        return {"type": "text", "file": {"filePath": path, "content": execution.text()}}
+    return thaw(execution.result) if execution.is_success else execution.text()
+
+
+def last_words(state: AgentState, response: Any = None) -> str:
+    """What the model said last."""
+    if response is not None and response.text:
+        return str(response.text)
+    for message in reversed(state.messages):
+        if isinstance(message, AssistantMessage) and message.text:
+            return message.text
+    return ""
+
+
+def agent_fields(ctx: Any) -> dict[str, str]:
+    """Who is at work, where that is a child."""
+    state: AgentState = ctx.state
+    if state.parent_run_id is None:
+        return {}
+    return {"agent_id": state.run_id, "agent_type": state.agent_id}
+
+
+def session_source(ctx: Any) -> str:
+    """How a session began, in the words that scripts know."""
+    return (
+        ctx.source if ctx.source in ("startup", "resume", "clear", "compact", "fork") else "startup"
+    )
+
+
+def user_name() -> str:
+    """Who runs this, as far as the environment says so."""
+    return os.environ.get("USER", "")

@@ -1,0 +1,158 @@
+"""Codex's hooks: Claude's schema and events, read more strictly."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+from hookline.command_hooks import matchers
+from hookline.command_hooks.answers import Answer, failed, json_object, text_of
+from hookline.command_hooks.definition import Handler
+from hookline.command_hooks.dialects.base import Place, failure_words, last_words, unfinished
+from hookline.command_hooks.dialects.claude import Claude, problem_in
+from hookline.command_hooks.matchers import Test
+from hookline.command_hooks.process import Ran
+from hookline.command_hooks.tool_names import Shown, patch_text
+from hookline.errors import UsageError
+from hookline.hooks import Kind
+from hookline.state import ToolCall, UserMessage
+
+_KEYS = frozenset(
+    {"continue", "stopReason", "suppressOutput", "systemMessage", "decision", "reason", "hookSpecificOutput"}
+)  # fmt: skip
+_SPECIFIC = frozenset(
+    {"hookEventName", "permissionDecision", "permissionDecisionReason", "updatedInput", "additionalContext", "decision",
+     "additionalContextLimit", "updatedToolOutput", "updatedMCPToolOutput"}
+)  # fmt: skip
+_CONTEXT = ("SessionStart", "UserPromptSubmit")
+_BLOCKING = (
+    "PreToolUse",
+    "PermissionRequest",
+    "PostToolUse",
+    "UserPromptSubmit",
+    "Stop",
+    "SubagentStop",
+    "PreCompact",
+)
+
+
+class Codex(Claude):
+    """Codex's protocol."""
+
+    name = "codex"
+    points: ClassVar[dict[str, str]] = {
+        "SessionStart": "session_start",
+        "UserPromptSubmit": "prompt_submit",
+        "PreToolUse": "before_tool_use",
+        "PermissionRequest": "permission_request",
+        "PostToolUse": "after_tool_use",
+        "Stop": "stop",
+        "SubagentStart": "subagent_start",
+        "SubagentStop": "subagent_stop",
+        "PreCompact": "before_compact",
+        "SessionEnd": "session_end",
+        "notify": "stop",
+    }
+    known = frozenset({"PostCompact"})
+    observing = frozenset({"notify"})
+
+    def fires(self, event: str, ctx: Any) -> bool:
+        """After a tool there is one event, however it went."""
+        if event == "notify":  # the turn is over, and nobody objected
+            return ctx.verdict is None or ctx.verdict.kind is Kind.PROCEED
+        return True if event == "PostToolUse" else super().fires(event, ctx)
+
+    def test(self, handler: Handler) -> Test:
+        """Exact names of a narrower set, or a regular expression."""
+        return matchers.codex(handler.matcher)
+
+    def show(self, call: ToolCall, place: Place) -> Shown:
+        """A call under Codex's names: files are changed by patches."""
+        if call.name in ("write", "edit"):
+            return Shown("apply_patch", {"command": patch_text(call, place.cwd)}, ("Write", "Edit"))
+        shown = super().show(call, place)
+        return (
+            shown._replace(name="spawn_agent", aliases=("Agent",))
+            if shown.name == "Agent"
+            else shown
+        )
+
+    def back(self, call: ToolCall, shown: Shown, answer: Answer) -> ToolCall:
+        """The call with a hook's changes; a changed patch is none that we could take apart."""
+        if shown.name == "apply_patch":
+            if answer.updated_input == shown.input:
+                return call
+            raise UsageError(
+                "a changed patch cannot be taken back.", remedy="Deny the call, and say why."
+            )
+        return super().back(call, shown, answer)
+
+    def payload(self, handler: Handler, ctx: Any, place: Place) -> dict[str, Any]:
+        """As Claude's, with the turn and the model; a program that is notified has a form of its own."""
+        if handler.event == "notify":
+            asked = [m.text for m in ctx.state.messages if isinstance(m, UserMessage) and not m.by]
+            return {
+                "type": "agent-turn-complete",
+                "thread-id": place.session_id,
+                "turn-id": ctx.state.run_id,
+                "cwd": place.cwd,
+                "input-messages": asked,
+                "last-assistant-message": last_words(ctx.state),
+            }
+        sent = super().payload(handler, ctx, place)
+        return {**sent, "turn_id": f"{ctx.state.run_id}", "model": place.model}
+
+    def variables(self, handler: Handler, place: Place) -> dict[str, str]:
+        """For plugins, where they are. There is no variable for the project; ours does no harm."""
+        root, data = handler.source.root, handler.source.data
+        named = {"CLAUDE_PROJECT_DIR": place.project, "CODEX_SESSION_ID": place.session_id}
+        if not root:
+            return named
+        plugin = {"PLUGIN_ROOT": root, "PLUGIN_DATA": data}
+        return {**named, **plugin, **{f"CLAUDE_{name}": value for name, value in plugin.items()}}
+
+    def understand(self, handler: Handler, ran: Ran) -> Answer:
+        """Stricter than Claude: what is not exactly right counts as failed."""
+        lost = unfinished(ran)
+        if lost is not None:
+            return lost
+        text, event = ran.stdout.strip(), handler.event
+        if event == "notify":
+            return Answer() if ran.code == 0 else failed(failure_words(ran))
+        if ran.code == 2:
+            if ran.stderr.strip() and event in _BLOCKING:
+                return Answer(decision="deny", reason=ran.stderr.strip(), status="blocked")
+            return failed("it ended with exit code 2 and said nothing on stderr")
+        if ran.code != 0:
+            return failed(failure_words(ran))
+        if text[:1] not in ("{", "["):
+            return Answer(contexts=(text,)) if text and event in _CONTEXT else Answer()
+        found = json_object(text)
+        if found is None:
+            return failed("its output begins like JSON, and is not valid")
+        problem = problem_in(found) or _unsupported(event, found)
+        return (
+            failed(f"its output does not fit: {problem}") if problem else self.fields(event, found)
+        )
+
+
+def _unsupported(event: str, found: dict[str, Any]) -> str:
+    """What Codex does not take."""
+    specific = found.get("hookSpecificOutput") or {}
+    unknown = sorted((found.keys() - _KEYS) | (specific.keys() - _SPECIFIC))
+    if unknown:
+        return f"'{unknown[0]}' is not known"
+    if event != "PreToolUse":
+        return ""
+    decision, updated = specific.get("permissionDecision"), specific.get("updatedInput")
+    if found.get("continue") is False:
+        return "'continue' cannot be false here"
+    if decision in ("ask", "defer") or found.get("decision") == "approve":
+        return "only a denial is supported"
+    if decision == "allow" and updated is None:
+        return "'allow' needs 'updatedInput'"
+    if updated is not None and decision != "allow":
+        return "'updatedInput' needs 'allow'"
+    reason = text_of(specific.get("permissionDecisionReason")) or text_of(found.get("reason"))
+    if (decision == "deny" or found.get("decision") == "block") and not reason.strip():
+        return "a denial needs a reason"
+    return ""

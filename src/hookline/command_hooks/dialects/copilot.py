@@ -1,0 +1,190 @@
+"""Copilot CLI's hooks, in their camel-case form: tool arguments are JSON text, and a hook that fails denies."""
+
+from __future__ import annotations
+
+import json
+import time
+from typing import Any, ClassVar
+
+from hookline.command_hooks import matchers
+from hookline.command_hooks.answers import UNCHANGED, Answer, failed, json_object, text_of
+from hookline.command_hooks.definition import Handler
+from hookline.command_hooks.dialects.base import (
+    Dialect,
+    Place,
+    failure_words,
+    has_failed,
+    last_words,
+    output_text,
+    unfinished,
+)
+from hookline.command_hooks.matchers import Test
+from hookline.command_hooks.process import Ran
+from hookline.command_hooks.tool_names import COPILOT, Bridge
+
+_TOOLS = frozenset({"preToolUse", "permissionRequest", "postToolUse", "postToolUseFailure"})
+_DENYING = frozenset({"preToolUse", "permissionRequest"})
+_LONGEST_CONTEXT = 10_240
+_DECISIONS = {"allow": "allow", "deny": "deny", "ask": "ask", "block": "deny", "approve": "allow"}
+
+
+class Copilot(Dialect):
+    """Copilot CLI's protocol, as the files in `.github/hooks` name hooks."""
+
+    name = "copilot"
+    points: ClassVar[dict[str, str]] = {
+        "sessionStart": "session_start",
+        "userPromptSubmitted": "prompt_submit",
+        "preToolUse": "before_tool_use",
+        "permissionRequest": "permission_request",
+        "notification": "permission_request",
+        "postToolUse": "after_tool_use",
+        "postToolUseFailure": "after_tool_use",
+        "agentStop": "stop",
+        "subagentStart": "subagent_start",
+        "subagentStop": "subagent_stop",
+        "preCompact": "before_compact",
+        "errorOccurred": "agent_failed",
+        "sessionEnd": "session_end",
+    }
+    known = frozenset({"userPromptTransformed"})
+    observing = frozenset({"notification"})
+    runs_in_order = True
+    bridge = Bridge(COPILOT)
+
+    def fires(self, event: str, ctx: Any) -> bool:
+        """Success and failure of a tool are two events."""
+        if event in ("postToolUse", "postToolUseFailure"):
+            return has_failed(ctx.execution) is (event == "postToolUseFailure")
+        return True
+
+    def test(self, handler: Handler) -> Test:
+        """A regular expression over the whole name."""
+        return matchers.copilot(handler.matcher)
+
+    def subject(self, event: str, ctx: Any, place: Place) -> tuple[str, ...] | None:
+        """The tool, or the child."""
+        if event in _TOOLS:
+            shown = self.show(ctx.tool_call, place)
+            return (shown.name, *shown.aliases)
+        return (ctx.name,) if event in ("subagentStart", "subagentStop") else None
+
+    def payload(self, handler: Handler, ctx: Any, place: Place) -> dict[str, Any]:
+        """The event, and what is common to all of them."""
+        return {
+            "sessionId": place.session_id,
+            "timestamp": int(time.time() * 1000),
+            "cwd": place.cwd,
+            "transcriptPath": place.transcript,
+            **self._particulars(handler.event, ctx, place),
+        }
+
+    def _particulars(self, event: str, ctx: Any, place: Place) -> dict[str, Any]:
+        if event in _TOOLS or event == "notification":
+            return self._tool(event, ctx, place)
+        if event == "sessionStart":
+            return {"source": "resume" if ctx.source == "resume" else "new", "initialPrompt": ""}
+        if event == "userPromptSubmitted":
+            return {"prompt": ctx.prompt}
+        if event == "errorOccurred":
+            error = {"message": ctx.error_message, "name": ctx.error_type, "stack": ""}
+            return {"error": error, "recoverable": False}
+        if event in ("subagentStart", "subagentStop"):
+            said = {"agentName": ctx.name, "agentId": ctx.child_run_id}
+            return (
+                said
+                if event == "subagentStart"
+                else {**said, "transcriptPath": place.child_transcript}
+            )
+        if event == "agentStop":
+            return {"stopReason": "end_turn", "lastMessage": last_words(ctx.state)}
+        return {"trigger": "auto"} if event == "preCompact" else {"reason": "complete"}
+
+    def _tool(self, event: str, ctx: Any, place: Place) -> dict[str, Any]:
+        shown = self.show(ctx.tool_call, place)
+        sent: dict[str, Any] = {
+            "toolName": shown.name,
+            "toolArgs": json.dumps(shown.input, ensure_ascii=False, separators=(",", ":")),
+            "nativeToolName": ctx.tool_call.name,
+        }
+        if event == "postToolUse":
+            text = output_text(ctx.execution)
+            sent["toolResult"] = {"resultType": "success", "textResultForLlm": text}
+        if event == "postToolUseFailure":
+            sent["error"] = output_text(ctx.execution)
+            sent["toolResult"] = {"resultType": "failure", "textResultForLlm": sent["error"]}
+        if event == "notification":
+            sent |= {"type": "permission_prompt", "message": f"{shown.name} needs permission"}
+        return sent
+
+    def variables(self, handler: Handler, place: Place) -> dict[str, str]:  # noqa: ARG002 - the same for all hooks
+        """Scripts that know several agents tell by this which one it is."""
+        return {
+            "COPILOT_CLI": "1",
+            "COPILOT_PROJECT_DIR": place.project,
+            "CLAUDE_PROJECT_DIR": place.project,
+        }
+
+    def understand(self, handler: Handler, ran: Ran) -> Answer:
+        """A hook before a tool that fails denies; one that takes too long does not."""
+        lost, event = unfinished(ran), handler.event
+        if lost is not None and (lost.status == "timeout" or event not in _DENYING):
+            return lost
+        if lost is not None:
+            return Answer(decision="deny", reason=lost.problem, status="blocked")
+        found = _object(ran.stdout)
+        said = Answer() if found is None else _fields(event, found)
+        if ran.code == 0:
+            return said
+        if event in _DENYING:
+            reason = said.reason or ran.stderr.strip() or failure_words(ran)
+            return Answer(decision="deny", reason=reason, status="blocked", contexts=said.contexts)
+        if ran.code == 2:
+            return Answer(messages=(ran.stderr.strip() or failure_words(ran),))
+        return failed(failure_words(ran))
+
+
+def _object(text: str) -> dict[str, Any] | None:
+    """The one object in a text that may have lines of progress before it."""
+    found = json_object(text)
+    lines = text.splitlines()
+    for place, line in enumerate(lines):
+        if found is not None:
+            break
+        if line.lstrip().startswith("{"):
+            found = json_object("\n".join(lines[place:])) or json_object(line)
+    return found
+
+
+def _fields(event: str, found: dict[str, Any]) -> Answer:
+    specific = found.get("hookSpecificOutput")
+    found = {**specific, **found} if isinstance(specific, dict) else found
+    decision = _DECISIONS.get(
+        text_of(found.get("permissionDecision") or found.get("behavior") or found.get("decision")),
+        "",
+    )
+    changed = found.get("modifiedArgs")
+    if isinstance(changed, str):
+        changed = json_object(changed)
+    if event not in _DENYING and decision != "deny":
+        decision = ""
+    context = text_of(found.get("additionalContext"))[:_LONGEST_CONTEXT]
+    return Answer(
+        decision=decision,  # type: ignore[arg-type]
+        reason=text_of(found.get("permissionDecisionReason"))
+        or text_of(found.get("reason"))
+        or text_of(found.get("message")),
+        updated_input=changed if event in _DENYING and isinstance(changed, dict) else None,
+        updated_output=_result(found.get("modifiedResult", UNCHANGED))
+        if event == "postToolUse"
+        else UNCHANGED,
+        contexts=(context,) if context else (),
+    )
+
+
+def _result(value: Any) -> Any:
+    return (
+        value["textResultForLlm"]
+        if isinstance(value, dict) and "textResultForLlm" in value
+        else value
+    )

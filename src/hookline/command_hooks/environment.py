@@ -1,0 +1,121 @@
+"""The environment a hook runs in, and the variables that a hook may set for those that come later."""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+from hookline.command_hooks.definition import Handler, Level
+from hookline.command_hooks.dialects import DIALECTS, Place
+
+_OF_OTHERS = frozenset(
+    "CURSOR_PLUGIN_ROOT COPILOT_CLI CLAUDE_PLUGIN_ROOT CLAUDE_PLUGIN_DATA "  # noqa: SIM905 - a table of names
+    "CLAUDE_ENV_FILE PLUGIN_ROOT PLUGIN_DATA".split()
+)
+"""By these scripts tell which agent runs them: one that we inherited would have them speak another dialect."""
+_KEPT_IN_REPOSITORIES = frozenset(
+    "PATH HOME USER LOGNAME SHELL LANG LANGUAGE TERM TZ TMPDIR TEMP TMP PWD "  # noqa: SIM905 - as above
+    "HOSTNAME EDITOR CI NO_COLOR VIRTUAL_ENV "
+    "CONDA_PREFIX NVM_DIR PYENV_ROOT GOPATH GOROOT CARGO_HOME RUSTUP_HOME JAVA_HOME NODE_PATH XDG_CONFIG_HOME "
+    "XDG_CACHE_HOME XDG_DATA_HOME XDG_STATE_HOME XDG_RUNTIME_DIR SYSTEMROOT COMSPEC PATHEXT".split()
+)
+_NEVER_SET = re.compile(
+    r"(?i)(?:PATH|LD_.*|DYLD_.*|PYTHON.*|NODE_OPTIONS|BASH_ENV|ENV|IFS|PERL5?(?:LIB|OPT)|RUBYOPT|RUBYLIB|SHELL|HOME"
+    r"|GIT_.*|HOOKLINE_.*|CLAUDE.*|PROMPT_COMMAND|PS[0-9])"
+)
+_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+_PLACEHOLDER = re.compile(
+    r"\$\{(CLAUDE_PROJECT_DIR|CLAUDE_PLUGIN_ROOT|CLAUDE_PLUGIN_DATA|PLUGIN_ROOT|PLUGIN_DATA|extensionPath"
+    r"|workspacePath)\}"
+)
+_VARIABLE = re.compile(r"\$\{(\w+)\}|\$(\w+)")
+_PLAIN = re.compile(r"[\w./@+=:,-]+")
+
+
+def environment(handler: Handler, place: Place, kept: Mapping[str, str]) -> dict[str, str]:
+    """The variables of a hook: ours, without what could leak or mislead; those of its dialect; its own."""
+    level = handler.source.level
+    ours = {
+        name: value
+        for name, value in os.environ.items()
+        if not name.startswith("OTEL_") and name not in _OF_OTHERS
+    }
+    if level.is_repository:
+        ours = {name: value for name, value in ours.items() if _is_for_all(name, value)}
+    dialect = DIALECTS[handler.source.dialect]
+    own = {name: expanded(value, handler, place) for name, value in handler.env.items()}
+    if dialect.name == "copilot":
+        own = {name: _VARIABLE.sub(_value_in(ours), value) for name, value in own.items()}
+    made = {**ours, **kept, **own, **dialect.variables(handler, place)}
+    return {name: value for name, value in made.items() if "\0" not in name + value and name}
+
+
+def _value_in(known: Mapping[str, str]) -> Callable[[re.Match[str]], str]:
+    return lambda found: known.get(found[1] or found[2], "")
+
+
+def _is_for_all(name: str, value: str) -> bool:
+    """Whether a repository's hooks may see a variable: one that is known to be harmless, and holds no secret."""
+    if name not in _KEPT_IN_REPOSITORIES and not name.startswith("LC_"):
+        return False
+    from hookline.redaction import (
+        is_secret_name,
+        token_spans,
+    )  # only where it is needed: it takes a while
+
+    return not is_secret_name(name) and not any(True for _ in token_spans(value))
+
+
+def expanded(text: str, handler: Handler, place: Place, *, for_shell: bool = False) -> str:
+    """A text with the paths that it names. For a shell only where the path cannot mean anything else to it:
+    the variables are in its environment too."""
+    known = {
+        "CLAUDE_PROJECT_DIR": place.project,
+        "CLAUDE_PLUGIN_ROOT": handler.source.root,
+        "CLAUDE_PLUGIN_DATA": handler.source.data,
+        "PLUGIN_ROOT": handler.source.root,
+        "PLUGIN_DATA": handler.source.data,
+        "extensionPath": handler.source.root,
+        "workspacePath": place.project,
+    }
+
+    def put(found: re.Match[str]) -> str:
+        value = known[found[1]]
+        if not value or (for_shell and not _PLAIN.fullmatch(value)):
+            return found[0]
+        return value
+
+    if handler.source.dialect == "gemini":
+        text = text.replace(
+            "${/}", os.sep
+        )  # Gemini's way to write what separates the parts of a path
+    return _PLACEHOLDER.sub(put, text)
+
+
+def variables_in(path: Path, level: Level) -> dict[str, str]:
+    """What a hook wrote into the file for variables: read, never sourced, and without those that load programs."""
+    if level.is_repository:
+        return {}
+    try:
+        text = path.read_text(errors="replace")[: 1 << 16]
+    except OSError:
+        return {}
+    found: dict[str, str] = {}
+    for line in text.splitlines():
+        try:
+            words = shlex.split(line, comments=True)
+        except ValueError:
+            continue
+        for word in words[1:] if words[:1] == ["export"] else words[:1]:
+            name, sign, value = word.partition("=")
+            if sign and may_be_set(name) and "$" not in value and "`" not in value:
+                found[name] = value
+    return found
+
+
+def may_be_set(name: str) -> bool:
+    """Whether a hook may set this variable for others."""
+    return bool(_NAME.fullmatch(name)) and not _NEVER_SET.fullmatch(name)

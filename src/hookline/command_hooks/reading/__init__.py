@@ -1,0 +1,95 @@
+"""Configuration files, read: where each dialect keeps its hooks, and how they are written there."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+from typing import NamedTuple
+
+from hookline.command_hooks.definition import Handler, Level
+from hookline.command_hooks.reading.claude import (
+    managed_directory,
+    read_settings,
+    read_settings_file,
+)
+from hookline.command_hooks.reading.others import (
+    read_codex,
+    read_codex_file,
+    read_copilot,
+    read_copilot_file,
+    read_cursor,
+    read_cursor_file,
+    read_gemini,
+    read_gemini_file,
+)
+from hookline.command_hooks.reading.own import read_hook
+from hookline.errors import UsageError
+
+FOREIGN = ("claude", "gemini", "codex", "cursor", "copilot")
+_SYSTEM = Path("/etc")
+
+
+class Found(NamedTuple):
+    """What files say, and what is wrong with them."""
+
+    handlers: tuple[Handler, ...]
+    warnings: tuple[str, ...]
+
+
+def find_hooks(
+    project: Path,
+    home: Path,
+    dialects: Iterable[str] = FOREIGN,
+    *,
+    plugins: Iterable[Path] = (),
+    managed: bool = True,
+) -> Found:
+    """The hooks of all files that these dialects have, for a project and a user."""
+    warnings: list[str] = []
+    handlers: list[Handler] = []
+    system = _SYSTEM if managed else None
+    for dialect in dialects:
+        if dialect == "claude":
+            place = managed_directory() if managed else None
+            handlers += read_settings(
+                project, home, warnings.append, managed=place, plugins=plugins
+            )
+        elif dialect == "gemini":
+            handlers += read_gemini(project, home, warnings.append, system=system)
+        elif dialect == "codex":
+            handlers += read_codex(project, home, warnings.append, system=system)
+        elif dialect == "cursor":
+            handlers += read_cursor(project, home, warnings.append, system=system)
+        elif dialect == "copilot":
+            handlers += read_copilot(project, home, warnings.append, system=system)
+        else:
+            raise UsageError(
+                f"the dialect {dialect!r} has no files.", remedy=f"Dialects: {', '.join(FOREIGN)}."
+            )
+    return Found(tuple(handlers), tuple(warnings))
+
+
+def read_file(path: Path, dialect: str, level: Level, project: Path, home: Path) -> Found:
+    """The hooks of one file that somebody names."""
+    if not path.is_file():
+        raise UsageError(f"there is no file '{path}'.", remedy="Name a file with hooks.")
+    warnings: list[str] = []
+    given = (path, level, project, home, warnings.append)
+    if dialect == "claude":
+        handlers: Iterable[Handler] = read_settings_file(*given).handlers
+    elif dialect == "gemini":
+        handlers = read_gemini_file(*given)[0]
+    elif dialect == "codex":
+        handlers = read_codex_file(*given)
+    elif dialect == "cursor":
+        handlers = read_cursor_file(*given)
+    elif dialect == "copilot":
+        handlers = read_copilot_file(*given)
+    else:
+        raise UsageError(
+            f"the dialect {dialect!r} has no files.", remedy=f"Dialects: {', '.join(FOREIGN)}."
+        )
+    return Found(tuple(handlers), tuple(warnings))
+
+
+__all__ = ["FOREIGN", "Found", "find_hooks", "read_file", "read_hook"]

@@ -1,0 +1,248 @@
+"""Claude Code's settings files, at all their levels, and the hooks of its plugins."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable, Iterator, Mapping
+from fnmatch import fnmatchcase
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import msgspec
+
+from hookline.command_hooks.definition import Handler, Level, Source, shown_path
+from hookline.command_hooks.reading.files import (
+    Dropped,
+    Warn,
+    about,
+    load_json,
+    nested,
+    seconds_field,
+    text_field,
+    texts_field,
+)
+from hookline.errors import BuildError
+
+_DEFAULTS = {"UserPromptSubmit": 30.0, "MessageDisplay": 10.0, "SessionEnd": 1.5}
+_LONGEST_AT_END = 60.0
+_TOOL_EVENTS = ("PreToolUse", "PostToolUse", "PostToolUseFailure", "PermissionRequest")
+_RANK = {Level.MANAGED: 0, Level.USER: 1, Level.PLUGIN: 1, Level.LOCAL: 2, Level.PROJECT: 2}
+"""Who may switch off whom: a file those of its own rank and below."""
+
+
+class Settings(NamedTuple):
+    """One settings file, read."""
+
+    level: Level
+    handlers: tuple[Handler, ...]
+    content: Mapping[str, Any]
+
+
+def managed_directory() -> Path:
+    """Where an administrator puts settings."""
+    if sys.platform == "darwin":
+        return Path("/Library/Application Support/ClaudeCode")
+    return Path("/etc/claude-code")
+
+
+def read_settings(
+    project: Path, home: Path, warn: Warn, *, managed: Path | None, plugins: Iterable[Path] = ()
+) -> list[Handler]:
+    """The hooks of all levels that are in force, those of the administrator first."""
+    places: list[tuple[Level, Path]] = []
+    if managed is not None:
+        places.append((Level.MANAGED, managed / "managed-settings.json"))
+        more = sorted((managed / "managed-settings.d").glob("*.json"))
+        places += [(Level.MANAGED, path) for path in more]
+    places += [
+        (Level.USER, home / ".claude" / "settings.json"),
+        (Level.PROJECT, project / ".claude" / "settings.json"),
+        (Level.LOCAL, project / ".claude" / "settings.local.json"),
+    ]
+    found = [
+        read_settings_file(path, level, project, home, warn)
+        for level, path in places
+        if not (level.is_repository and project == home)  # the same files twice
+    ]
+    roots = [*plugins, *_installed(home, found, warn)]
+    found += [_plugin(root, project, home, warn) for root in dict.fromkeys(roots)]
+    return _once(_in_force(found, warn))
+
+
+def read_settings_file(path: Path, level: Level, project: Path, home: Path, warn: Warn) -> Settings:
+    """One settings file."""
+    label = shown_path(path, project, home)
+    told = about(label, _refusing(warn) if level is Level.MANAGED else warn)
+    content = load_json(path, told) or {}
+    source = Source("claude", level, str(path), label)
+    handlers = tuple(nested(content["hooks"], source, make, told)) if "hooks" in content else ()
+    if level is Level.MANAGED:  # what an administrator requires does not give way when it is broken
+        handlers = tuple(msgspec.structs.replace(h, on_failure="closed") for h in handlers)
+    return Settings(level, handlers, content)
+
+
+def _refusing(warn: Warn) -> Warn:
+    """Warnings about an administrator's file. Without a hook that it requires nothing is begun."""
+
+    def told(said: str) -> None:
+        if isinstance(said, Dropped):
+            raise BuildError(
+                f"a hook that the administrator of this machine requires cannot be loaded: {said}",
+                remedy="Have the file corrected.",
+            )
+        warn(said)
+
+    return told
+
+
+def _plugin(root: Path, project: Path, home: Path, warn: Warn) -> Settings:
+    """A plugin's hooks; its manifest may name other files for them, or have them itself."""
+    told = about(shown_path(root, project, home), warn)
+    manifest = load_json(root / ".claude-plugin" / "plugin.json", told) or {}
+    name = text_field(manifest, "name") or root.name
+    path = root / "hooks" / "hooks.json"
+    data = home / ".claude" / "plugins" / "data" / name
+    source = Source("claude", Level.PLUGIN, str(path), f"{name}/hooks.json", str(root), str(data))
+    contents = [load_json(path, told)]
+    named = manifest.get("hooks")
+    for each in named if isinstance(named, list) else [named]:
+        if isinstance(each, str) and (root / each).resolve().is_relative_to(root.resolve()):
+            contents.append(load_json(root / each, told))
+        elif isinstance(each, dict):
+            contents.append(each if "hooks" in each else {"hooks": each})
+    handlers: list[Handler] = []
+    for content in contents:
+        if content:
+            handlers += nested(content.get("hooks", {}), source, make, told)
+    return Settings(Level.PLUGIN, tuple(handlers), {})
+
+
+def _installed(home: Path, found: Iterable[Settings], warn: Warn) -> Iterator[Path]:
+    """The plugins that the user has installed and switched on."""
+    enabled: dict[str, Any] = {}
+    for settings in found:
+        if (
+            not settings.level.is_repository
+        ):  # a repository does not switch on what the user has installed
+            value = settings.content.get("enabledPlugins")
+            enabled |= value if isinstance(value, dict) else {}
+    if not any(value is True for value in enabled.values()):
+        return
+    told = about("~/.claude/plugins/installed_plugins.json", warn)
+    known = load_json(home / ".claude" / "plugins" / "installed_plugins.json", told) or {}
+    plugins = known.get("plugins")
+    for name, entry in plugins.items() if isinstance(plugins, dict) else ():
+        for each in entry if isinstance(entry, list) else [entry]:
+            path = each.get("installPath") if isinstance(each, dict) else None
+            if enabled.get(name) is True and isinstance(path, str):
+                yield Path(path).expanduser()
+
+
+def _in_force(found: list[Settings], warn: Warn) -> list[Handler]:
+    """The hooks that no level switches off. A repository's files cannot switch off those of the user."""
+    ranks = [_RANK[each.level] for each in found if each.content.get("disableAllHooks") is True]
+    least = min(ranks, default=len(_RANK))
+    managed = [each.content for each in found if each.level is Level.MANAGED]
+    only_managed = any(content.get("allowManagedHooksOnly") is True for content in managed)
+    handlers: list[Handler] = []
+    for settings in found:
+        rank = _RANK[settings.level]
+        if settings.handlers and rank >= least:
+            warn(f"disableAllHooks: the hooks of {settings.handlers[0].source.label} are off")
+        elif only_managed and settings.level is not Level.MANAGED:
+            if settings.handlers:
+                warn(
+                    f"only managed hooks run: those of {settings.handlers[0].source.label} are off"
+                )
+        else:
+            handlers += settings.handlers
+    return [each for each in handlers if _may_call(each, found, warn)]
+
+
+def _may_call(handler: Handler, found: list[Settings], warn: Warn) -> bool:
+    """Whether the addresses that the user or the administrator has listed, if any, have this one."""
+    if handler.kind != "http":
+        return True
+    for settings in found:
+        allowed = settings.content.get("allowedHttpHookUrls")
+        if settings.level.is_repository or not isinstance(allowed, list):
+            continue
+        if not any(isinstance(each, str) and fnmatchcase(handler.url, each) for each in allowed):
+            warn(f"'{handler.url}' is not among the allowedHttpHookUrls, so it is not called")
+            return False
+    return True
+
+
+def _once(handlers: list[Handler]) -> list[Handler]:
+    """The same hook in several settings files runs once; a plugin's copy is its own."""
+    seen: set[tuple[object, ...]] = set()
+    kept = []
+    for handler in handlers:
+        key = (*handler.identity, handler.source.root)
+        if key not in seen:
+            seen.add(key)
+            kept.append(handler)
+    return kept
+
+
+def make(
+    source: Source,
+    event: str,
+    group: Mapping[str, Any],
+    hook: Mapping[str, Any],
+    warn: Warn,
+) -> Handler | None:
+    """The handler that an entry describes. Keys that nobody knows are passed over."""
+    kind = hook.get("type", "command")
+    if kind not in ("command", "http"):
+        warn(Dropped(f"{event}: hooks of type {kind!r} are not run here"))
+        return None
+    if "if" in hook and event not in _TOOL_EVENTS:
+        warn(f"{event}: a hook with 'if' runs for tools only, so this one never runs")
+        return None
+    timeout = seconds_field(hook, _DEFAULTS.get(event, 600.0), warn)
+    handler = Handler(
+        source=source,
+        event=event,
+        matcher=text_field(group, "matcher"),
+        rule=text_field(hook, "if"),
+        timeout=min(timeout, _LONGEST_AT_END) if event == "SessionEnd" else timeout,
+        is_async=hook.get("async") is True or hook.get("asyncRewake") is True,
+        wakes=hook.get("asyncRewake") is True,
+        shell=text_field(hook, "shell"),
+        definition={"event": event, "matcher": group.get("matcher"), "hook": dict(hook)},
+    )
+    if kind == "http":
+        return _called(handler, hook, warn)
+    command, args = text_field(hook, "command"), hook.get("args")
+    if not command.strip():
+        warn(Dropped(f"{event}: a hook names no command, so it is left out"))
+        return None
+    if args is None:
+        return msgspec.structs.replace(handler, command=command)
+    if not isinstance(args, list) or not all(isinstance(word, str) for word in args):
+        warn(f"{event}: 'args' is not a list of texts, so the hook is left out")
+        return None
+    return msgspec.structs.replace(handler, argv=(command, *args))
+
+
+def _called(handler: Handler, hook: Mapping[str, Any], warn: Warn) -> Handler | None:
+    url = text_field(hook, "url")
+    if not url:
+        warn(f"{handler.event}: a hook names no url, so it is left out")
+        return None
+    if handler.event == "SessionStart":
+        warn("SessionStart: hooks of type 'http' are not run there")
+        return None
+    allowed = hook.get("allowedEnvVars")
+    return msgspec.structs.replace(
+        handler,
+        kind="http",
+        url=url,
+        headers=texts_field(hook, "headers"),
+        allowed_env=tuple(filter(_is_text, allowed)) if isinstance(allowed, list) else (),
+    )
+
+
+def _is_text(value: object) -> bool:
+    return isinstance(value, str)

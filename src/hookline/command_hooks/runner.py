@@ -1,0 +1,218 @@
+"""Asking one hook: is it still what was trusted, what is it sent, and what does its answer mean."""
+
+from __future__ import annotations
+
+import json
+import os
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from hookline.command_hooks import http
+from hookline.command_hooks.answers import Answer, failed
+from hookline.command_hooks.definition import Handler
+from hookline.command_hooks.dialects import DIALECTS, Place
+from hookline.command_hooks.environment import environment, expanded, may_be_set, variables_in
+from hookline.command_hooks.process import Order, Ran, run_program
+from hookline.command_hooks.rules import applies
+from hookline.command_hooks.texts import Spill
+from hookline.command_hooks.transcript import Transcripts
+from hookline.command_hooks.trusting import changed_script
+from hookline.lifecycle import HookPoint
+from hookline.state import AgentState, AssistantMessage, Message, ToolCall
+
+_MODES = {"plan": "plan", "accept_edits": "acceptEdits", "deny_unlisted": "dontAsk"}
+
+
+class Asked(msgspec.Struct, frozen=True):
+    """What one hook said, and how the program behind it ended."""
+
+    answer: Answer
+    ran: Ran
+
+
+class Runner:
+    """Asks hooks on behalf of one agent."""
+
+    def __init__(self, project: Path, transcripts: Transcripts, spill: Spill) -> None:
+        self.project = project
+        self.transcripts = transcripts
+        self.spill = spill
+        # Matchers look at the call alone, so that `explain` can say without a run whether a hook would be asked.
+        self._here = Place(str(project), str(project), "")
+        self._kept: dict[str, dict[str, str]] = {}
+        """Variables that hooks have set, by session. They may be secrets, so no state has them."""
+        self.sent_back: dict[str, int] = {}
+        """How often hooks have sent a child back to work, by its run."""
+
+    # --- when ---------------------------------------------------------------------------------------
+
+    def matches(self, handler: Handler, ctx: Any) -> bool:
+        """Whether a hook is asked about this."""
+        dialect = DIALECTS[handler.source.dialect]
+        if not dialect.fires(handler.event, ctx):
+            return False
+        place = self._here
+        subject = dialect.subject(handler.event, ctx, place)
+        if subject is not None and not dialect.test(handler)(subject):
+            return False
+        if not handler.rule:
+            return True
+        call: ToolCall | None = getattr(ctx, "tool_call", None)
+        return call is not None and applies(handler.rule, call, place.project)
+
+    # --- asking -------------------------------------------------------------------------------------
+
+    async def ask(self, handler: Handler, ctx: Any, place: Place) -> Asked:
+        """Run a hook, and understand what it says. It never raises but when the task is cancelled."""
+        changed = changed_script(handler)
+        if changed:
+            return Asked(self._changed(changed, ctx), Ran(None, problem="spawn_error"))
+        dialect = DIALECTS[handler.source.dialect]
+        is_start = ctx.point == HookPoint.SESSION_START
+        env_file = self._env_file() if is_start else ""
+        place = msgspec.structs.replace(place, env_file=env_file)
+        body = encoded(dialect.payload(handler, ctx, place))
+        try:
+            ran = await self._run(handler, ctx, place, body)
+            answer = dialect.understand(handler, ran)
+            if env_file and not answer.has_failed:
+                self._keep(handler, ctx, Path(env_file), answer)
+        finally:
+            if env_file:
+                os.unlink(env_file)
+        return Asked(self._short(answer), ran)
+
+    async def _run(self, handler: Handler, ctx: Any, place: Place, body: bytes) -> Ran:
+        if handler.kind == "http":
+            problem = http.problem_with(handler, ctx.point.value)
+            if problem:
+                return Ran(None, problem="spawn_error", detail=problem)
+            return await http.post(handler, body)
+        argv = _argv(handler, place)
+        if (
+            handler.in_argument
+        ):  # of a program without a shell, so that it cannot mean anything else
+            argv, body = (*argv, body.decode().strip()), b""
+        order = Order(
+            argv=argv,
+            stdin=body,
+            env=environment(handler, place, self._kept.get(place.session_id, {})),
+            cwd=_directory(handler, place),
+            timeout=handler.timeout,
+        )
+        return await run_program(order)
+
+    def _changed(self, script: str, ctx: Any) -> Answer:
+        problem = (
+            f"its script {script} has changed since it was trusted; look at it, and trust it again"
+        )
+        if ctx.point.blocks is not None and ctx.point.value in http.DECIDING:
+            return Answer(decision="deny", reason=problem, status="blocked")
+        return failed(problem)
+
+    def _short(self, answer: Answer) -> Answer:
+        return msgspec.structs.replace(
+            answer,
+            reason=self.spill.cut(answer.reason),
+            contexts=tuple(map(self.spill.cut, answer.contexts)),
+            messages=tuple(map(self.spill.cut, answer.messages)),
+            stop_reason=self.spill.cut(answer.stop_reason),
+        )
+
+    # --- variables that hooks set -------------------------------------------------------------------
+
+    def _env_file(self) -> str:
+        descriptor, name = tempfile.mkstemp(".sh", "hookline-env-")
+        os.close(descriptor)
+        return name
+
+    def _keep(self, handler: Handler, ctx: Any, path: Path, answer: Answer) -> None:
+        level = handler.source.level
+        found = variables_in(path, level)
+        if answer.env and not level.is_repository:
+            found |= {
+                name: str(value) for name, value in answer.env.items() if may_be_set(str(name))
+            }
+        if found:
+            self._kept.setdefault(session_of(ctx.state), {}).update(found)
+
+    def forget(self, state: AgentState) -> None:
+        """A session is over."""
+        self._kept.pop(session_of(state), None)
+        self.sent_back = {
+            run: n for run, n in self.sent_back.items() if not run.startswith(f"{state.run_id}/")
+        }
+        self.transcripts.forget(state)
+
+    # --- where --------------------------------------------------------------------------------------
+
+    def place(self, ctx: Any) -> Place:
+        """Where this happens, without bringing the transcript up to date."""
+        state: AgentState = ctx.state
+        mode = state.metadata.get("hookline.approval")
+        named = mode.get("mode", "") if isinstance(mode, dict) else ""
+        response = getattr(ctx, "response", None)
+        child = getattr(ctx, "child_run_id", "")
+        directory = str(self.project)
+        return Place(
+            project=directory,
+            cwd=directory,
+            session_id=session_of(state),
+            transcript=str(self.transcripts.path(state)),
+            permission_mode=_MODES.get(named, "default"),
+            model=response.model if response is not None else "",
+            objections=self.sent_back.get(child, 0) if child else state.counters.objections,
+        )
+
+    def placed(self, ctx: Any) -> Place:
+        """Where this happens, with transcripts that are up to date."""
+        place = self.place(ctx)
+        try:
+            self.transcripts.write(ctx.state, place, _turn(ctx))
+            child = getattr(getattr(ctx, "result", None), "state", None)
+            if isinstance(child, AgentState):
+                written = self.transcripts.write(child, place)
+                return msgspec.structs.replace(place, child_transcript=str(written))
+        except OSError:
+            return place  # a full disk is no reason not to ask the hooks
+        return place
+
+
+def _turn(ctx: Any) -> tuple[Message, ...]:
+    """What the model has just said, while that is not in the state yet."""
+    response = getattr(ctx, "response", None)
+    if response is None:
+        return ()
+    return (AssistantMessage(response.text, response.calls, response.reasoning),)
+
+
+def session_of(state: AgentState) -> str:
+    """The session a run is in; a run without one is a session of its own."""
+    return state.session_id or state.run_id
+
+
+def encoded(payload: dict[str, Any]) -> bytes:
+    """The JSON that a hook reads, on one line that ends."""
+    text = json.dumps(payload, ensure_ascii=False, separators=(",", ":"), default=str)
+    return text.encode(errors="replace") + b"\n"
+
+
+def _argv(handler: Handler, place: Place) -> tuple[str, ...]:
+    """What to start. Nothing of the event is ever in it: that goes over stdin."""
+    if handler.argv is not None:
+        return tuple(expanded(word, handler, place) for word in handler.argv)
+    command = expanded(handler.command, handler, place, for_shell=True)
+    if handler.shell == "powershell":
+        return ("pwsh", "-NoProfile", "-NonInteractive", "-Command", command)
+    return ("bash" if handler.shell == "bash" else "/bin/sh", "-c", command)
+
+
+def _directory(handler: Handler, place: Place) -> str:
+    base = Path(place.project)
+    for each in (base / handler.cwd if handler.cwd else Path(place.cwd), base, Path.home()):
+        if each.is_dir():
+            return str(each)
+    return "/"

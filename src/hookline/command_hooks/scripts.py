@@ -1,0 +1,133 @@
+"""The files of a project that a hook's command names: all of them, and those that are certainly its scripts."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import os
+import re
+import shlex
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+from hookline.command_hooks.definition import Handler
+
+_PATHS = re.compile(
+    r"\$\{?(?:(?:CLAUDE|GEMINI|CURSOR|COPILOT|HOOKLINE)_PROJECT_DIR|workspacePath|PWD)\}?"
+)
+_WORDS = re.compile(r"[^\s'\"`;|&<>()=]+")
+_ASSIGNED = re.compile(r"[A-Za-z_]\w*=.*", re.DOTALL)
+_ENDS = re.compile(r"[;|&()\n]+|\{|\}|if|then|else|elif|fi|do|done|while|until|!")
+_INTERPRETER = re.compile(
+    r"(?:ba|z|da|k|fi)?sh|python[\d.]*|pypy\d*|node|nodejs|bun|deno|ruby|perl|php|lua|Rscript|pwsh|powershell|tsx|ts-node"
+    r"|uv|uvx|npx|pnpx|poetry|pipenv|source|\."
+)
+_WRAPPERS = frozenset(
+    {"env", "exec", "command", "nohup", "time", "nice", "timeout", "sudo", "stdbuf"}
+)
+_VERBS = frozenset(
+    {"run", "tsx", "ts-node", "python", "python3", "node", "exec", "-s", "--script", "x"}
+)
+_NO_SCRIPT = ("-c", "-e", "-m", "--eval", "--command", "-Command", "-p", "--print")
+_DEEPEST = 4
+_LARGEST = 64 << 20
+
+
+def named_files(handler: Handler, project: Path) -> dict[str, str]:
+    """All files inside the project that a command may name, with their hashes: what trust is bound to."""
+    return _hashed(_words_of(handler), handler, project)
+
+
+def scripts_of(handler: Handler, project: Path) -> dict[str, str]:
+    """The files inside the project that a command runs, with their hashes. What it only reads is not among them."""
+    if handler.argv is not None:
+        words: Iterable[str] = _programs(list(handler.argv), 0)
+    else:
+        words = _programs_in(handler.command, 0)
+    return _hashed(words, handler, project)
+
+
+def hash_of(path: Path) -> str:
+    """The hash of a file; of one that is gone, or too large, a text that is none."""
+    try:
+        if path.stat().st_size > _LARGEST:
+            return "too large"
+        return hashlib.sha256(path.read_bytes()).hexdigest()
+    except OSError:
+        return "gone"
+
+
+def _hashed(words: Iterable[str], handler: Handler, project: Path) -> dict[str, str]:
+    found: dict[str, str] = {}
+    if handler.kind != "command":
+        return found
+    bases = {project, Path(os.path.normpath(project / handler.cwd))}
+    for word in words:
+        path = Path(_PATHS.sub(lambda _: str(project), word))
+        for base in bases:
+            full = Path(os.path.normpath(base / path))
+            if full.is_relative_to(project) and os.path.isfile(full):
+                found[str(full)] = hash_of(full)
+    return found
+
+
+def _words_of(handler: Handler) -> set[str]:
+    """What may be file names in a command, however it is quoted."""
+    if handler.argv is not None:
+        return {*handler.argv, *(each for word in handler.argv for each in _WORDS.findall(word))}
+    command = handler.command
+    words = {*_WORDS.findall(command), *_WORDS.findall(re.sub(r"[\"']", "", command))}
+    with contextlib.suppress(ValueError):
+        for word in shlex.split(command):
+            words |= {word, *_WORDS.findall(word)}
+    return words
+
+
+def _programs_in(command: str, depth: int) -> Iterator[str]:
+    """What a command line runs: the program of each of its commands, and the script an interpreter is given."""
+    try:
+        reader = shlex.shlex(command, posix=True, punctuation_chars=";|&()\n")
+        reader.whitespace = " \t\r"
+        reader.whitespace_split = True
+        tokens = list(reader)
+    except ValueError:
+        yield from _WORDS.findall(command)  # it cannot be read: anything in it may be a script
+        return
+    words: list[str] = []
+    for token in [*tokens, ";"]:
+        if _ENDS.fullmatch(token):
+            yield from _programs(words, depth)
+            words = []
+        else:
+            words.append(token)
+
+
+def _programs(words: list[str], depth: int) -> Iterator[str]:
+    """The program that the words of one command run, and the script that it is given."""
+    rest = list(words)
+    while rest and (_ASSIGNED.fullmatch(rest[0]) or os.path.basename(rest[0]) in _WRAPPERS):
+        wrapped = rest.pop(0)
+        if os.path.basename(wrapped) in _WRAPPERS:
+            while rest and (rest[0].startswith("-") or rest[0].isdigit()):
+                rest.pop(0)
+    if not rest:
+        return
+    program = rest.pop(0)
+    yield program
+    if _INTERPRETER.fullmatch(os.path.basename(program)):
+        yield from _given_to(rest, depth)
+
+
+def _given_to(words: list[str], depth: int) -> Iterator[str]:
+    """The script among the arguments of an interpreter, and what is in a line that it is given instead."""
+    for place, word in enumerate(words):
+        if word in _NO_SCRIPT:
+            if word == "-c" and depth < _DEEPEST and place + 1 < len(words):
+                yield from _programs_in(words[place + 1], depth + 1)
+            return
+        if word == "<" and place + 1 < len(words):
+            yield words[place + 1]
+            return
+        if not word.startswith("-") and word not in _VERBS:
+            yield word.removeprefix("<")
+            return

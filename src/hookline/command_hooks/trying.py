@@ -1,0 +1,93 @@
+"""Trying hooks: what each of them would answer to a call, without a run."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import msgspec
+
+from hookline.command_hooks.applying import Applying
+from hookline.command_hooks.capability import CommandHooks
+from hookline.command_hooks.definition import Handler
+from hookline.command_hooks.dialects import DIALECTS
+from hookline.hooks import Point
+from hookline.lifecycle import HookPoint, ToolHookContext, point_named
+from hookline.state import AgentState, ToolCall, ToolResult
+
+
+class Tried(msgspec.Struct, frozen=True):
+    """What one hook would answer."""
+
+    hook: str
+    event: str
+    source: str
+    """The file; empty for a hook of the program itself."""
+    matched: bool
+    verdict: str = ""
+    """`proceed`, `allow`, `ask`, `block`, `stop` or `failed`; empty if it was not asked."""
+    reason: str = ""
+    exit_code: int | None = None
+    stdout: str = ""
+    stderr: str = ""
+    seconds: float = 0.0
+    updated_input: dict[str, Any] | None = None
+    contexts: tuple[str, ...] = ()
+    messages: tuple[str, ...] = ()
+
+    def __str__(self) -> str:
+        if not self.matched:
+            return f"{self.hook}: not asked"
+        return f"{self.hook}: {self.verdict}{f' ({self.reason})' if self.reason else ''}"
+
+
+async def try_hooks(
+    call: ToolCall,
+    hooks: CommandHooks,
+    *,
+    point: str | Point[Any] = HookPoint.BEFORE_TOOL_USE,
+    result: ToolResult | None = None,
+) -> list[Tried]:
+    """What each hook of a tool's point would answer to a call; those that are not asked are in the list too.
+
+    The hooks really run, with all that they do. After the tool, `result` is what they are shown.
+    """
+    at = point_named(point)
+    execution = None
+    if at == HookPoint.AFTER_TOOL_USE:
+        execution = result or ToolResult("", call_id=call.id, name=call.name)
+    state = AgentState(run_id="try", session_id="try")
+    ctx = ToolHookContext(point=at, state=state, tool_call=call, execution=execution)
+    place = hooks.runner.placed(ctx)
+    return list(await asyncio.gather(*(_try(each, hooks, ctx, place) for each in hooks.at(at))))
+
+
+async def _try(handler: Handler, hooks: CommandHooks, ctx: ToolHookContext, place: Any) -> Tried:
+    about = {"hook": handler.name, "event": handler.event, "source": handler.source.path}
+    if not hooks.runner.matches(handler, ctx):
+        return Tried(**about, matched=False)  # type: ignore[arg-type]
+    asked = await hooks.runner.ask(handler, ctx, place)
+    answer, ran = asked.answer, asked.ran
+    verdict, reason = "proceed", answer.reason
+    if answer.has_failed:
+        closed = handler.on_failure == "closed" and DIALECTS[handler.source.dialect].point(
+            handler.event
+        )
+        verdict, reason = "block" if closed else "failed", answer.problem
+    else:
+        outcome = Applying(handler, ctx, answer, place).outcome()
+        if outcome is not None:
+            verdict, reason = outcome.kind.label, outcome.reason or answer.reason
+    return Tried(
+        **about,
+        matched=True,
+        verdict=verdict,
+        reason=reason,
+        exit_code=ran.code,
+        stdout=ran.stdout,
+        stderr=ran.stderr,
+        seconds=ran.seconds,
+        updated_input=answer.updated_input,
+        contexts=answer.contexts,
+        messages=answer.messages,
+    )

@@ -1,0 +1,105 @@
+"""Hooks that run beside the agent."""
+
+from __future__ import annotations
+
+import os
+import time
+from typing import Any
+
+import pytest
+
+from hookline import RunStatus, tool
+from hookline.journal import HookRan
+from hookline.testing import call, calls, say
+
+
+def waiting_for(path: Any) -> Any:
+    """A tool that is done when a hook has left its mark."""
+
+    @tool
+    def wait() -> str:
+        """Wait."""
+        for _ in range(1000):
+            if path.exists():
+                time.sleep(0.3)  # its process has to end, and somebody has to hear of it
+                return "there"
+            time.sleep(0.01)
+        return "never came"
+
+    return wait
+
+
+def texts(result: Any) -> list[str]:
+    """The texts of the conversation."""
+    return [message.text for message in result.state.messages]
+
+
+def test_nothing_waits_for_it_and_what_it_decides_does_not_count(stage: Any) -> None:
+    """It says no, and the call has run."""
+    mark = stage.root / "mark"
+    hooks = stage.claude(
+        "PreToolUse", f"sleep 0.2; touch {mark}; echo no >&2; exit 2", **{"async": True}
+    )
+    result = stage.run(hooks)
+    assert "ran ls" in texts(result)
+    assert mark.exists()
+
+
+def test_its_words_are_told_before_the_next_step(stage: Any) -> None:
+    """Once."""
+    mark = stage.root / "mark"
+    say_it = (
+        '{"hookSpecificOutput": {"additionalContext": "the tests pass"}, "systemMessage": "done"}'
+    )
+    hooks = stage.claude(
+        "PostToolUse", f"echo '{say_it}'; touch {mark}", matcher="Bash", **{"async": True}
+    )
+    result = stage.run(
+        hooks, call("bash", command="ls"), call("wait"), say("done"), with_tools=waiting_for(mark)
+    )
+    assert sum("the tests pass" in text for text in texts(result)) == 1
+
+
+def test_it_can_send_the_agent_back_to_work(stage: Any) -> None:
+    """With exit code 2, if it may wake the agent."""
+    mark = stage.root / "mark"
+    hooks = stage.claude("PostToolUse", f"[ -e {mark} ] && exit 0; echo 'tests fail' >&2; touch {mark}; exit 2",
+                         matcher="Bash", asyncRewake=True, rewakeMessage="x")  # fmt: skip
+    result = stage.run(
+        hooks, call("bash", command="ls"), call("wait"), say("done"), with_tools=waiting_for(mark)
+    )
+    assert any("tests fail" in text for text in texts(result))
+
+
+def test_when_the_run_ends_they_end(stage: Any) -> None:
+    """Nothing is left behind."""
+    note = stage.root / "pid"
+    hooks = stage.claude("PreToolUse", f"echo $$ > {note}; exec sleep 60", **{"async": True})
+    began = time.monotonic()
+    result = stage.run(hooks)
+    assert result.status is RunStatus.COMPLETED
+    assert time.monotonic() - began < 30
+    with pytest.raises(ProcessLookupError):
+        os.kill(int(note.read_text()), 0)
+
+
+def test_they_do_not_pile_up(stage: Any) -> None:
+    """Eight at a time, however often they are started."""
+    stage.script(
+        "count.sh", "#!/bin/sh\nmkdir run.$$\nls -d run.* | wc -l >> log\nsleep 0.2\nrmdir run.$$\n"
+    )
+    hooks = stage.claude("PreToolUse", "./count.sh", **{"async": True})
+    stage.run(hooks, calls(*(call("bash", command=str(n)) for n in range(20))), say("done"))
+    counts = [int(line) for line in (stage.root / "log").read_text().split()]
+    assert max(counts) <= 8
+
+
+def test_one_that_fails_is_in_the_journal(stage: Any) -> None:
+    """Nobody waits for it, and nobody overlooks it."""
+    mark = stage.root / "mark"
+    hooks = stage.claude("PreToolUse", f"touch {mark}; exit 7", matcher="Bash", **{"async": True})
+    result = stage.run(
+        hooks, call("bash", command="ls"), call("wait"), say("x"), with_tools=waiting_for(mark)
+    )
+    reasons = [record.reason for record in result.records if isinstance(record, HookRan)]
+    assert any("exit code 7" in reason for reason in reasons)

@@ -1,0 +1,373 @@
+"""Whole runs under hooks of Claude's dialect: what each answer does at each point."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from hookline import AgentBuilder, Decision, HookOutcome, HookPoint, RunStatus, StopReason
+from hookline.errors import BuildError
+from hookline.journal import HookRan
+from hookline.testing import ScriptedDriver, call, calls, say
+
+
+def answering(**fields: Any) -> str:
+    """A command that answers with these fields, whatever happens."""
+    return f"cat > /dev/null; printf '%s' '{json.dumps(fields)}'"
+
+
+def before(**fields: Any) -> str:
+    """A command that answers before a tool."""
+    return answering(hookSpecificOutput={"hookEventName": "PreToolUse", **fields})
+
+
+def verdicts(result: Any, point: str = "before_tool_use") -> list[tuple[str, str]]:
+    """What hooks decided at a point, with their reasons."""
+    return [
+        (r.verdict, r.reason) for r in result.records if isinstance(r, HookRan) and r.point == point
+    ]
+
+
+def texts(result: Any) -> list[str]:
+    """The texts of the conversation."""
+    return [message.text for message in result.state.messages]
+
+
+def test_a_deny_blocks_and_the_model_reads_the_reason(stage: Any) -> None:
+    """The journal has it under the name of file and command."""
+    hooks = stage.claude("PreToolUse", "echo 'not on my watch' >&2; exit 2", matcher="Bash")
+    result = stage.run(hooks)
+    assert "Blocked: not on my watch" in texts(result)
+    (record,) = [r for r in result.records if isinstance(r, HookRan) and r.verdict == "block"]
+    assert record.hook == ".claude/settings.json: echo 'not on my watch' >&2; exit 2"
+    assert result.status is RunStatus.COMPLETED
+
+
+def test_hooks_for_other_tools_are_not_asked(stage: Any) -> None:
+    """By the names that the scripts know."""
+    result = stage.run(stage.claude("PreToolUse", "exit 2", matcher="Write|Edit"))
+    assert "ran ls" in texts(result)
+
+
+def test_a_rewrite_is_validated_and_judged_again(stage: Any) -> None:
+    """Policies see what will run."""
+    seen = []
+    hooks = stage.claude(
+        "PreToolUse", before(permissionDecision="allow", updatedInput={"command": "ls -l"})
+    )
+    driver = ScriptedDriver([call("bash", command="ls"), say("done")])
+    agent = (
+        AgentBuilder()
+        .with_driver(driver)
+        .with_tools(*stage.tools)
+        .with_capability(hooks)
+        .on_before_tool_use(lambda ctx: seen.append(ctx.tool_call.args["command"]), tier="policy")
+        .build()
+    )
+    assert "ran ls -l" in texts(agent.run_sync("go"))
+    assert seen == ["ls -l"]
+
+
+def test_a_rewrite_that_does_not_fit_blocks(stage: Any) -> None:
+    """It never runs as it was instead."""
+    hooks = stage.claude("PreToolUse", before(permissionDecision="allow", updatedInput={"cmd": 1}))
+    result = stage.run(hooks)
+    assert "cannot run" in texts(result)[2]
+
+
+def test_an_allow_lifts_the_ask_of_a_hook_and_not_of_a_policy(stage: Any) -> None:
+    """It only says that nobody needs to be asked."""
+    hooks = stage.claude("PreToolUse", before(permissionDecision="allow"))
+    asks = lambda ctx: HookOutcome.ask("sure?")  # noqa: E731 - a hook on one line
+    assert stage.run(hooks, on_before_tool_use=asks).status is RunStatus.COMPLETED
+    driver = ScriptedDriver([call("bash", command="ls"), say("done")])
+    agent = (
+        AgentBuilder().with_driver(driver).with_tools(*stage.tools).with_capability(stage.discover())
+        .on_before_tool_use(asks, tier="policy").build()
+    )  # fmt: skip
+    assert agent.run_sync("go").status is RunStatus.PAUSED
+
+
+@pytest.mark.parametrize("decision", ["ask", "defer"])
+def test_an_ask_waits_for_a_person(stage: Any, decision: str) -> None:
+    """Who is told which hook asked."""
+    hooks = stage.claude(
+        "PreToolUse", before(permissionDecision=decision, permissionDecisionReason="prod")
+    )
+    result = stage.run(hooks)
+    assert result.status is RunStatus.PAUSED
+    (pending,) = result.state.pending
+    assert pending.reason == "prod"
+    assert pending.asked_by.startswith(".claude/settings.json")
+    assert stage.run(hooks, with_approver=lambda asked: True).status is RunStatus.COMPLETED
+
+
+def test_context_is_told_after_the_result(stage: Any) -> None:
+    """Labelled with the name of the hook."""
+    result = stage.run(stage.claude("PreToolUse", before(additionalContext="mind the gap")))
+    assert texts(result)[2] == "ran ls"
+    assert texts(result)[3].startswith('<hook name=".claude/settings.json')
+    assert "\nmind the gap\n</hook>" in texts(result)[3]
+    assert result.state.messages[3].by.startswith(".claude/settings.json")
+
+
+def test_continue_false_ends_the_run(stage: Any) -> None:
+    """Whatever else is said."""
+    hooks = stage.claude(
+        "PreToolUse", "exit 2", answering(**{"continue": False, "stopReason": "enough"})
+    )
+    result = stage.run(hooks)
+    assert (result.status, result.stop_reason) == (RunStatus.STOPPED, StopReason.HOOK)
+    assert "enough" in result.explain()
+
+
+def test_all_hooks_run_when_one_denies(stage: Any) -> None:
+    """A deny does not stop the others, and what they tell the model is not lost."""
+    mark = stage.root / "mark"
+    hooks = stage.claude(
+        "PreToolUse", "echo no >&2; exit 2", f"touch {mark}; {before(additionalContext='also')}"
+    )
+    result = stage.run(hooks)
+    assert mark.exists()
+    assert any("also" in text for text in texts(result))
+    assert result.state.metadata["hookline.command_hooks"]["also"][0]["said"] == "completed"
+
+
+def test_a_failing_hook_is_told_loudly_and_lets_things_through(stage: Any) -> None:
+    """In Claude's dialect; the journal has what was wrong."""
+    result = stage.run(stage.claude("PreToolUse", "echo 'no such file' >&2; exit 1"))
+    assert "ran ls" in texts(result)
+    assert verdicts(result) == [("failed", "it ended with exit code 1: no such file")]
+
+
+def test_a_source_can_be_made_to_fail_closed(stage: Any) -> None:
+    """Then a guard that is broken keeps things from happening."""
+    stage.claude("PreToolUse", "/no/such/guard.sh")
+    result = stage.run(stage.discover(on_failure="closed"))
+    assert "so this is not let through" in texts(result)[2]
+
+
+def test_a_prompt_is_refused(stage: Any) -> None:
+    """It never enters the conversation."""
+    refuse = """jq -e '.prompt | test("secret")' > /dev/null && { echo no >&2; exit 2; } || true"""
+    hooks = stage.claude("UserPromptSubmit", refuse)
+    result = stage.run(hooks, say("hi"), prompt="my secret")
+    assert (result.stop_reason, texts(result)) == (StopReason.PROMPT_REFUSED, [])
+    assert stage.run(hooks, say("hi"), prompt="hello").text == "hi"
+
+
+def test_a_prompt_gets_context(stage: Any) -> None:
+    """From plain text too."""
+    result = stage.run(stage.claude("UserPromptSubmit", "echo today is Monday"), say("hi"))
+    assert "today is Monday" in texts(result)[0]
+    assert texts(result)[1] == "go"
+
+
+def test_a_session_can_be_refused(stage: Any) -> None:
+    """With `continue: false`: nothing is begun."""
+    result = stage.run(
+        stage.claude("SessionStart", answering(**{"continue": False, "stopReason": "not now"}))
+    )
+    assert (result.status, result.state.step_count) == (RunStatus.STOPPED, 0)
+    assert "not now" in result.explain()
+
+
+def test_a_session_starts_with_context(stage: Any) -> None:
+    """Told before the first prompt; the matcher is how it began."""
+    hooks = stage.claude("SessionStart", "echo the branch is main", matcher="startup")
+    assert "the branch is main" in texts(stage.run(hooks, say("hi")))[0]
+    hooks = stage.claude("SessionStart", "echo the branch is main", matcher="resume|clear")
+    assert texts(stage.run(hooks, say("hi")))[0] == "go"
+
+
+def test_feedback_after_a_tool_stands_beside_the_result(stage: Any) -> None:
+    """The result is not taken away."""
+    result = stage.run(
+        stage.claude("PostToolUse", "echo 'lint: 2 errors' >&2; exit 2", matcher="Bash")
+    )
+    assert texts(result)[2] == "ran ls"
+    assert "lint: 2 errors" in texts(result)[3]
+
+
+def test_output_is_replaced(stage: Any) -> None:
+    """By what the hook says the tool gave."""
+    hooks = stage.claude(
+        "PostToolUse", answering(hookSpecificOutput={"updatedToolOutput": "hidden"})
+    )
+    assert texts(stage.run(hooks))[2] == "hidden"
+
+
+def test_a_tool_that_failed_is_another_event(stage: Any) -> None:
+    """And a call that was blocked is none."""
+    log = stage.root / "log"
+    stage.file(".claude/settings.json", {"hooks": {
+        event: [{"hooks": [{"type": "command", "command": f"jq -r .hook_event_name >> {log}"}]}]
+        for event in ("PostToolUse", "PostToolUseFailure")
+    }})  # fmt: skip
+
+    def fails(path: str) -> str:
+        """Fail."""
+        raise ValueError("broken")
+
+    stage.run(
+        stage.discover(),
+        calls(call("fails", path="x"), call("bash", command="ls")),
+        say("x"),
+        with_tools=fails,
+    )
+    assert log.read_text().split() == ["PostToolUseFailure", "PostToolUse"]
+
+
+def test_a_batch_is_told_once_for_a_step(stage: Any) -> None:
+    """With all its calls, and only if there were any; it can end the run."""
+    log = stage.root / "log"
+    hooks = stage.claude("PostToolBatch", f"jq -c '[.tool_calls[].tool_name]' >> {log}")
+    stage.run(hooks, calls(call("bash", command="a"), call("read", path="b")), say("done"))
+    assert json.loads(log.read_text()) == ["Bash", "Read"]
+    result = stage.run(stage.claude("PostToolBatch", answering(decision="block", reason="enough")))
+    assert (result.status, result.state.step_count) == (RunStatus.STOPPED, 1)
+
+
+def test_a_stop_is_objected_to_until_the_hook_is_content(stage: Any) -> None:
+    """It is told when it has objected before."""
+    hooks = stage.claude(
+        "Stop", "jq -e .stop_hook_active >/dev/null || { echo 'run the tests' >&2; exit 2; }"
+    )
+    result = stage.run(hooks, say("done"), say("tested"))
+    assert result.text == "tested"
+    assert texts(result)[2] == "run the tests"
+
+
+def test_an_endless_objection_ends_with_the_cap(stage: Any) -> None:
+    """A hook that never looks whether it objected before does not run for ever."""
+    result = stage.run(stage.claude("Stop", "exit 2"), *[say(str(n)) for n in range(12)])
+    assert result.state.step_count == 9
+    assert result.status is not RunStatus.FAILED
+
+
+def test_a_permission_request_is_answered_by_a_hook(stage: Any) -> None:
+    """Nobody else is asked then."""
+    asks = lambda ctx: HookOutcome.ask("sure?")  # noqa: E731 - a hook on one line
+    allow = {"hookEventName": "PermissionRequest", "decision": {"behavior": "allow"}}
+    hooks = stage.claude("PermissionRequest", answering(hookSpecificOutput=allow), matcher="Bash")
+    assert "ran ls" in texts(stage.run(hooks, on_before_tool_use=asks))
+    deny = {
+        "hookEventName": "PermissionRequest",
+        "decision": {"behavior": "deny", "message": "never"},
+    }
+    hooks = stage.claude("PermissionRequest", answering(hookSpecificOutput=deny))
+    assert "Denied: never" in texts(stage.run(hooks, on_before_tool_use=asks))
+    edit = {"decision": {"behavior": "allow", "updatedInput": {"command": "ls -l"}}}
+    hooks = stage.claude("PermissionRequest", answering(hookSpecificOutput=edit))
+    assert "ran ls -l" in texts(stage.run(hooks, on_before_tool_use=asks))
+
+
+def test_people_are_notified_of_what_nobody_answered(stage: Any) -> None:
+    """Once, when a person is about to be asked."""
+    log = stage.root / "log"
+    hooks = stage.claude("Notification", f"jq -r .message >> {log}", matcher="permission_prompt")
+    asks = lambda ctx: HookOutcome.ask("sure?")  # noqa: E731 - a hook on one line
+    stage.run(hooks, on_before_tool_use=asks, with_approver=lambda asked: Decision.allow())
+    assert "Bash" in log.read_text()
+
+
+def test_a_session_ends_on_every_way_out(stage: Any) -> None:
+    """Also when the run is lost, of which there is an event of its own."""
+    log = stage.root / "log"
+    stage.file(".claude/settings.json", {"hooks": {
+        event: [{"hooks": [{"type": "command", "command": f"jq -r '.hook_event_name, (.error // .reason)' >> {log}"}]}]
+        for event in ("SessionEnd", "StopFailure", "Stop")
+    }})  # fmt: skip
+    result = stage.run(stage.discover(), RuntimeError("lost"))
+    assert result.status is RunStatus.FAILED
+    assert log.read_text().split() == ["StopFailure", "unknown", "SessionEnd", "other"]
+
+
+def test_what_the_user_is_told_is_in_the_journal(stage: Any) -> None:
+    """As the reason of a hook that let things be."""
+    result = stage.run(stage.claude("PreToolUse", answering(systemMessage="checked")))
+    assert verdicts(result) == [("proceed", "checked")]
+
+
+def test_explain_shows_every_hook(stage: Any) -> None:
+    """With its file, its command and its matcher, and for a call whether it would be asked."""
+    hooks = stage.claude("PreToolUse", "./guard.sh", matcher="Bash", **{"if": "Bash(git *)"})
+    agent = (
+        AgentBuilder()
+        .with_driver(ScriptedDriver([]))
+        .with_tools(*stage.tools)
+        .with_capability(hooks)
+        .build()
+    )
+    shown = agent.explain()
+    assert "PreToolUse Bash" in shown
+    assert "command-hooks" in shown
+    assert "no match: PreToolUse" in agent.explain("bash", command="ls")
+    assert "no match: PreToolUse" not in agent.explain("bash", command="git push")
+
+
+@pytest.mark.parametrize(
+    ("rule", "command", "asked"),
+    [
+        ("Bash(git *)", "git push", True),
+        ("Bash(git *)", "ls", False),
+        ("Bash(git *)", "cd x && git push", True),
+        ("Bash(git *)", "FOO=1 git push", True),
+        ("Bash(git *)", "echo $(git status)", True),
+        ("Bash(git *)", "echo `git status`", True),
+        ("Bash(rm *)", "ls; rm x", True),
+        ("Bash(git push *)", "git status", False),
+        ("Read(**)", "git status", False),
+        ("Bash(git *)", "echo 'a; git push'", False),
+        ("Bash(git *)", "echo 'unclosed", True),
+        ("Bash(git *)", "echo (((", True),
+        ("Bash(git *)", "for f in *; do git add $f; done", True),
+        ("Write(**)", "echo 'unclosed", False),
+    ],
+)
+def test_if_rules(stage: Any, rule: str, command: str, asked: bool) -> None:
+    """Each command of a line counts, and what is inside of others."""
+    hooks = stage.claude("PreToolUse", "exit 2", **{"if": rule})
+    result = stage.run(hooks, call("bash", command=command), say("done"))
+    assert texts(result)[2].startswith("Blocked" if asked else "ran") is True
+
+
+def test_hooks_in_our_own_form(stage: Any) -> None:
+    """Our names, our points, and a failure that keeps things from happening."""
+    guard = {
+        "on": "before_tool_use",
+        "matcher": "bash",
+        "command": "jq -e '.tool_input.command != \"rm\"' || exit 2",
+    }
+    assert "ran ls" in texts(stage.run(stage.hooks(guard)))
+    blocked = stage.run(stage.hooks(guard), call("bash", command="rm"), say("done"))
+    assert texts(blocked)[2].startswith("Blocked")
+    broken = stage.run(stage.hooks({"on": "before_tool_use", "argv": ["/no/such"]}))
+    assert "so this is not let through" in texts(broken)[2]
+    lenient = stage.hooks({"on": "before_tool_use", "argv": ["/no/such"], "on_failure": "open"})
+    assert "ran ls" in texts(stage.run(lenient))
+
+
+@pytest.mark.parametrize("point", [p.value for p in HookPoint if not p.around])
+def test_our_own_hooks_are_asked_at_every_point(stage: Any, point: str) -> None:
+    """Each is told at which one."""
+    log = stage.root / "log"
+    hooks = stage.hooks({"on": point, "command": f"jq -r .point >> {log}"})
+    asks = lambda ctx: HookOutcome.ask("sure?")  # noqa: E731 - a hook on one line
+    turns = [RuntimeError("lost")] if point in ("error", "agent_failed") else []
+    stage.run(hooks, *turns, on_before_tool_use=asks, with_approver=lambda asked: True)
+    if point not in ("subagent_start", "subagent_stop", "before_compact"):
+        assert set(log.read_text().split()) == {point}
+
+
+def test_wrong_use_is_told(tmp_path: Path) -> None:
+    """When the capability is made."""
+    from hookline.command_hooks import CommandHooks
+
+    with pytest.raises(BuildError, match="not a list"):
+        CommandHooks({"on": "stop", "command": "x"})  # type: ignore[arg-type]
+    with pytest.raises(BuildError, match="no directory"):
+        CommandHooks([], project=tmp_path / "gone")

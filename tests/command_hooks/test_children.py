@@ -1,0 +1,104 @@
+"""Child runs, paused runs, and runs that another process takes up."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+from hookline import Agent, AgentBuilder, RunStatus, ToolContext, tool
+from hookline.journal import SQLiteJournal
+from hookline.testing import ScriptedDriver, call, say
+
+STOP = """#!/bin/sh
+input=$(cat)
+echo "$input" | jq -r '.last_assistant_message, (.agent_transcript_path | length > 9)' >> "$1"
+echo "$input" | jq -e .stop_hook_active > /dev/null && exit 0
+echo more >&2
+exit 2
+"""
+
+
+def parent(stage: Any, hooks: Any, *turns: Any) -> Agent:
+    """An agent whose child plays these turns."""
+    child = (
+        AgentBuilder()
+        .with_id("helper")
+        .with_driver(ScriptedDriver(turns))
+        .with_tools(*stage.tools)
+        .build()
+    )
+
+    @tool
+    async def delegate(task: str, context: ToolContext) -> str:
+        """Have another agent do it."""
+        return (await context.spawn(child, task, name="code-reviewer")).text
+
+    driver = ScriptedDriver([call("delegate", task="look"), say("parent done")])
+    return AgentBuilder().with_driver(driver).with_tools(delegate).with_capability(hooks).build()
+
+
+def results(state: Any) -> list[str]:
+    """What the model read about its calls."""
+    return [message.text for message in state.messages if message.role == "tool"]
+
+
+def test_hooks_watch_child_runs_too(stage: Any) -> None:
+    """They are told who is at work."""
+    log = stage.root / "log"
+    hooks = stage.claude("PreToolUse", f"jq -r .agent_type >> {log}; exit 2", matcher="Bash")
+    result = parent(stage, hooks, call("bash", command="ls"), say("child done")).run_sync("go")
+    assert result.status is RunStatus.COMPLETED
+    assert log.read_text() == "helper\n"
+
+
+def test_a_child_gets_context_and_is_sent_back(stage: Any) -> None:
+    """Its start and its stop are events; the matcher is what it is called."""
+    log = stage.root / "log"
+    stage.script("stop.sh", STOP)
+    kind = """echo '{"hookSpecificOutput": {"additionalContext": "be kind"}}'"""
+    events = {
+        "SubagentStart": kind,
+        "SubagentStop": f"./stop.sh {log}",
+        "Stop": f"echo stop >> {log}",
+    }
+    hooks = {
+        event: [{"matcher": "code-reviewer", "hooks": [{"type": "command", "command": command}]}]
+        for event, command in events.items()
+    }
+    stage.file(".claude/settings.json", {"hooks": hooks})
+    child = ScriptedDriver([say("short"), say("longer")])
+    helper = AgentBuilder().with_driver(child).build()
+
+    @tool
+    async def delegate(context: ToolContext) -> str:
+        """Have another agent do it."""
+        return (await context.spawn(helper, "look", name="code-reviewer")).text
+
+    driver = ScriptedDriver([call("delegate"), say("done")])
+    builder = AgentBuilder().with_driver(driver).with_tools(delegate)
+    result = builder.with_capability(stage.discover()).build().run_sync("go")
+    assert results(result.state) == ["longer"]
+    assert "be kind" in str(child.requests[0])
+    assert log.read_text().split() == ["short", "true", "longer", "true", "stop"]
+
+
+def test_a_resumed_run_does_not_ask_a_hook_twice(stage: Any) -> None:
+    """Its verdict is on record."""
+    log = stage.root / "log"
+    ask = """echo '{"hookSpecificOutput": {"permissionDecision": "ask", "permissionDecisionReason": "sure?"}}'"""
+    hooks = stage.claude("PreToolUse", f"echo asked >> {log}; {ask}", f"echo other >> {log}")
+    journal = SQLiteJournal(stage.root.parent / "runs.db")
+
+    def agent(*turns: Any) -> Agent:
+        driver = ScriptedDriver(list(turns))
+        return (
+            AgentBuilder().with_driver(driver).with_tools(*stage.tools).with_journal(journal)
+            .with_capability(hooks).build()
+        )  # fmt: skip
+
+    paused = agent(call("bash", command="ls"), say("x")).run_sync("go", run_id="r")
+    assert paused.status is RunStatus.PAUSED
+    done = asyncio.run(agent(say("done")).resume("r", {paused.state.pending[0].id: True}))
+    assert done.status is RunStatus.COMPLETED
+    assert results(done.state) == ["ran ls"]
+    assert sorted(log.read_text().split()) == ["asked", "other"]

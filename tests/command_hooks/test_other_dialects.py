@@ -1,0 +1,199 @@
+"""Gemini, Codex, Cursor, Copilot and our own: where they read an answer differently."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from hookline.command_hooks import Handler, Source
+from hookline.command_hooks.answers import Answer
+from hookline.command_hooks.dialects import DIALECTS
+from hookline.command_hooks.process import Ran
+
+
+def said(dialect: str, event: str, ran: Ran) -> Answer:
+    """What the end of a program means at an event of a dialect."""
+    return DIALECTS[dialect].understand(Handler(Source(dialect), event), ran)
+
+
+# --- Gemini -------------------------------------------------------------------------------------------
+
+
+def test_gemini_reads_stderr_when_stdout_is_empty() -> None:
+    """And a string that has the object in it once more."""
+    denied = json.dumps({"decision": "deny", "reason": "no"})
+    assert said("gemini", "BeforeTool", Ran(0, "", denied)).decision == "deny"
+    assert said("gemini", "BeforeTool", Ran(0, json.dumps(denied))).reason == "no"
+
+
+@pytest.mark.parametrize(("code", "decision"), [(0, ""), (1, ""), (2, "deny"), (3, "deny")])
+def test_geminis_exit_codes_with_text(code: int, decision: str) -> None:
+    """1 warns; from 2 on it is refused."""
+    assert said("gemini", "BeforeTool", Ran(code, "", "words")).decision == decision
+
+
+def test_in_gemini_json_decides_whatever_the_exit_code() -> None:
+    """Also with exit code 2."""
+    assert said("gemini", "BeforeTool", Ran(2, '{"decision": "allow"}', "no")).decision == ""
+
+
+def test_geminis_allow_does_not_answer_for_a_person() -> None:
+    """It only lets the call go on."""
+    assert said("gemini", "BeforeTool", Ran(0, '{"decision": "allow"}')).decision == ""
+
+
+def test_gemini_merges_input_and_escapes_context() -> None:
+    """Some keys change, and marks that could end a block of text are written out."""
+    text = json.dumps(
+        {"hookSpecificOutput": {"tool_input": {"command": "ls"}, "additionalContext": "<b>"}}
+    )
+    answer = said("gemini", "BeforeTool", Ran(0, text))
+    assert (answer.updated_input, answer.merges_input) == ({"command": "ls"}, True)
+    assert answer.contexts == ("&lt;b&gt;",)
+
+
+def test_geminis_refused_request_ends_the_turn() -> None:
+    """There is nothing left of the turn without it."""
+    assert said("gemini", "BeforeModel", Ran(2, "", "secret in prompt")).stops
+
+
+@pytest.mark.parametrize("event", ["SessionStart", "PreCompress", "BeforeToolSelection"])
+def test_geminis_advisory_events_refuse_nothing(event: str) -> None:
+    """What they say about it is not read."""
+    answer = said("gemini", event, Ran(0, '{"decision": "deny", "continue": false}'))
+    assert (answer.decision, answer.stops) == ("", False)
+
+
+# --- Codex --------------------------------------------------------------------------------------------
+
+
+def test_codex_needs_a_reason_with_exit_2() -> None:
+    """Without one the hook has failed, and JSON is not read."""
+    denied = json.dumps({"decision": "block", "reason": "no"})
+    assert said("codex", "PreToolUse", Ran(2, denied)).has_failed
+    assert said("codex", "PreToolUse", Ran(2, "", "no")).decision == "deny"
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        {"metrics": 1},
+        {"decision": "approve"},
+        {"continue": False},
+        {"hookSpecificOutput": {"permissionDecision": "ask"}},
+        {"hookSpecificOutput": {"permissionDecision": "allow"}},
+        {"hookSpecificOutput": {"permissionDecision": "deny"}},
+        {"hookSpecificOutput": {"updatedInput": {"command": "ls"}}},
+    ],
+)
+def test_codex_refuses_what_it_does_not_know(given: object) -> None:
+    """Such a hook has failed."""
+    assert said("codex", "PreToolUse", Ran(0, json.dumps(given))).has_failed
+
+
+def test_codex_takes_a_denial_and_a_rewrite() -> None:
+    """In Claude's form."""
+    deny = {"hookSpecificOutput": {"permissionDecision": "deny", "permissionDecisionReason": "no"}}
+    assert said("codex", "PreToolUse", Ran(0, json.dumps(deny))).reason == "no"
+    write = {
+        "hookSpecificOutput": {"permissionDecision": "allow", "updatedInput": {"command": "ls"}}
+    }
+    assert said("codex", "PreToolUse", Ran(0, json.dumps(write))).updated_input == {"command": "ls"}
+
+
+def test_in_codex_text_that_begins_like_json_must_be_json() -> None:
+    """A banner in brackets is a failure."""
+    assert said("codex", "SessionStart", Ran(0, "[tool] ready")).has_failed
+    assert said("codex", "SessionStart", Ran(0, "ready")).contexts == ("ready",)
+
+
+# --- Cursor -------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "keys", [("user_message", "agent_message"), ("userMessage", "agentMessage")]
+)
+def test_cursors_permission(keys: tuple[str, str]) -> None:
+    """In both spellings of its messages: one for the model, one for the user."""
+    text = json.dumps({"permission": "deny", keys[0]: "for you", keys[1]: "for the model"})
+    answer = said("cursor", "beforeShellExecution", Ran(0, text))
+    assert (answer.decision, answer.reason, answer.messages) == (
+        "deny",
+        "for the model",
+        ("for you",),
+    )
+
+
+def test_cursors_prompt_is_refused_and_the_run_is_not_stopped_elsewhere() -> None:
+    """`continue: false` at a prompt is about the prompt."""
+    answer = said(
+        "cursor", "beforeSubmitPrompt", Ran(0, '{"continue": false, "user_message": "no keys"}')
+    )
+    assert (answer.decision, answer.reason, answer.stops) == ("deny", "no keys", False)
+
+
+def test_cursors_follow_up_sends_the_agent_back() -> None:
+    """At a stop."""
+    answer = said("cursor", "stop", Ran(0, '{"followup_message": "run the tests"}'))
+    assert (answer.decision, answer.reason) == ("deny", "run the tests")
+
+
+def test_cursors_exit_codes() -> None:
+    """2 denies, anything else has failed, and so has an answer that is no JSON."""
+    assert said("cursor", "preToolUse", Ran(2, "", "no")).decision == "deny"
+    assert said("cursor", "preToolUse", Ran(1)).has_failed
+    assert said("cursor", "preToolUse", Ran(0, "ok")).has_failed
+    assert said("cursor", "afterFileEdit", Ran(0, "formatted")).is_silent
+
+
+# --- Copilot ------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("code", [1, 2, 3, 127])
+def test_a_failing_hook_of_copilot_denies_before_a_tool(code: int) -> None:
+    """And only warns elsewhere."""
+    assert said("copilot", "preToolUse", Ran(code, "", "broken")).decision == "deny"
+    assert said("copilot", "postToolUse", Ran(code, "", "broken")).decision == ""
+
+
+def test_copilots_answer_may_follow_lines_of_progress() -> None:
+    """One object is found among them."""
+    text = 'checking...\n{"permissionDecision": "deny", "permissionDecisionReason": "no"}\n'
+    assert said("copilot", "preToolUse", Ran(0, text)).reason == "no"
+
+
+def test_copilots_arguments_may_be_text() -> None:
+    """As they were sent."""
+    text = json.dumps({"permissionDecision": "allow", "modifiedArgs": '{"command": "ls"}'})
+    assert said("copilot", "preToolUse", Ran(0, text)).updated_input == {"command": "ls"}
+
+
+# --- our own ------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("text", "decision", "stops"),
+    [
+        ('{"decision": "block", "reason": "r"}', "deny", False),
+        ('{"decision": "allow"}', "allow", False),
+        ('{"decision": "ask"}', "ask", False),
+        ('{"decision": "proceed"}', "", False),
+        ('{"decision": "stop"}', "", True),
+        ("plain words", "", False),
+        ("", "", False),
+    ],
+)
+def test_our_own_answers(text: str, decision: str, stops: bool) -> None:
+    """The words of our outcomes."""
+    answer = said("hookline", "before_tool_use", Ran(0, text))
+    assert (answer.decision, answer.stops, answer.has_failed) == (decision, stops, False)
+
+
+@pytest.mark.parametrize(
+    "ran",
+    [Ran(1), Ran(3, '{"decision": "allow"}'), Ran(0, "{broken"), Ran(0, '{"decision": "maybe"}')],
+)
+def test_our_own_failures(ran: Ran) -> None:
+    """Any exit code but 0 and 2, and JSON that says nothing we know."""
+    assert said("hookline", "before_tool_use", ran).has_failed

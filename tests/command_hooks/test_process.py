@@ -1,0 +1,191 @@
+"""One program: fed, heard, and ended with all that it started."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from hookline.command_hooks.process import MARK, MOST_OUTPUT, Order, marked_processes, run_program
+
+ENV = {"PATH": os.environ["PATH"]}
+
+
+def order(*argv: str, stdin: bytes = b"", timeout: float = 20.0, cwd: str = "/") -> Order:
+    """An order for a program."""
+    return Order(argv, stdin, ENV, cwd, timeout)
+
+
+def sh(text: str, **options: Any) -> Order:
+    """An order for a line of shell."""
+    return order("/bin/sh", "-c", text, **options)
+
+
+def is_alive(pid: int) -> bool:
+    """Whether a process is there, and no zombie."""
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    with contextlib.suppress(OSError):
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    return False
+
+
+def zombies_of_ours() -> list[str]:
+    """Children of this process that nobody has reaped."""
+    found = []
+    for stat in Path("/proc").glob("[0-9]*/stat"):
+        with contextlib.suppress(OSError):
+            state, parent = stat.read_text().rpartition(")")[2].split()[:2]
+            if state == "Z" and int(parent) == os.getpid():
+                found.append(stat.parent.name)
+    return found
+
+
+async def gone(pid: int) -> bool:
+    """Whether a process is gone before long."""
+    for _ in range(200):
+        if not is_alive(pid):
+            return True
+        await asyncio.sleep(0.02)
+    return False
+
+
+async def test_output_errors_and_exit_code() -> None:
+    """All three come back, each in its place."""
+    ran = await run_program(sh("cat; echo oops >&2; exit 3", stdin=b"hello"))
+    assert (ran.code, ran.stdout, ran.stderr, ran.problem) == (3, "hello", "oops\n", "")
+
+
+async def test_bytes_that_are_no_text_are_replaced() -> None:
+    """A program may print anything."""
+    ran = await run_program(sh(r"printf '\377ok'"))
+    assert ran.stdout == "\ufffdok"
+
+
+async def test_a_program_that_never_reads_is_not_waited_for() -> None:
+    """Five megabytes nobody reads: no broken pipe, no hang."""
+    ran = await run_program(sh("exit 0", stdin=b"x" * 5_000_000))
+    assert ran.code == 0
+
+
+async def test_a_program_that_reads_and_writes_a_lot_does_not_lock_up() -> None:
+    """It is fed and heard at the same time."""
+    ran = await run_program(sh("cat", stdin=b"y" * 900_000))
+    assert len(ran.stdout) == 900_000
+
+
+async def test_a_flood_is_read_and_dropped() -> None:
+    """What is kept is bounded, and the program comes to its end."""
+    ran = await run_program(sh("head -c 30000000 /dev/zero; echo end >&2"))
+    assert (len(ran.stdout), ran.is_cut, ran.stderr) == (MOST_OUTPUT, True, "end\n")
+
+
+async def test_an_endless_flood_ends_with_its_time() -> None:
+    """`yes` is stopped like any other."""
+    ran = await run_program(sh("yes", timeout=0.3))
+    assert (ran.problem, ran.code) == ("timeout", None)
+
+
+async def test_a_program_that_is_not_there() -> None:
+    """It cannot be started, and that is said."""
+    ran = await run_program(order("/no/such/program"))
+    assert ran.problem == "spawn_error"
+    assert "/no/such/program" in ran.detail
+
+
+async def test_a_file_that_cannot_be_executed(tmp_path: Path) -> None:
+    """As for one that is not there."""
+    path = tmp_path / "plain.txt"
+    path.write_text("text")
+    assert (await run_program(order(str(path)))).problem == "spawn_error"
+
+
+async def test_a_directory_that_is_gone(tmp_path: Path) -> None:
+    """It is the directory that is named, and not the program."""
+    ran = await run_program(order("/bin/sh", "-c", "true", cwd=str(tmp_path / "gone")))
+    assert "directory" in ran.detail
+
+
+async def test_a_helper_left_in_the_background_is_not_waited_for(tmp_path: Path) -> None:
+    """It holds the pipe, and the answer is there at once; it goes on, because it was left on purpose."""
+    note = tmp_path / "pid"
+    began = time.monotonic()
+    ran = await run_program(sh(f"sleep 30 & echo $! > {note}; echo answer"))
+    assert (ran.code, ran.stdout) == (0, "answer\n")
+    assert time.monotonic() - began < 10
+    pid = int(note.read_text())
+    assert is_alive(pid)
+    os.kill(pid, 9)
+
+
+async def test_a_hang_is_ended_with_its_children(tmp_path: Path) -> None:
+    """The whole group goes, not only the shell."""
+    note = tmp_path / "pid"
+    ran = await run_program(sh(f"sleep 60 & echo $! > {note}; wait", timeout=0.4))
+    assert ran.problem == "timeout"
+    assert await gone(int(note.read_text()))
+
+
+async def test_a_program_that_ignores_the_polite_signal_is_ended_all_the_same() -> None:
+    """After a moment it is not asked any more."""
+    began = time.monotonic()
+    ran = await run_program(sh("trap '' TERM; while :; do sleep 0.05; done", timeout=0.3))
+    assert ran.problem == "timeout"
+    assert time.monotonic() - began < 15
+
+
+@pytest.mark.skipif(not Path("/proc/self/environ").exists(), reason="strays are found in /proc")
+async def test_a_child_that_left_the_group_is_found(tmp_path: Path) -> None:
+    """A daemon of its own session does not outlive a hook that was ended."""
+    note = tmp_path / "pid"
+    code = (
+        "import os, sys, time\n"
+        "if os.fork() == 0:\n"
+        "    os.setsid()\n"
+        f"    open({str(note)!r}, 'w').write(str(os.getpid()))\n"
+        "    time.sleep(60)\n"
+        "time.sleep(60)\n"
+    )
+    ran = await run_program(order(sys.executable, "-c", code, timeout=1.5))
+    assert ran.problem == "timeout"
+    assert await gone(int(note.read_text()))
+
+
+async def test_cancelling_ends_the_program_first(tmp_path: Path) -> None:
+    """When the task is gone, so is the program."""
+    note = tmp_path / "pid"
+    task = asyncio.ensure_future(run_program(sh(f"echo $$ > {note}; sleep 60")))
+    while not (note.exists() and note.read_text().strip()):  # noqa: ASYNC110 - another process writes it
+        await asyncio.sleep(0.01)
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert not is_alive(int(note.read_text()))
+
+
+async def test_nothing_is_left_unreaped() -> None:
+    """No zombie of ours stays behind, however it ended."""
+    for each in (sh("exit 1"), sh("sleep 9", timeout=0.1), order("/no/such")):
+        await run_program(each)
+    assert zombies_of_ours() == []
+
+
+async def test_there_is_no_terminal() -> None:
+    """A hook has a session of its own, so it cannot write to the user's terminal."""
+    ran = await run_program(sh("(echo x > /dev/tty) 2>/dev/null && echo had || echo none"))
+    assert ran.stdout.strip() == "none"
+
+
+async def test_every_process_of_a_run_has_a_mark_of_its_own() -> None:
+    """By it strays are found, and nobody else's processes."""
+    ran = await run_program(sh(f"echo ${MARK}"))
+    assert len(ran.stdout.strip()) == 32
+    assert marked_processes(ran.stdout.strip()) == []

@@ -1,0 +1,251 @@
+"""Scripts in the manner of those that people publish, in several languages, for Gemini, Codex, Cursor and Copilot: run as they are."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from typing import Any
+
+import pytest
+
+from hookline import RunStatus
+from hookline.testing import call, say
+
+needs_node = pytest.mark.skipif(shutil.which("node") is None, reason="node is not installed")
+needs_jq = pytest.mark.skipif(shutil.which("jq") is None, reason="jq is not installed")
+
+
+def texts(result: Any) -> list[str]:
+    """The texts of the conversation."""
+    return [message.text for message in result.state.messages]
+
+
+# --- Gemini -------------------------------------------------------------------------------------------
+
+GEMINI_SH = """#!/usr/bin/env bash
+input=$(cat)
+content=$(echo "$input" | jq -r '.tool_input.content // .tool_input.new_string // ""')
+if echo "$content" | grep -qE 'api[_-]?key|password'; then
+  echo "Blocked potential secret" >&2
+  echo '{"decision": "deny", "reason": "Security Policy: Potential secret detected.", "systemMessage": "Blocked"}'
+  exit 0
+fi
+echo '{"decision": "allow"}'
+"""
+
+
+@needs_jq
+def test_a_guard_for_gemini(stage: Any) -> None:
+    """By its tool names, with a time in milliseconds."""
+    stage.script(".gemini/hooks/block-secrets.sh", GEMINI_SH)
+    hook = {
+        "name": "security",
+        "type": "command",
+        "command": "$GEMINI_PROJECT_DIR/.gemini/hooks/block-secrets.sh",
+        "timeout": 20000,
+    }
+    stage.file(
+        ".gemini/settings.json",
+        {"hooks": {"BeforeTool": [{"matcher": "write_file|replace", "hooks": [hook]}]}},
+    )
+    result = stage.run(
+        stage.discover(),
+        call("write", path="a", content="password = 1"),
+        call("write", path="a", content="fine"),
+        call("bash", command="echo password"),
+        say("done"),
+    )
+    told = [m.text for m in result.state.messages if m.role == "tool"]
+    assert told == [
+        "Blocked: Security Policy: Potential secret detected.",
+        "wrote a",
+        "ran echo password",
+    ]
+
+
+@needs_node
+def test_gemini_filters_tools_and_checks_answers(stage: Any) -> None:
+    """Fewer tools are offered, by all hooks together; an answer is sent back."""
+    config = (
+        '{"hookSpecificOutput": {"toolConfig": {"mode": "ANY", "allowedFunctionNames": ["%s"]}}}'
+    )
+    select = f"cat >/dev/null; echo '{config}'"
+    check = (
+        'node -e \'const d = JSON.parse(require("fs").readFileSync(0)); '
+        'console.log(JSON.stringify(d.stop_hook_active || d.prompt_response.includes("tests") ? {} : '
+        '{decision: "deny", reason: "Mention the tests."}))\''
+    )
+    entries = [
+        {"type": "command", "command": select % name} for name in ("read_file", "run_shell_command")
+    ]
+    hooks = {
+        "BeforeToolSelection": [{"hooks": entries}],
+        "AfterAgent": [{"hooks": [{"type": "command", "command": check}]}],
+    }
+    stage.file(".gemini/settings.json", {"hooks": hooks})
+    offered = []
+    result = stage.run(
+        stage.discover(), say("done"), say("done, tests pass"),
+        on_after_inference=lambda ctx: offered.append([t.name for t in ctx.request.tools]),
+    )  # fmt: skip
+    assert offered[0] == ["bash", "read"]
+    assert result.text == "done, tests pass"
+    assert "Mention the tests." in texts(result)
+
+
+# --- Codex --------------------------------------------------------------------------------------------
+
+
+@needs_jq
+def test_a_guard_for_codex(stage: Any) -> None:
+    """Files are changed by patches there, and the matcher may say Write."""
+    deny = (
+        "jq -r .tool_input.command | grep -q migrations && "
+        'echo \'{"hookSpecificOutput": {"hookEventName": "PreToolUse", "permissionDecision": "deny", '
+        '"permissionDecisionReason": "Do not touch migrations."}}\' || true'
+    )
+    groups = [
+        {"matcher": "Write|Edit", "hooks": [{"type": "command", "command": deny, "timeout": 10}]}
+    ]
+    stage.file(".codex/hooks.json", {"hooks": {"PreToolUse": groups}})
+    result = stage.run(
+        stage.discover(),
+        call("write", path="migrations/1.sql", content="x"),
+        call("write", path="a", content="x"),
+        say("done"),
+    )
+    told = [m.text for m in result.state.messages if m.role == "tool"]
+    assert told == ["Blocked: Do not touch migrations.", "wrote a"]
+
+
+def test_codexs_program_that_is_notified(stage: Any) -> None:
+    """The event is its last argument."""
+    log = stage.root / "log"
+    script = stage.script("notify.sh", f'#!/bin/sh\necho "$1" > {log}\n')
+    stage.file(".codex/config.toml", f'notify = ["{script}"]\n', home=True)
+    stage.run(stage.discover(), say("all done"), prompt="do it")
+    told = json.loads(log.read_text())
+    assert (told["type"], told["last-assistant-message"]) == ("agent-turn-complete", "all done")
+    assert told["input-messages"] == ["do it"]
+
+
+# --- Cursor -------------------------------------------------------------------------------------------
+
+CURSOR_SH = """#!/bin/bash
+input=$(cat)
+command=$(echo "$input" | jq -r '.command // empty')
+if [[ "$command" =~ git[[:space:]] ]]; then
+  cat << EOF
+{
+  "continue": true,
+  "permission": "deny",
+  "user_message": "Git command blocked.",
+  "agent_message": "Use gh instead of git."
+}
+EOF
+elif [[ "$command" =~ ^gh ]]; then
+  echo '{"permission": "ask", "user_message": "GitHub CLI needs permission."}'
+else
+  echo '{"permission": "allow"}'
+fi
+"""
+
+
+@needs_jq
+def test_hooks_for_cursor(stage: Any) -> None:
+    """Denied, asked about, allowed, and logged after an edit."""
+    stage.script(".cursor/hooks/block-git.sh", CURSOR_SH)
+    log = stage.root / "edits"
+    stage.file(".cursor/hooks.json", {"version": 1, "hooks": {
+        "beforeShellExecution": [{"command": ".cursor/hooks/block-git.sh"}],
+        "afterFileEdit": [{"command": f"jq -c '[.file_path, .edits[0].new_string]' >> {log}"}],
+    }})  # fmt: skip
+    result = stage.run(
+        stage.discover(),
+        call("bash", command="git push"),
+        call("bash", command="ls"),
+        call("write", path="a", content="new"),
+        call("bash", command="gh pr create"),
+        say("done"),
+    )
+    told = [m.text for m in result.state.messages if m.role == "tool"]
+    assert told == ["Blocked: Use gh instead of git.", "ran ls", "wrote a"]
+    assert result.status is RunStatus.PAUSED
+    assert result.state.pending[0].reason == "GitHub CLI needs permission."
+    assert json.loads(log.read_text()) == [str(stage.root / "a"), "new"]
+
+
+@needs_jq
+def test_cursors_loop_has_a_limit(stage: Any) -> None:
+    """Of its own, below that of all hooks."""
+    hook = {"command": "jq -c '{followup_message: \"again \\(.loop_count)\"}'", "loop_limit": 2}
+    stage.file(".cursor/hooks.json", {"version": 1, "hooks": {"stop": [hook]}})
+    result = stage.run(stage.discover(), say("a"), say("b"), say("c"))
+    assert result.text == "c"
+    assert [text for text in texts(result) if "again" in text] == ["again 0", "again 1"]
+
+
+# --- Copilot ------------------------------------------------------------------------------------------
+
+COPILOT_SH = """#!/bin/bash
+set -e
+INPUT=$(cat)
+TOOL_NAME=$(echo "$INPUT" | jq -r '.toolName')
+TOOL_ARGS=$(echo "$INPUT" | jq -r '.toolArgs')
+echo "$(echo "$INPUT" | jq -r '.timestamp'): $TOOL_NAME" >> tool-log.txt
+if [ "$TOOL_NAME" = "bash" ]; then
+  COMMAND=$(echo "$TOOL_ARGS" | jq -r '.command')
+  if echo "$COMMAND" | grep -qE "rm -rf /|sudo|mkfs"; then
+    echo '{"permissionDecision":"deny","permissionDecisionReason":"Dangerous system command"}'
+    exit 0
+  fi
+fi
+if [ "$TOOL_NAME" = "create" ]; then
+  PATH_ARG=$(echo "$TOOL_ARGS" | jq -r '.path')
+  [[ "$PATH_ARG" =~ /src/ ]] || echo '{"permissionDecision":"deny","permissionDecisionReason":"Only src"}'
+fi
+"""
+
+
+@needs_jq
+def test_hooks_for_copilot(stage: Any) -> None:
+    """Arguments are text there, and a script runs in the directory that is named."""
+    stage.script(".github/hooks/scripts/guard.sh", COPILOT_SH)
+    hook = {
+        "type": "command",
+        "bash": "./.github/hooks/scripts/guard.sh",
+        "cwd": ".",
+        "timeoutSec": 15,
+    }
+    stage.file(".github/hooks/security.json", {"version": 1, "hooks": {"preToolUse": [hook]}})
+    result = stage.run(
+        stage.discover(),
+        call("bash", command="sudo ls"),
+        call("write", path="docs/a", content="x"),
+        call("write", path="src/a", content="x"),
+        say("done"),
+    )
+    told = [m.text for m in result.state.messages if m.role == "tool"]
+    assert told == ["Blocked: Dangerous system command", "Blocked: Only src", "wrote src/a"]
+    assert len((stage.root / "tool-log.txt").read_text().splitlines()) == 3
+
+
+def test_hooks_of_all_dialects_together(stage: Any) -> None:
+    """Each is asked in its own way about the same call, one dialect after the other."""
+    log = stage.root / "log"
+
+    def entry(name: str) -> dict[str, str]:
+        return {"type": "command", "command": f"cat > /dev/null; echo {name} >> {log}"}
+
+    nested = {
+        ".claude/settings.json": ("PreToolUse", "claude"),
+        ".gemini/settings.json": ("BeforeTool", "gemini"),
+        ".codex/hooks.json": ("PreToolUse", "codex"),
+    }
+    for file, (event, name) in nested.items():
+        stage.file(file, {"hooks": {event: [{"hooks": [entry(name)]}]}})
+    for file, name in ((".cursor/hooks.json", "cursor"), (".github/hooks/h.json", "copilot")):
+        stage.file(file, {"version": 1, "hooks": {"preToolUse": [entry(name)]}})
+    own = {"on": "before_tool_use", "command": entry("own")["command"]}
+    stage.run(stage.discover(hooks=[own]))
+    assert log.read_text().split() == ["claude", "gemini", "codex", "cursor", "copilot", "own"]

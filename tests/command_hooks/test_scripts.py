@@ -1,0 +1,78 @@
+"""Which files a command names, and which of them it runs."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from hookline.command_hooks import Handler, Source
+from hookline.command_hooks.scripts import named_files, scripts_of
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Path:
+    """A project with a few files."""
+    for name in ("guard.sh", "check.py", "lib/x.js", "data.json", "a b.sh", "src/app.py"):
+        path = tmp_path / name
+        path.parent.mkdir(exist_ok=True)
+        path.write_text(name)
+    return tmp_path
+
+
+@pytest.mark.parametrize(
+    ("command", "scripts"),
+    [
+        ("./guard.sh", ["guard.sh"]),
+        ('"$CLAUDE_PROJECT_DIR"/guard.sh --fast', ["guard.sh"]),
+        ('"${CLAUDE_PROJECT_DIR}/a b.sh"', ["a b.sh"]),
+        ("python3 check.py src/app.py", ["check.py"]),
+        ("python3 -u check.py < data.json", ["check.py"]),
+        ("uv run --script check.py", ["check.py"]),
+        ("bun run lib/x.js", ["lib/x.js"]),
+        ("cd src && node ../lib/x.js", []),
+        ("FOO=1 env BAR=2 timeout 5 ./guard.sh", ["guard.sh"]),
+        ("test -f data.json && ./guard.sh | python3 check.py", ["guard.sh", "check.py"]),
+        ("bash -c './guard.sh; python3 check.py'", ["guard.sh", "check.py"]),
+        (". ./guard.sh", ["guard.sh"]),
+        ("sh < guard.sh", ["guard.sh"]),
+        ("ruff check src/app.py --config data.json", []),
+        ("jq . data.json", []),
+        ("if [ -x guard.sh ]; then ./guard.sh; fi", ["guard.sh"]),
+        ("./guard.sh 'unclosed", ["guard.sh"]),
+        ("./gone.sh", []),
+        ("/bin/true", []),
+    ],
+)
+def test_what_a_command_runs(project: Path, command: str, scripts: list[str]) -> None:
+    """The program, or the script that an interpreter is given; what it only reads is none of it."""
+    handler = Handler(Source("claude"), "PreToolUse", command=command)
+    assert sorted(scripts_of(handler, project)) == sorted(str(project / name) for name in scripts)
+
+
+def test_words_without_a_shell(project: Path) -> None:
+    """A program with its arguments."""
+    handler = Handler(
+        Source("claude"), "Stop", argv=("node", "${CLAUDE_PROJECT_DIR}/lib/x.js", "data.json")
+    )
+    assert list(scripts_of(handler, project)) == [str(project / "lib/x.js")]
+    assert len(named_files(handler, project)) == 2
+
+
+def test_all_that_is_named_is_more(project: Path) -> None:
+    """Trust is bound to what a command reads, too: that may be a script in disguise."""
+    handler = Handler(Source("claude"), "Stop", command="cat guard.sh | sh; jq -f data.json")
+    assert sorted(named_files(handler, project)) == [
+        str(project / "data.json"),
+        str(project / "guard.sh"),
+    ]
+
+
+@given(st.text(max_size=60))
+def test_any_text_can_be_a_command(command: str) -> None:
+    """None of them is an error, and what is run is among what is named."""
+    handler = Handler(Source("claude"), "Stop", command=command)
+    here = Path(__file__).parent
+    assert scripts_of(handler, here).keys() <= named_files(handler, here).keys()

@@ -1,0 +1,133 @@
+"""Calls under other names, and back."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from hookline.command_hooks.tool_names import CLAUDE, COPILOT, CURSOR, GEMINI, Bridge, patch_text
+from hookline.errors import UsageError
+from hookline.state import ToolCall
+
+BRIDGE = Bridge(CLAUDE, milliseconds=True)
+WORDS = st.text(min_size=1, max_size=20)
+
+
+@pytest.mark.parametrize(
+    ("tool", "args", "name", "shown"),
+    [
+        ("bash", {"command": "ls", "timeout": 2.5}, "Bash", {"command": "ls", "timeout": 2500}),
+        ("exec", {"argv": ["ls", "a b"]}, "Bash", {"command": "ls 'a b'"}),
+        ("read", {"path": "a.py", "offset": 1}, "Read", {"file_path": "/p/a.py", "offset": 1}),
+        ("read", {"path": "/etc/x"}, "Read", {"file_path": "/etc/x"}),
+        ("write", {"path": "a", "content": ""}, "Write", {"file_path": "/p/a", "content": ""}),
+        (
+            "edit",
+            {"path": "a", "old": "x", "new": "", "replace_all": False, "edits": None},
+            "Edit",
+            {"file_path": "/p/a", "old_string": "x", "new_string": "", "replace_all": False},
+        ),
+        (
+            "edit",
+            {"path": "a", "old": "", "new": "", "edits": [{"old": "x", "new": "y"}]},
+            "MultiEdit",
+            {"file_path": "/p/a", "edits": [{"old_string": "x", "new_string": "y"}]},
+        ),
+        ("search", {"pattern": "x", "mode": "files"}, "Grep", {"pattern": "x", "output_mode": "files_with_matches"}),
+        ("mcp__db__query", {"sql": "x"}, "mcp__db__query", {"sql": "x"}),
+        ("my_tool", {"a": None}, "my_tool", {"a": None}),
+    ],
+)  # fmt: skip
+def test_our_tools_under_claudes_names(
+    tool: str, args: dict[str, object], name: str, shown: dict[str, object]
+) -> None:
+    """Names, keys, units, and absolute paths."""
+    got = BRIDGE.show(ToolCall("1", tool, args), "/p")
+    assert (got.name, got.input) == (name, shown)
+
+
+@pytest.mark.parametrize(
+    ("forms", "tool", "name", "key"),
+    [
+        (GEMINI, "bash", "run_shell_command", "command"),
+        (GEMINI, "write", "write_file", "file_path"),
+        (CURSOR, "bash", "Shell", "command"),
+        (CURSOR, "read", "Read", "file_path"),
+        (COPILOT, "write", "create", "file_text"),
+        (COPILOT, "edit", "edit", "old_str"),
+    ],
+)
+def test_our_tools_under_other_names(forms: object, tool: str, name: str, key: str) -> None:
+    """Each dialect has its own."""
+    args = (
+        {"command": "ls"}
+        if tool == "bash"
+        else {"path": "a", "content": "c", "old": "o", "new": "n"}
+    )
+    got = Bridge(forms).show(ToolCall("1", tool, args), "/p")  # type: ignore[arg-type]
+    assert got.name == name
+    assert key in got.input
+
+
+def test_what_a_hook_left_as_it_was_comes_back_as_it_was() -> None:
+    """A relative path stays one."""
+    call = ToolCall("1", "write", {"path": "a.py", "content": "x"})
+    shown = BRIDGE.show(call, "/p")
+    changed = BRIDGE.back(call, shown, {**shown.input, "content": "y"})
+    assert changed.args == {"path": "a.py", "content": "y"}
+
+
+def test_changed_input_replaces_all_of_it() -> None:
+    """Keys that the hook left out are gone, and units are ours again."""
+    call = ToolCall("1", "bash", {"command": "ls", "outside": True, "timeout": 1.0})
+    changed = BRIDGE.back(call, BRIDGE.show(call, "/p"), {"command": "ls -l", "timeout": 3000})
+    assert changed.args == {"command": "ls -l", "timeout": 3.0}
+
+
+def test_a_description_is_theirs_only() -> None:
+    """Our shell has no such argument."""
+    call = ToolCall("1", "bash", {"command": "ls"})
+    changed = BRIDGE.back(call, BRIDGE.show(call, "/p"), {"command": "ls", "description": "List"})
+    assert changed.args == {"command": "ls"}
+
+
+@pytest.mark.parametrize(
+    ("command", "argv"),
+    [
+        ("ls -l", ["ls", "-l"]),
+        ("ls | wc", ["bash", "-c", "ls | wc"]),
+        ("a 'b", ["bash", "-c", "a 'b"]),
+    ],
+)
+def test_a_command_for_a_tool_that_takes_words(command: str, argv: list[str]) -> None:
+    """What only a shell can read is given to one, where policies judge it as that."""
+    call = ToolCall("1", "exec", {"argv": ["ls"]})
+    assert BRIDGE.back(call, BRIDGE.show(call, "/p"), {"command": command}).args["argv"] == argv
+
+
+def test_words_without_a_command_cannot_run() -> None:
+    """A rewrite that takes the command away is an error."""
+    call = ToolCall("1", "exec", {"argv": ["ls"]})
+    with pytest.raises(UsageError, match="no command"):
+        BRIDGE.back(call, BRIDGE.show(call, "/p"), {})
+
+
+@given(st.sampled_from(["write", "read", "edit", "bash", "glob", "other"]), st.dictionaries(
+    st.sampled_from(["path", "content", "old", "new", "command", "pattern", "limit"]), WORDS, max_size=5
+))  # fmt: skip
+def test_there_and_back_changes_nothing(tool: str, args: dict[str, str]) -> None:
+    """A hook that hands back what it was shown has changed nothing, in any dialect."""
+    for forms in (CLAUDE, GEMINI, CURSOR, COPILOT):
+        bridge = Bridge(forms, milliseconds=True)
+        call = ToolCall("1", tool, args)
+        shown = bridge.show(call, "/p")
+        assert bridge.back(call, shown, shown.input).args == call.args
+
+
+def test_a_patch_says_what_is_written() -> None:
+    """Codex's form of a change to a file."""
+    made = patch_text(ToolCall("1", "write", {"path": "a", "content": "x\ny"}), "/p")
+    assert made == "*** Begin Patch\n*** Add File: /p/a\n+x\n+y\n*** End Patch\n"
+    made = patch_text(ToolCall("1", "edit", {"path": "a", "old": "x", "new": "y"}), "/p")
+    assert "*** Update File: /p/a\n@@\n-x\n+y" in made

@@ -1,0 +1,100 @@
+"""The conversation as a file, as scripts for other agents read it."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from hookline import AgentState
+from hookline.command_hooks.dialects import Place
+from hookline.command_hooks.transcript import Transcripts
+from hookline.state import AssistantMessage, Log, ToolCall, ToolMessage, UserMessage
+from hookline.testing import call, say
+
+PLACE = Place("/p", "/p", "s")
+
+
+def lines(path: Any) -> list[dict[str, Any]]:
+    """The entries of a transcript."""
+    return [json.loads(line) for line in path.read_text().splitlines()]
+
+
+def test_scripts_find_the_last_words_of_the_model(stage: Any) -> None:
+    """With the very search that a published script makes: no blank after the colon."""
+    log = stage.root / "log"
+    find = (
+        'path=$(jq -r .transcript_path); grep \'"role":"assistant"\' "$path" | tail -1 '
+        f'| jq -r \'.message.content | map(select(.type == "text")) | map(.text) | join("")\' > {log}'
+    )
+    stage.run(stage.claude("Stop", find), say("the last words"))
+    assert log.read_text() == "the last words\n"
+
+
+def test_the_call_in_question_is_in_it(stage: Any) -> None:
+    """Under the names that the script knows, before it is settled."""
+    log = stage.root / "log"
+    stage.run(
+        stage.claude(
+            "PreToolUse", f'tail -1 "$(jq -r .transcript_path)" | jq -c .message.content[0] > {log}'
+        )
+    )
+    assert json.loads(log.read_text()) | {"id": ""} == {
+        "type": "tool_use", "id": "", "name": "Bash", "input": {"command": "ls"},
+    }  # fmt: skip
+
+
+def test_the_file_grows_and_is_written_once(tmp_path: Any) -> None:
+    """What is settled stays as it is; what is not comes after it, and goes again."""
+    made = Transcripts(tmp_path / "t")
+    state = AgentState(session_id="s", run_id="r").with_user_message("one")
+    path = made.write(state, PLACE, (AssistantMessage("thinking"),))
+    first = path.read_text().splitlines()
+    assert [line["type"] for line in lines(path)] == ["user", "assistant"]
+    state = state.with_user_message("two")
+    assert made.write(state, PLACE) == path
+    assert path.read_text().splitlines()[0] == first[0]
+    assert [line["message"]["content"] for line in lines(path)] == ["one", "two"]
+    assert path.stat().st_mode & 0o777 == 0o600
+
+
+def test_a_conversation_that_was_rewritten_is_written_anew(tmp_path: Any) -> None:
+    """After a summary, say."""
+    made = Transcripts(tmp_path)
+    state = AgentState(session_id="s").with_user_message("one").with_user_message("two")
+    made.write(state, PLACE)
+    path = made.write(state.with_messages(Log([UserMessage("summary")])), PLACE)
+    assert [line["message"]["content"] for line in lines(path)] == ["summary"]
+
+
+def test_results_and_words_of_hooks(tmp_path: Any) -> None:
+    """Each in the form that scripts know."""
+    messages = [
+        AssistantMessage("", (ToolCall("1", "write", {"path": "a", "content": "x"}),)),
+        ToolMessage("1", "write", "wrote", False),
+        UserMessage("note", by="hook"),
+    ]
+    path = Transcripts(tmp_path).write(AgentState(session_id="s", messages=Log(messages)), PLACE)
+    asked, result, note = lines(path)
+    assert asked["message"]["content"][0]["input"] == {"file_path": "/p/a", "content": "x"}
+    assert result["message"]["content"][0]["type"] == "tool_result"
+    assert note["isMeta"] is True
+
+
+def test_a_session_id_is_never_a_path(tmp_path: Any) -> None:
+    """Whatever it is called."""
+    made = Transcripts(tmp_path / "t")
+    for name in ("../../etc/passwd", "a/b", "x" * 300, "\N{SNOWMAN}"):
+        path = made.write(AgentState(session_id=name), PLACE)
+        assert path.parent == tmp_path / "t"
+    assert made.path(AgentState(session_id="a/b")) != made.path(AgentState(session_id="a_b"))
+
+
+def test_the_path_stays_the_same_for_a_session(stage: Any) -> None:
+    """From one event to the next."""
+    log = stage.root / "log"
+    content = {"hooks": {event: [{"hooks": [{"type": "command", "command": f"jq -r .transcript_path >> {log}"}]}]
+               for event in ("SessionStart", "PreToolUse", "Stop")}}  # fmt: skip
+    stage.file(".claude/settings.json", content)
+    stage.run(stage.discover(), call("bash", command="ls"), say("done"))
+    assert len(log.read_text().split()) == 3
+    assert len(set(log.read_text().split())) == 1
