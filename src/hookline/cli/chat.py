@@ -90,6 +90,7 @@ async def _chat(
         listeners=(stage.listen,),
         capabilities=(stage.interrupts, Noting(begun)),
         note=lambda text: stage.screen.line(f"hookline: {text}"),
+        warn=lambda text: stage.screen.say(f"hookline: {text}"),
         found=found,
     )
     async with opened(settings, extras) as agent:

@@ -80,6 +80,7 @@ async def _resume(arguments: argparse.Namespace, journal: SQLiteJournal, run_id:
         capabilities=(stage.interrupts,),
         played=turns_played(journal, run_id),
         note=lambda text: stage.screen.line(f"hookline: {text}"),
+        warn=lambda text: stage.screen.say(f"hookline: {text}"),
     )
     async with opened(settings, extras) as agent:
         result = await stage.play(agent, lambda: agent.resume(run_id, answers), agent.resume)

@@ -189,6 +189,7 @@ async def _played(
         listeners=(stage.listen,),
         capabilities=(stage.interrupts,),
         note=lambda text: stage.screen.line(f"hookline: {text}"),
+        warn=lambda text: stage.screen.say(f"hookline: {text}"),
     )
     async with opened(settings, extras) as agent:
         result = await stage.play(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import re
+import sys
 from collections.abc import AsyncIterator, Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -40,6 +41,8 @@ class Extras(msgspec.Struct, frozen=True, kw_only=True):
     """A driver in the place of the model, where no model is needed."""
     note: Callable[[str], None] = lambda _: None
     """Whom to tell what is not as one might expect."""
+    warn: Callable[[str], None] = lambda text: print(f"hookline: {text}", file=sys.stderr)
+    """Whom to tell what must not be missed."""
 
 
 @contextlib.asynccontextmanager
@@ -138,7 +141,7 @@ async def _configure(
     extras.found["approval"] = approval
     builder.with_capability(approval)
     builder.with_capability(ConfiguredHooks(settings, extras.folder))
-    commands = command_hooks(settings, extras.note, bare=settings.is_bare)
+    commands = command_hooks(settings, extras.warn)
     if commands is not None:
         builder.with_capability(commands)
     servers = await _servers(settings, stack)

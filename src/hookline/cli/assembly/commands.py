@@ -24,10 +24,10 @@ _NOT_THEIRS = ("tier", "priority", "before", "after", "scope", "shadow")
 _VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
 
 
-def command_hooks(settings: Settings, note: Callable[[str], None], *, bare: bool) -> Any:
+def command_hooks(settings: Settings, warn: Callable[[str], None]) -> Any:
     """The capability that runs them; None where there are none."""
     own = list(_own(settings))
-    dialects = () if bare else tuple(_dialects(settings))
+    dialects = () if settings.is_bare else tuple(_dialects(settings))
     if not own and not dialects:
         return None
     from hookline.command_hooks import CommandHooks
@@ -38,7 +38,7 @@ def command_hooks(settings: Settings, note: Callable[[str], None], *, bare: bool
         settings.project, dialects=dialects, hooks=own, trust=trust_store()
     )
     for warning in found.warnings:
-        note(warning)
+        warn(warning)
     return found if found.handlers or own else None
 
 

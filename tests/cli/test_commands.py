@@ -1,0 +1,128 @@
+"""Hooks that are programs, named in the configuration or in the files of another agent."""
+
+from __future__ import annotations
+
+import json
+import threading
+from http.server import BaseHTTPRequestHandler, HTTPServer
+from typing import Any
+
+from hookline.cli.exits import Exit
+
+_BARE = ("--without", "bash")
+_GUARD = """#!/bin/sh
+input=$(cat)
+case "$input" in *secret*) echo "secrets stay where they are" >&2; exit 2;; esac
+exit 0
+"""
+_CONFIG = (
+    '[[hooks]]\non = "before_tool_use"\ncommand = "sh ./guard.sh"\nmatch = "read"\nname = "guard"\n'
+)
+
+
+def read(place: Any, path: str = "secret.txt") -> Any:
+    """Run a model that reads a file."""
+    model = place.script({"call": "read", "args": {"path": path}}, {"say": "Done."})
+    return place.run("run", "--model", model, "Read it.", *_BARE)
+
+
+def test_a_command_of_the_project_holds_once_it_is_trusted(place: Any) -> None:
+    """Before that, and after a change of the script, it does not run, and a line says so."""
+    place.write("secret.txt", "x")
+    place.write("hookline.toml", _CONFIG)
+    place.write("guard.sh", _GUARD + "touch ran\n")
+    assert "is not trusted: hooks[0] not in force" in read(place).stderr
+    assert place.run("trust").returncode == 0
+    done = read(place)
+    assert "Blocked: secrets stay where they are" in done.stderr, done.stderr
+    assert not (place.project / "ran").exists()
+    tested = place.run("hooks", "test", "read", '{"path": "secret.txt"}', *_BARE)
+    assert tested.returncode == Exit.BLOCKED
+    assert "secrets stay where they are" in tested.stdout
+    place.write("guard.sh", "touch ran\n")
+    assert "is changed since it was trusted" in read(place).stderr
+    assert not (place.project / "ran").exists()
+
+
+def test_a_command_of_the_user_needs_no_trust(place: Any) -> None:
+    """It is theirs. A list is a program and its arguments, without a shell; rules and globs match."""
+    guard = place.home / "guard.sh"
+    guard.write_text(_GUARD)
+    own = place.home / ".config/hookline/config.toml"
+    own.parent.mkdir(parents=True)
+    for match in ("read(*.txt)", "re*", "/^read$/"):
+        own.write_text(
+            f'[[hooks]]\non = "PreToolUse"\ncommand = ["sh", "{guard}"]\nmatch = "{match}"\n'
+        )
+        assert "Blocked: secrets stay where they are" in read(place).stderr, match
+        assert "Blocked" not in read(place, "other.md").stderr, match
+
+
+def test_options_that_a_command_has_not_are_errors(place: Any) -> None:
+    """With where they are written."""
+    own = place.home / ".config/hookline/config.toml"
+    own.parent.mkdir(parents=True)
+    own.write_text('[[hooks]]\non = "PreToolUse"\ncommand = "true"\npriority = 5\n')
+    done = read(place)
+    assert done.returncode == Exit.CONFIG
+    assert f"{own}:1: a command or an address has no 'priority'." in done.stderr
+
+
+class _Deny(BaseHTTPRequestHandler):
+    def do_POST(self) -> None:
+        self.rfile.read(int(self.headers["content-length"]))
+        body = json.dumps({"decision": "block", "reason": f"says {self.headers['x-key']}"}).encode()
+        self.send_response(200)
+        self.send_header("content-type", "application/json")
+        self.send_header("content-length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, *args: object) -> None:
+        pass
+
+
+def test_an_address_is_asked(place: Any) -> None:
+    """It is posted the call, with headers from the environment, and its answer decides."""
+    own = place.home / ".config/hookline/config.toml"
+    own.parent.mkdir(parents=True)
+    with HTTPServer(("127.0.0.1", 0), _Deny) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        own.write_text(
+            f'[[hooks]]\non = "before_tool_use"\nurl = "http://127.0.0.1:{server.server_port}/"\n'
+            'headers = {{ x-key = "${{MY_KEY}}" }}\n'.replace("{{", "{").replace("}}", "}")
+        )
+        model = place.script({"call": "read", "args": {"path": "a"}}, {"say": "Done."})
+        done = place.run("run", "--model", model, "x", *_BARE, MY_KEY="sesame")
+        server.shutdown()
+    assert "Blocked: says sesame" in done.stderr, done.stderr
+
+
+def test_hooks_of_another_agents_files(place: Any) -> None:
+    """The user's run at once, a repository's once trusted; `dialects = []` and --bare leave them out."""
+    settings = {
+        "hooks": {
+            "PreToolUse": [
+                {
+                    "matcher": "Read",
+                    "hooks": [{"type": "command", "command": "sh $CLAUDE_PROJECT_DIR/guard.sh"}],
+                }
+            ]
+        }
+    }
+    place.write("secret.txt", "x")
+    place.write("guard.sh", _GUARD)
+    place.write(".claude/settings.json", json.dumps(settings))
+    before = read(place)
+    assert "Blocked" not in before.stderr
+    assert "hookline trust" in before.stderr
+    assert place.run("trust", "--show").returncode == Exit.CONFIG
+    trusted = place.run("trust")
+    assert "guard.sh" in trusted.stdout
+    assert "Blocked: secrets stay where they are" in read(place).stderr
+    assert place.run("trust", "--show").returncode == 0
+    model = place.script({"call": "read", "args": {"path": "secret.txt"}}, {"say": "Done."})
+    for flags in (("--bare",), ("--set", "dialects=[]")):
+        assert "Blocked" not in place.run("run", "--model", model, "x", *flags, *_BARE).stderr
+    place.run("trust", "--revoke")
+    assert "Blocked" not in read(place).stderr
