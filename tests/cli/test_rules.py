@@ -148,6 +148,17 @@ def test_rules_cannot_take_the_place_of_a_guard(tmp_path: Path) -> None:
     assert HookPoint.BEFORE_STEP.value == "before_step"
 
 
+def test_a_logged_line_is_shown(place: Any) -> None:
+    """Among the others, on stderr."""
+    place.write(
+        "hookline.toml",
+        '[[hooks]]\non = "before_tool_use"\ndo = "log"\nreason = "seen"\nname = "eye"\n',
+    )
+    model = place.script({"call": "list", "args": {}}, {"say": "Done."})
+    done = place.run("run", "--model", model, "x", "--without", "bash")
+    assert "  log eye at before_tool_use list: seen" in done.stderr.splitlines()
+
+
 def test_python_hooks_of_a_project(place: Any) -> None:
     """They hold once the directory is trusted, and `hooks test` shows what each would say."""
     assert place.run("init").returncode == 0

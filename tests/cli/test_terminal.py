@@ -178,6 +178,22 @@ def test_being_told_to_end_is_heard(place: Any) -> None:
     assert "cancelled" in place.run("runs").stdout
 
 
+def test_a_run_whose_process_died_goes_on(place: Any) -> None:
+    """In another process, from its id; what was cut off is not run again behind anybody's back."""
+    command = "touch started && sleep 5"
+    model = place.script({"call": "bash", "args": {"command": command}}, {"say": "Still here."})
+    terminal = opened(place, "run", "--model", model, "--sandbox", "host", "--allow", "bash", "x")
+    terminal.wait_for("run bash(touch")
+    until = time.monotonic() + 30
+    while not (place.project / "started").exists() and time.monotonic() < until:
+        time.sleep(0.05)
+    os.kill(terminal.pid, signal.SIGKILL)
+    terminal.end()
+    done = place.run("resume")
+    assert (done.returncode, done.stdout) == (0, "Still here.\n"), done.stderr
+    assert "run bash" not in done.stderr
+
+
 def test_wide_characters_fit_the_window(place: Any) -> None:
     """A line that would be too wide is cut by columns, not by letters; also after the window was made smaller."""
     wide = "漢字" * 30

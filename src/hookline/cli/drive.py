@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import logging
 import sys
 import time
 from collections.abc import Callable, Coroutine, Sequence
@@ -44,6 +45,20 @@ class Manner(msgspec.Struct, frozen=True, kw_only=True):
     """A person may be asked."""
 
 
+class Telling(logging.Handler):
+    """Shows what is logged as a line among the others."""
+
+    def __init__(self, screen: Screen) -> None:
+        super().__init__(logging.WARNING)
+        self._screen = screen
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Show it."""
+        self._screen.line(
+            f"  {self._screen.paint('log', 'yellow')} {printable(record.getMessage())}"
+        )
+
+
 class Stage:
     """Everything between a run and the person who started it."""
 
@@ -53,6 +68,7 @@ class Stage:
         self.interrupts = Interrupts(self.screen.say)
         self._desk = Desk(self.screen, self.interrupts, folder)
         self._began = time.monotonic()
+        logging.getLogger("hookline").addHandler(Telling(self.screen))
 
     def listen(self, record: Record) -> None:
         """Show a record, or print it as JSON."""

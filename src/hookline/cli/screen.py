@@ -79,7 +79,11 @@ class Screen:
             self._other(record, depth)
 
     def _other(self, record: Record, depth: str) -> None:
-        if isinstance(record, ErrorRaised) and record.error is not None:
+        if (
+            isinstance(record, ErrorRaised)
+            and record.error is not None
+            and record.action != "ignore"
+        ):
             self._failed(record, depth)
         elif isinstance(record, ChildStarted):
             self.line(f"{depth}  {self.paint('subagent', 'cyan')} {printable(record.name)}")
@@ -138,7 +142,7 @@ class Screen:
             what, colour = record.verdict, _MARKS.get(record.verdict, "yellow")
         shadow = " (shadow)" if record.shadow else ""
         why = f": {printable(record.reason)}" if record.reason else ""
-        failed = f": {printable(record.error.message)}" if record.error is not None else ""
+        failed = f": {printable(str(record.error))}" if record.error is not None else ""
         self.line(
             f"{depth}  {self.paint('hook', colour)} {printable(record.hook)} at {record.point}: "
             f"{self.paint(what, colour)}{shadow}{failed or why}"
@@ -147,9 +151,7 @@ class Screen:
     def _failed(self, record: ErrorRaised, depth: str) -> None:
         assert record.error is not None
         does = record.action + (f" in {record.delay:.1f} s" if record.delay else "")
-        self.line(
-            f"{depth}  {self.paint('error', 'red')} {printable(record.error.message)} ({does})"
-        )
+        self.line(f"{depth}  {self.paint('error', 'red')} {printable(str(record.error))} ({does})")
         if record.action in ("retry", "fallback"):
             self._streamed = ""
 
