@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -146,6 +149,26 @@ def test_rules_cannot_take_the_place_of_a_guard(tmp_path: Path) -> None:
     with pytest.raises(BuildError, match="cannot replace the default guard 'limits'"):
         run_with(tmp_path, {**rule("before_step", "stop"), "name": "limits"})
     assert HookPoint.BEFORE_STEP.value == "before_step"
+
+
+def test_a_projects_modules_take_the_place_of_no_other(place: Any) -> None:
+    """A hook's module is found in the project; what is loaded after it is not."""
+    place.write("hooks.py", "import json\n\ndef check(ctx):\n    return None\n")
+    place.write("sqlite3.py", "open('evil', 'w')")
+    place.write("hookline.toml", '[[hooks]]\non = "before_step"\nrun = "hooks:check"\n')
+    place.run("trust")
+    main = "import sys; sys.path.remove(''); from hookline.cli import main; sys.exit(main())"
+    model = place.script({"say": "Done."})
+    done = subprocess.run(
+        [sys.executable, "-c", main, "run", "--model", model, "x", "--without", "bash"],
+        cwd=place.project,
+        env={**os.environ, **place.env},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.stdout == "Done.\n", done.stderr
+    assert not (place.project / "evil").exists()
 
 
 def test_a_logged_line_is_shown(place: Any) -> None:

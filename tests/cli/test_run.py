@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
 import re
+import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -84,6 +86,24 @@ def test_the_task_comes_from_anywhere(way: str, place: Any) -> None:
         record for record in map(json.loads, done.stdout.splitlines()) if record["type"] == "prompt"
     ]
     assert [prompt["text"] for prompt in prompts] == [task]
+
+
+def test_a_slow_pipe_is_waited_for(place: Any) -> None:
+    """What comes later than the command starts still is part of the task; a pipe that says nothing is left out."""
+    model = place.script({"say": "ok"})
+    command = f"{place.command} run --json --model {model} Explain: --without bash"
+    for piped, task in (("(sleep 1; echo late)", "Explain:\n\nlate"), ("sleep 8", "Explain:")):
+        done = subprocess.run(
+            ["bash", "-c", f"{piped} | {command}"],
+            cwd=place.project,
+            env={**os.environ, **place.env},
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        prompt = next(line for line in done.stdout.splitlines() if '"prompt"' in line)
+        assert json.loads(prompt)["text"].strip() == task
+    assert "nothing came through the pipe" in done.stderr
 
 
 def test_nothing_is_kept_if_asked_so(place: Any) -> None:

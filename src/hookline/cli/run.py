@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from hookline.state import AgentState
 
 _MOST_INPUT = 10_000_000
+_PATIENCE = 3.0
+"""Seconds for whoever is piped in to say a first word."""
 
 
 def add_to(commands: Any) -> None:
@@ -117,22 +119,41 @@ def _read(path: Path) -> str:
 
 
 def _input(wait: bool = True) -> str:
-    """What is piped in. Where there is a task already, a pipe that says nothing is not waited for."""
-    if sys.stdin is None or sys.stdin.closed:
+    """What is piped in. Where there is a task already, a pipe that says nothing is not waited for long."""
+    if sys.stdin is None or sys.stdin.closed or not (wait or _comes()):
         return ""
-    if not wait:
-        import select
-        import stat
+    data = sys.stdin.buffer.read(_MOST_INPUT + 1)
+    if len(data) > _MOST_INPUT:
+        from hookline.errors import UsageError
 
-        try:
-            mode = os.fstat(sys.stdin.fileno()).st_mode
-            if not (stat.S_ISFIFO(mode) or stat.S_ISREG(mode) or stat.S_ISSOCK(mode)):
-                return ""
-            if not select.select([sys.stdin], [], [], 0.05)[0]:
-                return ""
-        except (OSError, ValueError):
-            return ""
-    return sys.stdin.buffer.read(_MOST_INPUT).decode(errors="replace")
+        raise UsageError(
+            f"more than {_MOST_INPUT:,} bytes were piped in.",
+            remedy="Put them into a file, and say in the task which.",
+        )
+    return data.decode(errors="replace")
+
+
+def _comes() -> bool:
+    """Whether something comes through standard input: it is a file, or a pipe that soon says something or ends."""
+    import select
+    import stat
+
+    try:
+        mode = os.fstat(sys.stdin.fileno()).st_mode
+        if stat.S_ISREG(mode):
+            return True
+        if not (stat.S_ISFIFO(mode) or stat.S_ISSOCK(mode)):
+            return False
+        if select.select([sys.stdin], [], [], _PATIENCE)[0]:
+            return True
+    except (OSError, ValueError):
+        return False
+    print(
+        f"hookline: nothing came through the pipe in {_PATIENCE:.0f} s, so it is left out; "
+        "`-f -` waits for it, `< /dev/null` says that there is nothing.",
+        file=sys.stderr,
+    )
+    return False
 
 
 async def _run(arguments: argparse.Namespace, prompt: str, settings: Settings, flags: Layer) -> int:

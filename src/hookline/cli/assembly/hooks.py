@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import sys
 from collections.abc import Iterator
 from importlib import import_module
@@ -78,6 +79,17 @@ def options_of(hook: HookSettings, matcher: Any, *, default: str | None = None) 
     )
 
 
+@contextlib.contextmanager
+def _found_in(project: Path) -> Iterator[None]:
+    """Look for modules in the project, for a moment: what is loaded later is not to be taken from there."""
+    before = list(sys.path)
+    sys.path[:0] = [str(project), str(project / ".hookline")]
+    try:
+        yield
+    finally:
+        sys.path[:] = before
+
+
 def found_hook(target: str, project: Path) -> Any:
     """The function, or the object, that `module:name` names."""
     module_name, colon, path = target.partition(":")
@@ -85,11 +97,9 @@ def found_hook(target: str, project: Path) -> Any:
         raise ConfigError(
             f"'{target}' does not name a hook.", remedy='Write run = "module:function".'
         )
-    for folder in (project / ".hookline", project):
-        if str(folder) not in sys.path:
-            sys.path.insert(0, str(folder))
     try:
-        found: Any = import_module(module_name)
+        with _found_in(project):
+            found: Any = import_module(module_name)
         for name in path.split("."):
             found = getattr(found, name)
     except ModuleNotFoundError as error:
