@@ -135,9 +135,9 @@ class Sandbox:
             owner = self.root.stat().st_uid
             foreign = os.geteuid() == 0 and owner != 0
             writes = (
-                "can be written"
-                if not foreign
-                else f"could be, but it is user {owner}'s, not root's"
+                f"would be written, and it is user {owner}'s, not root's"
+                if foreign
+                else "can be written"
             )
             return f"contained by {status.driver}: {status.reason}; only '{self.root}' {writes}, no network"
         said = f"NOT CONTAINED, commands run on the host: {status.reason}"
