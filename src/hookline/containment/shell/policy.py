@@ -52,6 +52,11 @@ class ShellPolicy(msgspec.Struct, frozen=True):
 
     def judge(self, command: str) -> Verdict:
         """Say whether a command may run. Never raises, whatever the text."""
+        if not isinstance(command, str):
+            raise UsageError(
+                f"a command is a text, not {type(command).__name__}.",
+                remedy="For a list of words, judge shlex.join(words).",
+            )
         try:
             reading = read_command(command)
             danger = find_danger(command)
