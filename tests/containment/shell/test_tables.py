@@ -108,7 +108,19 @@ ASKED = r"""
     sort -ro y x
     sort -- x -o y
     sort *.txt
+    sort -*
+    sort --*
+    git diff --[check
+    git log -[x]
+    rg -{x,y} foo
     uniq -- a b
+    uniq a*
+    uniq {a,b}
+    xxd a*
+    git config a*
+    git config {a.b,c}
+    kubectl get s*
+    ps a*
     uniq - b
     xxd -c 8 a b
     date -d x 01010000

@@ -43,7 +43,7 @@ def _unknown(text: str, problem: str) -> Reading:
 
 def _in_bytes(text: str, found: Found) -> Spans:
     spans = found.spans
-    if found.command.words[0].text in {"[", "[["}:  # the grammar has one node for a whole test
+    if text[spans[0][0]] == "[":  # the grammar has one node for a whole test
         spans = ((spans[0][0], spans[-1][1]),)
     if text.isascii():
         return spans

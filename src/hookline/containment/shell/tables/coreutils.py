@@ -57,8 +57,9 @@ def _test(words: Sequence[Word]) -> str | None:
 def _ps(words: Sequence[Word]) -> str | None:
     """`ps e` prints environments; `ps -e` does not."""
     for word in words:
-        if not word.start.startswith("-") and "e" in word.text and word.text.isalpha():
-            return "it prints the environment of processes"
+        dashed = word.start.startswith("-")
+        if not word.exact or (not dashed and "e" in word.text and word.text.isalpha()):
+            return "it may print the environment of processes"
     return None
 
 
@@ -69,7 +70,8 @@ def _top(words: Sequence[Word]) -> str | None:
 
 def _getent(words: Sequence[Word]) -> str | None:
     secret = {"shadow", "gshadow"}
-    return "it shows passwords" if any(word.text in secret for word in words) else None
+    shows = any(word.text in secret or not word.exact for word in words)
+    return "it may show passwords" if shows else None
 
 
 def _binutils(words: Sequence[Word]) -> str | None:
