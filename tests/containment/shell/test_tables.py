@@ -43,6 +43,8 @@ HARMLESS = r"""
     [ "$HOME" = /root ]
     xargs -n1 echo
     ls | xargs -I{} echo {}
+    find . -type d | xargs du -sh
+    find . -name '*.py' | xargs timeout 5 cat
     find . -name '*.c' | sort | head -5 | xargs wc -l
     cat $(git ls-files '*.md')
     ls -la "$PWD"/src
@@ -143,6 +145,9 @@ ASKED = r"""
     ls | xargs -I{} {}
     ls | xargs timeout 5
     cat x | xargs cat
+    echo x | xargs timeout 5 cat
+    echo x | xargs -I{} nice cat {}
+    find ~ -name x -exec timeout 5 cat {} +
     printf x | xargs cat
     cat $(cat list)
     cat "$(echo x)"

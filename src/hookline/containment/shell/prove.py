@@ -17,7 +17,7 @@ from hookline.containment.shell.scan import writes_a_file
 from hookline.containment.shell.tables.all import PROGRAMS
 from hookline.containment.shell.tables.find import take_apart
 from hookline.containment.shell.tables.questions import QUESTIONS
-from hookline.containment.shell.tables.wrappers import inner_words
+from hookline.containment.shell.tables.wrappers import NAMES, STDIN, inner_words
 from hookline.containment.shell.words import Command, Word
 
 _BIN = re.compile(r"(?:/usr)?(?:/local)?/s?bin/|/opt/homebrew/bin/")
@@ -83,15 +83,9 @@ class Proof(msgspec.Struct):
         if len(rest) == 1 and rest[0].exact and rest[0].text in QUESTIONS.get(name, ()):
             return None
         if inner := inner_words(name, rest):
-            return self._inner(name, inner)
+            names = self._knows_names()
+            return self._words([NAMES if names and word == STDIN else word for word in inner])
         return self._program(name, rest)
-
-    def _inner(self, name: str, inner: Sequence[Word]) -> str | None:
-        program = program_name(inner[0].text) if inner[0].exact else ""
-        shows = program in PROGRAMS and PROGRAMS[program].reads
-        if name == "xargs" and shows and not self._knows_names():
-            return "it is not known which files it shows"
-        return self._words(inner)
 
     def _program(self, name: str, rest: Sequence[Word]) -> str | None:
         program = PROGRAMS.get(name)
@@ -114,8 +108,8 @@ class Proof(msgspec.Struct):
         for inner in search.commands if search else ():
             if problem := self._words(inner):
                 return problem
-            shows = PROGRAMS.get(program_name(inner[0].text))
-            if shows and shows.reads and self._names_secrets(rest):
+            program = PROGRAMS.get(program_name(inner[0].text))
+            if (program is None or program.reads) and self._names_secrets(rest):
                 return "it may show secrets"
         return None
 
