@@ -46,6 +46,7 @@ export BASH_ENV=/prologue HOME='/h -o' USER=u OLDPWD=/w
 export FUZZ_BUILTINS=$(enable | while read -r _ name; do [[ $name = enable ]] || echo "$name"; done)
 while IFS= read -r -d '' text; do
   for status in 0 1; do
+    if [[ $status = 0 && $text = *while* ]]; then printf '\x1d'; continue; fi  # it would never end
     # The substitution ends when the last process that could still write to the trace has ended.
     printf '\x1d%s' "$(FUZZ_STATUS=$status /bin/bash -c -- "$text" 9>&1 >&2 </dev/null)"
   done

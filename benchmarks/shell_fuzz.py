@@ -49,9 +49,10 @@ def agrees(reading: Reading, ran: Sequence[tuple[str, ...]], text: str = "") -> 
     """
     assigned = tuple(f"{name}=" for one in reading.commands for name, _ in one.assignments)
     seen = {argv for argv in ran if len(argv) != 1 or not argv[0].startswith(assigned)}
+    commands = [one for one in reading.commands if one.words]
     claimed = set()
     for argv in seen:
-        fitting = [at for at, one in enumerate(reading.commands) if _fits(one.words, argv)]
+        fitting = [at for at, one in enumerate(commands) if _fits(one.words, argv)]
         if not fitting:
             return False
         claimed.update(fitting)
@@ -65,7 +66,7 @@ def _may_fail(reading: Reading) -> bool:
 
     Then what depends on it does not run.
     """
-    names = [command.words[0].text for command in reading.commands]
+    names = [command.words[0].text for command in reading.commands if command.words]
     if any("/" in name or name == "[[" for name in names):
         return True
     targets = [

@@ -49,7 +49,10 @@ class Proof(msgspec.Struct):
 
     def objection(self, command: Command) -> str | None:
         """Why a command may do more than look, or None. Later commands are seen from where it leaves the shell."""
-        problem = self._surroundings(command) or self._words(command.words)
+        problem = self._surroundings(command)
+        if problem or not command.words:
+            return problem
+        problem = self._words(command.words)
         if problem is None:
             self._remember(command)
         return problem
@@ -65,6 +68,8 @@ class Proof(msgspec.Struct):
         """What stands around the words: assignments and redirects."""
         for name, value in command.assignments:
             plain = value.exact and "/" not in value.text
+            if name == "IFS" and command.words[0] == Word("read"):
+                continue
             if not plain or not (
                 _ASSIGNABLE.fullmatch(name) or (name in _PAGERS and value.text == "cat")
             ):
@@ -144,7 +149,7 @@ class Proof(msgspec.Struct):
 def _prints_names(name: str, rest: Sequence[Word]) -> bool:
     """Whether a command prints nothing but names of files that exist, or fewer of the names it is given."""
     texts = {word.text for word in rest}
-    if name in {"find", "fd", "fdfind", "ls", "cd", "wc"}:
+    if name in {"find", "fd", "fdfind", "ls", "cd", "wc", "read"}:
         return True
     if name == "git":
         names_only = "--name-only" in texts and bool({"ls-tree", "diff"} & texts)

@@ -32,7 +32,7 @@ def read_command(text: str) -> Reading:
         agreed = command_spans(source)
     except Unreadable as why:
         return _unknown(text, str(why))
-    if agreed is None or agreed != {_in_bytes(text, one) for one in found}:
+    if agreed is None or agreed != {_in_bytes(text, one) for one in found if one.spans}:
         return _unknown(text, "it can be read in more than one way")
     return Reading(tuple(one.command for one in found))
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 
 from hookline.containment.shell.options import Program, but, only
@@ -68,6 +69,13 @@ def _top(words: Sequence[Word]) -> str | None:
     return None if batch else "without -b it waits for keys"
 
 
+def _read(words: Sequence[Word]) -> str | None:
+    """Names in small letters: the others mean something to the shell."""
+    names = [word.text for word in words if word.text != "-r"]
+    plain = all(re.fullmatch("[a-z_][a-z0-9_]*", name) for name in names)
+    return None if plain else "it may set what the shell goes by"
+
+
 def _getent(words: Sequence[Word]) -> str | None:
     secret = {"shadow", "gshadow"}
     shows = any(word.text in secret or not word.exact for word in words)
@@ -115,6 +123,7 @@ COREUTILS: dict[str, Program] = {
         only("-f -s -i -I -d -A --fqdn --short --all-fqdns --ip-address", operands=0), reads=False
     ),
     "jobs": Program(only("-l -p -r -s -n", operands=0), reads=False),
+    "read": Program(only("-r", check=_read), reads=False),
     "set": Program(but(check=_set), reads=False),
     "printenv": Program(but(check=_printenv), reads=False),
     "command": Program(but(check=_command), reads=False),
