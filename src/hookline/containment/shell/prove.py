@@ -61,7 +61,7 @@ class Proof(msgspec.Struct):
         name, rest = program_name(command.words[0].text), command.words[1:]
         if name in {"cd", "pushd"} and rest:
             self.where = f"{self.where}/{rest[-1].text}" if self.where else rest[-1].text
-        self.names_only = self.names_only and _prints_names(name, rest)
+        self.names_only = self.names_only and (_prints_names(name, rest) or _takes_names(command))
         self.secrets_named = self.secrets_named or self._names_secrets(rest)
 
     def _surroundings(self, command: Command) -> str | None:
@@ -146,10 +146,15 @@ class Proof(msgspec.Struct):
         return is_secret(text, self.where) or is_network(text)
 
 
+def _takes_names(command: Command) -> bool:
+    """Whether a command reads what the one before it prints, and prints nothing itself."""
+    return command.piped and command.words[0].text == "read"
+
+
 def _prints_names(name: str, rest: Sequence[Word]) -> bool:
     """Whether a command prints nothing but names of files that exist, or fewer of the names it is given."""
     texts = {word.text for word in rest}
-    if name in {"find", "fd", "fdfind", "ls", "cd", "wc", "read"}:
+    if name in {"find", "fd", "fdfind", "ls", "cd", "wc"}:
         return True
     if name == "git":
         names_only = "--name-only" in texts and bool({"ls-tree", "diff"} & texts)

@@ -75,12 +75,12 @@ class _Scanner(WordScanner):
 
     # --- lists ------------------------------------------------------------------------------------
 
-    def read_list(self, closers: tuple[str, ...]) -> None:
+    def read_list(self, closers: tuple[str, ...], *, piped: bool = False) -> None:
         """Read commands and the operators between them, up to the end or to something that closes the list."""
         self.depth += 1
         if self.depth > MAX_DEPTH:
             raise Unreadable("it is nested too deeply")
-        needed, piped = False, False
+        needed = False
         while True:
             self._skip_blanks(newlines=True)
             if self._at_end(closers):
@@ -160,7 +160,7 @@ class _Scanner(WordScanner):
         elif keyword[1] == "for":
             self._read_for(piped)
         elif keyword[1] == "while":
-            self._read_while()
+            self._read_while(piped)
         else:
             self._read_test(piped)
 
@@ -213,10 +213,10 @@ class _Scanner(WordScanner):
             text = self.text[start : self.at].strip()
             self._keep(Command(None, text, redirects=tuple(redirects)), _Parts())
 
-    def _read_body(self, closers: tuple[str, ...]) -> None:
+    def _read_body(self, closers: tuple[str, ...], *, piped: bool = False) -> None:
         """Commands, at least one."""
         count = len(self.found)
-        self.read_list(closers)
+        self.read_list(closers, piped=piped)
         if len(self.found) == count:
             raise Unreadable("a list without commands")
 
@@ -263,11 +263,11 @@ class _Scanner(WordScanner):
         self._close("done")
         self._read_trailing()
 
-    def _read_while(self) -> None:
+    def _read_while(self, piped: bool) -> None:
         """A loop over what is read: its variables hold what nobody has seen."""
         self.at += len("while")
         count = len(self.found)
-        self._read_body(("do",))
+        self._read_body(("do",), piped=piped)
         names = [
             word.text
             for found in self.found[count:]
@@ -283,6 +283,8 @@ class _Scanner(WordScanner):
         self.filled.pop()
         self._close("done")
         self._read_trailing()
+        if piped and any(one.operator == "<" for one in self.found[-1].command.redirects):
+            raise Unreadable("a loop with two inputs")
 
     def _read_test(self, piped: bool) -> None:
         """`[[ -f x ]]`: one question about one word. Others may compute, and run what they are given."""
