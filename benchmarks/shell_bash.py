@@ -34,7 +34,7 @@ FILES = (
 )
 MARK = "\x1e"
 _PROLOGUE = rf"""
-command_not_found_handle() {{ [[ $FUZZ_STATUS = 0 ]]; }}
+command_not_found_handle() {{ [[ $FUZZ_STATUS = 0 || ( $FUZZ_STATUS = any && $((RANDOM % 2)) = 0 ) ]]; }}
 BASH_XTRACEFD=9
 PS4='{MARK}${{#FUNCNAME[@]}}:'
 PATH=/nowhere
@@ -45,7 +45,8 @@ _DRIVER = r"""
 export BASH_ENV=/prologue HOME='/h -o' USER=u OLDPWD=/w
 export FUZZ_BUILTINS=$(enable | while read -r _ name; do [[ $name = enable ]] || echo "$name"; done)
 while IFS= read -r -d '' text; do
-  for status in 0 1; do
+  for status in $FUZZ_STATUSES; do
+    if [[ $status = 0 && $text = *while* ]]; then printf '\x1d'; continue; fi  # it would never end
     # The substitution ends when the last process that could still write to the trace has ended.
     printf '\x1d%s' "$(FUZZ_STATUS=$status /bin/bash -c -- "$text" 9>&1 >&2 </dev/null)"
   done
@@ -97,8 +98,13 @@ class Cage:
     ) -> None:
         shutil.rmtree(self.root, ignore_errors=True)
 
-    def traces(self, texts: Sequence[str]) -> list[list[tuple[str, ...]]]:
-        """For each text, the argv of everything bash would run: with commands that succeed, and with ones that fail."""
+    def traces(
+        self, texts: Sequence[str], statuses: Sequence[str] = ("0", "1")
+    ) -> list[list[tuple[str, ...]]]:
+        """For each text, the argv of everything bash would run.
+
+        It is run once for each status that its commands end with: all succeed, all fail, or `any` of the two each.
+        """
         given = b"".join(text.encode() + b"\0" for text in texts)
         ran = subprocess.run(
             [*self._entrance(), "/bin/bash", "--norc", "/driver"],
@@ -106,14 +112,16 @@ class Cage:
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
             timeout=60 + len(texts),
-            env={"PATH": "/nowhere"},
+            env={"PATH": "/nowhere", "FUZZ_STATUSES": " ".join(statuses)},
             preexec_fn=self._leave if self._by_chroot else _limit,
             check=False,
         )
         parts = ran.stdout.decode("latin-1").split("\x1d")[1:]
-        if len(parts) != 2 * len(texts):
-            raise SystemExit(f"bash traced {len(parts)} of {2 * len(texts)} runs")
-        return [_commands(parts[at]) + _commands(parts[at + 1]) for at in range(0, len(parts), 2)]
+        runs = len(statuses)
+        if len(parts) != runs * len(texts):
+            raise SystemExit(f"bash traced {len(parts)} of {runs * len(texts)} runs")
+        texts_parts = [parts[at : at + runs] for at in range(0, len(parts), runs)]
+        return [[argv for part in own for argv in _commands(part)] for own in texts_parts]
 
     @property
     def _by_chroot(self) -> bool:

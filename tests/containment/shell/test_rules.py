@@ -126,6 +126,13 @@ def test_a_wrong_rule_is_refused_with_words(rule: str) -> None:
         DEFAULT.with_rules(allow=[rule])
 
 
+def test_only_the_star_is_special() -> None:
+    """Question marks and square brackets stand for themselves."""
+    policy = DEFAULT.with_rules(allow=["./run [a] ?"])
+    assert decision(policy, "./run '[a]' '?'") == "allow"
+    assert decision(policy, "./run a b") == "ask"
+
+
 def test_a_text_instead_of_a_list_is_refused() -> None:
     """One text where rules belong would be taken letter by letter."""
     with pytest.raises(UsageError, match=r"Write deny=\['git push'\]"):

@@ -91,8 +91,10 @@ def refusal(options: Options, words: Sequence[Word]) -> str | None:
     for word in words:
         if problem := _word_refusal(options, word):
             return problem
-    if options.operands is not None and len(operands_of(options, words)) > options.operands:
-        return "it is given more names than a mere question has"
+    if options.operands is not None:
+        operands = operands_of(options, words)
+        if len(operands) > options.operands or not all(word.exact for word in operands):
+            return "it is given more names than a mere question has"
     return options.check(words) if options.check else None
 
 
@@ -101,7 +103,7 @@ def _word_refusal(options: Options, word: Word) -> str | None:
         harmless = options.free or (options.loose and not word.hidden)
         return None if harmless else f"{word.text} may turn out to be an option"
     start = word.start
-    if not start.startswith("-") or start in {"-", "--"}:
+    if not start.startswith("-") or (word.exact and start in {"-", "--"}):
         return None
     if not word.exact and not (start.startswith("--") and "=" in start):
         return f"{word.text} may turn out to be another option"

@@ -52,6 +52,11 @@ class ShellPolicy(msgspec.Struct, frozen=True):
 
     def judge(self, command: str) -> Verdict:
         """Say whether a command may run. Never raises, whatever the text."""
+        if not isinstance(command, str):
+            raise UsageError(
+                f"a command is a text, not {type(command).__name__}.",
+                remedy="For a list of words, judge shlex.join(words).",
+            )
         try:
             reading = read_command(command)
             danger = find_danger(command)
@@ -104,7 +109,9 @@ class ShellPolicy(msgspec.Struct, frozen=True):
 
     def _by_rule(self, command: Command) -> bool:
         """Whether a rule allows a command. A word that is open must not be able to become an option."""
-        if command.assignments or any(writes_a_file(one) for one in command.redirects):
+        if not command.words or command.assignments:
+            return False
+        if any(writes_a_file(one) for one in command.redirects):
             return False
         if any(
             word.hidden or word.start[:1] in {"", "-"} for word in command.words if not word.exact

@@ -32,7 +32,7 @@ def read_command(text: str) -> Reading:
         agreed = command_spans(source)
     except Unreadable as why:
         return _unknown(text, str(why))
-    if agreed is None or agreed != {_in_bytes(text, one) for one in found}:
+    if agreed is None or agreed != {_in_bytes(text, one) for one in found if one.spans}:
         return _unknown(text, "it can be read in more than one way")
     return Reading(tuple(one.command for one in found))
 
@@ -43,7 +43,7 @@ def _unknown(text: str, problem: str) -> Reading:
 
 def _in_bytes(text: str, found: Found) -> Spans:
     spans = found.spans
-    if found.command.words[0].text in {"[", "[["}:  # the grammar has one node for a whole test
+    if text[spans[0][0]] == "[":  # the grammar has one node for a whole test
         spans = ((spans[0][0], spans[-1][1]),)
     if text.isascii():
         return spans

@@ -1,8 +1,8 @@
 """The strict reader: a small part of bash, read exactly, and nothing else read at all.
 
 It knows words, quotes, pipes, lists, groups in round brackets, comments, redirects, substitutions of commands that it
-can read, `if`, `for` over words, and plain tests in `[[ ]]`. At everything else it raises `Unreadable`. What it
-accepts it must read as bash does; `benchmarks/shell_fuzz.py` holds it to that.
+can read, `if`, `for` over words, `while read`, and plain tests in `[[ ]]`. At everything else it raises `Unreadable`.
+What it accepts it must read as bash does; `benchmarks/shell_fuzz.py` holds it to that.
 """
 
 from __future__ import annotations
@@ -22,7 +22,8 @@ _OPERATOR = re.compile(r"&&|\|\||\|&|\||;|&(?!>)|\n")
 _REDIRECT = re.compile(r"&>>|&>|<<<|>>|>\||>&|<&|<(?![<>&(])|>(?!\()")
 _DESCRIPTOR = re.compile(r"[0-9]{1,4}(?=[<>])")
 _DUPLICATE = re.compile(r"(?:[0-9]{1,4}|-)(?=[ \t\n|&;)]|$)")
-_KEYWORD = re.compile(r"(if|for|\[\[)(?=[ \t\n])")
+_KEYWORD = re.compile(r"(if|for|while|\[\[)(?=[ \t\n])")
+_FILLED = re.compile(r"[a-z_][a-z0-9_]*")
 _LOOP = re.compile(r"for[ \t]+([a-z][a-z0-9_]*)[ \t]+in(?=[ \t])")
 """The name is in small letters: a loop over PATH would change what the commands in it are."""
 _TEST = re.compile(r"-[fdershwxzLn]")
@@ -74,12 +75,12 @@ class _Scanner(WordScanner):
 
     # --- lists ------------------------------------------------------------------------------------
 
-    def read_list(self, closers: tuple[str, ...]) -> None:
+    def read_list(self, closers: tuple[str, ...], *, piped: bool = False) -> None:
         """Read commands and the operators between them, up to the end or to something that closes the list."""
         self.depth += 1
         if self.depth > MAX_DEPTH:
             raise Unreadable("it is nested too deeply")
-        needed, piped = False, False
+        needed = False
         while True:
             self._skip_blanks(newlines=True)
             if self._at_end(closers):
@@ -158,6 +159,8 @@ class _Scanner(WordScanner):
             self._read_if()
         elif keyword[1] == "for":
             self._read_for(piped)
+        elif keyword[1] == "while":
+            self._read_while(piped)
         else:
             self._read_test(piped)
 
@@ -197,11 +200,23 @@ class _Scanner(WordScanner):
         self.at += 1
         self._read_body((")",))
         self._close(")")
+        self._read_trailing()
 
-    def _read_body(self, closers: tuple[str, ...]) -> None:
+    def _read_trailing(self) -> None:
+        """The redirects of a compound command. Those that matter are kept, as a command without words."""
+        start, redirects = self.at, list[Redirect]()
+        self._skip_blanks()
+        while self.at < len(self.text) and (redirect := self._read_redirect()):
+            redirects.append(redirect)
+            self._skip_blanks()
+        if any(writes_a_file(one) or one.operator == "<" for one in redirects):
+            text = self.text[start : self.at].strip()
+            self._keep(Command(None, text, redirects=tuple(redirects)), _Parts())
+
+    def _read_body(self, closers: tuple[str, ...], *, piped: bool = False) -> None:
         """Commands, at least one."""
         count = len(self.found)
-        self.read_list(closers)
+        self.read_list(closers, piped=piped)
         if len(self.found) == count:
             raise Unreadable("a list without commands")
 
@@ -218,6 +233,7 @@ class _Scanner(WordScanner):
             self._close("else")
             self._read_body(("fi",))
         self._close("fi")
+        self._read_trailing()
 
     def _read_for(self, piped: bool) -> None:
         """The head of a loop is kept like a command: its words are what the variable will be."""
@@ -245,6 +261,30 @@ class _Scanner(WordScanner):
         self._read_body(("done",))
         self.looped.pop()
         self._close("done")
+        self._read_trailing()
+
+    def _read_while(self, piped: bool) -> None:
+        """A loop over what is read: its variables hold what nobody has seen."""
+        self.at += len("while")
+        count = len(self.found)
+        self._read_body(("do",), piped=piped)
+        names = [
+            word.text
+            for found in self.found[count:]
+            if found.command.words[:1] == (Word("read"),)
+            for word in found.command.words[1:]
+            if _FILLED.fullmatch(word.text)
+        ]
+        if not names:
+            raise Unreadable("a loop that may not end")
+        self._close("do")
+        self.filled.append(names)
+        self._read_body(("done",))
+        self.filled.pop()
+        self._close("done")
+        self._read_trailing()
+        if piped and any(one.operator == "<" for one in self.found[-1].command.redirects):
+            raise Unreadable("a loop with two inputs")
 
     def _read_test(self, piped: bool) -> None:
         """`[[ -f x ]]`: one question about one word. Others may compute, and run what they are given."""
