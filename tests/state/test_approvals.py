@@ -109,3 +109,10 @@ def test_a_paused_step_survives_json() -> None:
         children["d/1"] = {}
     with pytest.raises(TypeError, match="read-only"):
         children["d/1"]["output"] = "forged"
+
+
+def test_a_rule_is_text() -> None:
+    """What a web page sends as a rule must be one that can be read."""
+    with pytest.raises(UsageError, match="the rule of a decision is text"):
+        Decision("allow", rule=["bash"])  # type: ignore[arg-type]
+    assert Decision.allow(rule="bash(ls)").remember

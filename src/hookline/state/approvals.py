@@ -46,6 +46,8 @@ class Decision(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
             set_field(self, "answer", _answer(self.answer))
         if not isinstance(self.reason, str):
             raise UsageError(f"the reason of a decision is text, not {self.reason!r}.")
+        if not isinstance(self.rule, str):
+            raise UsageError(f"the rule of a decision is text, not {self.rule!r}.")
         if type(self.remember) is not bool:
             raise UsageError(
                 f"remember={self.remember!r} of a decision says neither yes nor no.",
