@@ -151,7 +151,8 @@ def scripts_in(argv: Sequence[str]) -> Iterator[str]:
     elif name in _SCRIPT_TAKERS:  # what a tar checkpoint runs follows `exec=`
         yield from (word.partition("exec=")[2] for word in argv[1:] if "exec=" in word)
         yield from (_SPOKEN.sub("", word) for word in argv[1:] if " " in word)
-        yield from (word.partition("=")[2] for word in argv[1:] if "=" in word)
+        if name in {"make", "tar", "rsync"}:
+            yield from (word.partition("=")[2] for word in argv[1:] if "=" in word)
     elif name == "git":
         yield from _scripts_of_git(argv)
     elif name == "sed":
