@@ -66,19 +66,22 @@ def unusable() -> str:
 
 
 @functools.cache
-def _door() -> str | None:
-    """The program that can shut bash in, for somebody who is not root: it is there, and it is allowed to."""
-    tries = {
-        "bwrap": ["bwrap", "--unshare-all", "--ro-bind", "/", "/", "true"],
-        "unshare": ["unshare", "--user", "--map-root-user", "--net", "true"],
-    }
-    for name, argv in tries.items():
-        if (
-            shutil.which(name)
-            and subprocess.run(argv, capture_output=True, check=False).returncode == 0
-        ):
-            return name
+def _door() -> tuple[str, ...] | None:
+    """What can shut bash in for somebody who is not root: it is there, and it is allowed to."""
+    doors = (
+        ("bwrap", "--unshare-all", "--die-with-parent", "--cap-drop", "ALL", "--ro-bind"),
+        ("unshare", "--user", "--map-root-user", "--net", "--root"),
+    )
+    for name, *options in doors:
+        path = shutil.which(name)
+        place = ["/", "/"] if name == "bwrap" else ["/"]
+        if path and _works([path, *options, *place, "true"]):
+            return (path, *options)
     return None
+
+
+def _works(argv: list[str]) -> bool:
+    return subprocess.run(argv, capture_output=True, check=False).returncode == 0
 
 
 class Cage:
@@ -147,11 +150,12 @@ class Cage:
     def _entrance(self) -> list[str]:
         if self._by_chroot:
             return []
-        if _door() == "bwrap":
-            shut = ["bwrap", "--unshare-all", "--die-with-parent", "--cap-drop", "ALL"]
-            return [*shut, "--ro-bind", str(self.root), "/", "--chdir", "/w"]
-        shut = ["unshare", "--user", "--map-root-user", "--net"]
-        return [*shut, "--root", str(self.root), "--wd", "/w"]
+        door = _door()
+        if door is None:
+            raise SystemExit(unusable())
+        if door[0].endswith("bwrap"):
+            return [*door, str(self.root), "/", "--chdir", "/w"]
+        return [*door, str(self.root), "--wd", "/w"]
 
     def _leave(self) -> None:
         """Leave the machine behind: root becomes nobody in an empty place."""
