@@ -8,6 +8,7 @@ capabilities, belongs to nobody and may neither write files nor use much time.
 
 from __future__ import annotations
 
+import functools
 import os
 import re
 import resource
@@ -59,9 +60,28 @@ def unusable() -> str:
     """Why bash cannot be put where it can do no harm on this machine. Empty if it can."""
     if shutil.which("bash") is None or shutil.which("ldd") is None:
         return "bash or ldd is not installed, and this compares with bash"
-    if os.geteuid() and not (shutil.which("bwrap") or shutil.which("unshare")):
+    if os.geteuid() and _door() is None:
         return "this needs root, bwrap or unshare, to run bash where it can do no harm"
     return ""
+
+
+@functools.cache
+def _door() -> tuple[str, ...] | None:
+    """What can shut bash in for somebody who is not root: it is there, and it is allowed to."""
+    doors = (
+        ("bwrap", "--unshare-all", "--die-with-parent", "--cap-drop", "ALL", "--ro-bind"),
+        ("unshare", "--user", "--map-root-user", "--net", "--root"),
+    )
+    for name, *options in doors:
+        path = shutil.which(name)
+        place = ["/", "/"] if name == "bwrap" else ["/"]
+        if path and _works([path, *options, *place, "true"]):
+            return (path, *options)
+    return None
+
+
+def _works(argv: list[str]) -> bool:
+    return subprocess.run(argv, capture_output=True, check=False).returncode == 0
 
 
 class Cage:
@@ -130,23 +150,12 @@ class Cage:
     def _entrance(self) -> list[str]:
         if self._by_chroot:
             return []
-        if bwrap := shutil.which("bwrap"):
-            return [
-                bwrap,
-                "--unshare-all",
-                "--die-with-parent",
-                "--cap-drop",
-                "ALL",
-                "--ro-bind",
-                str(self.root),
-                "/",
-                "--chdir",
-                "/w",
-            ]
-        return [
-            *("unshare", "--user", "--map-root-user", "--net"),
-            *("--root", str(self.root), "--wd", "/w"),
-        ]
+        door = _door()
+        if door is None:
+            raise SystemExit(unusable())
+        if door[0].endswith("bwrap"):
+            return [*door, str(self.root), "/", "--chdir", "/w"]
+        return [*door, str(self.root), "--wd", "/w"]
 
     def _leave(self) -> None:
         """Leave the machine behind: root becomes nobody in an empty place."""

@@ -18,7 +18,7 @@ def decision(policy: ShellPolicy, command: str) -> str:
 @pytest.mark.parametrize(
     ("rule", "matching", "other"),
     [
-        ("git push", ["git push", "git 'push'"], ["git push origin", "git pull", "git"]),
+        ("git push", ["git push", "git 'push'", "/usr/bin/git push"], ["git push origin", "git pull", "git"]),
         ("git push *", ["git push", "git push origin main"], ["git pull", "git pushx"]),
         ("npm run test:*", ["npm run test", "npm run test:a", "npm run test -- -x"], ["npm run tests"]),
         ("npm run *", ["npm run build", "npm run"], ["npm install"]),

@@ -68,6 +68,7 @@ HARMLESS = r"""
     cat .env.example
     cat src/environment.ts
     ps -ef
+    ping -c 1 localhost
     printenv HOME
 """
 ASKED = r"""
@@ -202,6 +203,8 @@ ASKED = r"""
     aws s3 ls --endpoint-url=http://x
     ip addr add 1.2.3.4 dev x
     man -P x ls
+    ping -c 1 evil.example
+    ping evil.example localhost
     command ls -o; command rm x
     ./ls
     bin/ls

@@ -269,12 +269,9 @@ class _Tree:
         ]
         if not substitutions:
             return
-        named = any(
-            child.type == "command_name" and "$(" in self.text(child) + "`"
-            for child in node.children
-        )
         runs = any(_runs_its_words(one) for one in self._with_inner(argv))
-        if not (runs or (named and not argv)):
+        is_itself = not argv  # nothing but the substitution: what it prints is the command
+        if not (runs or is_itself):
             return
         for one in substitutions:
             for inner in self.argvs(one):
@@ -383,10 +380,16 @@ class _Tree:
 
 
 def _runs_its_words(argv: list[str]) -> bool:
+    """Whether a command runs what its words say, or the file that the first of them names."""
     name = name_of(argv)
-    if name in SHELLS or name in {"eval", "source", ".", "make", "awk", "gawk", "gdb", "crontab"}:
+    if name in SHELLS or name in {"eval", "source", ".", "crontab"}:
         return True
-    return INTERPRETERS.fullmatch(name) is not None
+    if name in {"make", "awk", "gawk", "gdb"}:
+        return "-f" in argv or "-x" in argv
+    operands = [word for word in argv[1:] if not word.startswith("-")]
+    given = any(re.fullmatch(r"-[A-Za-z]*[ceEr]|--eval", word) for word in argv[1:])
+    code = given or not operands or not operands[0] or operands[0].startswith("<(")
+    return code and INTERPRETERS.fullmatch(name) is not None
 
 
 def _fetches_and_runs(code: str) -> bool:

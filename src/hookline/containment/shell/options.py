@@ -183,4 +183,4 @@ def verb_of(program: Program, words: Sequence[Word]) -> tuple[str, Sequence[Word
     for count in (3, 2, 1):
         if len(names) >= count and (verb := " ".join(names[:count])) in verbs:
             return verb, words[at + count :]
-    return f"the verb {names[0]}" if names else "no verb"
+    return f"the verb {names[0]}" if names else "a call without a verb"

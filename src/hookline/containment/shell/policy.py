@@ -117,7 +117,8 @@ class ShellPolicy(msgspec.Struct, frozen=True):
             word.hidden or word.start[:1] in {"", "-"} for word in command.words if not word.exact
         ):
             return False
-        return any(rule.matches([word.text for word in command.words]) for rule in self.allow)
+        name, *rest = (word.text for word in command.words)
+        return any(rule.matches([program_name(name), *rest]) for rule in self.allow)
 
 
 def _parse(name: str, rules: Iterable[str]) -> tuple[ShellRule, ...]:

@@ -28,13 +28,13 @@ def read_command(text: str) -> Reading:
         return _unknown("", "it holds characters that are no text")
     ensure_grammar()
     try:
-        found = scan(text)
+        found, plain = scan(text)
         agreed = command_spans(source)
     except Unreadable as why:
         return _unknown(text, str(why))
     if agreed is None or agreed != {_in_bytes(text, one) for one in found if one.spans}:
         return _unknown(text, "it can be read in more than one way")
-    return Reading(tuple(one.command for one in found))
+    return Reading(tuple(one.command for one in found), plain=plain)
 
 
 def _unknown(text: str, problem: str) -> Reading:

@@ -36,11 +36,18 @@ class Found(NamedTuple):
     spans: tuple[tuple[int, int], ...]
 
 
-def scan(text: str) -> list[Found]:
+class Scan(NamedTuple):
+    """The commands of a text, and whether they stand in nothing but lists, pipes and groups."""
+
+    found: list[Found]
+    plain: bool
+
+
+def scan(text: str) -> Scan:
     """Every simple command of a text, in the order in which they end, or `Unreadable`."""
     scanner = _Scanner(text)
     scanner.read_list(())
-    return scanner.found
+    return Scan(scanner.found, scanner.plain)
 
 
 class _Parts:
@@ -54,7 +61,7 @@ class _Parts:
 
     def command(self, text: str, *, piped: bool, plain: bool = True) -> Command:
         static = plain and not self.assignments and all(word.exact for word in self.words)
-        static = static and not any(writes_a_file(redirect) for redirect in self.redirects)
+        static = static and all(cannot_fail(redirect) for redirect in self.redirects)
         return Command(
             tuple(word.text for word in self.words) if static else None,
             text,
@@ -71,6 +78,7 @@ class _Scanner(WordScanner):
     def __init__(self, text: str) -> None:
         super().__init__(text)
         self.depth = 0
+        self.plain = True
         self.found: list[Found] = []
 
     # --- lists ------------------------------------------------------------------------------------
@@ -155,11 +163,16 @@ class _Scanner(WordScanner):
             self._read_group()
         elif keyword is None:
             self._read_simple(piped)
-        elif keyword[1] == "if":
+        else:
+            self.plain = False
+            self._read_compound(keyword[1], piped)
+
+    def _read_compound(self, keyword: str, piped: bool) -> None:
+        if keyword == "if":
             self._read_if()
-        elif keyword[1] == "for":
+        elif keyword == "for":
             self._read_for(piped)
-        elif keyword[1] == "while":
+        elif keyword == "while":
             self._read_while(piped)
         else:
             self._read_test(piped)
@@ -311,6 +324,8 @@ class _Scanner(WordScanner):
         operator = _REDIRECT.match(self.text, at)
         if operator is None or (descriptor and operator[0].startswith("&")):
             raise Unreadable("an unusual redirect")
+        if descriptor and len(descriptor[0]) > 1:
+            raise Unreadable("a redirect of an unusual descriptor")
         self.at = operator.end()
         if operator[0] in {">&", "<&"}:
             return self._read_duplicate(operator[0])
@@ -326,6 +341,13 @@ class _Scanner(WordScanner):
             raise Unreadable("an unusual redirect")
         self.at = descriptor.end()
         return Redirect(operator, Word(descriptor[0]))
+
+
+def cannot_fail(redirect: Redirect) -> bool:
+    """Whether a redirect changes nothing about which command runs: bash runs none whose redirect fails."""
+    if redirect.operator in {">&", "<&"}:
+        return redirect.target.text in {"0", "1", "2"}
+    return redirect.target.text == "/dev/null" and redirect.operator != "<<<"
 
 
 def writes_a_file(redirect: Redirect) -> bool:
