@@ -8,10 +8,12 @@ Arguments this script does not know go to pytest; paths are relative to the repo
 """
 
 import argparse
+import os
 import sys
 
 import environment
 import mcp_servers
+import system_tools
 
 # pytest comes last, so that its closing line is what a passing run ends with.
 CHECKS = (
@@ -27,6 +29,8 @@ def main() -> int:
     only_tests, pytest_arguments = _arguments()
     environment.ensure("dev")
     mcp_servers.ensure()
+    system_tools.ensure()
+    os.environ["PATH"] = system_tools.path()
     # The small model that tests run for real. Where it cannot be fetched they are skipped, and say so.
     environment.run(environment.PROGRAMS / "hookline", "model", "get")
     checks = () if only_tests else CHECKS

@@ -41,6 +41,10 @@ class ToolDefinitionError(BuildError):
     """A function cannot become a tool as it is written."""
 
 
+class DocumentError(BuildError):
+    """A Markdown file that describes a skill or an agent cannot be used as it is written; the message says where."""
+
+
 class UsageError(HooklineError):
     """A public method was called in a way that cannot be carried out."""
 
@@ -202,3 +206,56 @@ class ToolSourceError(ToolError):
 
 class ToolTimeoutError(ToolError, TimeoutError):
     """A tool did not finish within its time."""
+
+
+# --- containment --------------------------------------------------------------------------------
+
+
+class FileJailError(HooklineError, OSError):
+    """A path cannot be used like this inside a file jail. `path` is what was given, and all that is told of it."""
+
+    def __init__(
+        self, path: str, problem: str, *, remedy: str = "", code: int | None = None
+    ) -> None:
+        self.path = path
+        super().__init__(f"'{_shortened(path)}' {problem}", remedy=remedy)
+        if code is not None:
+            self.errno = code
+
+
+class OutsideJailError(FileJailError, PermissionError):
+    """The path leads out of the jail."""
+
+
+class ProtectedPathError(FileJailError, PermissionError):
+    """The path has a name in it that must not be changed (`.git`, an agent's configuration), or not be seen."""
+
+
+class BadPathError(FileJailError, ValueError):
+    """No file can have this path: it is empty, too long, or has characters in it that no name has."""
+
+
+class FileKindError(FileJailError):
+    """There is something else than a plain file: a directory, a device, a file that has a second name."""
+
+
+class NoSuchFileError(FileJailError, FileNotFoundError):
+    """There is nothing at this path."""
+
+
+class FileThereError(FileJailError, FileExistsError):
+    """There is something at this path already."""
+
+
+class FileTooLargeError(FileJailError):
+    """The file is larger than whoever reads it wants to read."""
+
+
+class FileChangedError(FileJailError):
+    """The file is not what it was when it was looked at."""
+
+
+def _shortened(path: str) -> str:
+    """A path as it can be shown: a name of a million characters, or with a new line in it, cannot."""
+    shown = "".join(char if char.isprintable() else repr(char)[1:-1] for char in path[:200])
+    return shown + "..." * (len(path) > 200)

@@ -13,7 +13,7 @@ import msgspec
 
 from hookline._aio import is_async_callable
 from hookline.agent.agent import Agent
-from hookline.agent.capability import hooks_of, tools_of
+from hookline.agent.capability import completed, hooks_of, tools_of
 from hookline.agent.decorators import registrations_of
 from hookline.blueprint import (
     SYSTEM_CLOCK,
@@ -56,8 +56,8 @@ from hookline.lifecycle import (
     ToolHookContext,
     point_named,
 )
-from hookline.state import EMPTY, InferenceResponse, ToolResult
-from hookline.tools import Toolbox
+from hookline.state import EMPTY, FrozenDict, InferenceResponse, ToolResult
+from hookline.tools import Toolbox, as_tool
 
 C = TypeVar("C", bound=Context)
 C_contra = TypeVar("C_contra", bound=Context, contravariant=True)
@@ -178,6 +178,7 @@ class AgentBuilder:
         "_error_policy",
         "_expire_after",
         "_id",
+        "_installed",
         "_journal",
         "_limits",
         "_listeners",
@@ -187,6 +188,7 @@ class AgentBuilder:
         "_registrations",
         "_source",
         "_system_prompt",
+        "_tool_sources",
         "_tools",
         "_without",
     )
@@ -194,8 +196,10 @@ class AgentBuilder:
     def __init__(self) -> None:
         self._driver: Driver | None = None
         self._tools: list[Any] = []
+        self._tool_sources: list[str] = []
         self._registrations: list[Registration] = []
         self._capabilities: list[str] = []
+        self._installed: list[Any] = []
         self._source = ""
         self._limits = _DEFAULT_LIMITS
         self._max_objections = 8
@@ -257,6 +261,7 @@ class AgentBuilder:
     def with_tools(self, *tools: Any) -> AgentBuilder:
         """Tools: made with @tool, or plain functions with annotations."""
         self._tools.extend(tools)
+        self._tool_sources.extend([self._source] * len(tools))
         return self
 
     def with_system_prompt(self, text: str) -> AgentBuilder:
@@ -454,7 +459,8 @@ class AgentBuilder:
                 remedy="Give the second one another name.",
             )
         if not any(
-            callable(getattr(capability, part, None)) for part in ("hooks", "tools", "configure")
+            callable(getattr(capability, part, None))
+            for part in ("hooks", "tools", "tools_for", "configure")
         ):
             raise BuildError(
                 f"{capability!r} is not a capability.",
@@ -462,6 +468,7 @@ class AgentBuilder:
             )
         before = self._parts()
         self._capabilities.append(name)
+        self._installed.append(capability)
         self._source = name
         try:
             for each in hooks_of(capability):
@@ -533,7 +540,7 @@ class AgentBuilder:
         driver, source = self._driver, ""
         if driver is None and (model := os.environ.get(_MODEL, "").strip()):
             driver, source = _configured(model), _MODEL
-        return Agent(
+        return self._completed(
             Definition(
                 agent_id=self._id or f"agent-{os.urandom(6).hex()}",
                 driver=driver,
@@ -552,8 +559,21 @@ class AgentBuilder:
                 on_in_doubt=self._on_in_doubt,
                 max_objections=self._max_objections,
                 capabilities=tuple(self._capabilities),
+                brought=self._brought(),
             )
         )
+
+    def _completed(self, definition: Definition) -> Agent:
+        """The agent, once its capabilities have seen the whole of it."""
+        installed = zip(self._capabilities, self._installed, strict=True)
+        return Agent(completed(definition, installed))
+
+    def _brought(self) -> dict[str, str]:
+        """Which capability each tool came with."""
+        if not self._capabilities:
+            return EMPTY
+        pairs = zip(self._tools, self._tool_sources, strict=True)
+        return FrozenDict({as_tool(each).name: source for each, source in pairs if source})
 
 
 _MODEL = "HOOKLINE_MODEL"

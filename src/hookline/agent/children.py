@@ -85,6 +85,11 @@ class Host:
         return self._run.is_cancelled
 
     @property
+    def depth(self) -> int:
+        """How many runs are above this one."""
+        return self._run.depth
+
+    @property
     def records(self) -> Sequence[Record]:
         """The run's journal as it is now."""
         return tuple(self._run.durable.records)

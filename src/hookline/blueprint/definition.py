@@ -15,7 +15,7 @@ from hookline.flow import ErrorPolicy
 from hookline.hooks import Plan, Registration, in_order, unique_names
 from hookline.journal import JournalStore, Listener, Redact
 from hookline.lifecycle import HookPoint
-from hookline.state import Decision, PendingApproval
+from hookline.state import EMPTY, Decision, PendingApproval
 from hookline.tools import Toolbox
 
 Approver: TypeAlias = (
@@ -114,6 +114,16 @@ def _default_plan(point: Any, guards: Sequence[_Same]) -> Plan:
     return Plan(point, in_order([guard.registration for guard in guards]))
 
 
+class Note(msgspec.Struct, frozen=True):
+    """What a capability says about itself in an agent: a line of `explain()`, and of `lint()` if it is a problem."""
+
+    text: str
+    is_problem: bool = False
+    remedy: str = ""
+    capability: str = ""
+    """Whose it is; filled in when the agent is built."""
+
+
 class Definition(msgspec.Struct, frozen=True, kw_only=True):
     """Everything a run needs to know about its agent."""
 
@@ -137,3 +147,6 @@ class Definition(msgspec.Struct, frozen=True, kw_only=True):
     clock: Clock = SYSTEM_CLOCK
     max_objections: int = 8
     capabilities: tuple[str, ...] = ()
+    brought: dict[str, str] = EMPTY
+    """Which capability a tool came with, by the tool's name."""
+    notes: tuple[Note, ...] = ()

@@ -10,15 +10,27 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from hookline.capabilities.approval import Approval, ApprovalMode
     from hookline.capabilities.redaction import Redaction
+    from hookline.capabilities.skills import Skills
+    from hookline.capabilities.subagents import Subagent, Subagents
 
 _HOME: dict[str, str] = {
     "Approval": "approval",
     "ApprovalMode": "approval",
     "Redaction": "redaction",
+    "Skills": "skills",
+    "Subagent": "subagents",
+    "Subagents": "subagents",
 }
 """Where each name lives in this room."""
 
-__all__ = ["Approval", "ApprovalMode", "Redaction"]
+__all__ = [
+    "Approval",
+    "ApprovalMode",
+    "Redaction",
+    "Skills",
+    "Subagent",
+    "Subagents",
+]
 
 
 def __getattr__(name: str) -> Any:

@@ -5,12 +5,37 @@ Each is loaded when its name is first used."""
 from __future__ import annotations
 
 from importlib import import_module
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-_HOME: dict[str, str] = {}
+if TYPE_CHECKING:
+    from hookline.containment.jail import PROTECTED, Entry, FileJail
+    from hookline.containment.shell.policy import ShellPolicy
+    from hookline.containment.shell.reading import read_command
+    from hookline.containment.shell.verdict import Verdict
+    from hookline.containment.shell.words import Command, Reading
+
+_HOME: dict[str, str] = {
+    "PROTECTED": "jail",
+    "Command": "shell.words",
+    "Entry": "jail",
+    "FileJail": "jail",
+    "Reading": "shell.words",
+    "ShellPolicy": "shell.policy",
+    "Verdict": "shell.verdict",
+    "read_command": "shell.reading",
+}
 """Where each name lives in this room."""
 
-__all__: list[str] = []
+__all__ = [
+    "PROTECTED",
+    "Command",
+    "Entry",
+    "FileJail",
+    "Reading",
+    "ShellPolicy",
+    "Verdict",
+    "read_command",
+]
 
 
 def __getattr__(name: str) -> Any:

@@ -62,6 +62,17 @@ class RunHandle:
         return self._live.depth  # type: ignore[no-any-return]
 
     @property
+    def state(self) -> AgentState:
+        """The run's state as it is settled now."""
+        return self._live.state  # type: ignore[no-any-return]
+
+    @property
+    def parent(self) -> RunHandle | None:
+        """The run that started this one; None when the caller did."""
+        parent = self._live.parent
+        return None if parent is None else RunHandle(parent)
+
+    @property
     def spent(self) -> Spent:
         """What the run and its children have used so far, as it is now."""
         live = self._live

@@ -20,6 +20,10 @@ class ToolHost(Protocol):
         """Whether the run was cancelled."""
 
     @property
+    def depth(self) -> int:
+        """How many runs are above this one."""
+
+    @property
     def records(self) -> Sequence[Any]:
         """The journal so far."""
 
@@ -57,6 +61,11 @@ class ToolContext:
     def is_cancelled(self) -> bool:
         """Whether the run was cancelled. A sync tool that works for long should look now and then."""
         return self._host.is_cancelled
+
+    @property
+    def depth(self) -> int:
+        """How many runs are above this one: zero when nobody started it but the caller."""
+        return self._host.depth
 
     @property
     def journal(self) -> Sequence[Any]:

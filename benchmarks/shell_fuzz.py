@@ -1,0 +1,169 @@
+"""What the shell policy says a string would run, against what real bash would run.
+
+    python benchmarks/shell_fuzz.py                          # 60,000 strings; some minutes
+    python benchmarks/shell_fuzz.py --strings 5000 --seed 7  # a shorter look at others
+
+Exit status 1 if a single claim is wrong, if too little is claimed, or if a verdict takes longer than a millisecond.
+"""
+
+from __future__ import annotations
+
+import argparse
+import statistics
+import sys
+import time
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+from shell_bash import Cage
+from shell_strings import Strings
+
+from hookline.containment import Reading, ShellPolicy, read_command
+
+CORPUS = Path(__file__).resolve().parents[1] / "tests/containment/shell/corpus"
+BATCH = 500
+
+
+class Tally(NamedTuple):
+    """What came of the strings of one kind."""
+
+    kind: str
+    strings: int
+    static: int
+    open: int
+    wrong: list[tuple[str, Reading, list[tuple[str, ...]]]]
+
+
+def corpus(name: str) -> list[str]:
+    """The commands of a file."""
+    return (CORPUS / f"{name}.txt").read_text(encoding="utf-8").splitlines()
+
+
+def agrees(reading: Reading, ran: Sequence[tuple[str, ...]]) -> bool:
+    """Whether every command that ran was claimed, and every one that was claimed ran."""
+    assigned = {f"{name}=" for one in reading.commands for name, _ in one.assignments}
+    seen = {
+        argv for argv in ran if not (len(argv) == 1 and argv[0].partition("=")[0] + "=" in assigned)
+    }
+    claimed = set()
+    for argv in seen:
+        fitting = [at for at, one in enumerate(reading.commands) if _fits(one.words, argv)]
+        if not fitting:
+            return False
+        claimed.update(fitting)
+    return _may_fail(reading) or len(claimed) == len(reading.commands)
+
+
+def _may_fail(reading: Reading) -> bool:
+    """Whether a command fails here in any case: nothing can be written, and no path leads to a program.
+
+    Then what depends on it does not run.
+    """
+    if any("/" in command.words[0].text for command in reading.commands):
+        return True
+    targets = [
+        r.target.text for c in reading.commands for r in c.redirects if r.operator[-1] not in "&"
+    ]
+    return any(target != "/dev/null" for target in targets)
+
+
+def _fits(words: Sequence[object], argv: tuple[str, ...]) -> bool:
+    """Whether an argv is what the words say. An open word stands for any number of words that begin as it does."""
+    if not words:
+        return not argv
+    word, rest = words[0], words[1:]
+    if word.exact:  # type: ignore[attr-defined]
+        return bool(argv) and argv[0] == word.text and _fits(rest, argv[1:])  # type: ignore[attr-defined]
+    for count in range(len(argv) + 1):
+        if _fits(rest, argv[count:]):
+            return True
+        if count == len(argv) or not argv[count].startswith(word.prefix):  # type: ignore[attr-defined]
+            return False
+    return False
+
+
+def compare(cage: Cage, kind: str, texts: Sequence[str]) -> Tally:
+    """Read each text, and see what bash makes of those about which something is claimed."""
+    readings = [(text, read_command(text)) for text in texts]
+    claimed = [(text, reading) for text, reading in readings if reading.known and reading.commands]
+    wrong = []
+    for at in range(0, len(claimed), BATCH):
+        batch = claimed[at : at + BATCH]
+        traces = cage.traces([text for text, _ in batch])
+        wrong += [
+            (t, r, ran) for (t, r), ran in zip(batch, traces, strict=True) if not agrees(r, ran)
+        ]
+    static = sum(reading.static for _, reading in claimed)
+    return Tally(kind, len(texts), static, len(claimed) - static, wrong)
+
+
+def fuzz(cage: Cage, count: int, seed: int) -> list[Tally]:
+    """So many strings, of every kind."""
+    strings = Strings(seed, corpus("harmless") + corpus("dangerous") + corpus("ordinary"))
+    kinds = strings.kinds()
+    share = -(-count // len(kinds))
+    return [compare(cage, kind, [make() for _ in range(share)]) for kind, make in kinds.items()]
+
+
+def verdict_cost() -> tuple[float, float]:
+    """Milliseconds of processor time for one verdict: the median, and one that 99 of 100 stay below."""
+    policy = ShellPolicy.default()
+    times = []
+    for text in corpus("ordinary") + corpus("harmless") + corpus("dangerous"):
+        policy.judge(text)
+        start = time.process_time_ns()
+        for _ in range(3):
+            policy.judge(text)
+        times.append((time.process_time_ns() - start) / 3e6)
+    return statistics.median(times), statistics.quantiles(times, n=100)[98]
+
+
+def table(tallies: Sequence[Tally]) -> None:
+    """Print what was found."""
+    print(f"{'kind of string':<20}{'strings':>9}{'claimed':>9}{'%':>7}{'open':>7}{'wrong':>7}")
+    for one in tallies:
+        share = 100 * one.static / one.strings
+        print(
+            f"{one.kind:<20}{one.strings:>9,}{one.static:>9,}{share:>7.1f}{one.open:>7,}{len(one.wrong):>7}"
+        )
+    for one in tallies:
+        for text, reading, ran in one.wrong[:10]:
+            print(
+                f"\nWRONG {text!r}\n  claimed {[c.argv or c.words for c in reading.commands]}\n  bash    {ran}"
+            )
+
+
+def verdicts() -> None:
+    """Print what the policy says about the labelled commands."""
+    policy = ShellPolicy.default()
+    for name in ("harmless", "dangerous"):
+        counts = Counter(policy.judge(text).decision for text in corpus(name))
+        total = sum(counts.values())
+        print(f"{name:<12}{total:>6}   " + "   ".join(f"{d} {counts[d]:>5} ({100 * counts[d] / total:.1f} %)" for d in ("allow", "ask", "deny")))  # fmt: skip
+
+
+def main() -> int:
+    """Run it all and print the table."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--strings", type=int, default=60_000)
+    parser.add_argument("--seed", type=int, default=1)
+    chosen = parser.parse_args()
+    with Cage() as cage:
+        ordinary = compare(cage, "ordinary commands", corpus("ordinary"))
+        fuzzed = fuzz(cage, chosen.strings, chosen.seed)
+    total = Tally("all fuzzed", sum(t.strings for t in fuzzed), sum(t.static for t in fuzzed), sum(t.open for t in fuzzed), [w for t in fuzzed for w in t.wrong])  # fmt: skip
+    table([ordinary, *fuzzed, total])
+    print()
+    verdicts()
+    median, most = verdict_cost()
+    print(f"\none verdict: {median:.3f} ms (median), {most:.3f} ms (99 of 100)")
+    claims = total.static >= 0.15 * total.strings and ordinary.static >= 0.95 * ordinary.strings
+    return 0 if claims and not total.wrong and not ordinary.wrong and median <= 1 else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,87 @@
+"""What the system says about a path, in our words. What it says of other paths stays untold."""
+
+from __future__ import annotations
+
+import errno
+import os
+import stat
+
+from hookline.containment.jail.paths import outside
+from hookline.errors import (
+    BadPathError,
+    FileJailError,
+    FileKindError,
+    FileThereError,
+    NoSuchFileError,
+    ProtectedPathError,
+)
+
+_KINDS = (
+    (stat.S_ISDIR, "a directory"),
+    (stat.S_ISLNK, "a symbolic link"),
+    (stat.S_ISFIFO, "a pipe"),
+    (stat.S_ISSOCK, "a socket"),
+    (stat.S_ISCHR, "a device"),
+    (stat.S_ISBLK, "a device"),
+)
+
+
+def told(given: str, error: OSError) -> FileJailError:
+    """The error for what the system said."""
+    code = error.errno
+    if code == errno.EXDEV:
+        return outside(given)
+    if code == errno.ENOENT:
+        return NoSuchFileError(given, "does not exist.", code=code)
+    if code == errno.EEXIST:
+        return FileThereError(given, "exists already.", code=code)
+    if code == errno.ENAMETOOLONG:
+        return BadPathError(given, "has a name in it that is too long.", code=code)
+    if code in (errno.EISDIR, errno.ENXIO, errno.ENODEV):
+        what = "is a directory" if code == errno.EISDIR else "is a pipe, a socket or a device"
+        return FileKindError(given, f"{what}, not a file.", code=code)
+    if code == errno.ENOTDIR:
+        return FileKindError(given, "is not a directory, or leads through a file.", code=code)
+    if code == errno.ELOOP:
+        return FileJailError(given, "leads from link to link without end.", code=code)
+    if code == errno.EAGAIN:
+        remedy = "Try again."
+        return FileJailError(given, "cannot be opened: the tree keeps changing.", remedy=remedy)
+    return FileJailError(given, f"cannot be used: {os.strerror(code or 0).lower()}.", code=code)
+
+
+def kind_of(mode: int) -> str:
+    """What something is that is no plain file."""
+    return next((words for is_kind, words in _KINDS if is_kind(mode)), "something else")
+
+
+def not_a_file(given: str, mode: int) -> FileKindError:
+    """The error for something that is no plain file."""
+    return FileKindError(given, f"is {kind_of(mode)}, not a file.", code=errno.EISDIR)
+
+
+def second_name(given: str) -> FileKindError:
+    """The error for writing to a file that is also somewhere else, maybe outside."""
+    return FileKindError(
+        given,
+        "has a second name (a hard link), so writing to it might change a file outside the root.",
+        remedy="Remove it first, and write it anew.",
+        code=errno.EMLINK,
+    )
+
+
+def protected(given: str, name: str) -> ProtectedPathError:
+    """The error for changing what is protected."""
+    return ProtectedPathError(
+        given,
+        f"is protected: '{name}' and what is in it must not be changed.",
+        remedy="Leave it as it is, and ask the user to change it.",
+        code=errno.EACCES,
+    )
+
+
+def secret(given: str, name: str) -> ProtectedPathError:
+    """The error for anything that is done to what nobody is to see."""
+    return ProtectedPathError(
+        given, f"is secret: '{name}' and what is in it must not be opened.", code=errno.EACCES
+    )

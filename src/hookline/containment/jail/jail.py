@@ -1,0 +1,387 @@
+"""A file jail: one directory, and every path below it. Works alone, without an agent."""
+
+from __future__ import annotations
+
+import builtins
+import contextlib
+import errno
+import os
+import stat
+import weakref
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import IO, Any, Literal, TypeAlias
+
+from hookline.containment.jail import openat2
+from hookline.containment.jail.faults import not_a_file, protected, second_name, secret, told
+from hookline.containment.jail.names import PROTECTED, first_of, plain_names
+from hookline.containment.jail.paths import Asked, Parts, asked_for, split, without_dots
+from hookline.containment.jail.steps import open_by_steps, resolve
+from hookline.containment.jail.tree import Entry, entries_of, make_directories, remove
+from hookline.containment.jail.writing import put
+from hookline.errors import (
+    FileJailError,
+    FileKindError,
+    FileTooLargeError,
+    NoSuchFileError,
+    UsageError,
+)
+
+AnyPath: TypeAlias = str | os.PathLike[str]
+Way: TypeAlias = Literal["auto", "openat2", "steps"]
+
+LARGEST = 64 * 1024 * 1024
+"""How many bytes are read at once unless somebody wants more."""
+_TRIES = 16
+"""How often a path may turn into another one while it is being opened."""
+_READ_DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
+_LINK_IN_THE_WAY = (errno.ELOOP, errno.EMLINK, errno.ENOTDIR)
+_CREATING = os.O_CREAT | os.O_EXCL | os.O_TRUNC
+
+
+class FileJail:
+    """The files below one directory, opened by relative path, and nothing outside it, whatever the path says.
+
+        with FileJail("project") as jail:
+            jail.write_text("notes/today.md", "...")
+            jail.open("../secrets.txt")          # OutsideJailError
+
+    `protected` names can be read and not changed, at any depth and in any spelling; `secret` names cannot even be
+    read. `mounts=False` refuses what is mounted below the root. `way` is how paths are opened: `auto` takes the
+    system call `openat2` where there is one, and walks name by name where there is none.
+    """
+
+    def __init__(
+        self,
+        root: AnyPath,
+        *,
+        protected: Iterable[str] = PROTECTED,
+        secret: Iterable[str] = (),
+        mounts: bool = True,
+        way: Way = "auto",
+    ) -> None:
+        self.root = Path(os.path.abspath(os.fspath(root)))
+        """The directory, as it was given."""
+        self.protected = plain_names(protected, "protected")
+        self.secret = plain_names(secret, "secret")
+        self.mounts = mounts
+        self.way = _checked_way(way)
+        """How paths are opened: `openat2` or `steps`."""
+        self._fd = _open_root(self.root)
+        self._close = weakref.finalize(self, os.close, self._fd)
+        real = os.path.realpath(self.root)
+        self._roots = tuple(dict.fromkeys((split(str(self.root)), split(real))))
+
+    # --- files --------------------------------------------------------------------------------------
+
+    def open(
+        self,
+        path: AnyPath,
+        mode: str = "r",
+        *,
+        encoding: str | None = None,
+        errors: str | None = None,
+        newline: str | None = None,
+    ) -> IO[Any]:
+        """Open a plain file, with the modes of the built-in `open`. Text is UTF-8 unless said otherwise."""
+        asked = self._asked(path)
+
+        def opener(_name: str, flags: int) -> int:
+            return self._open_file(asked, flags)
+
+        if "b" not in mode and encoding is None:
+            encoding = "utf-8"
+        return builtins.open(  # which knows what each mode means; how to open is ours to say
+            asked.given, mode, encoding=encoding, errors=errors, newline=newline, opener=opener
+        )
+
+    def read_bytes(self, path: AnyPath, *, limit: int | None = LARGEST) -> bytes:
+        """A file's content. One that is larger than `limit` bytes is an error; None reads anything."""
+        with self.open(path, "rb") as file:
+            content: bytes = file.read() if limit is None else file.read(limit + 1)
+        if limit is not None and len(content) > limit:
+            raise FileTooLargeError(
+                os.fspath(path),
+                f"is larger than {limit:,} bytes.",
+                remedy="Open it and read a part of it, or raise limit=.",
+                code=errno.EFBIG,
+            )
+        return content
+
+    def read_text(
+        self, path: AnyPath, *, encoding: str = "utf-8", limit: int | None = LARGEST
+    ) -> str:
+        """A file's content as text, with its line ends as they are."""
+        return self.read_bytes(path, limit=limit).decode(encoding)
+
+    def write_bytes(
+        self,
+        path: AnyPath,
+        content: bytes,
+        *,
+        parents: bool = True,
+        overwrite: bool = True,
+        fsync: bool = False,
+        expected: os.stat_result | None = None,
+    ) -> None:
+        """Give a file this content, as a whole or not at all, and keep its mode.
+
+        `parents` makes directories that are missing. `overwrite=False` is an error if the file is there. `fsync` waits
+        until it is on the disk. With `expected`, a file that is not as `stat` saw it then is left alone.
+        """
+        asked = self._asked(path)
+        true = self._resolved(asked, to_change=True)
+        if asked.is_directory or not true:
+            raise FileKindError(asked.given, "is the path of a directory.", code=errno.EISDIR)
+        with self._told(asked), self._directory(true[:-1], make=parents) as directory:
+            put(asked.given, directory, true[-1], content, overwrite, fsync, expected)
+
+    def write_text(
+        self,
+        path: AnyPath,
+        text: str,
+        *,
+        encoding: str = "utf-8",
+        parents: bool = True,
+        overwrite: bool = True,
+        fsync: bool = False,
+    ) -> None:
+        """The same with text. Line ends are written as they are."""
+        content = text.encode(encoding)
+        self.write_bytes(path, content, parents=parents, overwrite=overwrite, fsync=fsync)
+
+    # --- the tree -----------------------------------------------------------------------------------
+
+    def mkdir(self, path: AnyPath, *, exist_ok: bool = True) -> None:
+        """Make a directory and those above it."""
+        asked = self._asked(path)
+        true = self._resolved(asked, to_change=True)
+        with self._told(asked):
+            made = make_directories(self._fd, true)
+        if not (made or exist_ok):
+            raise told(asked.given, FileExistsError(errno.EEXIST, "exists"))
+
+    def list(self, path: AnyPath = ".") -> list[Entry]:
+        """What is in a directory, in the order of the names. Links are shown, not followed."""
+        asked = self._asked(path)
+        fd, true = self._open(asked, _READ_DIRECTORY)
+        with self._told(asked), closing(fd):
+            if os.fstat(fd).st_nlink == 0:
+                raise NoSuchFileError(asked.given, "has been removed.", code=errno.ENOENT)
+            found = entries_of(fd, "/".join(true))
+            return [entry for entry in found if not first_of((entry.name,), self.secret)]
+
+    def walk(self, path: AnyPath = ".") -> Iterator[Entry]:
+        """Everything below a directory, each directory before what is in it. Links are shown, not followed.
+
+        A directory that cannot be read, or is gone when its turn comes, is passed over.
+        """
+        waiting = list(reversed(self.list(path)))
+        while waiting:
+            entry = waiting.pop()
+            yield entry
+            if entry.is_directory:
+                with contextlib.suppress(FileJailError):
+                    waiting += reversed(self.list(entry.path))
+
+    def remove(self, path: AnyPath, *, recursive: bool = False) -> None:
+        """Remove a file, a link itself, or an empty directory; with `recursive` all that is in it too."""
+        asked = self._asked(path)
+        true = self._resolved(asked, to_change=True, follow_last=False)
+        if not true:
+            raise FileJailError(asked.given, "is the root, which stays.", code=errno.EBUSY)
+        if recursive:
+            self._refuse_protected_below(asked, true)
+        with self._told(asked), self._directory(true[:-1]) as directory:
+            remove(directory, true[-1], recursive=recursive)
+
+    # --- questions ----------------------------------------------------------------------------------
+
+    def locate(self, path: AnyPath, *, to_change: bool = False) -> str:
+        """Where a path leads, relative to the root and without links in it, whether or not there is something.
+
+        Raises an `OutsideJailError` for one that leads out, a `ProtectedPathError` for one that is not to be used.
+        """
+        return "/".join(self._resolved(self._asked(path), to_change=to_change)) or "."
+
+    def stat(self, path: AnyPath) -> os.stat_result:
+        """What the system knows of a file or directory; nothing is opened for it."""
+        asked = self._asked(path)
+        fd, _ = self._open(asked, getattr(os, "O_PATH", os.O_RDONLY | os.O_NONBLOCK))
+        with closing(fd):
+            return os.fstat(fd)
+
+    def exists(self, path: AnyPath) -> bool:
+        """Whether there is something inside at this path. A path that leads out is an error here too."""
+        try:
+            self.stat(path)
+        except FileNotFoundError:
+            return False
+        return True
+
+    def close(self) -> None:
+        """Let go of the root. Files that were opened stay open."""
+        self._close()
+
+    def __enter__(self) -> FileJail:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        return f"<FileJail {self.root} by {self.way}>"
+
+    # --- opening ------------------------------------------------------------------------------------
+
+    def _asked(self, path: AnyPath) -> Asked:
+        if not self._close.alive:
+            raise UsageError("this file jail is closed.", remedy="Make another FileJail.")
+        return asked_for(path, self._roots)
+
+    def _open_file(self, asked: Asked, flags: int) -> int:
+        """A descriptor of a plain file; what would truncate or create waits until it is known what is there."""
+        writes = flags & (os.O_WRONLY | os.O_RDWR) != 0
+        if asked.is_directory:
+            raise FileKindError(asked.given, "is the path of a directory.", code=errno.EISDIR)
+        if flags & os.O_EXCL:
+            return self._create(asked, flags)
+        plain = flags & ~_CREATING | os.O_NONBLOCK | os.O_NOCTTY
+        for _ in range(_TRIES):
+            try:
+                fd, _ = self._open(asked, plain, to_change=writes)
+            except FileNotFoundError:
+                if not flags & os.O_CREAT:
+                    raise
+                with contextlib.suppress(FileExistsError):
+                    return self._create(asked, flags)
+            else:
+                return _checked_file(asked, fd, flags, writes)
+        raise told(asked.given, OSError(errno.EAGAIN, "changes"))
+
+    def _create(self, asked: Asked, flags: int) -> int:
+        true = self._resolved(asked, to_change=True)
+        if not true:
+            raise told(asked.given, FileExistsError(errno.EEXIST, "exists"))
+        with self._told(asked), self._directory(true[:-1]) as directory:
+            flags |= os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW
+            return os.open(true[-1], flags, 0o666, dir_fd=directory)
+
+    def _open(self, asked: Asked, flags: int, *, to_change: bool = False) -> tuple[int, Parts]:
+        """Open a path, and say where that is. It is opened without links in it: what is opened is what was checked."""
+        step = asked
+        for _ in range(_TRIES):
+            plain = without_dots(step)
+            self._refuse(asked, plain, to_change)
+            try:
+                return self._strictly(step.parts, flags), plain
+            except OSError as error:
+                if error.errno not in _LINK_IN_THE_WAY:
+                    raise told(asked.given, error) from None
+                true = self._resolved(asked, to_change=to_change)
+                if true == step.parts:
+                    raise told(asked.given, error) from None
+                step = asked._replace(parts=true)
+        raise told(asked.given, OSError(errno.EAGAIN, "changes"))
+
+    def _strictly(self, parts: Parts, flags: int) -> int:
+        if self.way == "steps":
+            return open_by_steps(self._fd, parts, flags, same_device=not self.mounts)
+        strict = openat2.BENEATH | openat2.NO_MAGICLINKS | openat2.NO_SYMLINKS
+        if not self.mounts:
+            strict |= openat2.NO_XDEV
+        return openat2.openat2(self._fd, os.fsencode("/".join(parts) or "."), flags, strict)
+
+    def _resolved(self, asked: Asked, *, to_change: bool, follow_last: bool = True) -> Parts:
+        """Where a path leads, if that is inside and may be used."""
+        with self._told(asked):
+            true = resolve(self._fd, asked.parts, follow_last=follow_last)
+        self._refuse(asked, true, to_change)
+        return true
+
+    @contextlib.contextmanager
+    def _directory(self, true: Parts, *, make: bool = False) -> Iterator[int]:
+        """A directory by its true path, held open meanwhile."""
+        try:
+            fd = self._strictly(true, _READ_DIRECTORY)
+        except FileNotFoundError:
+            if not make:
+                raise
+            make_directories(self._fd, true)
+            fd = self._strictly(true, _READ_DIRECTORY)
+        with closing(fd):
+            yield fd
+
+    # --- refusing -----------------------------------------------------------------------------------
+
+    def _refuse(self, asked: Asked, true: Parts, to_change: bool) -> None:
+        name = first_of(true, self.secret)
+        if name:
+            raise secret(asked.given, name)
+        name = first_of(true, self.protected) if to_change else ""
+        if name:
+            raise protected(asked.given, name)
+
+    def _refuse_protected_below(self, asked: Asked, true: Parts) -> None:
+        with contextlib.suppress(FileKindError):  # what is no directory has nothing below it
+            for entry in self.walk("/".join(true)):
+                name = first_of((entry.name,), self.protected | self.secret)
+                if name:
+                    raise protected(asked.given, name)
+
+    @contextlib.contextmanager
+    def _told(self, asked: Asked) -> Iterator[None]:
+        try:
+            yield
+        except FileJailError:
+            raise
+        except OSError as error:
+            raise told(asked.given, error) from None
+
+
+@contextlib.contextmanager
+def closing(fd: int) -> Iterator[None]:
+    """Close a descriptor at the end."""
+    try:
+        yield
+    finally:
+        os.close(fd)
+
+
+def _checked_way(way: Way) -> Way:
+    if way not in ("auto", "openat2", "steps"):
+        raise UsageError(f"way={way!r} is not known.", remedy="Use 'auto', 'openat2' or 'steps'.")
+    if os.open not in os.supports_dir_fd or not hasattr(os, "O_NOFOLLOW"):
+        raise UsageError(
+            "this system cannot open files relative to a directory, so there is no file jail here.",
+            remedy="Use Linux, macOS or another Unix.",
+        )
+    if way == "openat2" and not openat2.is_available():
+        raise UsageError("this system has no openat2.", remedy="Use way='auto' or 'steps'.")
+    return way if way != "auto" else "openat2" if openat2.is_available() else "steps"
+
+
+def _open_root(root: Path) -> int:
+    try:
+        return os.open(root, _READ_DIRECTORY)
+    except OSError as error:
+        raise UsageError(
+            f"'{root}' cannot be the root of a file jail: {os.strerror(error.errno or 0).lower()}.",
+            remedy="Give a directory that exists and can be read.",
+        ) from None
+
+
+def _checked_file(asked: Asked, fd: int, flags: int, writes: bool) -> int:
+    """The descriptor, if what it opens is a plain file that may be used like this."""
+    try:
+        found = os.fstat(fd)
+        if not stat.S_ISREG(found.st_mode):
+            raise not_a_file(asked.given, found.st_mode)
+        if writes and found.st_nlink > 1:
+            raise second_name(asked.given)
+        if flags & os.O_TRUNC:
+            os.ftruncate(fd, 0)
+    except BaseException:
+        os.close(fd)
+        raise
+    return fd

@@ -1,0 +1,72 @@
+"""Names that stand for the same file on some file system, and names that are nobody's to change."""
+
+from __future__ import annotations
+
+import unicodedata
+from collections.abc import Iterable
+
+from hookline.errors import UsageError
+
+PROTECTED: frozenset[str] = frozenset(
+    {
+        # what runs commands when a repository or an editor is opened
+        ".git",
+        ".gitconfig",
+        ".gitmodules",
+        ".envrc",
+        ".ripgreprc",
+        ".vscode",
+        ".idea",
+        # agents' configuration: hooks, permissions, servers
+        ".hookline",
+        ".agents",
+        ".claude",
+        ".codex",
+        ".cursor",
+        ".gemini",
+        ".mcp.json",
+        # what runs when somebody logs in, and who may
+        ".bashrc",
+        ".bash_profile",
+        ".bash_login",
+        ".bash_logout",
+        ".profile",
+        ".zshrc",
+        ".zshenv",
+        ".zprofile",
+        ".zlogin",
+        ".ssh",
+    }
+)
+"""What a jail lets nobody change unless it is told otherwise, at any depth. It can all be read."""
+
+# Characters that HFS+ leaves out when it compares names.
+_IGNORED = dict.fromkeys(
+    [*range(0x200C, 0x2010), *range(0x202A, 0x202F), *range(0x206A, 0x2070), 0xFEFF]
+)
+_SHORT = {"git~1": ".git"}
+"""What NTFS calls them in eight characters."""
+
+
+def plain(name: str) -> str:
+    """A name as the least particular file system compares it: without case, trailing dots, streams or marks."""
+    text = unicodedata.normalize("NFC", name.translate(_IGNORED)).casefold()
+    text = text.partition(":")[0].rstrip(" .") or text
+    return _SHORT.get(text, text)
+
+
+def plain_names(names: Iterable[str], option: str) -> frozenset[str]:
+    """Names to compare with, checked."""
+    given = [names] if isinstance(names, str) else list(names)
+    for name in given:
+        if not isinstance(name, str) or not name or "/" in name:
+            raise UsageError(
+                f"{option}= has {name!r} in it, which is not a name.",
+                remedy="Give single names, as in ('.git', '.env'): they hold at any depth.",
+            )
+    return frozenset(map(plain, given))
+
+
+def first_of(parts: Iterable[str], names: frozenset[str]) -> str:
+    """The first part of a path that is one of these names; empty if none is."""
+    return next((part for part in parts if plain(part) in names), "") if names else ""

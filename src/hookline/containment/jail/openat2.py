@@ -1,0 +1,105 @@
+"""`openat2`, the system call that opens below a directory or not at all. Python lacks it, so it is called by number.
+
+With RESOLVE_BENEATH the kernel itself sees to it that no part of the path leads out, whatever others do to the
+tree meanwhile. Looking first and opening then, as with `realpath`, can be raced.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import errno
+import functools
+import os
+import platform
+import sys
+from collections.abc import Callable
+
+NO_XDEV, NO_MAGICLINKS, NO_SYMLINKS, BENEATH = 0x01, 0x02, 0x04, 0x08
+_TRIES = 128
+"""How often the kernel may say that the tree changed under it, before we say so too."""
+
+# Since Linux 5.1 a new call has one number everywhere, plus what some old architectures count from.
+_NUMBERS = {
+    **dict.fromkeys(("x86_64", "i386", "i486", "i586", "i686", "aarch64", "arm64"), 437),
+    **dict.fromkeys(("armv6l", "armv7l", "armv8l", "ppc", "ppc64", "ppc64le", "s390x"), 437),
+    **dict.fromkeys(("riscv32", "riscv64", "loongarch64", "sparc64", "parisc64", "m68k"), 437),
+    **dict.fromkeys(("alpha",), 110 + 437),
+    **dict.fromkeys(("mips",), 4000 + 437),
+}
+_NUMBERS_OF_64_BITS = {"mips64": 5000 + 437}
+
+
+class _How(ctypes.Structure):
+    _fields_ = (
+        ("flags", ctypes.c_uint64),
+        ("mode", ctypes.c_uint64),
+        ("resolve", ctypes.c_uint64),
+    )
+
+
+def number() -> int | None:
+    """The number of the call on this machine; None when it is not known to have one."""
+    if not sys.platform.startswith("linux"):
+        return None
+    machine = platform.machine()
+    wide = _NUMBERS_OF_64_BITS.get(machine) if sys.maxsize > 2**32 else None
+    return wide or _NUMBERS.get(machine)
+
+
+@functools.cache
+def _system_call() -> Callable[..., int] | None:
+    if number() is None:
+        return None
+    try:
+        call = ctypes.CDLL(None, use_errno=True).syscall
+    except (OSError, AttributeError):
+        return None
+    call.restype = ctypes.c_long
+    call.argtypes = (
+        ctypes.c_long,
+        ctypes.c_long,
+        ctypes.c_char_p,
+        ctypes.c_void_p,
+        ctypes.c_size_t,
+    )
+    return call
+
+
+def openat2(dir_fd: int, path: bytes, flags: int, resolve: int) -> int:
+    """Open a path below a directory. Raises OSError: EXDEV where it leads out, ELOOP at a link that is not followed."""
+    call = _system_call()
+    if call is None:
+        raise OSError(errno.ENOSYS, os.strerror(errno.ENOSYS))
+    how = _How(flags | os.O_CLOEXEC, 0, resolve)
+    for _ in range(_TRIES):
+        found = call(number_here(), dir_fd, path, ctypes.byref(how), ctypes.sizeof(how))
+        if found >= 0:
+            return found
+        code = ctypes.get_errno()
+        if code not in (errno.EAGAIN, errno.EINTR):
+            raise OSError(code, os.strerror(code))
+    raise OSError(errno.EAGAIN, os.strerror(errno.EAGAIN))
+
+
+number_here = functools.cache(number)
+
+
+@functools.cache
+def is_available() -> bool:
+    """Whether the call is there and does what it is for: it opens a directory, and refuses the one above it."""
+    if not hasattr(os, "O_PATH"):
+        return False
+    try:
+        start = os.open("/", os.O_PATH | os.O_DIRECTORY)
+    except OSError:
+        return False
+    try:
+        os.close(openat2(start, b".", os.O_PATH, BENEATH | NO_MAGICLINKS | NO_SYMLINKS))
+        leak = openat2(start, b"..", os.O_PATH, BENEATH | NO_MAGICLINKS | NO_SYMLINKS)
+    except OSError as error:
+        return error.errno == errno.EXDEV
+    else:
+        os.close(leak)
+        return False
+    finally:
+        os.close(start)

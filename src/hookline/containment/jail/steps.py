@@ -1,0 +1,120 @@
+"""The long way to a file, one name at a time. No name is looked up anywhere but in a directory that is held open.
+
+It is how paths are opened where there is no `openat2`, and how links are followed everywhere: a link is read, and its
+target is walked from the directory it is in. `..` goes back to the directory the walk came from.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+from typing import NamedTuple
+
+from hookline.containment.jail.paths import Parts, split
+
+MOST_LINKS = 40
+DIRECTORY = os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC | getattr(os, "O_PATH", os.O_RDONLY)
+
+
+class _Way(NamedTuple):
+    """The directories on the way from the root to here, held open."""
+
+    fds: list[int]
+    device: int | None = None
+    """The one device that all of it has to be on."""
+
+    def open(self, name: str, flags: int) -> int:
+        found = os.open(name, flags, dir_fd=self.fds[-1])
+        if self.device is not None and os.fstat(found).st_dev != self.device:
+            os.close(found)
+            raise OSError(errno.EXDEV, "is on another device")
+        return found
+
+    def enter(self, name: str) -> None:
+        self.fds.append(self.open(name, DIRECTORY))
+
+    def leave(self) -> None:
+        if len(self.fds) == 1:
+            raise OSError(errno.EXDEV, "leads out")
+        os.close(self.fds.pop())
+
+    def close(self) -> None:
+        while len(self.fds) > 1:
+            os.close(self.fds.pop())
+
+
+def open_by_steps(root: int, parts: Parts, flags: int, *, same_device: bool) -> int:
+    """Open a path without links in it, like `openat2` with no symbolic links does."""
+    way = _Way([root], os.fstat(root).st_dev if same_device else None)
+    with contextlib.closing(way):
+        for name in parts[:-1]:
+            way.leave() if name == ".." else way.enter(name)
+        last = parts[-1] if parts else "."
+        if last == "..":
+            way.leave()
+            last = "."
+        return way.open(last, flags | os.O_NOFOLLOW | os.O_CLOEXEC)
+
+
+def resolve(root: int, parts: Parts, *, follow_last: bool) -> Parts:
+    """Where a path leads: the same place without links and dots. What is missing at its end is kept as it is.
+
+    Raises OSError: EXDEV where it leads out, ELOOP after too many links.
+    """
+    way, found, missing = _Way([root]), list[str](), list[str]()
+    links, rest = 0, list(reversed(parts))
+    with contextlib.closing(way):
+        while rest:
+            name = rest.pop()
+            if name == "..":
+                _go_back(way, found, missing)
+                continue
+            if missing or (rest and _enters(way, name)):
+                (missing or found).append(name)
+                continue
+            target = _target(name, way.fds[-1]) if rest or follow_last else None
+            if target is not None:
+                links += 1
+                rest += _followed(target, links)
+            else:
+                (missing if rest else found).append(name)
+    return (*found, *missing)
+
+
+def _go_back(way: _Way, found: list[str], missing: list[str]) -> None:
+    if missing:
+        missing.pop()
+    else:
+        way.leave()
+        found.pop()
+
+
+def _enters(way: _Way, name: str) -> bool:
+    """Enter a directory; says whether it is one."""
+    try:
+        way.enter(name)
+    except OSError as error:
+        if error.errno in (errno.ENOENT, errno.ENOTDIR, errno.ELOOP, errno.EMLINK):
+            return False
+        raise
+    return True
+
+
+def _target(name: str, directory: int) -> str | None:
+    """Where a link points; None for what is no link."""
+    try:
+        return os.readlink(name, dir_fd=directory)
+    except OSError as error:
+        if error.errno in (errno.EINVAL, errno.ENOENT):
+            return None
+        raise
+
+
+def _followed(target: str, links: int) -> list[str]:
+    """The parts of a link's target, last first. An absolute target is outside: the jail has no other root."""
+    if target.startswith("/"):
+        raise OSError(errno.EXDEV, "is an absolute link")
+    if links > MOST_LINKS:
+        raise OSError(errno.ELOOP, "too many links")
+    return list(reversed(split(target)))

@@ -1,0 +1,1 @@
+"""The shell policy: what a command would run, and whether it may."""

@@ -1,0 +1,325 @@
+"""The second pass: finding what must never run, wherever in the text it hides.
+
+Every command of the tree is looked at: in substitutions, in loops and functions, behind wrappers, in the text given
+to another shell, in what is piped to one. A finding denies. Finding nothing proves nothing: that is what the first
+pass is for.
+"""
+
+from __future__ import annotations
+
+import posixpath
+import re
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from hookline.containment.shell.deadly import deadly
+from hookline.containment.shell.grammar import parse, walk
+from hookline.containment.shell.literal import literal, literal_words, unescape
+from hookline.containment.shell.paths import is_device, is_network, is_protected
+from hookline.containment.shell.reading import MAX_LENGTH
+from hookline.containment.shell.sources import is_decoder, is_fetch, stored_by
+from hookline.containment.shell.unwrap import (
+    INTERPRETERS,
+    SHELLS,
+    inner_argvs,
+    name_of,
+    reads_code_from_input,
+    scripts_in,
+)
+
+if TYPE_CHECKING:
+    from tree_sitter import Node
+
+MAX_DEPTH = 6
+MAX_COMMANDS = 400
+
+_SEPARATORS = re.compile(r"&&|\|\||[;\n|&(){}`]")
+_BOMB = re.compile(
+    r"([\w:.]{1,40})\s{0,9}\(\s{0,9}\)\s{0,9}\{[^}]{0,200}?\1\s{0,9}\|\s{0,9}\1\s{0,9}&"
+)
+_PERL_BOMB = re.compile(
+    r"fork\s{1,9}while\s{1,9}fork|while\s{0,9}\(?\s{0,9}(1|True|true)\s{0,9}\)?\s{0,9}:?\s{0,9}(os\.)?fork"
+)
+_WORDS = frozenset(
+    "command_name word number string raw_string ansi_c_string translated_string concatenation simple_expansion expansion"
+    " command_substitution process_substitution brace_expression variable_name variable_assignment regex".split()
+)
+_COMMANDS = frozenset({"command", "declaration_command", "unset_command"})
+_WRITING = frozenset({">", ">>", ">|", "&>", "&>>", "<>", ">&"})
+
+
+class Danger(msgspec.Struct, frozen=True):
+    """What was found: the commands anywhere in the text, and the first that must never run."""
+
+    commands: tuple[tuple[str, ...], ...] = ()
+    problem: str = ""
+    command: str = ""
+
+
+class Found(Exception):
+    """Something that must never run."""
+
+    def __init__(self, problem: str, command: str) -> None:
+        self.problem = problem
+        self.command = command
+
+
+def find_danger(text: str) -> Danger:
+    """Look through every command of a text. Of a text that is too long, only the beginning: it is asked about anyway."""
+    search = _Search()
+    try:
+        search.script(text[:MAX_LENGTH], depth=0)
+    except Found as found:
+        return Danger(tuple(search.commands), found.problem, found.command)
+    return Danger(tuple(search.commands))
+
+
+class _Search:
+    """What is known while a text is searched."""
+
+    def __init__(self) -> None:
+        self.commands: list[tuple[str, ...]] = []
+        self.variables: dict[str, str] = {}
+        self.stored: set[str] = set()
+        self.where = ""
+        self.depth = 0
+
+    def script(self, text: str, depth: int) -> None:
+        """Search a piece of bash."""
+        if depth > MAX_DEPTH:
+            raise Found("it is nested too deeply to be read", text)
+        if _BOMB.search(text) or _PERL_BOMB.search(text):
+            raise Found("it multiplies without end", text)
+        clean = text.replace("\\\n", "").replace("\r", "\n").replace("\0", "")
+        source = clean.encode(errors="replace")
+        root = parse(source)
+        _Tree(self, source, depth).search(root)
+        if root.has_error:
+            self._pieces(clean, depth)
+
+    def _pieces(self, text: str, depth: int) -> None:
+        """What the grammar cannot read is looked at piece by piece, as if each were a command."""
+        pieces = [*re.split(r"[;\n|&]", text), *_SEPARATORS.split(text)]
+        for piece in pieces[:MAX_COMMANDS]:
+            if words := literal_words(piece, self.variables):
+                self.argv(words, piece, depth)
+
+    def argv(self, argv: list[str], text: str, depth: int) -> None:
+        """Search one command, and everything that it would run."""
+        while argv and re.match(r"[A-Za-z_]\w*\+?=", argv[0]):
+            argv = argv[1:]
+        if not argv or len(self.commands) > MAX_COMMANDS:
+            return
+        if depth > MAX_DEPTH:
+            raise Found("it is nested too deeply to be read", text)
+        self.commands.append(tuple(argv))
+        if problem := deadly(argv, self.where) or self._runs_stored(argv):
+            raise Found(problem, text)
+        if is_fetch(argv):
+            self.stored.update(stored_by(argv))
+        if name_of(argv) in {"cd", "pushd"}:
+            self._move(argv[1:])
+        for inner in inner_argvs(argv):
+            self.argv(inner, text, depth + 1)
+        for script in scripts_in(argv):
+            self.script(script, depth + 1)
+
+    def _move(self, words: list[str]) -> None:
+        target = next((word for word in words if not word.startswith("-")), "~")
+        absolute = target.startswith(("/", "~")) or not self.where
+        self.where = target if absolute else f"{self.where}/{target}"
+
+    def _runs_stored(self, argv: list[str]) -> str | None:
+        """Whether a file is run that was fetched or decoded just before."""
+        name = name_of(argv)
+        runner = name in SHELLS or name in {"source", "."} or INTERPRETERS.fullmatch(name)
+        run = argv[1:3] if runner else argv[:1] if "/" in argv[0] else []
+        for word in run:
+            if posixpath.normpath(word) in self.stored:
+                return f"it runs {word}, which comes from the network or has been decoded"
+        return None
+
+
+class _Tree:
+    """One tree, and the text it was made from."""
+
+    def __init__(self, search: _Search, source: bytes, depth: int) -> None:
+        self.all = search
+        self.source = source
+        self.depth = depth
+
+    def search(self, root: Node) -> None:
+        for node in walk(root):
+            kind = node.type
+            if kind == "variable_assignment":
+                self._assignment(node)
+            elif kind in _COMMANDS:
+                self._command(node)
+            elif kind == "pipeline":
+                self._pipeline(node)
+            elif kind == "redirected_statement":
+                self._redirected(node)
+            elif kind == "file_redirect":
+                self._redirect(node)
+            elif kind == "function_definition":
+                self._function(node)
+
+    def text(self, node: Node) -> str:
+        return self.source[node.start_byte : node.end_byte].decode(errors="replace")
+
+    def argv(self, node: Node) -> list[str]:
+        """The words of a command, as far as they can be guessed."""
+        words: list[str] = []
+        for child in node.children:
+            if child.type in _WORDS or (not child.is_named and node.type != "command"):
+                words += literal_words(self.text(child), self.all.variables)
+        return words
+
+    def argvs(self, node: Node) -> list[list[str]]:
+        """Every command at and below a node, and what each would run."""
+        found = []
+        pending = [self.argv(one) for one in walk(node) if one.type in _COMMANDS]
+        while pending and len(found) < MAX_COMMANDS:
+            argv = pending.pop()
+            while argv and re.match(r"[A-Za-z_]\w*=", argv[0]):
+                argv = argv[1:]
+            if argv:
+                found.append(argv)
+                pending.extend(inner_argvs(argv))
+        return found
+
+    # --- the parts of a tree ----------------------------------------------------------------------
+
+    def _assignment(self, node: Node) -> None:
+        name, operator, value = self.text(node).partition("=")
+        if operator:
+            self.all.variables[name.rstrip("+")] = literal(value, self.all.variables)[:2000]
+
+    def _command(self, node: Node) -> None:
+        text = self.text(node)
+        argv = self.argv(node)
+        self.all.argv(argv, text, self.depth)
+        self._runs_printed(node, argv, text)
+        for child in node.children:
+            if child.type == "herestring_redirect":
+                self._given(node, literal(self.text(child).lstrip("<"), self.all.variables))
+
+    def _runs_printed(self, node: Node, argv: list[str], text: str) -> None:
+        """A substitution that fetches or decodes, inside a command that runs what it is given."""
+        substitutions = [
+            n for n in walk(node) if n.type in {"command_substitution", "process_substitution"}
+        ]
+        if not substitutions:
+            return
+        named = any(
+            child.type == "command_name" and "$(" in self.text(child) + "`"
+            for child in node.children
+        )
+        runs = any(_runs_its_words(one) for one in self._with_inner(argv))
+        if not (runs or (named and not argv)):
+            return
+        for one in substitutions:
+            for inner in self.argvs(one):
+                if is_fetch(inner) or is_decoder(inner):
+                    raise Found("it runs what comes from the network or has been decoded", text)
+
+    def _with_inner(self, argv: list[str]) -> list[list[str]]:
+        found, pending = [], [argv] if argv else []
+        while pending and len(found) < MAX_COMMANDS:
+            one = pending.pop()
+            found.append(one)
+            pending.extend(inner for inner in inner_argvs(one) if inner)
+        return found
+
+    def _pipeline(self, node: Node) -> None:
+        stages = [self.argvs(child) for child in node.children if child.is_named]
+        before: list[list[str]] = []
+        for stage in stages:
+            self._stage(before, stage, node)
+            before += stage
+
+    def _stage(self, before: list[list[str]], stage: list[list[str]], node: Node) -> None:
+        text = self.text(node)
+        runs = any(reads_code_from_input(argv) for argv in stage) or _feeds_a_shell(stage)
+        if runs and any(is_fetch(argv) or is_decoder(argv) for argv in before):
+            raise Found("it runs what comes from the network or has been decoded", text)
+        for argv in before:
+            if name_of(argv) in {"echo", "printf"}:
+                self._printed(argv[1:], stage, text, runs=runs)
+
+    def _printed(self, words: list[str], stage: list[list[str]], text: str, *, runs: bool) -> None:
+        """What is printed may be run as it is, or become the words of what xargs runs."""
+        while words and re.fullmatch(r"-[neE]+", words[0]):
+            words = words[1:]
+        if runs:
+            self.all.script(unescape(" ".join(words)), self.depth + 1)
+        for argv in stage:
+            if name_of(argv) == "xargs":
+                given = unescape(" ".join(words)).split()
+                for inner in inner_argvs(argv):
+                    self.all.argv([*inner, *given], text, self.depth + 1)
+
+    def _redirected(self, node: Node) -> None:
+        """A heredoc belongs to whatever is in the same statement, also behind a pipe."""
+        argvs = self.argvs(node)
+        if any(is_fetch(argv) or is_decoder(argv) for argv in argvs):
+            self._keep_stored(node, argvs)
+        bodies = [self.text(n) for n in walk(node) if n.type == "heredoc_body"]
+        if any(reads_code_from_input(argv) for argv in argvs):
+            for body in bodies:
+                self.all.script(body, self.depth + 1)
+            self._input_from(node)
+
+    def _input_from(self, node: Node) -> None:
+        """`sh < <(curl ..)`."""
+        for one in walk(node):
+            if one.type == "process_substitution" and any(
+                is_fetch(argv) or is_decoder(argv) for argv in self.argvs(one)
+            ):
+                raise Found(
+                    "it runs what comes from the network or has been decoded", self.text(node)
+                )
+
+    def _keep_stored(self, node: Node, argvs: list[list[str]]) -> None:
+        for child in node.children:
+            if child.type == "file_redirect":
+                target = literal(self.text(child).lstrip("0123456789&<>| "), self.all.variables)
+                self.all.stored.add(posixpath.normpath(target) if target else "")
+
+    def _given(self, node: Node, text: str) -> None:
+        if any(reads_code_from_input(argv) for argv in self.argvs(node)):
+            self.all.script(text, self.depth + 1)
+
+    def _redirect(self, node: Node) -> None:
+        operator = next((child.type for child in node.children if not child.is_named), "")
+        raw = self.text(node).lstrip("0123456789")
+        target = literal(raw.lstrip("&<>| "), self.all.variables)
+        if is_network(target):
+            raise Found("it opens a connection through /dev/tcp", self.text(node))
+        writes = operator in _WRITING
+        if writes and (is_protected(target, self.all.where) or is_device(target)):
+            raise Found(f"it writes to {target}", self.text(node))
+
+    def _function(self, node: Node) -> None:
+        name = (
+            self.text(node.children[0])
+            if node.children[0].is_named
+            else self.text(node.children[1])
+        )
+        body = node.children[-1]
+        calls = [argv for argv in self.argvs(body) if argv[0] == name]
+        parallel = any(child.type in {"&", "|", "|&"} for child in walk(body))
+        if calls and parallel:
+            raise Found("it multiplies without end", self.text(node))
+
+
+def _runs_its_words(argv: list[str]) -> bool:
+    name = name_of(argv)
+    return name in SHELLS or name in {"eval", "source", "."} or bool(INTERPRETERS.fullmatch(name))
+
+
+def _feeds_a_shell(stage: list[list[str]]) -> bool:
+    """`xargs sh -c`: what is piped becomes code."""
+    names = {name_of(argv) for argv in stage}
+    return bool(names & {"xargs", "parallel"}) and bool(names & SHELLS or "eval" in names)

@@ -1,0 +1,210 @@
+"""Commands that must never run, by their words."""
+
+from __future__ import annotations
+
+import fnmatch
+import re
+from collections.abc import Callable, Sequence
+
+from hookline.containment.shell.paths import (
+    is_device,
+    is_network,
+    is_outside,
+    is_protected,
+    is_whole_home,
+)
+from hookline.containment.shell.unwrap import name_of
+
+PRIVILEGE = frozenset(
+    "sudo sudoedit su doas pkexec run0 gosu su-exec runuser gksudo kdesudo".split()
+)
+_DISKS = frozenset(
+    "wipefs fdisk sfdisk cfdisk gdisk sgdisk parted blkdiscard mkswap mke2fs newfs fsck.ext4 badblocks hdparm cryptsetup lvremove vgremove pvremove zpool".split()
+)
+_DOWN = frozenset("shutdown reboot halt poweroff telinit".split())
+_WRITES_ALL = frozenset(
+    "tee touch truncate shred unlink rmdir mkdir chattr setfacl patch mkfifo mknod sponge ed ex vi vim nvim nano emacs".split()
+)
+_WRITES_LAST = frozenset("cp mv ln install rsync scp ditto".split())
+_OWNERSHIP = frozenset({"chmod", "chown", "chgrp"})
+
+Finding = str | None
+
+
+def deadly(argv: Sequence[str], where: str = "") -> Finding:
+    """Why a command must never run, seen from the directory `where`, or None."""
+    name = _guess_name(name_of(argv))
+    words = argv[1:]
+    if name in PRIVILEGE:
+        return f"{name} gives it the rights of another user"
+    if name in _DOWN or (name == "init" and words[:1] and words[0] in {"0", "6", "1", "S"}):
+        return "it stops the machine"
+    if name in _DISKS or name.startswith("mkfs"):
+        return "it works on whole disks"
+    if any(is_network(word) for word in words):
+        return "it opens a connection through /dev/tcp"
+    check = _CHECKS.get(name)
+    return (check(words, where) if check else None) or _written(name, words, where)
+
+
+def _guess_name(name: str) -> str:
+    """`r?` and `r[m]` may be rm."""
+    if not re.search(r"[?*\[]", name) or not re.search(r"\w", name):
+        return name
+    known = ("rm", "sudo", "dd", "su", "mkfs", "shutdown", "reboot", "chmod", "tee")
+    return next((one for one in known if fnmatch.fnmatchcase(one, name)), name)
+
+
+def _rm(words: Sequence[str], where: str) -> Finding:
+    flags = [word for word in words if word.startswith("-")]
+    recursive = any(_has(flag, "rR", "--recursive") for flag in flags)
+    forced = any(_has(flag, "f", "--force") for flag in flags)
+    if recursive and forced:
+        return "it removes whole directories without asking"
+    if any(flag.startswith("--no-p") for flag in flags):
+        return "it may remove the root directory"
+    for word in words:
+        if not word.startswith("-") and is_outside(word, where):
+            return f"it removes {word}, outside of where it works"
+    return None
+
+
+def _has(flag: str, letters: str, long: str) -> bool:
+    """Whether a word is a short option with one of these letters, or a long one, perhaps cut short."""
+    if flag.startswith("--"):
+        return len(flag) > 2 and long.startswith(flag)
+    return any(letter in flag[1:] for letter in letters)
+
+
+def _find(words: Sequence[str], where: str) -> Finding:
+    roots = []
+    for word in words:
+        if word.startswith("-") or word in {"(", "!"}:
+            break
+        roots.append(word)
+    if "-delete" in words and any(is_outside(f"{root}/found", where) for root in roots):
+        return "it removes files outside of where it works"
+    for at, word in enumerate(words):
+        if word.startswith(("-fprint", "-fls")) and is_protected(
+            "".join(words[at + 1 : at + 2]), where
+        ):
+            return f"it writes to {words[at + 1]}"
+    return None
+
+
+def _dd(words: Sequence[str], where: str) -> Finding:
+    for word in words:
+        if word.startswith("of=") and (is_device(word[3:]) or is_protected(word[3:], where)):
+            return f"it writes to {word[3:]}"
+    return None
+
+
+def _owner(words: Sequence[str], where: str) -> Finding:
+    recursive = any(_has(word, "R", "--recursive") for word in words if word.startswith("-"))
+    for word in words[1:]:
+        if word.startswith("-"):
+            continue
+        if is_protected(word, where) or (recursive and is_outside(word, where)):
+            return f"it changes who may use {word}"
+    return None
+
+
+def _mv(words: Sequence[str], where: str) -> Finding:
+    for word in words:
+        if not word.startswith("-") and (is_whole_home(word, where) or _is_above(word)):
+            return f"it moves {word}"
+    return None
+
+
+def _is_above(word: str) -> bool:
+    return re.fullmatch(r"(\.\./?)+", word) is not None
+
+
+def _systemctl(words: Sequence[str], where: str) -> Finding:
+    down = {
+        "poweroff",
+        "reboot",
+        "halt",
+        "kexec",
+        "suspend",
+        "hibernate",
+        "rescue",
+        "emergency",
+        "soft-reboot",
+    }
+    return "it stops the machine" if down & set(words) else None
+
+
+def _kill(words: Sequence[str], where: str) -> Finding:
+    return "it ends every process" if "-1" in words[1:] else None
+
+
+def _netcat(words: Sequence[str], where: str) -> Finding:
+    runs = any(re.match(r"-[A-Za-z]*[ec]$|--(sh-)?exec|--lua-exec", word) for word in words)
+    return "it gives a shell to the network" if runs else None
+
+
+def _socat(words: Sequence[str], where: str) -> Finding:
+    runs = any(re.search(r"(?i)\b(exec|system):", word) for word in words)
+    return "it gives a shell to the network" if runs else None
+
+
+def _in_place(words: Sequence[str], where: str) -> Finding:
+    if not any(re.match(r"-[A-Za-z]*i|--in-place", word) for word in words):
+        return None
+    return next((f"it writes to {word}" for word in words if is_protected(word, where)), None)
+
+
+def _output_option(words: Sequence[str], where: str) -> Finding:
+    for at, word in enumerate(words):
+        if re.fullmatch(
+            r"-[A-Za-z]*[oOPdC]|--(output|output-document|output-dir|directory|directory-prefix)",
+            word,
+        ):
+            target = "".join(words[at + 1 : at + 2])
+        elif found := re.match(
+            r"--(?:output|output-document|output-dir|directory|directory-prefix)=|-[oOPdC](?=[~/.])",
+            word,
+        ):
+            target = word[found.end() :]
+        else:
+            continue
+        if target and (is_protected(target, where) or is_device(target)):
+            return f"it writes to {target}"
+    return None
+
+
+def _written(name: str, words: Sequence[str], where: str) -> Finding:
+    """The files that a program writes to by its nature."""
+    names = [word for word in words if not word.startswith("-")]
+    targets: Sequence[str] = ()
+    if name in _WRITES_ALL:
+        targets = names
+    elif name in _WRITES_LAST:
+        targets = names[-1:] if len(names) > 1 else ()
+        for at, word in enumerate(words):
+            if word in {"-t", "--target-directory"}:
+                targets = [*targets, *words[at + 1 : at + 2]]
+            elif word.startswith("--target-directory="):
+                targets = [*targets, word.partition("=")[2]]
+    for target in targets:
+        if is_protected(target, where) or is_device(target):
+            return f"it writes to {target}"
+    return None
+
+
+_CHECKS: dict[str, Callable[[Sequence[str], str], Finding]] = {
+    "rm": _rm,
+    "find": _find,
+    "dd": _dd,
+    "mv": _mv,
+    "systemctl": _systemctl,
+    "kill": _kill,
+    "socat": _socat,
+    **dict.fromkeys(("nc", "ncat", "netcat"), _netcat),
+    **dict.fromkeys(("sed", "gsed", "perl", "ruby"), _in_place),
+    **dict.fromkeys(
+        ("curl", "wget", "sort", "tar", "unzip", "7z", "aria2c", "gpg", "openssl"), _output_option
+    ),
+    **dict.fromkeys(("chmod", "chown", "chgrp"), _owner),
+}

@@ -1,0 +1,73 @@
+"""A word while it is being read: its text so far, and from where on its value is open."""
+
+from __future__ import annotations
+
+from hookline.containment.shell.words import Word
+
+_PATHS = {"HOME": "~", "PWD": ".", "OLDPWD": "$OLDPWD"}
+"""Variables that hold an absolute path, and how a path that begins with them is shown."""
+
+
+class OpenWord:
+    """Collects a word. What is opened first decides the prefix; what is split into words takes it away."""
+
+    __slots__ = ("brace_at", "braces", "exact", "hidden", "prefix", "text")
+
+    def __init__(self) -> None:
+        self.text = ""
+        self.exact = True
+        self.hidden = False
+        self.prefix: str | None = None
+        self.brace_at: int | None = None
+        self.braces = 0
+
+    def open(self, known: str = "") -> None:
+        """From here on the value is open; `known` is how what follows begins."""
+        self.exact = False
+        if self.prefix is None:
+            self.prefix = self.text + known
+
+    def split(self) -> None:
+        """What follows becomes any number of words, so nothing is known of how they begin."""
+        self.exact = False
+        self.prefix = ""
+
+    def open_brace(self) -> None:
+        """Remember where the first brace stands: what comes before it begins every word it makes."""
+        self.braces += 1
+        if self.brace_at is None:
+            self.brace_at = len(self.text)
+
+    def open_variable(self, name: str, *, quoted: bool) -> None:
+        """Add a variable. In quotes it stays in one word; outside them its value is split."""
+        known = "/" if name in _PATHS and not self.text else ""
+        if quoted:
+            self.open(known)
+        else:
+            self.split()
+        self.text += _PATHS.get(name, f"${name}")
+
+    def open_output(self, *, quoted: bool) -> None:
+        """Add what a command will print."""
+        self.hidden = True
+        if quoted:
+            self.open()
+        else:
+            self.split()
+        self.text += "$()"
+
+    def close(self) -> Word:
+        """The word as it was read."""
+        if self.brace_at is not None and ("," in self.text or ".." in self.text):
+            self._expand_braces(self.brace_at)
+        if self.exact:
+            return Word(self.text)
+        return Word(self.text, exact=False, prefix=self.prefix or "", hidden=self.hidden)
+
+    def _expand_braces(self, brace_at: int) -> None:
+        before = self.text[:brace_at]
+        if self.prefix is None or len(before) < len(self.prefix):
+            self.prefix = before
+        self.exact = False
+        if self.braces > 3:  # each may double the number of words
+            self.hidden = True

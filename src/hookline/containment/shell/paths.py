@@ -1,0 +1,194 @@
+"""Paths that matter: files that hold secrets, and places where a write changes what other programs do."""
+
+from __future__ import annotations
+
+import fnmatch
+import posixpath
+import re
+
+_SECRET_PARTS = frozenset(
+    """
+    .ssh .aws .gnupg .kube .azure .password-store .docker .netrc .pgpass .npmrc .pypirc .git-credentials .envrc .htpasswd .vault-token
+    .terraformrc .dockercfg .my.cnf .s3cfg .boto .bash_history .zsh_history .python_history .mysql_history .psql_history .node_repl_history
+    .irb_history .sqlite_history .lesshst .viminfo keyrings keychains gcloud sudoers sudoers.d wallet.dat
+    id_rsa id_dsa id_ecdsa id_ed25519 id_ecdsa_sk id_ed25519_sk authorized_keys credentials credentials.json credentials.yml
+    credentials.yaml credentials.xml credentials.toml credentials.csv secrets secrets.json secrets.yml secrets.yaml secrets.toml secrets.env
+    secret.json secret.yml secret.yaml secret.txt secrets.txt passwords.txt master.key kubeconfig cookies.sqlite
+    key4.db logins.json kcore htpasswd .token .credentials .secrets auth.json
+    """.split()
+)
+_SECRET_ENDINGS = (
+    ".pem",
+    ".key",
+    ".p12",
+    ".pfx",
+    ".keystore",
+    ".jks",
+    ".kdbx",
+    ".ovpn",
+    ".ppk",
+    ".asc",
+    ".gpg",
+    ".tfstate",
+    ".tfvars",
+)
+_HARMLESS_ENV = re.compile(r"\.env\.(example|sample|template|dist|defaults?|schema)")
+_DEVICES = frozenset("null zero full random urandom stdin stdout stderr tty fd".split())
+_LIKELY = (
+    ".env",
+    ".env.local",
+    ".env.production",
+    ".ssh",
+    ".aws",
+    ".netrc",
+    ".npmrc",
+    ".git-credentials",
+    ".pypirc",
+    ".gnupg",
+    ".kube",
+)
+
+SYSTEM = frozenset(
+    "bin boot dev etc lib lib32 lib64 libx32 proc root sbin sys usr System Library Applications".split()
+)
+"""The directories at the root in which nobody but the system writes."""
+
+_START_UP = frozenset(
+    """
+    .bashrc .bash_profile .bash_login .bash_logout .bash_aliases .profile .zshrc .zshenv .zprofile .zlogin .zlogout .kshrc .cshrc .tcshrc .login
+    .inputrc .xinitrc .xprofile .xsessionrc .pam_environment config.fish .gitconfig .vimrc .exrc .emacs .tmux.conf .screenrc .curlrc .wgetrc
+    .npmrc .pypirc .netrc crontab authorized_keys .rhosts .gdbinit .pythonrc
+    """.split()
+)
+_AGENT = frozenset(
+    """
+    .claude .codex .cursor .gemini .hookline .aider .continue .windsurf .github/copilot-instructions.md .mcp.json mcp.json hookline.toml
+    .claude.json .aider.conf.yml .cursorrules .windsurfrules CLAUDE.md AGENTS.md GEMINI.md
+    """.split()
+)
+_KEPT_DIRECTORIES = frozenset(
+    {
+        ".ssh",
+        ".gnupg",
+        ".aws",
+        ".kube",
+        "autostart",
+        "LaunchAgents",
+        "LaunchDaemons",
+        "cron.d",
+        "cron.daily",
+        "crontabs",
+    }
+)
+
+
+def resolve(path: str, where: str = "") -> str:
+    """A path without detours, beginning with `/`, `~` or nothing, as seen from `where`."""
+    if path.startswith("file://"):
+        path = path[len("file://") :]
+    if where and not path.startswith(("/", "~")):
+        path = f"{where}/{path}"
+    return re.sub("^//+", "/", posixpath.normpath(path)) if path else path
+
+
+def parts_of(path: str) -> list[str]:
+    """The names in a path."""
+    return [part for part in re.split(r"[/:=]", path) if part]
+
+
+def is_secret(path: str, where: str = "") -> bool:
+    """Whether a path, or what a pattern may match, holds secrets: keys, tokens, environments, histories."""
+    whole = resolve(path, where)
+    parts = parts_of(whole)
+    if whole.startswith("/dev/") and len(parts) > 1 and parts[1] not in _DEVICES:
+        return True
+    if whole.startswith("/proc/") and parts[-1] in {"environ", "mem", "kcore", "auxv"}:
+        return True
+    if parts[-1:] in (["shadow"], ["gshadow"], ["shadow-"]) and (
+        whole.startswith("/etc/") or not where
+    ):
+        return True
+    if parts[-2:] == ["gh", "hosts.yml"]:
+        return True
+    return any(_names_secret(part) for part in parts)
+
+
+def _names_secret(name: str) -> bool:
+    lower = name.lower()
+    if lower in _SECRET_PARTS or lower.endswith(_SECRET_ENDINGS):
+        return True
+    if lower == ".env" or (lower.startswith(".env.") and not _HARMLESS_ENV.fullmatch(lower)):
+        return True
+    if lower.startswith(("service-account", "service_account")) and lower.endswith(".json"):
+        return True
+    return any(c in lower for c in "*?[{") and _may_match_secret(lower)
+
+
+def _may_match_secret(pattern: str) -> bool:
+    """Only patterns that spell out some of the name: `*` matches no hidden file, and asking about it helps nobody."""
+    pattern = re.sub(r"\{[^}]*\}?", "*", pattern)
+    if pattern.endswith(_SECRET_ENDINGS):
+        return True
+    if pattern.startswith("."):
+        return any(fnmatch.fnmatchcase(name, pattern) for name in _LIKELY)
+    return pattern.startswith(("id_", "cred", "secret")) or pattern.endswith(
+        ("_rsa", "_ed25519", "id_*")
+    )
+
+
+def is_whole_home(path: str, where: str = "") -> bool:
+    """Whether a path is somebody's home, or all homes, or everything."""
+    whole = resolve(path, where)
+    parts = parts_of(whole)
+    if whole in {"/", "~", "/root", "/home", "/Users", "/etc", "/proc", "/var", "/run"}:
+        return True
+    return len(parts) == 2 and parts[0] in {"home", "Users"} and whole.startswith("/")
+
+
+def is_outside(path: str, where: str = "") -> bool:
+    """Whether a removal aims at the root, at a home, at a system directory or above where it starts."""
+    whole = resolve(path, where)
+    parts = parts_of(whole)
+    if whole.startswith(("~", "..")) or whole == "/*":
+        return True
+    if not whole.startswith("/"):
+        return False
+    if len(parts) <= 1 or parts[0] in SYSTEM or (parts[0] == "var" and parts[1] != "tmp"):
+        return not (len(parts) == 1 and "." in parts[0])
+    return parts[0] in {"home", "Users"} and len(parts) == 2
+
+
+def is_protected(path: str, where: str = "") -> bool:
+    """Whether a write there would change what the system, a shell, git or an agent does."""
+    whole = resolve(path, where)
+    parts = parts_of(whole)
+    if whole.startswith("/") and parts and parts[0] in SYSTEM:
+        return (
+            not (parts[0] == "dev" and len(parts) > 1 and parts[1] in _DEVICES)
+            and whole != "/dev/shm"
+        )
+    if any(part in _START_UP or part in _AGENT or part in _KEPT_DIRECTORIES for part in parts):
+        return True
+    pairs = set(zip(parts, parts[1:], strict=False))
+    if pairs & {
+        (".git", "hooks"),
+        (".git", "config"),
+        (".husky", "_"),
+        ("systemd", "user"),
+        ("spool", "cron"),
+    }:
+        return True
+    return whole in {"/", "~"}
+
+
+def is_device(path: str) -> bool:
+    """Whether a path is a disk or another device that must not be written to."""
+    whole = resolve(path)
+    if not whole.startswith("/dev/"):
+        return False
+    return parts_of(whole)[1] not in _DEVICES | {"shm", "pts"}
+
+
+def is_network(path: str) -> bool:
+    """Whether bash would open a connection for a path."""
+    return re.match(r"/dev/(tcp|udp)/", re.sub("/+", "/", path)) is not None

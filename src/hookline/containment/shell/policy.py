@@ -1,0 +1,143 @@
+"""The shell policy: allow what only looks, deny what must never run, ask about the rest."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import msgspec
+
+from hookline.containment.shell.danger import Danger, find_danger
+from hookline.containment.shell.prove import Proof, program_name
+from hookline.containment.shell.reading import read_command
+from hookline.containment.shell.rules import ShellRule
+from hookline.containment.shell.scan import writes_a_file
+from hookline.containment.shell.verdict import Verdict
+from hookline.containment.shell.words import Command, Reading
+from hookline.errors import UsageError
+
+
+class ShellPolicy(msgspec.Struct, frozen=True):
+    """Judges commands before they run. A value: adding rules gives another policy.
+
+    Deny goes before ask and ask before allow, whether a rule says so or the policy itself. A rule that allows lifts what the policy asks about, and what the policy itself denies
+    only if it was added with `even_denied=True`.
+    """
+
+    allow: tuple[ShellRule, ...] = ()
+    ask: tuple[ShellRule, ...] = ()
+    deny: tuple[ShellRule, ...] = ()
+    allow_denied: tuple[ShellRule, ...] = ()
+
+    @classmethod
+    def default(cls) -> ShellPolicy:
+        """The policy without rules: plainly read-only commands run, dangerous ones never do, all others ask."""
+        return cls()
+
+    def with_rules(
+        self,
+        *,
+        allow: Iterable[str] = (),
+        ask: Iterable[str] = (),
+        deny: Iterable[str] = (),
+        even_denied: bool = False,
+    ) -> ShellPolicy:
+        """The same policy with more rules. With `even_denied`, what `allow` names runs even if the policy denies it."""
+        allowed = _parse("allow", allow)
+        return ShellPolicy(
+            self.allow + allowed,
+            self.ask + _parse("ask", ask),
+            self.deny + _parse("deny", deny),
+            self.allow_denied + (allowed if even_denied else ()),
+        )
+
+    def judge(self, command: str) -> Verdict:
+        """Say whether a command may run. Never raises, whatever the text."""
+        try:
+            reading = read_command(command)
+            dangers = find_danger(command)
+        except UsageError as missing:
+            return Verdict("ask", str(missing), _shown(command))
+        return (
+            self._denied(reading, dangers, command)
+            or self._asked(reading, dangers)
+            or self._allowed(reading)
+        )
+
+    def _denied(self, reading: Reading, danger: Danger, whole: str) -> Verdict | None:
+        if found := _matching(self.deny, danger, reading):
+            rule, words = found
+            return Verdict(
+                "deny", f"`{words}` matches the rule '{rule.text}', which denies it.", words
+            )
+        if danger.problem and not self._lifted(reading):
+            shown = _shown(danger.command or whole)
+            return Verdict("deny", f"`{shown}` is never run: {danger.problem}.", shown)
+        return None
+
+    def _lifted(self, reading: Reading) -> bool:
+        return reading.static and all(_any(self.allow_denied, one) for one in reading.commands)
+
+    def _asked(self, reading: Reading, danger: Danger) -> Verdict | None:
+        if found := _matching(self.ask, danger, reading):
+            rule, words = found
+            return Verdict("ask", f"`{words}` matches the rule '{rule.text}', which asks.", words)
+        return None
+
+    def _allowed(self, reading: Reading) -> Verdict:
+        if not reading.known or not reading.commands:
+            shown = _shown(reading.commands[0].text if reading.commands else "")
+            why = reading.problem or "there is no command"
+            return Verdict("ask", f"It cannot be said what `{shown}` runs: {why}.", shown)
+        proof, by_rule = Proof(), False
+        for command in reading.commands:
+            if self._by_rule(command):
+                by_rule, proof.names_only = True, False
+            elif problem := proof.objection(command):
+                shown = _shown(command.text)
+                return Verdict("ask", f"`{shown}` may do more than look: {problem}.", shown)
+        shown = _shown("; ".join(command.text for command in reading.commands))
+        why = "a rule allows it, or it only looks" if by_rule else "it only looks"
+        return Verdict("allow", f"`{shown}`: {why}.", shown)
+
+    def _by_rule(self, command: Command) -> bool:
+        """Whether a rule allows a command. A word that is open must not be able to become an option."""
+        if command.assignments or any(writes_a_file(one) for one in command.redirects):
+            return False
+        if any(
+            word.hidden or word.start[:1] in {"", "-"} for word in command.words if not word.exact
+        ):
+            return False
+        return any(rule.matches([word.text for word in command.words]) for rule in self.allow)
+
+
+def _parse(name: str, rules: Iterable[str]) -> tuple[ShellRule, ...]:
+    if isinstance(rules, str):
+        raise UsageError(
+            f"{name}={rules!r} is a text, not a list of rules.", remedy=f"Write {name}=[{rules!r}]."
+        )
+    return tuple(ShellRule.parse(rule) for rule in rules)
+
+
+def _any(rules: tuple[ShellRule, ...], command: Command) -> bool:
+    return command.argv is not None and any(rule.matches(command.argv) for rule in rules)
+
+
+def _matching(
+    rules: tuple[ShellRule, ...], danger: Danger, reading: Reading
+) -> tuple[ShellRule, str] | None:
+    """The first rule that fits any command anywhere in the line, by whatever way it would be run."""
+    if not rules:
+        return None
+    spellings = [one.argv for one in reading.commands if one.argv] + list(danger.commands)
+    for argv in spellings:
+        for spelling in (argv, (program_name(argv[0]), *argv[1:])):
+            for rule in rules:
+                if rule.matches(spelling):
+                    return rule, _shown(" ".join(spelling))
+    return None
+
+
+def _shown(text: str) -> str:
+    """A text short enough for one line."""
+    line = " ".join(text.split())
+    return line if len(line) <= 200 else f"{line[:197]}..."

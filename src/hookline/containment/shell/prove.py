@@ -1,0 +1,175 @@
+"""The first pass: proving that a command only looks.
+
+Nothing is assumed: a program that is in no table, an option that is in no table, a word that might turn out to be
+an option, each is a reason to ask.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+import msgspec
+
+from hookline.containment.shell.options import operands_of, refusal, verb_of
+from hookline.containment.shell.paths import is_network, is_secret, is_whole_home
+from hookline.containment.shell.scan import writes_a_file
+from hookline.containment.shell.tables.all import PROGRAMS
+from hookline.containment.shell.tables.find import take_apart
+from hookline.containment.shell.tables.questions import QUESTIONS
+from hookline.containment.shell.tables.wrappers import inner_words
+from hookline.containment.shell.words import Command, Word
+
+_BIN = re.compile(r"(?:/usr)?(?:/local)?/s?bin/|/opt/homebrew/bin/")
+_ASSIGNABLE = re.compile(
+    r"LANG|LANGUAGE|LC_[A-Z]+|TZ|COLUMNS|LINES|NO_COLOR|FORCE_COLOR|CLICOLOR|CLICOLOR_FORCE|CI|TERM|GIT_TERMINAL_PROMPT|GIT_OPTIONAL_LOCKS"
+)
+_PAGERS = frozenset({"PAGER", "GIT_PAGER", "MANPAGER"})
+_LISTS_NAMES = frozenset({"find", "fd", "fdfind", "ls", "head", "tail", "sort", "uniq"})
+_RECURSIVE = re.compile(r"-[A-Za-z]*[rR]|--(dereference-)?recursive")
+
+
+class Proof(msgspec.Struct):
+    """What has been seen of a line so far: where it stands, and whether file names can have been made up on the way."""
+
+    where: str = ""
+    names_only: bool = True
+    secrets_named: bool = False
+    """Whether a command has named a place with secrets, so that what is found there must not be shown."""
+
+    def objection(self, command: Command) -> str | None:
+        """Why a command may do more than look, or None. Later commands are seen from where it leaves the shell."""
+        problem = self._surroundings(command) or self._words(command.words)
+        if problem is None:
+            self._remember(command)
+        return problem
+
+    def _remember(self, command: Command) -> None:
+        name, rest = program_name(command.words[0].text), command.words[1:]
+        if name in {"cd", "pushd"} and rest:
+            self.where = f"{self.where}/{rest[-1].text}" if self.where else rest[-1].text
+        self.names_only = self.names_only and _prints_names(name, rest)
+        self.secrets_named = self.secrets_named or self._names_secrets(rest)
+
+    def _surroundings(self, command: Command) -> str | None:
+        """What stands around the words: assignments and redirects."""
+        for name, value in command.assignments:
+            plain = value.exact and "/" not in value.text
+            if not plain or not (
+                _ASSIGNABLE.fullmatch(name) or (name in _PAGERS and value.text == "cat")
+            ):
+                return f"it sets {name}"
+        for redirect in command.redirects:
+            if writes_a_file(redirect):
+                return f"it writes to {redirect.target.text}"
+            if redirect.operator == "<" and self._is_secret(redirect.target):
+                return f"{redirect.target.text} may hold secrets"
+        return None
+
+    def _words(self, words: Sequence[Word]) -> str | None:
+        if not words or not words[0].exact:
+            return "its program is not known"
+        name, rest = program_name(words[0].text), words[1:]
+        if len(rest) == 1 and rest[0].exact and rest[0].text in QUESTIONS.get(name, ()):
+            return None
+        if inner := inner_words(name, rest):
+            return self._inner(name, inner)
+        return self._program(name, rest)
+
+    def _inner(self, name: str, inner: Sequence[Word]) -> str | None:
+        program = program_name(inner[0].text) if inner[0].exact else ""
+        shows = program in PROGRAMS and PROGRAMS[program].reads
+        if name == "xargs" and shows and not self._knows_names():
+            return "it is not known which files it shows"
+        return self._words(inner)
+
+    def _program(self, name: str, rest: Sequence[Word]) -> str | None:
+        program = PROGRAMS.get(name)
+        if program is None:
+            return f"{name or 'it'} is not known to be read-only"
+        options, words = program.options, rest
+        if program.verbs is not None:
+            verb = verb_of(program, rest)
+            if isinstance(verb, str):
+                return f"{verb} is not known to be read-only"
+            options, words = program.verbs[verb[0]], verb[1]
+        if problem := refusal(options, words):
+            return problem
+        if name == "find":
+            return self._found(rest)
+        return self._files(name, rest) if program.reads else None
+
+    def _found(self, rest: Sequence[Word]) -> str | None:
+        search = take_apart(rest)
+        for inner in search.commands if search else ():
+            if problem := self._words(inner):
+                return problem
+            shows = PROGRAMS.get(program_name(inner[0].text))
+            if shows and shows.reads and self._names_secrets(rest):
+                return "it may show secrets"
+        return None
+
+    def _files(self, name: str, rest: Sequence[Word]) -> str | None:
+        """Whether what is shown may be a secret."""
+        words = list(rest)
+        if name in {
+            "grep",
+            "egrep",
+            "fgrep",
+            "rg",
+            "ag",
+            "zgrep",
+            "jq",
+            "yq",
+            "sed",
+            "awk",
+            "gawk",
+            "tr",
+        }:
+            words = _without_pattern(words)
+        recursive = name in {"rg", "ag"} or any(_RECURSIVE.match(word.start) for word in rest)
+        for word in words:
+            if word.hidden and not self._knows_names():
+                return "it is not known which files it shows"
+            if self._is_secret(word):
+                return f"{word.text} may hold secrets"
+            if recursive and is_whole_home(word.text, self.where):
+                return f"{word.text} holds secrets somewhere"
+        return None
+
+    def _knows_names(self) -> bool:
+        """Whether what came before prints names of files, and of none with secrets."""
+        return self.names_only and not self.secrets_named
+
+    def _names_secrets(self, words: Sequence[Word]) -> bool:
+        return any(self._is_secret(word) or is_whole_home(word.text, self.where) for word in words)
+
+    def _is_secret(self, word: Word) -> bool:
+        return is_secret(word.text, self.where) or is_network(word.text)
+
+
+def _prints_names(name: str, rest: Sequence[Word]) -> bool:
+    """Whether a command prints nothing but names of files that exist, or fewer of the names it is given."""
+    if name in {"grep", "egrep", "rg"}:
+        return any(
+            re.match(r"-[A-Za-z]*l|--files|--name-only", word.start) for word in rest
+        ) or not operands_of(PROGRAMS[name].options, _without_pattern(list(rest)))
+    if name == "git":
+        return any(word.text in {"ls-files", "--name-only", "ls-tree"} for word in rest)
+    return name in _LISTS_NAMES or name in {"xargs", "cd", "wc"}
+
+
+def _without_pattern(words: list[Word]) -> list[Word]:
+    """Leave out the first word that is no option: it is a pattern, not a file."""
+    if any(re.match(r"-[A-Za-z]*[ef]|--(regexp|file|expression)", word.start) for word in words):
+        return words
+    for at, word in enumerate(words):
+        if not word.start.startswith("-"):
+            return words[:at] + words[at + 1 :]
+    return words
+
+
+def program_name(text: str) -> str:
+    """The name of a program that lies where programs of the system lie; another path stays as it is."""
+    found = _BIN.match(text)
+    return text[found.end() :] if found else text

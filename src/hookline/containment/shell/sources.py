@@ -1,0 +1,48 @@
+"""Where code may come from that nobody has read: the network, and data that has to be decoded first."""
+
+from __future__ import annotations
+
+import posixpath
+import re
+from collections.abc import Sequence
+
+from hookline.containment.shell.unwrap import name_of
+
+_FETCHERS = frozenset(
+    "curl wget fetch aria2c http https xh lwp-request lwp-download GET nc ncat netcat socat ftp tftp lynx links w3m axel".split()
+)
+_ALWAYS_DECODE = frozenset(
+    "uudecode zcat gunzip bzcat xzcat zstdcat lz4cat rev tr openssl gpg gpg2 b64decode".split()
+)
+_MAY_DECODE = frozenset("base64 base32 basenc xxd gzip bzip2 xz zstd gbase64 uuencode".split())
+
+
+def is_fetch(argv: Sequence[str]) -> bool:
+    """Whether a command prints or stores what it gets from the network."""
+    name = name_of(argv)
+    if name in {"aws", "gsutil", "gcloud", "rclone"}:
+        return bool({"cp", "cat", "sync", "copy"} & set(argv[1:]))
+    return name in _FETCHERS
+
+
+def is_decoder(argv: Sequence[str]) -> bool:
+    """Whether a command turns data into something else that cannot be read beforehand."""
+    name = name_of(argv)
+    if name in _ALWAYS_DECODE:
+        return True
+    return name in _MAY_DECODE and any(re.match(r"-[A-Za-z]*[dDr]|--d", word) for word in argv[1:])
+
+
+def stored_by(argv: Sequence[str]) -> list[str]:
+    """The files in which a fetch puts what it gets."""
+    names: list[str] = []
+    for at, word in enumerate(argv):
+        if word in {"-o", "-O", "--output", "--output-document"} or re.fullmatch(
+            r"-[A-Za-z]+[oO]", word
+        ):
+            names += argv[at + 1 : at + 2]
+        elif found := re.match(r"--output(?:-document)?=|-[oO](?=\S)", word):
+            names.append(word[found.end() :])
+        if "/" in word and not word.startswith("-"):
+            names.append(posixpath.basename(word.partition("?")[0]))
+    return [posixpath.normpath(name) for name in names if name and name != "-"]

@@ -1,0 +1,31 @@
+"""Every program that has a harmless use, by name."""
+
+from __future__ import annotations
+
+from hookline.containment.shell.options import Program
+from hookline.containment.shell.tables.archives import ARCHIVES
+from hookline.containment.shell.tables.awk import AWK
+from hookline.containment.shell.tables.coreutils import COREUTILS
+from hookline.containment.shell.tables.find import FD, FIND
+from hookline.containment.shell.tables.git import GIT
+from hookline.containment.shell.tables.packages import PACKAGES
+from hookline.containment.shell.tables.search import SEARCH
+from hookline.containment.shell.tables.sed import SED
+from hookline.containment.shell.tables.services import SERVICES
+from hookline.containment.shell.tables.system import SYSTEM_TOOLS
+
+PROGRAMS: dict[str, Program] = {
+    **COREUTILS,
+    **ARCHIVES,
+    **SEARCH,
+    **PACKAGES,
+    **SERVICES,
+    **SYSTEM_TOOLS,
+    "git": GIT,
+    "find": FIND,
+    "fd": FD,
+    "fdfind": FD,
+    "sed": SED,
+    "gsed": SED,
+    **dict.fromkeys(("awk", "gawk", "mawk", "nawk"), AWK),
+}

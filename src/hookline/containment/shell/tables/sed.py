@@ -1,0 +1,154 @@
+"""sed: which scripts only print, delete and substitute."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from hookline.containment.shell.options import Program, but
+from hookline.containment.shell.words import Word
+
+_FLAGS = frozenset(
+    "-n -E -r -s -u -z --quiet --silent --regexp-extended --separate --unbuffered --null-data --posix --sandbox".split()
+)
+_CLUSTER = re.compile(r"-[nErsuz]+(e?)")
+_ADDRESS = re.compile(r"[0-9]+(?:~[0-9]+)?|\$|\+[0-9]+|~[0-9]+")
+_BRACKET = re.compile(r"\[\^?\]?(?:\[:\w+:\]|[^\]\n])*\]")
+_SIMPLE = frozenset("pdDPqQ=nNhHgGxlF")
+_SUBSTITUTE_FLAGS = re.compile(r"[gpiImM0-9]*")
+
+
+class _Odd(Exception):
+    """Something in the script that is not known to be harmless."""
+
+
+def check_sed(words: Sequence[Word]) -> str | None:
+    """Why a call of sed may write, run or read something else, or None."""
+    scripts, files = [], []
+    pending = iter(words)
+    for word in pending:
+        if not word.exact:
+            if word.prefix.startswith("-") or not word.prefix:
+                return f"{word.text} may turn out to be an option"
+            files.append(word)
+        elif word.text in _FLAGS or word.text == "--":
+            continue
+        elif word.text in {"-e", "--expression"}:
+            scripts.append(next(pending, Word("")).text)
+        elif word.text.startswith("--expression="):
+            scripts.append(word.text.partition("=")[2])
+        elif word.text.startswith("-") and word.text != "-":
+            cluster = _CLUSTER.fullmatch(word.text)
+            if cluster is None:
+                return f"the option {word.text}"
+            if cluster[1]:
+                scripts.append(next(pending, Word("")).text)
+        else:
+            files.append(word)
+    if not scripts and files:
+        if not files[0].exact:
+            return "its script is not known"
+        scripts = [files[0].text]
+    return _script_problem("\n".join(scripts))
+
+
+def _script_problem(script: str) -> str | None:
+    try:
+        _Script(script).read()
+    except _Odd as odd:
+        return f"its script does more than print and substitute ({odd})"
+    return None
+
+
+class _Script:
+    """A position in a sed script."""
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+        self.at = 0
+
+    def read(self) -> None:
+        while self.at < len(self.text):
+            if self.text[self.at] in " \t\n;{}":
+                self.at += 1
+                continue
+            self._addresses()
+            self._command()
+
+    def _addresses(self) -> None:
+        self._address()
+        if self._peek() == ",":
+            self.at += 1
+            self._blanks()
+            self._address()
+        self._blanks()
+        while self._peek() == "!":
+            self.at += 1
+            self._blanks()
+
+    def _address(self) -> None:
+        if found := _ADDRESS.match(self.text, self.at):
+            self.at = found.end()
+        elif self._peek() == "/":
+            self.at += 1
+            self._until("/")
+            while self._peek() in {"I", "M"}:
+                self.at += 1
+        self._blanks()
+
+    def _command(self) -> None:
+        name = self._peek()
+        self.at += 1
+        if name == "{":
+            return
+        if name in _SIMPLE:
+            self._end_of_command(name)
+        elif name in {"s", "y"}:
+            self._substitute(name)
+        else:
+            raise _Odd(f"the command {name!r}")
+
+    def _end_of_command(self, name: str) -> None:
+        self._blanks()
+        if name in "qQl":
+            while self._peek().isdigit():
+                self.at += 1
+        if self._peek() not in {"", ";", "\n", "}"}:
+            raise _Odd(f"what follows {name!r}")
+
+    def _substitute(self, name: str) -> None:
+        delimiter = self._peek()
+        if delimiter in {"", "\n", "\\", "[", "]"} or delimiter.isalnum() or delimiter.isspace():
+            raise _Odd("an unusual delimiter")
+        self.at += 1
+        self._until(delimiter, pattern=name == "s")
+        self._until(delimiter, pattern=False)
+        if name == "s":
+            flags = _SUBSTITUTE_FLAGS.match(self.text, self.at)
+            self.at = flags.end() if flags else self.at
+        self._blanks()
+        if self._peek() not in {"", ";", "\n", "}"}:
+            raise _Odd("the flags of a substitution")
+
+    def _until(self, delimiter: str, *, pattern: bool = True) -> None:
+        """Go past the next delimiter. In a pattern, one inside brackets is no delimiter."""
+        while self._peek() != delimiter:
+            if self._peek() in {"", "\n"}:
+                raise _Odd("a pattern that does not end")
+            if pattern and (bracket := _BRACKET.match(self.text, self.at)):
+                if "[." in bracket[0] or "[=" in bracket[0]:
+                    raise _Odd("an unusual bracket")
+                self.at = bracket.end()
+            else:
+                self.at += 2 if self._peek() == "\\" else 1
+        self.at += 1
+
+    def _blanks(self) -> None:
+        while self._peek() in {" ", "\t"}:
+            self.at += 1
+
+    def _peek(self) -> str:
+        return self.text[self.at : self.at + 1]
+
+
+SED = Program(but(check=check_sed))

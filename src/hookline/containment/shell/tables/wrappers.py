@@ -1,0 +1,76 @@
+"""Programs that run another one: where the inner command begins."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import msgspec
+
+from hookline.containment.shell.words import Word
+
+STDIN = Word("...", exact=False)
+"""Words that xargs reads from its input."""
+
+
+class Wrapper(msgspec.Struct, frozen=True):
+    """How a wrapper's own words end: its options, those of them with a value, and how many words come first."""
+
+    flags: frozenset[str] = frozenset()
+    takes: frozenset[str] = frozenset()
+    operands: int = 0
+
+
+def _wrapper(flags: str = "", takes: str = "", operands: int = 0) -> Wrapper:
+    return Wrapper(frozenset(flags.split()), frozenset(takes.split()), operands)
+
+
+HARMLESS_WRAPPERS: dict[str, Wrapper] = {
+    "nice": _wrapper(takes="-n"),
+    "timeout": _wrapper("--foreground --preserve-status -v", "-k -s", operands=1),
+    "stdbuf": _wrapper("-oL -o0 -eL -e0 -iL -i0"),
+    "builtin": _wrapper(),
+    "command": _wrapper("-p"),
+    "xargs": _wrapper(
+        "-0 -r -t -x --null --no-run-if-empty --verbose", "-n -P -L -d -s -I --max-args"
+    ),
+}
+"""Wrappers that change nothing about what the inner command does. Those that take it from elsewhere are not here."""
+
+
+def inner_words(name: str, words: Sequence[Word]) -> tuple[Word, ...] | None:
+    """The command that a harmless wrapper runs. None if there is none, or the wrapper is used in another way."""
+    wrapper = HARMLESS_WRAPPERS.get(name)
+    if wrapper is None:
+        return None
+    at, left, replaced = 0, wrapper.operands, None
+    while at < len(words):
+        word = words[at]
+        if not word.exact:
+            return None
+        if word.text in wrapper.takes:
+            replaced = words[at + 1].text if word.text == "-I" and at + 1 < len(words) else replaced
+            at += 2
+        elif word.text in wrapper.flags or _has_value(wrapper, word.text):
+            replaced = word.text[2:] if word.text.startswith("-I") else replaced
+            at += 1
+        elif word.text.startswith("-"):
+            return None
+        elif left:
+            left -= 1
+            at += 1
+        else:
+            return _filled(name, tuple(words[at:]), replaced)
+    return None
+
+
+def _has_value(wrapper: Wrapper, text: str) -> bool:
+    return len(text) > 2 and text[:2] in wrapper.takes and not text.startswith("--")
+
+
+def _filled(name: str, inner: tuple[Word, ...], replaced: str | None) -> tuple[Word, ...]:
+    """With xargs, words come from the input: at the end, or wherever the mark stands."""
+    if name != "xargs":
+        return inner
+    if replaced is None:
+        return (*inner, STDIN)
+    return tuple(STDIN if replaced in word.text else word for word in inner)

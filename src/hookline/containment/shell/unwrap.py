@@ -1,0 +1,261 @@
+"""Commands inside commands: what a wrapper runs, and what is given to an interpreter as text.
+
+This is for finding danger: where it is not certain which word is the inner command, the likely one is taken.
+"""
+
+from __future__ import annotations
+
+import posixpath
+import re
+from collections.abc import Iterator, Sequence
+from itertools import pairwise
+
+SHELLS = frozenset("sh bash dash zsh ksh ash fish csh tcsh rbash mksh rsh".split())
+INTERPRETERS = re.compile(
+    r"python[0-9.]*|pypy[0-9.]*|perl[0-9.]*|ruby[0-9.]*|node|nodejs|php[0-9.]*|lua[0-9.]*|luajit|deno|bun|osascript|Rscript|R|tclsh"
+    r"|expect|pwsh|powershell|julia|groovy|scala|jshell|ghci|guile|irb|ts-node|tsx"
+)
+_CODE_OPTION = re.compile(
+    r"-[A-Za-z]*[ceErpn]|--(eval|print|command|run|exec)(=.*)?|-(Command|EncodedCommand)"
+)
+_RUNS = re.compile(
+    r"system|popen|subprocess|exec|spawn|shell|qx|`|fork|Process|Open3|proc_open|passthru"
+)
+_STRING = re.compile(r"'((?:[^'\\]|\\.)*)'|\"((?:[^\"\\]|\\.)*)\"|`([^`]*)`", re.DOTALL)
+
+# A wrapper's options that take the next word, and how many words of its own come before the command.
+_WRAPPERS: dict[str, tuple[str, int]] = {
+    "env": ("-u --unset -C --chdir -P", 0),
+    "nohup": ("", 0),
+    "setsid": ("", 0),
+    "time": ("-f -o --format --output", 0),
+    "command": ("", 0),
+    "builtin": ("", 0),
+    "exec": ("-a", 0),
+    "nice": ("-n --adjustment", 0),
+    "ionice": ("-c -n -p --class --classdata", 0),
+    "stdbuf": ("-i -o -e --input --output --error", 0),
+    "timeout": ("-k -s --kill-after --signal", 1),
+    "gtimeout": ("-k -s", 1),
+    "xargs": (
+        "-n -P -L -d -s -I -i -E -a --max-args --max-procs --delimiter --arg-file --replace --max-lines --max-chars",
+        0,
+    ),
+    "parallel": ("-j --jobs -N -a --arg-file --colsep -I", 0),
+    "strace": ("-e -o -p -s -u -E", 0),
+    "ltrace": ("-e -o -p -s -u", 0),
+    "gdb": ("-x -ex", 0),
+    "chrt": ("-T -P -D", 1),
+    "taskset": ("", 1),
+    "chroot": ("", 1),
+    "flock": ("-w -E", 1),
+    "unshare": ("-S -G", 0),
+    "nsenter": ("-t -S -G", 0),
+    "setpriv": ("", 0),
+    "prlimit": ("", 0),
+    "busybox": ("", 0),
+    "toybox": ("", 0),
+    "proxychains": ("-f", 0),
+    "proxychains4": ("-f", 0),
+    "firejail": ("", 0),
+    "bwrap": ("--bind --ro-bind --dev-bind --chdir --setenv", 0),
+    "dbus-run-session": ("", 0),
+    "xvfb-run": ("-s -n -e", 0),
+    "caffeinate": ("-t -w", 0),
+    "unbuffer": ("", 0),
+    "rlwrap": ("", 0),
+    "doas": ("-u -C", 0),
+    "sudo": ("-u -g -h -p -C -D -R -T -U", 0),
+    "watch": ("-n -d --interval", 0),
+    "ssh": ("-i -p -o -l -F -J -L -R -D -b -c -E -e -I -m -O -Q -S -W -w", 1),
+    "if": ("", 0),
+    "then": ("", 0),
+    "else": ("", 0),
+    "elif": ("", 0),
+    "do": ("", 0),
+    "while": ("", 0),
+    "until": ("", 0),
+    "!": ("", 0),
+    "{": ("", 0),
+    "coproc": ("", 0),
+}
+_SCRIPT_TAKERS = frozenset(
+    "eval watch ssh parallel trap tmux screen script at batch su expect vim vi ex nvim emacs ed make npx npm".split()
+)
+_CONTAINERS = frozenset("docker podman nerdctl kubectl oc lxc".split())
+_GIT_GLOBALS = frozenset(
+    "-C -c --git-dir --work-tree --namespace --exec-path --config-env --super-prefix".split()
+)
+
+
+def name_of(argv: Sequence[str]) -> str:
+    """The program's name without its directory."""
+    return posixpath.basename(argv[0]) if argv else ""
+
+
+def inner_argvs(argv: Sequence[str]) -> Iterator[list[str]]:
+    """The commands that a command runs directly."""
+    name = name_of(argv)
+    if name in _WRAPPERS:
+        if inner := _after_own_words(argv, *_WRAPPERS[name]):
+            yield inner
+    elif name == "find":
+        yield from _found(argv)
+    elif name in {"fd", "fdfind"}:
+        for at, word in enumerate(argv):
+            if word in {"-x", "--exec", "-X", "--exec-batch"}:
+                yield list(argv[at + 1 :])
+    elif name in _CONTAINERS:
+        yield from _contained(argv)
+    elif name == "git":
+        if plain := _plain_git(argv):
+            yield plain
+        if len(argv) > 3 and list(argv[1:3]) in (["bisect", "run"], ["submodule", "foreach"]):
+            yield list(argv[3:])
+
+
+def scripts_in(argv: Sequence[str]) -> Iterator[str]:
+    """The pieces of bash that a command is given as text."""
+    name = name_of(argv)
+    if name in SHELLS or name == "su":
+        yield from _after_code_option(argv, "c")
+    elif name == "eval":
+        yield " ".join(argv[1:])
+    elif name == "alias":
+        yield from (word.partition("=")[2] for word in argv[1:])
+    elif name == "env":
+        yield from _split_strings(argv)
+    elif name in _SCRIPT_TAKERS:
+        yield from (word.lstrip(":!+ ") for word in argv[1:] if " " in word)
+    elif name == "git":
+        yield from _scripts_of_git(argv)
+    elif name == "tar":
+        yield from (word.partition("exec=")[2] for word in argv if "exec=" in word)
+        yield from (
+            word.partition("=")[2]
+            for word in argv
+            if word.startswith(("--to-command=", "--use-compress-program="))
+        )
+    elif INTERPRETERS.fullmatch(name) or name in {"awk", "gawk", "mawk", "nawk"}:
+        yield from _strings_in_code(argv)
+
+
+def _scripts_of_git(argv: Sequence[str]) -> Iterator[str]:
+    """What `git -c alias.x='!..'` and the verbs that take a command would run."""
+    takes = {"rebase", "submodule", "filter-branch", "bisect", "difftool", "config"}
+    verb = next((word for word in argv[1:] if word in takes), "")
+    for before, word in pairwise(argv):
+        if before in {"-c", "--config"} or word.startswith("--exec="):
+            yield word.partition("=")[2].lstrip("!")
+        elif verb and " " in word:
+            yield word.lstrip("!")
+
+
+def reads_code_from_input(argv: Sequence[str]) -> bool:
+    """Whether a command runs as a program what it is piped."""
+    name = name_of(argv)
+    if name in {"at", "batch"} or (
+        name in {"source", "."} and argv[1:2] in (["/dev/stdin"], ["/dev/fd/0"], ["-"])
+    ):
+        return True
+    if name == "eval":
+        return True
+    if not (name in SHELLS or INTERPRETERS.fullmatch(name)):
+        return False
+    pending = iter(argv[1:])
+    for word in pending:
+        if word in {"-", "/dev/stdin", "/dev/fd/0", "/proc/self/fd/0"} or word == "-s":
+            return True
+        if word in {"-o", "-O", "+o", "+O", "--rcfile", "--init-file", "-W", "-X"}:
+            next(pending, None)
+        elif _gives_code(name, word):
+            return False
+        elif not word.startswith(("-", "+")):
+            return name in {"deno", "bun"} and word == "run"
+    return True
+
+
+def _gives_code(name: str, word: str) -> bool:
+    if name in SHELLS:
+        return word.startswith("-") and not word.startswith("--") and "c" in word
+    if name.startswith(("python", "pypy")):
+        return re.match(r"-[A-Za-z]*[cm]|--version|-V", word) is not None
+    return _CODE_OPTION.match(word) is not None
+
+
+def _after_own_words(argv: Sequence[str], takes: str, operands: int) -> list[str]:
+    taking = set(takes.split())
+    at = 1
+    while at < len(argv):
+        word = argv[at]
+        if word in taking:
+            at += 2
+        elif word.startswith("-") or re.match(r"[A-Za-z_]\w*=", word):
+            at += 1
+        elif operands:
+            operands -= 1
+            at += 1
+        else:
+            return list(argv[at:])
+    return []
+
+
+def _found(argv: Sequence[str]) -> Iterator[list[str]]:
+    """What a find runs on each file. The file is taken to lie directly in where the search begins."""
+    root = next((word for word in argv[1:] if not word.startswith("-")), ".")
+    inside: list[str] | None = None
+    for word in argv[1:]:
+        if word in {"-exec", "-execdir", "-ok", "-okdir"}:
+            inside = []
+        elif inside is not None and word in {";", "+"}:
+            yield inside
+            inside = None
+        elif inside is not None:
+            inside.append(word.replace("{}", f"{root}/found"))
+    if inside:
+        yield inside
+
+
+def _contained(argv: Sequence[str]) -> Iterator[list[str]]:
+    """`docker run image rm ..`: which word is the image is not known, so every word after the verb may begin it."""
+    at = next((at for at, word in enumerate(argv) if word in {"exec", "run"}), None)
+    for start in range(at + 1, len(argv)) if at is not None else ():
+        if argv[start] in SHELLS | {"rm", "sudo", "su", "mkfs", "dd", "chmod", "chown"}:
+            yield list(argv[start:])
+
+
+def _plain_git(argv: Sequence[str]) -> list[str]:
+    """`git -C dir push` as `git push`, so that rules about `git push` hold."""
+    at = 1
+    while at < len(argv) and argv[at].startswith("-"):
+        at += 2 if argv[at] in _GIT_GLOBALS else 1
+    return ["git", *argv[at:]] if 1 < at < len(argv) else []
+
+
+def _after_code_option(argv: Sequence[str], letter: str) -> Iterator[str]:
+    for at, word in enumerate(argv[1:], start=1):
+        if re.match(rf"-[A-Za-z]*{letter}|--command", word):
+            if "=" in word:
+                yield word.partition("=")[2]
+            yield from argv[at + 1 : at + 2]
+            yield from (w for w in argv[at + 2 : at + 4] if " " in w)
+
+
+def _split_strings(argv: Sequence[str]) -> Iterator[str]:
+    for at, word in enumerate(argv):
+        if word in {"-S", "--split-string"}:
+            yield " ".join(argv[at + 1 :])
+        elif word.startswith(("-S", "--split-string=")):
+            yield " ".join(
+                [word.removeprefix("--split-string=").removeprefix("-S"), *argv[at + 1 :]]
+            )
+
+
+def _strings_in_code(argv: Sequence[str]) -> Iterator[str]:
+    """Strings inside a program given as text, if the program looks as if it ran commands."""
+    for code in argv[1:]:
+        if not _RUNS.search(code):
+            continue
+        strings = [next(filter(None, found), "") for found in _STRING.findall(code)]
+        yield from strings
+        yield " ".join(strings)

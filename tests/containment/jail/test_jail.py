@@ -1,0 +1,267 @@
+"""Reading, writing, listing and removing inside a jail."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import stat
+import threading
+from pathlib import Path
+
+import pytest
+
+from hookline.containment import FileJail
+from hookline.errors import (
+    FileChangedError,
+    FileJailError,
+    FileKindError,
+    FileThereError,
+    FileTooLargeError,
+    NoSuchFileError,
+    ProtectedPathError,
+    UsageError,
+)
+
+
+def test_open_has_the_modes_of_open(jail: FileJail, root: Path) -> None:
+    """Text is UTF-8, whatever the machine is set to."""
+    with jail.open("a.txt", "x") as file:
+        file.write("één")
+    assert (root / "a.txt").read_bytes() == "één".encode()
+    with jail.open("a.txt", "a") as file:
+        file.write(" twee")
+    with jail.open("a.txt", "r+") as file:
+        assert file.read() == "één twee"
+    with jail.open("a.txt", "w") as file:
+        file.write("kort")
+    with jail.open("a.txt", "rb") as file:
+        assert file.read() == b"kort"
+    with pytest.raises(FileThereError):
+        jail.open("a.txt", "x")
+    with pytest.raises(ValueError, match="mode"):
+        jail.open("a.txt", "z")
+
+
+def test_a_file_is_written_as_a_whole(jail: FileJail, root: Path) -> None:
+    """Whoever has the old one open keeps it, its mode stays, and nothing else is left behind."""
+    os.chmod(root / "docs/notes.txt", 0o640)
+    with jail.open("docs/notes.txt") as old:
+        jail.write_text("docs/notes.txt", "new", fsync=True)
+        assert old.read() == "notes"
+    assert jail.read_text("docs/notes.txt") == "new"
+    assert stat.S_IMODE(os.stat(root / "docs/notes.txt").st_mode) == 0o640
+    assert sorted(os.listdir(root / "docs")) == ["deep", "notes.txt"]
+
+
+def test_a_reader_never_sees_half_a_file(jail: FileJail) -> None:
+    """It is the one content or the other, at any time."""
+    contents = {b"a" * 100_000, b"b" * 50_000}
+    jail.write_bytes("f", b"a" * 100_000)
+    seen: set[bytes] = set()
+    done = threading.Event()
+
+    def read() -> None:
+        while not done.is_set():
+            seen.add(jail.read_bytes("f"))
+
+    reader = threading.Thread(target=read)
+    reader.start()
+    for _ in range(100):
+        for content in contents:
+            jail.write_bytes("f", content)
+    done.set()
+    reader.join()
+    assert seen <= contents
+
+
+def test_a_new_file_has_the_mode_that_new_files_have(jail: FileJail, root: Path) -> None:
+    """And a program that ran as somebody else does not any more when it is another program."""
+    mask = os.umask(0o027)
+    try:
+        jail.write_text("made/up/new.txt", "x")
+    finally:
+        os.umask(mask)
+    assert stat.S_IMODE(os.stat(root / "made/up/new.txt").st_mode) == 0o640
+    (root / "program").write_text("x")
+    os.chmod(root / "program", 0o4755)
+    jail.write_text("program", "y")
+    assert stat.S_IMODE(os.stat(root / "program").st_mode) == 0o755
+
+
+def test_writing_through_a_link_keeps_the_link(jail: FileJail, root: Path) -> None:
+    """The file it leads to is what is written, also when it is not there yet."""
+    (root / "link").symlink_to("docs/notes.txt")
+    (root / "dangling").symlink_to("docs/new.txt")
+    jail.write_text("link", "by link")
+    jail.write_text("dangling", "made")
+    with jail.open("dangling", "a") as file:
+        file.write(" more")
+    assert (root / "link").is_symlink()
+    assert jail.read_text("docs/notes.txt") == "by link"
+    assert jail.read_text("docs/new.txt") == "made more"
+
+
+def test_overwriting_and_parents_can_be_refused(jail: FileJail, root: Path) -> None:
+    """With nothing left behind."""
+    with pytest.raises(FileThereError):
+        jail.write_text("docs/notes.txt", "x", overwrite=False)
+    with pytest.raises(NoSuchFileError):
+        jail.write_text("nowhere/x", "x", parents=False)
+    jail.write_text("new.txt", "x", overwrite=False)
+    assert sorted(os.listdir(root)) == ["docs", "new.txt"]
+
+
+def test_a_file_that_changed_meanwhile_is_left_alone(jail: FileJail, root: Path) -> None:
+    """For whoever looked at it before writing."""
+    seen = jail.stat("docs/notes.txt")
+    jail.write_bytes("docs/notes.txt", b"mine", expected=seen)
+    with pytest.raises(FileChangedError):
+        jail.write_bytes("docs/notes.txt", b"late", expected=seen)
+    assert jail.read_text("docs/notes.txt") == "mine"
+    assert sorted(os.listdir(root / "docs")) == ["deep", "notes.txt"]
+
+
+def test_reading_is_bounded(jail: FileJail) -> None:
+    """A file larger than asked for is an error, not a surprise."""
+    jail.write_bytes("f", b"x" * 11)
+    assert jail.read_bytes("f", limit=11) == b"x" * 11
+    with pytest.raises(FileTooLargeError, match="larger than 10 bytes"):
+        jail.read_bytes("f", limit=10)
+    assert len(jail.read_bytes("f", limit=None)) == 11
+
+
+def test_directories_are_made_listed_and_walked(jail: FileJail, root: Path) -> None:
+    """In the order of the names, with what each thing is; links are shown and not followed."""
+    jail.mkdir("a/b/c")
+    jail.mkdir("a/b")
+    with pytest.raises(FileThereError):
+        jail.mkdir("a/b", exist_ok=False)
+    with pytest.raises(FileJailError):
+        jail.mkdir("docs/notes.txt/x")
+    (root / "a" / "link").symlink_to("../docs")
+    os.mkfifo(root / "a" / "pipe")
+    assert [(e.name, e.kind) for e in jail.list("a")] == [
+        ("b", "directory"),
+        ("link", "link"),
+        ("pipe", "other"),
+    ]
+    assert [e.path for e in jail.walk("a")] == ["a/b", "a/b/c", "a/link", "a/pipe"]
+    assert [e.path for e in jail.list("a/link")] == ["docs/deep", "docs/notes.txt"]
+    assert [e.size for e in jail.list("docs") if e.is_file] == [5]
+    with pytest.raises(FileKindError):
+        jail.list("docs/notes.txt")
+
+
+def test_removing(jail: FileJail, root: Path) -> None:
+    """A link goes, not what it points to; a directory that is not empty only when all of it is meant."""
+    (root / "link").symlink_to("docs")
+    (root / "docs" / "out").symlink_to("../../elsewhere")
+    jail.remove("link")
+    with pytest.raises(FileJailError, match="not empty"):
+        jail.remove("docs")
+    jail.remove("docs/notes.txt")
+    jail.remove("docs", recursive=True)
+    assert os.listdir(root) == []
+    assert (root.parent / "elsewhere" / "secret.txt").exists()
+    with pytest.raises(NoSuchFileError):
+        jail.remove("docs")
+    with pytest.raises(FileJailError, match="the root"):
+        jail.remove(".", recursive=True)
+
+
+def test_questions_open_nothing(jail: FileJail, root: Path) -> None:
+    """What is there, and where a path leads."""
+    os.mkfifo(root / "pipe")
+    assert stat.S_ISFIFO(jail.stat("pipe").st_mode)
+    assert [jail.exists(path) for path in ("pipe", "docs", "nope", "nope/x")] == [1, 1, 0, 0]
+    assert jail.locate("docs/../new/./x") == "new/x"
+
+
+@pytest.mark.parametrize(
+    "name",
+    [".git", ".GIT", ".Git", ".git.", ".git ", ".g\u200cit", "git~1", ".git::$INDEX_ALLOCATION"],
+)
+def test_protected_names_are_read_and_not_changed(jail: FileJail, root: Path, name: str) -> None:
+    """At any depth and in any spelling that some file system takes for the same name."""
+    (root / "sub" / name).mkdir(parents=True)
+    (root / "sub" / name / "config").write_text("as it was")
+    (root / "innocent").symlink_to(f"sub/{name}")
+    assert jail.read_text(f"sub/{name}/config") == "as it was"
+    for path in (f"sub/{name}/config", "innocent/config", f"sub/x/../{name}/hooks/new"):
+        for use in (
+            lambda path: jail.write_text(path, "planted"),
+            lambda path: jail.open(path, "w"),
+            lambda path: jail.open(path, "a"),
+            lambda path: jail.open(path, "x"),
+            jail.remove,
+            jail.mkdir,
+            lambda path: jail.locate(path, to_change=True),
+        ):
+            with pytest.raises(ProtectedPathError, match="protected"):
+                use(path)
+    with pytest.raises(ProtectedPathError):
+        jail.remove("sub", recursive=True)
+    assert (root / "sub" / name / "config").read_text() == "as it was"
+    assert os.listdir(root / "sub" / name) == ["config"]
+
+
+def test_which_names_are_protected_is_an_option(root: Path, way: str) -> None:
+    """`protected` is read only, `secret` is not there at all; what only looks alike is neither."""
+    (root / ".env").write_text("KEY=1")
+    jail = FileJail(root, protected=["Docs"], secret=".env", way=way)  # type: ignore[arg-type]
+    jail.write_text(".git/config", "mine to break")
+    jail.write_text(".environment", "x")
+    with pytest.raises(ProtectedPathError):
+        jail.write_text("docs/notes.txt", "x")
+    for use in (jail.open, jail.stat, jail.remove, jail.locate):
+        with pytest.raises(ProtectedPathError, match="secret"):
+            use(".ENV")
+    assert ".env" not in [entry.name for entry in jail.walk()]
+    with pytest.raises(UsageError, match="not a name"):
+        FileJail(root, protected=["a/b"])
+
+
+def test_a_root_has_to_be_a_directory(root: Path) -> None:
+    """Said when the jail is made."""
+    for wrong in (root / "nope", root / "docs/notes.txt"):
+        with pytest.raises(UsageError, match="cannot be the root"):
+            FileJail(wrong)
+    with pytest.raises(UsageError, match="way="):
+        FileJail(root, way="magic")  # type: ignore[arg-type]
+
+
+def test_a_closed_jail_opens_nothing(jail: FileJail) -> None:
+    """And says so, instead of using a descriptor that is somebody else's by now."""
+    with jail.open("docs/notes.txt") as file:
+        jail.close()
+        jail.close()
+        assert file.read() == "notes"
+    with pytest.raises(UsageError, match="closed"):
+        jail.open("docs/notes.txt")
+
+
+def test_no_descriptor_is_lost(jail: FileJail, root: Path) -> None:
+    """Whether paths work or not."""
+    (root / "link").symlink_to("docs/deep")
+    os.mkfifo(root / "pipe")
+
+    def use() -> None:
+        for path in (
+            "docs/notes.txt",
+            "link/er.txt",
+            "pipe",
+            "docs",
+            "nope",
+            "../x",
+            "link/../x/y",
+        ):
+            for act in (jail.read_bytes, jail.list, jail.stat, jail.locate):
+                with contextlib.suppress(FileJailError):
+                    act(path)
+            with contextlib.suppress(FileJailError):
+                jail.write_text(path, "x", parents=False)
+
+    use()
+    before = len(os.listdir("/proc/self/fd"))
+    use()
+    assert len(os.listdir("/proc/self/fd")) == before
