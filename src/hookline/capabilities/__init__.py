@@ -12,6 +12,8 @@ if TYPE_CHECKING:
     from hookline.capabilities.redaction import Redaction
     from hookline.capabilities.skills import Skills
     from hookline.capabilities.subagents import Subagent, Subagents
+    from hookline.capabilities.taint_policy import TaintPolicy
+    from hookline.capabilities.tool_allow_list import ToolAllowList
 
 _HOME: dict[str, str] = {
     "Approval": "approval",
@@ -20,6 +22,8 @@ _HOME: dict[str, str] = {
     "Skills": "skills",
     "Subagent": "subagents",
     "Subagents": "subagents",
+    "TaintPolicy": "taint_policy",
+    "ToolAllowList": "tool_allow_list",
 }
 """Where each name lives in this room."""
 
@@ -30,6 +34,8 @@ __all__ = [
     "Skills",
     "Subagent",
     "Subagents",
+    "TaintPolicy",
+    "ToolAllowList",
 ]
 
 
