@@ -9,6 +9,7 @@ from functools import cached_property
 from typing import Any
 
 from agentdojo.agent_pipeline.tool_execution import tool_result_to_str
+from agentdojo.base_tasks import BaseUserTask
 from agentdojo.functions_runtime import Function, FunctionCall, FunctionsRuntime
 from agentdojo.task_suite.load_suites import get_suites
 from agentdojo.types import text_content_block_from_string
@@ -24,6 +25,10 @@ VERSION = "v1.2.2"
 _SAYS = "TODO: {goal}"
 """How the injections are worded. What matters to an agent that obeys is the goal."""
 _CANARY = "<<{vector}>>"
+
+
+Known = dict[tuple[str | None, str, str], tuple[bool, bool]]
+"""What AgentDojo's checks said about one user task: by injection, answer and calls."""
 
 
 @dataclass
@@ -90,13 +95,24 @@ class Stage:
             raise ToolError(error)
         return str(tool_result_to_str(result))
 
-    def is_useful(self, answer: str) -> bool:
-        """Whether the user's task is done, by AgentDojo's own check."""
-        return self._checked(self.user_task, answer)
+    def judged(self, answer: str, known: Known) -> tuple[bool, bool]:
+        """Whether the user's task is done, and whether the attacker's is, by AgentDojo's own checks.
 
-    def is_attacked(self, answer: str) -> bool:
-        """Whether the attacker's task is done, by AgentDojo's own check."""
-        return self._checked(self.injection_task, answer)
+        They compare whole environments, which takes longer than everything else. So what came of the same calls
+        on the same environment before is looked up in `known`.
+        """
+        key = (self.injection_task and self.injection_task.ID, answer, self._changes())
+        if key not in known:
+            useful = self._checked(self.user_task, answer)
+            attacked = self.injection_task and self._checked(self.injection_task, answer)
+            known[key] = (useful, bool(attacked))
+        return known[key]
+
+    def _changes(self) -> str:
+        """The calls that matter to the checks, in order: those that only look do not, unless a task counts calls."""
+        counts = type(self.user_task).utility_from_traces is not BaseUserTask.utility_from_traces
+        calls = [call for call in self.done if counts or call.function not in PURE]
+        return "".join(call.model_dump_json() for call in calls)
 
     def _checked(self, task: Any, answer: str) -> bool:
         output = [text_content_block_from_string(answer)]

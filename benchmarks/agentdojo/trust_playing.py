@@ -8,7 +8,7 @@ import os
 from functools import lru_cache
 
 from obeying import ObeyingDriver, Person
-from suites import Suite
+from suites import Known, Suite
 from trust_report import Played
 
 from hookline import AgentBuilder
@@ -37,16 +37,19 @@ def user_tasks(suite_name: str) -> list[str]:
 def play_task(suite_name: str, user_id: str) -> list[Played]:
     """A user task alone and with every injection, under every defence."""
     suite = _suite(suite_name)
+    known: Known = {}
     # Some of AgentDojo's checks print what they miss.
     with open(os.devnull, "w") as nowhere, contextlib.redirect_stdout(nowhere):
         return [
-            _play(suite, user_id, injection_id, kind)
+            _play(suite, user_id, injection_id, kind, known)
             for kind in KINDS
             for injection_id in (None, *suite.dojo.injection_tasks)
         ]
 
 
-def _play(suite: Suite, user_id: str, injection_id: str | None, kind: tuple[str, str]) -> Played:
+def _play(
+    suite: Suite, user_id: str, injection_id: str | None, kind: tuple[str, str], known: Known
+) -> Played:
     defence, answers = kind
     checks = defence == "none" and injection_id is None
     stage = suite.stage(user_id, injection_id, checks=checks)
@@ -72,7 +75,6 @@ def _play(suite: Suite, user_id: str, injection_id: str | None, kind: tuple[str,
         user_id,
         injection_id,
         stage.needs_call,
-        stage.is_useful(result.text),
-        injection_id is not None and stage.is_attacked(result.text),
+        *stage.judged(result.text, known),
         person.asked,
     )

@@ -10,10 +10,19 @@ from hookline.agent import Note
 from hookline.capabilities.taint_policy.provenance import Finding, Provenance, Trust
 from hookline.errors import BuildError, HooklineError
 from hookline.hooks import HookOutcome, Options, Registration, register
-from hookline.lifecycle import ExecutionHookContext, HookPoint, RunHandle, ToolHookContext
+from hookline.lifecycle import (
+    CompactHookContext,
+    ExecutionHookContext,
+    HookPoint,
+    RunHandle,
+    ToolHookContext,
+)
 from hookline.permissions import Rule, Rules
 from hookline.state import AgentState, ToolCall
 
+_NO_ACTS = frozenset({"todo_write", "write_metadata", "structured_output", "spawn_subagent"})
+"""Tools that write a run's own notes, give its answer, or start a child, whose calls are judged in their turn."""
+_LAST = -100_000
 _SHOWN = 60
 """Characters of a value that a person is shown."""
 _MOST = 3
@@ -48,6 +57,8 @@ class TaintPolicy:
         self._trusted = Rules(allow=_listed(trusted, "trusted"), root=root)
         self._calls = None if calls is None else Rules(ask=_listed(calls, "calls"), root=root)
         self._on_taint = on_taint
+        self._key = f"hookline.{name}"
+        """Where in the metadata it is kept who said what, when the conversation no longer has it."""
         self._trust = Trust(self._is_trusted, self._is_trusted_hook, trust_attachments)
         self._known: dict[str, Provenance] = {}
         """What the runs that are going on have read. All of it is in their states: another process reads it again."""
@@ -59,6 +70,8 @@ class TaintPolicy:
         yield register(
             HookPoint.BEFORE_TOOL_USE, self._judge, Options(name=self.name, tier="policy")
         )
+        keep = Options(name=f"{self.name}-keep", scope="tree", priority=_LAST)
+        yield register(HookPoint.BEFORE_COMPACT, self._keep, keep)
         forget = Options(name=f"{self.name}-over", scope="tree")
         yield register(HookPoint.EXECUTION_END, self._forget, forget)
 
@@ -77,6 +90,8 @@ class TaintPolicy:
     # --- judging ------------------------------------------------------------------------------------
 
     def _judge(self, ctx: ToolHookContext) -> HookOutcome | None:
+        if _writes_notes(ctx.tool_call):
+            return HookOutcome.block("the notes of Hookline are not for a model to write")
         if not self._is_judged(ctx):
             return None
         found = self._provenance(ctx.state, ctx.run).findings(ctx.tool_call)
@@ -90,7 +105,7 @@ class TaintPolicy:
         if self._calls is not None:
             return self._calls.judge(call).decision == "ask"
         is_pure = ctx.run is not None and ctx.run.effect_of(call.name) == "pure"
-        return not (is_pure or _only_looks(call))
+        return not (is_pure or call.name in _NO_ACTS or _only_looks(call))
 
     def _provenance(self, state: AgentState, run: RunHandle | None) -> Provenance:
         """What a run has read, up to now, and what the runs above it had."""
@@ -103,7 +118,16 @@ class TaintPolicy:
             if run is not None:
                 self._known[state.run_id] = known
         known.read(state)
+        kept = state.get(self._key)
+        known.read_kept(kept if isinstance(kept, list | tuple) else ())
         return known
+
+    def _keep(self, ctx: CompactHookContext) -> CompactHookContext | None:
+        """Messages that give way to a summary: who said what still counts, in another process too."""
+        leaving = self._provenance(ctx.state, ctx.run).to_keep(ctx.messages)
+        kept: Any = ctx.get(self._key) or ()
+        new = [message for message in leaving if message not in kept]
+        return ctx.with_metadata(self._key, [*kept, *new]) if new else None
 
     def _forget(self, ctx: ExecutionHookContext) -> None:
         self._known.pop(ctx.state.run_id, None)
@@ -141,11 +165,15 @@ def _only_looks(call: ToolCall) -> bool:
         return False  # without its parser nothing is known of the command
 
 
+def _writes_notes(call: ToolCall) -> bool:
+    return call.name == "write_metadata" and str(call.args.get("key", "")).startswith("hookline.")
+
+
 def _reason(found: tuple[Finding, ...]) -> str:
-    parts = [f"{each.argument} has {_shown(each.value)}, from {each.source}" for each in found]
+    parts = [f"{each.argument} has {_shown(each.value)} from {each.source}" for each in found]
     more = len(parts) - _MOST
-    said = "; ".join(parts[:_MOST]) + (f"; and {more} more" if more > 0 else "")
-    return f"not from the user but from tool results: {said}"
+    said = "; ".join(parts[:_MOST]) + (f"; and {more} more like it" if more > 0 else "")
+    return f"{said}: that does not come from the user"
 
 
 def _shown(value: str) -> str:

@@ -34,8 +34,8 @@ class Corpus:
     """What was read. Adding a text costs its own length; asking costs a search through what is kept, or less."""
 
     def __init__(self) -> None:
-        self._texts: list[tuple[str, str]] = []
-        """Where each text comes from, and its words."""
+        self._texts: list[tuple[str, str, str]] = []
+        """Where each text comes from, its words, and what is left of them without what parts them."""
         self._known: set[int] = set()
         self._words: set[str] = set()
         self._numbers: set[str] = set()
@@ -53,7 +53,7 @@ class Corpus:
             found = words(reading)
             if not found:
                 continue
-            self._texts.append((source, spelled(found)))
+            self._texts.append((source, spelled(found), "".join(found)))
             self._words.update(found)
             self._numbers.update(numbers(reading))
             self._phrases.update(_phrases(found))
@@ -76,13 +76,13 @@ class Corpus:
         if not form:
             return None
         if self._words.issuperset(form.split()):
-            for source, text in self._texts:
+            for source, text, _ in self._texts:
                 if form in text:
                     return source
         letters = squeezed(form)
         if len(letters) >= _LONG and has_digit(letters):
-            for source, text in self._texts:
-                if letters in squeezed(text):
+            for source, _, text in self._texts:
+                if letters in text:
                     return source
         return None
 

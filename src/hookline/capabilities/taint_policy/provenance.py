@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+import re
+from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
+
+import msgspec
 
 from hookline.capabilities.taint_policy.corpus import PHRASE, Corpus, as_number
 from hookline.capabilities.taint_policy.words import (
@@ -12,6 +15,7 @@ from hookline.capabilities.taint_policy.words import (
     readings,
     spelled,
     squeezed,
+    trimmed,
     words,
 )
 from hookline.state import (
@@ -32,6 +36,10 @@ from hookline.state import (
 _WINDOW = 8
 _FEWEST_DIGITS = 4
 """Digits of a number that is more than a count."""
+_OPENING = ("{", "[")
+_LISTED = re.compile(r"[,;|]")
+_FEW_WORDS = 3
+"""Words of one item, where a text may be a list of them."""
 _HEAD = 200
 _RAN = frozenset({ResultStatus.OK, ResultStatus.ERROR})
 
@@ -67,6 +75,7 @@ class Provenance:
         """What the model said in calls before it could have read it."""
         self._steps: Log[Step] = EMPTY_LOG
         self._messages: Log[Message] = EMPTY_LOG
+        self._kept = 0
         self._calls: dict[str, ToolCall] = {}
         self._told: dict[str, set[str]] = {}
         """How the results of steps begin, by call: to know them again in the conversation."""
@@ -82,6 +91,21 @@ class Provenance:
             self._read_message(message)
         self._messages, self._steps = state.messages, state.steps
 
+    def read_kept(self, kept: Sequence[Any]) -> None:
+        """Take in messages that were kept when they left the conversation."""
+        for each in kept[self._kept :]:
+            self._read_message(msgspec.convert(each, UserMessage | ToolMessage))
+        self._kept = len(kept)
+
+    def to_keep(self, messages: Sequence[Message]) -> list[Any]:
+        """Of messages that leave the conversation, those that are nowhere else in the state."""
+        return [
+            msgspec.to_builtins(message)
+            for message in messages
+            if isinstance(message, UserMessage)
+            or (isinstance(message, ToolMessage) and not self._was_told(message))
+        ]
+
     def _read_message(self, message: Message) -> None:
         if isinstance(message, AssistantMessage):
             self._calls.update((call.id, call) for call in message.calls)
@@ -92,10 +116,13 @@ class Provenance:
 
     def _read_told(self, message: ToolMessage) -> None:
         """A result in a conversation. Those of steps were read with them, and why a call did not run is no result."""
-        if message.text[:_HEAD] in self._told.get(message.call_id, ()):
+        if self._was_told(message):
             return
         call = self._calls.get(message.call_id) or ToolCall(message.call_id, message.name)
         self._keep(call, message.text)
+
+    def _was_told(self, message: ToolMessage) -> bool:
+        return message.text[:_HEAD] in self._told.get(message.call_id, ())
 
     def _read_user(self, message: UserMessage) -> None:
         if message.by:
@@ -145,9 +172,10 @@ class Provenance:
         for argument, value in arguments:
             for finding in self._in_value(argument, value):
                 found.setdefault(argument, finding)
-        for finding in self._in_all(arguments):
-            found.setdefault(finding.argument, finding)
-        return tuple(found.values())
+        for names, finding in self._in_all(arguments):
+            if found.keys().isdisjoint(names):
+                found[finding.argument] = finding
+        return tuple(each for each in found.values() if not _is_inside(each.argument, found))
 
     def _in_value(self, argument: str, value: str | int | float) -> Iterator[Finding]:
         if isinstance(value, str):
@@ -160,7 +188,7 @@ class Provenance:
             form = spelled(found)
             if not form or self._is_trusted(form):
                 continue
-            source = None if is_commonplace(form) else self._source(form)
+            source = self._source_of_all(found)
             if source is not None:
                 yield Finding(argument, value, source)
                 return
@@ -172,14 +200,24 @@ class Provenance:
             if source is not None:
                 yield Finding(argument, value, source)
 
+    def _source_of_all(self, found: list[str]) -> str | None:
+        """Where a value comes from as it is, ordinary words around it apart."""
+        if is_commonplace(found):
+            return None
+        core = trimmed(found)
+        source = self._source(spelled(found))
+        return source if source is not None or is_commonplace(core) else self._taint(spelled(core))
+
     def _in_number(self, argument: str, value: int | float) -> Iterator[Finding]:
         form = as_number(value)
         source = self._taint(form) if sum(map(str.isdigit, form)) >= _FEWEST_DIGITS else None
         if source is not None:
             yield Finding(argument, str(value), source)
 
-    def _in_all(self, arguments: Sequence[tuple[str, Any]]) -> Iterator[Finding]:
-        """Long identifiers, whichever way they were parted, and over however many arguments."""
+    def _in_all(
+        self, arguments: Sequence[tuple[str, Any]]
+    ) -> Iterator[tuple[list[str], Finding]]:
+        """Long identifiers, whichever way they were parted, and over however many arguments; with those."""
         texts = [(name, squeezed(spelled(words(str(value))))) for name, value in arguments]
         whole = "".join(text for _, text in texts)
         windows = {whole[start : start + _WINDOW] for start in range(len(whole) - _WINDOW + 1)}
@@ -188,10 +226,8 @@ class Provenance:
                 if letters[:_WINDOW] in windows and letters in whole:
                     source = self._taint(form)
                     if source is not None:
-                        names = [name for name, text in texts if letters in text]
-                        yield Finding(
-                            names[0] if names else _spread(texts, letters), form.strip(), source
-                        )
+                        names = _holding(texts, letters)
+                        yield names, Finding(" and ".join(names), form.strip(), source)
 
     def _copied_from(self, found: list[str]) -> str | None:
         """Where most of a longer text comes from, in phrases that are not the user's."""
@@ -211,7 +247,7 @@ class Provenance:
         return None if self._is_trusted(form) else self._source(form)
 
     def _source(self, form: str) -> str | None:
-        for each in self._lineage():
+        for each in reversed(tuple(self._lineage())):  # where it was first: later ones repeat it
             source = each._untrusted.where(form)
             if source is not None:
                 return source
@@ -239,8 +275,11 @@ def leaves(value: Any, name: str = "") -> Iterator[tuple[str, Any]]:
     """The texts and numbers in arguments, each with its place: `recipients[0]`, `to.address`."""
     if isinstance(value, str):
         yield name, value
+        yield from _inner(value, name)
     elif isinstance(value, Mapping):
         for key, inner in value.items():
+            if name:  # what an argument is called is the tool's word; what is in it is the model's
+                yield f"a key of {name}", str(key)
             yield from leaves(inner, f"{name}.{key}" if name else str(key))
     elif isinstance(value, list | tuple):
         for place, inner in enumerate(value):
@@ -249,16 +288,41 @@ def leaves(value: Any, name: str = "") -> Iterator[tuple[str, Any]]:
         yield name, value
 
 
-def _spread(texts: Sequence[tuple[str, str]], letters: str) -> str:
-    """The arguments that hold the parts of something."""
-    whole = "".join(text for _, text in texts)
-    start = whole.index(letters)
+def _inner(text: str, name: str) -> Iterator[tuple[str, Any]]:
+    """The values in a text that is a list, or JSON."""
+    if text.lstrip()[:1] in _OPENING:
+        try:
+            inner = msgspec.json.decode(text)
+        except (msgspec.DecodeError, UnicodeError, RecursionError):
+            inner = None
+        if isinstance(inner, dict | list):
+            yield from leaves(inner, name)
+            return
+    parts = _LISTED.split(text)
+    if len(parts) > 1 and all(len(part.split()) <= _FEW_WORDS for part in parts):
+        for place, part in enumerate(parts):
+            yield f"{name}[{place}]", part
+
+
+def _holding(texts: Sequence[tuple[str, str]], letters: str) -> list[str]:
+    """The argument that holds something, or those that hold the parts of it."""
+    for name, text in texts:
+        if letters in text:
+            return [name]
+    start = "".join(text for _, text in texts).index(letters)
     end, place, names = start + len(letters), 0, []
     for name, text in texts:
         if place < end and place + len(text) > start:
             names.append(name)
         place += len(text)
-    return " and ".join(names)
+    return names
+
+
+def _is_inside(argument: str, others: Container[str]) -> bool:
+    """Whether one of the others is the text that this is a part of."""
+    return any(
+        argument[end] in "[." and argument[:end] in others for end in range(1, len(argument))
+    )
 
 
 def _told(result: ToolResult) -> str:

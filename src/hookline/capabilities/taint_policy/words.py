@@ -110,14 +110,25 @@ def has_digit(form: str) -> bool:
     return any(letter.isdigit() for letter in form)
 
 
-def is_commonplace(form: str) -> bool:
+def is_commonplace(found: list[str]) -> bool:
     """Whether words are so few and so ordinary that they come from anywhere: `the`, `to do`, `high`, `7`."""
-    each = form.split()
-    if len(each) > 2:
-        return False
-    return all(
-        len(word) == 1 or word in _COMMON or (len(word) <= 3 and word.isalpha()) for word in each
-    )
+    return len("".join(found)) <= 1 or (len(found) <= 2 and all(map(_is_common, found)))
+
+
+def trimmed(found: list[str]) -> list[str]:
+    """Words without the ordinary ones at both ends: those do not make something else of the others."""
+    start, end = 0, len(found)
+    while start < end and _is_common(found[start]):
+        start += 1
+    while end > start and _is_common(found[end - 1]):
+        end -= 1
+    return found[start:end]
+
+
+def _is_common(word: str) -> bool:
+    # One letter or two are no word, but in scripts in which each letter is one.
+    is_short = word.isascii() and (len(word) == 1 or (len(word) == 2 and word.isalpha()))
+    return is_short or word in _COMMON
 
 
 def identifiers(text: str) -> dict[str, str]:
