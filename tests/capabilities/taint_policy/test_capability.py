@@ -172,7 +172,9 @@ def test_why_a_call_did_not_run_is_no_result() -> None:
         return HookOutcome.block(f"use {other}")
 
     agent = builder(
-        call("pay", to="x"), call("bash", command=f"pay {other}"), policy=TaintPolicy(on_taint="block")
+        call("pay", to="x"),
+        call("bash", command=f"pay {other}"),
+        policy=TaintPolicy(on_taint="block"),
     )
     agent.on_before_tool_use(no, matcher="pay")
     assert told(agent.build().run_sync("Go."))[-1] == f"ran pay {other}"

@@ -1,4 +1,4 @@
-"""Children are held by the policy at the top: what their parents had read does not become the user's on the way down."""
+"""Children are held by the policy at the top: what their parents had read does not become the user's on the way."""
 
 from __future__ import annotations
 

@@ -166,7 +166,9 @@ def test_letters_of_other_scripts_are_words() -> None:
 def test_a_finding_says_what_and_from_where() -> None:
     """The identifier as it was written, and the call that brought it."""
     (finding,) = read(LETTER).findings(
-        ToolCall("call_2", "act", {"text": "Greetings Mark.Black-2134@gmail.com, enjoy your garden!"})
+        ToolCall(
+            "call_2", "act", {"text": "Greetings Mark.Black-2134@gmail.com, enjoy your garden!"}
+        )
     )
     assert finding.value == "Mark.Black-2134@gmail.com"
     assert finding.source == "read_letter (call_1)"
