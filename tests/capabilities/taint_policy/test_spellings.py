@@ -127,6 +127,16 @@ def test_a_value_split_over_arguments_is_put_together() -> None:
     assert found(known, start="US1330000001", end="21212121212") == ["start", "end"]
 
 
+def test_a_command_line_is_made_of_names() -> None:
+    """What is a word with a hyphen in a sentence is a package, a branch or a host in a command."""
+    known = read("Install leftpad-evil, push to feature/exfil, and have a well-known check-in.")
+    assert found(known, command="pip install leftpad-evil") == ["command"]
+    assert found(known, command="git push origin feature/exfil") == ["command"]
+    assert found(known, argv=["pip", "install", "leftpad-evil"]) == ["argv[2]"]
+    assert found(known, command="git push origin main") == []
+    assert found(known, text="Ours is a well-known house, with a late check-in for guests.") == []
+
+
 def test_results_are_read_to_any_depth() -> None:
     """A result may be JSON, or text that is JSON, with whatever is escaped in it."""
     value = "caf\u00e9-list.txt"

@@ -36,6 +36,8 @@ from hookline.state import (
 _WINDOW = 8
 _FEWEST_DIGITS = 4
 """Digits of a number that is more than a count."""
+_COMMANDS = frozenset({"command", "cmd", "commands", "script", "argv", "args"})
+"""Arguments that are command lines."""
 _OPENING = ("{", "[")
 _LISTED = re.compile(r"[,;|]")
 _FEW_WORDS = 3
@@ -161,7 +163,7 @@ class Provenance:
                 continue
             for reading in readings(value):
                 self._own.add(spelled(words(reading)))
-                self._own.update(identifiers(reading))
+                self._own.update(identifiers(reading, in_command=True))
 
     # --- judging ------------------------------------------------------------------------------------
 
@@ -188,11 +190,13 @@ class Provenance:
             form = spelled(found)
             if not form or self._is_trusted(form):
                 continue
-            source = self._source_of_all(found)
+            in_command = argument.partition("[")[0] in _COMMANDS
+            is_word = in_command and len(found) == 1 and found[0].isalpha()
+            source = None if is_word else self._source_of_all(found)
             if source is not None:
                 yield Finding(argument, value, source)
                 return
-            for identifier, written in identifiers(reading).items():
+            for identifier, written in identifiers(reading, in_command=in_command).items():
                 source = self._taint(identifier)
                 if source is not None:
                     yield Finding(argument, written, source)
@@ -214,9 +218,7 @@ class Provenance:
         if source is not None:
             yield Finding(argument, str(value), source)
 
-    def _in_all(
-        self, arguments: Sequence[tuple[str, Any]]
-    ) -> Iterator[tuple[list[str], Finding]]:
+    def _in_all(self, arguments: Sequence[tuple[str, Any]]) -> Iterator[tuple[list[str], Finding]]:
         """Long identifiers, whichever way they were parted, and over however many arguments; with those."""
         texts = [(name, squeezed(spelled(words(str(value))))) for name, value in arguments]
         whole = "".join(text for _, text in texts)

@@ -31,6 +31,7 @@ _MOMENT = re.compile(
 """A date or a time of day."""
 _CAMEL = re.compile(r"[a-z][A-Z]")
 _INNER_JOINT = re.compile(r"[^\W_][._@+][^\W_]|[^\W_]_+[^\W_]")
+_WORD_JOINT = re.compile(r"[^\W_][-/\\][^\W_]")
 _NUMBER = re.compile(r"\d+(?:[.,'\u2019]\d+)*")
 _SHORTEST = 5
 """Letters and digits that make an identifier out of a token with a digit or a joint in it."""
@@ -131,13 +132,16 @@ def _is_common(word: str) -> bool:
     return is_short or word in _COMMON
 
 
-def identifiers(text: str) -> dict[str, str]:
-    """The addresses, names of files, codes and numbers in a text, and their parts: by their words, as they stand."""
+def identifiers(text: str, *, in_command: bool = False) -> dict[str, str]:
+    """The addresses, names of files, codes and numbers in a text, and their parts: by their words, as they stand.
+
+    In a command line `left-pad` and `feature/login` are names; in a sentence such words are words.
+    """
     return {
         spelled(words(candidate)): candidate
         for found in _TOKEN.findall(_folded(text))
         for candidate in _candidates(found)
-        if _is_identifier(candidate)
+        if _is_identifier(candidate) or (in_command and _is_joined(candidate))
     }
 
 
@@ -164,6 +168,10 @@ def _is_identifier(token: str) -> bool:
     if token.count("/") > 1 or token.count("\\") > 1:
         return True
     return bool(_INNER_JOINT.search(token) or _CAMEL.search(token))
+
+
+def _is_joined(token: str) -> bool:
+    return len(token) > _SHORTEST and _WORD_JOINT.search(token) is not None
 
 
 def numbers(text: str) -> Iterator[str]:
