@@ -103,6 +103,21 @@ def test_rules_can_be_about_arguments() -> None:
     ]
 
 
+def test_what_looks_after_a_command_goes_with_it() -> None:
+    """Whoever may start a command may see how it is doing, and stop it."""
+
+    @tool
+    def bash_poll(id: str) -> str:
+        """See how a command is doing."""
+        return f"{id} is running"
+
+    for listed, is_on in ((["bash(sleep 9)"], True), (["read"], False)):
+        agent = builder(listed, call("bash_poll", id="1")).with_tools(bash_poll)
+        result = told(agent.build().run_sync("Go."))[0]
+        assert result == "1 is running" if is_on else result.startswith("Blocked: bash_poll")
+        assert ("bash_poll" in offered(builder(listed).with_tools(bash_poll))[0]) is is_on
+
+
 def test_an_empty_list_allows_nothing_but_the_answer() -> None:
     """An answer in a form is no act."""
     turns = calls(READ, WRITE, call("structured_output", answer="42"))

@@ -26,6 +26,8 @@ Choose: TypeAlias = Callable[[str], Listed | Awaitable[Listed | None] | None]
 
 _ANSWERS = frozenset({"structured_output"})
 """What gives the answer of a run: that is no act, and a run without it could not end."""
+_LOOKS_AFTER = {"bash_poll": "bash", "bash_stop": "bash"}
+"""Tools for what another has started: they have no arguments that a rule could be about, and go with it."""
 _LAST = -100_000
 """After hooks that change a prompt, or add tools to a request."""
 _EXAMPLE = 'Give rules in a list, ["read", "bash(git status)"], or a function of the prompt.'
@@ -103,19 +105,18 @@ class ToolAllowList:
         if _writes_notes(call):
             return HookOutcome.block("the notes of Hookline are not for a model to write")
         rules = self._rules_for(ctx)
-        if call.name in _ANSWERS or rules.judge(call).decision == "allow":
+        is_named = _is_named(call.name, rules)
+        goes_with = is_named and call.name in _LOOKS_AFTER
+        if call.name in _ANSWERS or goes_with or rules.judge(call).decision == "allow":
             return None
-        is_named = any(rule.names(call.name) for rule in rules.allow)
         what = f"this call of {call.name}" if is_named else call.name
         return HookOutcome.block(f"{what} is not on the task's list of tools: {_told(rules)}")
 
     def _offer(self, ctx: InferenceHookContext) -> InferenceHookContext | None:
-        rules = self._rules_for(ctx).allow
+        rules = self._rules_for(ctx)
         request = ctx.request
         offered = tuple(
-            spec
-            for spec in request.tools
-            if spec.name in _ANSWERS or any(rule.names(spec.name) for rule in rules)
+            spec for spec in request.tools if spec.name in _ANSWERS or _is_named(spec.name, rules)
         )
         if len(offered) == len(request.tools):
             return None
@@ -133,6 +134,12 @@ def _states(ctx: AgentContext) -> Iterator[AgentState]:
     while above is not None:
         yield above.state
         above = above.parent
+
+
+def _is_named(tool: str, rules: Rules) -> bool:
+    """Whether a tool is on the list, for whichever calls."""
+    names = (tool, _LOOKS_AFTER.get(tool, tool))
+    return any(rule.names(name) for rule in rules.allow for name in names)
 
 
 def _choosable(request: InferenceRequest) -> InferenceRequest:
