@@ -104,7 +104,8 @@ class TaintPolicy:
         call = ctx.tool_call
         if self._calls is not None:
             return self._calls.judge(call).decision == "ask"
-        is_pure = ctx.run is not None and ctx.run.effect_of(call.name) == "pure"
+        tool = ctx.run.tool(call.name) if ctx.run is not None else None
+        is_pure = tool is not None and tool.effect == "pure"
         return not (is_pure or call.name in _NO_ACTS or _only_looks(call))
 
     def _provenance(self, state: AgentState, run: RunHandle | None) -> Provenance:
