@@ -150,5 +150,5 @@ def _matching(
 
 def _shown(text: str) -> str:
     """A text short enough for one line."""
-    line = " ".join(text.split())
+    line = " ".join(text.encode(errors="replace").decode().split())
     return line if len(line) <= 200 else f"{line[:197]}..."
