@@ -149,6 +149,8 @@ def test_the_far_end_of_unicode_does_no_harm() -> None:
             verdict = ShellPolicy.default().judge(f"rm -rf x; {command}")
             assert verdict.decision == "deny"
             assert f"{verdict.reason}{verdict.command}".encode()
+            written = ShellPolicy.default().judge(f"cat > ~/.ssh/{character}")
+            assert (written.decision, bool(written.reason.encode())) == ("deny", True)
 
 
 @given(st.text())
