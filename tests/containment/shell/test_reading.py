@@ -140,6 +140,19 @@ def test_too_much_is_asked_about(text: str) -> None:
     assert ShellPolicy.default().judge(text).decision != "allow"
 
 
+def test_the_far_end_of_unicode_does_no_harm() -> None:
+    """Characters that bring the grammar down are kept from it."""
+    for character in ("\U0003b558", "\U000def9f", "\U0010ffff", "\ue000", "\udcff"):
+        for text in ("R{}O\r{{{}5", "<<{}", "${{{}", "{}=1", "a{}b <<{}\n{}", "'{}'", '"{}"'):
+            command = text.replace("{}", character)
+            assert read_command(command).known <= ("'" in text or '"' in text)
+            verdict = ShellPolicy.default().judge(f"rm -rf x; {command}")
+            assert verdict.decision == "deny"
+            assert f"{verdict.reason}{verdict.command}".encode()
+            written = ShellPolicy.default().judge(f"cat > ~/.ssh/{character}")
+            assert (written.decision, bool(written.reason.encode())) == ("deny", True)
+
+
 @given(st.text())
 def test_no_text_makes_it_raise(text: str) -> None:
     """Any text at all has a reading and a verdict."""

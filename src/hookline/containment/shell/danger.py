@@ -115,9 +115,8 @@ class _Search:
         if _BOMB.search(text) or _PERL_BOMB.search(text):
             raise Found("it multiplies without end", text)
         clean = text.replace("\\\n", "").replace("\r", "\n").replace("\0", "")
-        source = clean.encode(errors="replace")
-        root = parse(source)
-        _Tree(self, source, depth).search(root)
+        root = parse(clean)
+        _Tree(self, clean, depth).search(root)
         if root.has_error:
             self._pieces(clean, depth)
 
@@ -185,7 +184,7 @@ class _Search:
 class _Tree:
     """One tree, and the text it was made from."""
 
-    def __init__(self, search: _Search, source: bytes, depth: int) -> None:
+    def __init__(self, search: _Search, source: str, depth: int) -> None:
         self.all = search
         self.source = source
         self.depth = depth
@@ -210,7 +209,7 @@ class _Tree:
                     self.all.script(inner, self.depth + 1)
 
     def text(self, node: Node) -> str:
-        return self.source[node.start_byte : node.end_byte].decode(errors="replace")
+        return self.source[node.start_byte : node.end_byte]
 
     def argv(self, node: Node) -> list[str]:
         """The words of a command, as far as they can be guessed."""

@@ -76,7 +76,7 @@ class ShellPolicy(msgspec.Struct, frozen=True):
             )
         if danger.problem and not self._lifted(reading):
             shown = _shown(danger.command or whole)
-            return Verdict("deny", f"`{shown}` is never run: {danger.problem}.", shown)
+            return Verdict("deny", f"`{shown}` is never run: {_shown(danger.problem)}.", shown)
         return None
 
     def _lifted(self, reading: Reading) -> bool:
@@ -102,7 +102,7 @@ class ShellPolicy(msgspec.Struct, frozen=True):
                 by_rule, proof.names_only = True, False
             elif problem := proof.objection(command):
                 shown = _shown(command.text)
-                return Verdict("ask", f"`{shown}` may do more than look: {problem}.", shown)
+                return Verdict("ask", f"`{shown}` may do more than look: {_shown(problem)}.", shown)
         shown = _shown("; ".join(command.text for command in reading.commands))
         why = "a rule allows it, or it only looks" if by_rule else "it only looks"
         return Verdict("allow", f"`{shown}`: {why}.", shown)
@@ -150,5 +150,5 @@ def _matching(
 
 def _shown(text: str) -> str:
     """A text short enough for one line."""
-    line = " ".join(text.split())
+    line = " ".join(text.encode(errors="replace").decode().split())
     return line if len(line) <= 200 else f"{line[:197]}..."
