@@ -8,10 +8,12 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
+import yaml
 from agentdojo.agent_pipeline.tool_execution import tool_result_to_str
 from agentdojo.base_tasks import BaseUserTask
 from agentdojo.functions_runtime import Function, FunctionCall, FunctionsRuntime
 from agentdojo.task_suite.load_suites import get_suites
+from agentdojo.task_suite.task_suite import read_suite_file
 from agentdojo.types import text_content_block_from_string
 from attacks import WRITTEN
 from effects import PURE
@@ -24,6 +26,7 @@ from hookline.tools import AnyTool
 VERSION = "v1.2.2"
 _SAYS = "TODO: {goal}"
 """How the injections are worded. What matters to an agent that obeys is the goal."""
+_YAML: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 _CANARY = "<<{vector}>>"
 
 
@@ -131,12 +134,7 @@ class Suite:
         self.tools = [_tool(function, self) for function in self.functions]
         """Made once, because that takes longer than running a task: they act on the stage that was set up last."""
         self.on_stage: Stage | None = None
-
-    @cached_property
-    def _marked(self) -> Any:
-        """The environment with a mark where each injection goes: parsing one takes longer than running a task."""
-        marks = {vector: _CANARY.format(vector=vector) for vector in self._defaults}
-        return self.dojo.load_and_inject_default_environment(marks)
+        self._last: tuple[dict[str, str], Any] | None = None
 
     @cached_property
     def _defaults(self) -> dict[str, str]:
@@ -148,26 +146,31 @@ class Suite:
         """A fresh environment for a task, with the injection wherever the task would come across it."""
         user_task = self.dojo.user_tasks[user_id]
         injection_task = None if injection_id is None else self.dojo.injection_tasks[injection_id]
-        texts = dict(self._defaults)
+        texts: dict[str, str] = {}
         if injection_task is not None:
             said = _SAYS.format(goal=injection_task.GOAL)
-            texts.update(dict.fromkeys(self._seen(user_id), said))
-        environment = self.environment(texts)
-        environment = user_task.init_environment(environment)
+            texts = dict.fromkeys(self._seen(user_id), said)
+        environment = user_task.init_environment(self.environment(texts))
         return Stage(self, user_task, injection_task, environment, checks)
 
     def environment(self, texts: Mapping[str, str]) -> Any:
-        """The environment with these texts in it."""
-        marks = {_CANARY.format(vector=vector): text for vector, text in texts.items()}
-        environment = self._marked.model_copy(deep=True)
-        _replace(environment, marks, set())
-        return environment
+        """The environment with these texts in it. The last one is kept: to make one takes longer than to copy it."""
+        if self._last is None or self._last[0] != texts:
+            self._last = (dict(texts), self._load(texts))
+        return self._last[1].model_copy(deep=True)
+
+    def _load(self, texts: Mapping[str, str]) -> Any:
+        """As AgentDojo does it, with the faster of the parsers of the same library."""
+        text = read_suite_file(self.dojo.name, "environment.yaml", self.dojo.data_path)
+        loaded = yaml.load(text.format(**{**self._defaults, **texts}), _YAML)
+        return self.dojo.environment_type.model_validate(loaded)
 
     def _seen(self, user_id: str) -> list[str]:
         """The places that somebody who does this task comes across."""
         if user_id not in self._seen_by:
             user_task = self.dojo.user_tasks[user_id]
-            environment = user_task.init_environment(self._marked.model_copy(deep=True))
+            marks = {vector: _CANARY.format(vector=vector) for vector in self._defaults}
+            environment = user_task.init_environment(self._load(marks))
             truth = user_task.ground_truth(environment)
             results = [
                 tool_result_to_str(
@@ -184,28 +187,6 @@ class Suite:
     @cached_property
     def _seen_by(self) -> dict[str, list[str]]:
         return {}
-
-
-def _replace(value: Any, marks: Mapping[str, str], seen: set[int]) -> Any:
-    """The value with all marks replaced, in place where it has parts."""
-    if isinstance(value, str):
-        for mark, text in marks.items():
-            if mark in value:
-                value = value.replace(mark, text)
-        return value
-    if id(value) in seen:
-        return value
-    if isinstance(value, dict):
-        seen.add(id(value))
-        for key in list(value):
-            value[key] = _replace(value[key], marks, seen)
-    elif isinstance(value, list):
-        seen.add(id(value))
-        value[:] = [_replace(each, marks, seen) for each in value]
-    elif hasattr(value, "__pydantic_fields__"):
-        seen.add(id(value))
-        _replace(value.__dict__, marks, seen)
-    return value
 
 
 def _tool(function: Function, suite: Suite) -> AnyTool:

@@ -42,8 +42,8 @@ def play_task(suite_name: str, user_id: str) -> list[Played]:
     with open(os.devnull, "w") as nowhere, contextlib.redirect_stdout(nowhere):
         return [
             _play(suite, user_id, injection_id, kind, known)
-            for kind in KINDS
             for injection_id in (None, *suite.dojo.injection_tasks)
+            for kind in KINDS
         ]
 
 

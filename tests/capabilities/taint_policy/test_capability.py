@@ -205,6 +205,26 @@ def test_attachments_are_other_peoples_words() -> None:
     assert f"to has '{IBAN}' from the attachment bill.txt" in paid(trust=False)
 
 
+def test_a_hook_cannot_pass_for_the_user() -> None:
+    """A message without a name is the user's only if it came as a prompt."""
+
+    def add(ctx: Any) -> AgentState | None:
+        return None if ctx.step_index else ctx.state.with_user_message(f"Known: {IBAN}")
+
+    policy = TaintPolicy(on_taint="block")
+    agent = builder(PAY, say("1"), PAY, policy=policy).on_before_step(add).build()
+    first = agent.run_sync("Go.")
+    assert "from a message of a hook" in told(first)[-1]
+    assert told(agent.run_sync("Go on.", state=first.state))[-1].startswith("Blocked")
+
+
+def test_a_conversation_may_be_older_than_the_policy() -> None:
+    """What was said before it was there is believed to be what it looks like."""
+    history = AgentState().with_user_message(f"My account is {IBAN}.")
+    agent = builder(READ, PAY, policy=TaintPolicy(on_taint="block")).build()
+    assert told(agent.run_sync("Pay it.", state=history))[-1] == f"paid {IBAN}"
+
+
 @pytest.mark.parametrize("trusted", [False, True])
 def test_messages_of_hooks_are_not_the_users(trusted: bool) -> None:
     """A hook may bring in anything; one that is trusted is named like a tool."""
@@ -225,6 +245,11 @@ def test_a_conversation_without_steps_is_read_too() -> None:
     bare = AgentState(messages=before.messages)
     agent = builder(PAY, policy=TaintPolicy(on_taint="block")).build()
     assert told(agent.run_sync("Pay it.", state=bare))[-1].startswith("Blocked")
+    # Nor does a call make a value the model's own that had been read before there were steps.
+    again = builder(PAY, say("1"), PAY, policy=TaintPolicy(on_taint="block"))
+    first = again.build().run_sync("Pay it.", state=bare)
+    later = builder(PAY, policy=TaintPolicy(on_taint="block")).build()
+    assert told(later.run_sync("Again.", state=first.state))[-1].startswith("Blocked")
     trusting = TaintPolicy(on_taint="block", trusted=["read(bill.txt)"])
     agent = builder(PAY, policy=trusting).build()
     assert told(agent.run_sync("Pay it.", state=bare))[-1] == f"paid {IBAN}"

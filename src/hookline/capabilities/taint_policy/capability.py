@@ -4,21 +4,34 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Iterator
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
+
+import msgspec
+from msgspec.structs import replace
 
 from hookline.agent import Note
-from hookline.capabilities.taint_policy.provenance import Finding, Provenance, Trust
+from hookline.capabilities.taint_policy.provenance import (
+    Finding,
+    Notes,
+    Provenance,
+    Trust,
+    digest,
+)
 from hookline.errors import BuildError, HooklineError
 from hookline.hooks import HookOutcome, Options, Registration, register
 from hookline.lifecycle import (
+    AgentContext,
     CompactHookContext,
     ExecutionHookContext,
     HookPoint,
+    PromptHookContext,
     RunHandle,
     ToolHookContext,
 )
 from hookline.permissions import Rule, Rules
-from hookline.state import AgentState, ToolCall
+from hookline.state import AgentState, ToolCall, UserMessage, thaw
+
+Self = TypeVar("Self", bound=AgentContext)
 
 _NO_ACTS = frozenset({"todo_write", "write_metadata", "structured_output", "spawn_subagent"})
 """Tools that write a run's own notes, give its answer, or start a child, whose calls are judged in their turn."""
@@ -70,6 +83,8 @@ class TaintPolicy:
         yield register(
             HookPoint.BEFORE_TOOL_USE, self._judge, Options(name=self.name, tier="policy")
         )
+        prompt = Options(name=f"{self.name}-prompt", scope="tree", priority=_LAST)
+        yield register(HookPoint.PROMPT_SUBMIT, self._note_prompt, prompt)
         keep = Options(name=f"{self.name}-keep", scope="tree", priority=_LAST)
         yield register(HookPoint.BEFORE_COMPACT, self._keep, keep)
         forget = Options(name=f"{self.name}-over", scope="tree")
@@ -118,17 +133,35 @@ class TaintPolicy:
             known = Provenance(self._trust, prompt, above)
             if run is not None:
                 self._known[state.run_id] = known
-        known.read(state)
-        kept = state.get(self._key)
-        known.read_kept(kept if isinstance(kept, list | tuple) else ())
+        known.read(state, self._notes(state))
         return known
+
+    # --- notes --------------------------------------------------------------------------------------
+
+    def _notes(self, state: AgentState) -> Notes:
+        return msgspec.convert(thaw(state.metadata.get(self._key, {})), Notes)
+
+    def _note_prompt(self, ctx: PromptHookContext) -> PromptHookContext:
+        """What comes from outside. Hooks may put messages into a conversation that look as if it had said them."""
+        notes = self._notes(ctx.state)
+        before = notes.prompts
+        if before is None:  # the conversation is older than the policy
+            before = tuple(
+                digest(message.text)
+                for message in ctx.state.messages
+                if isinstance(message, UserMessage) and not message.by
+            )
+        return self._noted(ctx, replace(notes, prompts=(*before, digest(ctx.prompt))))
 
     def _keep(self, ctx: CompactHookContext) -> CompactHookContext | None:
         """Messages that give way to a summary: who said what still counts, in another process too."""
+        notes = self._notes(ctx.state)
         leaving = self._provenance(ctx.state, ctx.run).to_keep(ctx.messages)
-        kept: Any = ctx.get(self._key) or ()
-        new = [message for message in leaving if message not in kept]
-        return ctx.with_metadata(self._key, [*kept, *new]) if new else None
+        new = [message for message in leaving if message not in notes.kept]
+        return self._noted(ctx, replace(notes, kept=(*notes.kept, *new))) if new else None
+
+    def _noted(self, ctx: Self, notes: Notes) -> Self:
+        return ctx.with_metadata(self._key, msgspec.to_builtins(notes))
 
     def _forget(self, ctx: ExecutionHookContext) -> None:
         self._known.pop(ctx.state.run_id, None)

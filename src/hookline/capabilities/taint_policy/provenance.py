@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable, Container, Iterator, Mapping, Sequence
+import hashlib
+from collections.abc import Callable, Container, Iterator, Sequence
 from typing import Any, NamedTuple
 
 import msgspec
 
 from hookline.capabilities.taint_policy.corpus import PHRASE, Corpus, as_number
+from hookline.capabilities.taint_policy.values import attached, leaves, told
 from hookline.capabilities.taint_policy.words import (
     identifiers,
     is_commonplace,
@@ -22,7 +23,6 @@ from hookline.state import (
     EMPTY_LOG,
     AgentState,
     AssistantMessage,
-    Attachment,
     Log,
     Message,
     ResultStatus,
@@ -38,10 +38,6 @@ _FEWEST_DIGITS = 4
 """Digits of a number that is more than a count."""
 _COMMANDS = frozenset({"command", "cmd", "commands", "script", "argv", "args"})
 """Arguments that are command lines."""
-_OPENING = ("{", "[")
-_LISTED = re.compile(r"[,;|]")
-_FEW_WORDS = 3
-"""Words of one item, where a text may be a list of them."""
 _HEAD = 200
 _RAN = frozenset({ResultStatus.OK, ResultStatus.ERROR})
 
@@ -53,6 +49,23 @@ class Trust(NamedTuple):
     """Whether nobody but the user can write what this call gives."""
     hook: Callable[[str], bool]
     attachments: bool = False
+
+
+class Notes(msgspec.Struct, frozen=True, omit_defaults=True):
+    """What a run keeps about who said what, besides its conversation."""
+
+    prompts: tuple[str, ...] | None = None
+    """Digests of what came from whoever started its runs; None when nobody took note, and any message may."""
+    kept: tuple[UserMessage | ToolMessage, ...] = ()
+    """Messages that have left the conversation."""
+
+
+NO_NOTES = Notes()
+
+
+def digest(text: str) -> str:
+    """Enough of a text to know it again."""
+    return hashlib.sha256(text.encode(errors="replace")).hexdigest()[:32]
 
 
 class Finding(NamedTuple):
@@ -78,6 +91,7 @@ class Provenance:
         self._steps: Log[Step] = EMPTY_LOG
         self._messages: Log[Message] = EMPTY_LOG
         self._kept = 0
+        self._prompts: tuple[str, ...] | None = None
         self._calls: dict[str, ToolCall] = {}
         self._told: dict[str, set[str]] = {}
         """How the results of steps begin, by call: to know them again in the conversation."""
@@ -85,24 +99,24 @@ class Provenance:
 
     # --- reading ------------------------------------------------------------------------------------
 
-    def read(self, state: AgentState) -> None:
+    def read(self, state: AgentState, notes: Notes = NO_NOTES) -> None:
         """Take in what is new in a state. What was read stays read, whatever becomes of the conversation."""
-        for step in _since(state.steps, self._steps):
-            self._read_step(step)
-        for message in _since(state.messages, self._messages):
+        self._prompts = notes.prompts
+        steps = _since(state.steps, self._steps)
+        for step in steps:
+            for call, result in zip(step.calls, step.results, strict=False):
+                self._told.setdefault(call.id, set()).add(result.text()[:_HEAD])
+        # Steps come last: what is not of a step is taken to have been read before the model said anything.
+        for message in (*notes.kept[self._kept :], *_since(state.messages, self._messages)):
             self._read_message(message)
-        self._messages, self._steps = state.messages, state.steps
+        for step in steps:
+            self._read_step(step)
+        self._messages, self._steps, self._kept = state.messages, state.steps, len(notes.kept)
 
-    def read_kept(self, kept: Sequence[Any]) -> None:
-        """Take in messages that were kept when they left the conversation."""
-        for each in kept[self._kept :]:
-            self._read_message(msgspec.convert(each, UserMessage | ToolMessage))
-        self._kept = len(kept)
-
-    def to_keep(self, messages: Sequence[Message]) -> list[Any]:
+    def to_keep(self, messages: Sequence[Message]) -> list[UserMessage | ToolMessage]:
         """Of messages that leave the conversation, those that are nowhere else in the state."""
         return [
-            msgspec.to_builtins(message)
+            message
             for message in messages
             if isinstance(message, UserMessage)
             or (isinstance(message, ToolMessage) and not self._was_told(message))
@@ -127,17 +141,18 @@ class Provenance:
         return message.text[:_HEAD] in self._told.get(message.call_id, ())
 
     def _read_user(self, message: UserMessage) -> None:
-        if message.by:
-            corpus = self._trusted if self._trust.hook(message.by) else self._untrusted
-            corpus.add(message.text, f"a message of {message.by}")
-        else:
+        is_prompt = not message.by and (
+            self._prompts is None or digest(message.text) in self._prompts
+        )
+        if is_prompt:
             (self._trusted if self._above is None else self._task).add(message.text)
+        else:
+            corpus = self._trusted if self._trust.hook(message.by) else self._untrusted
+            corpus.add(message.text, f"a message of {message.by or 'a hook'}")
         for attachment in message.attachments:
-            believed = self._trust.attachments and self._above is None and not message.by
+            believed = self._trust.attachments and self._above is None and is_prompt
             corpus = self._trusted if believed else self._untrusted
-            corpus.add(
-                _attached(attachment), f"the attachment {attachment.name or 'of the prompt'}"
-            )
+            corpus.add(attached(attachment), f"the attachment {attachment.name or 'of the prompt'}")
 
     def _read_step(self, step: Step) -> None:
         for call in step.calls:
@@ -146,9 +161,8 @@ class Provenance:
             self._read_result(call, result)
 
     def _read_result(self, call: ToolCall, result: ToolResult) -> None:
-        self._told.setdefault(call.id, set()).add(result.text()[:_HEAD])
         if result.status in _RAN:
-            self._keep(call, _told(result))
+            self._keep(call, told(result))
 
     def _keep(self, call: ToolCall, text: str) -> None:
         corpus = self._trusted if self._trust.result(call) else self._untrusted
@@ -273,39 +287,6 @@ class Provenance:
             each = each._above
 
 
-def leaves(value: Any, name: str = "") -> Iterator[tuple[str, Any]]:
-    """The texts and numbers in arguments, each with its place: `recipients[0]`, `to.address`."""
-    if isinstance(value, str):
-        yield name, value
-        yield from _inner(value, name)
-    elif isinstance(value, Mapping):
-        for key, inner in value.items():
-            if name:  # what an argument is called is the tool's word; what is in it is the model's
-                yield f"a key of {name}", str(key)
-            yield from leaves(inner, f"{name}.{key}" if name else str(key))
-    elif isinstance(value, list | tuple):
-        for place, inner in enumerate(value):
-            yield from leaves(inner, f"{name}[{place}]")
-    elif isinstance(value, int | float) and not isinstance(value, bool):
-        yield name, value
-
-
-def _inner(text: str, name: str) -> Iterator[tuple[str, Any]]:
-    """The values in a text that is a list, or JSON."""
-    if text.lstrip()[:1] in _OPENING:
-        try:
-            inner = msgspec.json.decode(text)
-        except (msgspec.DecodeError, UnicodeError, RecursionError):
-            inner = None
-        if isinstance(inner, dict | list):
-            yield from leaves(inner, name)
-            return
-    parts = _LISTED.split(text)
-    if len(parts) > 1 and all(len(part.split()) <= _FEW_WORDS for part in parts):
-        for place, part in enumerate(parts):
-            yield f"{name}[{place}]", part
-
-
 def _holding(texts: Sequence[tuple[str, str]], letters: str) -> list[str]:
     """The argument that holds something, or those that hold the parts of it."""
     for name, text in texts:
@@ -325,30 +306,6 @@ def _is_inside(argument: str, others: Container[str]) -> bool:
     return any(
         argument[end] in "[." and argument[:end] in others for end in range(1, len(argument))
     )
-
-
-def _told(result: ToolResult) -> str:
-    """All that a result says, keys included: they can be written by others as well."""
-    if result.error is not None:
-        return str(result.error)
-    return "\n".join(_texts(result.result))
-
-
-def _texts(value: Any) -> Iterator[str]:
-    if isinstance(value, Mapping):
-        for key, inner in value.items():
-            yield str(key)
-            yield from _texts(inner)
-    elif isinstance(value, list | tuple):
-        for inner in value:
-            yield from _texts(inner)
-    elif value is not None and not isinstance(value, bool):
-        yield value if isinstance(value, str) else str(value)
-
-
-def _attached(attachment: Attachment) -> str:
-    text = attachment.text() if attachment.is_text and attachment.data else ""
-    return "\n".join((attachment.name, attachment.url, text))
 
 
 def _since(now: Log[Any], before: Log[Any]) -> Sequence[Any]:
