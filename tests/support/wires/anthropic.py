@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncIterator, Iterator, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from hookline.providers.anthropic import AnthropicProvider
 from hookline.testing.wire import Failure, WireCall, WireTurn
 from wires.anthropic_rules import objection
-from wires.patience import timeout_for
-from wires.server import Exchange, Server
+from wires.scripted import HTTPWire, pieces, wait_header
+from wires.server import Exchange
 
 KEY = "sk-ant-wire-0123456789abcdef"
 """The key the provider is given. It must turn up in no error, log or record."""
@@ -41,61 +40,23 @@ _COMPLAINTS = {
 }
 
 
-class AnthropicWire:
-    """Anthropic's far end for the conformance suite; see hookline.testing.wire.Wire."""
+class AnthropicWire(HTTPWire[AnthropicProvider]):
+    """Anthropic's far end for the conformance suite."""
 
-    def __init__(self) -> None:
-        self._server: Server | None = None
-        self._turns: Iterator[WireTurn] = iter(())
+    model = "claude-sonnet-4-5"
+    """A model that Anthropic has, and that has a price."""
+    marks_failed_calls = True
 
-    @property
-    def failures(self) -> frozenset[Failure]:
-        """All of them."""
-        return frozenset(Failure)
+    def _connect(self, url: str, timeout: float) -> AnthropicProvider:
+        return AnthropicProvider(api_key=KEY, base_url=url, timeout=timeout)
 
-    @property
-    def marks_failed_calls(self) -> bool:
-        """Whether a result says so."""
-        return True
-
-    @property
-    def model(self) -> str:
-        """A model that Anthropic has, and that has a price."""
-        return "claude-sonnet-4-5"
-
-    @property
-    def requests(self) -> Sequence[dict[str, Any]]:
-        """The bodies that arrived."""
-        return [request.json() for request in self._server.requests] if self._server else []
-
-    @property
-    def hung_up(self) -> bool:
-        """Whether the provider left in mid-answer."""
-        return self._server is not None and self._server.hung_up
-
-    @asynccontextmanager
-    async def provider(self, turns: Sequence[WireTurn]) -> AsyncIterator[AnthropicProvider]:
-        """A provider connected to a far end that plays these turns."""
-        self._turns = iter(turns)
-        async with Server(self._play) as self._server:
-            provider = AnthropicProvider(
-                api_key=KEY, base_url=self._server.url, timeout=timeout_for(turns)
-            )
-            try:
-                yield provider
-            finally:
-                await provider.aclose()
-
-    async def _play(self, exchange: Exchange) -> None:
-        turn = next(self._turns, None)
-        assert turn is not None, "the provider asked more often than the script has turns"
+    async def _play(self, exchange: Exchange, turn: WireTurn) -> None:
         body = exchange.request.json()
         if objected := objection(exchange.request):
             await exchange.reply(400, error_body("invalid_request_error", objected))
         elif turn.failure in _COMPLAINTS:
             status, kind, message = _COMPLAINTS[turn.failure]
-            wait = {} if turn.retry_after is None else {"retry-after": f"{turn.retry_after:g}"}
-            await exchange.reply(status, error_body(kind, message), wait)
+            await exchange.reply(status, error_body(kind, message), wait_header(turn))
         elif turn.failure in (Failure.SILENCE, Failure.TIMEOUT):
             await exchange.until_hung_up()
         elif body.get("stream"):
@@ -225,13 +186,6 @@ def error_body(kind: str, message: str) -> dict[str, Any]:
 def event(data: dict[str, Any]) -> str:
     """A server-sent event."""
     return f"event: {data['type']}\ndata: {json.dumps(data, ensure_ascii=False)}\n\n"
-
-
-def pieces(text: str) -> Iterator[str]:
-    """A text in a few parts, as a model writes it."""
-    size = max(1, len(text) // 3)
-    for start in range(0, len(text), size):
-        yield text[start : start + size]
 
 
 def _call(call: WireCall, number: int) -> dict[str, Any]:

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import base64
 import json
-from collections.abc import AsyncIterator, Iterator, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from hookline.providers.google import GoogleProvider
 from hookline.testing.wire import Failure, WireTurn
-from wires.patience import timeout_for
-from wires.server import Exchange, Server
+from wires.scripted import HTTPWire
+from wires.server import Exchange
 
 KEY = "AIzaSy-only-a-test-0123456789"
 STREAM = {"content-type": "text/event-stream"}
@@ -69,18 +68,12 @@ _ERRORS = {
 }
 
 
-class GoogleWire:
+class GoogleWire(HTTPWire[GoogleProvider]):
     """Plays turns as Gemini would: calls come whole and without an id, text in pieces, usage with every chunk."""
 
     model = "gemini-2.5-flash"
     marks_failed_calls = True
     failures = frozenset(Failure) - {Failure.REFUSAL}
-
-    def __init__(self, *, timeout: float = 600.0) -> None:
-        self._timeout = timeout
-        self._turns: list[WireTurn] = []
-        self._played = 0
-        self._server: Server | None = None
 
     @property
     def requests(self) -> Sequence[dict[str, Any]]:
@@ -88,27 +81,10 @@ class GoogleWire:
         arrived = self._server.requests if self._server else []
         return [{"path": request.path, **request.json()} for request in arrived]
 
-    @property
-    def hung_up(self) -> bool:
-        """Whether the provider left in the middle of an answer."""
-        return self._server is not None and self._server.hung_up
+    def _connect(self, url: str, timeout: float) -> GoogleProvider:
+        return GoogleProvider(api_key=KEY, base_url=url, timeout=timeout)
 
-    @asynccontextmanager
-    async def provider(self, turns: Sequence[WireTurn]) -> AsyncIterator[GoogleProvider]:
-        """A provider whose Gemini plays these turns."""
-        self._turns, self._played = list(turns), 0
-        async with Server(self._play) as self._server:
-            provider = GoogleProvider(
-                api_key=KEY, base_url=self._server.url, timeout=timeout_for(turns, self._timeout)
-            )
-            try:
-                yield provider
-            finally:
-                await provider.aclose()
-
-    async def _play(self, exchange: Exchange) -> None:
-        turn = self._turns[self._played]
-        self._played += 1
+    async def _play(self, exchange: Exchange, turn: WireTurn) -> None:
         if turn.failure in _ERRORS:
             return await exchange.reply(_ERRORS[turn.failure][0], _error(turn))
         if turn.failure in (Failure.SILENCE, Failure.TIMEOUT):
@@ -154,7 +130,7 @@ class GoogleWire:
             "candidatesTokenCount": turn.output_tokens,
             "totalTokenCount": total,
         }
-        return {"usageMetadata": counts, "responseId": f"answer{self._played}"}
+        return {"usageMetadata": counts, "responseId": f"answer{len(self.requests)}"}
 
 
 def _parts(turn: WireTurn, size: int = 0) -> Iterator[dict[str, Any]]:
