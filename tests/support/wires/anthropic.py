@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Sequence
+from contextlib import AbstractAsyncContextManager
 from typing import Any
 
 from hookline.providers.anthropic import AnthropicProvider
 from hookline.testing.wire import Failure, WireCall, WireTurn
 from wires.anthropic_rules import objection
-from wires.scripted import HTTPWire, pieces, wait_header
-from wires.server import Exchange
+from wires.scripted import FarEnd, HTTPWire, pieces, served, wait_header
+from wires.server import Exchange, Server
 
 KEY = "sk-ant-wire-0123456789abcdef"
 """The key the provider is given. It must turn up in no error, log or record."""
@@ -63,6 +64,37 @@ class AnthropicWire(HTTPWire[AnthropicProvider]):
             await _play_stream(exchange, turn, body["model"])
         else:
             await _play_whole(exchange, turn, body["model"])
+
+
+def talking_to(
+    far_end: FarEnd, **settings: Any
+) -> AbstractAsyncContextManager[tuple[AnthropicProvider, Server]]:
+    """A provider whose far end is this function, and that far end."""
+    return served(AnthropicProvider, far_end, **{"api_key": KEY, **settings})
+
+
+def streaming(*sent: dict[str, Any]) -> FarEnd:
+    """A far end that sends these events."""
+
+    async def far_end(exchange: Exchange) -> None:
+        await exchange.begin(200, EVENTS)
+        for each in sent:
+            await exchange.send(event(each), size=0)
+        await exchange.end()
+
+    return far_end
+
+
+def start(**usage: int) -> dict[str, Any]:
+    """The first event of a stream."""
+    message = {"type": "message", "model": AnthropicWire.model, "content": [], "usage": usage}
+    return {"type": "message_start", "message": message}
+
+
+def ending(reason: str, **usage: int) -> tuple[dict[str, Any], dict[str, Any]]:
+    """The last events of a stream."""
+    delta = {"type": "message_delta", "delta": {"stop_reason": reason}, "usage": usage}
+    return delta, {"type": "message_stop"}
 
 
 async def _play_whole(exchange: Exchange, turn: WireTurn, model: str) -> None:

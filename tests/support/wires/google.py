@@ -5,12 +5,13 @@ from __future__ import annotations
 import base64
 import json
 from collections.abc import Iterator, Sequence
+from contextlib import AbstractAsyncContextManager
 from typing import Any
 
 from hookline.providers.google import GoogleProvider
 from hookline.testing.wire import Failure, WireTurn
-from wires.scripted import HTTPWire
-from wires.server import Exchange
+from wires.scripted import FarEnd, HTTPWire, served
+from wires.server import Exchange, Server
 
 KEY = "AIzaSy-only-a-test-0123456789"
 STREAM = {"content-type": "text/event-stream"}
@@ -131,6 +132,28 @@ class GoogleWire(HTTPWire[GoogleProvider]):
             "totalTokenCount": total,
         }
         return {"usageMetadata": counts, "responseId": f"answer{len(self.requests)}"}
+
+
+def talking_to(
+    far_end: FarEnd, **settings: Any
+) -> AbstractAsyncContextManager[tuple[GoogleProvider, Server]]:
+    """A provider whose Gemini is this function, and that Gemini."""
+    return served(GoogleProvider, far_end, **{"api_key": KEY, **settings})
+
+
+def answering(*bodies: dict[str, Any]) -> FarEnd:
+    """Answers request after request with these, each whole or as the one event of a stream."""
+    script = iter(bodies)
+
+    async def far_end(exchange: Exchange) -> None:
+        body = next(script)
+        if "streamGenerateContent" not in exchange.request.path:
+            return await exchange.reply(200, body)
+        await exchange.begin(200, STREAM)
+        await exchange.send(event(body), size=0)
+        return await exchange.end()
+
+    return far_end
 
 
 def _parts(turn: WireTurn, size: int = 0) -> Iterator[dict[str, Any]]:

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from contextlib import AbstractAsyncContextManager
 from typing import Any
 
 from hookline.providers.openai import OpenAIProvider
 from hookline.testing.wire import Failure, WireCall, WireTurn
-from wires.scripted import HTTPWire, pieces, wait_header
-from wires.server import Exchange
+from wires.scripted import FarEnd, HTTPWire, pieces, served, wait_header
+from wires.server import Exchange, Server
 
 KEY = "sk-wire-0123456789abcdef"
 """The key the provider is given. It must turn up in no error, log or record."""
+SSE = {"content-type": "text/event-stream"}
 
 _COMPLAINTS: dict[Failure, tuple[int, dict[str, Any]]] = {
     Failure.RATE_LIMIT: (
@@ -96,6 +98,13 @@ class OpenAIWire(HTTPWire[OpenAIProvider]):
             await _play_stream(exchange, turn, body)
         else:
             await _play_whole(exchange, turn, body["model"])
+
+
+def talking_to(
+    far_end: FarEnd, **settings: Any
+) -> AbstractAsyncContextManager[tuple[OpenAIProvider, Server]]:
+    """A provider without a key whose far end is this function, and that far end."""
+    return served(OpenAIProvider, far_end, path="/v1", **settings)
 
 
 async def _play_whole(exchange: Exchange, turn: WireTurn, model: str) -> None:

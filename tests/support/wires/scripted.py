@@ -5,13 +5,15 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
 from contextlib import asynccontextmanager
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, TypeAlias, TypeVar
 
 from hookline.providers import Provider
+from hookline.state import InferenceRequest, UserMessage
 from hookline.testing.wire import Failure, WireTurn
 from wires.patience import timeout_for
 from wires.server import Exchange, Server
 
+FarEnd: TypeAlias = Callable[[Exchange], Awaitable[None]]
 P = TypeVar("P", bound=Provider)
 
 
@@ -26,6 +28,11 @@ class HTTPWire(ABC, Generic[P]):
         self._timeout = timeout
         self._turns: Iterator[WireTurn] = iter(())
         self._server: Server | None = None
+
+    @classmethod
+    def asking(cls, text: str = "Hello.", **fields: Any) -> InferenceRequest:
+        """A question for the model that the far end knows."""
+        return InferenceRequest(messages=[UserMessage(text)], model=cls.model, **fields)
 
     @property
     def url(self) -> str:
@@ -71,7 +78,7 @@ class HTTPWire(ABC, Generic[P]):
 @asynccontextmanager
 async def served(
     kind: Callable[..., P],
-    far_end: Callable[[Exchange], Awaitable[None]],
+    far_end: FarEnd,
     *,
     path: str = "",
     **settings: Any,
