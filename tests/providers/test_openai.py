@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from wires.answers import BOTH_WAYS, heard, text_of
-from wires.openai import SSE, OpenAIWire, chunk, event, talking_to
+from wires.openai import SSE, OpenAIWire, chunk, event, streaming, talking_to
 from wires.server import Exchange
 
 from hookline.errors import UnsupportedError
@@ -56,29 +56,21 @@ async def test_text_thinking_calls_and_usage_come_through(streamed: bool) -> Non
 @given(size=st.integers(1, 80))
 async def test_a_stream_may_be_cut_anywhere(size: int) -> None:
     """However the network cuts the bytes, also within a letter, the same text arrives."""
-
-    async def far_end(exchange: Exchange) -> None:
-        await exchange.begin(200, SSE)
-        for part in ("Grüße, ", "世界 🎣"):
-            await exchange.send(event(chunk({"content": part}, "m")), size=size)
-        await exchange.send(event(chunk({}, "m", "stop")) + "data: [DONE]\n\n", size=size)
-        await exchange.end()
-
+    parts = [chunk({"content": part}, "m") for part in ("Grüße, ", "世界 🎣")]
+    end = event(chunk({}, "m", "stop")) + "data: [DONE]\n\n"
+    far_end = streaming(*parts, end, size=size)
     async with talking_to(far_end) as (provider, _):
         assert text_of(await heard(provider, REQUEST, streamed=True)) == "Grüße, 世界 🎣"
 
 
 async def test_a_stream_without_its_last_word_is_whole_when_the_model_was_done() -> None:
     """Some servers send no [DONE]; comments, other events and empty data between the chunks do no harm."""
-
-    async def far_end(exchange: Exchange) -> None:
-        await exchange.begin(200, SSE)
-        await exchange.send(": keep-alive\n\n\r\n")
-        await exchange.send(event({"choices": [], "usage": None}))
-        await exchange.send(event(chunk({"content": "Hi"}, "m")).replace("\n", "\r\n"))
-        await exchange.send(event(chunk({}, "m", "stop")))
-        await exchange.end()
-
+    far_end = streaming(
+        ": keep-alive\n\n\r\n",
+        {"choices": [], "usage": None},
+        event(chunk({"content": "Hi"}, "m")).replace("\n", "\r\n"),
+        chunk({}, "m", "stop"),
+    )
     async with talking_to(far_end) as (provider, _):
         assert text_of(await heard(provider, REQUEST, streamed=True)) == "Hi"
 

@@ -2,7 +2,7 @@
 
 import pytest
 from wires.answers import BOTH_WAYS, heard, text_of
-from wires.openai import SSE, OpenAIWire, chunk, event, talking_to
+from wires.openai import OpenAIWire, chunk, streaming, talking_to
 from wires.server import Exchange
 
 from hookline.errors import ConnectionLostError, MalformedResponseError, OverloadedError
@@ -44,13 +44,7 @@ MALFORMED_STREAMS = [
 @pytest.mark.parametrize("garbage", MALFORMED_STREAMS, ids=range(len(MALFORMED_STREAMS)))
 async def test_a_garbled_chunk_is_malformed(garbage: str | bytes) -> None:
     """What is not the protocol is called so, whatever it is."""
-
-    async def far_end(exchange: Exchange) -> None:
-        await exchange.begin(200, SSE)
-        await exchange.send(garbage, size=0)
-        await exchange.end()
-
-    async with talking_to(far_end) as (provider, _):
+    async with talking_to(streaming(garbage, size=0)) as (provider, _):
         with pytest.raises(MalformedResponseError, match="base_url"):
             await heard(provider, REQUEST, streamed=True)
 
@@ -80,13 +74,7 @@ async def test_another_page_than_the_one_wanted_is_malformed(
 
 async def test_a_stream_that_ends_before_the_model_did_is_lost() -> None:
     """Also an orderly end is an early one when the model had not finished."""
-
-    async def far_end(exchange: Exchange) -> None:
-        await exchange.begin(200, SSE)
-        await exchange.send(event(chunk({"content": "Hi"}, "m")))
-        await exchange.end()
-
-    async with talking_to(far_end) as (provider, _):
+    async with talking_to(streaming(chunk({"content": "Hi"}, "m"))) as (provider, _):
         with pytest.raises(ConnectionLostError, match="broke off"):
             await heard(provider, REQUEST, streamed=True)
 
@@ -98,12 +86,8 @@ async def test_an_error_behind_a_good_status_is_an_error(streamed: bool) -> None
 
     async def far_end(exchange: Exchange) -> None:
         if not streamed:
-            await exchange.reply(200, trouble)
-            return
-        await exchange.begin(200, SSE)
-        await exchange.send(event(chunk({"content": "Hi"}, "m")))
-        await exchange.send(event(trouble))
-        await exchange.end()
+            return await exchange.reply(200, trouble)
+        return await streaming(chunk({"content": "Hi"}, "m"), trouble)(exchange)
 
     async with talking_to(far_end) as (provider, _):
         with pytest.raises(OverloadedError, match="Upstream is overloaded"):

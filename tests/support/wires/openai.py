@@ -107,6 +107,18 @@ def talking_to(
     return served(OpenAIProvider, far_end, path="/v1", **settings)
 
 
+def streaming(*sent: dict[str, Any] | str | bytes, size: int = 5) -> FarEnd:
+    """A far end that sends these, as events or as they are, in chunks of `size` bytes."""
+
+    async def far_end(exchange: Exchange) -> None:
+        await exchange.begin(200, SSE)
+        for each in sent:
+            await exchange.send(event(each) if isinstance(each, dict) else each, size=size)
+        await exchange.end()
+
+    return far_end
+
+
 async def _play_whole(exchange: Exchange, turn: WireTurn, model: str) -> None:
     if turn.failure is Failure.MALFORMED:
         await exchange.reply(200, '{"choices": [{"message": ', {"content-type": "application/json"})
