@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from importlib.util import find_spec
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -171,18 +170,3 @@ def test_wrong_options_are_told() -> None:
     done = subprocess.run(command, capture_output=True, text=True, timeout=60)
     assert done.returncode == 2
     assert "unknown suite bank; known are workspace, travel, banking, slack" in done.stderr
-
-
-@pytest.mark.skipif(find_spec("agentdojo") is None, reason="AgentDojo is not installed here")
-def test_a_suite_is_played(tmp_path: Path) -> None:
-    """Where AgentDojo is installed, its smallest suite is as the page about taint says."""
-    command = [
-        sys.executable,
-        str(PLACE / "measure_trust.py"),
-        "--suites",
-        "banking",
-        "--jobs",
-        "1",
-    ]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=600)
-    assert "| none | - | 98.6% (142 of 144)" in done.stdout, done.stderr
