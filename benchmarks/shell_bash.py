@@ -8,6 +8,7 @@ capabilities, belongs to nobody and may neither write files nor use much time.
 
 from __future__ import annotations
 
+import functools
 import os
 import re
 import resource
@@ -34,7 +35,7 @@ FILES = (
 )
 MARK = "\x1e"
 _PROLOGUE = rf"""
-command_not_found_handle() {{ [[ $FUZZ_STATUS = 0 ]]; }}
+command_not_found_handle() {{ [[ $FUZZ_STATUS = 0 || ( $FUZZ_STATUS = any && $((RANDOM % 2)) = 0 ) ]]; }}
 BASH_XTRACEFD=9
 PS4='{MARK}${{#FUNCNAME[@]}}:'
 PATH=/nowhere
@@ -45,7 +46,8 @@ _DRIVER = r"""
 export BASH_ENV=/prologue HOME='/h -o' USER=u OLDPWD=/w
 export FUZZ_BUILTINS=$(enable | while read -r _ name; do [[ $name = enable ]] || echo "$name"; done)
 while IFS= read -r -d '' text; do
-  for status in 0 1; do
+  for status in $FUZZ_STATUSES; do
+    if [[ $status = 0 && $text = *while* ]]; then printf '\x1d'; continue; fi  # it would never end
     # The substitution ends when the last process that could still write to the trace has ended.
     printf '\x1d%s' "$(FUZZ_STATUS=$status /bin/bash -c -- "$text" 9>&1 >&2 </dev/null)"
   done
@@ -58,9 +60,28 @@ def unusable() -> str:
     """Why bash cannot be put where it can do no harm on this machine. Empty if it can."""
     if shutil.which("bash") is None or shutil.which("ldd") is None:
         return "bash or ldd is not installed, and this compares with bash"
-    if os.geteuid() and not (shutil.which("bwrap") or shutil.which("unshare")):
+    if os.geteuid() and _door() is None:
         return "this needs root, bwrap or unshare, to run bash where it can do no harm"
     return ""
+
+
+@functools.cache
+def _door() -> tuple[str, ...] | None:
+    """What can shut bash in for somebody who is not root: it is there, and it is allowed to."""
+    doors = (
+        ("bwrap", "--unshare-all", "--die-with-parent", "--cap-drop", "ALL", "--ro-bind"),
+        ("unshare", "--user", "--map-root-user", "--net", "--root"),
+    )
+    for name, *options in doors:
+        path = shutil.which(name)
+        place = ["/", "/"] if name == "bwrap" else ["/"]
+        if path and _works([path, *options, *place, "true"]):
+            return (path, *options)
+    return None
+
+
+def _works(argv: list[str]) -> bool:
+    return subprocess.run(argv, capture_output=True, check=False).returncode == 0
 
 
 class Cage:
@@ -97,8 +118,13 @@ class Cage:
     ) -> None:
         shutil.rmtree(self.root, ignore_errors=True)
 
-    def traces(self, texts: Sequence[str]) -> list[list[tuple[str, ...]]]:
-        """For each text, the argv of everything bash would run: with commands that succeed, and with ones that fail."""
+    def traces(
+        self, texts: Sequence[str], statuses: Sequence[str] = ("0", "1")
+    ) -> list[list[tuple[str, ...]]]:
+        """For each text, the argv of everything bash would run.
+
+        It is run once for each status that its commands end with: all succeed, all fail, or `any` of the two each.
+        """
         given = b"".join(text.encode() + b"\0" for text in texts)
         ran = subprocess.run(
             [*self._entrance(), "/bin/bash", "--norc", "/driver"],
@@ -106,14 +132,16 @@ class Cage:
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
             timeout=60 + len(texts),
-            env={"PATH": "/nowhere"},
+            env={"PATH": "/nowhere", "FUZZ_STATUSES": " ".join(statuses)},
             preexec_fn=self._leave if self._by_chroot else _limit,
             check=False,
         )
         parts = ran.stdout.decode("latin-1").split("\x1d")[1:]
-        if len(parts) != 2 * len(texts):
-            raise SystemExit(f"bash traced {len(parts)} of {2 * len(texts)} runs")
-        return [_commands(parts[at]) + _commands(parts[at + 1]) for at in range(0, len(parts), 2)]
+        runs = len(statuses)
+        if len(parts) != runs * len(texts):
+            raise SystemExit(f"bash traced {len(parts)} of {runs * len(texts)} runs")
+        texts_parts = [parts[at : at + runs] for at in range(0, len(parts), runs)]
+        return [[argv for part in own for argv in _commands(part)] for own in texts_parts]
 
     @property
     def _by_chroot(self) -> bool:
@@ -122,23 +150,12 @@ class Cage:
     def _entrance(self) -> list[str]:
         if self._by_chroot:
             return []
-        if bwrap := shutil.which("bwrap"):
-            return [
-                bwrap,
-                "--unshare-all",
-                "--die-with-parent",
-                "--cap-drop",
-                "ALL",
-                "--ro-bind",
-                str(self.root),
-                "/",
-                "--chdir",
-                "/w",
-            ]
-        return [
-            *("unshare", "--user", "--map-root-user", "--net"),
-            *("--root", str(self.root), "--wd", "/w"),
-        ]
+        door = _door()
+        if door is None:
+            raise SystemExit(unusable())
+        if door[0].endswith("bwrap"):
+            return [*door, str(self.root), "/", "--chdir", "/w"]
+        return [*door, str(self.root), "--wd", "/w"]
 
     def _leave(self) -> None:
         """Leave the machine behind: root becomes nobody in an empty place."""

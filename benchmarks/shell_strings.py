@@ -47,7 +47,9 @@ _SPLICES = (
     "&&", "  ", "\\ ", "${", "}",
 )  # fmt: skip
 _FRAMES = (
-    "({})", "$({})", "{{ {}; }}", "! {}", "time {}", "x() {{ {}; }}", "if {}; then b; fi",
+    "({})", "({}) 2>/dev/null", "({}) > x", "cat f | while {}; do b; done",
+    "while read -r l; do echo $l x$l; {}; done < f",
+    "$({})", "{{ {}; }}", "! {}", "time {}", "x() {{ {}; }}", "if {}; then b; fi",
     "for i in a; do {}; done", 'for i in a *.py; do echo $i "$i" x$i; {}; done', "if {}; then b; else c; fi",
     "[[ -f x ]] && {}", "a <({}) b", "time {}", "echo $((1 + 2)) && {}", "{} # a", "# a\n{}", "a=1 {}",
     "LC_ALL=C {}", "[[ {} ]]", "{} &", "coproc {}",

@@ -171,7 +171,7 @@ def test_somebody_who_asks_since_has_a_question_of_their_own(desk: Desk, answere
         again = stricter().resume_sync("r", {one.id: True, two.id: True})
     assert (again.status, desk.paid) == (RunStatus.PAUSED, [])
     assert [question.reason for question in again.pending] == ["money; look at the passport"] * 2
-    assert [question.asked_by for question in again.pending] == ["cashier, new"] * 2
+    assert [question.askers for question in again.pending] == [("cashier", "new")] * 2
     assert {one.id, two.id}.isdisjoint(question.id for question in again.pending)
     yes = {question.id: True for question in again.pending}
     assert stricter().resume_sync("r", yes).status is RunStatus.COMPLETED
@@ -186,7 +186,10 @@ def test_a_question_shows_what_everybody_asks(desk: Desk) -> None:
         return builder.build()
 
     (question,) = agent(PAY).run_sync("go", run_id="r").pending
-    assert (question.reason, question.asked_by) == ("money; look at the passport", "cashier, new")
+    assert (question.reason, question.askers) == (
+        "money; look at the passport",
+        ("cashier", "new"),
+    )
     assert agent().resume_sync("r", {question.id: True}).status is RunStatus.COMPLETED
     assert desk.paid == [5]
 

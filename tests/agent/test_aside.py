@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from driven import Tape, lives
+from driven import lives
+from lives import Tape, cut
 
 from hookline import (
     AgentBuilder,
@@ -17,11 +18,12 @@ from hookline import (
     StopReason,
     ToolCall,
     ToolContext,
+    Usage,
     tool,
 )
 from hookline.errors import ModelError, RateLimitError, UsageError
 from hookline.state import UserMessage
-from hookline.testing import FakeClock, ScriptedDriver, call, say
+from hookline.testing import FakeClock, ScriptedDriver, call, calls, say
 
 REQUEST = InferenceRequest((UserMessage("well?"),))
 
@@ -145,7 +147,8 @@ async def test_an_agent_that_a_hook_runs_is_a_child() -> None:
     whole, taken_up = await lives(build)
     assert whole.state.metadata == {"judged": ["fine", "fine"]}
     assert whole.usage.total_tokens == 42
-    assert {"run/0/judge/1", "run/1/judge/1"} <= set(seen)
+    places = {run_id.rsplit("/", 2)[0] for run_id in seen if run_id != "run"}
+    assert places == {"run/0/judge", "run/1/judge"}
     for result in taken_up:
         assert result.state.metadata == whole.state.metadata
         assert (result.usage, result.state.counters.steps) == (
@@ -264,3 +267,65 @@ async def test_replay_uses_no_tool_of_an_agent_that_a_hook_runs(children: bool) 
     tape.written = [record for record in tape.written if record.run_id == "run"]
     lost = await replay(tape, "run", critic_run(None, inner).build())
     assert "is not on record" in str(lost)
+
+
+def gated(judge: Any, journal: Any, **hooks: Any) -> AgentBuilder:
+    """Two calls in a step, each judged by a model that is asked by a hook."""
+
+    @tool(effect="pure")
+    def shell(command: str) -> str:
+        """Run it."""
+        return f"ran {command}"
+
+    async def second_opinion(ctx: Any) -> HookOutcome | None:
+        question = f"Is this safe? {ctx.tool_call.args['command']}"
+        request = InferenceRequest((UserMessage(question),))
+        answer = await ctx.run.ask_model(request, name="second", driver=judge)
+        return HookOutcome.block("a second model objects") if answer.text == "no" else None
+
+    both = calls(call("shell", command="ls"), call("shell", command="rm -rf /"))
+    driver = ScriptedDriver([lambda state: [both, say("done")][state.step_count]] * 2)
+    builder = AgentBuilder().with_driver(driver).with_tools(shell).with_journal(journal)
+    return builder.on_before_tool_use(second_opinion, name="second")
+
+
+class Judge:
+    """A model that knows what is safe, and whether it was asked."""
+
+    def __init__(self) -> None:
+        self.asked: list[str] = []
+
+    async def infer(self, request: Any, turn: Any) -> Any:
+        question = request.messages[-1].text
+        self.asked.append(question)
+        return InferenceResponse("no" if "rm" in question else "yes", usage=Usage(1, 1, 1))
+
+
+async def test_an_answer_about_one_call_is_never_taken_for_another() -> None:
+    """Taken up after any record: hooks that gave their verdict do not ask again, and nobody gets their answers."""
+    whole = Tape()
+    first = await gated(Judge(), whole).build().run("go", run_id="run")
+    assert [result.status for result in first.steps[0].results] == ["ok", "blocked"]
+    for at in whole.cuts():
+        judge = Judge()
+        result = await gated(judge, cut(whole, at)).build().resume("run")
+        assert [each.status for each in result.steps[0].results] == ["ok", "blocked"], at
+        assert result.usage == first.usage, at
+
+
+@pytest.mark.parametrize("point", ["session_start", "execution_start", "prompt_submit"])
+async def test_a_run_that_has_not_begun_is_not_written_by_a_hook_that_asks_a_model(
+    point: str,
+) -> None:
+    """There would be a run without its prompt, or one whose gate is not asked again."""
+    tape, written = Tape(), []
+
+    async def gate(ctx: Any) -> None:
+        request = InferenceRequest((UserMessage("May it?"),))
+        await ctx.run.ask_model(request, name="gate", driver=Judge())
+        written.append(len(tape.written))
+
+    agent = AgentBuilder().with_driver(ScriptedDriver([say("done")])).with_journal(tape)
+    result = await agent.add_hook(point, gate, name="gate").build().run("go", run_id="run")
+    assert (result.text, written) == ("done", [0])
+    assert "consulted" in [record.type for record in tape.written]

@@ -108,7 +108,7 @@ def test_a_capability_may_have_nothing_but_late_tools() -> None:
 
 
 def test_hooks_see_the_runs_above() -> None:
-    """`ctx.run.parent` leads up the tree, and `state` is what is settled there."""
+    """`ctx.run.parent` leads up the tree; `state` is what is settled there, `system_prompt` what its agent is told."""
     seen: list[Any] = []
 
     def remember(ctx: Any) -> Any:
@@ -118,9 +118,10 @@ def test_hooks_see_the_runs_above() -> None:
         parent = ctx.run.parent
         if parent is not None:
             seen.append((ctx.run.depth, parent.state.get("mode"), parent.parent))
+            seen.append((ctx.run.system_prompt, parent.system_prompt))
 
     child = AgentBuilder().with_driver(ScriptedDriver([call("look"), say("ok")])).with_tools(look)
-    built = child.build()
+    built = child.with_system_prompt("Be brief.").build()
 
     async def delegate(context: ToolContext) -> str:
         """Hand it on."""
@@ -135,4 +136,4 @@ def test_hooks_see_the_runs_above() -> None:
         .build()
     )
     agent.run_sync("go")
-    assert seen == [(1, "safe", None)]
+    assert seen == [(1, "safe", None), ("Be brief.", "")]

@@ -272,6 +272,12 @@ def test_keys_are_shown_to_a_plain_git_only(tmp_path: Path) -> None:
         ("GIT_SSH_COMMAND=x git push", tmp_path),
         ("./git push", tmp_path),
         ("git push $X", tmp_path),
+        ("git push --receive-pack=./x origin", tmp_path),
+        ("git fetch --upl=./x origin", tmp_path),
+        ("git ls-remote --exec ./x origin", tmp_path),
+        ("git ls-remote -u ./x origin", tmp_path),
+        ("git fetch 'ext::sh -c x'", tmp_path),
+        ("git push --recurse-submodules=on-demand", tmp_path),
         ("curl http://x", tmp_path),
         ("npm install", tmp_path),
     ]:
@@ -352,7 +358,7 @@ def test_an_approved_push_works(tmp_path: Path, remote: str) -> None:
         Bash(work, sandbox="required"),
         call("bash", command=commit),
         call("bash", command=sneaky),
-        call("bash", command="git push origin main"),
+        call("bash", command="git push -u origin main"),
         call("exec", argv=["git", "ls-remote", "origin"]),
         approver=yes,
     )
@@ -361,6 +367,7 @@ def test_an_approved_push_works(tmp_path: Path, remote: str) -> None:
         step.results[0].text() for step in result.steps[:4]
     ]
     assert len(yes.reasons) >= 2
+    assert "merge = refs/heads/main" in (work / ".git" / "config").read_text()
     nobody = Approver(False)
     policy = ShellPolicy.default().with_rules(allow=["git push *"])
     ruled = run(

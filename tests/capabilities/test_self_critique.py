@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -276,3 +277,50 @@ def test_nonsense_is_refused(make: Any, words: str) -> None:
     """Wrong options are named."""
     with pytest.raises(BuildError, match=words):
         make()
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        "{'approved': False, 'feedback': 'wrong'}",
+        '{"approved": "false"}',
+        '{"approved": 0}',
+        '{"approved": null}',
+        '{"Approved": false}',
+        '{"approved": false, "feedback": "cut of',
+        '{"approved": true} no wait {"approved": false}',
+        "{approved: false}",
+        "approved: false",
+        "Approved = false",
+        "Approved: No. The number is wrong.",
+        "APPROVED? Not yet.",
+        "I think so",
+    ],
+)
+def test_what_is_no_clear_yes_is_none(said: str) -> None:
+    """An answer is never approved by accident."""
+    critic = SelfCritique("Is it good?", model=ScriptedDriver([say(said)]), rounds=0)
+    agent = AgentBuilder().with_driver(ScriptedDriver([say("an answer")]))
+    result = agent.with_capability(critic).build().run_sync("go")
+    assert result.stop_reason is StopReason.NOT_APPROVED
+
+
+def test_a_critic_that_blocks_is_left_behind() -> None:
+    """The time-out holds for plain functions too."""
+    release = threading.Event()
+
+    def slow(_: Draft) -> bool:
+        return release.wait(60)
+
+    agent = AgentBuilder().with_driver(ScriptedDriver([say("an answer")]))
+    try:
+        result = agent.with_capability(SelfCritique(slow, timeout=0.05)).build().run_sync("go")
+    finally:
+        release.set()
+    assert "took longer than 0.05 s" in result.explain()
+
+
+def test_criteria_that_say_nothing_are_refused() -> None:
+    """When the agent is built."""
+    with pytest.raises(BuildError, match="is no critic"):
+        SelfCritique("  ")

@@ -19,7 +19,7 @@ from hookline import (
     StopReason,
     tool,
 )
-from hookline.capabilities import StructuredOutput, TaskPlanning
+from hookline.capabilities import Draft, SelfCritique, StructuredOutput, TaskPlanning
 from hookline.drivers import ReActDriver, ToolCallingDriver
 from hookline.errors import BuildError, UsageError
 from hookline.testing import (
@@ -194,12 +194,13 @@ def test_each_run_of_a_conversation_gives_its_own() -> None:
 
 
 def test_open_tasks_can_send_it_back() -> None:
-    """Another capability may object to the end; the model is told, and gives its output again or not."""
+    """Another capability may object to the end; the model is told, and gives its output again: text will not do."""
     builder, driver = asking(
         call("todo_write", todos=[{"content": "check"}]),
         GOOD,
         call("todo_write", todos=[{"content": "check", "status": "completed"}]),
         say("That was it."),
+        GOOD,
     )
     result = builder.with_capability(TaskPlanning(insist=1)).build().run_sync("go")
     assert (result.output, result.status) == (OSLO, RunStatus.COMPLETED)
@@ -276,3 +277,23 @@ def test_nonsense_is_refused(attempts: Any) -> None:
     """Attempts are a number."""
     with pytest.raises(BuildError, match="attempts="):
         StructuredOutput(Weather, attempts=attempts)
+
+
+@pytest.mark.parametrize("first", [GOOD, say('{"city": "Oslo", "degrees": -3}')])
+def test_what_a_critic_sends_back_is_not_the_output(first: Any) -> None:
+    """The run goes on, and ends with what is given afterwards, also where the output is found in text."""
+    seen: list[str] = []
+
+    def critic(draft: Draft) -> str | bool:
+        seen.append(draft.text)
+        return len(seen) > 1 or "that is the wrong city"
+
+    builder = AgentBuilder().with_driver(
+        ScriptedDriver(
+            [first, say("It is right."), call("structured_output", city="Rome", degrees=20)]
+        )
+    )
+    builder.with_capability(StructuredOutput(Weather, parse_text=True))
+    result = builder.with_capability(SelfCritique(critic)).build().run_sync("go")
+    assert (result.status, result.output.city) == (RunStatus.COMPLETED, "Rome")
+    assert ["Oslo" in seen[0], "Rome" in seen[1], len(seen)] == [True, True, 2]

@@ -1,80 +1,33 @@
-import asyncio
+"""Answers of Anthropic's models, over the wire."""
+
 import json
-import logging
-import threading
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
-from contextlib import asynccontextmanager, contextmanager
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import Any
 
 import httpx2
 import pytest
-from wires.anthropic import EVENTS, JSON, KEY, AnthropicWire, block_events, error_body, event
-from wires.anthropic_rules import objection
+from wires.answers import BOTH_WAYS, end_of, heard, text_of
+from wires.anthropic import (
+    JSON,
+    KEY,
+    AnthropicWire,
+    block_events,
+    ending,
+    start,
+    streaming,
+    talking_to,
+)
 from wires.server import Exchange, Server
 
 from hookline.agent import AgentBuilder
 from hookline.drivers import ToolCallingDriver
-from hookline.errors import (
-    AuthenticationError,
-    BuildError,
-    ConnectionLostError,
-    ContentFilterError,
-    ContextOverflowError,
-    MalformedResponseError,
-    ModelError,
-    ModelNotFoundError,
-    ModelTimeoutError,
-    OverloadedError,
-    RateLimitError,
-    RefusalError,
-    UnsupportedError,
-)
-from hookline.providers import (
-    CallPiece,
-    EndPiece,
-    Feature,
-    Piece,
-    ReasoningPiece,
-    TextPiece,
-    make_provider,
-)
+from hookline.providers import CallPiece, ReasoningPiece
 from hookline.providers.anthropic import AnthropicProvider
-from hookline.state import InferenceRequest, ToolSpec, UserMessage
-from hookline.testing.wire import Failure, WireCall, WireTurn
+from hookline.state import ToolSpec
+from hookline.testing.wire import WireCall, WireTurn
 
-MODEL = "claude-sonnet-4-5"
+MODEL = AnthropicWire.model
 ADD = ToolSpec("add", "Adds.", {"type": "object", "properties": {"a": {"type": "integer"}}})
-BOTH_WAYS = pytest.mark.parametrize("streamed", [False, True], ids=["whole", "streamed"])
-
-
-@pytest.fixture(autouse=True)
-def _no_settings(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in ("API_KEY", "AUTH_TOKEN", "BASE_URL", "CUSTOM_HEADERS"):
-        monkeypatch.delenv(f"ANTHROPIC_{name}", raising=False)
-
-
-def request(text: str = "Hello.", **changes: Any) -> InferenceRequest:
-    """A question."""
-    return InferenceRequest(messages=[UserMessage(text)], model=MODEL, **changes)
-
-
-async def gather(
-    provider: AnthropicProvider, asked: InferenceRequest | None = None, *, streamed: bool
-) -> list[Piece]:
-    """All pieces of an answer."""
-    return [piece async for piece in provider.ask(asked or request(), streamed=streamed)]
-
-
-def text_of(pieces: list[Piece]) -> str:
-    """The text in an answer."""
-    return "".join(piece.text for piece in pieces if isinstance(piece, TextPiece))
-
-
-def end_of(pieces: list[Piece]) -> EndPiece:
-    """The last piece of an answer."""
-    assert isinstance(pieces[-1], EndPiece)
-    return pieces[-1]
+request = AnthropicWire.asking
+pytestmark = pytest.mark.usefixtures("no_settings")
 
 
 class Nearby(httpx2.AsyncHTTPTransport):
@@ -96,82 +49,13 @@ class Nearby(httpx2.AsyncHTTPTransport):
         return await super().handle_async_request(request)
 
 
-@asynccontextmanager
-async def served(
-    far_end: Callable[[Exchange], Awaitable[None]], **settings: Any
-) -> AsyncIterator[tuple[AnthropicProvider, Server]]:
-    """A provider connected to a far end, and that far end."""
-    async with Server(far_end) as server:
-        provider = AnthropicProvider(**{"api_key": KEY, "base_url": server.url, **settings})
-        try:
-            yield provider, server
-        finally:
-            await provider.aclose()
-
-
-def streaming(*events: dict[str, Any]) -> Callable[[Exchange], Awaitable[None]]:
-    """A far end that sends these events."""
-
-    async def far_end(exchange: Exchange) -> None:
-        await exchange.begin(200, EVENTS)
-        for each in events:
-            await exchange.send(event(each), size=0)
-        await exchange.end()
-
-    return far_end
-
-
-def start(**usage: int) -> dict[str, Any]:
-    """The first event of a stream."""
-    message = {"type": "message", "model": MODEL, "content": [], "usage": usage}
-    return {"type": "message_start", "message": message}
-
-
-def ending(reason: str, **usage: int) -> tuple[dict[str, Any], dict[str, Any]]:
-    """The last events of a stream."""
-    delta = {"type": "message_delta", "delta": {"stop_reason": reason}, "usage": usage}
-    return delta, {"type": "message_stop"}
-
-
-@contextmanager
-def threaded_server() -> Iterator[str]:
-    """A far end outside of any event loop, which keeps its connections open; its address."""
-
-    class Handler(BaseHTTPRequestHandler):
-        protocol_version = "HTTP/1.1"
-
-        def do_POST(self) -> None:
-            self.rfile.read(int(self.headers["content-length"]))
-            content = [{"type": "text", "text": "Hi."}]
-            body = json.dumps({**start()["message"], "content": content}).encode()
-            self.send_response(200)
-            self.send_header("content-type", "application/json")
-            self.send_header("content-length", str(len(body)))
-            self.end_headers()
-            self.wfile.write(body)
-
-        def log_message(self, *_: object) -> None:
-            pass
-
-    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
-        server.daemon_threads = True
-        thread = threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True)
-        thread.start()
-        yield f"http://127.0.0.1:{server.server_port}"
-        server.shutdown()
-        thread.join()
-
-
-# --- answers --------------------------------------------------------------------------------------
-
-
 @BOTH_WAYS
 async def test_text_arrives_with_usage(streamed: bool) -> None:
     """An answer is its text and what it used. What that cost, a server other than Anthropic's does not say."""
     wire = AnthropicWire()
     turn = WireTurn("Grüße, 世界 🌍!", input_tokens=1000, output_tokens=100)
     async with wire.provider([turn]) as provider:
-        pieces = await gather(provider, streamed=streamed)
+        pieces = await heard(provider, request(), streamed=streamed)
     end = end_of(pieces)
     assert text_of(pieces) == "Grüße, 世界 🌍!"
     assert (end.usage.input_tokens, end.usage.output_tokens, end.usage.requests) == (1000, 100, 1)
@@ -190,7 +74,7 @@ async def test_calls_arrive_with_their_arguments(streamed: bool) -> None:
         WireCall("bad", raw='{"a": '),
     )
     async with AnthropicWire().provider([WireTurn("So.", calls)]) as provider:
-        pieces = await gather(provider, request(tools=(ADD,)), streamed=streamed)
+        pieces = await heard(provider, request(tools=(ADD,)), streamed=streamed)
     made: dict[int, list[str]] = {}
     for piece in pieces:
         if isinstance(piece, CallPiece):
@@ -207,7 +91,7 @@ async def test_calls_arrive_with_their_arguments(streamed: bool) -> None:
 async def test_thinking_arrives_with_its_seal(streamed: bool) -> None:
     """Thinking is told apart from text, and its signature is kept."""
     async with AnthropicWire().provider([WireTurn("Four.", reasoning="Two and two.")]) as provider:
-        pieces = await gather(provider, streamed=streamed)
+        pieces = await heard(provider, request(), streamed=streamed)
     thoughts = [piece for piece in pieces if isinstance(piece, ReasoningPiece)]
     assert "".join(piece.text for piece in thoughts) == "Two and two."
     assert "".join(piece.signature for piece in thoughts) == "c2VhbGVk+/=="
@@ -251,7 +135,7 @@ async def test_cached_tokens_count_as_input() -> None:
     far_end = streaming(start(**usage, output_tokens=1), *ending("end_turn", **late))
     async with Server(far_end) as server:
         provider = AnthropicProvider(api_key=KEY, cassette=Nearby(server.url))
-        used = end_of(await gather(provider, streamed=True)).usage
+        used = end_of(await heard(provider, request(), streamed=True)).usage
         await provider.aclose()
     assert (used.input_tokens, used.output_tokens) == (1507, 20)
     assert (used.cache_read_tokens, used.cache_write_tokens) == (1000, 500)
@@ -265,8 +149,8 @@ async def test_an_unknown_price_is_unknown() -> None:
     async def far_end(exchange: Exchange) -> None:
         await exchange.reply(200, message, JSON)
 
-    async with served(far_end) as (provider, _):
-        used = end_of(await gather(provider, streamed=False)).usage
+    async with talking_to(far_end) as (provider, _):
+        used = end_of(await heard(provider, request(), streamed=False)).usage
     assert used.cost is None
     assert used.unpriced_requests == 1
 
@@ -274,8 +158,8 @@ async def test_an_unknown_price_is_unknown() -> None:
 @pytest.mark.parametrize(("reason", "finish"), [("max_tokens", "length"), ("stop_sequence", "")])
 async def test_why_the_model_stopped(reason: str, finish: str) -> None:
     """Running out of tokens is told; stopping where it was asked to is being done."""
-    async with served(streaming(start(), *ending(reason))) as (provider, _):
-        assert end_of(await gather(provider, streamed=True)).finish == finish
+    async with talking_to(streaming(start(), *ending(reason))) as (provider, _):
+        assert end_of(await heard(provider, request(), streamed=True)).finish == finish
 
 
 async def test_unknown_events_and_blocks_are_passed_over() -> None:
@@ -290,8 +174,8 @@ async def test_unknown_events_and_blocks_are_passed_over() -> None:
         *block_events(2, {"type": "text", "text": "Found."}),
         *ending("end_turn"),
     )
-    async with served(far_end) as (provider, _):
-        pieces = await gather(provider, streamed=True)
+    async with talking_to(far_end) as (provider, _):
+        pieces = await heard(provider, request(), streamed=True)
     assert text_of(pieces) == "Found."
     assert not [piece for piece in pieces if isinstance(piece, CallPiece)]
 
@@ -317,8 +201,8 @@ async def test_a_paused_answer_is_taken_up_again(streamed: bool) -> None:
         whole = streaming(start(input_tokens=10), *grown, *ending(reason, output_tokens=5))
         await whole(exchange)
 
-    async with served(far_end) as (provider, server):
-        pieces = await gather(provider, streamed=streamed)
+    async with talking_to(far_end) as (provider, server):
+        pieces = await heard(provider, request(), streamed=streamed)
     assert text_of(pieces) == "Looking. Found."
     used = end_of(pieces).usage
     assert (used.requests, used.input_tokens, used.output_tokens) == (2, 20, 10)
@@ -329,8 +213,8 @@ async def test_an_answer_that_is_paused_for_ever_ends() -> None:
     """A far end that only pauses is not asked without end, and what came is not lost."""
     blocks = block_events(0, {"type": "text", "text": "."})
     far_end = streaming(start(), *blocks, *ending("pause_turn"))
-    async with served(far_end) as (provider, server):
-        pieces = await gather(provider, streamed=True)
+    async with talking_to(far_end) as (provider, server):
+        pieces = await heard(provider, request(), streamed=True)
     assert end_of(pieces).finish == "pause"
     assert text_of(pieces) == "." * len(server.requests)
 
@@ -339,345 +223,6 @@ async def test_a_long_answer_is_streamed_in_any_case() -> None:
     """No connection is kept silent for the minutes that a very long answer takes."""
     wire = AnthropicWire()
     async with wire.provider([WireTurn("Hi.")]) as provider:
-        pieces = await gather(provider, request(options={"max_tokens": 64_000}), streamed=False)
+        pieces = await heard(provider, request(options={"max_tokens": 64_000}), streamed=False)
     assert wire.requests[0]["stream"] is True
     assert text_of(pieces) == "Hi."
-
-
-# --- failures -------------------------------------------------------------------------------------
-
-CLASSES = {
-    Failure.RATE_LIMIT: RateLimitError,
-    Failure.OVERLOADED: OverloadedError,
-    Failure.REFUSAL: RefusalError,
-    Failure.CONTENT_FILTER: ContentFilterError,
-    Failure.CONTEXT_OVERFLOW: ContextOverflowError,
-    Failure.BAD_KEY: AuthenticationError,
-    Failure.UNKNOWN_MODEL: ModelNotFoundError,
-    Failure.SERVER_ERROR: OverloadedError,
-    Failure.CUT: ConnectionLostError,
-    Failure.MALFORMED: MalformedResponseError,
-}
-
-
-@BOTH_WAYS
-@pytest.mark.parametrize("kind", CLASSES, ids=str)
-async def test_each_failure_has_its_class(kind: Failure, streamed: bool) -> None:
-    """Each way to fail is its own error, says what to do, and never shows the key."""
-    turn = WireTurn("It was a dark night.", failure=kind, retry_after=2.5)
-    async with AnthropicWire().provider([turn]) as provider:
-        with pytest.raises(ModelError) as caught:
-            await gather(provider, streamed=streamed)
-    error = caught.value
-    assert type(error) is CLASSES[kind]
-    assert error.remedy
-    assert KEY not in f"{error!r} {error}"
-    assert error.__context__ is None
-    if kind in (Failure.RATE_LIMIT, Failure.OVERLOADED):
-        assert error.retry_after == 2.5  # type: ignore[attr-defined]
-
-
-@pytest.mark.parametrize(
-    ("kind", "expected"),
-    [
-        ("overloaded_error", OverloadedError),
-        ("rate_limit_error", RateLimitError),
-        ("timeout_error", ModelTimeoutError),
-        ("api_error", OverloadedError),
-    ],
-)
-async def test_an_error_in_the_middle_of_a_stream(kind: str, expected: type[ModelError]) -> None:
-    """An error event after half of the answer is the error it would have been before it."""
-    far_end = streaming(
-        start(), *block_events(0, {"type": "text", "text": "Once"}), error_body(kind, "Sorry")
-    )
-    async with served(far_end) as (provider, _):
-        pieces = provider.ask(request(), streamed=True)
-        heard = [await anext(pieces) for _ in range(4)]
-        with pytest.raises(ModelError, match="Sorry") as caught:
-            await anext(pieces)
-    assert type(caught.value) is expected
-    assert text_of(heard) == "Once"
-
-
-@pytest.mark.parametrize(
-    ("status", "body", "expected"),
-    [
-        (403, error_body("permission_error", "Not allowed."), AuthenticationError),
-        (402, error_body("billing_error", "No money."), AuthenticationError),
-        (
-            400,
-            error_body("invalid_request_error", "Your credit balance is too low."),
-            AuthenticationError,
-        ),
-        (413, error_body("request_too_large", "Request exceeds 32 MB."), ContextOverflowError),
-        (413, "<html>too large</html>", ContextOverflowError),
-        (
-            400,
-            error_body(
-                "invalid_request_error",
-                "input length and `max_tokens` exceed context limit: 190000 + 20000 > 200000",
-            ),
-            ContextOverflowError,
-        ),
-        (
-            400,
-            error_body("invalid_request_error", "messages.0: all is lost"),
-            ModelError,
-        ),
-        (504, error_body("timeout_error", "Too slow."), ModelTimeoutError),
-        (503, "<html>try later</html>", OverloadedError),
-        (500, "", OverloadedError),
-        (520, "", OverloadedError),
-        (418, "{}", ModelError),
-        (400, {"error": {"type": ["?"], "message": {"a": 1}}}, ModelError),
-        (404, {"detail": "Not Found"}, ModelNotFoundError),
-        (500, {"error": "boom"}, OverloadedError),
-    ],
-)
-async def test_statuses(status: int, body: Any, expected: type[ModelError]) -> None:
-    """What a status means is known also when a proxy answers, in words of its own."""
-
-    async def far_end(exchange: Exchange) -> None:
-        await exchange.reply(status, body)
-
-    async with served(far_end) as (provider, _):
-        for streamed in (False, True):
-            with pytest.raises(ModelError) as caught:
-                await gather(provider, streamed=streamed)
-            assert type(caught.value) is expected
-            assert caught.value.remedy
-
-
-async def test_a_redirection_is_not_followed() -> None:
-    """The conversation goes to the host that was named, and to no other."""
-
-    async def far_end(exchange: Exchange) -> None:
-        await exchange.reply(307, "", {"location": "http://127.0.0.1:9/elsewhere"})
-
-    async with served(far_end) as (provider, _):
-        with pytest.raises(ModelError, match="correct base_url"):
-            await gather(provider, streamed=False)
-
-
-async def test_an_option_that_is_gone_is_told() -> None:
-    """The API no longer takes a temperature: the error names it."""
-    async with AnthropicWire().provider([WireTurn("Hi.")]) as provider:
-        with pytest.raises(UnsupportedError, match="temperature: Extra inputs"):
-            await gather(provider, request(options={"temperature": 0}), streamed=False)
-
-
-async def test_an_older_version_of_the_api_can_be_asked_for() -> None:
-    """Who needs a temperature can ask for the version that has one, in the headers."""
-
-    async def far_end(exchange: Exchange) -> None:
-        assert not objection(exchange.request)
-        await exchange.reply(200, start()["message"], JSON)
-
-    headers = {"anthropic-version": "2023-06-01"}
-    async with served(far_end, headers=headers) as (provider, server):
-        await gather(provider, request(options={"temperature": 0}), streamed=False)
-    assert server.requests[0].json()["temperature"] == 0
-
-
-@BOTH_WAYS
-async def test_silence_is_a_timeout(streamed: bool) -> None:
-    """A far end that takes the request and says nothing is given up."""
-
-    async def far_end(exchange: Exchange) -> None:
-        await exchange.until_hung_up()
-
-    async with served(far_end, timeout=0.03) as (provider, server):
-        with pytest.raises(ModelTimeoutError, match=r"0\.03 seconds"):
-            await gather(provider, streamed=streamed)
-        await server.hang_up.wait()
-
-
-async def test_a_stream_that_stops_in_good_order_before_its_end_is_cut() -> None:
-    """An answer without its last event is not an answer, however politely the far end left."""
-    far_end = streaming(start(), *block_events(0, {"type": "text", "text": "Once"}))
-    async with served(far_end) as (provider, _):
-        with pytest.raises(ConnectionLostError):
-            await gather(provider, streamed=True)
-
-
-@BOTH_WAYS
-async def test_what_is_no_answer_is_malformed(streamed: bool) -> None:
-    """A page of something else, with the status of a success, is not taken for an answer."""
-
-    async def far_end(exchange: Exchange) -> None:
-        await exchange.reply(
-            200, "<html>Welcome to the hotel</html>", {"content-type": "text/html"}
-        )
-
-    async with served(far_end) as (provider, _):
-        with pytest.raises(MalformedResponseError):
-            await gather(provider, streamed=streamed)
-
-
-@BOTH_WAYS
-async def test_what_cannot_be_unpacked_is_malformed(streamed: bool) -> None:
-    """A body that is not packed as it says is malformed."""
-    kind = "text/event-stream" if streamed else "application/json"
-
-    async def far_end(exchange: Exchange) -> None:
-        await exchange.reply(200, b"no gzip", {"content-type": kind, "content-encoding": "gzip"})
-
-    async with served(far_end) as (provider, _):
-        with pytest.raises(MalformedResponseError):
-            await gather(provider, streamed=streamed)
-
-
-@BOTH_WAYS
-async def test_nobody_there(streamed: bool) -> None:
-    """A host that takes no connection is named, with what to do."""
-    async with Server(streaming()) as server:
-        url = server.url
-    provider = AnthropicProvider(api_key=KEY, base_url=url)
-    with pytest.raises(ConnectionLostError, match=url) as caught:
-        await gather(provider, streamed=streamed)
-    assert "base_url" in caught.value.remedy
-    await provider.aclose()
-
-
-@pytest.mark.parametrize("url", ["localhost:80", "http://[1::", "nonsense"])
-def test_an_address_that_is_none(url: str) -> None:
-    """An address that cannot be one is told when the provider is made."""
-    with pytest.raises(BuildError, match="is not an address"):
-        AnthropicProvider(api_key=KEY, base_url=url)
-
-
-async def test_options_that_are_not_json() -> None:
-    """An option that cannot be sent is the caller's to mend."""
-    async with AnthropicWire().provider([]) as provider:
-        for streamed in (False, True):
-            with pytest.raises(UnsupportedError, match="JSON"):
-                await gather(
-                    provider, request(options={"metadata": {1, object()}}), streamed=streamed
-                )
-
-
-# --- keys -----------------------------------------------------------------------------------------
-
-
-def test_no_key_says_where_to_put_one() -> None:
-    """Without a key the provider is not made, and the error says where one is looked for."""
-    with pytest.raises(AuthenticationError, match="ANTHROPIC_API_KEY"):
-        make_provider("anthropic")
-
-
-async def test_the_key_comes_from_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The key and the address are found in the environment, and the key is sent as the API wants it."""
-    async with Server(streaming(start(), *ending("end_turn"))) as server:
-        monkeypatch.setenv("ANTHROPIC_API_KEY", KEY)
-        monkeypatch.setenv("ANTHROPIC_BASE_URL", server.url)
-        provider = AnthropicProvider(headers={"anthropic-beta": "x-1"})
-        await gather(provider, streamed=True)
-        await provider.aclose()
-    assert server.requests[0].headers["authorization"] == f"Bearer {KEY}"
-    assert server.requests[0].headers["anthropic-beta"] == "x-1"
-    assert KEY not in repr(provider)
-
-
-async def test_the_key_is_not_logged(caplog: pytest.LogCaptureFixture) -> None:
-    """Whatever the libraries log, however much they are asked to, the key is not in it."""
-    caplog.set_level(logging.DEBUG)
-    turns = [WireTurn("Hi."), WireTurn(failure=Failure.BAD_KEY)]
-    async with AnthropicWire().provider(turns) as provider:
-        await gather(provider, streamed=True)
-        with pytest.raises(AuthenticationError):
-            await gather(provider, streamed=False)
-    assert "/v1/messages" in caplog.text
-    assert KEY not in caplog.text
-
-
-async def test_a_server_of_ones_own_needs_no_key() -> None:
-    """Where no key is known, none is made up and sent."""
-    far_end = streaming(start(), *ending("end_turn"))
-    async with served(far_end, api_key="") as (provider, server):
-        await gather(provider, streamed=True)
-    assert "authorization" not in server.requests[0].headers
-
-
-async def test_a_header_can_bring_the_key() -> None:
-    """Who signs requests in another way can do so."""
-    far_end = streaming(start(), *ending("end_turn"))
-    headers = {"Authorization": "Basic abc"}
-    async with served(far_end, api_key="", headers=headers) as (provider, server):
-        await gather(provider, streamed=True)
-    assert server.requests[0].headers["authorization"] == "Basic abc"
-
-
-# --- connections ----------------------------------------------------------------------------------
-
-
-async def test_closing_the_generator_hangs_up_at_once() -> None:
-    """Who stops reading closes the connection: the far end stops writing, and paying for it."""
-
-    async def far_end(exchange: Exchange) -> None:
-        await exchange.begin(200, EVENTS)
-        await exchange.send(event(start()))
-        for each in block_events(0, {"type": "text", "text": "Once"}):
-            await exchange.send(event(each))
-        await exchange.until_hung_up()
-
-    async with served(far_end) as (provider, server):
-        pieces = provider.ask(request(), streamed=True)
-        assert isinstance(await anext(pieces), TextPiece)
-        await pieces.aclose()
-        await server.hang_up.wait()
-
-
-@BOTH_WAYS
-async def test_cancelling_hangs_up_at_once(streamed: bool) -> None:
-    """A cancelled question closes its connection while the far end is still thinking."""
-    asked = asyncio.Event()
-
-    async def far_end(exchange: Exchange) -> None:
-        asked.set()
-        await exchange.until_hung_up()
-
-    async with served(far_end) as (provider, server):
-        task = asyncio.ensure_future(gather(provider, streamed=streamed))
-        await asked.wait()
-        task.cancel()
-        with pytest.raises(asyncio.CancelledError):
-            await task
-        await server.hang_up.wait()
-
-
-async def test_connections_are_kept_for_the_next_question() -> None:
-    """Questions one after the other share a connection, whichever way they are answered."""
-
-    async def far_end(exchange: Exchange) -> None:
-        if exchange.request.json().get("stream"):
-            await streaming(start(), *ending("end_turn"))(exchange)
-        else:
-            await exchange.reply(200, start()["message"], JSON)
-
-    async with served(far_end) as (provider, server):
-        for streamed in (True, False, True):
-            await gather(provider, streamed=streamed)
-    assert server.connections == 1
-
-
-async def test_nothing_is_retried_here() -> None:
-    """One question is one request: trying again is the error policy's business."""
-    wire = AnthropicWire()
-    async with wire.provider([WireTurn(failure=Failure.OVERLOADED)]) as provider:
-        with pytest.raises(OverloadedError):
-            await gather(provider, streamed=False)
-    assert len(wire.requests) == 1
-
-
-def test_one_provider_serves_several_event_loops() -> None:
-    """Each loop gets connections of its own, as one `run_sync` after the other needs it."""
-    with threaded_server() as url:
-        provider = AnthropicProvider(api_key=KEY, base_url=url)
-        for _ in range(3):
-            assert text_of(asyncio.run(gather(provider, streamed=False))) == "Hi."
-
-
-def test_it_says_what_it_can_do() -> None:
-    """The protocol has everything that a request can ask for."""
-    assert AnthropicProvider(api_key=KEY).features == frozenset(Feature)

@@ -1,89 +1,23 @@
+"""Answers of OpenAI and its like, over the wire."""
+
 import asyncio
-import logging
-import socket
-import threading
-import traceback
-from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import aclosing, asynccontextmanager
-from typing import Any
+from contextlib import aclosing
 
 import msgspec
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from wires.openai import KEY, OpenAIWire, chunk, completion, event
-from wires.server import Exchange, Server
+from wires.answers import BOTH_WAYS, heard, text_of
+from wires.openai import SSE, OpenAIWire, chunk, event, streaming, talking_to
+from wires.server import Exchange
 
-from hookline.errors import (
-    AuthenticationError,
-    BuildError,
-    ConnectionLostError,
-    ContentFilterError,
-    ContextOverflowError,
-    MalformedResponseError,
-    ModelError,
-    ModelNotFoundError,
-    ModelTimeoutError,
-    OverloadedError,
-    RateLimitError,
-    RefusalError,
-    UnsupportedError,
-)
-from hookline.providers import (
-    CallPiece,
-    EndPiece,
-    Feature,
-    Piece,
-    Provider,
-    ReasoningPiece,
-    TextPiece,
-    make_provider,
-)
-from hookline.providers.openai import OpenAIProvider
-from hookline.state import InferenceRequest, UserMessage
-from hookline.testing.wire import Failure, WireCall, WireTurn
+from hookline.errors import UnsupportedError
+from hookline.providers import CallPiece, EndPiece, ReasoningPiece, TextPiece
+from hookline.testing.wire import WireCall, WireTurn
 
-REQUEST = InferenceRequest(messages=[UserMessage("Hi.")], model="gpt-4o")
-BOTH = pytest.mark.parametrize("streamed", [False, True], ids=["whole", "streamed"])
-SSE = {"content-type": "text/event-stream"}
-PROXIES = ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY")
+REQUEST = OpenAIWire.asking("Hi.")
+pytestmark = pytest.mark.usefixtures("no_settings")
 
-
-@pytest.fixture(autouse=True)
-def _no_settings(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What the machine is set to must not change what is tested."""
-    names = ("OPENAI_API_KEY", "OPENAI_BASE_URL", "OPENAI_ORG_ID", "OPENAI_PROJECT_ID", *PROXIES)
-    for name in (*names, *(name.lower() for name in PROXIES)):
-        monkeypatch.delenv(name, raising=False)
-
-
-@asynccontextmanager
-async def talking_to(
-    far_end: Callable[[Exchange], Awaitable[None]], **settings: Any
-) -> AsyncIterator[tuple[OpenAIProvider, Server]]:
-    """A provider whose far end is this function."""
-    async with Server(far_end) as server:
-        provider = OpenAIProvider(base_url=f"{server.url}/v1", **settings)
-        try:
-            yield provider, server
-        finally:
-            await provider.aclose()
-
-
-async def answer(
-    provider: Provider, request: InferenceRequest = REQUEST, *, streamed: bool
-) -> list[Piece]:
-    """All the pieces of one answer."""
-    async with aclosing(provider.ask(request, streamed=streamed)) as pieces:
-        return [piece async for piece in pieces]
-
-
-def text_of(pieces: list[Piece]) -> str:
-    """The text of an answer."""
-    return "".join(piece.text for piece in pieces if isinstance(piece, TextPiece))
-
-
-# --- answers -------------------------------------------------------------------------------------
 
 TURN = WireTurn(
     "Grüße, 世界 🎣",
@@ -94,11 +28,11 @@ TURN = WireTurn(
 )
 
 
-@BOTH
+@BOTH_WAYS
 async def test_text_thinking_calls_and_usage_come_through(streamed: bool) -> None:
     """Everything an answer can hold arrives, whole or in pieces."""
     async with OpenAIWire().provider([TURN]) as provider:
-        pieces = await answer(provider, streamed=streamed)
+        pieces = await heard(provider, REQUEST, streamed=streamed)
     thinking = [piece for piece in pieces if isinstance(piece, ReasoningPiece)]
     calls: dict[int, list[str]] = {}
     for piece in pieces:
@@ -122,31 +56,23 @@ async def test_text_thinking_calls_and_usage_come_through(streamed: bool) -> Non
 @given(size=st.integers(1, 80))
 async def test_a_stream_may_be_cut_anywhere(size: int) -> None:
     """However the network cuts the bytes, also within a letter, the same text arrives."""
-
-    async def far_end(exchange: Exchange) -> None:
-        await exchange.begin(200, SSE)
-        for part in ("Grüße, ", "世界 🎣"):
-            await exchange.send(event(chunk({"content": part}, "m")), size=size)
-        await exchange.send(event(chunk({}, "m", "stop")) + "data: [DONE]\n\n", size=size)
-        await exchange.end()
-
+    parts = [chunk({"content": part}, "m") for part in ("Grüße, ", "世界 🎣")]
+    end = event(chunk({}, "m", "stop")) + "data: [DONE]\n\n"
+    far_end = streaming(*parts, end, size=size)
     async with talking_to(far_end) as (provider, _):
-        assert text_of(await answer(provider, streamed=True)) == "Grüße, 世界 🎣"
+        assert text_of(await heard(provider, REQUEST, streamed=True)) == "Grüße, 世界 🎣"
 
 
 async def test_a_stream_without_its_last_word_is_whole_when_the_model_was_done() -> None:
     """Some servers send no [DONE]; comments, other events and empty data between the chunks do no harm."""
-
-    async def far_end(exchange: Exchange) -> None:
-        await exchange.begin(200, SSE)
-        await exchange.send(": keep-alive\n\n\r\n")
-        await exchange.send(event({"choices": [], "usage": None}))
-        await exchange.send(event(chunk({"content": "Hi"}, "m")).replace("\n", "\r\n"))
-        await exchange.send(event(chunk({}, "m", "stop")))
-        await exchange.end()
-
+    far_end = streaming(
+        ": keep-alive\n\n\r\n",
+        {"choices": [], "usage": None},
+        event(chunk({"content": "Hi"}, "m")).replace("\n", "\r\n"),
+        chunk({}, "m", "stop"),
+    )
     async with talking_to(far_end) as (provider, _):
-        assert text_of(await answer(provider, streamed=True)) == "Hi"
+        assert text_of(await heard(provider, REQUEST, streamed=True)) == "Hi"
 
 
 async def test_pieces_arrive_while_the_answer_is_still_being_written() -> None:
@@ -169,12 +95,12 @@ async def test_pieces_arrive_while_the_answer_is_still_being_written() -> None:
         assert isinstance(await anext(pieces), EndPiece)
 
 
-@BOTH
+@BOTH_WAYS
 async def test_the_request_is_what_was_asked(streamed: bool) -> None:
     """The body on the wire is JSON with the model, the messages and the options."""
     wire = OpenAIWire()
     async with wire.provider([WireTurn("Hi.")]) as provider:
-        await answer(provider, REQUEST.with_options(temperature=0.5), streamed=streamed)
+        await heard(provider, REQUEST.with_options(temperature=0.5), streamed=streamed)
     (body,) = wire.requests
     assert body["model"] == "gpt-4o"
     assert body["messages"] == [{"role": "user", "content": "Hi."}]
@@ -188,357 +114,5 @@ async def test_an_option_that_is_no_json_is_refused_before_it_is_sent() -> None:
     async with wire.provider([]) as provider:
         request = msgspec.structs.replace(REQUEST, options={"seed": object()})
         with pytest.raises(UnsupportedError, match="JSON"):
-            await answer(provider, request, streamed=False)
+            await heard(provider, request, streamed=False)
     assert not wire.requests
-
-
-# --- failures ------------------------------------------------------------------------------------
-
-KINDS: dict[Failure, type[ModelError]] = {
-    Failure.RATE_LIMIT: RateLimitError,
-    Failure.OVERLOADED: OverloadedError,
-    Failure.REFUSAL: RefusalError,
-    Failure.CONTENT_FILTER: ContentFilterError,
-    Failure.CONTEXT_OVERFLOW: ContextOverflowError,
-    Failure.BAD_KEY: AuthenticationError,
-    Failure.UNKNOWN_MODEL: ModelNotFoundError,
-    Failure.SERVER_ERROR: OverloadedError,
-    Failure.CUT: ConnectionLostError,
-    Failure.MALFORMED: MalformedResponseError,
-}
-
-
-@BOTH
-@pytest.mark.parametrize("way", KINDS)
-async def test_each_failure_is_its_own_error(
-    way: Failure, streamed: bool, caplog: pytest.LogCaptureFixture
-) -> None:
-    """A failure has one class, a remedy, and the key in none of its words, causes or logs."""
-    caplog.set_level(logging.DEBUG)
-    turn = WireTurn("Some words.", failure=way, retry_after=2.5)
-    async with OpenAIWire().provider([turn]) as provider:
-        with pytest.raises(KINDS[way]) as caught:
-            await answer(provider, streamed=streamed)
-    error = caught.value
-    assert type(error) is KINDS[way]
-    assert error.remedy
-    assert error.__cause__ is None
-    assert error.__context__ is None
-    assert KEY not in "".join(traceback.format_exception(error))
-    assert KEY not in caplog.text
-    if isinstance(error, RateLimitError | OverloadedError):
-        assert error.retry_after == 2.5
-
-
-@BOTH
-async def test_a_redirection_is_not_followed(streamed: bool) -> None:
-    """The conversation and the headers go to the host that was named, and to no other."""
-
-    async def elsewhere(exchange: Exchange) -> None:
-        await exchange.reply(200, completion(WireTurn("Hi."), "m"))
-
-    async with Server(elsewhere) as other:
-
-        async def far_end(exchange: Exchange) -> None:
-            await exchange.reply(307, "", {"location": f"{other.url}/v1/chat/completions"})
-
-        async with talking_to(far_end, headers={"X-Api-Token": KEY}) as (provider, _):
-            with pytest.raises(ModelError, match="correct base_url"):
-                await answer(provider, streamed=streamed)
-        assert not other.requests
-
-
-async def test_nothing_is_asked_twice() -> None:
-    """Retries are the error policy's business: a failure reaches it at once."""
-    wire = OpenAIWire()
-    async with wire.provider([WireTurn(failure=Failure.OVERLOADED)]) as provider:
-        with pytest.raises(OverloadedError):
-            await answer(provider, streamed=False)
-    assert len(wire.requests) == 1
-
-
-async def test_what_came_before_the_cut_was_handed_on() -> None:
-    """A broken stream has given its pieces, and ends in an error rather than an end."""
-    pieces: list[Piece] = []
-
-    async def read_on(provider: Provider) -> None:
-        async for piece in provider.ask(REQUEST, streamed=True):
-            pieces.append(piece)
-
-    turn = WireTurn("Some words that break off.", failure=Failure.CUT)
-    async with OpenAIWire().provider([turn]) as provider:
-        with pytest.raises(ConnectionLostError):
-            await read_on(provider)
-    assert text_of(pieces)
-    assert turn.text.startswith(text_of(pieces))
-    assert not any(isinstance(piece, EndPiece) for piece in pieces)
-
-
-MALFORMED_STREAMS = [
-    "data: {not json\n\n",
-    "data: []\n\n",
-    'data: {"choices": "none"}\n\n',
-    'data: {"choices": [{"delta": {"content": 7}}]}\n\n',
-    'data: {"choices": [{"delta": {"tool_calls": {"index": 0}}}]}\n\n',
-    b'data: {"choices": [{"delta": {"content": "\xff\xfe"}}]}\n\n',
-    "data: " + "[" * 100_000 + "\n\n",
-]
-
-
-@pytest.mark.parametrize("garbage", MALFORMED_STREAMS, ids=range(len(MALFORMED_STREAMS)))
-async def test_a_garbled_chunk_is_malformed(garbage: str | bytes) -> None:
-    """What is not the protocol is called so, whatever it is."""
-
-    async def far_end(exchange: Exchange) -> None:
-        await exchange.begin(200, SSE)
-        await exchange.send(garbage, size=0)
-        await exchange.end()
-
-    async with talking_to(far_end) as (provider, _):
-        with pytest.raises(MalformedResponseError, match="base_url"):
-            await answer(provider, streamed=True)
-
-
-@BOTH
-@pytest.mark.parametrize(
-    ("body", "kind"),
-    [
-        ("<html>Welcome!</html>", "text/html; charset=utf-8"),
-        ("{}", "application/json"),
-        ('{"choices": []}', "application/json"),
-        ("", "application/json"),
-    ],
-)
-async def test_another_page_than_the_one_wanted_is_malformed(
-    body: str, kind: str, streamed: bool
-) -> None:
-    """A base_url that leads to some other page is found out, and the remedy names base_url."""
-
-    async def far_end(exchange: Exchange) -> None:
-        await exchange.reply(200, body, {"content-type": kind})
-
-    async with talking_to(far_end) as (provider, _):
-        with pytest.raises(MalformedResponseError, match="base_url"):
-            await answer(provider, streamed=streamed)
-
-
-async def test_a_stream_that_ends_before_the_model_did_is_lost() -> None:
-    """Also an orderly end is an early one when the model had not finished."""
-
-    async def far_end(exchange: Exchange) -> None:
-        await exchange.begin(200, SSE)
-        await exchange.send(event(chunk({"content": "Hi"}, "m")))
-        await exchange.end()
-
-    async with talking_to(far_end) as (provider, _):
-        with pytest.raises(ConnectionLostError, match="broke off"):
-            await answer(provider, streamed=True)
-
-
-@BOTH
-async def test_an_error_behind_a_good_status_is_an_error(streamed: bool) -> None:
-    """Gateways answer 200 and then tell of a failure behind them."""
-    trouble = {"error": {"message": "Upstream is overloaded", "code": 503}}
-
-    async def far_end(exchange: Exchange) -> None:
-        if not streamed:
-            await exchange.reply(200, trouble)
-            return
-        await exchange.begin(200, SSE)
-        await exchange.send(event(chunk({"content": "Hi"}, "m")))
-        await exchange.send(event(trouble))
-        await exchange.end()
-
-    async with talking_to(far_end) as (provider, _):
-        with pytest.raises(OverloadedError, match="Upstream is overloaded"):
-            await answer(provider, streamed=streamed)
-
-
-@BOTH
-async def test_a_complaint_that_breaks_off_is_a_lost_connection(streamed: bool) -> None:
-    """What was wrong is not known then, only that the server is gone."""
-
-    async def far_end(exchange: Exchange) -> None:
-        await exchange.begin(500, {"content-type": "application/json"})
-        await exchange.send('{"error": {"message": "The ser')
-        exchange.cut()
-
-    async with talking_to(far_end) as (provider, _):
-        with pytest.raises(ConnectionLostError, match="before its answer was over"):
-            await answer(provider, streamed=streamed)
-
-
-@BOTH
-async def test_silence_is_a_timeout(streamed: bool) -> None:
-    """A server that takes the request and says nothing has its time, and no more."""
-
-    async def far_end(exchange: Exchange) -> None:
-        await exchange.until_hung_up()
-
-    async with talking_to(far_end, timeout=0.02) as (provider, server):
-        with pytest.raises(ModelTimeoutError, match=r"for 0\.02 seconds"):
-            await answer(provider, streamed=streamed)
-        await server.hang_up.wait()
-
-
-@BOTH
-async def test_a_host_that_is_not_there_is_named(streamed: bool) -> None:
-    """Nobody listens: the error says where, and to start the server or correct the address."""
-    with socket.socket() as taken:
-        taken.bind(("127.0.0.1", 0))  # bound and not listening: nobody else can be there
-        url = f"http://127.0.0.1:{taken.getsockname()[1]}"
-        provider = OpenAIProvider(base_url=f"{url}/v1")
-        with pytest.raises(ConnectionLostError, match="Start the server") as caught:
-            await answer(provider, streamed=streamed)
-        await provider.aclose()
-    assert url in str(caught.value)
-
-
-# --- closing -------------------------------------------------------------------------------------
-
-
-async def test_closing_the_generator_closes_the_connection_at_once() -> None:
-    """Whoever has read enough leaves, and the far end sees it, while it would still be writing."""
-
-    async def far_end(exchange: Exchange) -> None:
-        await exchange.begin(200, SSE)
-        await exchange.send(event(chunk({"content": "Hi"}, "m")))
-        await exchange.until_hung_up()
-
-    async with talking_to(far_end) as (provider, server):
-        pieces = provider.ask(REQUEST, streamed=True)
-        assert await anext(pieces) == TextPiece("Hi")
-        await pieces.aclose()
-        await server.hang_up.wait()
-
-
-@BOTH
-async def test_cancelling_closes_the_connection_at_once(streamed: bool) -> None:
-    """A run that is cancelled while the model thinks does not leave it thinking."""
-    asked = asyncio.Event()
-
-    async def far_end(exchange: Exchange) -> None:
-        asked.set()
-        await exchange.until_hung_up()
-
-    async with talking_to(far_end) as (provider, server):
-        task = asyncio.ensure_future(answer(provider, streamed=streamed))
-        await asked.wait()
-        task.cancel()
-        with pytest.raises(asyncio.CancelledError):
-            await task
-        await server.hang_up.wait()
-
-
-async def test_many_answers_at_once_do_not_mix() -> None:
-    """One provider serves all the agents of a process."""
-
-    async def far_end(exchange: Exchange) -> None:
-        asked = exchange.request.json()["messages"][0]["content"]
-        await exchange.begin(200, SSE)
-        for letter in asked:
-            await exchange.send(event(chunk({"content": letter}, "m")))
-        await exchange.send(event(chunk({}, "m", "stop")))
-        await exchange.end()
-
-    async with talking_to(far_end) as (provider, _):
-        requests = [REQUEST.with_messages([UserMessage(f"number {n}")]) for n in range(10)]
-        answers = await asyncio.gather(
-            *(answer(provider, request, streamed=True) for request in requests)
-        )
-    assert [text_of(pieces) for pieces in answers] == [f"number {n}" for n in range(10)]
-
-
-def test_one_provider_works_in_one_event_loop_after_another() -> None:
-    """Every run_sync starts a loop of its own, and the provider must not bring connections of the last one."""
-    ready, done = threading.Event(), threading.Event()
-    urls: list[str] = []
-
-    async def far_end(exchange: Exchange) -> None:
-        await exchange.reply(200, completion(WireTurn("Hi."), "m"))
-
-    async def serve() -> None:
-        async with Server(far_end) as server:
-            urls.append(server.url)
-            ready.set()
-            await asyncio.to_thread(done.wait)
-
-    thread = threading.Thread(target=asyncio.run, args=(serve(),))
-    thread.start()
-    try:
-        assert ready.wait(10)
-        provider = OpenAIProvider(base_url=f"{urls[0]}/v1")
-        for _ in range(3):
-            assert text_of(asyncio.run(answer(provider, streamed=False))) == "Hi."
-    finally:
-        done.set()
-        thread.join()
-
-
-# --- keys, addresses, headers --------------------------------------------------------------------
-
-
-async def headers_sent(**settings: Any) -> dict[str, str]:
-    """The headers of a request that a provider with these settings sends."""
-
-    async def far_end(exchange: Exchange) -> None:
-        await exchange.reply(200, completion(WireTurn("Hi."), "m"))
-
-    async with talking_to(far_end, **settings) as (provider, server):
-        await answer(provider, streamed=False)
-    return dict(server.requests[0].headers)
-
-
-async def test_the_key_is_given_or_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A server at another address needs none; one that is found is sent, unless an empty one is given."""
-    assert "authorization" not in await headers_sent()
-    assert (await headers_sent(api_key="given-key"))["authorization"] == "Bearer given-key"
-    monkeypatch.setenv("OPENAI_API_KEY", "found-key")
-    assert (await headers_sent())["authorization"] == "Bearer found-key"
-    assert "authorization" not in await headers_sent(api_key="")
-
-
-async def test_headers_are_added() -> None:
-    """Gateways want headers of their own; one may take the place of the key."""
-    sent = await headers_sent(headers={"X-Team": "fishing", "Authorization": "Basic abc"})
-    assert sent["x-team"] == "fishing"
-    assert sent["authorization"] == "Basic abc"
-
-
-def test_openai_itself_needs_a_key() -> None:
-    """Without one, a line says which variable to set."""
-    with pytest.raises(AuthenticationError, match="Set OPENAI_API_KEY"):
-        OpenAIProvider()
-    OpenAIProvider(headers={"authorization": "Bearer x"})
-
-
-async def test_the_address_is_given_or_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    """OPENAI_BASE_URL leads to another server, unless base_url is given."""
-    wire = OpenAIWire()
-    async with wire.provider([WireTurn("Hi.")]):
-        assert wire._server is not None
-        monkeypatch.setenv("OPENAI_BASE_URL", f"{wire._server.url}/v1")
-        provider = OpenAIProvider()
-        assert text_of(await answer(provider, streamed=False)) == "Hi."
-        await provider.aclose()
-
-
-def test_a_wrong_address_is_refused() -> None:
-    """An address without http:// is a frequent mistake, and is found out before anything is sent."""
-    with pytest.raises(BuildError, match="http://localhost:8000/v1"):
-        OpenAIProvider(base_url="localhost:11434/v1")
-
-
-def test_the_provider_shows_no_key() -> None:
-    """What is printed of a provider says where it leads."""
-    provider = OpenAIProvider(api_key="hunter2hunter2", base_url="https://a.org/v1")
-    assert repr(provider) == "OpenAIProvider(base_url='https://a.org')"
-
-
-def test_it_is_the_provider_called_openai() -> None:
-    """The catalogue makes it by its name, with its settings."""
-    provider = make_provider("openai", api_key="k", base_url="http://localhost:1/v1")
-    assert isinstance(provider, OpenAIProvider)
-    assert isinstance(provider, Provider)
-    assert provider.name == "openai"
-    assert provider.features == frozenset(Feature)

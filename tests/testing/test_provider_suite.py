@@ -54,31 +54,20 @@ def faulty(change: Change) -> Callable[[], Any]:
     return wire_of(type("Faulty", (Changed,), {"change": staticmethod(change)}))
 
 
-class Plain(ScriptedProvider):
-    """Raises the general error for whatever happens, without a remedy."""
+def retelling(retold: Callable[[ModelError], ModelError]) -> Callable[[], Any]:
+    """Makes wires whose provider raises something else than it should."""
 
-    async def ask(
-        self, request: InferenceRequest, *, streamed: bool
-    ) -> AsyncGenerator[Piece, None]:
-        try:
-            async for piece in super().ask(request, streamed=streamed):
-                yield piece
-        except ModelError as error:
-            raise ModelError(error.message) from None
+    class Retelling(ScriptedProvider):
+        async def ask(
+            self, request: InferenceRequest, *, streamed: bool
+        ) -> AsyncGenerator[Piece, None]:
+            try:
+                async for piece in super().ask(request, streamed=streamed):
+                    yield piece
+            except ModelError as error:
+                raise retold(error) from None
 
-
-class Blind(ScriptedProvider):
-    """Declares images, and leaves them out."""
-
-    async def ask(
-        self, request: InferenceRequest, *, streamed: bool
-    ) -> AsyncGenerator[Piece, None]:
-        bare = [
-            msgspec.structs.replace(one, attachments=()) if hasattr(one, "attachments") else one
-            for one in request.messages
-        ]
-        async for piece in super().ask(request.with_messages(bare), streamed=streamed):
-            yield piece
+    return wire_of(Retelling)
 
 
 def misled(change: Callable[[InferenceRequest], InferenceRequest]) -> Callable[[], Any]:
@@ -134,31 +123,32 @@ def _undescribed(request: InferenceRequest) -> InferenceRequest:
     return request.with_tools(tuple(bare))
 
 
-class Indiscreet(ScriptedProvider):
-    """Tells its key with every error."""
-
-    async def ask(
-        self, request: InferenceRequest, *, streamed: bool
-    ) -> AsyncGenerator[Piece, None]:
-        try:
-            async for piece in super().ask(request, streamed=streamed):
-                yield piece
-        except ModelError as error:
-            error.args = (f"{error} (Authorization: Bearer sk-live-abcdef0123456789)",)
-            raise
+def _blind(request: InferenceRequest) -> InferenceRequest:
+    """The messages without what is attached to them."""
+    return request.with_messages(
+        [
+            msgspec.structs.replace(one, attachments=()) if hasattr(one, "attachments") else one
+            for one in request.messages
+        ]
+    )
 
 
-class Impatient(ScriptedProvider):
-    """Takes a timeout for a lost connection."""
+def _plain(error: ModelError) -> ModelError:
+    """The general error for whatever happens, without a remedy."""
+    return ModelError(error.message)
 
-    async def ask(
-        self, request: InferenceRequest, *, streamed: bool
-    ) -> AsyncGenerator[Piece, None]:
-        try:
-            async for piece in super().ask(request, streamed=streamed):
-                yield piece
-        except ModelTimeoutError as error:
-            raise ConnectionLostError(error.message, remedy=error.remedy) from None
+
+def _indiscreet(error: ModelError) -> ModelError:
+    """The same error, with the key in it."""
+    error.args = (f"{error} (Authorization: Bearer sk-live-abcdef0123456789)",)
+    return error
+
+
+def _impatient(error: ModelError) -> ModelError:
+    """A lost connection in place of a timeout."""
+    if isinstance(error, ModelTimeoutError):
+        return ConnectionLostError(error.message, remedy=error.remedy)
+    return error
 
 
 def _cut_off(piece: Piece) -> Piece:
@@ -187,8 +177,8 @@ FAULTS: dict[str, tuple[Callable[[], Any], list[str]]] = {
     ),
     "tokens are not counted": (faulty(_no_usage), ["usage"]),
     "an unknown price is zero": (faulty(_unpriced), ["usage"]),
-    "errors have no class": (wire_of(Plain), ["error: rate limit", "error: server error"]),
-    "delays are forgotten": (wire_of(Plain), ["retried"]),
+    "errors have no class": (retelling(_plain), ["error: rate limit", "error: server error"]),
+    "delays are forgotten": (retelling(_plain), ["retried"]),
     "a demand for a tool is dropped": (saying(tool_choice="auto"), ["tool choice"]),
     "options are dropped": (saying(options={}), ["options"]),
     "one model is asked for all": (saying(model="always-the-same"), ["other model"]),
@@ -196,10 +186,10 @@ FAULTS: dict[str, tuple[Callable[[], Any], list[str]]] = {
     "results are swapped": (misled(_swapped), ["parallel calls"]),
     "all results are the first call's": (with_results(call_id="call_0"), ["parallel calls"]),
     "a failed call is hidden": (with_results(is_error=False), ["failed call"]),
-    "the key is told": (wire_of(Indiscreet), ["error: bad key", "error: server error"]),
-    "a timeout is something else": (wire_of(Impatient), ["error: timeout"]),
+    "the key is told": (retelling(_indiscreet), ["error: bad key", "error: server error"]),
+    "a timeout is something else": (retelling(_impatient), ["error: timeout"]),
     "every answer is cut off": (faulty(_cut_off), ["text"]),
-    "images do not arrive": (wire_of(Blind), ["attachments"]),
+    "images do not arrive": (misled(_blind), ["attachments"]),
 }
 
 

@@ -5,6 +5,7 @@ All of it is on record and paid for by the run. A run that is taken up does none
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Sequence
 from typing import Any, TypeVar
 
@@ -46,7 +47,7 @@ class Aside:
         self._times: dict[tuple[int | None, str], int] = {}
 
     def _next(self, name: str) -> int:
-        """How often this was done under that name in this step: the same in every process that drives the run."""
+        """How often this was done under that name in this step, in this process."""
         if not (isinstance(name, str) and name):
             raise UsageError(f"name= says on whose behalf, as text; {name!r} does not.")
         key = self._run.step_index, name
@@ -60,8 +61,8 @@ class Aside:
     ) -> InferenceResponse:
         """Ask a model, the agent's own unless another is given. Failures are tried again as the error policy says."""
         run = self._run
-        number = self._next(name)
-        known = await run.consulted(name, number)
+        number, digest = self._next(name), _digest(run.call_id, request)
+        known = await run.consulted(name, digest)
         if known is not None:
             return known
         driver = driver or run.definition.driver
@@ -73,8 +74,8 @@ class Aside:
         response = await self._answered(driver, request, name, number)
         run.charge(response.usage)
         run.clock()
-        run.append(ModelConsulted(*run.head(), name, number, response, run.step_index))
-        if run.commit is not None:
+        run.append(ModelConsulted(*run.head(), name, number, response, run.step_index, digest))
+        if run.commit is not None and run.has_begun:
             run.durable.flush()
         return response
 
@@ -116,13 +117,14 @@ class Aside:
         definition = getattr(agent, "definition", None)
         if not isinstance(definition, Definition):
             raise UsageError(f"spawn takes an Agent, not {agent!r}.")
-        key = f"{name}/{self._next(name)}"
+        checked_text(prompt, "the prompt")
+        self._next(name)
+        key = run.aside_key(f"{name}/{_digest(run.call_id, prompt)}")
         flight = Flight(ToolCall(key, name), ToolCall(key, name))
         if run.memory is not None and is_done(run, run.memory, key):
             return ctx, recorded_child(run, definition, key)
         definition = run.child_definition(definition, f"{run.run_id}/{run.step_index}/{key}", name)
         before = run.evaluations
-        checked_text(prompt, "the prompt")
         result = await start_child(run, flight, key, definition, prompt, name)
         said = run.evaluations[len(before) :]
         run.evaluations = before  # they go the way of the hook's own
@@ -152,6 +154,11 @@ class Aside:
         if plan is None:
             return Result(asked)
         return await run_hooks(run.recalled(plan, asked), asked, run, run.settle)
+
+
+def _digest(call_id: str, asked: Any) -> str:
+    """What names a question: asked again, about the same call, it is owed the same answer; another one is not."""
+    return hashlib.sha256(msgspec.json.encode((call_id, asked), enc_hook=list)).hexdigest()[:12]
 
 
 class QuietTurn:

@@ -206,7 +206,7 @@ async def start_child(
     if saved is None:
         start = await _ask_to_start(run, key, start)
         run.append(ChildStarted(*run.head(), child_id, start.name, flight.call.id))
-        if run.commit is not None:
+        if run.commit is not None and run.has_begun:
             await run.commit()  # or nobody would know whose child it is, should the process die
     child = Child(run, definition, key, start.name, flight.call.id, objections)
     try:

@@ -72,8 +72,16 @@ class Memory:
         self._responses = _by(records, ResponseReceived, lambda record: record.step)
         self._results = _by(records, CallSettled, lambda record: record.result.call_id)
         self._started = _by(records, CallAdmitted, lambda record: record.call.id)
-        self._consulted = _by(
-            records, ModelConsulted, lambda record: (record.step, record.name, record.number)
+        self._consulted: dict[tuple[int | None, str, str], deque[ModelConsulted]] = defaultdict(
+            deque
+        )
+        for record in records:
+            if isinstance(record, ModelConsulted):
+                self._consulted[record.step, record.name, record.digest].append(record)
+        self._asides = deque(
+            key
+            for record in records
+            if isinstance(record, ChildStarted) and (key := _key_in_step(record)) == record.call_id
         )
         self._children = _by(records, ChildStarted, lambda record: record.call_id)
         self._finished = [record for record in records if isinstance(record, ChildFinished)]
@@ -193,14 +201,21 @@ class Memory:
         """The children of a call that were done."""
         return [record for record in self._finished if record.call_id == call_id]
 
-    def consultation(self, step: int | None, name: str, number: int) -> InferenceResponse | None:
-        """What a model had answered a hook."""
-        record = self._consulted.get((step, name, number))
-        return record.response if record is not None else None
+    def consultation(self, step: int | None, name: str, digest: str) -> InferenceResponse | None:
+        """What a model had answered a hook that asked the very same, once for each time it was asked."""
+        records = self._consulted.get((step, name, digest))
+        return records.popleft().response if records else None
 
     def consultations(self) -> list[InferenceResponse]:
         """All of what models had answered hooks."""
-        return [record.response for record in self._consulted.values()]
+        return [record.response for records in self._consulted.values() for record in records]
+
+    def started_aside(self, asked: str) -> str | None:
+        """The key of a child that a hook had started to ask this, once."""
+        found = next((key for key in self._asides if key.rpartition("/")[0] == asked), None)
+        if found is not None:
+            self._asides.remove(found)
+        return found
 
     def finished_asides(self) -> list[ChildFinished]:
         """The children that hooks had started and that were done: each is its own call."""
@@ -235,7 +250,7 @@ class Memory:
         return Ending(last.status, last.stop_reason, last.reason, last.decided_by)
 
 
-def _key_in_step(child: ChildFinished) -> str:
+def _key_in_step(child: ChildStarted | ChildFinished) -> str:
     """What tells a child from the others of its step: the end of its id."""
     return child.child_run_id.removeprefix(f"{child.run_id}/").partition("/")[2]
 

@@ -20,6 +20,7 @@ from hookline.flow import Ledger, classify
 from hookline.hooks import Answered, Crew, Entry, Kind, Plan, Registration, Result, run_hooks
 from hookline.journal import (
     CallDelta,
+    ChildStarted,
     Durable,
     ErrorRaised,
     Evaluated,
@@ -326,10 +327,27 @@ class Run:
         """The plan to ask: the agent's, or what is left of it when some hooks gave their verdict before."""
         return plan if self.memory is None else self.memory.recalled(plan, ctx, self.call_id)
 
-    async def consulted(self, name: str, number: int) -> InferenceResponse | None:
+    @property
+    def has_begun(self) -> bool:
+        """It has come to a step: before that there is nothing to go on with, so nothing is written yet."""
+        return self.step_index is not None
+
+    async def consulted(self, name: str, digest: str) -> InferenceResponse | None:
         """What a model has answered a hook already, in a process that died; it is counted."""
         memory = self.memory
-        return None if memory is None else memory.consultation(self.step_index, name, number)
+        return None if memory is None else memory.consultation(self.step_index, name, digest)
+
+    def aside_key(self, asked: str) -> str:
+        """The key of a child that a hook starts: one that was started when a process died, or one of its own."""
+        known = None if self.memory is None else self.memory.started_aside(asked)
+        if known is not None:
+            return known
+        place = f"{self.run_id}/{self.step_index}/{asked}/"
+        started = sum(
+            isinstance(record, ChildStarted) and record.child_run_id.startswith(place)
+            for record in self.durable.records
+        )
+        return f"{asked}/{started + 1}"
 
     def child_definition(self, definition: Definition, child_id: str, name: str) -> Definition:  # noqa: ARG002 - a run that is played looks its children up
         """What a child run that a hook starts is made of."""

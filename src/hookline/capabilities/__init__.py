@@ -22,7 +22,9 @@ if TYPE_CHECKING:
     from hookline.capabilities.structured_output import StructuredOutput
     from hookline.capabilities.subagents import Subagent, Subagents
     from hookline.capabilities.summarization import Summarization
+    from hookline.capabilities.taint_policy import TaintPolicy
     from hookline.capabilities.task_planning import Task, TaskPlanning, TaskStatus
+    from hookline.capabilities.tool_allow_list import ToolAllowList
     from hookline.capabilities.tool_registry import ToolRegistry
 
 _HOME: dict[str, str] = {
@@ -44,9 +46,11 @@ _HOME: dict[str, str] = {
     "Subagent": "subagents",
     "Subagents": "subagents",
     "Summarization": "summarization",
+    "TaintPolicy": "taint_policy",
     "Task": "task_planning",
     "TaskPlanning": "task_planning",
     "TaskStatus": "task_planning",
+    "ToolAllowList": "tool_allow_list",
     "ToolRegistry": "tool_registry",
 }
 """Where each name lives in this room."""
@@ -70,9 +74,11 @@ __all__ = [
     "Subagent",
     "Subagents",
     "Summarization",
+    "TaintPolicy",
     "Task",
     "TaskPlanning",
     "TaskStatus",
+    "ToolAllowList",
     "ToolRegistry",
 ]
 

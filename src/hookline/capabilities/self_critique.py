@@ -12,6 +12,7 @@ from typing import Any, Literal, TypeAlias
 
 import msgspec
 
+from hookline._aio import call_in_thread, is_async_callable
 from hookline.agent import Agent, RunResult
 from hookline.drivers import Driver, driver_for
 from hookline.errors import BuildError, HooklineError, in_words
@@ -22,8 +23,12 @@ from hookline.state import AgentState, InferenceRequest, Step, StopReason, UserM
 KEY = "self_critic"
 """Where the verdicts are kept in the state's metadata."""
 _MOST_CHARS = 40_000
-_WORD = re.compile(
-    r"^\W*(approved?|accept(?:ed)?|reject(?:ed)?|not approved)\b[\s:.*-]*", re.IGNORECASE
+_YES = re.compile(r"^[^\w{]*(?:approved?|accepted)(?=[\s*_.!:,-]|$)", re.IGNORECASE)
+"""Approval in words: it begins with the word, and nothing after it casts doubt on it."""
+_NO = re.compile(r"^[^\w{]*(?:reject(?:ed)?|not approved|disapproved?)\b[\s:.*-]*", re.IGNORECASE)
+_DOUBT = re.compile(
+    r"\b(?:0|no|not|false|never|null|none|but|however|unless|except|wrong|reject\w*|deni\w*)\b",
+    re.IGNORECASE,
 )
 _SYSTEM = """You review the answer of an assistant before it is given out. Judge it by these criteria alone:
 
@@ -102,7 +107,7 @@ class SelfCritique:
         on_failure: Literal["stop", "fail", "approve"] = "stop",
         answer_tools: Iterable[str] = ("structured_output",),
     ) -> None:
-        if not (isinstance(critic, str | Agent) or callable(critic)) or critic == "":
+        if not (isinstance(critic, str | Agent) or callable(critic)) or not _says_something(critic):
             raise BuildError(
                 f"self-critique: {critic!r} is no critic.",
                 remedy="Give a function of a Draft, an Agent, or criteria in words.",
@@ -143,7 +148,7 @@ class SelfCritique:
         step, run = ctx.step, ctx.run
         if step is None or run is None:
             return None
-        text = self._answer(step, run)
+        text = self._answer(step, run, ctx.state)
         if text is None:
             return None
         record = _record(ctx.state)
@@ -163,8 +168,11 @@ class SelfCritique:
         said = _Said(len(ctx.state.steps), critique.approved, critique.feedback, failure)
         return ctx.with_metadata(KEY, _Record(ctx.state.run_id, (*record.verdicts, said)))
 
-    def _answer(self, step: Step, run: RunHandle) -> str | None:
-        """The answer that was given in a step, if one was: text, unless the agent has a tool for it."""
+    def _answer(self, step: Step, run: RunHandle, state: AgentState) -> str | None:
+        """The answer that was given in a step, if one was: text, unless the agent has a tool for it.
+
+        Such a tool may have its answer from the text, and keeps it in the metadata under its name.
+        """
         given = [
             call
             for call, result in zip(step.calls, step.results, strict=True)
@@ -172,8 +180,13 @@ class SelfCritique:
         ]
         if given:
             return msgspec.json.encode(given[-1].args).decode()
-        by_tool = any(spec.name in self._answer_tools for spec in run.tools)
-        return step.text if step.is_final_response and not by_tool else None
+        if not step.is_final_response:
+            return None
+        tools = [spec.name for spec in run.tools if spec.name in self._answer_tools]
+        kept = [found for name in tools if (found := _kept_now(state, name)) is not None]
+        if kept:
+            return msgspec.json.encode(kept[0]).decode()
+        return None if tools else step.text
 
     def _decide(self, ctx: StopHookContext) -> StopHookContext | None:
         record = _record(ctx.state)
@@ -206,7 +219,10 @@ class SelfCritique:
         if isinstance(critic, Agent):
             ctx, result = await draft.run.spawn(ctx, critic, _task(draft), name=self.name)
             return ctx, _of_agent(result)
-        said = critic(draft)
+        if self._timeout is None or is_async_callable(critic):
+            said = critic(draft)
+        else:  # in a thread of its own it can be left behind
+            said = await call_in_thread(critic, draft)
         return ctx, as_critique(await said if inspect.isawaitable(said) else said)
 
     async def _ask_model(self, criteria: str, draft: Draft) -> Critique:
@@ -215,6 +231,10 @@ class SelfCritique:
         )
         response = await draft.run.ask_model(request, name=self.name, driver=self._driver)
         return read_critique(response.text)
+
+
+def _says_something(critic: object) -> bool:
+    return not isinstance(critic, str) or bool(critic.strip())
 
 
 def _of_agent(result: RunResult) -> Critique:
@@ -242,21 +262,31 @@ def as_critique(said: Any) -> Critique:
 
 
 def read_critique(text: str) -> Critique:
-    """The verdict in what a model says: a JSON object, or APPROVED or REJECTED and the reason."""
-    decoder = json.JSONDecoder()
-    for opening in re.finditer(r"\{", text):
+    """The verdict in what a model says: JSON of which none objects, or APPROVED or REJECTED and the reason."""
+    said = [as_critique(found) for found in _objects(text)]
+    if said:
+        return next((each for each in said if not each.approved), said[0])
+    rejected = _NO.match(text)
+    if rejected is not None:
+        return Critique(False, text[rejected.end() :].strip())
+    approved = _YES.match(text)
+    if approved is not None and not _DOUBT.search(text, approved.end()):
+        return Critique(True)
+    raise CriticError(f"the critic said {text[:200]!r}, which is no verdict.")
+
+
+def _objects(text: str) -> list[dict[str, Any]]:
+    """The JSON objects in a text that say whether something is approved."""
+    decoder, found, at = json.JSONDecoder(), [], 0
+    while (opening := text.find("{", at)) >= 0:
         try:
-            found, _ = decoder.raw_decode(text, opening.start())
+            value, at = decoder.raw_decode(text, opening)
         except (ValueError, RecursionError):
-            continue
-        if isinstance(found, dict) and isinstance(found.get("approved"), bool):
-            return as_critique(found)
-    word = _WORD.match(text)
-    if word is None:
-        raise CriticError(f"the critic said {text[:200]!r}, which is no verdict.")
-    feedback = text[word.end() :].strip()
-    is_yes = word[1].casefold().startswith(("approve", "accept"))
-    return Critique(True) if is_yes else Critique(False, feedback)
+            at = opening + 1
+        else:
+            if isinstance(value, dict) and isinstance(value.get("approved"), bool):
+                found.append(value)
+    return found
 
 
 def _task(draft: Draft) -> str:
@@ -274,6 +304,14 @@ def _task(draft: Draft) -> str:
 def _prompt(state: AgentState) -> str:
     asked = (m.text for m in reversed(state.messages) if isinstance(m, UserMessage) and not m.by)
     return next(asked, "")
+
+
+def _kept_now(state: AgentState, tool: str) -> Any:
+    """What an answer tool has kept of the latest step, if it has kept anything."""
+    kept = state.metadata.get(tool)
+    if not isinstance(kept, dict) or not kept.get("is_given"):
+        return None
+    return kept.get("value") if kept.get("step") == len(state.steps) else None
 
 
 def _record(state: AgentState) -> _Record:

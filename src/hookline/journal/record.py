@@ -162,9 +162,11 @@ class ModelConsulted(Record, frozen=True, gc=False, omit_defaults=True, tag="con
     name: str = ""
     """On whose behalf."""
     number: int = 1
-    """The so-maniest time under that name in this step."""
+    """The so-maniest time under that name in this step, in the process that asked."""
     response: InferenceResponse = InferenceResponse()
     step: int | None = None
+    digest: str = ""
+    """Of what was asked: the answer is one to that question alone."""
 
 
 class CallAdmitted(Record, frozen=True, gc=False, omit_defaults=True, tag="call"):

@@ -79,6 +79,11 @@ class RunHandle:
         return None if parent is None else RunHandle(parent)
 
     @property
+    def system_prompt(self) -> str:
+        """The system prompt of the run's agent, as it was built."""
+        return self._live.definition.system_prompt  # type: ignore[no-any-return]
+
+    @property
     def spent(self) -> Spent:
         """What the run and its children have used so far, as it is now."""
         live = self._live

@@ -56,6 +56,10 @@ class Rule(msgspec.Struct, frozen=True, gc=False):
     def __str__(self) -> str:
         return self.tool if self.argument is None else f"{self.tool}({self.argument})"
 
+    def names(self, tool: str) -> bool:
+        """Whether the rule is about this tool, with whichever arguments."""
+        return names_tool(self.tool, tool)
+
     def covers(self, call: ToolCall, root: str | os.PathLike[str] | Root = ".") -> bool:
         """Whether the rule certainly means this call, all of it. What is not known is not covered."""
         named = named_arguments(self.argument or "")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import aclosing
 from typing import Any, TypeAlias
@@ -15,25 +14,14 @@ from hookline.providers.anthropic_answers import Answer
 from hookline.providers.anthropic_events import malformed
 from hookline.providers.anthropic_failures import FarEnd, failure
 from hookline.providers.anthropic_messages import NAME, body_of
-from hookline.providers.base import EndPiece, Feature, Piece
-from hookline.providers.carriers import Carrier, checked, needs_key, transport_of
-from hookline.providers.clients import PerLoop
-from hookline.providers.failures import (
-    find_key,
-    missing_key,
-    origin,
-    paying,
-    said,
-    transport_failure,
-)
+from hookline.providers.base import EndPiece, Piece
+from hookline.providers.carriers import Carrier
+from hookline.providers.failures import find_key, paying, said
+from hookline.providers.http import CONNECT_TIMEOUT, HTTPProvider
 from hookline.providers.prices import with_cost
-from hookline.providers.proxies import check_way
-from hookline.providers.settings import check_address, check_settings
 from hookline.state import NO_USAGE, InferenceRequest, Usage
 
-_ANTHROPIC = "https://api.anthropic.com"
 _PATH = "/v1/messages"
-_CONNECT_TIMEOUT = 10.0
 _LONGEST_UNSTREAMED = 21_333
 """Tokens beyond which an answer may take ten minutes: a connection that is silent for so long does not hold."""
 _MOST_PAUSES = 16
@@ -52,7 +40,7 @@ _NOT_JSON = (TypeError, ValueError, RecursionError)
 _Events: TypeAlias = anthropic.AsyncStream[object]
 
 
-class AnthropicProvider:
+class AnthropicProvider(HTTPProvider[anthropic.AsyncAnthropic]):
     """The messages protocol, over the official client.
 
     The key is found in ANTHROPIC_API_KEY or ANTHROPIC_AUTH_TOKEN and the address in ANTHROPIC_BASE_URL, unless they
@@ -61,6 +49,10 @@ class AnthropicProvider:
     that have the provider keep the conversation for the next request. A `cassette` (see hookline.testing) records
     what is asked, or answers it.
     """
+
+    _name = NAME
+    _home = "https://api.anthropic.com"
+    _address_variable = "ANTHROPIC_BASE_URL"
 
     def __init__(
         self,
@@ -72,36 +64,10 @@ class AnthropicProvider:
         cache: bool = True,
         cassette: Carrier | None = None,
     ) -> None:
-        check_settings(NAME, api_key=api_key, base_url=base_url, timeout=timeout, headers=headers)
-        self._carrier = checked(cassette)
-        self._url = (base_url or os.environ.get("ANTHROPIC_BASE_URL") or _ANTHROPIC).strip()
-        check_address(NAME, self._url)
-        self._is_anthropic = origin(self._url) == origin(_ANTHROPIC)
-        self._timeout = timeout
-        self._headers = dict(headers or {})
+        super().__init__(
+            api_key=api_key, base_url=base_url, timeout=timeout, headers=headers, cassette=cassette
+        )
         self._cache = cache
-        self._key = find_key(NAME, api_key, "ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN")
-        own = {name.lower() for name in self._headers} & {"authorization", "x-api-key"}
-        if not self._key and self._is_anthropic and not own and needs_key(self._carrier):
-            raise missing_key(NAME, "ANTHROPIC_API_KEY")
-        # A redirection would take the conversation, and perhaps a key, to a host that nobody named.
-        self._options: anthropic.RequestOptions = {"follow_redirects": False}
-        if not self._key and "authorization" not in own:
-            self._options["headers"] = {"Authorization": anthropic.omit}
-        self._clients = PerLoop(self._make_client, lambda client: client.close())
-
-    def __repr__(self) -> str:
-        return f"AnthropicProvider(base_url={origin(self._url)!r})"
-
-    @property
-    def name(self) -> str:
-        """The part before the colon in `anthropic:NAME`."""
-        return NAME
-
-    @property
-    def features(self) -> frozenset[Feature]:
-        """Everything the protocol can say. Whether a model can do it, the far end will tell."""
-        return frozenset(Feature)
 
     async def ask(
         self, request: InferenceRequest, *, streamed: bool
@@ -123,10 +89,6 @@ class AnthropicProvider:
                 so_far = {"role": "assistant", "content": answer.blocks()}
                 body["messages"] = [*body["messages"], so_far]
         yield EndPiece(self._usage(answers), answer.model, answer.finish)
-
-    async def aclose(self) -> None:
-        """Close the connections of the loop we are in."""
-        await self._clients.aclose()
 
     # The client's own models of the protocol are left aside: they follow one version of the API in requests and check
     # nothing in answers. Its transport, its errors and its reading of streams are what we use.
@@ -198,7 +160,7 @@ class AnthropicProvider:
 
     def _usage(self, answers: list[Answer]) -> Usage:
         """What these answers used, at the price of whoever gave them."""
-        url = "" if self._is_anthropic else self._url
+        url = "" if self._is_home else self._url
         costs = (with_cost(each.usage(), NAME, each.model, url=url) for each in answers)
         return sum(costs, NO_USAGE)
 
@@ -209,10 +171,10 @@ class AnthropicProvider:
 
     def _failure(self, error: Exception, model: str) -> ModelError:
         if isinstance(error, anthropic.APIStatusError):
-            return failure(error, FarEnd(model, self._is_anthropic, self._secrets))
+            return failure(error, FarEnd(model, self._is_home, self._secrets))
         if any(isinstance(each, httpx2.DecodingError) for each in (error, error.__cause__)):
             return malformed("it cannot be unpacked")
-        return transport_failure(error, provider=NAME, url=self._url, timeout=self._timeout)
+        return self._transport_failure(error)
 
     def _unwritable(self, error: Exception) -> ModelError:
         return UnsupportedError(
@@ -220,24 +182,34 @@ class AnthropicProvider:
             remedy="Give only JSON values as options.",
         )
 
-    @property
-    def _secrets(self) -> tuple[str, ...]:
-        return (self._key, *self._headers.values())
+    def _find_key(self, given: str | None) -> str:
+        key = find_key(NAME, given, "ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN")
+        if not key and not self._has_header("authorization", "x-api-key"):
+            self._require_key("ANTHROPIC_API_KEY")
+        return key
 
-    def _make_client(self) -> anthropic.AsyncAnthropic:
-        transport = transport_of(self._carrier)
-        if transport is None:
-            check_way(NAME)
+    @property
+    def _options(self) -> anthropic.RequestOptions:
+        # A redirection would take the conversation, and perhaps a key, to a host that nobody named.
+        options: anthropic.RequestOptions = {"follow_redirects": False}
+        if not self._key and not self._has_header("authorization"):
+            options["headers"] = {"Authorization": anthropic.omit}
+        return options
+
+    def _make_client(self, transport: httpx2.AsyncBaseTransport | None) -> anthropic.AsyncAnthropic:
         return anthropic.AsyncAnthropic(
             http_client=None
             if transport is None
             else anthropic.DefaultAsyncHttpxClient(transport=transport),
             api_key=self._key or "none",  # never sent: the header is left out of each request
             base_url=self._url,
-            timeout=anthropic.Timeout(self._timeout, connect=min(self._timeout, _CONNECT_TIMEOUT)),
+            timeout=anthropic.Timeout(self._timeout, connect=min(self._timeout, CONNECT_TIMEOUT)),
             max_retries=0,
             default_headers=self._headers,
         )
+
+    async def _close_client(self, client: anthropic.AsyncAnthropic) -> None:
+        await client.close()
 
 
 def _takes_long(body: dict[str, Any]) -> bool:

@@ -8,7 +8,8 @@ from typing import Any, TypeAlias, TypeVar
 
 from anthropic import transform_schema
 
-from hookline.errors import ModelNotFoundError, UnsupportedError
+from hookline.errors import UnsupportedError
+from hookline.providers.options import check_request
 from hookline.state import (
     AssistantMessage,
     Attachment,
@@ -40,7 +41,7 @@ _CACHED = {"type": "ephemeral"}
 
 def body_of(request: InferenceRequest, *, cache: bool) -> dict[str, Any]:
     """What to post. Options go in as they are, except one that is None: it is left out."""
-    _check(request)
+    check_request(NAME, request, _OURS)
     options = {name: value for name, value in request.options.items() if value is not None}
     budget = _option(options, "thinking", dict).get("budget_tokens", 0)
     body: dict[str, Any] = {
@@ -62,18 +63,6 @@ def body_of(request: InferenceRequest, *, cache: bool) -> dict[str, Any]:
     if cache and "cache_control" not in options:
         _mark_for_cache(body)
     return body
-
-
-def _check(request: InferenceRequest) -> None:
-    if not request.model:
-        raise ModelNotFoundError(
-            "anthropic: the request does not name a model.", remedy="Write anthropic:NAME."
-        )
-    for name in _OURS.intersection(request.options):
-        raise UnsupportedError(
-            f"anthropic: '{name}' is not an option: it follows from the request.",
-            remedy=f"Remove '{name}' from the options.",
-        )
 
 
 def _option(options: dict[str, Any], name: str, kind: type[T]) -> T:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator
 from contextlib import aclosing, contextmanager, suppress
 from contextvars import ContextVar
 from typing import Any, NamedTuple, TypeAlias
@@ -18,28 +18,16 @@ from hookline.errors import (
     ModelError,
     UnsupportedError,
 )
-from hookline.providers.base import Feature, Piece
-from hookline.providers.carriers import Carrier, checked, needs_key, transport_of
-from hookline.providers.clients import PerLoop
-from hookline.providers.failures import (
-    find_key,
-    missing_key,
-    origin,
-    paying,
-    said,
-    transport_failure,
-)
+from hookline.providers.base import Piece
+from hookline.providers.failures import find_key, paying, said
 from hookline.providers.google_answer import Answer
 from hookline.providers.google_failures import failure_of
 from hookline.providers.google_messages import NAME, config_of, contents_of
-from hookline.providers.proxies import check_way
-from hookline.providers.settings import check_address, check_settings
+from hookline.providers.http import CONNECT_TIMEOUT, HTTPProvider
 from hookline.state import InferenceRequest
 
-_GOOGLE = "https://generativelanguage.googleapis.com"
 _KEYS = ("GOOGLE_API_KEY", "GEMINI_API_KEY")
 _KEY_HEADER = "x-goog-api-key"
-_CONNECT_TIMEOUT = 10.0
 _CONNECTIONS = httpx2.Limits(max_keepalive_connections=100, keepalive_expiry=60.0)
 """As many as there are agents; kept for as long as a tool may take between two steps."""
 
@@ -56,7 +44,7 @@ class _Line(NamedTuple):
     unused: httpx2.Client
 
 
-class GoogleProvider:
+class GoogleProvider(HTTPProvider[_Line]):
     """Models of the Gemini API, over the official client.
 
     The key is found in GOOGLE_API_KEY or GEMINI_API_KEY and the address in GOOGLE_GEMINI_BASE_URL, unless they are
@@ -65,44 +53,9 @@ class GoogleProvider:
     hookline.testing) records what is asked, or answers it.
     """
 
-    def __init__(
-        self,
-        *,
-        api_key: str | None = None,
-        base_url: str | None = None,
-        timeout: float = 600.0,
-        headers: Mapping[str, str] | None = None,
-        cassette: Carrier | None = None,
-    ) -> None:
-        check_settings(NAME, api_key=api_key, base_url=base_url, timeout=timeout, headers=headers)
-        self._carrier = checked(cassette)
-        self._url = (base_url or os.environ.get("GOOGLE_GEMINI_BASE_URL") or _GOOGLE).strip()
-        check_address(NAME, self._url)
-        self._timeout = timeout
-        self._headers = dict(headers or {})
-        for name in [name for name in self._headers if name.lower() == _KEY_HEADER]:
-            own = self._headers.pop(name)
-            api_key = api_key or own
-        set_first = sorted(_KEYS, key=lambda variable: not os.environ.get(variable))
-        self._key = find_key(NAME, api_key, *set_first)
-        is_authorized = any(name.lower() == "authorization" for name in self._headers)
-        is_open = is_authorized or origin(self._url) != _GOOGLE or not needs_key(self._carrier)
-        if not self._key and not is_open:
-            raise missing_key(NAME, "GEMINI_API_KEY")
-        self._lines = PerLoop(self._connect, _disconnect)
-
-    def __repr__(self) -> str:
-        return f"GoogleProvider(base_url={origin(self._url)!r})"
-
-    @property
-    def name(self) -> str:
-        """The part before the colon in `google:NAME`."""
-        return NAME
-
-    @property
-    def features(self) -> frozenset[Feature]:
-        """Everything the protocol can say. What a single model cannot do, the API will tell."""
-        return frozenset(Feature)
+    _name = NAME
+    _home = "https://generativelanguage.googleapis.com"
+    _address_variable = "GOOGLE_GEMINI_BASE_URL"
 
     async def ask(
         self, request: InferenceRequest, *, streamed: bool
@@ -126,15 +79,11 @@ class GoogleProvider:
                 config = config.model_copy(update={"continuation_token": token})
         yield answer.end()
 
-    async def aclose(self) -> None:
-        """Close the connections of this event loop."""
-        await self._lines.aclose()
-
     async def _chunks(
         self, asked: dict[str, Any], *, streamed: bool
     ) -> AsyncGenerator[types.GenerateContentResponse, None]:
         """What the client reads, with its exceptions as ours. Leaving early hangs up at once."""
-        models = (await self._lines.get()).client.aio.models
+        models = (await self._clients.get()).client.aio.models
         opened: _Opened = []
         stream: AsyncIterator[types.GenerateContentResponse] | None = None
         failure: ModelError | None = None
@@ -155,12 +104,11 @@ class GoogleProvider:
             raise failure
 
     def _failure(self, error: Exception, model: str, *, is_answered: bool) -> ModelError:
-        secrets = (self._key, *self._headers.values())
         if isinstance(error, errors.APIError):
-            return failure_of(error, model=model, secrets=secrets)
+            return failure_of(error, model=model, secrets=self._secrets)
         if isinstance(error, httpx2.HTTPError | httpx2.InvalidURL | httpx2.StreamError | OSError):
-            return transport_failure(error, provider=NAME, url=self._url, timeout=self._timeout)
-        what = said(str(error), secrets).rstrip(".")
+            return self._transport_failure(error)
+        what = said(str(error), self._secrets).rstrip(".")
         if is_answered:
             return MalformedResponseError(
                 f"google: the answer is not what the API says it sends ({what}).",
@@ -171,12 +119,19 @@ class GoogleProvider:
             remedy="Correct the model's name, the messages or the options.",
         )
 
-    def _connect(self) -> _Line:
+    def _find_key(self, given: str | None) -> str:
+        for name in [name for name in self._headers if name.lower() == _KEY_HEADER]:
+            own = self._headers.pop(name)
+            given = given or own
+        set_first = sorted(_KEYS, key=lambda variable: not os.environ.get(variable))
+        key = find_key(NAME, given, *set_first)
+        if not key and not self._has_header("authorization"):
+            self._require_key("GEMINI_API_KEY")
+        return key
+
+    def _make_client(self, transport: httpx2.AsyncBaseTransport | None) -> _Line:
         # The client is given its connections: those it would make follow a redirection with the key to any host,
         # and where aiohttp is installed they retry.
-        transport = transport_of(self._carrier)
-        if transport is None:
-            check_way(NAME)
         trusted = httpx2.create_ssl_context()
         hooks: dict[str, list[Callable[..., Any]]] = {
             "request": [self._prepare],
@@ -201,17 +156,16 @@ class GoogleProvider:
         client = genai.Client(vertexai=False, api_key=self._key or "none", http_options=options)
         return _Line(client, connections, unused)
 
+    async def _close_client(self, client: _Line) -> None:
+        client.unused.close()
+        await client.connections.aclose()
+
     async def _prepare(self, request: httpx2.Request) -> None:
-        # A host that cannot be reached is known long before a model is slow; the client has one time for both.
+        # The client has one time for reaching a host and for waiting for its model.
         waits = request.extensions.get("timeout", {})
-        request.extensions["timeout"] = {**waits, "connect": min(_CONNECT_TIMEOUT, self._timeout)}
+        request.extensions["timeout"] = {**waits, "connect": min(CONNECT_TIMEOUT, self._timeout)}
         if not self._key:
             del request.headers[_KEY_HEADER]
-
-
-async def _disconnect(line: _Line) -> None:
-    line.unused.close()
-    await line.connections.aclose()
 
 
 async def _note(response: httpx2.Response) -> None:

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import os
-from collections.abc import AsyncGenerator, Mapping
+from collections.abc import AsyncGenerator
 from urllib.parse import urlsplit
 
 import httpx2
@@ -11,27 +10,14 @@ import msgspec
 import openai
 
 from hookline.errors import MalformedResponseError, ModelError, UnsupportedError
-from hookline.providers.base import Feature, Piece
-from hookline.providers.carriers import Carrier, checked, needs_key, transport_of
-from hookline.providers.clients import PerLoop
-from hookline.providers.failures import (
-    find_key,
-    missing_key,
-    origin,
-    paying,
-    said,
-    sentence,
-    transport_failure,
-)
+from hookline.providers.base import Piece
+from hookline.providers.failures import find_key, origin, paying, said, sentence
+from hookline.providers.http import CONNECT_TIMEOUT, HTTPProvider
 from hookline.providers.openai_answer import Answer, Chunk
 from hookline.providers.openai_failures import FarEnd, failure
 from hookline.providers.openai_request import request_body
-from hookline.providers.proxies import check_way
-from hookline.providers.settings import check_address, check_settings
 from hookline.state import InferenceRequest
 
-_OPENAI = "https://api.openai.com/v1"
-_CONNECT_TIMEOUT = 10.0
 _FAILED = (openai.APIError, httpx2.RequestError)
 """What the client raises when a request fails; the second while it reads what is wrong with a stream."""
 
@@ -39,7 +25,7 @@ _NOT_A_COMPLETION = (ValueError, RecursionError)
 """What the client raises over text that is no JSON, no UTF-8, or nested beyond reason."""
 
 
-class OpenAIProvider:
+class OpenAIProvider(HTTPProvider[openai.AsyncOpenAI]):
     """The chat-completions protocol, over the official client.
 
     The key is found in OPENAI_API_KEY and the address in OPENAI_BASE_URL, unless they are given. A server at another
@@ -48,59 +34,17 @@ class OpenAIProvider:
     records what is asked, or answers it.
     """
 
-    def __init__(
-        self,
-        *,
-        api_key: str | None = None,
-        base_url: str | None = None,
-        timeout: float = 600.0,
-        headers: Mapping[str, str] | None = None,
-        cassette: Carrier | None = None,
-    ) -> None:
-        check_settings(
-            "openai", api_key=api_key, base_url=base_url, timeout=timeout, headers=headers
-        )
-        self._carrier = checked(cassette)
-        self._url = (base_url or os.environ.get("OPENAI_BASE_URL") or _OPENAI).strip()
-        check_address("openai", self._url)
-        self._is_openai = (urlsplit(self._url).hostname or "").endswith("api.openai.com")
-        self._timeout = timeout
-        self._headers = dict(headers or {})
-        if self._url.startswith("http:"):
-            # llama.cpp closes a connection after a stream without saying so, and the next request would be lost.
-            # Without TLS, which is to say nearby, a new connection costs nothing.
-            self._headers["Connection"] = "close"
-        self._key = find_key("openai", api_key, "OPENAI_API_KEY")
-        has_own = any(name.lower() == "authorization" for name in self._headers)
-        if not self._key and self._is_openai and not has_own and needs_key(self._carrier):
-            raise missing_key("openai", "OPENAI_API_KEY")
-        self._secrets = (self._key, *self._headers.values())
-        # A redirection would take the conversation, and perhaps a key, to a host that nobody named.
-        self._request_options: openai.RequestOptions = {"follow_redirects": False}
-        if not self._key and not has_own:
-            self._request_options["headers"] = {"Authorization": openai.omit}
-        self._clients = PerLoop(self._make_client, lambda client: client.close())
-
-    def __repr__(self) -> str:
-        return f"OpenAIProvider(base_url={origin(self._url)!r})"
-
-    @property
-    def name(self) -> str:
-        """The part before the colon in `openai:NAME`."""
-        return "openai"
-
-    @property
-    def features(self) -> frozenset[Feature]:
-        """Everything the protocol can say. Whether a model behind it can do it, its server will tell."""
-        return frozenset(Feature)
+    _name = "openai"
+    _home = "https://api.openai.com/v1"
+    _address_variable = "OPENAI_BASE_URL"
 
     async def ask(
         self, request: InferenceRequest, *, streamed: bool
     ) -> AsyncGenerator[Piece, None]:
         """Ask the model; see Provider."""
         body = _encoded(request, streamed=streamed)
-        far_end = FarEnd(self._url, request.model, self._is_openai, self._secrets)
-        answer = Answer(request.model, "" if self._is_openai else self._url)
+        far_end = FarEnd(self._url, request.model, self._is_home, self._secrets)
+        answer = Answer(request.model, "" if self._is_home else self._url)
         with paying(answer.spent):
             client = await self._clients.get()
             if not streamed:
@@ -117,25 +61,6 @@ class OpenAIProvider:
                 await stream.close()
             yield answer.end(is_whole=False)
 
-    async def aclose(self) -> None:
-        """Close the connections of the loop we are in."""
-        await self._clients.aclose()
-
-    def _make_client(self) -> openai.AsyncOpenAI:
-        transport = transport_of(self._carrier)
-        if transport is None:
-            check_way("openai")
-        return openai.AsyncOpenAI(
-            http_client=None
-            if transport is None
-            else openai.DefaultAsyncHttpxClient(transport=transport),
-            api_key=self._key or "none",  # never sent: the header is left out of each request
-            base_url=self._url,
-            timeout=openai.Timeout(self._timeout, connect=_CONNECT_TIMEOUT),
-            max_retries=0,
-            default_headers=self._headers,
-        )
-
     # The client's models of the protocol are left aside: they are stricter about requests and laxer about answers
     # than servers and we are. Its transport, its errors and its reading of streams are what we use.
 
@@ -146,7 +71,7 @@ class OpenAIProvider:
                 "/chat/completions",
                 cast_to=httpx2.Response,
                 content=body,
-                options=self._request_options,
+                options=self._options,
             )
             chunk = msgspec.json.decode(response.content, type=Chunk)
         except _FAILED as error:
@@ -169,7 +94,7 @@ class OpenAIProvider:
                 "/chat/completions",
                 cast_to=object,
                 content=body,
-                options=self._request_options,
+                options=self._options,
                 stream=True,
                 stream_cls=openai.AsyncStream[object],
             )
@@ -200,7 +125,7 @@ class OpenAIProvider:
         if isinstance(error, openai.APIStatusError):
             return failure(error.body, far_end, error.status_code, error.response.headers)
         if isinstance(error, openai.APIConnectionError | httpx2.RequestError):
-            return transport_failure(error, provider="openai", url=self._url, timeout=self._timeout)
+            return self._transport_failure(error)
         return failure(error.body, far_end)
 
     def _malformed(self, problem: object) -> MalformedResponseError:
@@ -210,9 +135,47 @@ class OpenAIProvider:
                 f"{said(str(problem), self._secrets)}"
             ),
             remedy="Try again."
-            if self._is_openai
+            if self._is_home
             else "Check that base_url is where the protocol is spoken (it usually ends in /v1).",
         )
+
+    @property
+    def _is_home(self) -> bool:
+        return (urlsplit(self._url).hostname or "").endswith("api.openai.com")
+
+    def _find_key(self, given: str | None) -> str:
+        key = find_key("openai", given, "OPENAI_API_KEY")
+        if not key and not self._has_header("authorization"):
+            self._require_key("OPENAI_API_KEY")
+        return key
+
+    @property
+    def _options(self) -> openai.RequestOptions:
+        # A redirection would take the conversation, and perhaps a key, to a host that nobody named.
+        options: openai.RequestOptions = {"follow_redirects": False}
+        if not self._key and not self._has_header("authorization"):
+            options["headers"] = {"Authorization": openai.omit}
+        return options
+
+    def _make_client(self, transport: httpx2.AsyncBaseTransport | None) -> openai.AsyncOpenAI:
+        headers = dict(self._headers)
+        if self._url.startswith("http:"):
+            # llama.cpp closes a connection after a stream without saying so, and the next request would be lost.
+            # Without TLS, which is to say nearby, a new connection costs nothing.
+            headers["Connection"] = "close"
+        return openai.AsyncOpenAI(
+            http_client=None
+            if transport is None
+            else openai.DefaultAsyncHttpxClient(transport=transport),
+            api_key=self._key or "none",  # never sent: the header is left out of each request
+            base_url=self._url,
+            timeout=openai.Timeout(self._timeout, connect=CONNECT_TIMEOUT),
+            max_retries=0,
+            default_headers=headers,
+        )
+
+    async def _close_client(self, client: openai.AsyncOpenAI) -> None:
+        await client.close()
 
 
 def _encoded(request: InferenceRequest, *, streamed: bool) -> bytes:

@@ -8,7 +8,8 @@ from typing import Any
 
 import msgspec
 
-from hookline.errors import ModelNotFoundError, UnsupportedError
+from hookline.errors import UnsupportedError
+from hookline.providers.options import check_request
 from hookline.state import (
     AssistantMessage,
     Attachment,
@@ -31,15 +32,7 @@ _REASONING_FIELDS = frozenset({"reasoning", "reasoning_content"})
 
 def request_body(request: InferenceRequest, *, streamed: bool) -> dict[str, Any]:
     """The body of the request. An option that is None is left out, also one that would be sent otherwise."""
-    if not request.model:
-        raise ModelNotFoundError(
-            "openai: the request does not name a model.", remedy="Write openai:NAME."
-        )
-    for name in _OURS.intersection(request.options):
-        raise UnsupportedError(
-            f"openai: '{name}' is not an option: it follows from the request.",
-            remedy=f"Remove '{name}' from the options.",
-        )
+    check_request("openai", request, _OURS)
     body: dict[str, Any] = {"model": request.model, "messages": list(_messages(request))}
     if streamed:
         asked = request.options.get("stream_options") or {}

@@ -9,6 +9,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from hookline.errors import ModelNotFoundError, UnsupportedError
+from hookline.state import InferenceRequest
+
 PORTABLE = ("max_tokens", "temperature", "top_p", "stop", "seed")
 """What may be said to every provider. `stop` is a text or a list of texts."""
 
@@ -37,3 +40,16 @@ def in_words_of(provider: str, options: Mapping[str, Any]) -> dict[str, Any]:
         if word and (word == name or word not in options):
             said[word] = value
     return said
+
+
+def check_request(provider: str, request: InferenceRequest, ours: frozenset[str]) -> None:
+    """Refuse a request without a model, and options that are none: `ours` is what the runtime says itself."""
+    if not request.model:
+        raise ModelNotFoundError(
+            f"{provider}: the request does not name a model.", remedy=f"Write {provider}:NAME."
+        )
+    for name in ours.intersection(request.options):
+        raise UnsupportedError(
+            f"{provider}: '{name}' is not an option: it follows from the request.",
+            remedy=f"Remove '{name}' from the options.",
+        )

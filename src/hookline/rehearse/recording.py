@@ -37,7 +37,6 @@ from hookline.state import (
     AgentState,
     Decision,
     ErrorInfo,
-    InferenceResponse,
     PendingApproval,
     ResultStatus,
     RunStatus,
@@ -105,7 +104,7 @@ class Recording:
         self.uses: dict[CallKey, Use] = defaultdict(Use)
         self.steps: dict[int, StepFinished] = {}
         self.errors: list[ErrorRaised] = []
-        self.consulted: dict[tuple[int | None, str, int], InferenceResponse] = {}
+        self.consulted: list[ModelConsulted] = []
         """What models answered hooks, by step, name and number."""
         """What failed, in order, where the error policy had a say."""
         self.status: StatusChanged | None = None
@@ -257,7 +256,7 @@ class _Reader:
                 into.turns[record.step].response = record
                 self.waits = False
             case ModelConsulted():
-                into.consulted[record.step, record.name, record.number] = record.response
+                into.consulted.append(record)
             case StepFinished():
                 self._settle(record)
             case StatusChanged():

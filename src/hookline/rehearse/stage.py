@@ -15,7 +15,7 @@ from hookline.agent.run import Run
 from hookline.blueprint import Definition, Plans
 from hookline.errors import ModelError, UnknownRunError, UsageError
 from hookline.hooks import Plan, Registration
-from hookline.journal import Durable, StepFinished
+from hookline.journal import ChildStarted, Durable, StepFinished
 from hookline.lifecycle import HookPoint
 from hookline.rehearse.players import Player, leave, use_as_then
 from hookline.rehearse.playing import PlayedClock, Playing, Unwritten
@@ -63,16 +63,34 @@ class Rehearsed(Run):
         playing.run = self
         self.plans = stage.cast.plans(self)
 
-    async def consulted(self, name: str, number: int) -> InferenceResponse | None:
-        """What the model answered a hook then."""
+    async def consulted(self, name: str, digest: str) -> InferenceResponse | None:
+        """What the model answered a hook then: to the very same, or else the next thing it was asked."""
         recording = self.playing.recording
-        known = recording.consulted.get((self.step_index, name, number))
+        then = [
+            record
+            for record in recording.consulted
+            if (record.step, record.name) == (self.step_index, name)
+        ]
+        known = next((each for each in then if each.digest == digest), then[0] if then else None)
         if known is not None:
-            self.charge(known.usage)
-            return known
+            recording.consulted.remove(known)
+            self.charge(known.response.usage)
+            return known.response
         if not recording.is_finished:
             await self.stage.stop_here(self)
         raise ModelError(f"what a model would tell '{name}' here is not on record.")
+
+    def aside_key(self, asked: str) -> str:
+        """The key of a child that a hook started then, the so-maniest that asked this."""
+        place = f"{self.run_id}/{self.step_index}/{asked}/"
+        then = [
+            record.child_run_id.removeprefix(place)
+            for record in self.playing.recording.records
+            if isinstance(record, ChildStarted) and record.child_run_id.startswith(place)
+        ]
+        taken = self.playing.tries["aside", self.step_index, asked]
+        self.playing.tries["aside", self.step_index, asked] += 1
+        return f"{asked}/{then[taken] if taken < len(then) else taken + 1}"
 
     def child_definition(self, definition: Definition, child_id: str, name: str) -> Definition:  # noqa: ARG002 - its tools would be used for real
         """What plays a child run that a hook started then."""

@@ -10,37 +10,11 @@ from typing import Any
 
 import msgspec
 
-from hookline.errors import (
-    AuthenticationError,
-    ConnectionLostError,
-    ContentFilterError,
-    ContextOverflowError,
-    MalformedResponseError,
-    ModelError,
-    ModelNotFoundError,
-    ModelTimeoutError,
-    OverloadedError,
-    RateLimitError,
-    RefusalError,
-    ScriptExhaustedError,
-)
+from hookline.errors import ModelError, OverloadedError, RateLimitError, ScriptExhaustedError
 from hookline.providers import CallPiece, EndPiece, Feature, Piece, ReasoningPiece, TextPiece
 from hookline.state import AssistantMessage, InferenceRequest, Message, Usage
-from hookline.testing.wire import Failure, WireTurn
+from hookline.testing.wire import ERRORS, Failure, WireTurn
 
-_RAISED: dict[Failure, type[ModelError]] = {
-    Failure.RATE_LIMIT: RateLimitError,
-    Failure.OVERLOADED: OverloadedError,
-    Failure.REFUSAL: RefusalError,
-    Failure.CONTENT_FILTER: ContentFilterError,
-    Failure.CONTEXT_OVERFLOW: ContextOverflowError,
-    Failure.BAD_KEY: AuthenticationError,
-    Failure.UNKNOWN_MODEL: ModelNotFoundError,
-    Failure.SERVER_ERROR: OverloadedError,
-    Failure.TIMEOUT: ModelTimeoutError,
-    Failure.CUT: ConnectionLostError,
-    Failure.MALFORMED: MalformedResponseError,
-}
 _MIDWAY = (Failure.CUT, Failure.MALFORMED)
 """Failures that show only when half of the answer is there."""
 _LETTERS = 4
@@ -136,9 +110,9 @@ def _cut(text: str, size: int) -> Iterator[str]:
 
 
 def _error(turn: WireTurn) -> ModelError | None:
-    if turn.failure is None or turn.failure not in _RAISED:
+    if turn.failure is None or turn.failure not in ERRORS:
         return None
-    kind, words = _RAISED[turn.failure], f"scripted: {turn.failure.value.replace('_', ' ')}."
+    kind, words = ERRORS[turn.failure], f"scripted: {turn.failure.value.replace('_', ' ')}."
     if issubclass(kind, RateLimitError | OverloadedError):
         return kind(words, retry_after=turn.retry_after, remedy="Wait a little.")
     return kind(words, remedy="It is in the script.")

@@ -9,6 +9,19 @@ from typing import Any, Protocol
 
 import msgspec
 
+from hookline.errors import (
+    AuthenticationError,
+    ConnectionLostError,
+    ContentFilterError,
+    ContextOverflowError,
+    MalformedResponseError,
+    ModelError,
+    ModelNotFoundError,
+    ModelTimeoutError,
+    OverloadedError,
+    RateLimitError,
+    RefusalError,
+)
 from hookline.providers import Provider
 from hookline.state import EMPTY
 
@@ -32,6 +45,22 @@ class Failure(enum.StrEnum):
     """A chunk (or the whole body) is not what the protocol says."""
     SILENCE = "silence"
     """The request is taken and no answer comes, until the other side hangs up."""
+
+
+ERRORS: dict[Failure, type[ModelError]] = {
+    Failure.RATE_LIMIT: RateLimitError,
+    Failure.OVERLOADED: OverloadedError,
+    Failure.REFUSAL: RefusalError,
+    Failure.CONTENT_FILTER: ContentFilterError,
+    Failure.CONTEXT_OVERFLOW: ContextOverflowError,
+    Failure.BAD_KEY: AuthenticationError,
+    Failure.UNKNOWN_MODEL: ModelNotFoundError,
+    Failure.SERVER_ERROR: OverloadedError,
+    Failure.TIMEOUT: ModelTimeoutError,
+    Failure.CUT: ConnectionLostError,
+    Failure.MALFORMED: MalformedResponseError,
+}
+"""What each failure of a far end must be raised as; SILENCE is for the cases that cancel."""
 
 
 class WireCall(msgspec.Struct, frozen=True):

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from hookline import AgentBuilder, HookOutcome, hook, tool
-from hookline.capabilities import Subagent, Subagents
+from hookline.capabilities import Metadata, Subagent, Subagents
 from hookline.errors import BuildError
 from hookline.flow import Limits
 from hookline.testing import ScriptedDriver, call, calls, say
@@ -334,3 +334,29 @@ def test_explain_tells_who_there_is_and_with_what() -> None:
     text = builder(subagents=agents).build().explain()
     assert "subagents: m: read; starts n; ScriptedDriver" in text
     assert "subagents: n: no tools" in text
+
+
+def test_one_that_only_reads_is_kept_from_changing_anything_whoever_brings_the_tool() -> None:
+    """Its own tools, and those of its capabilities, are no exception."""
+    deleted: list[str] = []
+
+    @tool
+    def delete(path: str) -> str:
+        """Delete."""
+        deleted.append(path)
+        return "deleted"
+
+    turns = [call("delete", path="a"), call("write_metadata", key="k", value=1), say("done")]
+    reader = Subagent(
+        "reader",
+        "reads",
+        "You read.",
+        read_only=True,
+        tools=[delete],
+        capabilities=[Metadata()],
+        model=ScriptedDriver(turns),
+    )
+    driver = ScriptedDriver([call("spawn_subagent", agent="reader", prompt="go"), say("end")])
+    agent = AgentBuilder().with_driver(driver).with_capability(Subagents(reader)).build()
+    assert agent.run_sync("go").is_completed
+    assert deleted == []

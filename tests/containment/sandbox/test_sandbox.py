@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from hookline.containment import Sandbox, SandboxGrant, SandboxLimits, SandboxPaths
-from hookline.containment.sandbox import bubblewrap, selftest
+from hookline.containment.sandbox import bubblewrap, mounts, selftest
 from hookline.containment.sandbox import sandbox as facade
 from hookline.errors import SandboxError, UsageError
 
@@ -230,6 +230,19 @@ def test_the_network_can_be_given_to_one_command(place: Place) -> None:
     assert place.run_python(names, grant={"network": True}).text == "True 80\n"
     unix = "import socket; socket.socket(socket.AF_UNIX)"
     assert "PermissionError" in place.run_python(unix, grant={"network": True}).text
+
+
+@needs_bubblewrap
+def test_where_names_are_looked_up_is_seen_with_the_network(
+    tmp_path: Path, sandbox: Sandbox, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Many systems keep it in a directory that is emptied; without the network it stays away."""
+    settings = tmp_path / "resolv.conf"
+    settings.write_text("nameserver 192.0.2.1")
+    monkeypatch.setattr(mounts, "_names", lambda: [str(settings)])
+    assert sandbox.run_sync(f"cat {settings}").exit_code == 1
+    given = sandbox.run_sync(f"cat {settings}", grant=SandboxGrant(network=True))
+    assert given.text == "nameserver 192.0.2.1"
 
 
 @needs_bubblewrap

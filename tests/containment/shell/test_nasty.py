@@ -96,6 +96,14 @@ NOT_DENIED = r"""
     MSG="sudo make me a sandwich"; echo "$MSG"
     for f in *.log; do rm "$f"; done
     poetry run pytest
+    awk '{print $1}' <(curl x)
+    python process.py <(curl x)
+    python process.py "$(curl x)"
+    echo registry=x > .npmrc
+    npm run deploy -- --user=sudo
+    kill -1 123
+    tee /dev/tty
+    echo x > /dev/shm/y
     echo x > /dev/null
     echo x > /dev/stderr
     systemctl status nginx

@@ -18,7 +18,7 @@ def decision(policy: ShellPolicy, command: str) -> str:
 @pytest.mark.parametrize(
     ("rule", "matching", "other"),
     [
-        ("git push", ["git push", "git 'push'"], ["git push origin", "git pull", "git"]),
+        ("git push", ["git push", "git 'push'", "/usr/bin/git push"], ["git push origin", "git pull", "git"]),
         ("git push *", ["git push", "git push origin main"], ["git pull", "git pushx"]),
         ("npm run test:*", ["npm run test", "npm run test:a", "npm run test -- -x"], ["npm run tests"]),
         ("npm run *", ["npm run build", "npm run"], ["npm install"]),
@@ -124,6 +124,13 @@ def test_a_wrong_rule_is_refused_with_words(rule: str) -> None:
     """A rule that cannot be read says so when it is added."""
     with pytest.raises(UsageError, match="shell rule"):
         DEFAULT.with_rules(allow=[rule])
+
+
+def test_only_the_star_is_special() -> None:
+    """Question marks and square brackets stand for themselves."""
+    policy = DEFAULT.with_rules(allow=["./run [a] ?"])
+    assert decision(policy, "./run '[a]' '?'") == "allow"
+    assert decision(policy, "./run a b") == "ask"
 
 
 def test_a_text_instead_of_a_list_is_refused() -> None:

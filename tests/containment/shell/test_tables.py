@@ -43,10 +43,18 @@ HARMLESS = r"""
     [ "$HOME" = /root ]
     xargs -n1 echo
     ls | xargs -I{} echo {}
+    find . -type d | xargs du -sh
+    find . -name '*.py' | xargs timeout 5 cat
     find . -name '*.c' | sort | head -5 | xargs wc -l
     cat $(git ls-files '*.md')
     ls -la "$PWD"/src
     cd "$(git rev-parse --show-toplevel)" && ls
+    while read -r line; do echo "$line"; done < file.txt
+    while IFS=, read -r a b; do echo "$a"; done < f.csv
+    find . -name x | while read -r f; do head -1 "$f"; done
+    (ls; pwd) 2>/dev/null
+    if [ -f a ]; then cat a; fi 2>&1
+    for f in *.md; do echo "== $f"; head -3 "$f"; done | cat
     timeout 5 nice -n 5 grep -r x src
     command -v git
     set -euo pipefail; ls
@@ -60,6 +68,7 @@ HARMLESS = r"""
     cat .env.example
     cat src/environment.ts
     ps -ef
+    ping -c 1 localhost
     printenv HOME
 """
 ASKED = r"""
@@ -108,7 +117,19 @@ ASKED = r"""
     sort -ro y x
     sort -- x -o y
     sort *.txt
+    sort -*
+    sort --*
+    git diff --[check
+    git log -[x]
+    rg -{x,y} foo
     uniq -- a b
+    uniq a*
+    uniq {a,b}
+    xxd a*
+    git config a*
+    git config {a.b,c}
+    kubectl get s*
+    ps a*
     uniq - b
     xxd -c 8 a b
     date -d x 01010000
@@ -131,6 +152,22 @@ ASKED = r"""
     ls | xargs -I{} {}
     ls | xargs timeout 5
     cat x | xargs cat
+    while read l; do cat "$l"; done < f
+    while read PATH; do ls; done < f
+    while true; do ls; done
+    while read l; do echo $l; done < .env
+    cat f | while read l; do $l; done
+    (ls) > x
+    for f in a; do ls; done > out
+    for f in a; do ls; done < ~/.netrc
+    for PATH in x; do ls; done
+    for f in .env; do cat "$f"; done
+    for f in v; do cat .en$f; done
+    if true; then ls; fi >> x
+    [[ 'a[$(id)]' -eq 0 ]]
+    echo x | xargs timeout 5 cat
+    echo x | xargs -I{} nice cat {}
+    find ~ -name x -exec timeout 5 cat {} +
     printf x | xargs cat
     cat $(cat list)
     cat "$(echo x)"
@@ -166,6 +203,8 @@ ASKED = r"""
     aws s3 ls --endpoint-url=http://x
     ip addr add 1.2.3.4 dev x
     man -P x ls
+    ping -c 1 evil.example
+    ping evil.example localhost
     command ls -o; command rm x
     ./ls
     bin/ls

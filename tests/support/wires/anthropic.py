@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncIterator, Iterator, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import Iterator, Sequence
+from contextlib import AbstractAsyncContextManager
 from typing import Any
 
 from hookline.providers.anthropic import AnthropicProvider
 from hookline.testing.wire import Failure, WireCall, WireTurn
 from wires.anthropic_rules import objection
-from wires.patience import timeout_for
+from wires.scripted import FarEnd, HTTPWire, pieces, served, wait_header
 from wires.server import Exchange, Server
 
 KEY = "sk-ant-wire-0123456789abcdef"
@@ -41,67 +41,60 @@ _COMPLAINTS = {
 }
 
 
-class AnthropicWire:
-    """Anthropic's far end for the conformance suite; see hookline.testing.wire.Wire."""
+class AnthropicWire(HTTPWire[AnthropicProvider]):
+    """Anthropic's far end for the conformance suite."""
 
-    def __init__(self) -> None:
-        self._server: Server | None = None
-        self._turns: Iterator[WireTurn] = iter(())
+    model = "claude-sonnet-4-5"
+    """A model that Anthropic has, and that has a price."""
+    marks_failed_calls = True
 
-    @property
-    def failures(self) -> frozenset[Failure]:
-        """All of them."""
-        return frozenset(Failure)
+    def _connect(self, url: str, timeout: float) -> AnthropicProvider:
+        return AnthropicProvider(api_key=KEY, base_url=url, timeout=timeout)
 
-    @property
-    def marks_failed_calls(self) -> bool:
-        """Whether a result says so."""
-        return True
-
-    @property
-    def model(self) -> str:
-        """A model that Anthropic has, and that has a price."""
-        return "claude-sonnet-4-5"
-
-    @property
-    def requests(self) -> Sequence[dict[str, Any]]:
-        """The bodies that arrived."""
-        return [request.json() for request in self._server.requests] if self._server else []
-
-    @property
-    def hung_up(self) -> bool:
-        """Whether the provider left in mid-answer."""
-        return self._server is not None and self._server.hung_up
-
-    @asynccontextmanager
-    async def provider(self, turns: Sequence[WireTurn]) -> AsyncIterator[AnthropicProvider]:
-        """A provider connected to a far end that plays these turns."""
-        self._turns = iter(turns)
-        async with Server(self._play) as self._server:
-            provider = AnthropicProvider(
-                api_key=KEY, base_url=self._server.url, timeout=timeout_for(turns)
-            )
-            try:
-                yield provider
-            finally:
-                await provider.aclose()
-
-    async def _play(self, exchange: Exchange) -> None:
-        turn = next(self._turns, None)
-        assert turn is not None, "the provider asked more often than the script has turns"
+    async def _play(self, exchange: Exchange, turn: WireTurn) -> None:
         body = exchange.request.json()
         if objected := objection(exchange.request):
             await exchange.reply(400, error_body("invalid_request_error", objected))
         elif turn.failure in _COMPLAINTS:
             status, kind, message = _COMPLAINTS[turn.failure]
-            wait = {} if turn.retry_after is None else {"retry-after": f"{turn.retry_after:g}"}
-            await exchange.reply(status, error_body(kind, message), wait)
+            await exchange.reply(status, error_body(kind, message), wait_header(turn))
         elif turn.failure in (Failure.SILENCE, Failure.TIMEOUT):
             await exchange.until_hung_up()
         elif body.get("stream"):
             await _play_stream(exchange, turn, body["model"])
         else:
             await _play_whole(exchange, turn, body["model"])
+
+
+def talking_to(
+    far_end: FarEnd, **settings: Any
+) -> AbstractAsyncContextManager[tuple[AnthropicProvider, Server]]:
+    """A provider whose far end is this function, and that far end."""
+    return served(AnthropicProvider, far_end, **{"api_key": KEY, **settings})
+
+
+def streaming(*sent: dict[str, Any]) -> FarEnd:
+    """A far end that sends these events."""
+
+    async def far_end(exchange: Exchange) -> None:
+        await exchange.begin(200, EVENTS)
+        for each in sent:
+            await exchange.send(event(each), size=0)
+        await exchange.end()
+
+    return far_end
+
+
+def start(**usage: int) -> dict[str, Any]:
+    """The first event of a stream."""
+    message = {"type": "message", "model": AnthropicWire.model, "content": [], "usage": usage}
+    return {"type": "message_start", "message": message}
+
+
+def ending(reason: str, **usage: int) -> tuple[dict[str, Any], dict[str, Any]]:
+    """The last events of a stream."""
+    delta = {"type": "message_delta", "delta": {"stop_reason": reason}, "usage": usage}
+    return delta, {"type": "message_stop"}
 
 
 async def _play_whole(exchange: Exchange, turn: WireTurn, model: str) -> None:
@@ -225,13 +218,6 @@ def error_body(kind: str, message: str) -> dict[str, Any]:
 def event(data: dict[str, Any]) -> str:
     """A server-sent event."""
     return f"event: {data['type']}\ndata: {json.dumps(data, ensure_ascii=False)}\n\n"
-
-
-def pieces(text: str) -> Iterator[str]:
-    """A text in a few parts, as a model writes it."""
-    size = max(1, len(text) // 3)
-    for start in range(0, len(text), size):
-        yield text[start : start + size]
 
 
 def _call(call: WireCall, number: int) -> dict[str, Any]:

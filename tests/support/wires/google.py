@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import base64
 import json
-from collections.abc import AsyncIterator, Iterator, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import Iterator, Sequence
+from contextlib import AbstractAsyncContextManager
 from typing import Any
 
 from hookline.providers.google import GoogleProvider
 from hookline.testing.wire import Failure, WireTurn
-from wires.patience import timeout_for
+from wires.scripted import FarEnd, HTTPWire, served
 from wires.server import Exchange, Server
 
 KEY = "AIzaSy-only-a-test-0123456789"
@@ -69,18 +69,12 @@ _ERRORS = {
 }
 
 
-class GoogleWire:
+class GoogleWire(HTTPWire[GoogleProvider]):
     """Plays turns as Gemini would: calls come whole and without an id, text in pieces, usage with every chunk."""
 
     model = "gemini-2.5-flash"
     marks_failed_calls = True
     failures = frozenset(Failure) - {Failure.REFUSAL}
-
-    def __init__(self, *, timeout: float = 600.0) -> None:
-        self._timeout = timeout
-        self._turns: list[WireTurn] = []
-        self._played = 0
-        self._server: Server | None = None
 
     @property
     def requests(self) -> Sequence[dict[str, Any]]:
@@ -88,27 +82,10 @@ class GoogleWire:
         arrived = self._server.requests if self._server else []
         return [{"path": request.path, **request.json()} for request in arrived]
 
-    @property
-    def hung_up(self) -> bool:
-        """Whether the provider left in the middle of an answer."""
-        return self._server is not None and self._server.hung_up
+    def _connect(self, url: str, timeout: float) -> GoogleProvider:
+        return GoogleProvider(api_key=KEY, base_url=url, timeout=timeout)
 
-    @asynccontextmanager
-    async def provider(self, turns: Sequence[WireTurn]) -> AsyncIterator[GoogleProvider]:
-        """A provider whose Gemini plays these turns."""
-        self._turns, self._played = list(turns), 0
-        async with Server(self._play) as self._server:
-            provider = GoogleProvider(
-                api_key=KEY, base_url=self._server.url, timeout=timeout_for(turns, self._timeout)
-            )
-            try:
-                yield provider
-            finally:
-                await provider.aclose()
-
-    async def _play(self, exchange: Exchange) -> None:
-        turn = self._turns[self._played]
-        self._played += 1
+    async def _play(self, exchange: Exchange, turn: WireTurn) -> None:
         if turn.failure in _ERRORS:
             return await exchange.reply(_ERRORS[turn.failure][0], _error(turn))
         if turn.failure in (Failure.SILENCE, Failure.TIMEOUT):
@@ -154,7 +131,29 @@ class GoogleWire:
             "candidatesTokenCount": turn.output_tokens,
             "totalTokenCount": total,
         }
-        return {"usageMetadata": counts, "responseId": f"answer{self._played}"}
+        return {"usageMetadata": counts, "responseId": f"answer{len(self.requests)}"}
+
+
+def talking_to(
+    far_end: FarEnd, **settings: Any
+) -> AbstractAsyncContextManager[tuple[GoogleProvider, Server]]:
+    """A provider whose Gemini is this function, and that Gemini."""
+    return served(GoogleProvider, far_end, **{"api_key": KEY, **settings})
+
+
+def answering(*bodies: dict[str, Any]) -> FarEnd:
+    """Answers request after request with these, each whole or as the one event of a stream."""
+    script = iter(bodies)
+
+    async def far_end(exchange: Exchange) -> None:
+        body = next(script)
+        if "streamGenerateContent" not in exchange.request.path:
+            return await exchange.reply(200, body)
+        await exchange.begin(200, STREAM)
+        await exchange.send(event(body), size=0)
+        return await exchange.end()
+
+    return far_end
 
 
 def _parts(turn: WireTurn, size: int = 0) -> Iterator[dict[str, Any]]:

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncIterator, Iterator, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import Iterator
+from contextlib import AbstractAsyncContextManager
 from typing import Any
 
 from hookline.providers.openai import OpenAIProvider
 from hookline.testing.wire import Failure, WireCall, WireTurn
-from wires.patience import timeout_for
+from wires.scripted import FarEnd, HTTPWire, pieces, served, wait_header
 from wires.server import Exchange, Server
 
 KEY = "sk-wire-0123456789abcdef"
 """The key the provider is given. It must turn up in no error, log or record."""
+SSE = {"content-type": "text/event-stream"}
 
 _COMPLAINTS: dict[Failure, tuple[int, dict[str, Any]]] = {
     Failure.RATE_LIMIT: (
@@ -76,66 +77,46 @@ _COMPLAINTS: dict[Failure, tuple[int, dict[str, Any]]] = {
 }
 
 
-class OpenAIWire:
-    """OpenAI's far end for the conformance suite; see hookline.testing.wire.Wire."""
+class OpenAIWire(HTTPWire[OpenAIProvider]):
+    """OpenAI's far end for the conformance suite."""
 
-    def __init__(self) -> None:
-        self._server: Server | None = None
-        self._turns: Iterator[WireTurn] = iter(())
+    model = "gpt-4o"
+    """A model that OpenAI has, and that has a price."""
 
-    @property
-    def failures(self) -> frozenset[Failure]:
-        """All of them."""
-        return frozenset(Failure)
+    def _connect(self, url: str, timeout: float) -> OpenAIProvider:
+        return OpenAIProvider(api_key=KEY, base_url=f"{url}/v1", timeout=timeout)
 
-    @property
-    def marks_failed_calls(self) -> bool:
-        """Whether a result says so."""
-        return False
-
-    @property
-    def model(self) -> str:
-        """A model that OpenAI has, and that has a price."""
-        return "gpt-4o"
-
-    @property
-    def requests(self) -> Sequence[dict[str, Any]]:
-        """The bodies that arrived."""
-        return [request.json() for request in self._server.requests] if self._server else []
-
-    @property
-    def hung_up(self) -> bool:
-        """Whether the provider left in mid-answer."""
-        return self._server is not None and self._server.hung_up
-
-    @asynccontextmanager
-    async def provider(self, turns: Sequence[WireTurn]) -> AsyncIterator[OpenAIProvider]:
-        """A provider connected to a far end that plays these turns."""
-        self._turns = iter(turns)
-        async with Server(self._play) as self._server:
-            provider = OpenAIProvider(
-                api_key=KEY, base_url=f"{self._server.url}/v1", timeout=timeout_for(turns)
-            )
-            try:
-                yield provider
-            finally:
-                await provider.aclose()
-
-    async def _play(self, exchange: Exchange) -> None:
-        turn = next(self._turns, None)
-        assert turn is not None, "the provider asked more often than the script has turns"
+    async def _play(self, exchange: Exchange, turn: WireTurn) -> None:
         assert exchange.request.path == "/v1/chat/completions"
         body = exchange.request.json()
         if turn.failure in _COMPLAINTS:
             status, complaint = _COMPLAINTS[turn.failure]
-            wait = {} if turn.retry_after is None else {"retry-after": f"{turn.retry_after:g}"}
-            await exchange.reply(status, {"error": complaint}, wait)
+            await exchange.reply(status, {"error": complaint}, wait_header(turn))
         elif turn.failure in (Failure.SILENCE, Failure.TIMEOUT):
             await exchange.until_hung_up()
         elif body.get("stream"):
             await _play_stream(exchange, turn, body)
         else:
             await _play_whole(exchange, turn, body["model"])
+
+
+def talking_to(
+    far_end: FarEnd, **settings: Any
+) -> AbstractAsyncContextManager[tuple[OpenAIProvider, Server]]:
+    """A provider without a key whose far end is this function, and that far end."""
+    return served(OpenAIProvider, far_end, path="/v1", **settings)
+
+
+def streaming(*sent: dict[str, Any] | str | bytes, size: int = 5) -> FarEnd:
+    """A far end that sends these, as events or as they are, in chunks of `size` bytes."""
+
+    async def far_end(exchange: Exchange) -> None:
+        await exchange.begin(200, SSE)
+        for each in sent:
+            await exchange.send(event(each) if isinstance(each, dict) else each, size=size)
+        await exchange.end()
+
+    return far_end
 
 
 async def _play_whole(exchange: Exchange, turn: WireTurn, model: str) -> None:
@@ -250,13 +231,6 @@ def finish_reason(turn: WireTurn) -> str:
     if turn.failure is Failure.CONTENT_FILTER:
         return "content_filter"
     return "tool_calls" if turn.calls else "stop"
-
-
-def pieces(text: str) -> Iterator[str]:
-    """A text in a few parts, as a model writes it."""
-    size = max(1, len(text) // 3)
-    for start in range(0, len(text), size):
-        yield text[start : start + size]
 
 
 def _call(call: WireCall, number: int) -> dict[str, Any]:

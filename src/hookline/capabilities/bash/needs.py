@@ -39,6 +39,9 @@ _SOMETIMES: Mapping[str, frozenset[str]] = {
 
 _GIT_OPTIONS = frozenset({"-C", "-c", "--git-dir", "--work-tree", "--namespace", "--config-env"})
 """Options of git itself that are followed by a value."""
+_RUNS_PROGRAMS = ("--u", "--e", "--rec")
+"""How options begin that name a program to be run (`--upload-pack`, `--exec`), or go into submodules. git takes them
+shortened. A remote with `::` in it names a program too."""
 _GIT_KEYS = (
     "~/.ssh",
     "~/.git-credentials",
@@ -98,6 +101,7 @@ def network_grant(command: str, cwd: Path, root: Path) -> SandboxGrant:
     return SandboxGrant(
         network=True,
         reveal=(*_GIT_KEYS, *agent.values()),
+        unprotected=(".git/config",) if _sets_upstream(command) else (),
         unix_sockets=bool(agent),
         env={**_GIT_ENV, **agent},
     )
@@ -108,7 +112,18 @@ def _is_plain_git(command: str) -> bool:
     if not reading.static or len(reading.commands) != 1 or not reading.commands[0].argv:
         return False
     program, *rest = reading.commands[0].argv
-    return program == "git" and bool(rest) and rest[0] in _SOMETIMES["git"] - {"clone"}
+    if program != "git" or not rest or rest[0] not in _SOMETIMES["git"] - {"clone"}:
+        return False
+    named = (*_RUNS_PROGRAMS, "-u") if rest[0] == "ls-remote" else _RUNS_PROGRAMS
+    return not any(word.startswith(named) or "::" in word for word in rest[1:])
+
+
+def _sets_upstream(command: str) -> bool:
+    """Whether a push also writes down where the branch came to be, as `git push -u` does."""
+    words = read_command(command).commands[0].argv or ()
+    return "push" in words[1:2] and any(
+        word == "-u" or word.startswith("--set-up") for word in words
+    )
 
 
 def _is_in_another_repository(cwd: Path, root: Path) -> bool:

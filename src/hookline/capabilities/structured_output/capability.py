@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Mapping
 from typing import Any, Generic, TypeVar, overload
 
@@ -16,6 +17,7 @@ from hookline.lifecycle import (
     HookPoint,
     InferenceHookContext,
     OutputHookContext,
+    StepHookContext,
     StopHookContext,
     ToolHookContext,
 )
@@ -49,6 +51,8 @@ class _Kept(msgspec.Struct, frozen=True, omit_defaults=True):
     """Whose output it is: a later run of the conversation gives its own."""
     failures: int = 0
     is_given: bool = False
+    step: int = 0
+    """How many steps the conversation had with the one it was given in: if the run goes on, it is given again."""
     value: Any = None
     problem: str = ""
     """What was wrong the last time."""
@@ -153,6 +157,7 @@ class StructuredOutput(Generic[T]):
         keep = Options(name="structured-output-persist", matcher=TOOL, priority=-1000)
         made = [
             register(HookPoint.AFTER_TOOL_USE, self._persist, keep),
+            *self._finders(),
             register(HookPoint.SHOULD_CONTINUE, self._insist, Options(name="structured-output")),
             register(HookPoint.OUTPUT, _HandOver(self), Options(name="structured-output")),
         ]
@@ -161,16 +166,33 @@ class StructuredOutput(Generic[T]):
             made.append(register(HookPoint.BEFORE_INFERENCE, self._demand, demand))
         return made
 
+    def _finders(self) -> list[Registration]:
+        """The hook that finds the output in a text, before anybody judges the step."""
+        find = Options(name="structured-output-found", priority=1000)
+        return [register(HookPoint.AFTER_STEP, self._find, find)] if self._parse_text else []
+
+    def _find(self, ctx: StepHookContext) -> StepHookContext | None:
+        step = ctx.step
+        if step is None or not step.is_final_response:
+            return None
+        for found in json_in(step.text):
+            with contextlib.suppress(Unfit):
+                value = self._fitting(found)
+                return ctx.with_metadata(KEY, self._given(ctx.state, value, len(ctx.state.steps)))
+        return None
+
     def _persist(self, ctx: ToolHookContext) -> ToolHookContext | None:
         if ctx.execution is None or not ctx.execution.is_success:
             return None
         args: JSONValue = ctx.tool_call.args
         value = args[WRAPPED] if self._shape.is_wrapped else args
-        return ctx.with_metadata(KEY, self._given(ctx.state, value))
+        return ctx.with_metadata(KEY, self._given(ctx.state, value, len(ctx.state.steps) + 1))
 
     @staticmethod
-    def _given(state: AgentState, value: JSONValue) -> _Kept:
-        return msgspec.structs.replace(_kept(state), is_given=True, value=value, problem="")
+    def _given(state: AgentState, value: JSONValue, step: int) -> _Kept:
+        return msgspec.structs.replace(
+            _kept(state), is_given=True, value=value, step=step, problem=""
+        )
 
     def _insist(self, ctx: StopHookContext) -> StopHookContext | None:
         step = ctx.step
@@ -179,23 +201,22 @@ class StructuredOutput(Generic[T]):
         calls = [result for result in step.results if result.name == TOOL]
         if any(result.is_success for result in calls):
             return ctx.allow_stop("the output was given")
-        if _kept(ctx.state).is_given:
-            return None
+        kept = _kept(ctx.state)
+        if kept.is_given and kept.step == len(ctx.state.steps):
+            return ctx.allow_stop("the output was found in the text")
         if step.is_final_response:
             return self._after_text(ctx, step)
         return self._failed(ctx, calls[-1].text()) if calls else None
 
     def _after_text(self, ctx: StopHookContext, step: Step) -> StopHookContext:
-        """The model answered in text. That may hold the output; else it is asked for it again."""
+        """The model answered in text, and there is no output in it: it is asked for it again."""
         problem = ""
         for found in json_in(step.text) if self._parse_text else ():
             try:
-                value = self._fitting(found)
+                self._fitting(found)
             except Unfit as unfit:
-                problem = problem or str(unfit)
-            else:
-                ctx = ctx.with_metadata(KEY, self._given(ctx.state, value))
-                return ctx.allow_stop("the output was found in the text")
+                problem = str(unfit)
+                break
         why = f"The JSON in your answer does not fit: {problem}. " if problem else ""
         ctx = self._failed(ctx, problem or "the model answered in text")
         return ctx if _is_forbidden(ctx) else ctx.request_continue(f"{why}{_TELL}")
@@ -218,7 +239,9 @@ class StructuredOutput(Generic[T]):
     def _failed(self, ctx: StopHookContext, problem: str) -> StopHookContext:
         """Count an attempt that came to nothing; the last one ends the run."""
         kept = _kept(ctx.state)
-        kept = msgspec.structs.replace(kept, failures=kept.failures + 1, problem=problem)
+        kept = msgspec.structs.replace(
+            kept, failures=kept.failures + 1, problem=problem, is_given=False, value=None
+        )
         ctx = ctx.with_metadata(KEY, kept)
         if kept.failures < self._attempts:
             return ctx
@@ -228,7 +251,7 @@ class StructuredOutput(Generic[T]):
     def _demand(self, ctx: InferenceHookContext) -> InferenceHookContext | None:
         """After an answer in text the model must call the tool."""
         last = ctx.state.last_step if ctx.state.step_count else None
-        if last is None or not last.is_final_response or _kept(ctx.state).is_given:
+        if last is None or not last.is_final_response:
             return None
         return ctx.with_request(ctx.request.with_tool_choice(TOOL))
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, Protocol
 
 import msgspec
-from pydantic import TypeAdapter
+from pydantic import BaseModel, TypeAdapter
 from pydantic_core import ValidationError
 
 from hookline.errors import BuildError, HooklineError
@@ -59,6 +59,8 @@ class TypeShape:
         try:
             if inspect.isroutine(kind):
                 raise TypeError("a function is no type")
+            if kind is BaseModel:
+                raise TypeError("it has no fields of its own")
             self._adapter: TypeAdapter[Any] = TypeAdapter(kind)
             generated = self._adapter.json_schema()
         except Exception as error:  # pydantic, and the author's own types, raise what they like

@@ -195,8 +195,21 @@ def narrowing(member: Subagent, choice: Choice) -> tuple[Registration, ...]:
 
 
 def denial(member: Subagent) -> tuple[Registration, ...]:
-    """The policy that keeps a subagent, and what it starts, from what it may not call."""
-    if not member.disallowed_tools:
-        return ()
-    options = Options(name=f"{member.name}-disallowed-tools", tier="policy")
-    return (register(HookPoint.BEFORE_TOOL_USE, _Without(member), options),)
+    """The policies that keep a subagent, and what it starts, from what it may not call."""
+    made: list[Registration] = []
+    if member.disallowed_tools:
+        options = Options(name=f"{member.name}-disallowed-tools", tier="policy")
+        made.append(register(HookPoint.BEFORE_TOOL_USE, _Without(member), options))
+    if member.read_only:
+        options = Options(name=f"{member.name}-read-only", tier="policy")
+        made.append(register(HookPoint.BEFORE_TOOL_USE, _only_reading, options))
+    return tuple(made)
+
+
+def _only_reading(ctx: ToolHookContext) -> HookOutcome | None:
+    """A subagent that only reads is kept from everything else, wherever its tools come from."""
+    name = ctx.tool_call.name
+    tool = ctx.run.tool(name) if ctx.run is not None else None
+    if (tool is not None and tool.effect is Effect.PURE) or is_aside(name):
+        return None
+    return HookOutcome.block(f"this subagent only reads, and {name} may change something.")

@@ -88,7 +88,7 @@ class Arrangement:
         self._fds: list[int] = []
         self._held: list[Protection] = []
         try:
-            for protection in tree.protections():
+            for protection in tree.protections(job.grant):
                 self._held.append(protection.hold())
             self.argv, self.env = self._arrange(tree, job)
         except BaseException:

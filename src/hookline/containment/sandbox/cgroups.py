@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import contextlib
 import itertools
 import os
@@ -9,6 +10,8 @@ from functools import cache
 from pathlib import Path
 
 _numbers = itertools.count(1)
+_left: set[Path] = set()
+"""Groups that could not be given back when they should have been: the last process in them was still leaving."""
 
 
 class Group:
@@ -28,9 +31,13 @@ class Group:
         (self._path / "cgroup.procs").write_text(str(pid))
 
     def remove(self) -> None:
-        """Give the group back, once all that was in it is gone."""
-        with contextlib.suppress(OSError):
-            self._path.rmdir()
+        """Give the group back, once all that was in it is gone; and those that were left."""
+        _left.add(self._path)
+        for path in tuple(_left):
+            with contextlib.suppress(OSError):
+                path.rmdir()
+            if not path.exists():
+                _left.discard(path)
 
 
 @cache
@@ -41,6 +48,7 @@ def home_for_groups() -> Path | None:
             group = Group(place, 16)
             group.remove()
             _clear_after_the_dead(place)
+            atexit.register(group.remove)
             return place
     return None
 

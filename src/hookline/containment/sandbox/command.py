@@ -29,6 +29,8 @@ class SandboxGrant:
     """The network of the machine, with names looked up as outside."""
     reveal: tuple[str, ...] = ()
     """Secrets of the table that this command may read, as `~/.ssh`."""
+    unprotected: tuple[str, ...] = ()
+    """Protected names that this command may change, as `.git/config`."""
     unix_sockets: bool = False
     """Whether it may talk to unix sockets."""
     env: Mapping[str, str] = field(default_factory=dict)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from hookline.containment.sandbox.command import SandboxGrant
@@ -39,9 +39,11 @@ class Tree:
         further = tuple(work_directory(each) for each in paths.write)
         return cls((root, *further), paths)
 
-    def protections(self) -> list[Protection]:
+    def protections(self, grant: SandboxGrant) -> list[Protection]:
         """What keeps the protected names below each directory that can be written."""
-        return [Protection(root, protected_names(root, self.paths)) for root in self.roots]
+        left_out = (*self.paths.unprotected, *grant.unprotected)
+        paths = replace(self.paths, unprotected=left_out)
+        return [Protection(root, protected_names(root, paths)) for root in self.roots]
 
     def mounts(
         self, held: Sequence[Protection], grant: SandboxGrant, scratch: int | None, *, sizes: bool

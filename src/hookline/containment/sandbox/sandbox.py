@@ -132,7 +132,14 @@ class Sandbox:
         """The status in a sentence or two, for people."""
         status = self.status
         if status.contained:
-            return f"contained by {status.driver}: {status.reason}; only '{self.root}' can be written, no network"
+            owner = self.root.stat().st_uid
+            foreign = os.geteuid() == 0 and owner != 0
+            writes = (
+                f"would be written, and it is user {owner}'s, not root's"
+                if foreign
+                else "can be written"
+            )
+            return f"contained by {status.driver}: {status.reason}; only '{self.root}' {writes}, no network"
         said = f"NOT CONTAINED, commands run on the host: {status.reason}"
         return f"{said}. {status.remedy}".rstrip(". ") if status.remedy else said
 

@@ -115,9 +115,8 @@ class _Search:
         if _BOMB.search(text) or _PERL_BOMB.search(text):
             raise Found("it multiplies without end", text)
         clean = text.replace("\\\n", "").replace("\r", "\n").replace("\0", "")
-        source = clean.encode(errors="replace")
-        root = parse(source)
-        _Tree(self, source, depth).search(root)
+        root = parse(clean)
+        _Tree(self, clean, depth).search(root)
         if root.has_error:
             self._pieces(clean, depth)
 
@@ -185,7 +184,7 @@ class _Search:
 class _Tree:
     """One tree, and the text it was made from."""
 
-    def __init__(self, search: _Search, source: bytes, depth: int) -> None:
+    def __init__(self, search: _Search, source: str, depth: int) -> None:
         self.all = search
         self.source = source
         self.depth = depth
@@ -210,7 +209,7 @@ class _Tree:
                     self.all.script(inner, self.depth + 1)
 
     def text(self, node: Node) -> str:
-        return self.source[node.start_byte : node.end_byte].decode(errors="replace")
+        return self.source[node.start_byte : node.end_byte]
 
     def argv(self, node: Node) -> list[str]:
         """The words of a command, as far as they can be guessed."""
@@ -269,12 +268,9 @@ class _Tree:
         ]
         if not substitutions:
             return
-        named = any(
-            child.type == "command_name" and "$(" in self.text(child) + "`"
-            for child in node.children
-        )
         runs = any(_runs_its_words(one) for one in self._with_inner(argv))
-        if not (runs or (named and not argv)):
+        is_itself = not argv  # nothing but the substitution: what it prints is the command
+        if not (runs or is_itself):
             return
         for one in substitutions:
             for inner in self.argvs(one):
@@ -383,10 +379,16 @@ class _Tree:
 
 
 def _runs_its_words(argv: list[str]) -> bool:
+    """Whether a command runs what its words say, or the file that the first of them names."""
     name = name_of(argv)
-    if name in SHELLS or name in {"eval", "source", ".", "make", "awk", "gawk", "gdb", "crontab"}:
+    if name in SHELLS or name in {"eval", "source", ".", "crontab"}:
         return True
-    return INTERPRETERS.fullmatch(name) is not None
+    if name in {"make", "awk", "gawk", "gdb"}:
+        return "-f" in argv or "-x" in argv
+    operands = [word for word in argv[1:] if not word.startswith("-")]
+    given = any(re.fullmatch(r"-[A-Za-z]*[ceEr]|--eval", word) for word in argv[1:])
+    code = given or not operands or not operands[0] or operands[0].startswith("<(")
+    return code and INTERPRETERS.fullmatch(name) is not None
 
 
 def _fetches_and_runs(code: str) -> bool:

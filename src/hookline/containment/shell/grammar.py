@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
@@ -13,6 +14,7 @@ if TYPE_CHECKING:
 
 REMEDY = "Install it: pip install 'hookline[shell]'."
 
+_BEYOND_ASCII = re.compile(r"[^\x00-\x7f]")
 _COMMAND_WORDS = frozenset(
     """
     command_name word number string raw_string concatenation simple_expansion expansion brace_expression
@@ -25,7 +27,7 @@ PLAIN_KINDS = _COMMAND_WORDS | frozenset(
     program list pipeline command string_content redirected_statement file_redirect herestring_redirect
     file_descriptor negated_command subshell comment variable_assignment variable_name special_variable_name
     binary_expression unary_expression test_operator test_command if_statement elif_clause else_clause
-    for_statement do_group
+    for_statement while_statement do_group
     """.split()
 )
 """The kinds of node that a text which is read exactly may have."""
@@ -52,13 +54,17 @@ def ensure_grammar() -> None:
     _language()
 
 
-def parse(source: bytes) -> Node:
-    """The root of the tree that the grammar makes of a text."""
+def parse(text: str) -> Node:
+    """The root of the tree that the grammar makes of a text.
+
+    Its positions are those of the text's characters. Every character beyond ASCII is an `x` to the grammar: in a
+    place that it does not expect one, it would bring down the process.
+    """
     language = _language()
     from tree_sitter import Parser
 
     # A parser costs microseconds, and must not be shared between threads.
-    return Parser(language).parse(source).root_node
+    return Parser(language).parse(_BEYOND_ASCII.sub("x", text).encode()).root_node
 
 
 def walk(root: Node) -> Iterator[Node]:
@@ -70,9 +76,9 @@ def walk(root: Node) -> Iterator[Node]:
         pending.extend(reversed(node.children))
 
 
-def command_spans(source: bytes) -> set[Spans] | None:
+def command_spans(text: str) -> set[Spans] | None:
     """Where the words of each command lie, as the grammar sees it. None if it sees anything out of the ordinary."""
-    root = parse(source)
+    root = parse(text)
     if root.has_error:
         return None
     spans: set[Spans] = set()
@@ -86,7 +92,7 @@ def command_spans(source: bytes) -> set[Spans] | None:
             spans.add(((node.start_byte, node.end_byte),))
         children = node.children
         if kind == "command":
-            spans.add(_without_time(_spans(children, _COMMAND_WORDS), source))
+            spans.add(_without_time(_spans(children, _COMMAND_WORDS), text))
         elif kind == "for_statement":
             spans.add(_spans(children, _LOOP_WORDS))
         pending.extend(children)
@@ -97,7 +103,7 @@ def _spans(children: list[Node], kinds: frozenset[str]) -> Spans:
     return tuple((c.start_byte, c.end_byte) for c in children if c.type in kinds)
 
 
-def _without_time(spans: Spans, source: bytes) -> Spans:
+def _without_time(spans: Spans, text: str) -> Spans:
     """The grammar takes `time` for a command; bash does not."""
-    timed = len(spans) > 1 and source[spans[0][0] : spans[0][1]] == b"time"
+    timed = len(spans) > 1 and text[slice(*spans[0])] == "time"
     return spans[1:] if timed else spans

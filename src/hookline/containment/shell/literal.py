@@ -208,7 +208,7 @@ class _Loose:
 
     def _printed(self, inner: str) -> str:
         found = _PRINTER.fullmatch(inner)
-        if found is None or len(inner) > 500:
+        if found is None or len(inner) > 500 or re.search("[|;&<>]", found[1]):
             return ""
         words = self._inner(found[1]).split(" ")
         return unescape(

@@ -91,8 +91,10 @@ def refusal(options: Options, words: Sequence[Word]) -> str | None:
     for word in words:
         if problem := _word_refusal(options, word):
             return problem
-    if options.operands is not None and len(operands_of(options, words)) > options.operands:
-        return "it is given more names than a mere question has"
+    if options.operands is not None:
+        operands = operands_of(options, words)
+        if len(operands) > options.operands or not all(word.exact for word in operands):
+            return "it is given more names than a mere question has"
     return options.check(words) if options.check else None
 
 
@@ -101,7 +103,7 @@ def _word_refusal(options: Options, word: Word) -> str | None:
         harmless = options.free or (options.loose and not word.hidden)
         return None if harmless else f"{word.text} may turn out to be an option"
     start = word.start
-    if not start.startswith("-") or start in {"-", "--"}:
+    if not start.startswith("-") or (word.exact and start in {"-", "--"}):
         return None
     if not word.exact and not (start.startswith("--") and "=" in start):
         return f"{word.text} may turn out to be another option"
@@ -181,4 +183,4 @@ def verb_of(program: Program, words: Sequence[Word]) -> tuple[str, Sequence[Word
     for count in (3, 2, 1):
         if len(names) >= count and (verb := " ".join(names[:count])) in verbs:
             return verb, words[at + count :]
-    return f"the verb {names[0]}" if names else "no verb"
+    return f"the verb {names[0]}" if names else "a call without a verb"

@@ -58,9 +58,8 @@ SYSTEM = frozenset(
 _START_UP = frozenset(
     """
     .bashrc .bash_profile .bash_login .bash_logout .bash_aliases .profile .zshrc .zshenv .zprofile .zlogin .zlogout
-    .kshrc .cshrc .tcshrc .login .inputrc .xinitrc .xprofile .xsessionrc .pam_environment config.fish .gitconfig
-    .vimrc .exrc .emacs .tmux.conf .screenrc .curlrc .wgetrc .npmrc .pypirc .netrc authorized_keys .rhosts .gdbinit
-    .pythonrc .bashrc.d .zshrc.d .profile.d .envrc
+    .kshrc .cshrc .tcshrc .login .xinitrc .xprofile .xsessionrc .pam_environment config.fish .gitconfig authorized_keys
+    .rhosts .bashrc.d .zshrc.d .profile.d .envrc
     """.split()
 )
 _AGENT = frozenset(

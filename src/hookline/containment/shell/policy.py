@@ -52,6 +52,11 @@ class ShellPolicy(msgspec.Struct, frozen=True):
 
     def judge(self, command: str) -> Verdict:
         """Say whether a command may run. Never raises, whatever the text."""
+        if not isinstance(command, str):
+            raise UsageError(
+                f"a command is a text, not {type(command).__name__}.",
+                remedy="For a list of words, judge shlex.join(words).",
+            )
         try:
             reading = read_command(command)
             danger = find_danger(command)
@@ -71,7 +76,7 @@ class ShellPolicy(msgspec.Struct, frozen=True):
             )
         if danger.problem and not self._lifted(reading):
             shown = _shown(danger.command or whole)
-            return Verdict("deny", f"`{shown}` is never run: {danger.problem}.", shown)
+            return Verdict("deny", f"`{shown}` is never run: {_shown(danger.problem)}.", shown)
         return None
 
     def _lifted(self, reading: Reading) -> bool:
@@ -97,20 +102,23 @@ class ShellPolicy(msgspec.Struct, frozen=True):
                 by_rule, proof.names_only = True, False
             elif problem := proof.objection(command):
                 shown = _shown(command.text)
-                return Verdict("ask", f"`{shown}` may do more than look: {problem}.", shown)
+                return Verdict("ask", f"`{shown}` may do more than look: {_shown(problem)}.", shown)
         shown = _shown("; ".join(command.text for command in reading.commands))
         why = "a rule allows it, or it only looks" if by_rule else "it only looks"
         return Verdict("allow", f"`{shown}`: {why}.", shown)
 
     def _by_rule(self, command: Command) -> bool:
         """Whether a rule allows a command. A word that is open must not be able to become an option."""
-        if command.assignments or any(writes_a_file(one) for one in command.redirects):
+        if not command.words or command.assignments:
+            return False
+        if any(writes_a_file(one) for one in command.redirects):
             return False
         if any(
             word.hidden or word.start[:1] in {"", "-"} for word in command.words if not word.exact
         ):
             return False
-        return any(rule.matches([word.text for word in command.words]) for rule in self.allow)
+        name, *rest = (word.text for word in command.words)
+        return any(rule.matches([program_name(name), *rest]) for rule in self.allow)
 
 
 def _parse(name: str, rules: Iterable[str]) -> tuple[ShellRule, ...]:
@@ -142,5 +150,5 @@ def _matching(
 
 def _shown(text: str) -> str:
     """A text short enough for one line."""
-    line = " ".join(text.split())
+    line = " ".join(text.encode(errors="replace").decode().split())
     return line if len(line) <= 200 else f"{line[:197]}..."

@@ -17,7 +17,7 @@ from hookline.containment.shell.scan import writes_a_file
 from hookline.containment.shell.tables.all import PROGRAMS
 from hookline.containment.shell.tables.find import take_apart
 from hookline.containment.shell.tables.questions import QUESTIONS
-from hookline.containment.shell.tables.wrappers import inner_words
+from hookline.containment.shell.tables.wrappers import NAMES, STDIN, inner_words
 from hookline.containment.shell.words import Command, Word
 
 _BIN = re.compile(r"(?:/usr)?(?:/local)?/s?bin/|/opt/homebrew/bin/")
@@ -49,7 +49,10 @@ class Proof(msgspec.Struct):
 
     def objection(self, command: Command) -> str | None:
         """Why a command may do more than look, or None. Later commands are seen from where it leaves the shell."""
-        problem = self._surroundings(command) or self._words(command.words)
+        problem = self._surroundings(command)
+        if problem or not command.words:
+            return problem
+        problem = self._words(command.words)
         if problem is None:
             self._remember(command)
         return problem
@@ -58,13 +61,15 @@ class Proof(msgspec.Struct):
         name, rest = program_name(command.words[0].text), command.words[1:]
         if name in {"cd", "pushd"} and rest:
             self.where = f"{self.where}/{rest[-1].text}" if self.where else rest[-1].text
-        self.names_only = self.names_only and _prints_names(name, rest)
+        self.names_only = self.names_only and (_prints_names(name, rest) or _takes_names(command))
         self.secrets_named = self.secrets_named or self._names_secrets(rest)
 
     def _surroundings(self, command: Command) -> str | None:
         """What stands around the words: assignments and redirects."""
         for name, value in command.assignments:
             plain = value.exact and "/" not in value.text
+            if name == "IFS" and command.words[0] == Word("read"):
+                continue
             if not plain or not (
                 _ASSIGNABLE.fullmatch(name) or (name in _PAGERS and value.text == "cat")
             ):
@@ -83,15 +88,9 @@ class Proof(msgspec.Struct):
         if len(rest) == 1 and rest[0].exact and rest[0].text in QUESTIONS.get(name, ()):
             return None
         if inner := inner_words(name, rest):
-            return self._inner(name, inner)
+            names = self._knows_names()
+            return self._words([NAMES if names and word == STDIN else word for word in inner])
         return self._program(name, rest)
-
-    def _inner(self, name: str, inner: Sequence[Word]) -> str | None:
-        program = program_name(inner[0].text) if inner[0].exact else ""
-        shows = program in PROGRAMS and PROGRAMS[program].reads
-        if name == "xargs" and shows and not self._knows_names():
-            return "it is not known which files it shows"
-        return self._words(inner)
 
     def _program(self, name: str, rest: Sequence[Word]) -> str | None:
         program = PROGRAMS.get(name)
@@ -114,8 +113,8 @@ class Proof(msgspec.Struct):
         for inner in search.commands if search else ():
             if problem := self._words(inner):
                 return problem
-            shows = PROGRAMS.get(program_name(inner[0].text))
-            if shows and shows.reads and self._names_secrets(rest):
+            program = PROGRAMS.get(program_name(inner[0].text))
+            if (program is None or program.reads) and self._names_secrets(rest):
                 return "it may show secrets"
         return None
 
@@ -145,6 +144,11 @@ class Proof(msgspec.Struct):
         if text.startswith("-"):
             text = text.partition("=")[2] if "=" in text else text[2:]
         return is_secret(text, self.where) or is_network(text)
+
+
+def _takes_names(command: Command) -> bool:
+    """Whether a command reads what the one before it prints, and prints nothing itself."""
+    return command.piped and command.words[0].text == "read"
 
 
 def _prints_names(name: str, rest: Sequence[Word]) -> bool:

@@ -6,11 +6,14 @@ words in the same commands is anything claimed.
 
 from __future__ import annotations
 
+import re
+
 from hookline.containment.shell.grammar import Spans, command_spans, ensure_grammar
 from hookline.containment.shell.scan import Found, scan
 from hookline.containment.shell.scan_words import Unreadable
 from hookline.containment.shell.words import Command, Reading
 
+_HALVES = re.compile(r"[\ud800-\udfff]")
 MAX_LENGTH = 8_000
 """In characters. The time the grammar takes for a broken text grows with the square of its length."""
 
@@ -22,33 +25,25 @@ def read_command(text: str) -> Reading:
     """
     if len(text) > MAX_LENGTH:
         return _unknown(text[:200], f"it is longer than {MAX_LENGTH} characters")
-    try:
-        source = text.encode()
-    except UnicodeEncodeError:
-        return _unknown("", "it holds characters that are no text")
     ensure_grammar()
+    if _HALVES.search(text):
+        return _unknown(_HALVES.sub("?", text), "it holds half a character")
     try:
-        found = scan(text)
-        agreed = command_spans(source)
+        found, plain = scan(text)
+        agreed = command_spans(text)
     except Unreadable as why:
         return _unknown(text, str(why))
-    if agreed is None or agreed != {_in_bytes(text, one) for one in found}:
+    if agreed is None or agreed != {_spans(text, one) for one in found if one.spans}:
         return _unknown(text, "it can be read in more than one way")
-    return Reading(tuple(one.command for one in found))
+    return Reading(tuple(one.command for one in found), plain=plain)
 
 
 def _unknown(text: str, problem: str) -> Reading:
     return Reading((Command(None, text),), problem)
 
 
-def _in_bytes(text: str, found: Found) -> Spans:
+def _spans(text: str, found: Found) -> Spans:
     spans = found.spans
-    if found.command.words[0].text in {"[", "[["}:  # the grammar has one node for a whole test
-        spans = ((spans[0][0], spans[-1][1]),)
-    if text.isascii():
-        return spans
-    return tuple((_offset(text, start), _offset(text, end)) for start, end in spans)
-
-
-def _offset(text: str, at: int) -> int:
-    return len(text[:at].encode())
+    if text[spans[0][0]] == "[":  # the grammar has one node for a whole test
+        return ((spans[0][0], spans[-1][1]),)
+    return spans

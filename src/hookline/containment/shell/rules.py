@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-import fnmatch
+import re
 import shlex
 from collections.abc import Sequence
+from itertools import dropwhile
 
 import msgspec
 
@@ -48,11 +49,12 @@ def _match(pattern: tuple[str, ...], argv: tuple[str, ...]) -> bool:
         return not argv
     first, rest = pattern[0], pattern[1:]
     if first == "*":
+        rest = tuple(dropwhile(lambda word: word == "*", rest))
         return not rest or any(_match(rest, argv[at:]) for at in range(len(argv) + 1))
     if not argv:
         return False
     if not rest and first.endswith(":*") and argv[0] == first[:-2]:
         return True
-    if not fnmatch.fnmatchcase(argv[0], first):
+    if not re.fullmatch(re.escape(first).replace(r"\*", ".*"), argv[0], re.DOTALL):
         return False
     return _match(rest, argv[1:]) or (not rest and first.endswith("*"))

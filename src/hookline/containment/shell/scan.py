@@ -1,8 +1,8 @@
 """The strict reader: a small part of bash, read exactly, and nothing else read at all.
 
 It knows words, quotes, pipes, lists, groups in round brackets, comments, redirects, substitutions of commands that it
-can read, `if`, `for` over words, and plain tests in `[[ ]]`. At everything else it raises `Unreadable`. What it
-accepts it must read as bash does; `benchmarks/shell_fuzz.py` holds it to that.
+can read, `if`, `for` over words, `while read`, and plain tests in `[[ ]]`. At everything else it raises `Unreadable`.
+What it accepts it must read as bash does; `benchmarks/shell_fuzz.py` holds it to that.
 """
 
 from __future__ import annotations
@@ -22,7 +22,8 @@ _OPERATOR = re.compile(r"&&|\|\||\|&|\||;|&(?!>)|\n")
 _REDIRECT = re.compile(r"&>>|&>|<<<|>>|>\||>&|<&|<(?![<>&(])|>(?!\()")
 _DESCRIPTOR = re.compile(r"[0-9]{1,4}(?=[<>])")
 _DUPLICATE = re.compile(r"(?:[0-9]{1,4}|-)(?=[ \t\n|&;)]|$)")
-_KEYWORD = re.compile(r"(if|for|\[\[)(?=[ \t\n])")
+_KEYWORD = re.compile(r"(if|for|while|\[\[)(?=[ \t\n])")
+_FILLED = re.compile(r"[a-z_][a-z0-9_]*")
 _LOOP = re.compile(r"for[ \t]+([a-z][a-z0-9_]*)[ \t]+in(?=[ \t])")
 """The name is in small letters: a loop over PATH would change what the commands in it are."""
 _TEST = re.compile(r"-[fdershwxzLn]")
@@ -35,11 +36,18 @@ class Found(NamedTuple):
     spans: tuple[tuple[int, int], ...]
 
 
-def scan(text: str) -> list[Found]:
+class Scan(NamedTuple):
+    """The commands of a text, and whether they stand in nothing but lists, pipes and groups."""
+
+    found: list[Found]
+    plain: bool
+
+
+def scan(text: str) -> Scan:
     """Every simple command of a text, in the order in which they end, or `Unreadable`."""
     scanner = _Scanner(text)
     scanner.read_list(())
-    return scanner.found
+    return Scan(scanner.found, scanner.plain)
 
 
 class _Parts:
@@ -53,7 +61,7 @@ class _Parts:
 
     def command(self, text: str, *, piped: bool, plain: bool = True) -> Command:
         static = plain and not self.assignments and all(word.exact for word in self.words)
-        static = static and not any(writes_a_file(redirect) for redirect in self.redirects)
+        static = static and all(cannot_fail(redirect) for redirect in self.redirects)
         return Command(
             tuple(word.text for word in self.words) if static else None,
             text,
@@ -70,16 +78,17 @@ class _Scanner(WordScanner):
     def __init__(self, text: str) -> None:
         super().__init__(text)
         self.depth = 0
+        self.plain = True
         self.found: list[Found] = []
 
     # --- lists ------------------------------------------------------------------------------------
 
-    def read_list(self, closers: tuple[str, ...]) -> None:
+    def read_list(self, closers: tuple[str, ...], *, piped: bool = False) -> None:
         """Read commands and the operators between them, up to the end or to something that closes the list."""
         self.depth += 1
         if self.depth > MAX_DEPTH:
             raise Unreadable("it is nested too deeply")
-        needed, piped = False, False
+        needed = False
         while True:
             self._skip_blanks(newlines=True)
             if self._at_end(closers):
@@ -154,10 +163,17 @@ class _Scanner(WordScanner):
             self._read_group()
         elif keyword is None:
             self._read_simple(piped)
-        elif keyword[1] == "if":
+        else:
+            self.plain = False
+            self._read_compound(keyword[1], piped)
+
+    def _read_compound(self, keyword: str, piped: bool) -> None:
+        if keyword == "if":
             self._read_if()
-        elif keyword[1] == "for":
+        elif keyword == "for":
             self._read_for(piped)
+        elif keyword == "while":
+            self._read_while(piped)
         else:
             self._read_test(piped)
 
@@ -197,11 +213,23 @@ class _Scanner(WordScanner):
         self.at += 1
         self._read_body((")",))
         self._close(")")
+        self._read_trailing()
 
-    def _read_body(self, closers: tuple[str, ...]) -> None:
+    def _read_trailing(self) -> None:
+        """The redirects of a compound command. Those that matter are kept, as a command without words."""
+        start, redirects = self.at, list[Redirect]()
+        self._skip_blanks()
+        while self.at < len(self.text) and (redirect := self._read_redirect()):
+            redirects.append(redirect)
+            self._skip_blanks()
+        if any(writes_a_file(one) or one.operator == "<" for one in redirects):
+            text = self.text[start : self.at].strip()
+            self._keep(Command(None, text, redirects=tuple(redirects)), _Parts())
+
+    def _read_body(self, closers: tuple[str, ...], *, piped: bool = False) -> None:
         """Commands, at least one."""
         count = len(self.found)
-        self.read_list(closers)
+        self.read_list(closers, piped=piped)
         if len(self.found) == count:
             raise Unreadable("a list without commands")
 
@@ -218,6 +246,7 @@ class _Scanner(WordScanner):
             self._close("else")
             self._read_body(("fi",))
         self._close("fi")
+        self._read_trailing()
 
     def _read_for(self, piped: bool) -> None:
         """The head of a loop is kept like a command: its words are what the variable will be."""
@@ -245,6 +274,30 @@ class _Scanner(WordScanner):
         self._read_body(("done",))
         self.looped.pop()
         self._close("done")
+        self._read_trailing()
+
+    def _read_while(self, piped: bool) -> None:
+        """A loop over what is read: its variables hold what nobody has seen."""
+        self.at += len("while")
+        count = len(self.found)
+        self._read_body(("do",), piped=piped)
+        names = [
+            word.text
+            for found in self.found[count:]
+            if found.command.words[:1] == (Word("read"),)
+            for word in found.command.words[1:]
+            if _FILLED.fullmatch(word.text)
+        ]
+        if not names:
+            raise Unreadable("a loop that may not end")
+        self._close("do")
+        self.filled.append(names)
+        self._read_body(("done",))
+        self.filled.pop()
+        self._close("done")
+        self._read_trailing()
+        if piped and any(one.operator == "<" for one in self.found[-1].command.redirects):
+            raise Unreadable("a loop with two inputs")
 
     def _read_test(self, piped: bool) -> None:
         """`[[ -f x ]]`: one question about one word. Others may compute, and run what they are given."""
@@ -271,6 +324,8 @@ class _Scanner(WordScanner):
         operator = _REDIRECT.match(self.text, at)
         if operator is None or (descriptor and operator[0].startswith("&")):
             raise Unreadable("an unusual redirect")
+        if descriptor and len(descriptor[0]) > 1:
+            raise Unreadable("a redirect of an unusual descriptor")
         self.at = operator.end()
         if operator[0] in {">&", "<&"}:
             return self._read_duplicate(operator[0])
@@ -286,6 +341,13 @@ class _Scanner(WordScanner):
             raise Unreadable("an unusual redirect")
         self.at = descriptor.end()
         return Redirect(operator, Word(descriptor[0]))
+
+
+def cannot_fail(redirect: Redirect) -> bool:
+    """Whether a redirect changes nothing about which command runs: bash runs none whose redirect fails."""
+    if redirect.operator in {">&", "<&"}:
+        return redirect.target.text in {"0", "1", "2"}
+    return redirect.target.text == "/dev/null" and redirect.operator != "<<<"
 
 
 def writes_a_file(redirect: Redirect) -> bool:

@@ -51,6 +51,8 @@ class WordScanner:
         self.at = 0
         self.looped: list[str] = []
         """The variables of the loops around the position."""
+        self.filled: list[list[str]] = []
+        """The variables that loops around the position read from their input."""
 
     def read_inner(self) -> None:
         """Read the commands of a substitution, up to and with its closing bracket."""
@@ -200,6 +202,8 @@ class WordScanner:
     def _read_variable(self, word: OpenWord, name: str, *, quoted: bool) -> None:
         if name in self.looped:
             word.open_loop(name, quoted=quoted)
+        elif any(name in names for names in self.filled):
+            word.open_output(quoted=quoted)
         elif name in VARIABLES:
             word.open_variable(name, quoted=quoted)
         else:

@@ -30,14 +30,16 @@ _SED_REPLACES = re.compile(
 )
 _SPOKEN = re.compile(r"^[:!+ ]*(?:shell |spawn |!)?")
 
-# A wrapper's options that take the next word, and how many words of its own come before the command.
 _WRAPPERS: dict[str, tuple[str, int]] = {
+    **dict.fromkeys(
+        """
+        nohup setsid command builtin setpriv prlimit busybox toybox firejail dbus-run-session unbuffer rlwrap entr
+        valgrind torsocks fakeroot coproc if then else elif do while until ! {
+        """.split(),
+        ("", 0),
+    ),
     "env": ("-u --unset -C --chdir -P", 0),
-    "nohup": ("", 0),
-    "setsid": ("", 0),
     "time": ("-f -o --format --output", 0),
-    "command": ("", 0),
-    "builtin": ("", 0),
     "exec": ("-a", 0),
     "nice": ("-n --adjustment", 0),
     "ionice": ("-c -n -p --class --classdata", 0),
@@ -45,7 +47,9 @@ _WRAPPERS: dict[str, tuple[str, int]] = {
     "timeout": ("-k -s --kill-after --signal", 1),
     "gtimeout": ("-k -s", 1),
     "xargs": (
-        "-n -P -L -d -s -I -i -E -a --max-args --max-procs --delimiter --arg-file --replace --max-lines --max-chars",
+        """
+        -n -P -L -d -s -I -i -E -a --max-args --max-procs --delimiter --arg-file --replace --max-lines --max-chars
+        """,
         0,
     ),
     "parallel": ("-j --jobs -N -a --arg-file --colsep -I", 0),
@@ -58,42 +62,20 @@ _WRAPPERS: dict[str, tuple[str, int]] = {
     "flock": ("-w -E", 1),
     "unshare": ("-S -G", 0),
     "nsenter": ("-t -S -G", 0),
-    "setpriv": ("", 0),
-    "prlimit": ("", 0),
-    "busybox": ("", 0),
-    "toybox": ("", 0),
     "proxychains": ("-f", 0),
     "proxychains4": ("-f", 0),
-    "firejail": ("", 0),
     "bwrap": ("--bind --ro-bind --dev-bind --chdir --setenv", 0),
-    "dbus-run-session": ("", 0),
     "xvfb-run": ("-s -n -e", 0),
     "caffeinate": ("-t -w", 0),
-    "unbuffer": ("", 0),
-    "rlwrap": ("", 0),
-    "doas": ("-u -C", 0),
-    "sudo": ("-u -g -h -p -C -D -R -T -U", 0),
     "systemd-run": ("-p -u --unit --property", 0),
-    "entr": ("", 0),
-    "valgrind": ("", 0),
     "perf": ("-e -o", 1),
     "screen": ("-S -c -e -h -s -t -T", 0),
-    "torsocks": ("", 0),
-    "fakeroot": ("", 0),
     "faketime": ("", 1),
     "watch": ("-n -d --interval", 0),
     "ssh": ("-i -p -o -l -F -J -L -R -D -b -c -E -e -I -m -O -Q -S -W -w", 1),
-    "if": ("", 0),
-    "then": ("", 0),
-    "else": ("", 0),
-    "elif": ("", 0),
-    "do": ("", 0),
-    "while": ("", 0),
-    "until": ("", 0),
-    "!": ("", 0),
-    "{": ("", 0),
-    "coproc": ("", 0),
 }
+"""Programs, and words of the shell, that run what follows: their options that take the next word, and how many words
+of their own come before the command."""
 _SCRIPT_TAKERS = frozenset(
     """
     eval watch ssh parallel trap tmux screen script at batch su expect vim vi ex nvim emacs ed make npx npm rsync zip
@@ -151,7 +133,8 @@ def scripts_in(argv: Sequence[str]) -> Iterator[str]:
     elif name in _SCRIPT_TAKERS:  # what a tar checkpoint runs follows `exec=`
         yield from (word.partition("exec=")[2] for word in argv[1:] if "exec=" in word)
         yield from (_SPOKEN.sub("", word) for word in argv[1:] if " " in word)
-        yield from (word.partition("=")[2] for word in argv[1:] if "=" in word)
+        if name in {"make", "tar", "rsync"}:
+            yield from (word.partition("=")[2] for word in argv[1:] if "=" in word)
     elif name == "git":
         yield from _scripts_of_git(argv)
     elif name == "sed":

@@ -54,6 +54,9 @@ class Reading(msgspec.Struct, frozen=True):
     problem: str = ""
     """Why it cannot be said which commands there are. Empty when it can."""
 
+    plain: bool = True
+    """Whether there is nothing around its commands but lists, pipes and groups."""
+
     @property
     def known(self) -> bool:
         """Whether every command has been found, though some word may be open."""
@@ -61,5 +64,6 @@ class Reading(msgspec.Struct, frozen=True):
 
     @property
     def static(self) -> bool:
-        """Whether every word of every command is known."""
-        return self.known and all(command.argv is not None for command in self.commands)
+        """Whether every word of every command is known, and nothing decides which of them run but `&&` and `||`."""
+        argvs = [command.argv for command in self.commands]
+        return self.known and self.plain and None not in argvs

@@ -6,6 +6,7 @@ from collections.abc import Awaitable, Callable
 
 from hookline.testing.provider_cases import hooks, turns, wires
 from hookline.testing.provider_stage import Stage
+from hookline.testing.wire import ERRORS
 
 Case = Callable[[Stage], Awaitable[None]]
 
@@ -42,10 +43,7 @@ _NAMED: tuple[Case, ...] = (
 
 CASES: dict[str, Case] = {
     **{getattr(case, "__name__", "").replace("_", " "): case for case in _NAMED},
-    **{
-        f"error: {failure.value.replace('_', ' ')}": wires.failing(failure)
-        for failure in wires.ERRORS
-    },
+    **{f"error: {failure.value.replace('_', ' ')}": wires.failing(failure) for failure in ERRORS},
 }
 """Every case, by name."""
 

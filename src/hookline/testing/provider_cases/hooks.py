@@ -2,37 +2,29 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from hookline.agent import AgentBuilder
 from hookline.errors import ModelNotFoundError, UnsupportedError
 from hookline.hooks import HookOutcome
 from hookline.state import AgentState, Decision, ResultStatus, RunStatus, StopReason
-from hookline.testing.provider_cases.samples import ANSWER, CALL, asks
+from hookline.testing.provider_cases.samples import ANSWER, CALL, asks, expect_told
 from hookline.testing.provider_stage import Stage
 
 
 async def block(stage: Stage) -> None:
     """A blocked call does not run, and the model reads why."""
-
-    def configure(builder: AgentBuilder) -> None:
-        builder.on_before_tool_use(lambda _: HookOutcome.block("otters are asleep"))
-
+    configure = _says(HookOutcome.block("otters are asleep"))
     turns = (stage.turn("", CALL), stage.turn(ANSWER))
     async with stage.agent(*turns, configure=configure) as agent:
         result = (await stage.drive(agent)).result
-        status = [one.status for one in result.steps[0].results]
-        stage.expect("what came of the call", [ResultStatus.BLOCKED], status)
-        stage.expect_in("the reason in the second request", "otters are asleep", stage.sent(1))
-        stage.expect("the answer", ANSWER, result.text)
+        expect_told(stage, result, ResultStatus.BLOCKED, "otters are asleep")
 
 
 async def stop(stage: Stage) -> None:
     """A hook that stops the run stops it, and the model is not asked again."""
-
-    def configure(builder: AgentBuilder) -> None:
-        builder.on_before_tool_use(lambda _: HookOutcome.stop("enough"))
-
+    configure = _says(HookOutcome.stop("enough"))
     async with stage.agent(stage.turn("", CALL), configure=configure) as agent:
         result = (await stage.drive(agent)).result
         stage.expect("the run's status", RunStatus.STOPPED, result.status)
@@ -41,10 +33,7 @@ async def stop(stage: Stage) -> None:
 
 async def ask(stage: Stage) -> None:
     """A call waits for a person, and goes on with the answer."""
-
-    def configure(builder: AgentBuilder) -> None:
-        builder.on_before_tool_use(lambda _: HookOutcome.ask("may I?"))
-
+    configure = _says(HookOutcome.ask("may I?"))
     turns = (stage.turn("", CALL), stage.turn(ANSWER))
     async with stage.agent(*turns, configure=configure) as agent:
         paused = (await stage.drive(agent)).result
@@ -106,3 +95,8 @@ async def options(stage: Stage) -> None:
             stage.expect("the answer", ANSWER, result.text)
             sent.append(stage.sent(0))
     stage.expect("whether an option changed the request", True, sent[0] != sent[1])
+
+
+def _says(outcome: HookOutcome) -> Callable[[AgentBuilder], object]:
+    """Configures an agent with a hook that says this of every call."""
+    return lambda builder: builder.on_before_tool_use(lambda _: outcome)

@@ -7,10 +7,11 @@ from typing import Any
 
 import msgspec
 
-from hookline.agent import AgentBuilder
+from hookline.agent import AgentBuilder, RunResult
 from hookline.flow import ErrorPolicy
 from hookline.lifecycle import InferenceHookContext
-from hookline.state import Attachment, Step, ToolSpec
+from hookline.state import Attachment, ResultStatus, Step, ToolSpec
+from hookline.testing.provider_stage import Stage
 from hookline.testing.wire import WireCall
 
 ANSWER = "Here it is, and this is all there is to it."
@@ -45,3 +46,11 @@ def retries(builder: AgentBuilder) -> object:
 def calls_of(step: Step) -> list[tuple[str, dict[str, Any]]]:
     """What was called in a step."""
     return [(call.name, call.args) for call in step.calls]
+
+
+def expect_told(stage: Stage, result: RunResult, status: ResultStatus, why: str) -> None:
+    """The first call came to this, the model read why, and it answered all the same."""
+    came_to = [one.status for one in result.steps[0].results]
+    stage.expect("what came of the call", [status], came_to)
+    stage.expect_in("the reason in the second request", why, stage.sent(1))
+    stage.expect("the answer", ANSWER, result.text)

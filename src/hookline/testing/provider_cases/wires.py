@@ -6,20 +6,7 @@ import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Any
 
-from hookline.errors import (
-    AuthenticationError,
-    ConnectionLostError,
-    ContentFilterError,
-    ContextOverflowError,
-    MalformedResponseError,
-    ModelError,
-    ModelNotFoundError,
-    ModelTimeoutError,
-    OverloadedError,
-    RateLimitError,
-    RefusalError,
-    UnsupportedError,
-)
+from hookline.errors import UnsupportedError
 from hookline.providers import Feature
 from hookline.state import RunStatus, UserMessage
 from hookline.testing.provider_cases.samples import (
@@ -33,22 +20,7 @@ from hookline.testing.provider_cases.samples import (
 )
 from hookline.testing.provider_stage import Inapplicable, Stage
 from hookline.testing.secrets import Scrubber
-from hookline.testing.wire import Failure
-
-ERRORS: dict[Failure, type[ModelError]] = {
-    Failure.RATE_LIMIT: RateLimitError,
-    Failure.OVERLOADED: OverloadedError,
-    Failure.REFUSAL: RefusalError,
-    Failure.CONTENT_FILTER: ContentFilterError,
-    Failure.CONTEXT_OVERFLOW: ContextOverflowError,
-    Failure.BAD_KEY: AuthenticationError,
-    Failure.UNKNOWN_MODEL: ModelNotFoundError,
-    Failure.SERVER_ERROR: OverloadedError,
-    Failure.TIMEOUT: ModelTimeoutError,
-    Failure.CUT: ConnectionLostError,
-    Failure.MALFORMED: MalformedResponseError,
-}
-"""What each failure of a far end must be raised as; SILENCE is for the cases that cancel."""
+from hookline.testing.wire import ERRORS, Failure
 
 
 async def cancelled(stage: Stage) -> None:

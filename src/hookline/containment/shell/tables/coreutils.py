@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 
 from hookline.containment.shell.options import Program, but, only
@@ -57,8 +58,9 @@ def _test(words: Sequence[Word]) -> str | None:
 def _ps(words: Sequence[Word]) -> str | None:
     """`ps e` prints environments; `ps -e` does not."""
     for word in words:
-        if not word.start.startswith("-") and "e" in word.text and word.text.isalpha():
-            return "it prints the environment of processes"
+        dashed = word.start.startswith("-")
+        if not word.exact or (not dashed and "e" in word.text and word.text.isalpha()):
+            return "it may print the environment of processes"
     return None
 
 
@@ -67,9 +69,17 @@ def _top(words: Sequence[Word]) -> str | None:
     return None if batch else "without -b it waits for keys"
 
 
+def _read(words: Sequence[Word]) -> str | None:
+    """Names in small letters: the others mean something to the shell."""
+    names = [word.text for word in words if word.text != "-r"]
+    plain = all(re.fullmatch("[a-z_][a-z0-9_]*", name) for name in names)
+    return None if plain else "it may set what the shell goes by"
+
+
 def _getent(words: Sequence[Word]) -> str | None:
     secret = {"shadow", "gshadow"}
-    return "it shows passwords" if any(word.text in secret for word in words) else None
+    shows = any(word.text in secret or not word.exact for word in words)
+    return "it may show passwords" if shows else None
 
 
 def _binutils(words: Sequence[Word]) -> str | None:
@@ -113,6 +123,7 @@ COREUTILS: dict[str, Program] = {
         only("-f -s -i -I -d -A --fqdn --short --all-fqdns --ip-address", operands=0), reads=False
     ),
     "jobs": Program(only("-l -p -r -s -n", operands=0), reads=False),
+    "read": Program(only("-r", check=_read), reads=False),
     "set": Program(but(check=_set), reads=False),
     "printenv": Program(but(check=_printenv), reads=False),
     "command": Program(but(check=_command), reads=False),

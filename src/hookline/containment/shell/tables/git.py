@@ -71,6 +71,8 @@ def _config(words: Sequence[Word]) -> str | None:
     if names[:1] in (["get"], ["list"]):
         names = names[1:]
     asks = any(word.text in asking for word in words) and len(names) <= 2
+    if not all(word.exact for word in words):
+        return "a pattern may become several names"
     return None if words and (asks or len(names) <= 1) else "it may set something"
 
 

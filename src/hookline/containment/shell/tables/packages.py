@@ -96,7 +96,10 @@ PACKAGES: dict[str, Program] = {
     ),
     "rpm": Program(only("-q -a -i -l -f -d -c -R", check=first_word("-q[ailfdcR]*")), reads=False),
     "pacman": Program(
-        only("-Q -i -e -l -o -s -q -d -m -n -t -k -u", check=first_word("-Q[ielosqdmntku]*")),
+        only(
+            "-Q -S -i -e -l -o -s -q -d -m -n -t -k -u",
+            check=first_word("-Q[ielosqdmntku]*"),
+        ),
         reads=False,
     ),
     "apk": _asks("info list policy", "-v -vv -L -e -a -d -s -R -I --installed"),
@@ -111,5 +114,8 @@ PACKAGES: dict[str, Program] = {
         },
         reads=False,
     ),
+    **dict.fromkeys(("dnf", "yum"), _asks("list info repolist", "--installed -q -C --cacheonly")),
+    "zypper": _asks("search se info if lr repos packages", "-i --installed-only -s"),
+    "apt-mark": _asks("showhold showauto showmanual"),
     "nvm": Program(but(check=first_word("ls|list|current|version")), reads=False),
 }

@@ -25,10 +25,27 @@ for _name in _HELP.split():
 
 _SHORT = {
     "-V": "python python2 python3 rustc cargo pytest ssh tmux rg deno ruff uv",
-    "-v": "node nodejs npm npx yarn pnpm docker php perl ruby make gem java bun tsc eslint prettier nginx",
-    "-version": "java javac ant terraform",
-    "version": "docker go helm kubectl openssl terraform hugo minikube",
+    "-v": """
+        gcc g++ mvn gradle httpd apache2 haproxy nasm node nodejs npm npx yarn pnpm docker php perl ruby make gem bun
+        tsc eslint prettier nginx
+    """,
+    "-version": "xcodebuild java javac ant terraform",
+    "version": "packer consul nomad vault docker go helm kubectl openssl terraform hugo minikube",
     "-VV": "python python3",
+    "--ini": "php",
+    "-m": "php",
+    "-V:version": "perl",
+    "--info": "dotnet",
+    "--list-sdks": "dotnet",
+    "--list-runtimes": "dotnet",
+    "--list": "cargo",
+    "-dumpversion": "gcc g++",
+    "-dumpmachine": "gcc g++",
+    "ping": "redis-cli",
+    "info": "redis-cli",
+    "-l": "psql",
+    "--print-path": "xcode-select",
+    "-p": "xcode-select",
 }
 for _word, _names in _SHORT.items():
     for _name in _names.split():

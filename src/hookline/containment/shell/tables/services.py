@@ -55,7 +55,7 @@ _HELM = only(
 
 def _no_secrets(words: Sequence[Word]) -> str | None:
     for word in operands_of(only(takes=_KUBECTL_TAKES), words):
-        if re.search(r"(^|[,/.])secrets?($|[,/.])", word.text.lower()):
+        if not word.exact or re.search(r"(^|[,/.])secrets?($|[,/.])", word.text.lower()):
             return "it may show secrets"
     return None
 

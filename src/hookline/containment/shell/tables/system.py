@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from hookline.containment.shell.options import Program, but, only
+from hookline.containment.shell.options import Program, but, only, operands_of
 from hookline.containment.shell.tables.first import first_word
 from hookline.containment.shell.words import Word
 
 _SHOW_NOTHING_SECRET = """
     exa eza lsd tokei sw_vers system_profiler iostat mpstat ipcs lsns lsipc lslocks fc-list acpi lsb_release
-    hostid getenforce sestatus pmap pwdx jps otool locate vm_stat
+    hostid modinfo glxinfo systemd-cgls mdls mdfind ioreg getenforce sestatus pmap pwdx jps otool locate vm_stat
 """
 _SHOW_FILES = """
     hexyl csvlook csvcut csvstat csvgrep csvsort pdfinfo shellcheck
@@ -33,6 +33,12 @@ def _service(words: Sequence[Word]) -> str | None:
 def _no_address(words: Sequence[Word]) -> str | None:
     """Media tools open addresses as well as files."""
     return "it may use the network" if any(":" in word.text for word in words) else None
+
+
+def _to_itself(words: Sequence[Word]) -> str | None:
+    """One address, and that of this machine."""
+    hosts = [word.text for word in operands_of(only(takes="-c -W -w -i"), words)]
+    return None if hosts in (["localhost"], ["127.0.0.1"], ["::1"]) else "it uses the network"
 
 
 def _to_output(words: Sequence[Word]) -> str | None:
@@ -99,6 +105,7 @@ SYSTEM_TOOLS: dict[str, Program] = {
         only(),
         {
             **dict.fromkeys(("x509", "req", "crl"), _X509),
+            "version": only("-a -v -d -b"),
             "rand": only("-hex -base64"),
             "dgst": only("-sha256 -sha1 -sha512 -md5 -hex -r"),
             "ciphers": only("-v -V -s -tls1_3"),
@@ -138,6 +145,15 @@ SYSTEM_TOOLS: dict[str, Program] = {
         ),
         reads=False,
     ),
+    "sar": _looks("-u -r -q -d -b -A -S", takes="-n -P"),
+    "pidstat": _looks("-u -r -d -t -h", takes="-p"),
+    "ethtool": _looks("-i -S -k -a", operands=1),
+    "xrandr": _looks("--query --listmonitors -q", operands=0),
+    "diskutil": _asks("list|info|apfs list"),
+    "pmset": _asks("-g", "-g"),
+    "plutil": _asks("-p|-lint", "-p -lint"),
+    "pipx": _asks("list", "--short --json"),
+    "ping": Program(only("-n -q", takes="-c -W -w -i", check=_to_itself), reads=False),
     "route": _looks("-n -e", operands=0),
     "arp": _looks("-a -n -e", operands=0),
     "iwconfig": _looks(operands=1),
@@ -148,7 +164,9 @@ SYSTEM_TOOLS: dict[str, Program] = {
     "pyenv": _asks("versions|version|root"),
     "rbenv": _asks("versions|version|root"),
     "svn": _asks("status|st", "-v -q"),
-    "hg": _asks("status|st|branches|heads|tip|parents|summary", "-v -q"),
+    "hg": _asks(
+        "status|st|log|diff|branches|heads|tip|parents|summary", "-v -q -l -r -p -G -u --stat"
+    ),
     "gcloud": Program(only(), dict.fromkeys(_GCLOUD, _CLOUD), reads=False),
     "az": Program(only(), dict.fromkeys(_AZ, _CLOUD), reads=False),
 }

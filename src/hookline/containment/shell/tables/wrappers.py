@@ -8,8 +8,10 @@ import msgspec
 
 from hookline.containment.shell.words import Word
 
-STDIN = Word("...", exact=False)
+STDIN = Word("...", exact=False, hidden=True)
 """Words that xargs reads from its input."""
+NAMES = Word("...", exact=False)
+"""The same where they are known to be names of files."""
 
 
 class Wrapper(msgspec.Struct, frozen=True):

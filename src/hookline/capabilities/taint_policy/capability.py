@@ -1,0 +1,215 @@
+"""Asks before a call whose arguments come from what tools brought in, and not from the user."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator
+from typing import Any, Literal, TypeVar
+
+import msgspec
+from msgspec.structs import replace
+
+from hookline.agent import Note
+from hookline.capabilities.taint_policy.provenance import (
+    Finding,
+    Notes,
+    Provenance,
+    Trust,
+    digest,
+)
+from hookline.errors import BuildError, HooklineError
+from hookline.hooks import HookOutcome, Options, Registration, register
+from hookline.lifecycle import (
+    AgentContext,
+    CompactHookContext,
+    ExecutionHookContext,
+    HookPoint,
+    PromptHookContext,
+    RunHandle,
+    ToolHookContext,
+)
+from hookline.permissions import Rule, Rules
+from hookline.state import AgentState, ToolCall, UserMessage, thaw
+
+Self = TypeVar("Self", bound=AgentContext)
+
+_NO_ACTS = frozenset({"todo_write", "write_metadata", "structured_output", "spawn_subagent"})
+"""Tools that write a run's own notes, give its answer, or start a child, whose calls are judged in their turn."""
+_LAST = -100_000
+_SHOWN = 60
+"""Characters of a value that a person is shown."""
+_MOST = 3
+"""Findings that a reason names."""
+
+
+class TaintPolicy:
+    """Asks before a call that changes something, if arguments of it come only from results of tools: `TaintPolicy()`.
+
+    What the user wrote, and the system prompt, are trusted; results are not, apart from those of the tools in
+    `trusted`, which nobody else can write. `calls` are rules that say which calls are judged, if not all of tools that
+    are not pure. `on_taint="block"` refuses instead of asking. Attachments are other people's words unless
+    `trust_attachments` says otherwise. Paths in rules begin at `root`.
+    """
+
+    def __init__(
+        self,
+        *,
+        trusted: Iterable[Rule | str] = (),
+        calls: Iterable[Rule | str] | None = None,
+        on_taint: Literal["ask", "block"] = "ask",
+        trust_attachments: bool = False,
+        root: str | os.PathLike[str] = ".",
+        name: str = "taint-policy",
+    ) -> None:
+        if on_taint not in ("ask", "block"):
+            raise BuildError(
+                f"on_taint={on_taint!r} says nothing.",
+                remedy='Use "ask" or "block" for calls with arguments that come from tool results.',
+            )
+        self.name = name
+        self._trusted = Rules(allow=_listed(trusted, "trusted"), root=root)
+        self._calls = None if calls is None else Rules(ask=_listed(calls, "calls"), root=root)
+        self._on_taint = on_taint
+        self._key = f"hookline.{name}"
+        """Where in the metadata it is kept who said what, when the conversation no longer has it."""
+        self._trust = Trust(self._is_trusted, self._is_trusted_hook, trust_attachments)
+        self._known: dict[str, Provenance] = {}
+        """What the runs that are going on have read. All of it is in their states: another process reads it again."""
+
+    # --- a capability -------------------------------------------------------------------------------
+
+    def hooks(self) -> Iterator[Registration]:
+        """The policy, here and in children."""
+        yield register(
+            HookPoint.BEFORE_TOOL_USE, self._judge, Options(name=self.name, tier="policy")
+        )
+        prompt = Options(name=f"{self.name}-prompt", scope="tree", priority=_LAST)
+        yield register(HookPoint.PROMPT_SUBMIT, self._note_prompt, prompt)
+        keep = Options(name=f"{self.name}-keep", scope="tree", priority=_LAST)
+        yield register(HookPoint.BEFORE_COMPACT, self._keep, keep)
+        forget = Options(name=f"{self.name}-over", scope="tree")
+        yield register(HookPoint.EXECUTION_END, self._forget, forget)
+
+    def notes(self, _definition: object) -> Iterator[Note]:
+        """Whose words are trusted, and what happens to the others."""
+        verb = "asks before" if self._on_taint == "ask" else "blocks"
+        which = "calls of tools that are not pure"
+        if self._calls is not None:
+            which = ", ".join(map(str, self._calls.ask)) or "nothing"
+        trusted = ", ".join(map(str, self._trusted.allow))
+        yield Note(
+            f"{verb} {which} with arguments from tool results"
+            + (f", apart from results of {trusted}" if trusted else "")
+        )
+
+    # --- judging ------------------------------------------------------------------------------------
+
+    def _judge(self, ctx: ToolHookContext) -> HookOutcome | None:
+        if _writes_notes(ctx.tool_call):
+            return HookOutcome.block("the notes of Hookline are not for a model to write")
+        if not self._is_judged(ctx):
+            return None
+        found = self._provenance(ctx.state, ctx.run).findings(ctx.tool_call)
+        if not found:
+            return None
+        reason = _reason(found)
+        return HookOutcome.ask(reason) if self._on_taint == "ask" else HookOutcome.block(reason)
+
+    def _is_judged(self, ctx: ToolHookContext) -> bool:
+        call = ctx.tool_call
+        if self._calls is not None:
+            return self._calls.judge(call).decision == "ask"
+        tool = ctx.run.tool(call.name) if ctx.run is not None else None
+        is_pure = tool is not None and tool.effect == "pure"
+        return not (is_pure or call.name in _NO_ACTS or _only_looks(call))
+
+    def _provenance(self, state: AgentState, run: RunHandle | None) -> Provenance:
+        """What a run has read, up to now, and what the runs above it had."""
+        known = self._known.get(state.run_id)
+        parent = run.parent if run is not None else None
+        above = None if parent is None else self._provenance(parent.state, parent)
+        if known is None:
+            prompt = run.system_prompt if run is not None else ""
+            known = Provenance(self._trust, prompt, above)
+            if run is not None:
+                self._known[state.run_id] = known
+        known.read(state, self._notes(state))
+        return known
+
+    # --- notes --------------------------------------------------------------------------------------
+
+    def _notes(self, state: AgentState) -> Notes:
+        return msgspec.convert(thaw(state.metadata.get(self._key, {})), Notes)
+
+    def _note_prompt(self, ctx: PromptHookContext) -> PromptHookContext:
+        """What comes from outside. Hooks may put messages into a conversation that look as if it had said them."""
+        notes = self._notes(ctx.state)
+        before = notes.prompts
+        if before is None:  # the conversation is older than the policy
+            before = tuple(
+                digest(message.text)
+                for message in ctx.state.messages
+                if isinstance(message, UserMessage) and not message.by
+            )
+        return self._noted(ctx, replace(notes, prompts=(*before, digest(ctx.prompt))))
+
+    def _keep(self, ctx: CompactHookContext) -> CompactHookContext | None:
+        """Messages that give way to a summary: who said what still counts, in another process too."""
+        notes = self._notes(ctx.state)
+        leaving = self._provenance(ctx.state, ctx.run).to_keep(ctx.messages)
+        new = [message for message in leaving if message not in notes.kept]
+        return self._noted(ctx, replace(notes, kept=(*notes.kept, *new))) if new else None
+
+    def _noted(self, ctx: Self, notes: Notes) -> Self:
+        return ctx.with_metadata(self._key, msgspec.to_builtins(notes))
+
+    def _forget(self, ctx: ExecutionHookContext) -> None:
+        self._known.pop(ctx.state.run_id, None)
+
+    def _is_trusted(self, call: ToolCall) -> bool:
+        return self._trusted.judge(call).decision == "allow"
+
+    def _is_trusted_hook(self, name: str) -> bool:
+        return any(rule.argument is None and rule.names(name) for rule in self._trusted.allow)
+
+    def __repr__(self) -> str:
+        return (
+            f"<TaintPolicy {self._on_taint}, trusted={[str(rule) for rule in self._trusted.allow]}>"
+        )
+
+
+def _listed(rules: Any, what: str) -> tuple[Rule | str, ...]:
+    if isinstance(rules, str) or not isinstance(rules, Iterable):
+        raise BuildError(
+            f"{what}={rules!r} is no list of rules.", remedy=f'Give a list: {what}=["read_clock"].'
+        )
+    return tuple(rules)
+
+
+def _only_looks(call: ToolCall) -> bool:
+    """Whether a call is a command line that is known to change nothing."""
+    command = call.args.get("command")
+    if call.name != "bash" or not isinstance(command, str):
+        return False
+    try:
+        from hookline.containment import ShellPolicy
+
+        return bool(ShellPolicy.default().judge(command).decision == "allow")
+    except (ImportError, HooklineError):
+        return False  # without its parser nothing is known of the command
+
+
+def _writes_notes(call: ToolCall) -> bool:
+    return call.name == "write_metadata" and str(call.args.get("key", "")).startswith("hookline.")
+
+
+def _reason(found: tuple[Finding, ...]) -> str:
+    parts = [f"{each.argument} has {_shown(each.value)} from {each.source}" for each in found]
+    more = len(parts) - _MOST
+    said = "; ".join(parts[:_MOST]) + (f"; and {more} more like it" if more > 0 else "")
+    return f"{said}: that does not come from the user"
+
+
+def _shown(value: str) -> str:
+    flat = " ".join("".join(c if c.isprintable() else " " for c in value).split())
+    return repr(flat if len(flat) <= _SHOWN else f"{flat[: _SHOWN - 3]}...")

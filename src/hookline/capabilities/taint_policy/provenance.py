@@ -1,0 +1,313 @@
+"""Where the arguments of a call come from: from the user, from the model itself, or from what tools brought in."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Container, Iterator, Sequence
+from typing import Any, NamedTuple
+
+import msgspec
+
+from hookline.capabilities.taint_policy.corpus import PHRASE, Corpus, as_number
+from hookline.capabilities.taint_policy.values import attached, leaves, told
+from hookline.capabilities.taint_policy.words import (
+    identifiers,
+    is_commonplace,
+    readings,
+    spelled,
+    squeezed,
+    trimmed,
+    words,
+)
+from hookline.state import (
+    EMPTY_LOG,
+    AgentState,
+    AssistantMessage,
+    Log,
+    Message,
+    ResultStatus,
+    Step,
+    ToolCall,
+    ToolMessage,
+    ToolResult,
+    UserMessage,
+)
+
+_WINDOW = 8
+_FEWEST_DIGITS = 4
+"""Digits of a number that is more than a count."""
+_COMMANDS = frozenset({"command", "cmd", "commands", "script", "argv", "args"})
+"""Arguments that are command lines."""
+_HEAD = 200
+_RAN = frozenset({ResultStatus.OK, ResultStatus.ERROR})
+
+
+class Trust(NamedTuple):
+    """Whose words are believed."""
+
+    result: Callable[[ToolCall], bool]
+    """Whether nobody but the user can write what this call gives."""
+    hook: Callable[[str], bool]
+    attachments: bool = False
+
+
+class Notes(msgspec.Struct, frozen=True, omit_defaults=True):
+    """What a run keeps about who said what, besides its conversation."""
+
+    prompts: tuple[str, ...] | None = None
+    """Digests of what came from whoever started its runs; None when nobody took note, and any message may."""
+    kept: tuple[UserMessage | ToolMessage, ...] = ()
+    """Messages that have left the conversation."""
+
+
+NO_NOTES = Notes()
+
+
+def digest(text: str) -> str:
+    """Enough of a text to know it again."""
+    return hashlib.sha256(text.encode(errors="replace")).hexdigest()[:32]
+
+
+class Finding(NamedTuple):
+    """An argument, what in it is not from the user, and where that is from."""
+
+    argument: str
+    value: str
+    source: str
+
+
+class Provenance:
+    """What one run has read so far. `above` is that of the run that started it."""
+
+    def __init__(self, trust: Trust, system_prompt: str = "", above: Provenance | None = None):
+        self._trust = trust
+        self._above = above
+        self._trusted = Corpus()
+        self._untrusted = Corpus()
+        self._task = Corpus()
+        """What the run above asked for: words of a model, who may have read them somewhere."""
+        self._own = set[str]()
+        """What the model said in calls before it could have read it."""
+        self._steps: Log[Step] = EMPTY_LOG
+        self._messages: Log[Message] = EMPTY_LOG
+        self._kept = 0
+        self._prompts: tuple[str, ...] | None = None
+        self._calls: dict[str, ToolCall] = {}
+        self._told: dict[str, set[str]] = {}
+        """How the results of steps begin, by call: to know them again in the conversation."""
+        self._trusted.add(system_prompt)
+
+    # --- reading ------------------------------------------------------------------------------------
+
+    def read(self, state: AgentState, notes: Notes = NO_NOTES) -> None:
+        """Take in what is new in a state. What was read stays read, whatever becomes of the conversation."""
+        self._prompts = notes.prompts
+        steps = _since(state.steps, self._steps)
+        for step in steps:
+            for call, result in zip(step.calls, step.results, strict=False):
+                self._told.setdefault(call.id, set()).add(result.text()[:_HEAD])
+        # Steps come last: what is not of a step is taken to have been read before the model said anything.
+        for message in (*notes.kept[self._kept :], *_since(state.messages, self._messages)):
+            self._read_message(message)
+        for step in steps:
+            self._read_step(step)
+        self._messages, self._steps, self._kept = state.messages, state.steps, len(notes.kept)
+
+    def to_keep(self, messages: Sequence[Message]) -> list[UserMessage | ToolMessage]:
+        """Of messages that leave the conversation, those that are nowhere else in the state."""
+        return [
+            message
+            for message in messages
+            if isinstance(message, UserMessage)
+            or (isinstance(message, ToolMessage) and not self._was_told(message))
+        ]
+
+    def _read_message(self, message: Message) -> None:
+        if isinstance(message, AssistantMessage):
+            self._calls.update((call.id, call) for call in message.calls)
+        elif isinstance(message, ToolMessage):
+            self._read_told(message)
+        else:
+            self._read_user(message)
+
+    def _read_told(self, message: ToolMessage) -> None:
+        """A result in a conversation. Those of steps were read with them, and why a call did not run is no result."""
+        if self._was_told(message):
+            return
+        call = self._calls.get(message.call_id) or ToolCall(message.call_id, message.name)
+        self._keep(call, message.text)
+
+    def _was_told(self, message: ToolMessage) -> bool:
+        return message.text[:_HEAD] in self._told.get(message.call_id, ())
+
+    def _read_user(self, message: UserMessage) -> None:
+        is_prompt = not message.by and (
+            self._prompts is None or digest(message.text) in self._prompts
+        )
+        if is_prompt:
+            (self._trusted if self._above is None else self._task).add(message.text)
+        else:
+            corpus = self._trusted if self._trust.hook(message.by) else self._untrusted
+            corpus.add(message.text, f"a message of {message.by or 'a hook'}")
+        for attachment in message.attachments:
+            believed = self._trust.attachments and self._above is None and is_prompt
+            corpus = self._trusted if believed else self._untrusted
+            corpus.add(attached(attachment), f"the attachment {attachment.name or 'of the prompt'}")
+
+    def _read_step(self, step: Step) -> None:
+        for call in step.calls:
+            self._note_own(call)
+        for call, result in zip(step.calls, step.results, strict=False):
+            self._read_result(call, result)
+
+    def _read_result(self, call: ToolCall, result: ToolResult) -> None:
+        if result.status in _RAN:
+            self._keep(call, told(result))
+
+    def _keep(self, call: ToolCall, text: str) -> None:
+        corpus = self._trusted if self._trust.result(call) else self._untrusted
+        corpus.add(text, f"{call.name} ({call.id})")
+
+    def _note_own(self, call: ToolCall) -> None:
+        for argument, value in leaves(call.args):
+            if any(self._in_value(argument, value)):
+                continue
+            if not isinstance(value, str):
+                self._own.add(as_number(value))
+                continue
+            for reading in readings(value):
+                self._own.add(spelled(words(reading)))
+                self._own.update(identifiers(reading, in_command=True))
+
+    # --- judging ------------------------------------------------------------------------------------
+
+    def findings(self, call: ToolCall) -> tuple[Finding, ...]:
+        """What in the arguments of a call comes from what tools brought in, and not from the user: one of each."""
+        found: dict[str, Finding] = {}
+        arguments = list(leaves(call.args))
+        for argument, value in arguments:
+            for finding in self._in_value(argument, value):
+                found.setdefault(argument, finding)
+        for names, finding in self._in_all(arguments):
+            if found.keys().isdisjoint(names):
+                found[finding.argument] = finding
+        return tuple(each for each in found.values() if not _is_inside(each.argument, found))
+
+    def _in_value(self, argument: str, value: str | int | float) -> Iterator[Finding]:
+        if isinstance(value, str):
+            return self._in_text(argument, value)
+        return self._in_number(argument, value)
+
+    def _in_text(self, argument: str, value: str) -> Iterator[Finding]:
+        for reading in readings(value):
+            found = words(reading)
+            form = spelled(found)
+            if not form or self._is_trusted(form):
+                continue
+            in_command = argument.partition("[")[0] in _COMMANDS
+            is_word = in_command and len(found) == 1 and found[0].isalpha()
+            source = None if is_word else self._source_of_all(found)
+            if source is not None:
+                yield Finding(argument, value, source)
+                return
+            for identifier, written in identifiers(reading, in_command=in_command).items():
+                source = self._taint(identifier)
+                if source is not None:
+                    yield Finding(argument, written, source)
+            source = self._copied_from(found)
+            if source is not None:
+                yield Finding(argument, value, source)
+
+    def _source_of_all(self, found: list[str]) -> str | None:
+        """Where a value comes from as it is, ordinary words around it apart."""
+        if is_commonplace(found):
+            return None
+        core = trimmed(found)
+        source = self._source(spelled(found))
+        return source if source is not None or is_commonplace(core) else self._taint(spelled(core))
+
+    def _in_number(self, argument: str, value: int | float) -> Iterator[Finding]:
+        form = as_number(value)
+        source = self._taint(form) if sum(map(str.isdigit, form)) >= _FEWEST_DIGITS else None
+        if source is not None:
+            yield Finding(argument, str(value), source)
+
+    def _in_all(self, arguments: Sequence[tuple[str, Any]]) -> Iterator[tuple[list[str], Finding]]:
+        """Long identifiers, whichever way they were parted, and over however many arguments; with those."""
+        texts = [(name, squeezed(spelled(words(str(value))))) for name, value in arguments]
+        whole = "".join(text for _, text in texts)
+        windows = {whole[start : start + _WINDOW] for start in range(len(whole) - _WINDOW + 1)}
+        for each in self._lineage():
+            for letters, form in each._untrusted.long_identifiers.items():
+                if letters[:_WINDOW] in windows and letters in whole:
+                    source = self._taint(form)
+                    if source is not None:
+                        names = _holding(texts, letters)
+                        yield names, Finding(" and ".join(names), form.strip(), source)
+
+    def _copied_from(self, found: list[str]) -> str | None:
+        """Where most of a longer text comes from, in phrases that are not the user's."""
+        copied = set[int]()
+        for each in self._lineage():
+            copied |= each._untrusted.copied(found)
+        for each in self._lineage() if len(copied) * 2 > len(found) else ():
+            copied -= each._trusted.copied(found)
+        if len(copied) * 2 <= len(found):
+            return None
+        starts = (place for place in sorted(copied) if place + PHRASE <= len(found))
+        sources = (self._source(spelled(found[start : start + PHRASE])) for start in starts)
+        return next((source for source in sources if source is not None), "several results")
+
+    def _taint(self, form: str) -> str | None:
+        """Where words come from that are not the user's; None if they are, or are the model's own."""
+        return None if self._is_trusted(form) else self._source(form)
+
+    def _source(self, form: str) -> str | None:
+        for each in reversed(tuple(self._lineage())):  # where it was first: later ones repeat it
+            source = each._untrusted.where(form)
+            if source is not None:
+                return source
+        return None
+
+    def _is_trusted(self, form: str) -> bool:
+        if form in self._own or self._trusted.has(form):
+            return True
+        if self._above is None:
+            return False
+        # What a model asked for is as good as what it knew: not what it had read somewhere.
+        if self._task.has(form) and self._above._source(form) is None:
+            return True
+        return self._above._is_trusted(form)
+
+    def _lineage(self) -> Iterator[Provenance]:
+        """This run, and those above it."""
+        each: Provenance | None = self
+        while each is not None:
+            yield each
+            each = each._above
+
+
+def _holding(texts: Sequence[tuple[str, str]], letters: str) -> list[str]:
+    """The argument that holds something, or those that hold the parts of it."""
+    for name, text in texts:
+        if letters in text:
+            return [name]
+    start = "".join(text for _, text in texts).index(letters)
+    end, place, names = start + len(letters), 0, []
+    for name, text in texts:
+        if place < end and place + len(text) > start:
+            names.append(name)
+        place += len(text)
+    return names
+
+
+def _is_inside(argument: str, others: Container[str]) -> bool:
+    """Whether one of the others is the text that this is a part of."""
+    return any(
+        argument[end] in "[." and argument[:end] in others for end in range(1, len(argument))
+    )
+
+
+def _since(now: Log[Any], before: Log[Any]) -> Sequence[Any]:
+    new = now.since(before)
+    return tuple(now) if new is None else new
