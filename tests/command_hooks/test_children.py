@@ -7,7 +7,7 @@ from typing import Any
 
 from hook_commands import holds, printing
 
-from hookline import Agent, AgentBuilder, RunStatus, ToolContext, tool
+from hookline import Agent, AgentBuilder, RunStatus, ToolContext, replay, tool
 from hookline.journal import SQLiteJournal
 from hookline.testing import ScriptedDriver, call, say
 
@@ -107,3 +107,19 @@ def test_a_resumed_run_does_not_ask_a_hook_twice(stage: Any) -> None:
     assert done.status is RunStatus.COMPLETED
     assert results(done.state) == ["ran ls"]
     assert sorted(log.read_text().split()) == ["asked", "other"]
+
+
+def test_a_recorded_run_can_be_driven_again(stage: Any) -> None:
+    """The hooks of now are asked, and another answer of theirs is found."""
+    hooks = stage.claude("PreToolUse", "echo no >&2; exit 2", "echo also; exit 0", matcher="Bash")
+
+    def agent() -> AgentBuilder:
+        driver = ScriptedDriver([call("bash", command="ls"), say("done")])
+        return AgentBuilder().with_driver(driver).with_tools(*stage.tools)
+
+    records = agent().with_capability(hooks).build().run_sync("go").records
+    again = asyncio.run(replay(records, records[0].run_id, agent().with_capability(hooks).build()))
+    assert again.identical, again
+    hooks = stage.claude("PreToolUse", "exit 0", matcher="Bash")
+    other = asyncio.run(replay(records, records[0].run_id, agent().with_capability(hooks).build()))
+    assert not other.identical
