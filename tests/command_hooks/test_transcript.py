@@ -98,3 +98,15 @@ def test_the_path_stays_the_same_for_a_session(stage: Any) -> None:
     stage.run(stage.discover(), call("bash", command="ls"), say("done"))
     assert len(log.read_text().split()) == 3
     assert len(set(log.read_text().split())) == 1
+
+
+def test_scripts_can_count_tokens(stage: Any) -> None:
+    """Each message of the model has what its step used."""
+    log = stage.root / "log"
+    stage.run(
+        stage.claude("Stop", f'cat "$({PATH})" > {log}'),
+        call("bash", command="ls", tokens=7),
+        say("done", tokens=5),
+    )
+    used = [line["message"]["usage"] for line in lines(log) if line["type"] == "assistant"]
+    assert [sum(each.values()) for each in used] == [7, 5]
