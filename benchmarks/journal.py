@@ -11,20 +11,17 @@ import os
 import statistics
 import tempfile
 import time
-from collections.abc import Awaitable, Callable
-from concurrent.futures import Future
+from collections.abc import Callable
 from pathlib import Path
 from typing import Literal, TypeAlias
 
 import msgspec
 
 from hookline import AgentBuilder, Sessions, SQLiteJournal, tool
-from hookline.journal import InMemory, PromptSubmitted, Record, RunStarted
+from hookline.journal import PromptSubmitted, Record, RunStarted
 from hookline.testing import ScriptedDriver, call, say
 
 Synchronous: TypeAlias = Literal["NORMAL", "FULL"]
-Batches: TypeAlias = list[tuple[list[Record], list[Record]]]
-"""For each step what is written before its tool runs, and what comes of it."""
 
 STEPS = 200
 GOAL_STEP_MS = 0.1
@@ -48,89 +45,43 @@ def main() -> None:
 
 
 def measure_steps(directory: Path, rounds: int) -> None:
-    """CPU of all threads per step: the intent is waited for, the results are not."""
-    batches = steps_of_a_run("r", STEPS)
-    records = sum(len(intent) + len(result) for intent, result in batches)
-    print(
-        f"a step of {records / STEPS:.0f} records in two batches, CPU ms over in-memory, {rounds} rounds"
-    )
-    rows: list[tuple[str, Synchronous, Callable[[Future[None]], Awaitable[None]]]] = [
-        ("NORMAL, awaited in an event loop", "NORMAL", asyncio.wrap_future),
-        ("NORMAL, waited for in its thread", "NORMAL", blocking),
-        ("FULL, awaited in an event loop", "FULL", asyncio.wrap_future),
-    ]
-    samples: dict[str, list[tuple[float, float]]] = {label: [] for label, *_ in rows}
+    """CPU of all threads per step of a whole run: its intent is waited for, its results are not."""
+    print(f"a step with one tool call, CPU ms over in-memory, {rounds} rounds of {STEPS} steps")
+    kinds: list[Synchronous] = ["NORMAL", "FULL"]
+    samples: dict[Synchronous, list[tuple[float, float]]] = {kind: [] for kind in kinds}
     for turn in range(rounds):
-        baseline = in_memory(batches)
-        for label, synchronous, waiting in rows:
-            path = directory / f"{turn}-{synchronous}.db"
-            with SQLiteJournal(path, synchronous=synchronous) as journal:
-                cpu, wall = asyncio.run(on_disk(journal, batches, waiting))
-            samples[label].append((cpu - baseline, wall))
+        baseline, _ = asyncio.run(one_run(None))
+        for kind in kinds:
+            path = directory / f"{turn}-{kind}.db"
+            with SQLiteJournal(path, synchronous=kind) as journal:
+                cpu, wall = asyncio.run(one_run(journal))
+            samples[kind].append((cpu - baseline, wall))
             path.unlink()
-    for label, taken in samples.items():
+    for kind, taken in samples.items():
         cpu, wall = (statistics.median(column) for column in zip(*taken, strict=True))
         best = min(cpu for cpu, _ in taken)
-        goal = f"goal {GOAL_STEP_MS}" if label.startswith("NORMAL") else ""
-        print(f"  {label:36} {cpu:.3f} (best {best:.3f}; wall {wall:.3f})  {goal}")
+        goal = f"goal {GOAL_STEP_MS}" if kind == "NORMAL" else ""
+        print(f"  {kind:36} {cpu:.3f} (best {best:.3f}; wall {wall:.3f})  {goal}")
 
 
-def steps_of_a_run(run_id: str, count: int) -> Batches:
-    """The records of one step of a real run, over and over."""
-
-    @tool
-    async def echo(text: str) -> str:
-        """Give the text back."""
-        return text
-
-    driver = ScriptedDriver([call("echo", text="hello"), call("echo", text="hello"), say("done")])
-    agent = AgentBuilder().with_driver(driver).with_tools(echo).build()
-    records = asyncio.run(agent.run("hello")).records
-    ends = [position for position, record in enumerate(records) if record.type == "step"]
-    step = records[ends[0] + 1 : ends[1] + 1]
-    intents = [position for position, record in enumerate(step) if record.type == "call"]
-    made: Batches = []
-    for number in range(count):
-        whole: list[Record] = [
-            msgspec.structs.replace(record, run_id=run_id, seq=number * len(step) + position)
-            for position, record in enumerate(step)
-        ]
-        made.append((whole[: intents[0] + 1], whole[intents[0] + 1 :]))
-    return made
+@tool
+async def echo(text: str) -> str:
+    """Give the text back."""
+    return text
 
 
-def in_memory(batches: Batches) -> float:
-    """Milliseconds of CPU per step."""
-    journal = InMemory()
-    started = time.process_time()
-    for intent, result in batches:
-        for record in intent:
-            journal.append(record)
-        for record in result:
-            journal.append(record)
-    return (time.process_time() - started) / len(batches) * 1000
-
-
-async def on_disk(
-    journal: SQLiteJournal,
-    batches: Batches,
-    waiting: Callable[[Future[None]], Awaitable[None]],
-) -> tuple[float, float]:
+async def one_run(journal: SQLiteJournal | None) -> tuple[float, float]:
     """Milliseconds of CPU and of time per step."""
-    claim = journal.claim("r")
-    await waiting(claim.write(batches[0][0]))  # the thread is running from here on
+    driver = ScriptedDriver([call("echo", text="hello")] * STEPS + [say("done")])
+    builder = AgentBuilder().with_driver(driver).with_tools(echo)
+    builder.with_limits(steps=STEPS + 1, tokens=None)
+    if journal is not None:
+        builder.with_journal(journal)
+    agent = builder.build()
     started, began = time.process_time(), time.perf_counter()
-    for intent, result in batches:
-        await waiting(claim.write(intent))
-        claim.write(result)
-    await waiting(claim.write([]))
+    await agent.run("hello")
     taken = time.process_time() - started, time.perf_counter() - began
-    return taken[0] / len(batches) * 1000, taken[1] / len(batches) * 1000
-
-
-async def blocking(future: Future[None]) -> None:
-    """Wait without giving way to the event loop."""
-    future.result()
+    return taken[0] / STEPS * 1000, taken[1] / STEPS * 1000
 
 
 # --- a large file ----------------------------------------------------------------------------------
@@ -173,7 +124,7 @@ def measure_sessions(path: Path, count: int) -> None:
 
 def fill(path: Path, runs: int, records: int) -> list[str]:
     """Write so many runs of so many records, each in a session of its own."""
-    pattern = [each for intent, result in steps_of_a_run("r", 2) for each in (*intent, *result)]
+    pattern = two_steps()
     run_ids = [os.urandom(16).hex() for _ in range(runs)]
     with SQLiteJournal(path) as journal:
         for number, run_id in enumerate(run_ids):
@@ -190,6 +141,15 @@ def fill(path: Path, runs: int, records: int) -> list[str]:
                 claim.write(whole[start : start + 4])
             claim.give_back()
     return run_ids
+
+
+def two_steps() -> list[Record]:
+    """The records of two steps of a real run."""
+    driver = ScriptedDriver([call("echo", text="hello"), call("echo", text="hello"), say("done")])
+    agent = AgentBuilder().with_driver(driver).with_tools(echo).build()
+    records = asyncio.run(agent.run("hello")).records
+    ends = [position for position, record in enumerate(records) if record.type == "step"]
+    return list(records[ends[0] + 1 : ends[1] + 1]) * 2
 
 
 def opened(path: Path) -> None:

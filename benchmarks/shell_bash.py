@@ -42,15 +42,25 @@ set -x
 enable -n $FUZZ_BUILTINS enable
 """
 _DRIVER = r"""
+export BASH_ENV=/prologue HOME='/h -o' USER=u OLDPWD=/w
 export FUZZ_BUILTINS=$(enable | while read -r _ name; do [[ $name = enable ]] || echo "$name"; done)
 while IFS= read -r -d '' text; do
   for status in 0 1; do
     # The substitution ends when the last process that could still write to the trace has ended.
-    printf '\x1d%s' "$(BASH_ENV=/prologue FUZZ_STATUS=$status HOME='/h -o' USER=u OLDPWD=/w /bin/bash -c -- "$text" 9>&1 >&2 </dev/null)"
+    printf '\x1d%s' "$(FUZZ_STATUS=$status /bin/bash -c -- "$text" 9>&1 >&2 </dev/null)"
   done
 done
 """
 _WORD = re.compile(r"\$'((?:[^'\\]|\\.)*)'|'([^']*)'|\\(.)|([^ '\\]+)|( )", re.DOTALL)
+
+
+def unusable() -> str:
+    """Why bash cannot be put where it can do no harm on this machine. Empty if it can."""
+    if shutil.which("bash") is None or shutil.which("ldd") is None:
+        return "bash or ldd is not installed, and this compares with bash"
+    if os.geteuid() and not (shutil.which("bwrap") or shutil.which("unshare")):
+        return "this needs root, bwrap or unshare, to run bash where it can do no harm"
+    return ""
 
 
 class Cage:
@@ -60,9 +70,9 @@ class Cage:
         self.root = Path(tempfile.mkdtemp(prefix="hookline-bash-"))
 
     def __enter__(self) -> Cage:
-        bash = shutil.which("bash")
-        if bash is None:
-            raise SystemExit("bash is not installed, and this compares with it.")
+        if reason := unusable():
+            raise SystemExit(reason)
+        bash = shutil.which("bash") or ""
         for name in ("bin", "dev", "w/src"):
             (self.root / name).mkdir(parents=True)
         shutil.copy(bash, self.root / "bin/bash")
@@ -125,18 +135,10 @@ class Cage:
                 "--chdir",
                 "/w",
             ]
-        if unshare := shutil.which("unshare"):
-            return [
-                unshare,
-                "--user",
-                "--map-root-user",
-                "--net",
-                "--root",
-                str(self.root),
-                "--wd",
-                "/w",
-            ]
-        raise SystemExit("This needs root, bwrap or unshare, to run bash where it can do no harm.")
+        return [
+            *("unshare", "--user", "--map-root-user", "--net"),
+            *("--root", str(self.root), "--wd", "/w"),
+        ]
 
     def _leave(self) -> None:
         """Leave the machine behind: root becomes nobody in an empty place."""

@@ -17,13 +17,13 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
+from hookline.containment import Reading, ShellPolicy, Word, read_command
 from shell_bash import Cage
 from shell_strings import Strings
 
-from hookline.containment import Reading, ShellPolicy, read_command
-
 CORPUS = Path(__file__).resolve().parents[1] / "tests/containment/shell/corpus"
 BATCH = 500
+DECISIONS = ("allow", "ask", "deny")
 
 
 class Tally(NamedTuple):
@@ -37,44 +37,54 @@ class Tally(NamedTuple):
 
 
 def corpus(name: str) -> list[str]:
-    """The commands of a file."""
-    return (CORPUS / f"{name}.txt").read_text(encoding="utf-8").splitlines()
+    """The commands of a file, without its headings."""
+    lines = (CORPUS / f"{name}.txt").read_text(encoding="utf-8").splitlines()
+    return [line for line in lines if not line.startswith("## ")]
 
 
-def agrees(reading: Reading, ran: Sequence[tuple[str, ...]]) -> bool:
-    """Whether every command that ran was claimed, and every one that was claimed ran."""
-    assigned = {f"{name}=" for one in reading.commands for name, _ in one.assignments}
-    seen = {
-        argv for argv in ran if not (len(argv) == 1 and argv[0].partition("=")[0] + "=" in assigned)
-    }
+def agrees(reading: Reading, ran: Sequence[tuple[str, ...]], text: str = "") -> bool:
+    """Whether every command that ran was claimed, and every one that was claimed ran.
+
+    All commands succeed in the first run and fail in the second; inside a group or an `if` that may reach not all.
+    """
+    assigned = tuple(f"{name}=" for one in reading.commands for name, _ in one.assignments)
+    seen = {argv for argv in ran if len(argv) != 1 or not argv[0].startswith(assigned)}
     claimed = set()
     for argv in seen:
         fitting = [at for at, one in enumerate(reading.commands) if _fits(one.words, argv)]
         if not fitting:
             return False
         claimed.update(fitting)
-    return _may_fail(reading) or len(claimed) == len(reading.commands)
+    return (
+        len(claimed) == len(reading.commands) or "(" in text or "if " in text or _may_fail(reading)
+    )
 
 
 def _may_fail(reading: Reading) -> bool:
-    """Whether a redirect may fail here, where nothing can be written: then what depends on the command does not run."""
+    """Whether a command fails here in any case: nothing can be written, and no path leads to a program.
+
+    Then what depends on it does not run.
+    """
+    names = [command.words[0].text for command in reading.commands]
+    if any("/" in name or name == "[[" for name in names):
+        return True
     targets = [
         r.target.text for c in reading.commands for r in c.redirects if r.operator[-1] not in "&"
     ]
     return any(target != "/dev/null" for target in targets)
 
 
-def _fits(words: Sequence[object], argv: tuple[str, ...]) -> bool:
+def _fits(words: Sequence[Word], argv: tuple[str, ...]) -> bool:
     """Whether an argv is what the words say. An open word stands for any number of words that begin as it does."""
     if not words:
         return not argv
     word, rest = words[0], words[1:]
-    if word.exact:  # type: ignore[attr-defined]
-        return bool(argv) and argv[0] == word.text and _fits(rest, argv[1:])  # type: ignore[attr-defined]
+    if word.exact:
+        return bool(argv) and argv[0] == word.text and _fits(rest, argv[1:])
     for count in range(len(argv) + 1):
         if _fits(rest, argv[count:]):
             return True
-        if count == len(argv) or not argv[count].startswith(word.prefix):  # type: ignore[attr-defined]
+        if count == len(argv) or not argv[count].startswith(word.prefix):
             return False
     return False
 
@@ -88,7 +98,7 @@ def compare(cage: Cage, kind: str, texts: Sequence[str]) -> Tally:
         batch = claimed[at : at + BATCH]
         traces = cage.traces([text for text, _ in batch])
         wrong += [
-            (t, r, ran) for (t, r), ran in zip(batch, traces, strict=True) if not agrees(r, ran)
+            (t, r, ran) for (t, r), ran in zip(batch, traces, strict=True) if not agrees(r, ran, t)
         ]
     static = sum(reading.static for _, reading in claimed)
     return Tally(kind, len(texts), static, len(claimed) - static, wrong)
@@ -123,7 +133,7 @@ def table(tallies: Sequence[Tally]) -> None:
         print(
             f"{one.kind:<20}{one.strings:>9,}{one.static:>9,}{share:>7.1f}{one.open:>7,}{len(one.wrong):>7}"
         )
-    for one in tallies:
+    for one in tallies[:-1]:
         for text, reading, ran in one.wrong[:10]:
             print(
                 f"\nWRONG {text!r}\n  claimed {[c.argv or c.words for c in reading.commands]}\n  bash    {ran}"
@@ -133,10 +143,11 @@ def table(tallies: Sequence[Tally]) -> None:
 def verdicts() -> None:
     """Print what the policy says about the labelled commands."""
     policy = ShellPolicy.default()
-    for name in ("harmless", "dangerous"):
-        counts = Counter(policy.judge(text).decision for text in corpus(name))
+    for name in ("harmless", "dangerous", "denied"):
+        counts: Counter[str] = Counter(policy.judge(text).decision for text in corpus(name))
         total = sum(counts.values())
-        print(f"{name:<12}{total:>6}   " + "   ".join(f"{d} {counts[d]:>5} ({100 * counts[d] / total:.1f} %)" for d in ("allow", "ask", "deny")))  # fmt: skip
+        shares = [f"{d} {counts[d]:>5} ({100 * counts[d] / total:.1f} %)" for d in DECISIONS]
+        print(f"{name:<12}{total:>6}   " + "   ".join(shares))
 
 
 def main() -> int:
@@ -150,7 +161,13 @@ def main() -> int:
     with Cage() as cage:
         ordinary = compare(cage, "ordinary commands", corpus("ordinary"))
         fuzzed = fuzz(cage, chosen.strings, chosen.seed)
-    total = Tally("all fuzzed", sum(t.strings for t in fuzzed), sum(t.static for t in fuzzed), sum(t.open for t in fuzzed), [w for t in fuzzed for w in t.wrong])  # fmt: skip
+    total = Tally(
+        "all fuzzed",
+        sum(one.strings for one in fuzzed),
+        sum(one.static for one in fuzzed),
+        sum(one.open for one in fuzzed),
+        [wrong for one in fuzzed for wrong in one.wrong],
+    )
     table([ordinary, *fuzzed, total])
     print()
     verdicts()

@@ -6,28 +6,52 @@ import random
 from collections.abc import Callable, Sequence
 
 _NAMES = (
-    "ls cat grep find git rm echo sed awk eval exec test [ cd sh bash env sudo xargs time if for while case { } ! [[ function coproc /bin/rm ./x"
-    " .. . : % %1 true exit set export alias printf read"
-).split()
-_PLAIN = "a f x src -la -n -rf --help HEAD~1 HEAD@{1} @{u} a=b k=v 1 2 10 foo.py ./x ../y /etc/x a,b a:b a+b % ^ ] } -".split()
+    "ls", "cat", "grep", "find", "git", "rm", "echo", "sed", "awk", "eval", "exec", "test", "[", "cd", "sh",
+    "bash", "env", "sudo", "xargs", "time", "if", "for", "while", "case", "{", "}", "!", "[[", "function",
+    "coproc", "/bin/rm", "./x", "..", ".", ":", "%", "%1", "true", "exit", "set", "export", "alias", "printf",
+    "read",
+)  # fmt: skip
+_PLAIN = (
+    "a", "f", "x", "src", "-la", "-n", "-rf", "--help", "HEAD~1", "HEAD@{1}", "@{u}", "a=b", "k=v", "1", "2",
+    "10", "foo.py", "./x", "../y", "/etc/x", "a,b", "a:b", "a+b", "%", "^", "]", "}", "-",
+)  # fmt: skip
 _QUOTED = (
-    "'a b'", '"a b"', "''", '""', "'a'b", "a'b'c", 'a"b"c', "'$x'", '"\\$x"', '"a\\"b"', '"a\\|b"', '"a\\b"', '"^a$"', '"$"', '"a$ b"', "'é'", '"é ü"',
-    "'a\nb'", '"a\nb"', '"a\tb"', "'!'", '"!"', '"a!b"', "'\\'", '"\\\\"', "'{a,b}'", '"*"', "'#'", '"`"', '"\'"', "'\"'", '"$\'"', "'a;b'", '"a|b"',
-    '"a&b"', '"${HOME}"', '"$HOME/x"', '"$PWD"', '"$(a)"', '"$(a b)c"',
+    "'a b'", '"a b"', "''", '""', "'a'b", "a'b'c", 'a"b"c', "'$x'", '"\\$x"', '"a\\"b"', '"a\\|b"', '"a\\b"',
+    '"^a$"', '"$"', '"a$ b"', "'é'", '"é ü"', "'a\nb'", '"a\nb"', '"a\tb"', "'!'", '"!"', '"a!b"', "'\\'",
+    '"\\\\"', "'{a,b}'", '"*"', "'#'", '"`"', '"\'"', '\'"\'', '"$\'"', "'a;b'", '"a|b"', '"a&b"',
+    '"${HOME}"', '"$HOME/x"', '"$PWD"', '"$(a)"', '"$(a b)c"',
 )  # fmt: skip
 _ODD = (
-    "*", "*.py", "a*", "src/*", "--x=*", "?", "[a]*", "[!a]", "{a,b}", "a{b,c}d", "{1..3}", "{}", "{a}", "~", "~/x", "~x", "a~b", "a=~", "x:~/y", "$HOME",
-    "$x", "${x}", "$1", "$@", "$?", "$$", "$#", "$-", "$", "$(a)", "$(a b)", "`a`", "$((1+1))", "$[1]", "$'a'", '$"a"', "\\a", "\\ ", "\\\n", "a\\\nb", "\\;",
-    "\\(", "\\)", "\\!", "a\\", "<(a)", ">(a)", "#", "#a", "a#b", "a=(b)", "a[0]=b", "a+=b", "\\'", "é", "a\u00a0b", "\r", "\x01", "\x7f", "\x0b", "!a", "a!b",
-    "!!", "!$", "@(a)", "+(a)", "!(a)", "a'", 'a"', "{", "}", "(", ")", "{a,b", "a}", "{a\\,b}", "{'a,b'}", "{a','b}", "{},a}", "a{},b}c", "-{a,b}", "=a", "]]",
+    "*", "*.py", "a*", "src/*", "--x=*", "?", "[a]*", "[!a]", "{a,b}", "a{b,c}d", "{1..3}", "{}", "{a}", "~",
+    "~/x", "~x", "a~b", "a=~", "x:~/y", "$HOME", "$x", "${x}", "$1", "$@", "$?", "$$", "$#", "$-", "$",
+    "$(a)", "$(a b)", "`a`", "$((1+1))", "$[1]", "$'a'", '$"a"', "\\a", "\\ ", "\\\n", "a\\\nb", "\\;", "\\(",
+    "\\)", "\\!", 'a\\', "<(a)", ">(a)", "#", "#a", "a#b", "a=(b)", "a[0]=b", "a+=b", "\\'", "é", "a\xa0b",
+    "\r", "\x01", "\x7f", "\x0b", "!a", "a!b", "!!", "!$", "@(a)", "+(a)", "!(a)", "a'", 'a"', "{", "}", "(",
+    ")", "{a,b", "a}", "{a\\,b}", "{'a,b'}", "{a','b}", "{},a}", "a{},b}c", "-{a,b}", "=a", "]]",
 )  # fmt: skip
-_JOINTS = (" ; ", ";", " && ", "&&", " || ", "||", " | ", "|", " |& ", "\n", "\n\n", " & ", "&", " ;; ", "; ;", " && && ", "|\n", "&&\n", " \\\n| ", "\n| ", " !", " ! ")  # fmt: skip
+_MORE_ODD = ("$'\\t'", "-t$'\\n'", "$'a\\'b'", "$'\\x41'")
+_JOINTS = (
+    " ; ", ";", " && ", "&&", " || ", "||", " | ", "|", " |& ", "\n", "\n\n", " & ", "&", " ;; ", "; ;",
+    " && && ", "|\n", "&&\n", " \\\n| ", "\n| ", " !", " ! ",
+)  # fmt: skip
 _REDIRECTS = (
-    "2>/dev/null", ">/dev/null", "2>&1", ">&2", "&>/dev/null", "<f", "< f", "> x", ">> x", "2> x", "<<<a", "<<< 'a b'", "<<E\na\nE", "<&0", ">&-", "<&-", "2>&1 >/dev/null",
-    ">|x", "<>x", "{v}>x", "1 2>&1", "a2>&1", ">& x", "&>>x", "3<f", "2>&1x", ">/dev/null x", "<(a)", "> /dev/null", "2>& 1", "<<-E\n\ta\nE", ">'a b'", "</dev/null", "12345>x",
+    "2>/dev/null", ">/dev/null", "2>&1", ">&2", "&>/dev/null", "<f", "< f", "> x", ">> x", "2> x", "<<<a",
+    "<<< 'a b'", "<<E\na\nE", "<&0", ">&-", "<&-", "2>&1 >/dev/null", ">|x", "<>x", "{v}>x", "1 2>&1",
+    "a2>&1", ">& x", "&>>x", "3<f", "2>&1x", ">/dev/null x", "<(a)", "> /dev/null", "2>& 1", "<<-E\n\ta\nE",
+    ">'a b'", "</dev/null", "12345>x",
 )  # fmt: skip
 _NOISE = "abx01 \t\n'\"\\$`|&;<>(){}[]*?!#~=%^@+-./:,_é\u00a0\r\x01\x7f"
-_SPLICES = ("'", '"', "\\", "\\\n", "$", "`", " ", "\n", ";", "|", "&", "<", ">", "(", ")", "{", "}", "*", "~", "#", "!", "=", "''", '""', "\t", "$(", ")", "a", "-", ",", "..", "\r", "é", "[", "]", "^", "%", ":", "2>", "&&", "  ", "\\ ", "${", "}")  # fmt: skip
+_SPLICES = (
+    "'", '"', '\\', "\\\n", "$", "`", " ", "\n", ";", "|", "&", "<", ">", "(", ")", "{", "}", "*", "~", "#",
+    "!", "=", "''", '""', "\t", "$(", ")", "a", "-", ",", "..", "\r", "é", "[", "]", "^", "%", ":", "2>",
+    "&&", "  ", "\\ ", "${", "}",
+)  # fmt: skip
+_FRAMES = (
+    "({})", "$({})", "{{ {}; }}", "! {}", "time {}", "x() {{ {}; }}", "if {}; then b; fi",
+    "for i in a; do {}; done", 'for i in a *.py; do echo $i "$i" x$i; {}; done', "if {}; then b; else c; fi",
+    "[[ -f x ]] && {}", "a <({}) b", "time {}", "echo $((1 + 2)) && {}", "{} # a", "# a\n{}", "a=1 {}",
+    "LC_ALL=C {}", "[[ {} ]]", "{} &", "coproc {}",
+)  # fmt: skip
 
 
 class Strings:
@@ -55,7 +79,7 @@ class Strings:
             odd = pick.random() < oddness
             text += pick.choice(_JOINTS if odd else _JOINTS[:10]) + self._command(oddness)
         if pick.random() < oddness:
-            text = pick.choice(("({})", "$({})", "{{ {}; }}", "! {}", "time {}", "x() {{ {}; }}", "if {}; then b; fi", "for i in a; do {}; done", "{} # a", "# a\n{}", "a=1 {}", "LC_ALL=C {}", "[[ {} ]]", "{} &", "coproc {}")).format(text)  # fmt: skip
+            text = pick.choice(_FRAMES).format(text)
         return text
 
     def _command(self, oddness: float) -> str:
@@ -63,12 +87,15 @@ class Strings:
         words = [pick.choice(_NAMES[:12] if pick.random() > oddness else _NAMES)]
         for _ in range(pick.randrange(5)):
             roll = pick.random()
-            pool: Sequence[str] = _ODD if roll < oddness else _PLAIN if roll < 0.7 else _QUOTED
+            pool: Sequence[str] = (
+                _ODD + _MORE_ODD if roll < oddness else _PLAIN if roll < 0.7 else _QUOTED
+            )
             words.append(pick.choice(pool))
             if pick.random() < oddness / 2:
                 words[-1] += pick.choice(_QUOTED + _ODD)
         if pick.random() < 0.1 + oddness:
-            words.insert(pick.randrange(len(words) + 1), pick.choice(_REDIRECTS if pick.random() < 0.5 else _REDIRECTS[:7]))  # fmt: skip
+            redirects = _REDIRECTS if pick.random() < 0.5 else _REDIRECTS[:7]
+            words.insert(pick.randrange(len(words) + 1), pick.choice(redirects))
         blank = " " if pick.random() > oddness else pick.choice(("  ", "\t", " \\\n", ""))
         return blank.join(words)
 

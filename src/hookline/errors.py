@@ -41,6 +41,10 @@ class ToolDefinitionError(BuildError):
     """A function cannot become a tool as it is written."""
 
 
+class DocumentError(BuildError):
+    """A Markdown file that describes a skill or an agent cannot be used as it is written; the message says where."""
+
+
 class UsageError(HooklineError):
     """A public method was called in a way that cannot be carried out."""
 

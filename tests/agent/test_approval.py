@@ -319,7 +319,7 @@ async def test_a_stop_in_the_same_step_answers_open_questions(bench: Bench) -> N
     agent = bench.asking(calls(call("pay", amount=5), call("look")))
     agent.on_before_tool_use(lambda ctx: HookOutcome.stop("no looking"), matcher="look")
     result = await agent.build().run("go")
-    assert (result.status, result.pending) == (RunStatus.STOPPED, ())
+    assert (result.status, result.pending) == (RunStatus.STOPPED, [])
     assert statuses(result) == ["not_run", "not_run"]
 
 
@@ -760,7 +760,8 @@ async def test_a_kept_answer_is_void_when_the_call_was_changed(bench: Bench) -> 
     one, two = (question.id for question in paused.pending)
     partly = await agent.resume(paused, {one: True})
     again = await agent.resume(tampered(partly.state, amount=99), {two: True})
-    assert (again.status, [q.id for q in again.pending], bench.ran) == (RunStatus.PAUSED, [one], [])
+    assert (again.status, bench.ran) == (RunStatus.PAUSED, [])
+    assert [question.id for question in again.pending] == [f"{one}/question-2"]
 
 
 async def test_an_answer_is_void_when_the_tool_fills_in_other_defaults(bench: Bench) -> None:
@@ -833,10 +834,31 @@ async def test_an_edit_does_not_get_past_a_policy(bench: Bench) -> None:
     assert (statuses(result), bench.ran) == (["blocked"], [])
 
 
-async def test_an_edit_that_does_not_fit_the_tool_is_an_invalid_call(bench: Bench) -> None:
-    """The model reads what is wrong."""
+async def test_an_approver_whose_edit_does_not_fit_the_tool_is_asked_again(bench: Bench) -> None:
+    """With what was wrong about it, and not for ever."""
+    shown: list[str] = []
+
+    def approve(question: PendingApproval) -> Decision:
+        shown.append(question.reason)
+        return Decision.edit(amount="lots" if len(shown) == 1 else 6)
+
+    agent = bench.asking(call("pay", amount=5), say("done")).with_approver(approve)
+    assert statuses(await agent.build().run("go")) == ["ok"]
+    assert bench.ran == [("pay", 6, "kim")]
+    assert shown[0] == "pay 5?"
+    assert shown[1].startswith("pay 5? (it cannot be edited as it was: the call to 'pay'")
+    agent.with_driver(ScriptedDriver([call("pay", amount=5), say("done")]))
+    stubborn = agent.with_approver(lambda _: Decision.edit(amount="lots")).build()
+    result = await stubborn.run("go")
+    assert statuses(result) == ["denied"]
+    assert "edited in ways that do not fit" in result.state.messages[2].text
+
+
+async def test_a_permission_hooks_edit_that_does_not_fit_is_an_invalid_call(bench: Bench) -> None:
+    """No person is there to mend it: the model reads what is wrong."""
     agent = bench.asking(call("pay", amount=5), say("done"))
-    result = await agent.with_approver(lambda _: Decision.edit(amount="lots")).build().run("go")
+    agent.on_permission_request(lambda _: Decision.edit(amount="lots"))
+    result = await agent.build().run("go")
     assert (statuses(result), bench.ran) == (["invalid"], [])
 
 

@@ -19,7 +19,7 @@ from hookline import (
 from hookline.errors import UsageError
 from hookline.journal import ApprovalAnswered, ApprovalAsked, CallAdmitted
 from hookline.state import ResultStatus
-from hookline.testing import ScriptedDriver, call, say
+from hookline.testing import ScriptedDriver, call, calls, say
 
 QUESTION = "r/0/call_1_1"
 
@@ -34,6 +34,7 @@ class Till:
     def __init__(self) -> None:
         self.journal = PlainStore()
         self.paid: list[int] = []
+        self.booked: list[int] = []
         self.dies = False
         self.asked: list[PendingApproval] = []
 
@@ -127,7 +128,9 @@ def test_an_answer_is_for_the_call_as_it_was_shown(till: Till) -> None:
     again = changed().resume_sync("r", {QUESTION: True})
     assert (again.status, till.paid) == (RunStatus.PAUSED, [])
     assert dict(again.pending[0].tool_call.args) == {"amount": 5, "tip": 3}
-    assert changed().resume_sync("r", {QUESTION: True}).status is RunStatus.COMPLETED
+    with pytest.raises(UsageError, match=rf"no question with id '{QUESTION}'"):
+        changed().resume_sync("r", {QUESTION: True})
+    assert changed().resume_sync("r", {again.pending[0].id: True}).status is RunStatus.COMPLETED
     assert till.paid == [8]
 
 
@@ -202,3 +205,76 @@ def test_whether_to_run_a_call_again_can_be_answered_in_another_process(till: Ti
     assert (done.status, till.paid) == (RunStatus.COMPLETED, [5, 5])
     questions = [record for record in done.records if isinstance(record, ApprovalAsked)]
     assert [each.approval.id for each in questions if each.approval] == [QUESTION, again.id]
+
+
+def in_doubt(till: Till) -> AgentBuilder:
+    """An agent that asks whether to run the payment again which a process died of."""
+    till.dies = True
+    with pytest.raises(Died):
+        till.agent().resume_sync("r", {QUESTION: True})
+    till.die_after(CallAdmitted)
+    till.dies = False
+    return till.builder().with_journal(till.journal, on_in_doubt="ask")
+
+
+def test_a_call_in_doubt_is_run_again_as_it_was_or_not_at_all(till: Till) -> None:
+    """Its key stands for its arguments: whoever edits it is told, and the question goes on waiting."""
+    agent = in_doubt(till).build()
+    (again,) = agent.resume_sync("r").pending
+    with pytest.raises(UsageError, match="run again as it is, or not at all"):
+        agent.resume_sync("r", {again.id: Decision.edit(amount=7)})
+    done = agent.resume_sync("r", {again.id: Decision.deny("leave it")})
+    assert till.paid == [5]
+    (settled,) = done.steps[0].results
+    assert (settled.status, settled.reason) == (ResultStatus.IN_DOUBT, "leave it")
+
+
+def test_an_approver_that_edits_a_call_in_doubt_is_told(till: Till) -> None:
+    """It is asked again, with what is wrong; and a permission hook that edits it has said no."""
+
+    def approve(question: PendingApproval) -> Decision:
+        till.asked.append(question)
+        return Decision.edit(amount=7) if len(till.asked) == 1 else Decision.allow()
+
+    builder = in_doubt(till).with_approver(approve)
+    assert builder.build().resume_sync("r").status is RunStatus.COMPLETED
+    assert till.paid == [5, 5]
+    assert "run again as it is, or not at all" in till.asked[1].reason
+
+
+def test_a_permission_hook_cannot_edit_a_call_in_doubt(till: Till) -> None:
+    """That is a no, and the model reads that the outcome is not known."""
+    builder = in_doubt(till).on_permission_request(lambda ctx: Decision.edit(amount=7))
+    done = builder.build().resume_sync("r")
+    assert till.paid == [5]
+    assert done.steps[0].results[0].status is ResultStatus.IN_DOUBT
+
+
+def test_a_call_that_had_started_is_not_asked_about_when_the_run_pauses_for_another(
+    till: Till,
+) -> None:
+    """One that is safe to repeat runs again with its yes, once it is known what to do with the one that is not."""
+
+    @tool(effect="idempotent")
+    async def book(amount: int) -> str:
+        """Book."""
+        till.booked.append(amount)
+        return "booked"
+
+    def builder(*turns: Any) -> AgentBuilder:
+        built = till.builder(*turns).with_tools(book).with_journal(till.journal, on_in_doubt="ask")
+        return built.on_before_tool_use(
+            lambda ctx: HookOutcome.ask("sure?"), matcher="book", name="clerk", tier="policy"
+        )
+
+    till.journal = PlainStore()
+    both = calls(call("book", amount=1), call("pay", amount=5))
+    approved = builder(both, say("done")).with_approver(lambda question: Decision.edit(amount=2))
+    approved.build().run_sync("go", run_id="r")
+    till.die_after(CallAdmitted)
+    (again,) = builder().build().resume_sync("r").pending
+    assert (again.tool_call.name, again.is_again) == ("pay", True)
+    till.paid.clear()
+    till.booked.clear()
+    result = builder().build().resume_sync("r", {again.id: True})
+    assert (result.status, till.booked, till.paid) == (RunStatus.COMPLETED, [2], [2])

@@ -111,7 +111,7 @@ def test_resuming_too_early_does_not_make_it_last_longer(till: Till) -> None:
     till.clock.advance(50)
     again = agent.resume_sync(state)
     assert again.status is RunStatus.PAUSED
-    assert again.pending == state.pending
+    assert again.state.pending == state.pending
     till.clock.advance(20)
     assert told(agent.resume_sync(again, {state.pending[0].id: True})) == [LATE]
 

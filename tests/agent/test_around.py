@@ -332,7 +332,7 @@ async def test_a_changed_call_needs_its_own_approval(
     assert (first(result).status.value, bench.ran) == (status, [2] if status == "ok" else [])
     assert asked == ([2] if approver is not None else [])
     assert result.status is RunStatus.COMPLETED
-    assert result.pending == ()
+    assert result.pending == []
 
 
 async def test_a_permission_hook_may_clear_a_changed_call(bench: Bench) -> None:

@@ -75,3 +75,19 @@ def test_attachments_need_a_prompt() -> None:
     state = AgentState().with_user_message("hi")
     with pytest.raises(UsageError, match="no prompt they go with"):
         builder()[0].build().run_sync(state=state, attachments=[PICTURE])
+
+
+def test_a_hook_changes_what_comes_with_a_prompt(tmp_path: Path) -> None:
+    """What a hook makes of the attachments is what the model sees, what is kept, and what the journal adds up to."""
+    from hookline import SQLiteJournal
+    from hookline.journal import fold
+
+    made, driver = builder()
+    other = Attachment.from_bytes(b"%PDF", "application/pdf", "b.pdf")
+    made.on_prompt_submit(lambda ctx: ctx.with_attachments([*ctx.attachments, other]))
+    with SQLiteJournal(tmp_path / "runs.db") as journal:
+        result = made.with_journal(journal).build().run_sync("See.", attachments=[PICTURE])
+        assert driver.requests[0].messages[0] == UserMessage("See.", "", (PICTURE, other))
+        assert fold(journal.read(result.state.run_id)).state == result.state
+    wrong = builder()[0].on_prompt_submit(lambda ctx: ctx.with_attachments(["a.png"]))
+    assert "is not an attachment" in wrong.build().run_sync("See.").explain()

@@ -1100,7 +1100,7 @@ async def test_a_stop_is_stronger_than_a_question_in_another_branch(world: World
         return HookOutcome.stop("not b") if ctx.name == "b" else None
 
     result = await parent.on_subagent_start(stop_b).build().run("go")
-    assert (result.status, result.pending, world.ran) == (RunStatus.STOPPED, (), [])
+    assert (result.status, result.pending, world.ran) == (RunStatus.STOPPED, [], [])
     check_transcript(result.state.messages)
 
 

@@ -183,7 +183,7 @@ async def test_an_answer_that_becomes_a_value_is_heard_as_that_value() -> None:
     agent = builder(say("five")).on_event(heard.append)
     result = await agent.on_output(lambda ctx: ctx.with_output({"n": 5})).build().run("go")
     answers = [record.text for record in heard if isinstance(record, ResponseReceived)]
-    assert answers == [result.text] == ["{'n': 5}"]
+    assert answers == [result.text] == ['{"n":5}']
 
 
 # --- work has a key of its own ------------------------------------------------------------------------

@@ -39,7 +39,7 @@ async def test_runs_beside_a_session_are_refused_under_its_name(house: House) ->
 
 
 async def test_a_run_of_a_suspended_session_is_not_resumed_beside_it(house: House) -> None:
-    """Not by its id, and not by its state; when the session goes on, it may."""
+    """Not by its id, and not by its state."""
     session = house.sessions.create(id="s")
     paused = await session.run(house.agent(call("pay", amount=5)), "pay")
     answers = {paused.pending[0].id: True}
@@ -49,6 +49,16 @@ async def test_a_run_of_a_suspended_session_is_not_resumed_beside_it(house: Hous
         with pytest.raises(SessionError, match="is suspended"):
             await agent.resume(run, answers)
     assert (house.paid, house.journal.claimed) == ([], set())
-    session.resume()
-    assert (await agent.resume("s-1", answers)).text == "done"
-    assert session.state.last_text() == "done"
+
+
+async def test_a_run_of_a_session_goes_on_in_the_session(house: House) -> None:
+    """Beside it nobody would be kept off the session, and one that was left behind could still act."""
+    session = house.sessions.create(id="s")
+    paused = await session.run(house.agent(call("pay", amount=5)), "pay")
+    answers = {paused.pending[0].id: True}
+    agent = house.agent(say("done"))
+    with pytest.raises(UsageError, match=r"get\('s'\)\.resume_run\(agent, decisions\)"):
+        await agent.resume("s-1", answers)
+    assert (house.paid, house.journal.claimed) == ([], set())
+    assert (await session.resume_run(agent, answers)).text == "done"
+    assert (await agent.resume("s-1")).text == "done"  # what is over can be looked at anywhere

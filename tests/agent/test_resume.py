@@ -5,235 +5,20 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 from concurrent.futures import Future
-from typing import Any, NamedTuple
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from lives import Case, Tape, TapeClaim, World, cases, children_of, cut, driven, story_of
+from plain_store import PlainStore
 
-from hookline import (
-    AgentBuilder,
-    Decision,
-    ErrorAction,
-    ErrorClass,
-    ErrorPolicy,
-    HookOutcome,
-    RunResult,
-    RunStatus,
-    ToolContext,
-    tool,
-)
+from hookline import AgentBuilder, Decision, HookOutcome, RunStatus
 from hookline.blueprint import Doubt, InDoubt
 from hookline.errors import JournalError, UnknownRunError, UsageError
 from hookline.journal import Record, RunTakenUp, fold, hooks_in
-from hookline.state import ResultStatus, check_transcript
-from hookline.testing import FakeClock, ScriptedDriver, call, calls, say
-
-
-class Tape:
-    """A store that remembers in which order everything was written, so that it can be cut anywhere."""
-
-    def __init__(self, written: Sequence[Record] = ()) -> None:
-        self.written = list(written)
-        self.claimed: set[str] = set()
-
-    def claim(self, run_id: str) -> Any:
-        assert run_id not in self.claimed
-        self.claimed.add(run_id)
-        return TapeClaim(self, run_id)
-
-    def read(self, run_id: str) -> list[Record]:
-        found = [record for record in self.written if record.run_id == run_id]
-        if not found:
-            raise UnknownRunError(f"no run '{run_id}'.")
-        return found
-
-    def runs(self, **_: Any) -> list[Any]:
-        return []
-
-    def close(self) -> None:
-        pass
-
-
-class TapeClaim(NamedTuple):
-    tape: Tape
-    run_id: str
-
-    def write(self, records: Sequence[Record]) -> Future[None]:
-        self.tape.written += records
-        done: Future[None] = Future()
-        done.set_result(None)
-        return done
-
-    def give_back(self) -> None:
-        self.tape.claimed.discard(self.run_id)
-
-
-class Case(NamedTuple):
-    """A script, by step; hooks, each a point and what it does."""
-
-    script: tuple[tuple[str, ...], ...]
-    hooks: tuple[tuple[str, str], ...]
-    child: tuple[tuple[str, ...], ...] = (("look",), ())
-
-
-class World:
-    """An agent of a case. What its hooks and tools did is kept over all its lives."""
-
-    def __init__(self, case: Case, tape: Tape) -> None:
-        self.case = case
-        self.tape = tape
-        self.hooked: list[str] = []
-        self.used: list[str] = []
-
-    def agent(self) -> Any:
-        """The agent as a new process would build it."""
-        inner = self._builder("child", self.case.child).build()
-
-        @tool(effect="idempotent")
-        async def delegate(context: ToolContext) -> str:
-            """Hand it on."""
-            return (await context.spawn(inner, "task")).text
-
-        builder = self._builder("agent", self.case.script).with_tools(delegate)
-        builder.with_journal(self.tape).with_approver(lambda _: True)
-        for number, (point, action) in enumerate(self.case.hooks):
-            builder.add_hook(point, self._hook(number, point, action), name=f"hook-{number}")
-        return builder.build()
-
-    def _builder(self, name: str, script: tuple[tuple[str, ...], ...]) -> AgentBuilder:
-        @tool(effect="pure")
-        async def look(at: str = "") -> str:
-            """Look."""
-            return f"seen {at}"
-
-        @tool(effect="pure")
-        async def fails() -> str:
-            """Fail."""
-            raise ValueError("no such luck")
-
-        @tool
-        async def pay(context: ToolContext, amount: int) -> str:
-            """Pay."""
-            self.used.append(context.idempotency_key)
-            return f"paid {amount}"
-
-        policy = ErrorPolicy(actions=dict.fromkeys(ErrorClass, ErrorAction.IGNORE))
-        return (
-            AgentBuilder()
-            .with_id(name)
-            .with_driver(ByStep(script))
-            .with_tools(look, fails, pay)
-            .with_error_policy(policy)
-            .with_clock(FakeClock())
-        )
-
-    def _hook(self, number: int, point: str, action: str) -> Any:
-        def hook(ctx: Any) -> Any:
-            made = getattr(ctx, "tool_call", None)
-            index = getattr(ctx, "step_index", len(ctx.state.steps))
-            self.hooked.append(f"{number} {ctx.state.run_id} {index} {made.id if made else ''}")
-            return ACTIONS[action](ctx, number)
-
-        return hook
-
-
-class ByStep:
-    """A model that answers by how far the conversation is, as a real one would."""
-
-    def __init__(self, script: tuple[tuple[str, ...], ...]) -> None:
-        self.script = script
-
-    async def infer(self, request: Any, turn: Any) -> Any:
-        index = turn.state.step_count
-        names = self.script[index] if index < len(self.script) else ()
-        made = [CALLS[name] for name in names]
-        played = calls(*made) if made else say(f"answer {index}", tokens=3)
-        return await ScriptedDriver([played]).infer(request, turn)
-
-
-CALLS = {
-    "look": call("look", at="door", tokens=2),
-    "look too": call("look", at="window"),
-    "fails": call("fails"),
-    "unknown": call("nothing"),
-    "delegate": call("delegate"),
-    "pay": call("pay", amount=5),
-}
-ACTIONS: dict[str, Any] = {
-    "watch": lambda ctx, number: None,
-    "note": lambda ctx, number: ctx.with_metadata(f"note-{number}", len(ctx.state.metadata)),
-    "say": lambda ctx, number: ctx.with_state(
-        ctx.state.with_user_message("psst", by=f"hook-{number}")
-    ),
-    "block": lambda ctx, number: HookOutcome.block("not that") if _is_odd(ctx) else None,
-    "ask": lambda ctx, number: HookOutcome.ask("sure?"),
-    "forbid": lambda ctx, number: ctx.forbid("enough") if _is_odd(ctx) else None,
-    "stop": lambda ctx, number: HookOutcome.stop("now") if _is_odd(ctx) else None,
-    "rewrite": lambda ctx, number: (
-        ctx.with_args(at="elsewhere") if ctx.tool_call.name == "look" else None
-    ),
-    "redact": lambda ctx, number: ctx.with_result("***") if ctx.execution.is_success else None,
-    "crash": lambda ctx, number: 1 / 0,
-}
-
-
-def _is_odd(ctx: Any) -> bool:
-    return bool(len(ctx.state.steps) % 2)
-
-
-ANYWHERE = ("watch", "note", "forbid", "stop", "crash")
-AT = {
-    "before_step": ANYWHERE,
-    "before_inference": (*ANYWHERE, "say", "block"),
-    "after_inference": (*ANYWHERE, "block"),
-    "before_tool_use": (*ANYWHERE, "block", "ask", "rewrite"),
-    "permission_request": ("watch", "note"),
-    "after_tool_use": (*ANYWHERE, "block", "redact", "say"),
-    "after_step": ("watch", "note", "forbid", "crash"),
-    "should_continue": ("watch", "note", "forbid"),
-    "stop": ("watch", "note"),
-    "execution_end": ("watch", "note"),
-    "subagent_start": ("watch", "note"),
-}
-hooks = st.lists(
-    st.sampled_from([(point, action) for point, actions in AT.items() for action in actions]),
-    max_size=4,
-).map(tuple)
-batches = st.lists(
-    st.lists(
-        st.sampled_from(["look", "look too", "fails", "unknown", "delegate"]),
-        min_size=1,
-        max_size=3,
-    ).map(tuple),
-    min_size=1,
-    max_size=3,
-).map(tuple)
-cases = st.builds(Case, batches, hooks)
-
-
-def story_of(result: RunResult) -> Any:
-    """What a run came to, without what only a clock or a count of processes would tell."""
-    state = result.state
-    steps = [
-        (step.type, step.calls, [each.text() for each in step.results], step.outcome)
-        for step in state.steps
-    ]
-    counted = (state.counters.steps, state.counters.tool_calls, state.counters.usage)
-    return tuple(state.messages), dict(state.metadata), steps, state.ending, counted, result.text
-
-
-def cut(tape: Tape, at: int) -> Tape:
-    """The tape as a process that died there would have left it."""
-    return Tape(tape.written[:at])
-
-
-async def driven(world: World, run: Any) -> RunResult:
-    """The result of a run, which is valid and has given its journal back."""
-    result: RunResult = await run
-    check_transcript(result.state.messages)
-    assert not world.tape.claimed
-    return result
+from hookline.state import ResultStatus
+from hookline.testing import ScriptedDriver, call, say
 
 
 @settings(max_examples=150, deadline=None)
@@ -242,12 +27,12 @@ def test_a_run_that_is_taken_up_becomes_what_it_would_have_become(case: Case, wh
     """After any record: the same transcript, state and counts, and no hook that is on record runs again."""
     whole = World(case, Tape())
     expected = asyncio.run(driven(whole, whole.agent().run("go", run_id="run")))
-    begun = next(i for i, record in enumerate(whole.tape.written) if record.type == "prompt") + 1
-    at = begun + where % (len(whole.tape.written) - begun + 1)
-    again = World(case, cut(whole.tape, at))
+    cuts = whole.tape.cuts()
+    again = World(case, cut(whole.tape, cuts[where % len(cuts)]))
     known = {(ran.hook, ran.run_id, ran.step, ran.call_id) for ran in hooks_in(again.tape.written)}
     result = asyncio.run(driven(again, again.agent().resume("run")))
     assert story_of(result) == story_of(expected)
+    assert children_of(again.tape) == children_of(whole.tape)
     assert fold(again.tape.read("run")).state == result.state
     numbers = [record.seq for record in again.tape.read("run")]
     assert numbers == list(range(len(numbers)))
@@ -440,3 +225,22 @@ def test_what_to_do_in_doubt_must_mean_something() -> None:
     """One of the words, or a function."""
     with pytest.raises(Exception, match="says nothing"):
         AgentBuilder().with_journal(Tape(), on_in_doubt="retry")  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("kind", ["limit", "stop", "done"])
+def test_a_run_that_has_ended_says_what_ended_it(kind: str) -> None:
+    """Whatever decided it: the last step, or a guard or a hook since."""
+    journal = PlainStore()
+    builder = AgentBuilder().with_journal(journal).with_driver(ScriptedDriver([call("x")] * 3))
+    if kind == "limit":
+        builder.with_limits(steps=2)
+    elif kind == "stop":
+        builder.on_before_tool_use(lambda ctx: HookOutcome.stop("enough"), name="enough")
+    else:
+        builder.with_driver(ScriptedDriver([say("done")]))
+    agent = builder.build()
+    result = agent.run_sync("go", run_id="r")
+    again = agent.resume_sync("r")
+    assert again.outcome == result.outcome
+    assert again.outcome is not None
+    assert not again.outcome.should_continue

@@ -236,8 +236,10 @@ def test_rules_and_modes_hold_three_runs_down() -> None:
 
 def test_rules_show_in_explain() -> None:
     """The policy, who answers and who keeps are there to be seen."""
-    shown = str(builder(Approval(deny="exec")).build().explain())
-    for name in ("approval", "approval-answers", "approval-keeper"):
+    shown = " ".join(
+        str(builder(Approval(deny="exec", ask=list("abcd"))).build().explain()).split()
+    )
+    for name in ("approval-answers", "approval-keeper", "denies exec; asks a, b, c and 1 more"):
         assert name in shown
 
 
@@ -247,3 +249,17 @@ def test_decisions_of_the_approver_are_bound_to_a_call_as_before() -> None:
     agent = builder(Approval(ask="send"), call("send", to="a"), call("send", to="a"))
     result = agent.with_approver(lambda _question: next(answers)).build().run_sync("Go.")
     assert came(result) == ["sent to a", "Denied: enough"]
+
+
+def test_what_a_running_tool_asks_is_for_a_person() -> None:
+    """A rule about a call says nothing about what its tool asks while it runs."""
+
+    @tool
+    async def bash(command: str, context: ToolContext) -> str:
+        """Run a command, and ask for something else."""
+        decision = await context.ask(context.call, "may it have your keys?")
+        return decision.answer
+
+    agent = builder(Approval(allow="bash", answers=["*"]), call("bash", command="ls"))
+    result = agent.with_tools(bash).build().run_sync("Go.")
+    assert came(result) == ["deny"]

@@ -7,7 +7,16 @@ from typing import Any
 
 import pytest
 
-from hookline import AgentBuilder, AgentState, Decision, HookOutcome, RunResult, SQLiteJournal, tool
+from hookline import (
+    AgentBuilder,
+    AgentState,
+    Decision,
+    HookOutcome,
+    RunResult,
+    SQLiteJournal,
+    ToolContext,
+    tool,
+)
 from hookline.capabilities import Approval
 from hookline.sessions import Sessions
 from hookline.state import PendingApproval
@@ -264,3 +273,20 @@ async def test_the_same_however_it_is_driven(way: str) -> None:
         "ran ls",
         "Denied: no",
     ]
+
+
+def test_an_answer_in_a_child_holds_for_the_whole_family() -> None:
+    """What was answered for a rule in a child is not asked again in its parent, nor in its siblings."""
+
+    @tool
+    async def delegate(context: ToolContext) -> list[str]:
+        """Have a child push."""
+        child = AgentBuilder().with_driver(ScriptedDriver([run("git push x"), say("done")]))
+        return came(await context.spawn(child.with_tools(exec).build(), "Go.", name="child"))
+
+    person = Person(PUSH)
+    turns = [call("delegate"), run("git push y"), call("delegate")]
+    agent = builder(Approval(ask="bash(git push *)"), *turns).with_tools(delegate)
+    result = agent.with_approver(person).build().run_sync("Go.")
+    assert came(result) == ['["ran git push x"]', "ran git push y", '["ran git push x"]']
+    assert len(person.asked) == 1

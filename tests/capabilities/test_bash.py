@@ -60,18 +60,21 @@ def test_a_command_gives_its_output_code_and_time(tmp_path: Path, mode: Any) -> 
 
 @pytest.mark.parametrize("mode", MODES)
 def test_output_is_told_as_it_comes(tmp_path: Path, mode: Any) -> None:
-    """Listeners hear it while the command runs, in few messages, cleaned like the result."""
+    """Listeners hear it while the command runs, which here waits until they have; cleaned like the result."""
     heard: list[Any] = []
-    driver = ScriptedDriver(
-        [
-            call("bash", command="printf 'fir'; sleep .3; printf 'st\\n\\033[31mred\\033[0m\\n'"),
-            say("done"),
-        ]
-    )
+
+    def listen(record: Any) -> None:
+        if record.type == "progress":
+            heard.append(record.message)
+            (tmp_path / "heard").touch()
+
+    wait = "while [ ! -e heard ]; do sleep 0.02; done"
+    command = f"printf 'fir'; {wait}; printf 'st\\n\\033[31mred\\033[0m\\n'"
+    driver = ScriptedDriver([call("bash", command=command), say("done")])
     agent = AgentBuilder().with_driver(driver).with_capability(Bash(tmp_path, sandbox=mode))
-    agent.with_approver(lambda _: True).on_event(heard.append).build().run_sync("Go.")
-    messages = [record.message for record in heard if record.type == "progress"]
-    assert messages == ["fir", "st\nred\n"]
+    agent.with_approver(lambda _: True).on_event(listen).build().run_sync("Go.")
+    assert heard[0] == "fir"
+    assert "".join(heard) == "first\nred\n"
 
 
 @pytest.mark.parametrize("mode", MODES)
@@ -105,9 +108,9 @@ def test_what_is_no_text_is_shown_as_text(tmp_path: Path) -> None:
 def test_a_time_out_ends_the_whole_tree(tmp_path: Path, mode: Any) -> None:
     """The model reads that, with what was printed until then."""
     command = "echo begun; setsid sleep 60 & sleep 60"
-    result = run(Bash(tmp_path, sandbox=mode), call("bash", command=command, timeout=0.5))
+    result = run(Bash(tmp_path, sandbox=mode), call("bash", command=command, timeout=3))
     text = texts(result)[0]
-    assert text == "begun\n[timed out after 0.5 s and was ended, with everything it had started]"
+    assert text == "begun\n[timed out after 3 s and was ended, with everything it had started]"
     assert facts(result)[0]["ended"] == "timeout"
 
 
@@ -225,9 +228,11 @@ def test_tmp_lasts_and_is_not_the_host_s(tmp_path: Path) -> None:
 @needs_bubblewrap
 def test_what_the_sandbox_did_is_explained(tmp_path: Path) -> None:
     """A command that fails of it tells the model what would work."""
-    text = texts(run(Bash(tmp_path, sandbox="required"), call("bash", command="touch /opt/x")))[0]
-    assert "Read-only file system" in text
-    assert f"[the sandbox: only {tmp_path} and /tmp can be written here" in text
+    commands = ["touch /opt/x", "mkdir -p .vscode/new", "for each in .idea; do mkdir $each; done"]
+    turns = [call("bash", command=command) for command in commands]
+    for text in texts(run(Bash(tmp_path, sandbox="required"), *turns)):
+        assert "[exit code 1, " in text
+        assert f"[the sandbox: only {tmp_path} and /tmp can be written here" in text
 
 
 def test_explain_and_the_state_say_where_commands_run(tmp_path: Path) -> None:
@@ -317,3 +322,28 @@ async def test_it_works_the_same_streamed(tmp_path: Path, mode: Any) -> None:
     agent = builder.with_approver(lambda _: True).build()
     seen = [getattr(event, "message", None) async for event in agent.stream("Go.")]
     assert "hello\n" in seen
+
+
+def test_without_a_sandbox_auto_is_the_host_and_everybody_is_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The model, whoever reads the plan, the log and the state; and what is not plainly harmless asks."""
+
+    def missing() -> Any:
+        raise SandboxError("bubblewrap is not installed.", remedy="Install it.")
+
+    monkeypatch.setattr("hookline.containment.sandbox.sandbox.passed", missing)
+    bash = Bash(tmp_path)
+    asked: list[str] = []
+    result = run(
+        bash,
+        calls(call("bash", command="ls"), call("bash", command="touch made")),
+        approver=lambda question: asked.append(question.reason),
+    )
+    assert [made.status.value for made in result.steps[0].results] == ["ok", "denied"]
+    assert len(asked) == 1
+    assert result.state.metadata["bash.sandbox"]["reason"] == "bubblewrap is not installed"
+    assert "NOT CONTAINED" in caplog.text
+    assert "on the host" in bash.tools()[0].description
+    with pytest.raises(SandboxError, match="a sandbox is required, and there is none: bubblewrap"):
+        Bash(tmp_path, sandbox="required")

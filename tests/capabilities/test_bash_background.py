@@ -5,12 +5,13 @@ from __future__ import annotations
 import asyncio
 import os
 import shutil
+import time
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from hookline import AgentBuilder, Decision, RunResult
+from hookline import AgentBuilder, Decision, RunResult, ToolContext, tool
 from hookline.capabilities import Bash
 from hookline.testing import ScriptedDriver, call, calls, say
 
@@ -45,6 +46,15 @@ def runs(words: str) -> bool:
                 return True
         except OSError:
             continue
+    return False
+
+
+def starts(words: str) -> bool:
+    """Whether such a process is there, or will be in a moment."""
+    for _ in range(200):
+        if runs(words):
+            return True
+        time.sleep(0.05)
     return False
 
 
@@ -100,7 +110,7 @@ def test_all_end_with_the_run(tmp_path: Path, mode: Any) -> None:
         builder = (
             AgentBuilder().with_driver(driver).with_capability(bash).with_approver(lambda _: True)
         )
-        builder.on_output(lambda _: seen.append(runs(f"sleep {marker(42)}")))
+        builder.on_output(lambda _: seen.append(starts(f"sleep {marker(42)}")))
         await builder.build().run("Go.")
         assert not runs(f"sleep {marker(42)}")
 
@@ -190,3 +200,35 @@ def test_runs_do_not_see_each_other_s_commands(tmp_path: Path) -> None:
     first, second = asyncio.run(main())
     assert "bg-1 is running" in first
     assert "no background command 'bg-1'" in second
+
+
+@needs_bubblewrap
+def test_a_child_may_use_the_tools_of_its_parent(tmp_path: Path) -> None:
+    """They are contained there too, so nobody is asked; what the child leaves in the background ends with the child."""
+    bash = Bash(tmp_path, sandbox="required")
+    words = f"sleep {marker(45)}"
+    after: list[bool] = []
+
+    @tool
+    async def delegate(context: ToolContext) -> list[str]:
+        """Have another agent run commands."""
+        turns = [
+            calls(call("bash", command="touch made"), call("bash", command=words, background=True)),
+            say("x"),
+        ]
+        child = AgentBuilder().with_driver(ScriptedDriver(turns)).with_tools(*bash.tools()).build()
+        result = await context.spawn(child, "Go.")
+        after.append(runs(words))
+        return [made.status.value for step in result.steps for made in step.results]
+
+    driver = ScriptedDriver([call("delegate"), say("done")])
+    parent = AgentBuilder().with_driver(driver).with_tools(delegate).with_approver("deny")
+    result = parent.with_capability(bash).build().run_sync("Go.")
+    assert list(result.steps[0].results[0].result) == ["ok", "ok"]
+    assert after == [False]
+
+
+def test_the_journal_says_where_commands_ran(tmp_path: Path) -> None:
+    """The records of a run have it, in the state that the start left."""
+    result = agent(Bash(tmp_path, sandbox="host")).run_sync("Go.")
+    assert any("the host was asked for" in repr(record) for record in result.records)

@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 import hookline
@@ -246,6 +247,30 @@ def test_what_other_hooks_add_is_redacted_before_the_model_sees_it() -> None:
     assert secrets_in("".join(seen)) == []
     assert secrets_in(result.state.to_json()) == []
     assert "remember [redacted:github-token]" in seen[-1]
+
+
+def test_what_other_hooks_put_into_prompts_answers_and_results_is_redacted() -> None:
+    """Hooks do not see secrets, and what they put in does not stay either."""
+    seen: list[str] = []
+
+    def prompt(ctx: Any) -> Any:
+        seen.append(ctx.prompt)
+        return ctx.with_prompt(f"{ctx.prompt} and {KNOWN}")
+
+    def answer(ctx: Any) -> Any:
+        seen.append(ctx.response.text)
+        return ctx.with_response(msgspec.structs.replace(ctx.response, text=f"{TOKEN}!"))
+
+    def looked(ctx: Any) -> Any:
+        seen.append(ctx.execution.text())
+        return ctx.with_result({"password": "hunter2", "more": ctx.execution.text()})
+
+    agent = builder(call("leak", how="text")).on_prompt_submit(prompt).on_after_inference(answer)
+    result = agent.on_after_tool_use(looked).build().run_sync(f"I am {TOKEN}")
+    assert secrets_in("".join(seen)) == []
+    assert secrets_in(result.state.to_json()) == []
+    assert result.text == "[redacted:github-token]!"
+    assert result.steps[0].results[0].result["password"] == "[redacted:secret]"
 
 
 def test_arguments_are_left_to_work() -> None:

@@ -21,7 +21,9 @@ def imported() -> set[str]:
     return set(json.loads(answer.stdout))
 
 
-@pytest.mark.parametrize("heavy", ["docstring_parser", "httpx", "pydantic", "rich", "sqlite3"])
+@pytest.mark.parametrize(
+    "heavy", ["docstring_parser", "httpx", "pydantic", "rich", "sqlite3", "yaml"]
+)
 def test_import_leaves_heavy_packages_alone(imported: set[str], heavy: str) -> None:
     """A package that only some agents need is imported by the first one that needs it."""
     assert sorted(name for name in imported if name.split(".")[0] == heavy) == []

@@ -456,3 +456,19 @@ async def test_nothing_a_hook_is_shown_can_be_changed_in_place(tier: str) -> Non
     assert result.context is ctx
     assert ctx.metadata == {"kept": True}
     assert ctx.tool_call == ToolCall("1", "bash", args)
+
+
+async def test_everyone_who_asks_is_named() -> None:
+    """Policies first, then hooks, unless another hook has lifted their asks; the first one's reason is given."""
+
+    def asks(ctx: Any) -> HookOutcome:
+        return HookOutcome.ask("sure?")
+
+    ctx = ToolHookContext(point=HookPoint.BEFORE_TOOL_USE, tool_call=ToolCall("1", "t"))
+    stack = HookStack()
+    for name, tier in (("a", "hook"), ("b", "policy"), ("c", "policy"), ("d", "hook")):
+        stack = stack.with_hook(asks, HookPoint.BEFORE_TOOL_USE, name=name, tier=tier)
+    asked = await stack.process(ctx)
+    assert (asked.decided_by, asked.askers) == ("b", ("b", "c", "a", "d"))
+    lifted = stack.with_hook(lambda _: HookOutcome.allow(), HookPoint.BEFORE_TOOL_USE, name="e")
+    assert (await lifted.process(ctx)).askers == ("b", "c")

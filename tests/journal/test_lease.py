@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import signal
 import stat
@@ -56,6 +57,18 @@ def test_a_dead_process_has_no_lease(
         sqlite.claim(run_id).give_back()
 
 
+@pytest.mark.skipif(not hasattr(fcntl, "F_OFD_SETLK"), reason="locks belong to processes here")
+def test_a_lease_outlives_whoever_looks_at_its_file(
+    path: Path, sqlite: SQLiteJournal, program: Callable[..., Any]
+) -> None:
+    """A tool that reads a directory opens and closes the file in the process that holds the lease."""
+    looks = HOLD.replace('print("held"', 'open(sys.argv[1] + "-lease").close()\nprint("held"')
+    holder = program(looks, path, "r")
+    assert holder.line() == "held"
+    with pytest.raises(RunInUseError, match="is being driven by"):
+        sqlite.claim("r")
+
+
 def test_a_stopped_process_is_alive(
     path: Path, sqlite: SQLiteJournal, program: Callable[..., Any]
 ) -> None:
@@ -77,7 +90,7 @@ def test_a_forked_child_does_not_keep_the_lease_of_a_killed_parent(
     """A worker that outlives the process it was forked from holds nothing."""
     code = HOLD.replace(
         'print("held", flush=True)',
-        'import os, time\nchild = os.fork()\nif child == 0: time.sleep(60)\nprint("held", child, flush=True)',
+        'import os, time\nif os.fork() == 0: print("held", os.getpid(), flush=True); time.sleep(60)',
     )
     holder = program(code, path, "r")
     child = int(holder.line().split()[1])

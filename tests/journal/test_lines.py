@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import io
 import json
+import sqlite3
 from collections.abc import Callable
 from pathlib import Path
 
+import msgspec
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -17,6 +19,7 @@ from hookline.journal import (
     MemoryJournal,
     PromptSubmitted,
     Record,
+    RunStarted,
     SQLiteJournal,
     decode,
     encode,
@@ -231,6 +234,57 @@ def test_a_record_of_another_run() -> None:
         load([line.encode() + b"\n" for line in lines])
 
 
+@pytest.mark.parametrize(
+    ("run_id", "kept", "words"),
+    [
+        (
+            "session/s",
+            slice(None),
+            "record 0 of run 'session/s': a 'run_started' record is not how",
+        ),
+        ("", slice(None), "record 0 of run '': a 'run_started' record is not how"),
+        ("b", slice(2, None), "record 0 of run 'b': it says that it is record 2"),
+    ],
+)
+def test_records_that_are_linked_and_make_no_run_are_refused(
+    run_id: str, kept: slice, words: str, story: Story
+) -> None:
+    """Whoever made the file could compute a chain."""
+    head, lines = anchor(run_id), []
+    for record in story("b", at=1.0)[kept]:
+        body = encode(msgspec.structs.replace(record, run_id=run_id))
+        head = link(head, body)
+        lines.append(f'{{"link":"{head.hex()}","record":{body.decode()}}}')
+    first = {"format": "hookline.journal", "version": 1, "runs": 1}
+    run = {"run": run_id, "records": len(lines), "head": head.hex()}
+    with pytest.raises(JournalError, match=words):
+        load([line.encode() + b"\n" for line in (json.dumps(first), json.dumps(run), *lines)])
+
+
+def test_a_failed_export_leaves_the_last_one(tmp_path: Path, story: Story) -> None:
+    """Half a backup is worth less than the one before."""
+    backup = tmp_path / "backup.jsonl"
+    with SQLiteJournal(tmp_path / "journal.db") as journal:
+        keep(journal, story("a", at=1.0))
+        journal.export_lines(None, backup)
+        before = backup.read_bytes()
+        with sqlite3.connect(journal.path) as file:
+            file.execute("UPDATE batches SET records = replace(records, 'run', 'ran')")
+        with pytest.raises(JournalError, match="damaged"):
+            journal.export_lines(None, backup)
+    assert backup.read_bytes() == before
+    assert [path.name for path in tmp_path.glob(".*")] == []
+
+
+def test_files_that_cannot_be_read_or_written_are_named(tmp_path: Path) -> None:
+    """As the journal's own errors."""
+    journal = MemoryJournal()
+    with pytest.raises(JournalError, match="No such file"):
+        journal.import_lines(tmp_path / "none")
+    with pytest.raises(JournalError, match="cannot be written"):
+        journal.export_lines(None, tmp_path / "no" / "directory")
+
+
 TEXT = st.text(max_size=8)
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers(-(2**53), 2**53) | st.floats(-1e9, 1e9) | TEXT,
@@ -254,11 +308,10 @@ def test_any_journal_comes_back(
     """Whatever the names and the records hold."""
     memory = MemoryJournal()
     for run_id, hooks in runs.items():
-        records = [
-            HookRan(run_id, seq, float(seq), "output", name, changes=changes)
-            for seq, (name, changes) in enumerate(hooks)
-        ]
-        keep(memory, list(records))
+        records: list[Record] = [RunStarted(run_id, 0, 0.0)]
+        for seq, (name, changes) in enumerate(hooks, start=1):
+            records.append(HookRan(run_id, seq, float(seq), "output", name, changes=changes))
+        keep(memory, records)
     lines = exported(memory)
     with SQLiteJournal(tmp_path_factory.mktemp("lines") / "journal.db") as sqlite:
         sqlite.import_lines(io.BytesIO(lines))

@@ -15,6 +15,7 @@ from hookline import (
     AgentBuilder,
     Decision,
     HookOutcome,
+    InferenceRequest,
     RunStatus,
     StopReason,
     ToolContext,
@@ -229,6 +230,10 @@ def test_everything_a_run_records_can_be_written_and_read() -> None:
             return HookOutcome.ask("three?")
         return ctx.with_args(b=4) if b == 2 else None
 
+    async def consult(ctx: Any) -> None:
+        second = ScriptedDriver([say("go ahead")])
+        await ctx.run.ask_model(InferenceRequest(), name="second opinion", driver=second)
+
     turns = [
         RateLimitError("slow", retry_after=1),
         calls(*(call("add", a=1, b=b) for b in range(5)), call("delegate"), call("nope")),
@@ -241,6 +246,7 @@ def test_everything_a_run_records_can_be_written_and_read() -> None:
         .with_driver(ScriptedDriver(turns))
         .with_tools(add, delegate)
         .with_clock(FakeClock())
+        .on_execution_start(consult)
         .on_before_tool_use(judge, name="judge")
         .on_before_inference(lambda ctx: ctx.request.with_system("Be kind."), name="kind")
         .on_after_step(lambda ctx: ctx.request_continue("more") if ctx.step_index < 1 else None)

@@ -17,8 +17,8 @@ from hookline import (
     Usage,
 )
 from hookline.lifecycle import AgentContext
-from hookline.lifecycle.changes import describe_changes, redo_changes
-from hookline.state import Log, UserMessage
+from hookline.lifecycle.changes import can_be_redone, describe_changes, redo_changes
+from hookline.state import Log, ToolSpec, UserMessage
 
 STATE = AgentState().with_metadata("kept", 1).with_metadata("gone", 2).with_user_message("hi")
 STEP = StepHookContext(point=HookPoint.BEFORE_STEP, state=STATE)
@@ -102,19 +102,57 @@ def test_what_grows_is_described_by_what_was_added() -> None:
     assert len(described["state"]["messages"]["added"]) == 1
 
 
-def test_a_request_is_described_whole() -> None:
-    """So that the model's view can be told again."""
-    ctx = InferenceHookContext(point=HookPoint.BEFORE_INFERENCE, request=InferenceRequest())
-    changed = ctx.with_request(ctx.request.with_system("Be kind.").with_messages(STATE.messages))
-    described = describe_changes(ctx, changed)
-    assert described is not None
-    assert described["request"]["system"] == "Be kind."
-    assert described["request"]["messages"] == [{"role": "user", "text": "hi"}]
-    msgspec.json.encode(described)
+LONG = Log(UserMessage(str(number)) for number in range(100))
+REQUEST = InferenceRequest(LONG, "Be brief.", (ToolSpec("f", "F.", {"type": "object"}),))
+MORE = UserMessage("more", "hook")
+
+
+@pytest.mark.parametrize(
+    ("change", "told"),
+    [
+        (lambda r: r.with_system("Be kind."), {"system": "Be kind."}),
+        (lambda r: r.with_tools(()), {"tools": []}),
+        (
+            lambda r: r.with_messages(r.messages.append(MORE)),
+            {"messages": {"added": [{"role": "user", "text": "more", "by": "hook"}]}},
+        ),
+        (
+            lambda r: r.with_messages([*r.messages, MORE]),
+            {"messages": {"added": [{"role": "user", "text": "more", "by": "hook"}]}},
+        ),
+        (
+            lambda r: r.with_messages([MORE]),
+            {"messages": [{"role": "user", "text": "more", "by": "hook"}]},
+        ),
+        (lambda r: r.with_messages(list(r.messages)), {}),
+        (lambda r: r.with_options(temperature=1).with_tool_choice("f"), None),
+    ],
+)
+def test_a_request_is_described_by_what_differs(change: Any, told: Any) -> None:
+    """A word added to a long request is all that is written down, and the change can be made again from it."""
+    ctx = InferenceHookContext(point=HookPoint.BEFORE_INFERENCE, request=REQUEST)
+    after = ctx.with_request(change(REQUEST))
+    described = msgspec.json.decode(msgspec.json.encode(describe_changes(ctx, after)))
+    if told is not None:
+        assert described == {"request": told}
+    again = redo_changes(ctx, described).request
+    assert (tuple(again.messages), again.with_messages(())) == (
+        tuple(after.request.messages),
+        after.request.with_messages(()),
+    )
+
+
+def test_a_request_that_was_written_down_whole_can_be_made_again() -> None:
+    """As journals have it that were written before."""
+    ctx = InferenceHookContext(point=HookPoint.BEFORE_INFERENCE, request=REQUEST)
+    then = InferenceRequest([MORE], "Be kind.", model="other")
+    whole = {"request": msgspec.json.decode(msgspec.json.encode(then))}
+    again = redo_changes(ctx, whole).request
+    assert again.with_messages(list(again.messages)) == then
 
 
 def test_what_is_not_json_is_described_by_its_text() -> None:
-    """An answer can be anything; the journal has at least its words."""
+    """An answer can be anything; the journal has at least its words, and the hook is asked for the value again."""
 
     class Answer:
         def __repr__(self) -> str:
@@ -122,7 +160,9 @@ def test_what_is_not_json_is_described_by_its_text() -> None:
 
     ctx = OutputHookContext(point=HookPoint.OUTPUT, output="42")
     described = describe_changes(ctx, ctx.with_output(Answer()))
-    assert described == {"output": "Answer(42)"}
+    assert described == {"typed_output": "Answer(42)"}
+    assert not can_be_redone(described)
+    assert can_be_redone(describe_changes(ctx, ctx.with_output({"n": 42})))
 
 
 def test_a_request_that_is_made_again_equals_the_one_it_was() -> None:

@@ -73,6 +73,21 @@ def test_what_a_pattern_does_not_forbid(words: str) -> None:
     assert not Rule.parse("bash(git push *)").touches(run(*words.split()))
 
 
+def test_a_program_is_the_same_in_any_directory() -> None:
+    """To forbid a program by its path is to forbid it; to allow it by its path is to allow that one."""
+    rule = Rule.parse("bash(./scripts/deploy.sh *)")
+    for program in (
+        "./scripts/deploy.sh",
+        "scripts/deploy.sh",
+        "/x/scripts/deploy.sh",
+        "deploy.sh",
+    ):
+        assert rule.touches(run(program, "now"))
+    assert rule.covers(run("./scripts/deploy.sh"))
+    assert not rule.covers(run("scripts/deploy.sh"))
+    assert not rule.touches(run("other.sh"))
+
+
 def test_options_of_a_pattern_may_stand_anywhere() -> None:
     """To forbid `push --force` is to forbid `push origin --force`."""
     rule = Rule.parse("bash(git push --force *)")

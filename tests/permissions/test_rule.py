@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import importlib.util
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -7,6 +9,8 @@ from hypothesis import strategies as st
 from hookline import ToolCall
 from hookline.errors import UsageError
 from hookline.permissions import Rule
+
+READS_COMMANDS = importlib.util.find_spec("tree_sitter_bash") is not None
 
 
 def made(tool: str, **args: object) -> ToolCall:
@@ -162,3 +166,24 @@ def test_web_addresses(rule: str, url: str, covered: bool, touched: bool) -> Non
     parsed = Rule.parse(f"WebFetch({rule})")
     assert parsed.covers(made("web_fetch", url=url)) is covered
     assert parsed.touches(made("web_fetch", url=url)) is touched
+
+
+def test_a_call_that_may_be_about_several_things() -> None:
+    """What is forbidden of a command, a path, an address or a text is found; to allow, the argument has to be named."""
+    editor = made("editor", command="create", path="src/a", text="hello")
+    for rule in ("editor(src/**)", "editor(create)", "editor(hel*)", "editor(path=src/**)"):
+        assert Rule.parse(rule).touches(editor), rule
+    for rule in ("editor(docs/**)", "editor(delete)", "editor(path=docs/**)"):
+        assert not Rule.parse(rule).touches(editor), rule
+    assert not Rule.parse("editor(src/**)").covers(editor)
+    assert (
+        Rule.parse("editor(path=src/**, command=create)").covers(
+            made("editor", command="create", path="src/a")
+        )
+        is READS_COMMANDS
+    )
+    download = made("download", url="https://evil.org/x", path="src/x")
+    assert Rule.parse("download(domain:evil.org)").touches(download)
+    assert not Rule.parse("download(domain:example.com)").touches(download)
+    assert not Rule.parse("download(domain:evil.org)").covers(download)
+    assert Rule.parse("download(path=src/**, url=https://evil.org/*)").covers(download)

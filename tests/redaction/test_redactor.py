@@ -65,6 +65,9 @@ def test_tokens_are_known_by_their_looks(kind: str, around: str) -> None:
         ("https://a.b/c?x=1&sig=abcdefghijklmnop", "https://a.b/c?x=1&sig=[redacted:url-parameter]"),
         ('token: "ab12cd34ef56"', 'token: "[redacted:secret]"'),
         ("signing_key=Zm9vYmFyQmF6UXV4MTIzNDU2Nzg", "signing_key=[redacted:secret]"),
+        ("machine a.b login me password s3same", "machine a.b login me password [redacted:secret]"),
+        ("gh auth --with-token abc123 --x", "gh auth --with-token [redacted:secret] --x"),
+        ("tls.key: LS0tLS1CRUdJTiBQUklWQVRFIEtFWS0tLS0tCk1JSUV2", "tls.key: [redacted:private-key]"),
         ("my_key = 'Zm9vYmFyQmF6UXV4MTIzNDU2Nzg'", "my_key = '[redacted:secret]'"),
     ],
 )  # fmt: skip
@@ -96,6 +99,8 @@ def test_secrets_behind_names_and_in_addresses(text: str, redacted: str) -> None
         "git@github.com:foo/bar.git",
         "primary_key=abcDEF1234567890abcdEFGH",
         "tokenizer=bert-base-uncased2",
+        "tls.crt: LS0tLS1CRUdJTiBDRVJUSUZJQ0FURS0tLS0tCk1JSUR6VENDQXJXZ0F3SUJBZ0lVZQ==",
+        "run it with --token TOKEN or --password <password>, --api-key $KEY1",
         "password=<your password>",
         "password=********",
         '{"session_id": "550e8400-e29b-41d4-a716-446655440000", "key": "uploads/2024/abcDEF123456.png"}',
@@ -315,6 +320,13 @@ def test_what_is_given(monkeypatch: pytest.MonkeyPatch) -> None:
         assert "abc" not in str(raised.value)
     with pytest.raises(UsageError, match="would stand in its place"):
         Redactor(values=["redacted"])
+    monkeypatch.setenv("SHORT", "abc")
+    with pytest.raises(UsageError, match="the secret 'SHORT' has 3 letters"):
+        Redactor(environment=["SHORT"])
+    with pytest.raises(UsageError, match="takes texts, not int"):
+        Redactor(values={"pin": 12345})  # type: ignore[dict-item]
+    monkeypatch.setenv("FILED", "from-a-file\n")
+    assert Redactor(environment=["FILED"]).text("from-a-file") == "[redacted:filed]"
 
 
 def test_exceptions_are_redacted_in_place() -> None:

@@ -433,6 +433,13 @@ async def test_runs_can_be_chosen() -> None:
         await chosen(runs="monday")
     with pytest.raises(UsageError, match="since='last week' is no point in time"):
         await chosen(since="last week")
+    with pytest.raises(UsageError, match=r"no run has the status 'done'.*completed"):
+        await chosen(status="done")
+    with pytest.raises(UnknownRunError, match="no run of session 'wrok'"):
+        await chosen(session="wrok")
+    for limit in (0, -1, True):
+        with pytest.raises(UsageError, match="not a number of runs"):
+            await chosen(limit=limit)
 
 
 async def test_records_in_hand_can_be_tested() -> None:
@@ -473,3 +480,17 @@ async def test_wrong_use_is_refused_with_what_to_do() -> None:
         await backtest(tape, HookStack(), children={"x": no_force})  # type: ignore[dict-item]
     with pytest.raises(UsageError, match="is not a journal"):
         await backtest("journal.db", HookStack())  # type: ignore[arg-type]
+
+
+async def test_a_call_that_was_running_when_its_process_died_is_judged() -> None:
+    """Also where nobody was asked about it then: that it started is on record."""
+    tape = Tape()
+    then = AgentBuilder().with_driver(
+        ScriptedDriver([call("bash", command="git push --force"), say("Pushed.")])
+    )
+    await then.with_tools(bash).with_journal(tape).build().run("push", run_id="run")
+    ends = [tape.cut(at).read("run")[-1].type for at in range(1, len(tape.batches) + 1)]
+    died = tape.cut(ends.index("call") + 1)
+    report = await backtest(died, HookStack().with_hook(no_force, "before_tool_use"))
+    assert (report.calls, report.exit_code) == (1, 1)
+    assert told(report)[0][:5] == ("run", 0, "git push --force", "proceed", "block")

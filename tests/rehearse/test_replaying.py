@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import assume, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from rehearsal import Case, Tape, World, cases, recorded
 
@@ -28,9 +28,9 @@ from hookline import (
     tool,
 )
 from hookline.errors import ModelError, UnknownRunError, UsageError
-from hookline.journal import JournalStore, RunTakenUp, StepFinished, fold
+from hookline.journal import JournalStore, RunTakenUp, fold
 from hookline.rehearse import Replayed, replay
-from hookline.state import ResultStatus, StopReason
+from hookline.state import ResultStatus
 from hookline.testing import FakeClock, ScriptedDriver, call, calls, say
 
 
@@ -76,41 +76,23 @@ def test_a_run_that_paused_is_followed_through_its_pauses(case: Case, where: int
     asyncio.run(main())
 
 
-_UNDONE_BY_A_CRASH = {
-    ("prompt_submit", "block"),
-    ("prompt_submit", "crash"),
-    ("execution_start", "crash"),
-    ("subagent_stop", "object"),
-}
-"""A resumed run does not remember these: it goes on as if they had not happened, and so differs from a replay."""
-
-
 @settings(max_examples=30, deadline=None)
 @given(case=cases, where=st.integers(0, 10_000), resumes=st.booleans())
 def test_a_run_that_died_is_followed_as_far_as_its_record_goes(
     case: Case, where: int, resumes: bool
 ) -> None:
     """And one that was taken up again is followed to its end."""
-    assume(not _UNDONE_BY_A_CRASH & {*case.hooks, *case.child_hooks})
     case = case._replace(approver="yes" if case.approver == "nobody" else case.approver)
 
     async def main() -> None:
         whole, _ = await recorded(case)
         tape = whole.cut(1 + where % len(whole.batches))
-        assume(not (resumes and any(_has_failed(tape, run_id) for run_id in tape.lines)))
         if resumes:
             await World(case).agent(tape).resume("run")
         replayed = await check_identical(case, tape)
         assert replayed.is_whole is fold(tape.read("run")).is_finished
 
     asyncio.run(main())
-
-
-def _has_failed(tape: Tape, run_id: str) -> bool:
-    """Whether the last step ended the run with an error: resumed, such a run ends as if it had not failed."""
-    steps = [record.step for record in tape.read(run_id) if isinstance(record, StepFinished)]
-    outcomes = [step.outcome for step in steps if step.outcome is not None]
-    return any(outcome.stop_reason is StopReason.ERROR for outcome in outcomes)
 
 
 # --- one thing at a time --------------------------------------------------------------------------------
@@ -427,7 +409,7 @@ async def test_a_call_in_doubt_is_what_it_became() -> None:
     outcomes = {
         None: ResultStatus.IN_DOUBT,
         Decision.allow(): ResultStatus.OK,
-        Decision.deny("I have looked"): ResultStatus.DENIED,
+        Decision.deny("I have looked"): ResultStatus.IN_DOUBT,
     }
     for answer, expected in outcomes.items():
         tape = whole.cut(died)

@@ -234,6 +234,9 @@ async def test_a_run_that_was_added_and_never_began_does_not_count(house: House)
         await again.resume_run(left.agent())
     result = await again.run(left.agent(say("a")), "one")
     assert (result.run_id, left.seen, said(again)) == ("s-2", ["start s startup"], ["one", "a"])
+    assert said(again.fork(at=0)) == []
+    with pytest.raises(SessionError, match="there is no step 2"):
+        again.fork(at=2)
 
 
 async def test_a_run_that_was_left_unfinished_is_gone_on_with(house: House) -> None:

@@ -1,10 +1,12 @@
 from __future__ import annotations
 
+from typing import Any
+
 import msgspec
 import pytest
 
 from hookline import Decision, PendingApproval, ToolCall
-from hookline.errors import NotJSONError
+from hookline.errors import NotJSONError, UsageError
 from hookline.state import Answer, CallStage, ErrorInfo, FrozenDict, PendingCall, PendingStep
 
 CALL = ToolCall("1", "bash", {"command": "rm x"})
@@ -27,6 +29,34 @@ def test_a_decision_is_one_of_three_answers() -> None:
     assert Decision.allow("fine", remember=True) == Decision(Answer.ALLOW, "fine", None, True)
     assert Decision.deny("no") == Decision(Answer.DENY, "no")
     assert Decision.edit(command="ls").args == {"command": "ls"}
+
+
+def test_a_decision_can_be_made_from_plain_data() -> None:
+    """As a web page sends it: text that names an answer is that answer."""
+    for answer in Answer:
+        args = {"command": "ls"} if answer is Answer.EDIT else None
+        made = Decision(answer.value, "why", args)  # type: ignore[arg-type]
+        assert made.answer is answer
+    assert Decision("deny", args={}) == Decision.deny()  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("fields", "problem"),
+    [
+        ({"answer": "no"}, "'no' is no answer.* allow, deny, edit"),
+        ({"answer": True}, "True is no answer"),
+        ({"answer": "deny", "reason": 5}, "text, not 5"),
+        ({"answer": "allow", "reason": {"why": "so"}}, "text, not"),
+        ({"answer": "allow", "remember": "yes"}, "remember='yes'"),
+        ({"answer": "allow", "args": {"command": "ls"}}, "allow cannot have the arguments"),
+        ({"answer": "edit"}, "edit cannot have the arguments None"),
+        ({"answer": "edit", "args": ["ls"]}, "edit cannot have the arguments"),
+    ],
+)
+def test_what_is_no_clear_answer_is_no_decision(fields: dict[str, Any], problem: str) -> None:
+    """It would be taken for a yes somewhere, or could not be read back from a journal."""
+    with pytest.raises(UsageError, match=problem):
+        Decision(**fields)
 
 
 def test_edited_arguments_are_frozen_json() -> None:
@@ -79,3 +109,10 @@ def test_a_paused_step_survives_json() -> None:
         children["d/1"] = {}
     with pytest.raises(TypeError, match="read-only"):
         children["d/1"]["output"] = "forged"
+
+
+def test_a_rule_is_text() -> None:
+    """What a web page sends as a rule must be one that can be read."""
+    with pytest.raises(UsageError, match="the rule of a decision is text"):
+        Decision("allow", rule=["bash"])  # type: ignore[arg-type]
+    assert Decision.allow(rule="bash(ls)").remember

@@ -308,7 +308,7 @@ AT = {
     "before_step": ANYWHERE,
     "before_inference": (*ANYWHERE, "say", "block", "answer", "system"),
     "around_inference": ("shout",),
-    "after_inference": (*ANYWHERE, "block", "colour"),
+    "after_inference": (*ANYWHERE, "block", "colour", "policy block", "policy stop"),
     "before_tool_use": (
         *ANYWHERE,
         "block",
@@ -321,7 +321,7 @@ AT = {
     ),
     "permission_request": ("watch", "note", "edit", "deny", "crash"),
     "around_tool_use": ("shout",),
-    "after_tool_use": (*ANYWHERE, "block", "redact", "say"),
+    "after_tool_use": (*ANYWHERE, "block", "redact", "say", "policy block", "policy stop"),
     "after_step": ("watch", "note", "forbid", "crash", "say"),
     "should_continue": ("watch", "note", "forbid", "more"),
     "stop": ("watch", "note", "object"),

@@ -18,6 +18,7 @@ class Run:
     def __init__(self) -> None:
         self.state = AgentState(run_id="r")
         self.is_cancelled = False
+        self.depth = 2
         self.records: Sequence[Any] = ("record",)
         self.heard: list[Any] = []
 
@@ -49,6 +50,7 @@ def test_a_tool_reads_the_run_as_it_is_now() -> None:
     )
     run.is_cancelled, run.state, run.records = True, AgentState(run_id="s"), ()
     assert (context.state.run_id, context.journal, context.is_cancelled) == ("s", (), True)
+    assert context.depth == 2
     assert repr(context) == "ToolContext(call='f', idempotency_key='r/1/1')"
 
 

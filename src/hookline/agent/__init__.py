@@ -11,7 +11,7 @@ from hookline.agent.capability import Capability
 from hookline.agent.decorators import hook, on
 from hookline.agent.result import RunResult
 from hookline.agent.stream import RunStream
-from hookline.blueprint import Approver, Clock
+from hookline.blueprint import Approver, Clock, Note
 from hookline.insight import Finding
 
 __all__ = [
@@ -22,6 +22,7 @@ __all__ = [
     "Clock",
     "ContinuationCriterionAdapter",
     "Finding",
+    "Note",
     "RunResult",
     "RunStream",
     "StateProcessorAdapter",

@@ -7,12 +7,13 @@ from typing import Any
 
 import msgspec
 
-from hookline.agent.approval import ask_person, deny, question
+from hookline.agent.approval import Ask, ask_person, deny, is_same, question
 from hookline.agent.failure import on_error, on_success
 from hookline.agent.run import Flight, Run
 from hookline.errors import ToolError
 from hookline.flow import ErrorAction, ErrorClass
 from hookline.hooks import Kind, Result, run_hooks
+from hookline.journal import with_changes, with_remembered
 from hookline.lifecycle import HookPoint, ToolHookContext
 from hookline.state import (
     Answer,
@@ -59,18 +60,50 @@ async def admit_again(run: Run, flight: Flight) -> None:
     if not await _validate(run, flight, flight.call):
         return
     plan = run.plans.before_tool_use
+    before = flight.approval
+    ask = None if before is None else Ask.anew(before)
     if plan is not None and plan.policies:
         result = await _ask_hooks(run, flight, policies_only=True)
         if result.kind >= Kind.BLOCK:
             _refuse(flight, result)
             return
-        if result.is_asking and flight.approval is None:
-            await _settle_ask(run, flight, result.reason, result.askers)
-            return
-    if flight.approval is not None:
-        await _settle_ask(run, flight, flight.approval.reason, flight.approval.askers)
-    else:
+        if result.is_asking:
+            ask = Ask.of(result) if before is None else Ask.anew(before, result)
+    if ask is None:
         _let_through(run, flight)
+    else:
+        await _settle_ask(run, flight, ask)
+
+
+def readmit(run: Run, flight: Flight) -> bool:
+    """Stand by the record of a call that had started; says whether there is one.
+
+    What hooks noted about it is noted again, and nobody is asked: there is nothing left to judge.
+    """
+    memory, call_id = run.memory, flight.made.id
+    intent = memory.intent(call_id) if memory is not None else None
+    if memory is None or intent is None:
+        return False
+    for ran in memory.said_about(call_id):
+        run.state = with_changes(run.state, (ran.changes or {}).get("state"))
+        run.evaluations = (*run.evaluations, *ran.evaluations)
+    run.state = with_remembered(run.state, memory.remembered(call_id))
+    _stand_by_answers(flight, memory.questions(call_id), intent.call)
+    if prepare(run, flight, intent.call) is not None:  # another tool has the name now, or none
+        flight.call, flight.tool = intent.call, None
+    _clear(run, flight)
+    return True
+
+
+def _stand_by_answers(flight: Flight, asked: list[PendingApproval], started: ToolCall) -> None:
+    """A call that had started was approved as it started: nobody is asked that again, should the run pause."""
+    flight.questions += sum(not question.is_again for question in asked)
+    approval = asked[-1] if asked else flight.approval
+    if approval is not None:
+        flight.decision = Decision.allow()
+        flight.approval = msgspec.structs.replace(
+            approval, tool_call=started, fingerprint=started.fingerprint()
+        )
 
 
 async def take_up(run: Run, flight: Flight) -> None:
@@ -78,8 +111,8 @@ async def take_up(run: Run, flight: Flight) -> None:
     flight.started = await _validate(run, flight, flight.call)
 
 
-async def _judge(run: Run, flight: Flight, approved: str | None = None) -> None:
-    """Ask the hooks about a call. `approved` is the fingerprint a person has said yes to already."""
+async def _judge(run: Run, flight: Flight, approved: PendingApproval | None = None) -> None:
+    """Ask the hooks about a call. `approved` is a question that a person has said yes to by making this call."""
     plan = run.plans.before_tool_use
     if plan is None:
         _clear(run, flight)
@@ -90,27 +123,29 @@ async def _judge(run: Run, flight: Flight, approved: str | None = None) -> None:
     flight.result = _supplied(flight.call, ctx.execution)
     if result.kind >= _BLOCK:
         _refuse(flight, result)
-    elif result.kind is _ASK and flight.call.fingerprint() != approved:
-        await _settle_ask(run, flight, result.reason, result.askers)
-    else:
-        if result.kind is _ASK:  # the yes is kept, should the run pause for another call
-            flight.approval = question(run, flight.call, result.reason, result.askers)
-            flight.decision = Decision.allow()
+    elif result.kind is not _ASK:
         _let_through(run, flight)
+    else:
+        ask = Ask.of(result)
+        if approved is None or not is_same(approved, flight.call.fingerprint(), ask):
+            await _settle_ask(run, flight, ask)
+        else:  # the yes is kept, should the run pause for another call
+            flight.approval, flight.decision = question(run, flight, ask), Decision.allow()
+            _let_through(run, flight)
 
 
-async def _settle_ask(run: Run, flight: Flight, reason: str, askers: tuple[str, ...]) -> None:
-    decision = await ask_person(run, flight, reason, askers)
+async def _settle_ask(run: Run, flight: Flight, ask: Ask) -> None:
+    decision = await ask_person(run, flight, ask)
     if decision is None:
         flight.stage = CallStage.SETTLED if run.stopping else CallStage.ASKED
         if run.stopping:
             flight.result = not_run(flight.call, "the run was stopped")
     elif decision.answer is Answer.ALLOW:
         _let_through(run, flight)
-    elif decision.answer is Answer.DENY:
-        deny(flight, decision, askers[0])
-    else:
+    elif decision.answer is Answer.EDIT:
         await _judge_edited(run, flight, decision)
+    else:
+        deny(flight, decision, ask.asked_by)
 
 
 async def _judge_edited(run: Run, flight: Flight, decision: Decision) -> None:
@@ -120,10 +155,13 @@ async def _judge_edited(run: Run, flight: Flight, decision: Decision) -> None:
         deny(flight, Decision.deny(f"it was edited more than {MOST_EDITS} times"), "")
         return
     edited = flight.call.with_args(**(decision.args or {}))
+    asked = flight.approval
+    assert asked is not None  # an answer has its question
     flight.approval = flight.decision = flight.result = None
     flight.is_changed = True
     if await _validate(run, flight, edited):
-        await _judge(run, flight, approved=flight.call.fingerprint())
+        fingerprint = flight.call.fingerprint()
+        await _judge(run, flight, msgspec.structs.replace(asked, fingerprint=fingerprint))
 
 
 async def _validate(run: Run, flight: Flight, call: ToolCall) -> bool:
@@ -211,7 +249,7 @@ async def rejudge(run: Run, flight: Flight, call: ToolCall) -> tuple[ToolResult 
 
 async def _judge_changed(run: Run, flight: Flight, call: ToolCall) -> bool:
     """Judge it. Afterwards its result says why it may not run, or is None; says whether a hook supplied it."""
-    needed_approval = flight.approval
+    ask = None if flight.approval is None else Ask.anew(flight.approval)
     flight.result = None
     if not await _validate(run, flight, call):
         return False
@@ -223,19 +261,16 @@ async def _judge_changed(run: Run, flight: Flight, call: ToolCall) -> bool:
             return False
         flight.result = _supplied(flight.call, result.context.execution)
         if result.is_asking:
-            asked_by, *others = result.askers
-            needed_approval = PendingApproval(
-                "", call, result.reason, asked_by, "", also_asked_by=tuple(others)
-            )
-    if needed_approval is None:
+            ask = Ask.of(result)
+    if ask is None:
         return flight.result is not None
-    decision = await ask_person(run, flight, needed_approval.reason, needed_approval.askers)
+    decision = await ask_person(run, flight, ask)
     if decision is not None and decision.answer is Answer.ALLOW:
         return flight.result is not None
     deny(
         flight,
         decision or Decision.deny("the changed call needs an approval"),
-        needed_approval.asked_by,
+        ask.asked_by,
     )
     return False
 

@@ -9,12 +9,13 @@ from typing import Any
 
 import msgspec
 
-from hookline.agent.in_session import InSession, refuse_halted, refuse_outsider
+from hookline.agent.answers import checked_answers
+from hookline.agent.in_session import InSession, refuse_member, refuse_outsider
 from hookline.agent.loop import drive
 from hookline.agent.recall import Memory
 from hookline.agent.result import RunResult, recorded_result
 from hookline.agent.run import Run
-from hookline.agent.runs import Pause, Runs, pause_of
+from hookline.agent.runs import Pause, Runs, pause_of, refuse_child
 from hookline.agent.stream import Feed, RunStream, states
 from hookline.blueprint import Definition
 from hookline.errors import UsageError
@@ -30,6 +31,7 @@ from hookline.journal import (
     reopen,
 )
 from hookline.state import (
+    EMPTY,
     AgentState,
     Attachment,
     Counters,
@@ -123,45 +125,59 @@ class Agent:
         self,
         run: str | AgentState | RunResult,
         decisions: Mapping[str, Decision | bool] | None = None,
+        *,
+        session: InSession | None = None,
     ) -> Coroutine[Any, Any, RunResult]:
-        """Go on with a paused run: from its state, in this or another process, with answers by approval id."""
+        """Go on with a paused run: from its state, in this or another process, with answers by approval id.
+
+        `session` is the session it belongs to, as sessions give it; nobody else has one to give.
+        """
         journal = self.definition.journal
         if journal is not None:  # which knows what has become of the run since, in any process
             run_id = run if isinstance(run, str) else self._paused_state(run).run_id
-            return self._resume_stored(journal, run_id, decisions or {})
+            return self._resume_stored(journal, run_id, decisions or {}, session)
         state = self._paused_state(run)
+        refuse_child(state)
         pause = pause_of(state)
         self._runs.refuse_twice(pause)
-        answers = _answers(state, {} if decisions is None else decisions)
+        answers = checked_answers(
+            state, {} if decisions is None else decisions, self.definition.toolbox
+        )
         durable = InMemory(self.definition.listeners, answers)
         resumed = Run(self.definition, state, durable, drive=drive)
         resumed.ends_session = state.session_id == state.run_id
         return self._driven(self._runs.begin(resumed), None, pause)
 
     def _resume_stored(
-        self, journal: JournalStore, run_id: str, decisions: Mapping[str, Decision | bool]
+        self,
+        journal: JournalStore,
+        run_id: str,
+        decisions: Mapping[str, Decision | bool],
+        session: InSession | None,
     ) -> Coroutine[Any, Any, RunResult]:
         """Go on with a run from its journal: paused, or left behind by a process that died."""
         durable = reopen(journal, run_id, self.definition.listeners)
         try:
             story = fold(durable.records)
-            if story.state.session_id != run_id:
-                refuse_halted(journal, story.state.session_id)
-            answers = _answers(story.state, decisions)
+            if not story.is_finished or story.state.pending_step is not None:
+                refuse_child(story.state, journal)
+            if session is None:
+                refuse_member(journal, story)
+            answers = checked_answers(story.state, decisions, self.definition.toolbox)
         except BaseException:
             durable.close()
             raise
         durable.take_answers(answers)
-        if story.is_finished and story.state.pending_step is None:
+        if story.is_over:
             durable.close()
-            return _told(recorded_result(story, durable.records))
+            return _told(recorded_result(story, durable.records, self.definition.plans.output))
         paused = story.is_finished
         resumed = Run(
             self.definition,
             story.state if paused else story.settled,
             durable,
             drive=drive,
-            memory=None if paused else Memory(story.tail),
+            memory=None if paused else Memory(story.tail, story.unsettled_seconds),
         )
         resumed.starts_session = False
         resumed.ends_session = story.state.session_id == run_id
@@ -337,37 +353,17 @@ def _begin(
         if value is not None and not isinstance(value, str):
             raise UsageError(f"{option}= takes text, not {value!r}.")
     run_id = run_id or os.urandom(16).hex()
+    session = session or state.session_id or run_id
+    if session != state.session_id:  # what was answered for one session is no answer in another
+        state = msgspec.structs.replace(state, remembered=EMPTY)
     return msgspec.structs.replace(
         state.checked(),
         agent_id=definition.agent_id,
         run_id=run_id,
-        session_id=session or state.session_id or run_id,
+        session_id=session,
+        parent_agent_id=None,
+        parent_run_id=None,
         counters=Counters(),
         ending=None,
         first_step=len(state.steps),
     )
-
-
-def _answers(state: AgentState, decisions: Mapping[str, Decision | bool]) -> dict[str, Decision]:
-    known = {approval.id for approval in state.pending}
-    if not isinstance(decisions, Mapping):
-        raise UsageError(
-            f"decisions= takes answers by approval id, not {decisions!r}.",
-            remedy="Write {pending.id: Decision.allow() for pending in state.pending}.",
-        )
-    answers: dict[str, Decision] = {}
-    for key, decision in decisions.items():
-        if key not in known:
-            raise UsageError(
-                f"no question with id '{key}' waits for an answer.",
-                remedy=f"Waiting: {', '.join(sorted(known)) or 'nothing'}.",
-            )
-        if isinstance(decision, bool):
-            decision = Decision.allow() if decision else Decision.deny()
-        if not isinstance(decision, Decision):
-            raise UsageError(
-                f"the answer to '{key}' is {decision!r}.",
-                remedy="Use Decision.allow(), .deny(...) or .edit(...).",
-            )
-        answers[key] = decision
-    return answers

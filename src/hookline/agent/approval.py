@@ -11,8 +11,8 @@ import msgspec
 
 from hookline._aio import is_being_cancelled
 from hookline.agent.run import Flight, Run
-from hookline.errors import UsageError, in_words
-from hookline.hooks import CRASHES
+from hookline.errors import ToolError, UsageError, in_words
+from hookline.hooks import CRASHES, Result
 from hookline.journal import ApprovalAnswered, ApprovalAsked, with_remembered
 from hookline.lifecycle import HookPoint, ToolHookContext
 from hookline.permissions import Rule
@@ -24,37 +24,63 @@ from hookline.state import (
     ResultStatus,
     ToolCall,
     ToolResult,
+    remembered_answer,
     rule_key,
+    to_remember,
 )
+from hookline.tools import Toolbox
 
 _EXPIRED = Decision.deny("the question expired")
+_MOST_MISFITS = 8
+"""How often an approver may edit a call so that it does not fit its tool, before that is a no."""
 
 
-async def ask_person(
-    run: Run, flight: Flight, reason: str, askers: tuple[str, ...], *, again: bool = False
-) -> Decision | None:
+class Ask(msgspec.Struct, frozen=True):
+    """Why a call is asked about, and everybody who asks."""
+
+    reason: str
+    askers: tuple[str, ...]
+
+    @property
+    def asked_by(self) -> str:
+        """Who asks first."""
+        return self.askers[0]
+
+    @staticmethod
+    def of(result: Result[Any]) -> Ask:
+        """What hooks asked."""
+        reasons = dict.fromkeys(reason for _, reason in result.asks)
+        askers = dict.fromkeys(name for name, _ in result.asks)
+        return Ask("; ".join(filter(None, reasons)), tuple(askers))
+
+    @staticmethod
+    def anew(approval: PendingApproval, result: Result[Any] | None = None) -> Ask:
+        """A question once more, with what those ask who did not ask then: they have had no answer."""
+        new = (
+            [] if result is None else [ask for ask in result.asks if ask[0] not in approval.askers]
+        )
+        reasons = dict.fromkeys((approval.reason, *(reason for _, reason in new)))
+        return Ask("; ".join(filter(None, reasons)), (*approval.askers, *(name for name, _ in new)))
+
+
+async def ask_person(run: Run, flight: Flight, ask: Ask, *, again: bool = False) -> Decision | None:
     """The answer to an asked call; None when there is none yet, or when the run was stopped instead.
 
     `again` asks about a call that had its answer and has used it up: this is a question of its own.
     """
-    approval = question(run, flight.call, reason, askers, again=again)
-    if flight.approval is not None and flight.approval.fingerprint != approval.fingerprint:
-        flight.decision = None  # the call is not the one the answer was given for
-        flight.is_changed = True
-    elif again:
-        flight.decision = None
-    else:
-        approval = _as_it_was_asked(run, approval, flight.approval)
-    was_asked = flight.approval == approval
-    flight.approval = approval
-    if not was_asked:
+    before, approval = flight.approval, question(run, flight, ask, again=again)
+    if approval is before and flight.decision is not None:
+        return flight.decision  # it was answered before the run paused for another call
+    if approval is not before:
+        if before is not None and before.fingerprint != approval.fingerprint:
+            flight.is_changed = True
+        flight.approval, flight.decision = approval, None  # an answer to another question is none
         run.append(ApprovalAsked(*run.head(), run.step_index or 0, approval))
     decision, by = await _from_hooks(run, flight, approval)
-    if decision is None and not run.stopping and not flight.is_changed:
+    if decision is None and not run.stopping:
         # An answer to this very question goes before one that was remembered from another.
         known = run.memory.answer(approval) if run.memory is not None else None
-        decision = known or flight.decision or await _handed_over(run, approval)
-        by = "resume"
+        decision, by = known or await _handed_over(run, flight, approval), "resume"
     if decision is None and not run.stopping:
         decision, by = _remembered(run, approval), "a remembered answer"
     if decision is None and not run.stopping:
@@ -70,7 +96,7 @@ async def ask_while_running(run: Run, call: ToolCall, reason: str, asked_by: str
     """The answer to what a running tool asks. The run cannot pause here: without an answer at once, it is no."""
     flight = Flight(call, call)
     async with run.hook_lock:  # other calls are running, and their hooks may be asked too
-        decision = await ask_person(run, flight, reason, (asked_by,))
+        decision = await ask_person(run, flight, Ask(reason, (asked_by,)))
         if decision is None:
             decision = Decision.deny("nobody is there to answer it now")
             assert flight.approval is not None
@@ -78,28 +104,71 @@ async def ask_while_running(run: Run, call: ToolCall, reason: str, asked_by: str
     return decision
 
 
-def question(
-    run: Run, call: ToolCall, reason: str, askers: tuple[str, ...], *, again: bool = False
-) -> PendingApproval:
-    """The question about a call; its id is the same in every process that drives the run."""
-    where = _place(run, call)
+def question(run: Run, flight: Flight, ask: Ask, *, again: bool = False) -> PendingApproval:
+    """The question about a call: the one that was asked already, in this process or another, or a new one.
+
+    Its id names the question and not only the call, and is the same in every process that drives the run: who has
+    been shown one call cannot be taken to have answered for what it has become since, or for somebody who asks since.
+    """
+    call, before = flight.call, flight.approval
+    fingerprint = call.fingerprint()
     if again:
-        where = f"{where}/again-{len(run.durable.records)}"
-    asked_by, *others = askers
+        return _asked_again(run, call, ask, before)
+    if before is not None and is_same(before, fingerprint, ask):
+        return before
+    earlier = [] if before is None else [before]
+    number = max(flight.questions, len(earlier))
+    while True:
+        number += 1
+        id = f"{_place(run, call)}/question-{number}" if number > 1 else _place(run, call)
+        known = run.memory.asked(id) if run.memory is not None else None
+        if known is None:
+            break
+        if is_same(known, fingerprint, ask):
+            flight.questions = number
+            return known
+        earlier.append(known)
+    flight.questions = number
+    of_the_call = [each for each in earlier if each.fingerprint == fingerprint]
     return PendingApproval(
-        where,
+        id,
         call,
-        reason,
-        asked_by,
-        call.fingerprint(),
+        ask.reason,
+        ask.asked_by,
+        fingerprint,
         run.run_id,
-        _deadline(run),
-        tuple(others),
+        of_the_call[0].expires_at if of_the_call else _deadline(run),
+        ask.askers[1:],
+        any(each.is_again for each in of_the_call),
     )
 
 
 def _place(run: Run, call: ToolCall) -> str:
     return f"{run.run_id}/{run.step_index}/{call.id}"
+
+
+def is_same(approval: PendingApproval, fingerprint: str, ask: Ask) -> bool:
+    """Whether a question is about this very call, and a yes to it settles what everybody asks."""
+    return approval.fingerprint == fingerprint and {*ask.askers} <= {*approval.askers}
+
+
+def _asked_again(
+    run: Run, call: ToolCall, ask: Ask, before: PendingApproval | None
+) -> PendingApproval:
+    """Whether to run a call again. A yes settles what those asked, too, who asked before it ran the first time."""
+    id = f"{_place(run, call)}/again-{len(run.durable.records)}"
+    askers = dict.fromkeys((*ask.askers, *(before.askers if before is not None else ())))
+    return PendingApproval(
+        id,
+        call,
+        ask.reason,
+        ask.asked_by,
+        call.fingerprint(),
+        run.run_id,
+        _deadline(run),
+        tuple(askers)[1:],
+        is_again=True,
+    )
 
 
 def _deadline(run: Run) -> float | None:
@@ -116,20 +185,6 @@ def _deadline(run: Run) -> float | None:
     return run.at + min(set_for)
 
 
-def _as_it_was_asked(
-    run: Run, approval: PendingApproval, before: PendingApproval | None
-) -> PendingApproval:
-    """The question with the id and the deadline it had when it was first asked, in this process or another."""
-    if before is None and run.memory is not None:
-        before = run.memory.asked(approval.id)
-    if before is None or before.fingerprint != approval.fingerprint:
-        return approval
-    same = before.asked_by == approval.asked_by
-    return msgspec.structs.replace(
-        approval, id=before.id if same else approval.id, expires_at=before.expires_at
-    )
-
-
 def _is_expired(run: Run, approval: PendingApproval) -> bool:
     if approval.expires_at is None:
         return False
@@ -137,20 +192,53 @@ def _is_expired(run: Run, approval: PendingApproval) -> bool:
     return approval.is_expired(run.at)
 
 
-async def _handed_over(run: Run, approval: PendingApproval) -> Decision | None:
+async def _handed_over(run: Run, flight: Flight, approval: PendingApproval) -> Decision | None:
     """The answer that was handed to `resume`, unless it comes too late."""
     decision = await run.durable.wait(approval.id)
-    return None if decision is None or _is_expired(run, approval) else decision
+    if decision is None or _is_expired(run, approval):
+        return None
+    problem = misfit(run.definition.toolbox, approval, decision)
+    if problem:  # of a child run: it goes on waiting, and says why when it is shown again
+        flight.approval = _not_like_that(approval, problem)
+    return None if problem else decision
+
+
+def _not_like_that(approval: PendingApproval, problem: str) -> PendingApproval:
+    """The same question, for whoever has edited the call so that it does not fit."""
+    reason = f"{approval.reason} (it cannot be edited as it was: {problem})"
+    return msgspec.structs.replace(approval, reason=reason)
 
 
 async def _answered_in_time(run: Run, approval: PendingApproval) -> tuple[Decision | None, str]:
     """What the approver says, as long as the question can be answered."""
-    if _is_expired(run, approval):
-        return _EXPIRED, "expiry"
-    decision = await _from_approver(run, approval)
-    if decision is _EXPIRED or (decision is not None and _is_expired(run, approval)):
-        return _EXPIRED, "expiry"
-    return decision, "approver"
+    shown, problem = approval, ""
+    for _ in range(_MOST_MISFITS):
+        if _is_expired(run, approval):
+            return _EXPIRED, "expiry"
+        decision = await _from_approver(run, shown)
+        if decision is _EXPIRED or (decision is not None and _is_expired(run, approval)):
+            return _EXPIRED, "expiry"
+        problem = "" if decision is None else misfit(run.definition.toolbox, approval, decision)
+        if not problem:
+            return decision, "approver"
+        shown = _not_like_that(approval, problem)
+    return Decision.deny(f"it was edited in ways that do not fit: {problem}"), "approver"
+
+
+def misfit(toolbox: Toolbox, approval: PendingApproval, decision: Decision) -> str:
+    """Why a call cannot be edited as it was, if it cannot: who edited it should hear of it, and not the model."""
+    if decision.answer is not Answer.EDIT:
+        return ""
+    if approval.is_again:
+        return "what it did with its arguments is not known, so it is run again as it is, or not at all"
+    tool = toolbox.get(approval.tool_call.name)
+    if tool is None:
+        return ""
+    try:
+        tool.validate_call(approval.tool_call.with_args(**(decision.args or {})))
+    except ToolError as error:
+        return str(error)
+    return ""
 
 
 async def _from_hooks(
@@ -183,17 +271,20 @@ async def _from_hooks(
             else None
         )
         return denied or Decision.deny(result.reason), result.decided_by
-    return result.answer, "a permission hook"
+    answer = result.answer
+    if answer is not None and not isinstance(answer, Decision):
+        answer = Decision.deny(f"a permission hook answered {answer!r}, which is no Decision")
+    return answer, "a permission hook"
 
 
 def _remembered(run: Run, approval: PendingApproval) -> Decision | None:
     """What was answered for the session: in this run, or in one above it."""
-    if _is_again(run, approval):
+    if approval.is_again:  # what is remembered of the call is no answer to running it a second time
         return None
     above: Run | None = run
     while above is not None:
         remembered = above.state.remembered
-        known = remembered.get(approval.fingerprint) or _by_rule(remembered, approval)
+        known = remembered_answer(remembered, approval) or _by_rule(remembered, approval)
         if known is not None:
             return known
         above = above.parent
@@ -212,11 +303,6 @@ def _by_rule(remembered: Mapping[str, Decision], approval: PendingApproval) -> D
         if rule.covers(call) if decision.answer is Answer.ALLOW else rule.touches(call):
             return decision
     return None
-
-
-def _is_again(run: Run, approval: PendingApproval) -> bool:
-    """Whether it asks about running a call a second time: what is remembered of the call is no answer to that."""
-    return approval.id != _place(run, approval.tool_call)
 
 
 async def _from_approver(run: Run, approval: PendingApproval) -> Decision | None:
@@ -268,12 +354,14 @@ def _as_decision(answer: object) -> Decision:
 def _note(
     run: Run, flight: Flight, approval: PendingApproval, decision: Decision, by: str
 ) -> Decision:
-    if decision.remember and _is_again(run, approval):
+    if decision.answer is Answer.EDIT and approval.is_again:
+        decision = Decision.deny(misfit(run.definition.toolbox, approval, decision))
+    if decision.remember and approval.is_again:
         decision = msgspec.structs.replace(decision, remember=False, rule="")
     decision = _with_valid_rule(decision)
     flight.decision = decision
     run.append(ApprovalAnswered(*run.head(), run.step_index or 0, approval.id, decision, by))
-    run.state = with_remembered(run.state, approval.remembering(decision))
+    run.state = with_remembered(run.state, to_remember(approval, decision))
     return decision
 
 
@@ -289,13 +377,15 @@ def _with_valid_rule(decision: Decision) -> Decision:
 
 
 def deny(flight: Flight, decision: Decision, asked_by: str) -> None:
-    """The call does not run; the model reads why."""
+    """The call does not run; the model reads why. Of one that had started nobody can say that it did not run."""
     call = flight.call
+    was_started = flight.approval is not None and flight.approval.is_again
     flight.stage = CallStage.SETTLED
+    flight.is_refused = flight.is_refused or was_started
     flight.result = ToolResult(
         None,
         None,
-        ResultStatus.DENIED,
+        ResultStatus.IN_DOUBT if was_started else ResultStatus.DENIED,
         call.id,
         call.name,
         decision.reason or "permission was not given",

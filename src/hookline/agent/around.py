@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 from hookline._aio import Once
-from hookline.agent.checks import check_request, check_response
+from hookline.agent.checks import check_request, check_response, check_result
 from hookline.agent.run import Run
 from hookline.errors import HookError
 from hookline.hooks import CRASHES, Answered, Entry, Plan, cut_off, hook_failure
@@ -134,7 +134,7 @@ class _Layer:
             result = self.entry.call(self.ctx, self.call_next)
             if inspect.isawaitable(result):
                 result = await result
-            self._check_answer(result, kind)
+            result = self._checked_answer(result, kind)
         except CRASHES as error:
             cut = cut_off(self.entry, self.ctx, error)
             if cut is not None:
@@ -156,7 +156,7 @@ class _Layer:
             raise self.raised
         return self.results[-1] if self.results else await self.inside(self.ctx)
 
-    def _check_answer(self, result: Any, kind: type) -> None:
+    def _checked_answer(self, result: Any, kind: type) -> Any:
         if any(not call.awaited for call in self.calls):
             raise self._error(
                 "it called call_next and never awaited it.", "Write `await call_next(ctx)`."
@@ -166,6 +166,9 @@ class _Layer:
                 f"it returned {result!r} ({type(result).__name__}).",
                 f"Return what `await call_next(ctx)` gives, or a {kind.__name__}.",
             )
+        if isinstance(result, ToolResult) and not any(result is one for one in self.results):
+            return check_result(result, f"hook '{self.entry.name}'")
+        return result
 
     def _error(self, problem: str, remedy: str) -> HookError:
         return HookError(self.entry.name, self.ctx.point, problem, remedy=remedy)

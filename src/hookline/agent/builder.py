@@ -13,11 +13,12 @@ import msgspec
 
 from hookline._aio import is_async_callable
 from hookline.agent.agent import Agent
-from hookline.agent.capability import hooks_of, tools_of
+from hookline.agent.capability import completed, hooks_of, tools_of
 from hookline.agent.decorators import registrations_of
 from hookline.blueprint import (
     SYSTEM_CLOCK,
     Approver,
+    CancelSource,
     Clock,
     Definition,
     OnInDoubt,
@@ -56,8 +57,8 @@ from hookline.lifecycle import (
     ToolHookContext,
     point_named,
 )
-from hookline.state import EMPTY, InferenceResponse, ToolResult
-from hookline.tools import Toolbox
+from hookline.state import EMPTY, FrozenDict, InferenceResponse, ToolResult
+from hookline.tools import Toolbox, as_tool
 
 C = TypeVar("C", bound=Context)
 C_contra = TypeVar("C_contra", bound=Context, contravariant=True)
@@ -172,12 +173,14 @@ class AgentBuilder:
 
     __slots__ = (
         "_approver",
+        "_cancel_sources",
         "_capabilities",
         "_clock",
         "_driver",
         "_error_policy",
         "_expire_after",
         "_id",
+        "_installed",
         "_journal",
         "_limits",
         "_listeners",
@@ -187,6 +190,7 @@ class AgentBuilder:
         "_registrations",
         "_source",
         "_system_prompt",
+        "_tool_sources",
         "_tools",
         "_without",
     )
@@ -194,8 +198,10 @@ class AgentBuilder:
     def __init__(self) -> None:
         self._driver: Driver | None = None
         self._tools: list[Any] = []
+        self._tool_sources: list[str] = []
         self._registrations: list[Registration] = []
         self._capabilities: list[str] = []
+        self._installed: list[Any] = []
         self._source = ""
         self._limits = _DEFAULT_LIMITS
         self._max_objections = 8
@@ -205,6 +211,7 @@ class AgentBuilder:
         self._expire_after: float | None = None
         self._listeners: tuple[Listener, ...] = ()
         self._clock: Clock = SYSTEM_CLOCK
+        self._cancel_sources: tuple[CancelSource, ...] = ()
         self._journal: JournalStore | None = None
         self._on_in_doubt: OnInDoubt = "tell"
         self._redact: Redact | None = None
@@ -257,6 +264,7 @@ class AgentBuilder:
     def with_tools(self, *tools: Any) -> AgentBuilder:
         """Tools: made with @tool, or plain functions with annotations."""
         self._tools.extend(tools)
+        self._tool_sources.extend([self._source] * len(tools))
         return self
 
     def with_system_prompt(self, text: str) -> AgentBuilder:
@@ -368,6 +376,16 @@ class AgentBuilder:
         self._on_in_doubt = on_in_doubt
         return self
 
+    def with_cancel_source(self, source: CancelSource) -> AgentBuilder:
+        """Somebody outside who may cancel the runs of this agent: it is told when one begins and when it has ended."""
+        if isinstance(source, type) or not callable(getattr(source, "watch", None)):
+            raise BuildError(
+                f"{source!r} cannot cancel runs.",
+                remedy="Use Cancellation(), or an object with watch(cancel) that gives a function to end the watch.",
+            )
+        self._cancel_sources = (*self._cancel_sources, source)
+        return self
+
     def with_redaction(self, redact: Redact) -> AgentBuilder:
         """Pass every record of a run and its children through a function before it is written, or told to anyone.
 
@@ -454,7 +472,8 @@ class AgentBuilder:
                 remedy="Give the second one another name.",
             )
         if not any(
-            callable(getattr(capability, part, None)) for part in ("hooks", "tools", "configure")
+            callable(getattr(capability, part, None))
+            for part in ("hooks", "tools", "tools_for", "configure")
         ):
             raise BuildError(
                 f"{capability!r} is not a capability.",
@@ -462,7 +481,10 @@ class AgentBuilder:
             )
         before = self._parts()
         self._capabilities.append(name)
-        self._source = name
+        self._installed.append(capability)
+        # A capability that is nothing but its user's words counts as the user, unless another one installs it.
+        is_users = bool(getattr(capability, "speaks_for_user", False)) and not self._source
+        self._source = "" if is_users else name
         try:
             for each in hooks_of(capability):
                 self.with_hooks(each)
@@ -533,7 +555,7 @@ class AgentBuilder:
         driver, source = self._driver, ""
         if driver is None and (model := os.environ.get(_MODEL, "").strip()):
             driver, source = _configured(model), _MODEL
-        return Agent(
+        return self._completed(
             Definition(
                 agent_id=self._id or f"agent-{os.urandom(6).hex()}",
                 driver=driver,
@@ -547,13 +569,27 @@ class AgentBuilder:
                 expire_after=self._expire_after,
                 listeners=self._listeners,
                 clock=self._clock,
+                cancel_sources=self._cancel_sources,
                 journal=self._journal,
                 redact=self._redact,
                 on_in_doubt=self._on_in_doubt,
                 max_objections=self._max_objections,
                 capabilities=tuple(self._capabilities),
+                brought=self._brought(),
             )
         )
+
+    def _completed(self, definition: Definition) -> Agent:
+        """The agent, once its capabilities have seen the whole of it."""
+        installed = zip(self._capabilities, self._installed, strict=True)
+        return Agent(completed(definition, installed))
+
+    def _brought(self) -> dict[str, str]:
+        """Which capability each tool came with."""
+        if not self._capabilities:
+            return EMPTY
+        pairs = zip(self._tools, self._tool_sources, strict=True)
+        return FrozenDict({as_tool(each).name: source for each, source in pairs if source})
 
 
 _MODEL = "HOOKLINE_MODEL"

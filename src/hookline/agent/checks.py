@@ -1,4 +1,4 @@
-"""Requests and responses that no conversation can hold are refused, with what is wrong about them."""
+"""Requests, responses and results that no conversation or journal can hold are refused, with what is wrong."""
 
 from __future__ import annotations
 
@@ -10,13 +10,19 @@ import msgspec
 from hookline.errors import HookError
 from hookline.hooks import Entry
 from hookline.state import (
+    ErrorInfo,
     InferenceRequest,
     InferenceResponse,
+    Reasoning,
+    ResultStatus,
     ToolCall,
+    ToolResult,
     Usage,
     check_transcript,
     checked_text,
 )
+
+_STATUSES = tuple(status.value for status in ResultStatus)
 
 
 def check_request(entry: Entry, before: Any, request: object) -> None:
@@ -25,6 +31,15 @@ def check_request(entry: Entry, before: Any, request: object) -> None:
         raise HookError(entry.name, before.point, f"{request!r} is not an InferenceRequest.")
     if request.messages is not before.request.messages:
         check_transcript(request.messages)
+    tools = () if request.tools is before.request.tools else request.tools
+    try:
+        fields = msgspec.structs.replace(request, messages=(), tools=tools)
+        msgspec.convert(msgspec.to_builtins(fields, enc_hook=repr), InferenceRequest)
+    except (msgspec.ValidationError, TypeError, ValueError) as error:
+        raise HookError(
+            entry.name, before.point, f"it made a request of which a part is not what it should be: {error}.",
+            remedy="Derive it with request.with_system(...), .with_options(...) and so on.",
+        ) from error  # fmt: skip
 
 
 def is_plain(response: Any) -> bool:
@@ -37,27 +52,27 @@ def is_plain(response: Any) -> bool:
             return False
         if given | made | asked | unpriced < 0 or usage.cost is not None:
             return False  # one comparison for four: a negative one makes it negative
+        if usage.cache_read_tokens or usage.cache_write_tokens or response.reasoning:
+            return False
+        # One look at all words: only text adds up to text.
+        words = response.model + response.text + response.finish
         if calls:
             (call,) = calls
             if type(call) is not ToolCall or not call.id:
                 return False
-            if not (_is_ascii(call.id) and _is_ascii(call.name)):
-                return False
-        if not (_is_ascii(response.text) and _is_ascii(response.model)):
+            words = words + call.id + call.name + call.malformed
+        if type(words) is not str or not words.isascii():
             return False
     except (AttributeError, TypeError, ValueError):
         return False
     return type(response) is InferenceResponse and type(calls) is tuple
 
 
-_is_ascii = str.isascii  # refuses what is no text at all
-
-
 def check_response(response: object, who: str) -> InferenceResponse:
     """Refuse a response no conversation can hold, and say which part of it; gives it with its calls in a tuple."""
     if not isinstance(response, InferenceResponse):
         raise TypeError(f"{who} gave {response!r} instead of an InferenceResponse.")
-    for name in ("text", "model"):
+    for name in ("text", "model", "finish"):
         _check_type(getattr(response, name), str, f"response.{name}", who)
     if not response.text.isascii():
         checked_text(response.text, f"the text that {who} gave")
@@ -66,18 +81,29 @@ def check_response(response: object, who: str) -> InferenceResponse:
     if isinstance(calls, list):
         response = msgspec.structs.replace(response, calls=tuple(calls))
     _check_type(response.calls, tuple, "response.calls", who)
+    _check_parts(response.reasoning, Reasoning, "response.reasoning", who)
     ids = set()
     for position, call in enumerate(response.calls):
         where = f"response.calls[{position}]"
         _check_type(call, ToolCall, where, who)
         _check_type(call.id, str, f"{where}.id", who)
         _check_type(call.name, str, f"{where}.name", who)
+        _check_type(call.malformed, str, f"{where}.malformed", who)
         if not call.id:
             raise ValueError(f"{who} gave a call without an id ({where}).")
         if call.id in ids:
             raise ValueError(f"{who} gave two calls with the same id ({where}.id).")
         ids.add(call.id)
     return response
+
+
+def _check_parts(parts: Any, kind: type, where: str, who: str) -> None:
+    """Refuse what is no tuple of a kind that is made of text."""
+    _check_type(parts, tuple, where, who)
+    for position, part in enumerate(parts):
+        _check_type(part, kind, f"{where}[{position}]", who)
+        for name in part.__struct_fields__:
+            _check_type(getattr(part, name), str, f"{where}[{position}].{name}", who)
 
 
 def _check_type(value: object, kind: type, where: str, who: str) -> None:
@@ -87,15 +113,29 @@ def _check_type(value: object, kind: type, where: str, who: str) -> None:
 
 def _check_usage(usage: Any, who: str) -> None:
     _check_type(usage, Usage, "response.usage", who)
-    for name in ("input_tokens", "output_tokens", "requests", "unpriced_requests"):
-        count = getattr(usage, name)
-        if type(count) is not int or count < 0:
-            raise ValueError(
-                f"{who} gave response.usage.{name}={count!r}, which is not a whole number of at least zero."
-            )
-    cost = usage.cost
-    is_number = isinstance(cost, int | float) and not isinstance(cost, bool)
-    if cost is not None and not (is_number and 0 <= cost < math.inf):
-        raise ValueError(
-            f"{who} gave response.usage.cost={cost!r}, which is not a finite number of at least zero."
-        )
+    if problem := usage.problem():
+        raise ValueError(f"{who} gave response.usage.{problem}.")
+
+
+# --- what comes of a tool ---------------------------------------------------------------------------
+
+
+def check_result(result: ToolResult, who: str) -> ToolResult:
+    """Refuse a result that could not be read back from a journal; gives it with its status as what it names."""
+    status: object = result.status
+    if type(status) is not ResultStatus:
+        if not isinstance(status, str) or status not in _STATUSES:
+            known = ", ".join(_STATUSES)
+            raise TypeError(f"{who} gave result.status={status!r}. It is one of: {known}.")
+        result = msgspec.structs.replace(result, status=ResultStatus(status))
+    for name in ("call_id", "name", "reason", "decided_by"):
+        _check_type(getattr(result, name), str, f"result.{name}", who)
+    duration: object = result.duration
+    if type(duration) not in (int, float) or not math.isfinite(result.duration):
+        raise TypeError(f"{who} gave result.duration={duration!r}, which is not a number.")
+    error: object = result.error
+    if error is not None:
+        _check_type(error, ErrorInfo, "result.error", who)
+        for name in ErrorInfo.__struct_fields__:
+            _check_type(getattr(error, name), str, f"result.error.{name}", who)
+    return result

@@ -4,37 +4,28 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from typing import Any, Protocol
 
 import msgspec
 
 from hookline.agent.approval import ask_while_running
-from hookline.agent.recall import Memory
-from hookline.agent.result import RunResult, recorded_result
+from hookline.agent.child import Child
+from hookline.agent.result import RunResult
 from hookline.agent.run import Flight, Run
-from hookline.blueprint import Definition, for_child
+from hookline.blueprint import Definition
 from hookline.errors import HookError, ToolError, UsageError
-from hookline.hooks import Plan, Result
-from hookline.journal import (
-    ChildFinished,
-    ChildStarted,
-    Durable,
-    Record,
-    ToolProgress,
-    fold,
-    with_remembered,
-)
+from hookline.hooks import Plan, Result, run_hooks
+from hookline.journal import ChildStarted, Record, ToolProgress
 from hookline.lifecycle import HookPoint, SubagentHookContext
 from hookline.state import (
-    NO_COUNTERS,
     AgentState,
-    Counters,
     Decision,
     JSONValue,
     PendingApproval,
     RunStatus,
     ToolCall,
+    ToolSpec,
     Usage,
     checked_text,
     freeze,
@@ -85,9 +76,19 @@ class Host:
         return self._run.is_cancelled
 
     @property
+    def depth(self) -> int:
+        """How many runs are above this one."""
+        return self._run.depth
+
+    @property
     def records(self) -> Sequence[Record]:
         """The run's journal as it is now."""
         return tuple(self._run.durable.records)
+
+    @property
+    def tools(self) -> tuple[ToolSpec, ...]:
+        """All tools of the agent."""
+        return self._run.definition.toolbox.specs
 
     def progress(self, call: ToolCall, message: JSONValue) -> None:
         """Report how it is going to whoever listens."""
@@ -114,6 +115,8 @@ class Host:
         """Count a model call the tool made itself."""
         if not isinstance(usage, Usage):
             raise UsageError(f"charge takes a Usage, not {usage!r}.")
+        if problem := usage.problem():
+            raise UsageError(f"a usage to be charged has {problem}.")
         self._in_the_loop(self._run.charge, usage)
 
     @property
@@ -149,11 +152,11 @@ class Host:
             )
         self._spawned += 1
         key = f"{call.id}/{self._spawned}"
-        prompt = checked_text(prompt, "the prompt")
+        prompt, name = checked_text(prompt, "the prompt"), checked_text(name, "the child's name")
         self._idle = self._idle or asyncio.Event()
         self._running += 1
         try:
-            result = await _spawn(self._run, self._flight, key, definition, prompt, name)
+            result = await start_child(self._run, self._flight, key, definition, prompt, name)
         except HookError as error:
             self._flight.failed_hook = error
             raise
@@ -163,7 +166,7 @@ class Host:
                 self._idle.set()
         if result.status is not RunStatus.PAUSED:
             return result
-        self.waiting += result.pending
+        self.waiting += result.state.pending
         while self._running:  # children beside this one get as far as they can: none is left behind
             self._idle.clear()
             await self._idle.wait()
@@ -181,13 +184,15 @@ class Host:
         return await ask_while_running(self._run, numbered, reason, asked_by)
 
 
-async def _spawn(
+async def start_child(
     run: Run, flight: Flight, key: str, definition: Definition, prompt: str, name: str
 ) -> RunResult:
+    """Run a child on behalf of a call, or of a hook, whose key is its own."""
     child_id = f"{run.run_id}/{run.step_index}/{key}"
     saved = flight.children.get(key)
     if saved is not None and saved.status is not RunStatus.PAUSED:
         return saved  # this call is being taken up again, and this child was done
+    objections = flight.objections.get(key, 0)
     start = SubagentHookContext(
         point=HookPoint.SUBAGENT_START,
         state=run.state,
@@ -199,131 +204,41 @@ async def _spawn(
         prompt=prompt,
     )
     if saved is None:
-        start = await _ask_to_start(run, start)
+        start = await _ask_to_start(run, key, start)
         run.append(ChildStarted(*run.head(), child_id, start.name, flight.call.id))
-    child = _Child(run, definition, key, start.name, flight.call.id)
+        if run.commit is not None:
+            await run.commit()  # or nobody would know whose child it is, should the process die
+    child = Child(run, definition, key, start.name, flight.call.id, objections)
     try:
         result = await child.begin(child_id, saved, start.prompt)
+        for _ in range(objections, child.objections):
+            await _object_again(run, key, start, result)
         result = await _ask_to_stop(run, child, start, result)
     finally:
         child.close()
     flight.children[key] = result
+    flight.objections[key] = child.objections
     if result.status is not RunStatus.PAUSED:
         child.finish(result.state, result.status, result.text)
     return result
 
 
-def _fresh(run: Run, definition: Definition, child_id: str) -> AgentState:
-    return AgentState(
-        agent_id=definition.agent_id,
-        run_id=child_id,
-        session_id=run.state.session_id,
-        parent_agent_id=run.state.agent_id,
-        parent_run_id=run.run_id,
-    )
-
-
-def recount_children(run: Run, flight: Flight, memory: Memory) -> None:
-    """Count what the children of a call had used that was settled before the process died."""
-    for child in memory.finished_children(flight.call.id):
-        key = child.child_run_id.removeprefix(f"{run.run_id}/{run.step_index}/")
-        saved = flight.children.get(key)
-        counted = saved.state.counters if saved is not None else NO_COUNTERS
-        run.ledger.carry(child.counters, counted)
-        _count_child(run, child.counters, counted)
-        run.state = with_remembered(run.state, child.remembered)
-
-
-def _count_child(run: Run, now: Counters, before: Counters) -> None:
-    run.uncounted = run.uncounted + (now.usage - before.usage)
-    run.child_steps += now.steps - before.steps
-    run.uncounted_calls += now.tool_calls - before.tool_calls
-
-
-class _Child:
-    """One child run, which may be driven more than once before it is done."""
-
-    def __init__(
-        self, parent: Run, definition: Definition, key: str, name: str, call_id: str
-    ) -> None:
-        self.parent = parent
-        self.definition = definition
-        self.key = key
-        self.name = name
-        self.call_id = call_id
-        self.counted = NO_COUNTERS
-        self.drives = 0
-        self.durable: Durable | None = None
-
-    async def begin(self, child_id: str, saved: RunResult | None, prompt: str) -> RunResult:
-        """Start it; or go on with it, from where it paused, or from where its process died."""
-        parent, definition = self.parent, self.definition
-        self.durable = durable = parent.durable.for_child(child_id, definition.listeners)
-        if saved is not None:
-            self.counted = saved.state.counters  # the parent knew of that much when it paused
-        if not durable.records:
-            if saved is None:
-                return await self.drive(_fresh(parent, definition, child_id), prompt)
-            return await self.drive(saved.state, None)
-        story = fold(durable.records)
-        parent.ledger.carry(story.settled.counters, self.counted)
-        if not story.is_finished:
-            return await self.drive(story.settled, None, Memory(story.tail))
-        if story.state.pending_step is not None:
-            return await self.drive(story.state, None)
-        self._count(story.state)
-        return recorded_result(story, durable.records)
-
-    def close(self) -> None:
-        """Let go of its record."""
-        if self.durable is not None:
-            self.durable.close()
-
-    async def drive(
-        self, state: AgentState, prompt: str | None, memory: Memory | None = None
-    ) -> RunResult:
-        """Drive it to its end, or to where it waits."""
-        parent, definition = self.parent, self.definition
-        inherited = for_child((*parent.inherited, *parent.definition.registrations))
-        assert self.durable is not None
-        child = Run(
-            definition,
-            state,
-            self.durable,
-            drive=parent.drive,
-            parent=parent,
-            inherited=inherited,
-            memory=memory,
-        )
-        self.drives += 1
-        key = (parent.step_index, self.key, self.drives)
+@contextlib.asynccontextmanager
+async def _about(run: Run, key: str) -> AsyncIterator[None]:
+    """Hooks are asked about a child, one after the other: other calls are running, and may start children too."""
+    async with run.hook_lock:
+        run.call_id = key
         try:
-            result = await parent.durable.spawn(key, lambda: parent.drive(child, prompt))
-        except asyncio.CancelledError:
-            self._count(child.state)
-            self.finish(child.state, RunStatus.CANCELLED, "")
-            raise
-        self._count(result.state)
-        return result
-
-    def _count(self, state: AgentState) -> None:
-        """What the child has used since it was last counted, its parent has used; the ledger knows it already."""
-        _count_child(self.parent, state.counters, self.counted)
-        self.counted = state.counters
-
-    def finish(self, state: AgentState, status: RunStatus, text: str) -> None:
-        """The child is done, and goes on record."""
-        run = self.parent
-        head = (*run.head(), state.run_id, self.name, self.call_id)
-        run.append(ChildFinished(*head, status, text, state.counters, state.remembered))
-        run.state = with_remembered(run.state, state.remembered)
+            yield
+        finally:
+            run.call_id = ""
 
 
-async def _ask_to_start(run: Run, ctx: SubagentHookContext) -> SubagentHookContext:
+async def _ask_to_start(run: Run, key: str, ctx: SubagentHookContext) -> SubagentHookContext:
     plan = run.plans.subagent_start
     if plan is None:
         return ctx
-    async with run.hook_lock:
+    async with _about(run, key):
         # Only now: hooks of other calls may have said something while this one waited for its turn.
         ctx = msgspec.structs.replace(ctx, state=run.state, evaluations=run.evaluations)
         result: Result[Any] = await run.ask(plan, ctx)
@@ -332,38 +247,52 @@ async def _ask_to_start(run: Run, ctx: SubagentHookContext) -> SubagentHookConte
     return result.context  # type: ignore[no-any-return]
 
 
-async def _show(run: Run, plan: Plan, start: SubagentHookContext, result: RunResult) -> Result[Any]:
-    async with run.hook_lock:
-        ctx = msgspec.structs.replace(
-            start,
-            point=HookPoint.SUBAGENT_STOP,
-            state=run.state,
-            evaluations=run.evaluations,
-            result=result,
-            continuation=result.outcome,
-        )
-        return await run.ask(plan, ctx)
+def _to_show(run: Run, start: SubagentHookContext, result: RunResult) -> SubagentHookContext:
+    return msgspec.structs.replace(
+        start,
+        point=HookPoint.SUBAGENT_STOP,
+        state=run.state,
+        evaluations=run.evaluations,
+        result=result,
+        continuation=result.outcome,
+    )
+
+
+async def _show(
+    run: Run, plan: Plan, key: str, start: SubagentHookContext, result: RunResult
+) -> Result[Any]:
+    async with _about(run, key):
+        return await run.ask(plan, _to_show(run, start, result))
+
+
+async def _object_again(run: Run, key: str, start: SubagentHookContext, result: RunResult) -> None:
+    """Hooks objected to an earlier end, before a process died: those on record say so again, and nobody is asked."""
+    plan, memory = run.plans.subagent_stop, run.memory
+    if plan is not None and memory is not None:
+        async with _about(run, key):
+            ctx = _to_show(run, start, result)
+            plan = memory.recalled(plan, ctx, key).of_recalled()
+            run.take(await run_hooks(plan, ctx, run, run.settle))
 
 
 async def _ask_to_stop(
-    run: Run, child: _Child, start: SubagentHookContext, result: RunResult
+    run: Run, child: Child, start: SubagentHookContext, result: RunResult
 ) -> RunResult:
     """Show the parent's hooks what the child came back with. They may send it back to work, so often and no more."""
     plan = run.plans.subagent_stop
     if plan is None:
         return result
-    objections = 0
     while result.status is not RunStatus.PAUSED:
         try:
-            asked = await _show(run, plan, start, result)
+            asked = await _show(run, plan, child.key, start, result)
         except BaseException:
             child.finish(result.state, result.status, "")  # no hook has cleared what it says
             raise
         result = asked.context.result
         # Like a stop hook: it may object to an ordinary end, and never to a guard's.
         ordinary = result.status is RunStatus.COMPLETED
-        if not (asked.is_blocked and ordinary and objections < run.definition.max_objections):
+        if not (asked.is_blocked and ordinary and child.objections < run.definition.max_objections):
             return result
-        objections += 1
+        child.objections += 1
         result = await child.drive(result.state, asked.reason)
     return result

@@ -6,7 +6,7 @@ import inspect
 from collections.abc import Callable
 from typing import Any
 
-from hookline.agent.approval import ask_person
+from hookline.agent.approval import Ask, ask_person
 from hookline.agent.run import Flight, Run
 from hookline.blueprint import Doubt, InDoubt, OnInDoubt
 from hookline.errors import in_words
@@ -18,6 +18,9 @@ _AGAIN = "it had started when the process died, and what it did is not known: ru
 
 async def settle_doubt(run: Run, flight: Flight, how: OnInDoubt) -> bool:
     """Decide about a call in doubt. True: it is settled, or waits for a person. False: it is to run."""
+    if flight.tool is None:
+        _tell(flight, f"{_UNKNOWN}, and no tool of today takes this call")
+        return True
     if how == "ask":
         return await _ask(run, flight)
     if how != "tell":
@@ -28,7 +31,7 @@ async def settle_doubt(run: Run, flight: Flight, how: OnInDoubt) -> bool:
 
 async def _ask(run: Run, flight: Flight) -> bool:
     # An answer to the call itself is used up: the call may have run with it.
-    decision = await ask_person(run, flight, _AGAIN, ("in-doubt",), again=True)
+    decision = await ask_person(run, flight, Ask(_AGAIN, ("in-doubt",)), again=True)
     if decision is None:
         flight.stage = CallStage.ASKED
         return True

@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 import msgspec
 
 from hookline.agent.failure import on_error, on_lost
-from hookline.agent.result import RunResult
+from hookline.agent.result import RunResult, as_text
 from hookline.agent.run import Run
 from hookline.agent.step import counted
 from hookline.errors import HookError, JournalError, in_words
@@ -39,7 +39,7 @@ _ANSWERS = (RunStatus.COMPLETED, RunStatus.STOPPED)
 async def finish(run: Run, ending: Ending, output: Any) -> RunResult:
     """End a run: ask the hooks of the way out, and make the result. All of it is done even if the task is cancelled."""
     cancelled: list[asyncio.CancelledError] = []
-    run.durable.release("" if output is None else str(output))
+    run.durable.release(as_text(output))
     _note(run, ending)
     if run.error is not None:
         await _through(on_lost(run, run.error, classify(run.error)), cancelled)
@@ -98,7 +98,7 @@ async def give_output(run: Run, ending: Ending) -> tuple[Any, Ending]:
 
 def _told(response: InferenceResponse | None, output: Any) -> InferenceResponse:
     """The answer as the output hooks left it. If they changed it, its thinking might tell what it was."""
-    text = output if isinstance(output, str) else ""
+    text = as_text(output)
     return response if response is not None and response.text == text else InferenceResponse(text)
 
 

@@ -11,20 +11,23 @@ import msgspec
 from hookline._aio import is_being_cancelled
 from hookline.agent.admission import rejudge, tool_context
 from hookline.agent.around import around_tool
-from hookline.agent.children import ChildWaits, Host, recount_children
+from hookline.agent.checks import check_result
+from hookline.agent.child import abandon_children, recount_children
+from hookline.agent.children import ChildWaits, Host
 from hookline.agent.doubt import settle_doubt
-from hookline.agent.failure import recount_errors
+from hookline.agent.failure import fail_again, on_success
+from hookline.agent.past_errors import past_error
 from hookline.agent.recall import Memory
 from hookline.agent.run import Flight, Run
 from hookline.errors import ToolTimeoutError, UsageError
-from hookline.flow import ErrorClass
-from hookline.journal import CallAdmitted
+from hookline.flow import ErrorAction, ErrorClass
+from hookline.journal import CallAdmitted, CallSettled, ErrorRaised
 from hookline.lifecycle import HookPoint, ToolHookContext
 from hookline.state import CallStage, ErrorInfo, ResultStatus, ToolResult
 from hookline.tools import AnyTool, Effect, ToolContext
 
 # Looking a member up on its enum costs more than a name, and these are looked up for every call.
-_OK, _SETTLED = ResultStatus.OK, CallStage.SETTLED
+_OK, _SETTLED, _ONCE = ResultStatus.OK, CallStage.SETTLED, Effect.ONCE
 
 
 async def execute(run: Run, flights: list[Flight]) -> None:
@@ -42,24 +45,62 @@ async def execute(run: Run, flights: list[Flight]) -> None:
 
 async def recall_calls(run: Run, memory: Memory) -> None:
     """Settle the calls that had run, or had started, before the process died."""
+    recalled: list[Flight] = []
     for flight in run.flights:
         call_id = flight.call.id
-        if flight.stage is not CallStage.ADMITTED:
+        if flight.stage is CallStage.SUSPENDED and memory.result(call_id) is None:
+            continue  # it had started before the run paused, and goes on
+        if flight.stage not in (CallStage.ADMITTED, CallStage.SUSPENDED):
             continue
         known = memory.result(call_id)
-        if known is not None:
+        if known is not None and not (flight.started or memory.had_started(call_id)):
+            run.ledger.add_tool_calls(-1)
+            flight.result, flight.stage, flight.is_refused = known, CallStage.SETTLED, True
+        elif known is not None:
             intend(run, flight)
             flight.result, flight.stage = known, CallStage.SETTLED
             flight.is_refused = known.status is ResultStatus.IN_DOUBT
-            recount_errors(run, memory, call_id)
+            recalled.append(flight)
             recount_children(run, flight, memory)
-        elif memory.is_in_doubt(call_id) and not memory.has_children(call_id):
-            assert flight.tool is not None  # an admitted call has its tool
-            if flight.tool.effect is Effect.ONCE:
-                intend(run, flight)
-                settled = await settle_doubt(run, flight, run.definition.on_in_doubt)
-                if not settled:
-                    recount_errors(run, memory, call_id)
+        elif memory.is_in_doubt(call_id) and _must_not_repeat(flight, memory):
+            intend(run, flight)
+            settled = await settle_doubt(run, flight, run.definition.on_in_doubt)
+            if not settled:
+                recalled.append(flight)
+    await _recall_failures(run, recalled, memory)
+
+
+def _must_not_repeat(flight: Flight, memory: Memory) -> bool:
+    """Whether a call may have had its effect and must not have it twice: as its tool is now, or as it was then."""
+    tool, call_id = flight.tool, flight.call.id
+    if memory.has_children(call_id):
+        return tool is None  # they have journals of their own, and are taken up
+    intent = memory.intent(call_id)
+    was_once = intent is not None and intent.effect == Effect.ONCE
+    return was_once or tool is None or tool.effect is Effect.ONCE
+
+
+async def _recall_failures(run: Run, flights: list[Flight], memory: Memory) -> None:
+    """What had failed of these calls fails again, round by round, as the error policy was told of it then."""
+    tries = [(flight, memory.failed_calls(flight.call.id)) for flight in flights]
+    for number in range(max((len(failed) for _, failed in tries), default=0) + 1):
+        for flight, failed in tries:
+            if number < len(failed):
+                await _fail_again(run, flight, failed[number])
+            elif number == len(failed) and flight.result is not None and flight.result.is_success:
+                on_success(run, ErrorClass.TOOL)
+
+
+async def _fail_again(run: Run, flight: Flight, known: ErrorRaised) -> None:
+    info, result = known.error, flight.result
+    assert info is not None
+    told = result.error if result is not None else None
+    if not info.message and told is not None and told.type == info.type:
+        info = told  # its words were not on record as long as hooks might have withheld them
+    await fail_again(run, known, info, flight.call)
+    flight.errors = (*flight.errors, info)
+    if known.action == ErrorAction.STOP:
+        flight.failure = past_error(info)
 
 
 def intend(run: Run, flight: Flight) -> None:
@@ -70,10 +111,20 @@ def intend(run: Run, flight: Flight) -> None:
     flight.started = True
     run.uncounted_calls += 1
     tool = flight.tool
-    assert tool is not None  # an admitted call has its tool
+    effect = _ONCE if tool is None else tool.effect  # without a tool it ran in a process that died
     append, next_seq = run.append, run.next_seq
-    index = run.step_index or 0
-    append(CallAdmitted(run.run_id, next_seq(), run.at, index, flight.call, tool.effect))
+    append(CallAdmitted(run.run_id, next_seq(), run.at, run.step_index or 0, flight.call, effect))
+
+
+def record_result(run: Run, flight: Flight) -> None:
+    """What came of a call goes on record, once it is settled and the hooks have seen it."""
+    if flight.stage is _SETTLED and not flight.seen:
+        flight.seen = True
+        if flight.children:
+            abandon_children(run, flight)
+        assert flight.result is not None
+        append, next_seq = run.append, run.next_seq
+        append(CallSettled(run.run_id, next_seq(), run.at, run.step_index or 0, flight.result))
 
 
 def _batches(flights: list[Flight]) -> Iterator[list[Flight]]:
@@ -98,6 +149,9 @@ async def _together(run: Run, flights: list[Flight]) -> None:
         if flight.tool is not None and flight.tool.concurrency is not None
     }
 
+    # A process that dies while one call goes on must not put the others in doubt, which are done.
+    at_once = run.commit is not None and run.plans.after_tool_use is None
+
     async def in_turn(flight: Flight) -> None:
         place = places.get(flight.call.name)
         if place is None:
@@ -105,6 +159,9 @@ async def _together(run: Run, flights: list[Flight]) -> None:
         else:
             async with place:
                 await execute_one(run, flight)
+        if at_once and flight.exception is None:
+            record_result(run, flight)
+            run.durable.flush_soon()
 
     tasks = [asyncio.create_task(in_turn(flight)) for flight in flights]
     try:
@@ -184,10 +241,10 @@ def _result(run: Run, flight: Flight, value: Any, started: float) -> ToolResult:
     monotonic, call = run.monotonic, flight.call
     run.now = now = monotonic()
     run.at = run.wall + now
-    duration = now - started
-    if type(value) is ToolResult:
-        return msgspec.structs.replace(value, call_id=call.id, name=call.name, duration=duration)
-    return ToolResult(value, None, _OK, call.id, call.name, "", "", duration)
+    if type(value) is not ToolResult:
+        return ToolResult(value, None, _OK, call.id, call.name, "", "", now - started)
+    value = msgspec.structs.replace(value, call_id=call.id, name=call.name, duration=now - started)
+    return check_result(value, f"tool '{call.name}'")
 
 
 async def _caught(run: Run, flight: Flight) -> ToolResult:

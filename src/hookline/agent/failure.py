@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from hookline.agent.recall import Memory
+from hookline.agent.past_errors import past_error
 from hookline.agent.run import Run
 from hookline.blueprint.guards import LimitsGuard
 from hookline.errors import HookError, JournalError, in_words
@@ -49,7 +49,7 @@ async def on_error(
     elif decision.action is ErrorAction.RETRY and _forbidden(run):
         decision = ErrorDecision(ErrorAction.IGNORE)  # a hook ends the run: it is stopped, not lost
     elif decision.action is ErrorAction.RETRY:
-        decision = _in_time(run, exception, decision)
+        decision = in_time(run, exception, decision)
     info = ErrorInfo.from_exception(exception, error_class)
     run.step_errors = (*run.step_errors, info)
     run.append(
@@ -88,7 +88,7 @@ def _ask_policy(
         return ErrorDecision(ErrorAction.STOP, 0.0, f"the error policy failed ({in_words(error)})")
 
 
-def _in_time(run: Run, exception: BaseException, decision: ErrorDecision) -> ErrorDecision:
+def in_time(run: Run, exception: BaseException, decision: ErrorDecision) -> ErrorDecision:
     """The decision to retry, unless the run's time is over before it would make sense."""
     asked = wait_asked_for(exception)
     wait = decision.delay if asked is None else asked
@@ -103,12 +103,15 @@ def _in_time(run: Run, exception: BaseException, decision: ErrorDecision) -> Err
     return ErrorDecision(ErrorAction.STOP, 0.0, reason)
 
 
-def recount_errors(run: Run, memory: Memory, call_id: str) -> None:
-    """Count what had failed before the process died, as it was counted then."""
-    for known in memory.errors(call_id):
-        if known.error is not None:
-            _count(run, ErrorClass(known.error.error_class))
-            run.step_errors = (*run.step_errors, known.error)
+async def fail_again(
+    run: Run, known: ErrorRaised, info: ErrorInfo, call: ToolCall | None = None
+) -> None:
+    """Go once more through a failure that is on record: it counts, and what was decided about it stands."""
+    if known.action != "fallback":  # of which only the driver was told
+        error_class = ErrorClass(info.error_class)
+        _count(run, error_class)
+        await _tell(run, HookPoint.ERROR, past_error(info), error_class, call)
+    run.step_errors = (*run.step_errors, info)
 
 
 def on_success(run: Run, *error_classes: ErrorClass) -> None:

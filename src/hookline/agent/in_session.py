@@ -10,6 +10,7 @@ from hookline.journal import (
     JournalStore,
     SessionStatus,
     SessionStory,
+    Story,
     fold_session,
     stream_of,
 )
@@ -39,11 +40,20 @@ def refuse_outsider(journal: JournalStore | None, session: str | None, run_id: s
         )
 
 
-def refuse_halted(journal: JournalStore, session: str) -> None:
-    """Nothing goes on in a session that is suspended or deleted."""
-    story = _known(journal, session)
-    if story is not None and story.status in _HALTED:
+def refuse_member(journal: JournalStore, run: Story) -> None:
+    """A run of a session goes on in the session, which keeps others off meanwhile and may have left it behind."""
+    state, session = run.state, run.state.session_id
+    story = _known(journal, session) if session != state.run_id else None
+    if story is None or state.parent_run_id is not None:
+        return
+    if story.status in _HALTED:
         raise halted(story)
+    if run.is_over:
+        return  # it is only looked at
+    raise UsageError(
+        f"run '{state.run_id}' belongs to session '{session}', which is kept in the journal.",
+        remedy=f"Go on with it there: Sessions(journal).get({session!r}).resume_run(agent, decisions).",
+    )
 
 
 def halted(story: SessionStory) -> SessionError:

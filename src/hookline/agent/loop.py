@@ -6,13 +6,17 @@ Run, stream, step by step, resumed, as a child: every way of driving an agent co
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import Awaitable
 from typing import Any
 
 import msgspec
 
+from hookline.agent.aside import Aside
+from hookline.agent.child import recount_asides
 from hookline.agent.ending import finish, give_output
 from hookline.agent.failure import on_error
+from hookline.agent.past_errors import past_error
 from hookline.agent.recall import Memory
 from hookline.agent.result import RunResult
 from hookline.agent.run import Run
@@ -32,10 +36,10 @@ from hookline.agent.tool_phase import (
     use_tools_again,
 )
 from hookline.agent.turn import Unrecovered, take_turn
-from hookline.errors import HookError, in_words
+from hookline.errors import HookError, PastError, in_words
 from hookline.flow import ErrorAction, classify
 from hookline.hooks import Kind, Plan, Point, Result
-from hookline.journal import PromptSubmitted, RunStarted, RunTakenUp
+from hookline.journal import PromptSubmitted, RunStarted, RunTakenUp, StepFinished
 from hookline.lifecycle import (
     ExecutionHookContext,
     HookPoint,
@@ -57,14 +61,29 @@ from hookline.state import (
 )
 
 
-async def drive(run: Run, prompt: str | UserMessage | None) -> RunResult:
+def drive(run: Run, prompt: str | UserMessage | None) -> Awaitable[RunResult]:
     """Drive a run to its end, whatever that is."""
+    return _watched(run, prompt) if run.definition.cancel_sources else _drive(run, prompt)
+
+
+async def _watched(run: Run, prompt: str | UserMessage | None) -> RunResult:
+    with contextlib.ExitStack() as watches:
+        return await _drive(run, prompt, watches)
+
+
+async def _drive(
+    run: Run, prompt: str | UserMessage | None, watches: contextlib.ExitStack | None = None
+) -> RunResult:
     run.token.attach()
+    run.aside = Aside(run)
     run.ledger.started = run.clock()  # until now it was waiting to be driven
     cancelled: asyncio.CancelledError | None = None
     output: Any = None
     try:
         try:
+            if watches is not None:
+                for source in run.definition.cancel_sources:
+                    watches.callback(source.watch(run.token.cancel))
             ending = await (
                 _begin(run, prompt) if run.memory is None else _take_up(run, run.memory)
             )
@@ -121,8 +140,10 @@ async def _begin(run: Run, prompt: str | UserMessage | None) -> Ending | None:
         refused = await _submit(run, prompt)
     if refused is None:
         refused = _forbidden_early(run)
-    if run.commit is not None:
-        await run.commit()  # from here on the run exists: whoever takes it up goes on from here
+    if run.commit is not None and refused is None:
+        # From here on the run exists, and whoever takes it up goes on from here. One that is refused is only
+        # written with its end: nobody is to make the steps that were refused.
+        await run.commit()
     if refused is None and pending is not None:
         return await _resume_step(run)
     return refused
@@ -132,16 +153,47 @@ async def _take_up(run: Run, memory: Memory) -> Ending | None:
     """Go on with a run whose process died: with its way out, its unfinished step, or the next one."""
     run.durable.append(RunTakenUp(run.run_id, len(run.durable.records), run.at))
     run.state = msgspec.structs.replace(run.state, ending=None)
+    recount_asides(run, memory)
     known = memory.ending()
     if known is not None:
+        if known.status is RunStatus.FAILED:
+            run.error = _past_failure(run, memory, known.reason)
         return known
     if run.state.pending_step is not None:
         return await _resume_step(run)
-    last = run.state.last_step if run.state.step_count else None
+    last = _last_step(run)
     if last is not None and last.outcome is not None and not last.outcome.should_continue:
         run.evaluations = last.outcome.evaluations
-        return _ended(last.outcome)
+        return _ended_then(run, memory, last.outcome)
     return None
+
+
+def _last_step(run: Run) -> Step | None:
+    """The last step since the run began, or was sent back to work: what an earlier one led to is over."""
+    for record in reversed(run.durable.records):
+        if isinstance(record, StepFinished):
+            return run.state.last_step
+        if isinstance(record, RunStarted):
+            break
+    return None
+
+
+def _ended_then(run: Run, memory: Memory, outcome: ContinuationOutcome) -> Ending:
+    """How the last step ended the run, in a process that did not live to say so."""
+    if outcome == ContinuationOutcome.from_evaluations(outcome.evaluations):
+        return _ended(outcome)
+    if outcome.stop_reason is StopReason.CANCELLED:
+        return Ending(RunStatus.CANCELLED, StopReason.CANCELLED, outcome.reason)
+    return _failed(run, _past_failure(run, memory, outcome.reason))
+
+
+def _past_failure(run: Run, memory: Memory, reason: str) -> Exception:
+    """The exception that a run had failed of, from what is on record of it."""
+    last = run.state.last_step if run.state.step_count else None
+    for info in (*memory.errors(), *(last.errors[::-1] if last is not None else ())):
+        if info.message == reason or (not info.message and info.type.endswith(reason)):
+            return past_error(info)
+    return PastError("unknown", reason)
 
 
 def _is_bare(state: AgentState) -> bool:
@@ -393,6 +445,8 @@ def _questions(run: Run) -> str:
 
 
 async def _after_step(run: Run, step: Step) -> None:
+    if run.commit is not None and run.flights:
+        run.durable.flush()  # however long the hooks of the step's end take, its calls are not in doubt
     plan = run.plans.after_step
     if plan is not None:
         ctx = StepHookContext(

@@ -13,6 +13,7 @@ from typing import Any
 import msgspec
 
 from hookline.errors import HookError
+from hookline.flow import ErrorClass
 from hookline.hooks import Entry, HookOutcome, Kind, Plan
 from hookline.journal import (
     ApprovalAnswered,
@@ -24,45 +25,65 @@ from hookline.journal import (
     ErrorRaised,
     Evaluated,
     HookRan,
+    ModelConsulted,
     Record,
+    RequestSent,
     ResponseReceived,
+    RunTakenUp,
     StatusChanged,
     StepStarted,
     hooks_in,
 )
 from hookline.lifecycle import HookPoint
 from hookline.lifecycle.changes import can_be_redone, redo_changes
-from hookline.state import Decision, Ending, InferenceResponse, PendingApproval, ToolResult
+from hookline.state import (
+    Decision,
+    Ending,
+    ErrorInfo,
+    InferenceResponse,
+    PendingApproval,
+    ToolResult,
+    to_remember,
+)
+from hookline.tools import Effect
 
 _KINDS = {kind.label: kind for kind in Kind}
-_ANSWERED = "approval_answered"
+_BEFORE_A_CALL = (HookPoint.BEFORE_TOOL_USE.value, HookPoint.PERMISSION_REQUEST.value)
+_TOLD_AGAIN = (ErrorClass.HOOK, ErrorClass.VALIDATION)
+"""What fails once more when a step is gone through once more: hooks that say so again, calls that are still invalid."""
 
 
 class Memory:
     """The records of the unsettled part of a run, to be gone through once more."""
 
-    def __init__(self, tail: Iterable[Record]) -> None:
+    def __init__(self, tail: Iterable[Record], seconds: float = 0.0) -> None:
         records = tuple(tail)
+        self.seconds = seconds
+        """Active time that went into them."""
+        self._attempts = _Attempts(records)
+        told = (record for record in records if not self._attempts.has(record))
         self._written = Counter(
-            identity for record in records if (identity := _identity(record)) is not None
+            identity for record in told if (identity := _identity(record)) is not None
         )
         self._verdicts: dict[tuple[str, str, str], deque[HookRan]] = defaultdict(deque)
         for ran in hooks_in(records):
             self._verdicts[ran.point, ran.call_id, ran.hook].append(ran)
+        self._steps = _by(records, StepStarted, lambda record: record.step)
         self._responses = _by(records, ResponseReceived, lambda record: record.step)
         self._results = _by(records, CallSettled, lambda record: record.result.call_id)
         self._started = _by(records, CallAdmitted, lambda record: record.call.id)
+        self._consulted = _by(
+            records, ModelConsulted, lambda record: (record.step, record.name, record.number)
+        )
         self._children = _by(records, ChildStarted, lambda record: record.call_id)
         self._finished = [record for record in records if isinstance(record, ChildFinished)]
         self._asked: dict[str, PendingApproval] = {}
-        self._answers: dict[str, tuple[Decision | None, str]] = {}
+        self._answers: dict[str, Decision | None] = {}
         for record in records:
             if isinstance(record, ApprovalAsked) and record.approval is not None:
                 self._asked[record.approval.id] = record.approval
             elif isinstance(record, ApprovalAnswered):
-                asked = self._asked.get(record.approval_id)
-                bound_to = asked.fingerprint if asked is not None else ""
-                self._answers[record.approval_id] = record.decision, bound_to
+                self._answers[record.approval_id] = record.decision
         self._statuses = [record for record in records if isinstance(record, StatusChanged)]
         self._errors = [record for record in records if isinstance(record, ErrorRaised)]
 
@@ -74,20 +95,33 @@ class Memory:
         self._written[identity] -= 1
         return True
 
-    def recalled(self, plan: Plan, ctx: Any) -> Plan:
-        """The plan in which those who gave their verdict before give it again without being called."""
+    def recalled(self, plan: Plan, ctx: Any, about: str = "") -> Plan:
+        """The plan in which those who gave their verdict before give it again without being called.
+
+        `about` is the call or the child it is about, where the context does not say so.
+        """
         call = getattr(ctx, "tool_call", None)
-        call_id = call.id if call is not None else ""
+        call_id = call.id if call is not None else about
+        is_past = self._is_past(plan.point.value, call_id, getattr(ctx, "step_index", None))
 
         def recall(entry: Entry) -> Entry:
             ran = self._next_verdict(entry, call_id)
             if ran is None or not can_be_redone(ran.changes):
-                return entry
+                return entry.recalling(_let_be) if is_past else entry
             if self._must_judge_anew(entry, call_id):
                 return entry
             return entry.recalling(answer_as_recorded(ran))
 
         return plan.recalling(recall)
+
+    def _is_past(self, point: str, call_id: str, step: int | None) -> bool:
+        """Whether what a point asks about has happened: a hook that was not asked then cannot change it now."""
+        if point == HookPoint.BEFORE_STEP:
+            return step in self._steps
+        if point in (HookPoint.BEFORE_INFERENCE, HookPoint.AFTER_INFERENCE):
+            return step in self._responses
+        about_a_call = point in _BEFORE_A_CALL or point == HookPoint.AFTER_TOOL_USE
+        return about_a_call and call_id in self._results
 
     def _next_verdict(self, entry: Entry, call_id: str) -> HookRan | None:
         for key in ((entry.point, call_id, entry.name), (entry.point, "", entry.name)):
@@ -120,6 +154,33 @@ class Memory:
         record = self._results.get(call_id)
         return record.result if record is not None else None
 
+    def had_started(self, call_id: str) -> bool:
+        """The intent to run the call is on record."""
+        return call_id in self._started
+
+    def intent(self, call_id: str) -> CallAdmitted | None:
+        """The call as it was about to run, if it was."""
+        return self._started.get(call_id)
+
+    def said_about(self, call_id: str) -> list[HookRan]:
+        """What hooks said about a call before it ran, once."""
+        keys = [key for key in self._verdicts if key[0] in _BEFORE_A_CALL and key[1] == call_id]
+        said = [ran for key in keys for ran in self._verdicts.pop(key)]
+        return sorted((ran for ran in said if not ran.shadow), key=lambda ran: ran.seq)
+
+    def remembered(self, call_id: str) -> dict[str, Decision]:
+        """What was answered about a call for the rest of the session."""
+        remembered: dict[str, Decision] = {}
+        for approval in self.questions(call_id):
+            decision = self._answers.get(approval.id)
+            if decision is not None and decision.remember:
+                remembered |= to_remember(approval, decision)
+        return remembered
+
+    def questions(self, call_id: str) -> list[PendingApproval]:
+        """All that was asked about a call, in order."""
+        return [asked for asked in self._asked.values() if asked.tool_call.id == call_id]
+
     def is_in_doubt(self, call_id: str) -> bool:
         """The call had started, and nobody knows what came of it. One that has children can be taken up."""
         return call_id in self._started and call_id not in self._results
@@ -132,24 +193,38 @@ class Memory:
         """The children of a call that were done."""
         return [record for record in self._finished if record.call_id == call_id]
 
+    def consultation(self, step: int | None, name: str, number: int) -> InferenceResponse | None:
+        """What a model had answered a hook."""
+        record = self._consulted.get((step, name, number))
+        return record.response if record is not None else None
+
+    def consultations(self) -> list[InferenceResponse]:
+        """All of what models had answered hooks."""
+        return [record.response for record in self._consulted.values()]
+
+    def finished_asides(self) -> list[ChildFinished]:
+        """The children that hooks had started and that were done: each is its own call."""
+        return [each for each in self._finished if _key_in_step(each) == each.call_id]
+
     def asked(self, approval_id: str) -> PendingApproval | None:
         """A question as it was asked."""
         return self._asked.get(approval_id)
 
     def answer(self, approval: PendingApproval) -> Decision | None:
-        """What was answered to a question; an answer that was given for another call is none, and is forgotten."""
-        decision, bound_to = self._answers.get(approval.id, (None, ""))
-        if bound_to in ("", approval.fingerprint):
-            return decision
-        del self._answers[approval.id]
-        self._written[_ANSWERED, approval.id] -= 1
-        return None
+        """What was answered to a question."""
+        return self._answers.get(approval.id)
 
-    def errors(self, call_id: str) -> list[ErrorRaised]:
-        """What had failed, once: of a call, or of the model when there is no call."""
-        found = [record for record in self._errors if record.call_id == call_id]
-        self._errors = [record for record in self._errors if record.call_id != call_id]
-        return found
+    def failed_answers(self, step: int) -> list[ErrorRaised]:
+        """What had failed before the model answered in that step."""
+        return self._attempts.of_model.get(step, [])
+
+    def failed_calls(self, call_id: str) -> list[ErrorRaised]:
+        """What had failed of a call, in the process that came to its result."""
+        return self._attempts.of_calls.get(call_id, [])
+
+    def errors(self) -> list[ErrorInfo]:
+        """Everything that had failed, the last first."""
+        return [record.error for record in reversed(self._errors) if record.error is not None]
 
     def ending(self) -> Ending | None:
         """How the run had ended, when only its way out is left to be taken."""
@@ -158,6 +233,65 @@ class Memory:
         last = self._statuses[-1]
         assert last.stop_reason is not None
         return Ending(last.status, last.stop_reason, last.reason, last.decided_by)
+
+
+def _key_in_step(child: ChildFinished) -> str:
+    """What tells a child from the others of its step: the end of its id."""
+    return child.child_run_id.removeprefix(f"{child.run_id}/").partition("/")[2]
+
+
+class _Attempts:
+    """What failed on the way to an answer of the model, by step, and to the result of a call, by its id."""
+
+    def __init__(self, records: Iterable[Record]) -> None:
+        self.of_model: dict[int, list[ErrorRaised]] = {}
+        self.of_calls: dict[str, list[ErrorRaised]] = {}
+        self._failed: ErrorRaised | None = None
+        self._started: dict[str, str] = {}
+        self._settled: set[str] = set()
+        for record in records:
+            self._read(record)
+
+    def has(self, record: Record) -> bool:
+        """Whether it is one of them: when the same fails again, that is something new."""
+        if not isinstance(record, ErrorRaised):
+            return False
+        known = self.of_calls.get(record.call_id, [])
+        known = known if record.call_id else self.of_model.get(record.step or 0, [])
+        return any(record is each for each in known)
+
+    def _read(self, record: Record) -> None:
+        match record:
+            case RequestSent(attempt=1):
+                self.of_model[record.step] = []
+                self._failed = None
+            case RequestSent() if self._failed is not None:
+                self.of_model[record.step].append(self._failed)
+                self._failed = None
+            case CallAdmitted():
+                self._started[record.call.id] = record.effect
+            case CallSettled():
+                self._settled.add(record.result.call_id)
+            case ErrorRaised():
+                self._fail(record)
+            case RunTakenUp():
+                self._begin_again()
+
+    def _fail(self, record: ErrorRaised) -> None:
+        assert record.error is not None
+        call_id, is_new = record.call_id, record.error.error_class == ErrorClass.VALIDATION
+        if record.action == "fallback":
+            self.of_model.setdefault(record.step or 0, []).append(record)
+        elif not call_id:
+            self._failed = record  # of the model only if that is asked again
+        elif call_id in self._started or not is_new:
+            self.of_calls.setdefault(call_id, []).append(record)
+
+    def _begin_again(self) -> None:
+        """A process went on: what had come to no result by then, and is safe to repeat, was begun anew."""
+        for call_id in self.of_calls.keys() - self._settled:
+            if self._started.get(call_id) != Effect.ONCE:
+                del self.of_calls[call_id]
 
 
 def _by(records: Iterable[Record], kind: type[Any], key: Callable[[Any], Any]) -> dict[Any, Any]:
@@ -178,16 +312,23 @@ def _identity(record: Record) -> tuple[Any, ...] | None:
         case ApprovalAsked() if record.approval is not None:
             return record.type, record.approval.id, record.approval.fingerprint
         case ApprovalAnswered():
-            return _ANSWERED, record.approval_id
+            return record.type, record.approval_id
+        case ErrorRaised() if record.error is not None and record.error.error_class in _TOLD_AGAIN:
+            error = record.error
+            return record.type, record.step, record.call_id, error.type, error.message
         case Evaluated() if record.evaluation is not None:
             said = record.evaluation
             return record.type, record.point, said.source, said.decision.value, said.reason
         case ChildStarted() | ChildFinished():
             return record.type, record.child_run_id
         case StatusChanged():
-            return record.type, record.status.value
+            return record.type, record.status.value, record.counters.errors
         case _:
             return None
+
+
+def _let_be(_: Any) -> None:
+    """The answer of a hook that comes too late."""
 
 
 def answer_as_recorded(ran: HookRan) -> Callable[[Any], Any]:

@@ -8,9 +8,11 @@ from typing import Any
 import msgspec
 
 from hookline.errors import PastError
-from hookline.journal import Record, RunFinished, Story
+from hookline.hooks import Plan
+from hookline.journal import Evaluated, HookRan, Record, RunFinished, Story
 from hookline.state import (
     AgentState,
+    ContinuationEvaluation,
     ContinuationOutcome,
     ErrorInfo,
     JSONValue,
@@ -40,18 +42,22 @@ class RunResult(msgspec.Struct, frozen=True):
     said: str | None = None
     """The answer as text, where `output` no longer tells: that of a child run which ended before a pause."""
 
+    def problem(self) -> str:
+        """What is wrong with it, in words, if something is: hooks may hand on another result of a child."""
+        for name, kind in (
+            ("state", AgentState),
+            ("status", RunStatus),
+            ("stop_reason", StopReason),
+        ):
+            value = getattr(self, name)
+            if type(value) is not kind:
+                return f"{name} is {value!r}, which is not a {kind.__name__}"
+        return ""
+
     @property
     def text(self) -> str:
         """The answer as text; empty when there is none."""
-        if self.said is not None:
-            return self.said
-        return (
-            self.output
-            if isinstance(self.output, str)
-            else ""
-            if self.output is None
-            else str(self.output)
-        )
+        return self.said if self.said is not None else as_text(self.output)
 
     @property
     def run_id(self) -> str:
@@ -69,9 +75,9 @@ class RunResult(msgspec.Struct, frozen=True):
         return self.state.counters.usage
 
     @property
-    def pending(self) -> tuple[PendingApproval, ...]:
+    def pending(self) -> list[PendingApproval]:
         """For a paused run: the questions that wait for an answer."""
-        return self.state.pending
+        return list(self.state.pending)
 
     @property
     def is_completed(self) -> bool:
@@ -84,6 +90,16 @@ class RunResult(msgspec.Struct, frozen=True):
     def explain(self) -> str:
         """Why did it stop? One line."""
         return self.state.explain_stop()
+
+
+def as_text(output: Any) -> str:
+    """An answer as text: a typed one as JSON, if it can become JSON."""
+    if output is None or isinstance(output, str):
+        return output or ""
+    try:
+        return msgspec.json.encode(freeze(output)).decode()
+    except Exception:  # the author's own type, which may do as it likes
+        return str(output)
 
 
 # --- a result that outlives its process ---------------------------------------------------------------
@@ -100,10 +116,12 @@ class _Saved(msgspec.Struct, frozen=True, omit_defaults=True):
     """JSON text, like the state."""
     outcome: ContinuationOutcome | None = None
     error: ErrorInfo | None = None
+    objections: int = 0
+    """How often the parent's hooks had sent the child back to work."""
 
 
-def saved(result: RunResult) -> JSONValue:
-    """A result as JSON."""
+def saved(result: RunResult, objections: int = 0) -> JSONValue:
+    """A child's result as JSON."""
     error = result.error
     kept = _Saved(
         result.state.to_json(),
@@ -113,6 +131,7 @@ def saved(result: RunResult) -> JSONValue:
         _output(result),
         result.outcome,
         None if error is None else ErrorInfo.from_exception(error),
+        objections,
     )
     return freeze(valid_text(msgspec.to_builtins(kept)))
 
@@ -141,19 +160,50 @@ def restored(data: JSONValue) -> RunResult:
     )
 
 
-def recorded_result(story: Story, records: Sequence[Record]) -> RunResult:
-    """The result of a run that ended in another process, as its journal tells it."""
+def objections_in(data: JSONValue) -> int:
+    """How often hooks had objected to the ends of a child whose result was saved."""
+    return msgspec.convert(data, _Saved).objections
+
+
+def recorded_result(story: Story, records: Sequence[Record], output: Plan | None) -> RunResult:
+    """The result of a run that ended in another process, as its journal tells it.
+
+    The journal has the answer as text. An output hook that made it a value can have a method `restored(state)`, which
+    makes that value again.
+    """
     last = records[-1]
     assert isinstance(last, RunFinished)
     assert last.stop_reason is not None
     error = PastError(last.error.type, last.error.message) if last.error is not None else None
-    answered = last.status in (RunStatus.COMPLETED, RunStatus.STOPPED)
+    answer: Any = None
+    if last.status in (RunStatus.COMPLETED, RunStatus.STOPPED):
+        answer = last.text
+        for entry in output.judges if output is not None else ():
+            restore = getattr(entry.registration.hook, "restored", None)
+            if restore is not None and last.stop_reason is not StopReason.OUTPUT_WITHHELD:
+                answer = restore(story.state)
     return RunResult(
         story.state,
         last.status,
         last.stop_reason,
-        last.text if answered else None,
-        story.state.continuation,
+        answer,
+        _recorded_outcome(story),
         error,
         tuple(records),
+        None if isinstance(answer, str) else last.text,
     )
+
+
+def _recorded_outcome(story: Story) -> ContinuationOutcome | None:
+    """What decided that the run ended: its last step, or what was said after it."""
+    outcome = story.state.continuation if story.state.step_count else None
+    if outcome is not None and not outcome.should_continue:
+        return outcome
+    said: list[ContinuationEvaluation] = []
+    for record in story.tail:
+        if isinstance(record, HookRan) and not record.shadow:
+            said += record.evaluations
+        elif isinstance(record, Evaluated) and record.evaluation is not None:
+            said.append(record.evaluation)
+    since = ContinuationOutcome.from_evaluations(said)
+    return since if said and not since.should_continue else None

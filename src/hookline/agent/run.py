@@ -10,7 +10,7 @@ from typing import Any, TypeAlias
 import msgspec
 
 from hookline.agent.cancel import CancelToken
-from hookline.agent.checks import check_request, check_response
+from hookline.agent.checks import check_request, check_response, check_result
 from hookline.agent.held import Delta, still_said
 from hookline.agent.recall import Memory
 from hookline.agent.result import RunResult
@@ -89,6 +89,8 @@ class Flight(msgspec.Struct):
     uses: int = 0
     """How often the tool was really called: a hook around it may call it more than once an attempt."""
     edits: int = 0
+    questions: int = 0
+    """How many questions there were about it."""
     is_changed: bool = False
     """The call is not the one the answer was given for."""
     started: bool = False
@@ -99,9 +101,13 @@ class Flight(msgspec.Struct):
     """An attempt has had `values`, and may have changed what is in them."""
     errors: tuple[ErrorInfo, ...] = ()
     """What its failed attempts left in the errors of the step."""
+    failure: BaseException | None = None
+    """What the error policy ends the run for."""
     seen: bool = False
     """The after_tool_use hooks have looked at the result."""
     children: dict[str, RunResult] = {}
+    objections: dict[str, int] = {}
+    """How often each of its children was sent back to work."""
     child_approvals: tuple[PendingApproval, ...] = ()
 
     @property
@@ -149,6 +155,7 @@ class Run:
         "__weakref__",
         "_held",
         "append",
+        "aside",
         "asked",
         "at",
         "call_id",
@@ -248,6 +255,7 @@ class Run:
         self.next_seq = itertools.count(len(durable.records) or earlier).__next__
         if memory is not None:
             self.append = self._append_what_is_new
+            self.ledger.seconds_before += memory.seconds
         self.passed = _reporter(self)
         self.evaluations: tuple[ContinuationEvaluation, ...] = ()
         self.stopping = False
@@ -261,6 +269,8 @@ class Run:
         self.pace: Callable[[], Awaitable[None]] | None = None if parent is None else parent.pace
         self.lingers = False
         """The last step is made, and shown to whoever drives step by step: leaving now is not cancelling."""
+        self.aside: Any = None
+        """What its hooks may do besides: there once it is driven."""
         self.hook_lock = asyncio.Lock()
         self.uncounted = NO_USAGE
         self.uncounted_calls = 0
@@ -314,7 +324,16 @@ class Run:
 
     def recalled(self, plan: Plan, ctx: Any) -> Plan:
         """The plan to ask: the agent's, or what is left of it when some hooks gave their verdict before."""
-        return plan if self.memory is None else self.memory.recalled(plan, ctx)
+        return plan if self.memory is None else self.memory.recalled(plan, ctx, self.call_id)
+
+    async def consulted(self, name: str, number: int) -> InferenceResponse | None:
+        """What a model has answered a hook already, in a process that died; it is counted."""
+        memory = self.memory
+        return None if memory is None else memory.consultation(self.step_index, name, number)
+
+    def child_definition(self, definition: Definition, child_id: str, name: str) -> Definition:  # noqa: ARG002 - a run that is played looks its children up
+        """What a child run that a hook starts is made of."""
+        return definition
 
     # --- what hooks report: the engine's Trail ------------------------------------------------------
 
@@ -422,11 +441,20 @@ class Run:
                 after = msgspec.structs.replace(after, response=response)
         for name, kind in (("execution", ToolResult), ("result", RunResult)):
             value = getattr(after, name, None)
-            if value is not getattr(before, name, None) and type(value) is not kind:
+            if value is getattr(before, name, None):
+                continue
+            if type(value) is not kind:
                 raise HookError(
                     entry.name, before.point, f"its {name} is {value!r}, which is not a {kind.__name__}.",
                     remedy=f"Derive it from ctx.{name}, or use ctx.with_result(value) for a tool.",
                 )  # fmt: skip
+            if isinstance(value, ToolResult):
+                checked = check_result(value, f"hook '{entry.name}'")
+                after = msgspec.structs.replace(after, execution=checked)
+            elif problem := value.problem():
+                raise HookError(entry.name, before.point, f"it gave a result whose {problem}.")
+        if getattr(after, "prompt", None) is not getattr(before, "prompt", None):
+            checked_text(after.prompt, "the prompt it made")
         return after
 
     def _settle_state(self, entry: Entry, before: Any, after: Any) -> Any:
@@ -595,15 +623,10 @@ def _with_source(entry: Entry, before: AgentContext, after: AgentContext) -> Age
 
 
 def _check_evaluation(entry: Entry, before: AgentContext, said: Any) -> None:
-    if type(said.decision) is not ContinuationDecision:
+    if problem := said.problem():
         raise HookError(
-            entry.name, before.point, f"its evaluation decides {said.decision!r}.",
-            remedy="Use a ContinuationDecision, or ctx.forbid(...), ctx.request_continue(...) and so on.",
-        )  # fmt: skip
-    if said.stop_reason is not None and type(said.stop_reason) is not StopReason:
-        raise HookError(
-            entry.name, before.point, f"its stop reason is {said.stop_reason!r}.",
-            remedy="Use a StopReason.",
+            entry.name, before.point, f"something is wrong with its evaluation: {problem}.",
+            remedy="Use ctx.forbid(...), ctx.request_continue(...) and so on.",
         )  # fmt: skip
     checked_text(said.source, "the source of an evaluation")
     checked_text(said.reason, "the reason of an evaluation")

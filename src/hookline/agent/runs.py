@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import threading
 import weakref
+from contextlib import suppress
 from typing import TypeAlias, TypeVar
 
 from hookline.agent.result import RunResult
 from hookline.agent.run import Run
-from hookline.errors import UsageError
+from hookline.errors import UnknownRunError, UsageError
+from hookline.journal import JournalStore, RunStarted
 from hookline.state import AgentState
 
 K = TypeVar("K")
@@ -91,6 +93,24 @@ def pause_of(state: AgentState) -> Pause:
     pending = state.pending_step
     assert pending is not None
     return state.run_id, pending.index, tuple(approval.id for approval in pending.approvals())
+
+
+def refuse_child(state: AgentState, journal: JournalStore | None = None) -> None:
+    """A child run goes on with the run it is a part of: alone, the policies and limits above it would not hold."""
+    outer = state.parent_run_id
+    if outer is None:
+        return
+    with suppress(UnknownRunError):
+        while journal is not None:
+            started = journal.read(outer)[0]
+            above = started.parent_run_id if isinstance(started, RunStarted) else None
+            if above is None:
+                break
+            outer = above
+    raise UsageError(
+        f"run '{state.run_id}' is a part of run '{outer}', under whose policies and limits it goes on.",
+        remedy=f"Resume the outer run, with the same answers: agent.resume('{outer}', decisions).",
+    )
 
 
 def _remember(known: dict[K, V], key: K, value: V) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from msgspec.structs import replace
 
 from hookline.agent.failure import on_step_over
-from hookline.agent.result import restored, saved
+from hookline.agent.result import objections_in, restored, saved
 from hookline.agent.run import Flight, Run
 from hookline.journal import StepFinished, StepPaused, StepStarted
 from hookline.state import (
@@ -79,13 +79,20 @@ def settle_step(run: Run, outcome: ContinuationOutcome | None = None) -> Step:
         said = AssistantMessage(text, response.calls, response.reasoning)
         if len(flights) == 1:
             flight = flights[0]
-            calls, results, answers = (flight.call,), (flight.result,), (_answer(flight),)  # type: ignore[assignment]
+            calls, results = (flight.call,), (flight.result,)  # type: ignore[assignment]
+            turn: tuple[Message, ...] = (said, _answer(flight))
         else:
             calls = tuple([flight.call for flight in flights])
             results = tuple([flight.result for flight in flights])  # type: ignore[misc]
-            answers = tuple([_answer(flight) for flight in flights])  # type: ignore[assignment]
+            turn = (said, *[_answer(flight) for flight in flights])
         kind = _TOOL_USE if response.calls else _FINAL_RESPONSE
-        messages = _with_turn(run, messages, (said, *answers))
+        asked = run.messages_asked
+        if messages is not asked:
+            messages = _between(asked, turn, messages)
+        else:
+            messages = messages.extend(turn)
+            if asked is run.messages_before:
+                run.turn = (messages, turn)
     now, started = run.now, run.step_started
     step = Step(
         run.step_index or 0,
@@ -101,7 +108,7 @@ def settle_step(run: Run, outcome: ContinuationOutcome | None = None) -> Step:
     )
     usage, counters = counted(run, steps=1)
     run.state = replace(
-        state, messages=messages, steps=state.steps.append(step), usage=usage, counters=counters
+        state, messages=messages, steps=state.steps.extend((step,)), usage=usage, counters=counters
     )
     return step
 
@@ -113,24 +120,20 @@ def _answer(flight: Flight) -> ToolMessage:
     return tool_message(result, tool.max_chars if tool is not None else None)
 
 
-def _with_turn(run: Run, messages: Log[Message], turn: tuple[Message, ...]) -> Log[Message]:
-    """The conversation with the model's message and all its results, so that every state is a valid one.
+def _between(
+    before: Log[Message], turn: tuple[Message, ...], messages: Log[Message]
+) -> Log[Message]:
+    """The conversation with a turn put where it belongs, so that every state is a valid one.
 
     What hooks appended while the calls were in flight comes after the results, where it can be read.
     """
-    before = run.messages_asked
-    if messages is before:
-        messages = messages.extend(turn)
-        if before is run.messages_before:
-            run.turn = (messages, turn)
-        return messages
     notes = messages.since(before)
     return messages.extend(turn) if notes is None else before.extend((*turn, *notes))
 
 
 def counted(run: Run, *, steps: int = 0) -> tuple[Usage, Counters]:
     """The state's usage and counters with what was used since the last count."""
-    used, state = run.uncounted, run.state
+    used, state, ledger = run.uncounted, run.state, run.ledger
     counters = state.counters
     total = counters.usage + used
     # In a first run the conversation has used what the run has used: one sum is enough.
@@ -139,7 +142,7 @@ def counted(run: Run, *, steps: int = 0) -> tuple[Usage, Counters]:
         counters.steps + steps + run.child_steps,
         counters.tool_calls + run.uncounted_calls,
         total,
-        run.ledger.seconds(run.now),
+        ledger.seconds_before + run.now - ledger.started,
         counters.errors,
         counters.consecutive_errors,
         counters.objections,
@@ -153,6 +156,9 @@ def finish_step(run: Run, step: Step, outcome: ContinuationOutcome) -> None:
     """The step is over: its outcome and its whole duration are known."""
     duration = run.step_active + run.clock() - run.step_started
     step = replace(step, outcome=outcome, duration=duration, errors=run.step_errors)
+    if run.uncounted is not NO_USAGE:  # a hook after the step asked a model
+        usage, counters = counted(run)
+        run.state = replace(run.state, usage=usage, counters=counters)
     run.state = replace(run.state, steps=run.state.steps.with_last(step))
     record_step(run, step)
 
@@ -184,7 +190,11 @@ def record_step(run: Run, step: Step, guard: str = "") -> None:
     )
     run.metadata_before = metadata
     if run.commit is not None:
-        run.durable.flush()
+        plan = run.plans.before_step
+        if plan is None or plan.brief is not None:
+            run.durable.flush_soon()
+        else:
+            run.durable.flush()  # hooks are next, and may take their time
     if run.memory is not None:
         run.forget()
 
@@ -219,7 +229,9 @@ def pend_step(run: Run) -> None:
 
 def _pending_call(run: Run, flight: Flight) -> PendingCall:
     assert flight.stage is not None
-    children = {key: saved(result) for key, result in flight.children.items()} or None
+    children = {
+        key: saved(result, flight.objections.get(key, 0)) for key, result in flight.children.items()
+    } or None
     keeps_children = flight.stage is CallStage.SUSPENDED
     return PendingCall(
         flight.call,
@@ -234,6 +246,7 @@ def _pending_call(run: Run, flight: Flight) -> PendingCall:
             for place, info in enumerate(run.step_errors)
             if any(info is own for own in flight.errors)
         ),
+        flight.questions,
     )
 
 
@@ -273,6 +286,9 @@ def _flight(step: PendingStep, made: ToolCall, pending: PendingCall) -> Flight:
     flight.result = pending.result
     flight.approval = pending.approval
     flight.decision = pending.decision
+    flight.questions = pending.questions
     flight.seen = pending.stage is CallStage.SETTLED
-    flight.children = {key: restored(data) for key, data in (pending.children or {}).items()}
+    children = pending.children or {}
+    flight.children = {key: restored(data) for key, data in children.items()}
+    flight.objections = {key: objections_in(data) for key, data in children.items()}
     return flight

@@ -13,16 +13,17 @@ from hookline.agent.admission import (
     admit_again,
     admit_unasked,
     not_run,
+    readmit,
     take_up,
     tool_context,
 )
-from hookline.agent.execution import execute, execute_one, intend, recall_calls
+from hookline.agent.execution import execute, execute_one, intend, recall_calls, record_result
 from hookline.agent.failure import on_error, on_success
+from hookline.agent.past_errors import past_error
 from hookline.agent.run import Flight, Run
 from hookline.errors import HookError, in_words
 from hookline.flow import ErrorAction, ErrorClass
 from hookline.hooks import Kind, Plan, Verdict, observe, run_hooks
-from hookline.journal import CallSettled
 from hookline.lifecycle import HookPoint
 from hookline.state import CallStage, ErrorInfo, ResultStatus, ToolResult
 from hookline.tools import Effect
@@ -30,6 +31,7 @@ from hookline.tools import Effect
 _ADMITTED, _ASKED, _SETTLED = CallStage.ADMITTED, CallStage.ASKED, CallStage.SETTLED
 _AROUND, _AFTER = HookPoint.AROUND_TOOL_USE, HookPoint.AFTER_TOOL_USE
 _BLOCK = Kind.BLOCK
+_REPLACED = "the call failed, and a hook replaced its result"
 _VERDICTS = {
     ResultStatus.BLOCKED: Kind.BLOCK,
     ResultStatus.DENIED: Kind.BLOCK,
@@ -43,12 +45,16 @@ def use_tools(run: Run) -> Awaitable[None]:
     assert run.response is not None
     calls = run.response.calls
     run.flights = flights = list(map(Flight, calls, calls))
-    if run.plans.before_tool_use is not None or run.memory is not None:
+    if run.plans.before_tool_use is not None:
         return _admit_and_run(run)
     for flight in flights:
+        if run.memory is not None and readmit(run, flight):
+            continue
         if not admit_unasked(run, flight):
             return _admit_and_run(run)
-    return _use_one(run, flights[0]) if len(flights) == 1 else _run_admitted(run)
+    if len(flights) == 1 and run.memory is None:
+        return _use_one(run, flights[0])
+    return _run_admitted(run)
 
 
 async def _use_one(run: Run, flight: Flight) -> None:
@@ -64,19 +70,14 @@ async def _use_one(run: Run, flight: Flight) -> None:
             await _deal_with_failures(run, [flight])
     if run.plans.after_tool_use is not None or flight.stage is not _SETTLED:
         await finish_calls(run)
-        return
-    flight.seen = True
-    assert flight.result is not None  # it is settled
-    append, next_seq = run.append, run.next_seq
-    append(CallSettled(run.run_id, next_seq(), run.at, run.step_index or 0, flight.result))
+    else:
+        record_result(run, flight)
 
 
 async def _admit_and_run(run: Run) -> None:
     flights = run.flights
     for flight in flights:
-        if _ends(run):
-            break
-        if flight.stage is None:
+        if flight.stage is None and not readmit(run, flight) and not _ends(run):
             await admit(run, flight)
     if len(flights) == 1 and flights[0].stage is _ADMITTED and run.memory is None:
         await _use_one(run, flights[0])
@@ -87,9 +88,10 @@ async def _admit_and_run(run: Run) -> None:
 async def use_tools_again(run: Run) -> None:
     """Take up the calls of a paused step where they stand."""
     for flight in run.flights:
-        if _ends(run):
-            break
-        if flight.stage in (CallStage.ASKED, CallStage.ADMITTED):
+        waits = flight.stage in (CallStage.ASKED, CallStage.ADMITTED)
+        if (waits and readmit(run, flight)) or _ends(run):
+            continue
+        if waits:
             await admit_again(run, flight)
         elif flight.stage is CallStage.SUSPENDED:
             await take_up(run, flight)
@@ -110,7 +112,16 @@ async def _run_admitted(run: Run) -> None:
             if flight.exception is not None or run.state.counters.consecutive_errors:
                 await _deal_with_failures(run, ready)
                 break
+    if run.memory is not None:
+        _fail_as_before(run)
     await finish_calls(run)
+
+
+def _fail_as_before(run: Run) -> None:
+    """A call on record had ended the run: only now, because those beside it had started too."""
+    failures = [flight.failure for flight in run.flights if flight.failure is not None]
+    if failures and (run.failing is None or any(run.failing is each for each in failures)):
+        run.failing = failures[0]
 
 
 def _ends(run: Run) -> bool:
@@ -155,6 +166,7 @@ async def _after_failure(run: Run, flight: Flight) -> float | None:
     )
     flight.errors = (*flight.errors, run.step_errors[-1])
     if decision.action is ErrorAction.STOP:
+        flight.failure = flight.exception
         run.failing = run.failing or flight.exception
     if decision.action is ErrorAction.RETRY and safe:
         return decision.delay
@@ -185,18 +197,12 @@ async def finish_calls(run: Run) -> None:
     """Show each settled call to the after_tool_use hooks, in call order, and record what came of it."""
     plan = run.plans.after_tool_use
     for flight in run.flights:
-        if plan is not None and flight.stage is _SETTLED and not flight.seen:
+        is_new = plan is not None and flight.stage is _SETTLED and not flight.seen
+        if plan is not None and is_new:
             await _look_at(run, plan, flight)
-        _record(run, flight)
-
-
-def _record(run: Run, flight: Flight) -> None:
-    """What came of a call goes on record, once it is settled and the hooks have seen it."""
-    if flight.stage is _SETTLED and not flight.seen:
-        flight.seen = True
-        assert flight.result is not None
-        append, next_seq = run.append, run.next_seq
-        append(CallSettled(run.run_id, next_seq(), run.at, run.step_index or 0, flight.result))
+        record_result(run, flight)
+        if is_new and run.commit is not None and flight is not run.flights[-1]:
+            run.durable.flush()  # hooks may take their time over the next one: this one is not in doubt
 
 
 async def _look_at(run: Run, plan: Plan, flight: Flight) -> None:
@@ -219,7 +225,7 @@ async def _look_at(run: Run, plan: Plan, flight: Flight) -> None:
             call = flight.call
             flight.result = ToolResult(None, None, ResultStatus.WITHHELD, call.id, call.name, why)
             _forget_errors(run, flight)
-        _record(run, flight)
+        record_result(run, flight)
         raise
     finally:
         run.call_id = ""
@@ -228,15 +234,16 @@ async def _look_at(run: Run, plan: Plan, flight: Flight) -> None:
 def _looked_at(flight: Flight, result: Any) -> ToolResult:
     """The result as the hooks leave it; one they withhold is not kept anywhere."""
     execution: ToolResult = result.context.execution
-    if result.kind is _BLOCK:
+    refusal = result.refusal if result.kind >= _BLOCK else None
+    if refusal is not None:
         return ToolResult(
             None,
             None,
             ResultStatus.WITHHELD,
             flight.call.id,
             flight.call.name,
-            result.reason,
-            result.decided_by,
+            refusal[0],
+            refusal[1],
             execution.duration,
         )
     if execution is not flight.result:
@@ -257,6 +264,10 @@ def _forget_errors(run: Run, flight: Flight) -> None:
     instead = result.error
     if instead is None and result.status is ResultStatus.WITHHELD:
         instead = ErrorInfo("withheld", result.reason, ErrorClass.TOOL)
+    if flight.failure is not None and flight.failure is run.failing:
+        # The run fails all the same, and says of what as far as the hooks let it.
+        instead = instead or ErrorInfo("replaced", _REPLACED, ErrorClass.TOOL)
+        run.failing = past_error(instead)
     run.step_errors = tuple(kept) if instead is None else (*kept, instead)
     flight.errors = ()
 

@@ -6,12 +6,10 @@ import asyncio
 from collections.abc import Awaitable
 from typing import Any
 
-import msgspec
-
 from hookline._aio import is_being_cancelled
 from hookline.agent.around import around_inference
 from hookline.agent.checks import check_response, is_plain
-from hookline.agent.failure import on_error, on_success, recount_errors
+from hookline.agent.failure import fail_again, on_error, on_success
 from hookline.agent.recall import Memory
 from hookline.agent.run import Run
 from hookline.errors import ModelError, in_words
@@ -19,6 +17,7 @@ from hookline.flow import ErrorAction, ErrorClass, classify
 from hookline.hooks import Kind, Result, observe
 from hookline.journal import RequestSent, ResponseReceived
 from hookline.lifecycle import HookPoint, InferenceHookContext
+from hookline.lifecycle.changes import describe_request
 from hookline.state import (
     NO_USAGE,
     ContinuationDecision,
@@ -43,29 +42,29 @@ async def take_turn(run: Run) -> None:
     definition, plans = run.definition, run.plans
     messages = run.state.messages
     request = InferenceRequest(messages, definition.system_prompt, definition.toolbox.specs)
-    supplied, altered = None, False
+    supplied, altered = None, None
     if plans.before_inference is not None:
         ctx = _context(run, HookPoint.BEFORE_INFERENCE, request, None)
         result = await run.ask(plans.before_inference, ctx)
         if result.kind >= Kind.BLOCK:
             if result.kind is Kind.BLOCK:
-                _explain_block(run, result)
+                _explain_block(run, HookPoint.BEFORE_INFERENCE, result.reason, result.decided_by)
             await _show_observers(run, request)
             return
         asked, supplied = result.context.request, result.context.response
         messages = run.state.messages
-        altered = asked != request.with_messages(messages)
+        altered = describe_request(request.with_messages(messages), asked) or None
         request = asked
     run.messages_asked = messages
     response = supplied
     if response is None and run.memory is not None:
-        response = _recalled(run, run.memory)
+        response = await _recalled(run, run.memory)
     if response is None:
         if run.token.is_cancelled:  # by a hook since the step began
             raise asyncio.CancelledError
-        _record_request(run, request, 1, altered=altered)
+        _record_request(run, request, 1, altered)
         if run.commit is not None:
-            run.durable.flush()
+            run.durable.flush_soon()
         try:
             if plans.around_inference is None:
                 response = _received(run, await _ask_driver(run, request))
@@ -76,24 +75,27 @@ async def take_turn(run: Run) -> None:
     if plans.after_inference is not None:
         ctx = _context(run, HookPoint.AFTER_INFERENCE, request, response)
         result = await run.ask(plans.after_inference, ctx)
-        if result.is_blocked:
-            _discard(run, result)
+        refusal = result.refusal
+        if refusal is not None:
+            _discard(run, result.context.response, *refusal)
             return
         response = result.context.response
     _take(run, response, supplied=supplied is not None)
 
 
-def _recalled(run: Run, memory: Memory) -> InferenceResponse | None:
+async def _recalled(run: Run, memory: Memory) -> InferenceResponse | None:
     """The answer the model gave before the process died, if it is on record. It was paid for then, and counts now."""
     response = memory.response(run.step_index or 0)
     if response is not None:
-        recount_errors(run, memory, "")
+        for known in memory.failed_answers(run.step_index or 0):
+            assert known.error is not None
+            await fail_again(run, known, known.error)
         _received(run, response)
     return response
 
 
 async def _try_again(
-    run: Run, request: InferenceRequest, error: BaseException, *, altered: bool
+    run: Run, request: InferenceRequest, error: BaseException, *, altered: dict[str, Any] | None
 ) -> InferenceResponse:
     """Ask the model again and again, as long as it fails and the error policy says so."""
     attempt = 1
@@ -111,7 +113,7 @@ async def _try_again(
         if run.token.is_cancelled:
             raise asyncio.CancelledError
         attempt += 1
-        _record_request(run, request, attempt, altered=altered)
+        _record_request(run, request, attempt, altered)
         failed.append(classify(error))
         try:
             response = await _ask_through_hooks(run, request)
@@ -189,9 +191,8 @@ def _take(run: Run, response: InferenceResponse, *, supplied: bool) -> None:
         run.release_deltas(response)
 
 
-def _discard(run: Run, result: Result[Any]) -> None:
+def _discard(run: Run, response: InferenceResponse, why: str, decided_by: str) -> None:
     """An answer that a hook discarded: of what it said nothing is kept."""
-    response: InferenceResponse = result.context.response
     run.clock()
     run.append(
         ResponseReceived(
@@ -199,7 +200,7 @@ def _discard(run: Run, result: Result[Any]) -> None:
         )
     )
     run.drop_deltas()
-    _explain_block(run, result)
+    _explain_block(run, HookPoint.AFTER_INFERENCE, why, decided_by)
 
 
 def _context(
@@ -216,20 +217,18 @@ def _context(
     )
 
 
-def _explain_block(run: Run, result: Result[Any]) -> None:
+def _explain_block(run: Run, point: str, why: str, decided_by: str) -> None:
     """An inference that was blocked, or discarded: the model reads why in the next step."""
     run.evaluate(
-        ContinuationEvaluation(
-            result.decided_by, ContinuationDecision.REQUEST_CONTINUATION, result.reason
-        ),
-        result.context.point.value,
+        ContinuationEvaluation(decided_by, ContinuationDecision.REQUEST_CONTINUATION, why),
+        str(point),
     )
-    run.state = run.state.with_messages(
-        run.state.messages.append(UserMessage(result.reason, result.decided_by))
-    )
+    run.state = run.state.with_messages(run.state.messages.append(UserMessage(why, decided_by)))
 
 
-def _record_request(run: Run, request: InferenceRequest, attempt: int, *, altered: bool) -> None:
+def _record_request(
+    run: Run, request: InferenceRequest, attempt: int, altered: dict[str, Any] | None
+) -> None:
     """That the model is asked is on record; what it is asked only where the state does not say so."""
     append, next_seq = run.append, run.next_seq
     append(
@@ -241,7 +240,7 @@ def _record_request(run: Run, request: InferenceRequest, attempt: int, *, altere
             len(request.messages),
             attempt,
             request.model,
-            msgspec.to_builtins(request, enc_hook=list) if altered else None,
+            altered,
         )
     )
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
 from functools import lru_cache
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal, Protocol, TypeAlias
 
 import msgspec
 
@@ -15,13 +15,22 @@ from hookline.flow import ErrorPolicy
 from hookline.hooks import Plan, Registration, in_order, unique_names
 from hookline.journal import JournalStore, Listener, Redact
 from hookline.lifecycle import HookPoint
-from hookline.state import Decision, PendingApproval
+from hookline.state import EMPTY, Decision, PendingApproval
 from hookline.tools import Toolbox
 
 Approver: TypeAlias = (
     Callable[[PendingApproval], Decision | bool | Awaitable[Decision | bool]] | Literal["deny"]
 )
 """Answers for a person: a function of the pending approval, sync or async; "deny" says no at once."""
+
+
+class CancelSource(Protocol):
+    """Somebody outside who may cancel runs."""
+
+    def watch(self, cancel: Callable[[str], bool]) -> Callable[[], None]:
+        """A run begins: `cancel(reason)` ends it, from any thread. What is given back is called when it has ended."""
+        ...
+
 
 _POINTS = tuple(HookPoint)
 _NAMES = tuple(point.value for point in _POINTS)
@@ -114,6 +123,16 @@ def _default_plan(point: Any, guards: Sequence[_Same]) -> Plan:
     return Plan(point, in_order([guard.registration for guard in guards]))
 
 
+class Note(msgspec.Struct, frozen=True):
+    """What a capability says about itself in an agent: a line of `explain()`, and of `lint()` if it is a problem."""
+
+    text: str
+    is_problem: bool = False
+    remedy: str = ""
+    capability: str = ""
+    """Whose it is; filled in when the agent is built."""
+
+
 class Definition(msgspec.Struct, frozen=True, kw_only=True):
     """Everything a run needs to know about its agent."""
 
@@ -136,4 +155,8 @@ class Definition(msgspec.Struct, frozen=True, kw_only=True):
     on_in_doubt: OnInDoubt = "tell"
     clock: Clock = SYSTEM_CLOCK
     max_objections: int = 8
+    cancel_sources: tuple[CancelSource, ...] = ()
     capabilities: tuple[str, ...] = ()
+    brought: dict[str, str] = EMPTY
+    """Which capability a tool came with, by the tool's name."""
+    notes: tuple[Note, ...] = ()

@@ -10,19 +10,71 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from hookline.capabilities.approval import Approval, ApprovalMode
     from hookline.capabilities.bash import Bash
+    from hookline.capabilities.cancellation import Cancellation
+    from hookline.capabilities.error_handling import ErrorHandling
     from hookline.capabilities.files import Files
+    from hookline.capabilities.hooks import Hooks
+    from hookline.capabilities.limits import Limits
+    from hookline.capabilities.metadata import Metadata
     from hookline.capabilities.redaction import Redaction
+    from hookline.capabilities.self_critique import Critique, Draft, SelfCritique
+    from hookline.capabilities.skills import Skills
+    from hookline.capabilities.structured_output import StructuredOutput
+    from hookline.capabilities.subagents import Subagent, Subagents
+    from hookline.capabilities.summarization import Summarization
+    from hookline.capabilities.task_planning import Task, TaskPlanning, TaskStatus
+    from hookline.capabilities.tool_registry import ToolRegistry
 
 _HOME: dict[str, str] = {
     "Approval": "approval",
     "ApprovalMode": "approval",
     "Bash": "bash",
+    "Cancellation": "cancellation",
+    "Critique": "self_critique",
+    "Draft": "self_critique",
+    "ErrorHandling": "error_handling",
     "Files": "files",
+    "Hooks": "hooks",
+    "Limits": "limits",
+    "Metadata": "metadata",
     "Redaction": "redaction",
+    "SelfCritique": "self_critique",
+    "Skills": "skills",
+    "StructuredOutput": "structured_output",
+    "Subagent": "subagents",
+    "Subagents": "subagents",
+    "Summarization": "summarization",
+    "Task": "task_planning",
+    "TaskPlanning": "task_planning",
+    "TaskStatus": "task_planning",
+    "ToolRegistry": "tool_registry",
 }
 """Where each name lives in this room."""
 
-__all__ = ["Approval", "ApprovalMode", "Bash", "Files", "Redaction"]
+__all__ = [
+    "Approval",
+    "ApprovalMode",
+    "Bash",
+    "Cancellation",
+    "Critique",
+    "Draft",
+    "ErrorHandling",
+    "Files",
+    "Hooks",
+    "Limits",
+    "Metadata",
+    "Redaction",
+    "SelfCritique",
+    "Skills",
+    "StructuredOutput",
+    "Subagent",
+    "Subagents",
+    "Summarization",
+    "Task",
+    "TaskPlanning",
+    "TaskStatus",
+    "ToolRegistry",
+]
 
 
 def __getattr__(name: str) -> Any:

@@ -74,7 +74,7 @@ class Approval:
     def hooks(self) -> Iterator[Registration]:
         """The policy, the hook that answers for it, and the one that keeps modes and forgets answers."""
         judge = Options(name=self.name, tier="policy")
-        yield register(HookPoint.BEFORE_TOOL_USE, self._judge, judge)
+        yield register(HookPoint.BEFORE_TOOL_USE, _Judge(self), judge)
         answer = Options(name=f"{self.name}-answers", scope="tree")
         yield register(HookPoint.PERMISSION_REQUEST, self._answer, answer)
         keep = Options(name=f"{self.name}-keeper", scope="tree", priority=1000)
@@ -86,7 +86,8 @@ class Approval:
             yield register(point, self._keep, keep)
         yield register(HookPoint.EXECUTION_END, self._end, keep)
 
-    def _judge(self, ctx: ToolHookContext) -> HookOutcome | None:
+    def judge(self, ctx: ToolHookContext) -> HookOutcome | None:
+        """What the rules and the mode say about a call: a block, an ask, or nothing against it."""
         call = ctx.tool_call
         if _writes_our_notes(call):
             return HookOutcome.block(f"'{STATE_KEY}' is not for the model to write.")
@@ -123,8 +124,10 @@ class Approval:
 
     def _answer(self, ctx: ToolHookContext) -> Decision | None:
         """A yes to an ask, where a rule or the mode says so, and all who ask may be answered by a rule."""
+        if _is_of_a_running_tool(ctx.tool_call):
+            return None  # it asks about something else than the call that the rules are about
         askers = {ctx.asked_by, *ctx.also_asked_by}
-        if not all(map(self._may_answer, askers)) or self._judge(ctx) is not None:
+        if not all(map(self._may_answer, askers)) or self.judge(ctx) is not None:
             return None
         if askers == {
             self.name
@@ -180,6 +183,28 @@ class Approval:
 
     def __repr__(self) -> str:
         return f"<Approval {self.mode.value}, {self.rules!r}>"
+
+
+class _Judge:
+    """The policy."""
+
+    def __init__(self, approval: Approval) -> None:
+        self._approval = approval
+
+    @property
+    def note(self) -> str:
+        """What `explain()` says of it."""
+        rules = self._approval.rules
+        said = [f"mode {self._approval.mode.value}"]
+        for verb, given in (("denies", rules.deny), ("asks", rules.ask), ("allows", rules.allow)):
+            if given:
+                more = f" and {len(given) - 3} more" if len(given) > 3 else ""
+                said.append(f"{verb} {', '.join(map(str, given[:3]))}{more}")
+        return "; ".join(said)
+
+    def handle(self, ctx: ToolHookContext) -> HookOutcome | None:
+        """Judge the final call."""
+        return self._approval.judge(ctx)
 
 
 class _Modes:
@@ -292,6 +317,10 @@ def _is_quiet(command: str) -> bool:
         return bool(ShellPolicy.default().judge(command).decision == "allow")
     except (ImportError, HooklineError):
         return False  # without its parser nothing is known of the command
+
+
+def _is_of_a_running_tool(call: ToolCall) -> bool:
+    return "/ask-" in call.id
 
 
 def _writes_our_notes(call: ToolCall) -> bool:

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from hookline.agent import AgentBuilder
 
 _FIRST = 100_000
-"""Before other hooks: they need not see what nobody is to see."""
+"""Before other hooks, which need not see what nobody is to see; before the model, after what they add."""
 
 
 class Redaction:
@@ -62,6 +62,7 @@ class Redaction:
         )
         self._seen: dict[str, Log[Message]] = {}
         """The conversations of runs that are going on, as far as they were looked through."""
+        self._passed: dict[tuple[str, str], object] = {}
 
     def log_filter(self) -> RedactingFilter:
         """A filter for the handlers of your logs, with the same idea of what is secret."""
@@ -75,20 +76,23 @@ class Redaction:
 
     def hooks(self) -> Iterator[Registration]:
         """A hook wherever something enters the state, here and in children."""
-        options = Options(name=self.name, scope="tree", priority=_FIRST)
-        yield register(HookPoint.EXECUTION_START, self._state, options)
-        yield register(HookPoint.PROMPT_SUBMIT, self._prompt, options)
-        yield register(HookPoint.BEFORE_INFERENCE, self._request, options)
-        yield register(HookPoint.AFTER_INFERENCE, self._response, options)
-        yield register(HookPoint.AFTER_TOOL_USE, self._result, options)
-        yield register(HookPoint.ERROR, self._failure, options)
-        yield register(HookPoint.AGENT_FAILED, self._failure, options)
-        yield register(HookPoint.EXECUTION_END, self._forget, options)
+        first = Options(name=self.name, scope="tree", priority=_FIRST)
+        last = Options(name=f"{self.name}-last", scope="tree", priority=-_FIRST)
+        yield register(HookPoint.EXECUTION_START, self._state, first)
+        for options in (first, last):
+            yield register(HookPoint.PROMPT_SUBMIT, self._prompt, options)
+            yield register(HookPoint.AFTER_INFERENCE, self._response, options)
+            yield register(HookPoint.AFTER_TOOL_USE, self._result, options)
+        yield register(HookPoint.BEFORE_INFERENCE, self._request, last)
+        yield register(HookPoint.ERROR, self._failure, first)
+        yield register(HookPoint.AGENT_FAILED, self._failure, first)
+        yield register(HookPoint.EXECUTION_END, self._forget, first)
 
     def _state(self, ctx: ExecutionHookContext) -> ExecutionHookContext | None:
         """A state that was handed in may come from a time without redaction."""
         state = self._cleaned(ctx.state)
-        metadata = self.redactor.value(state.metadata)
+        # By name nothing is taken out here: what hooks and tools have noted has to work.
+        metadata = self.redactor.value(state.metadata, by_name=False)
         if metadata is not state.metadata:
             state = msgspec.structs.replace(state, metadata=metadata)
         return None if state is ctx.state else ctx.with_state(state.checked())
@@ -105,28 +109,43 @@ class Redaction:
         """What others have put into the conversation since, and what only the request says."""
         state = self._cleaned(ctx.state)
         request = ctx.request
-        if request.messages is ctx.state.messages:
-            request = request.with_messages(state.messages)
-        else:
+        if request.messages is not ctx.state.messages:
             request = self._clean_messages(request)
+        elif state is not ctx.state:
+            request = request.with_messages(state.messages)
         system = self.redactor.text(request.system, by_name=False)
         if system != request.system:
             request = request.with_system(system)
-        if state is ctx.state and request == ctx.request:
+        if state is ctx.state and request is ctx.request:
             return None
         return ctx.with_state(state).with_request(request)
 
     def _response(self, ctx: InferenceHookContext) -> InferenceHookContext | None:
-        if ctx.response is None:
+        response = ctx.response
+        if response is None or self._is_passed(ctx, response):
             return None
-        response = self._answer(ctx.response)
-        return None if response == ctx.response else ctx.with_response(response)
+        cleaned = self._answer(response)
+        if cleaned == response:
+            cleaned = response
+        self._pass(ctx, cleaned)
+        return None if cleaned is response else ctx.with_response(cleaned)
 
     def _result(self, ctx: ToolHookContext) -> ToolHookContext | None:
-        if ctx.execution is None:
+        execution = ctx.execution
+        if execution is None or self._is_passed(ctx, execution):
             return None
-        execution = self._execution(ctx.execution)
-        return None if execution == ctx.execution else ctx.with_execution(execution)
+        cleaned = self._execution(execution)
+        if cleaned == execution:
+            cleaned = execution
+        self._pass(ctx, cleaned)
+        return None if cleaned is execution else ctx.with_execution(cleaned)
+
+    def _pass(self, ctx: InferenceHookContext | ToolHookContext, cleaned: object) -> None:
+        """What was looked through before other hooks: afterwards it is only if they have changed it."""
+        self._passed[ctx.state.run_id, ctx.point] = cleaned
+
+    def _is_passed(self, ctx: InferenceHookContext | ToolHookContext, given: object) -> bool:
+        return self._passed.pop((ctx.state.run_id, ctx.point), None) is given
 
     def _failure(self, ctx: FailureHookContext) -> None:
         """An exception becomes part of the state by what it says: it says it without secrets, to its caller as well."""
@@ -135,6 +154,8 @@ class Redaction:
 
     def _forget(self, ctx: ExecutionHookContext) -> None:
         self._seen.pop(ctx.state.run_id, None)
+        for point in (HookPoint.AFTER_INFERENCE, HookPoint.AFTER_TOOL_USE):
+            self._passed.pop((ctx.state.run_id, point), None)
 
     # --- the parts of a conversation ----------------------------------------------------------------
 

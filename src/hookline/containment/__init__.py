@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from hookline.containment.shell.policy import ShellPolicy
     from hookline.containment.shell.reading import read_command
     from hookline.containment.shell.verdict import Verdict
-    from hookline.containment.shell.words import Command, Reading
+    from hookline.containment.shell.words import Command, Reading, Word
 
 _HOME: dict[str, str] = {
     "PROTECTED": "jail",
@@ -38,6 +38,7 @@ _HOME: dict[str, str] = {
     "SandboxStatus": "sandbox",
     "ShellPolicy": "shell.policy",
     "Verdict": "shell.verdict",
+    "Word": "shell.words",
     "read_command": "shell.reading",
 }
 """Where each name lives in this room."""
@@ -57,6 +58,7 @@ __all__ = [
     "SandboxStatus",
     "ShellPolicy",
     "Verdict",
+    "Word",
     "read_command",
 ]
 

@@ -106,8 +106,20 @@ class Result(msgspec.Struct, Generic[C], frozen=True):
     stop_reason: str | None = None
     answer: Any = None
     """At points with answers of their own (a permission decision), the answer that was given."""
-    askers: tuple[str, ...] = ()
-    """Every hook whose ask stands; `decided_by` is the one whose reason is given."""
+    withheld: tuple[str, str] | None = None
+    """After a stop: why what stands is blocked all the same, and by whom."""
+    asks: tuple[tuple[str, str], ...] = ()
+    """Everybody who asked, the policies first: who, and why. `decided_by` and `reason` are the first of them."""
+
+    @property
+    def refusal(self) -> tuple[str, str] | None:
+        """Why what was judged is blocked, and by whom; None when it stands. A run may be stopped besides."""
+        return (self.reason, self.decided_by) if self.kind is Kind.BLOCK else self.withheld
+
+    @property
+    def askers(self) -> tuple[str, ...]:
+        """Every hook whose ask stands; `decided_by` is the first of them."""
+        return tuple(dict.fromkeys(name for name, _ in self.asks))
 
     @property
     def is_blocked(self) -> bool:

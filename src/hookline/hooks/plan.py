@@ -118,6 +118,15 @@ class Plan:
         plan.brief = None
         return plan
 
+    def of_recalled(self) -> Plan:
+        """This plan with nobody but those who answered before."""
+        plan = copy.copy(self)
+        plan.hooks = tuple(entry for entry in self.hooks if entry.is_recalled)
+        plan.policies = tuple(entry for entry in self.policies if entry.is_recalled)
+        plan.judges = plan.hooks + plan.policies
+        plan.observers = ()
+        return plan
+
     @property
     def entries(self) -> tuple[Entry, ...]:
         """All of them, in order."""

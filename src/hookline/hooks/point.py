@@ -46,6 +46,8 @@ class Point(str, Generic[C]):
     """Hooks here wrap an action: they are called as `(ctx, call_next)`."""
     unskippable: bool
     """When one hook fails here the others still run: these are the points on the way out."""
+    stands: bool
+    """A stop takes nothing back here: what was judged stands, so policies judge it all the same."""
 
     def __new__(
         cls,
@@ -61,6 +63,7 @@ class Point(str, Generic[C]):
         append: tuple[type, Callable[[Any, Any, str], Any]] | None = None,
         around: bool = False,
         unskippable: bool = False,
+        stands: bool = False,
     ) -> Point[C]:
         point = super().__new__(cls, name)
         point.context = context
@@ -73,6 +76,7 @@ class Point(str, Generic[C]):
         point.appends, point.append = append if append is not None else (None, None)
         point.around = around
         point.unskippable = unskippable
+        point.stands = stands
         return point
 
     @property

@@ -1,7 +1,8 @@
 """The semantics of a hook call, on one screen.
 
 Hooks run one after the other in plan order, then policies, then observers. A hook that answers None
-goes on. `block` and `stop` end the chain; `ask` does not, so that everyone else still judges.
+goes on. `block` and `stop` end the chain; `ask` does not, so that everyone else still judges. Where what
+was judged stands after a stop, policies are asked all the same, and a block of theirs counts besides.
 """
 
 from __future__ import annotations
@@ -15,10 +16,10 @@ from typing import Any, Protocol
 import msgspec
 
 from hookline._aio import Once, is_being_cancelled
-from hookline.errors import HookError, HooklineError, in_words
+from hookline.errors import HookError, HooklineError, UsageError, in_words
 from hookline.hooks.outcome import HookOutcome, Kind, Result, Verdict
 from hookline.hooks.plan import Crew, Entry, Plan
-from hookline.hooks.point import C, Context, Failure
+from hookline.hooks.point import C, Context, Failure, Point
 
 CRASHES = (Exception, asyncio.CancelledError, SystemExit)
 """What counts as a crash of the hook that raised it: `sys.exit()` in a hook must not end the program."""
@@ -94,6 +95,7 @@ class _Tally:
     asked_by_policy: tuple[tuple[str, str], ...] = ()
     allowed = False
     ended = False
+    withheld: tuple[str, str] | None = None
     answer: Any = None
     failure: HookError | None = None
     cancelled: BaseException | None = None
@@ -102,14 +104,22 @@ class _Tally:
 
     def add(self, entry: Entry, said: Answered) -> None:
         if said.kind >= Kind.BLOCK:
-            self.ended = True
+            is_stop, strictest = said.kind is Kind.STOP, self.strictest
+            goes_on = is_stop and entry.is_policy and said.before.point.stands
+            self.ended = self.ended or not goes_on
+            if strictest[0] is Kind.STOP and not is_stop:
+                self.withheld = self.withheld or (said.reason, entry.name)
+            elif (
+                strictest[0] is Kind.BLOCK and is_stop
+            ):  # middleware's, over what hooks inside it said
+                self.withheld = strictest[1], strictest[2]
             # A second blocker never hides the first one's reason; only something stricter replaces it.
             if said.kind > self.strictest[0]:
                 self.strictest = (said.kind, said.reason, entry.name, said.stop_reason)
         elif said.kind is Kind.ASK and entry.is_policy:
-            self.asked_by_policy = (*self.asked_by_policy, (said.reason, entry.name))
+            self.asked_by_policy += ((entry.name, said.reason),)
         elif said.kind is Kind.ASK:
-            self.asked = (*self.asked, (said.reason, entry.name))
+            self.asked += ((entry.name, said.reason),)
         elif said.kind is Kind.ALLOW:
             self.allowed = True
         if said.answer is not None and self.answer is None:
@@ -117,13 +127,17 @@ class _Tally:
 
     def result(self, ctx: C) -> Result[C]:
         kind, reason, who, stop_reason = self.strictest
+        asks: tuple[tuple[str, str], ...] = ()
         if kind is Kind.PROCEED:
-            asked = self.asked_by_policy + (() if self.allowed else self.asked)
-            if asked:
-                reason, who = asked[0]
-                askers = tuple(name for _, name in asked)
-                return Result(ctx, Kind.ASK, reason, who, stop_reason, self.answer, askers)
-        return Result(ctx, kind, reason, who, stop_reason, self.answer)
+            asks = self.asked_by_policy + (() if self.allowed else self.asked)
+            if asks:
+                kind, (who, reason) = Kind.ASK, asks[0]
+        return Result(ctx, kind, reason, who, stop_reason, self.answer, self.withheld, asks)
+
+    def leaves_it_to_policies(self, point: Point[Any]) -> bool:
+        """A hook ended the chain by a stop, and what was judged stands."""
+        is_stopped = self.ended and self.strictest[0] is Kind.STOP
+        return is_stopped and self.withheld is None and point.stands
 
     def crash(
         self, entry: Entry, ctx: Context, error: BaseException, trail: Trail, started: float
@@ -192,18 +206,23 @@ async def run_hooks(
         now = readings[-1]
         if type(answer) is point.appends and point.append is not None and not entry.is_policy:
             # The one answer that hooks give at every step: it is not weighed, only written down.
-            ctx = point.append(ctx, answer, entry.name)
-            readings = [trail.appended(entry, now, ctx)]
-        else:
-            tally = tally or _Tally()
-            ctx, now = _weigh(entry, ctx, answer, tally, trail, settle, now)
-            readings = [now]
-            if tally.ended:
-                break
+            try:
+                ctx = point.append(ctx, answer, entry.name)
+                readings = [trail.appended(entry, now, ctx)]
+                continue
+            except UsageError as error:
+                answer = hook_failure(entry, ctx, error)
+        tally = tally or _Tally()
+        ctx, now = _weigh(entry, ctx, answer, tally, trail, settle, now)
+        readings = [now]
+        if tally.ended:
+            break
     if len(readings) > 1:
         trail.passed(crew if not first else crew.part(first, len(readings) - 1), readings)
     if tally is None and not plan.observers:
         return Result(ctx)
+    if tally is not None and tally.leaves_it_to_policies(point):
+        ctx = await _in_tiers((plan.policies,), ctx, tally, trail, settle)
     return await _conclude(plan, ctx, tally or _Tally(), trail)
 
 
@@ -220,15 +239,29 @@ async def _run_any(
 ) -> Result[C]:
     """The same for a plan with everything it may contain."""
     tally = _Tally()
+    tiers = (plan.policies,) if policies_only else (plan.hooks, plan.policies)
+    ctx = await _in_tiers(tiers, ctx, tally, trail, settle)
+    return await _conclude(plan, ctx, tally, trail)
+
+
+async def _in_tiers(
+    tiers: tuple[tuple[Entry, ...], ...],
+    ctx: C,
+    tally: _Tally,
+    trail: Trail,
+    settle: Settle | None,
+) -> C:
     try:
         # Middleware wraps the rest of its own tier only: what policies have judged nobody changes afterwards.
-        for entries in (plan.policies,) if policies_only else (plan.hooks, plan.policies):
+        for entries in tiers:
+            if tally.leaves_it_to_policies(ctx.point):
+                tally.ended = False
             if not tally.ended:
                 ctx = await _judge(entries, ctx, tally, trail, settle)
     except BaseException:
         trail.left(ctx if tally.left is None else tally.left)
         raise
-    return await _conclude(plan, ctx, tally, trail)
+    return ctx
 
 
 async def _conclude(plan: Plan, ctx: C, tally: _Tally, trail: Trail) -> Result[C]:
@@ -449,12 +482,17 @@ def _count(entry: Entry, said: Answered, tally: _Tally, rest: _Rest | None) -> N
         tally.add(entry, said)
     elif entry.registration.on_failure == "open" and not (rest is not None and rest.cut_short):
         return
-    elif said.before.point.failure is Failure.BLOCK:
+    elif said.before.point.failure is Failure.BLOCK or _is_stopped(tally, said.before.point):
         reason = f"hook '{entry.name}' failed, so this is not let through: {said.error.problem}"
         tally.add(entry, Answered(said.before, said.after, Kind.BLOCK, reason))
     else:
         tally.failure = tally.failure or said.error
         tally.ended = tally.ended or not said.before.point.unskippable
+
+
+def _is_stopped(tally: _Tally, point: Point[Any]) -> bool:
+    """A failure is no error that could keep the run from ending: what stands is blocked, and that is all."""
+    return point.stands and tally.strictest[0] is Kind.STOP
 
 
 def _understand(entry: Entry, ctx: Any, answer: Any, settle: Settle | None) -> Answered:
@@ -493,6 +531,13 @@ def _meaning(entry: Entry, ctx: Any, answer: Any, settle: Settle | None) -> Answ
     if not isinstance(answer.reason, str):
         raise HookError(
             entry.name, point, f"its reason is {answer.reason!r}.", remedy="Give it as text."
+        )
+    if answer.stop_reason is not None and not isinstance(answer.stop_reason, str):
+        raise HookError(
+            entry.name,
+            point,
+            f"its stop reason is {answer.stop_reason!r}.",
+            remedy="Give it as text.",
         )
     answer.reason.encode()  # half a surrogate pair cannot be saved: the hook's failure, here and now
     own_answer = answer.answer is not None and kind is not Kind.FAILED

@@ -60,7 +60,7 @@ def _agent(definition: Definition) -> Iterator[str]:
         ("limits", [_limits(definition)]),
         ("errors", [_errors(definition.error_policy)]),
         ("approver", [_approver(definition.approver)]),
-        ("capabilities", [", ".join(definition.capabilities) or "none"]),
+        ("capabilities", list(_capabilities(definition))),
     )
     yield ""
     plans = [(point, definition.plans.of(point)) for point in HookPoint]
@@ -87,6 +87,15 @@ def _tools(toolbox: Toolbox) -> Iterator[str]:
         yield f"{tool.name:{width}}  {tool.effect.value:10}  {first_line}"
     if not len(toolbox):
         yield "none"
+
+
+def _capabilities(definition: Definition) -> Iterator[str]:
+    """One line with their names, then what each has to say about itself here."""
+    yield ", ".join(definition.capabilities) or "none"
+    for note in definition.notes:
+        mark = "problem: " if note.is_problem else ""
+        first, *rest = f"{note.capability}: {mark}{note.text}".splitlines()
+        yield from (first, *(f"  {line}" for line in rest))
 
 
 def _limits(definition: Definition) -> str:

@@ -49,7 +49,9 @@ def lint(definition: Definition) -> list[Finding]:
     """What cannot be right about an agent's hooks and tools; an empty list is good news."""
     set_of_hooks = _Hooks(definition)
     checks = (_tools, _matchers, _names, _verdicts, _gates, _writers, _observers, _shadows)
-    return [finding for check in checks for finding in check(set_of_hooks)]
+    found = [finding for check in checks for finding in check(set_of_hooks)]
+    problems = (note for note in definition.notes if note.is_problem)
+    return [*found, *(Finding(each.capability, each.text, remedy=each.remedy) for each in problems)]
 
 
 class _Hooks:
@@ -89,7 +91,11 @@ def _tools(hooks: _Hooks) -> Iterator[Finding]:
 
 
 def _matchers(hooks: _Hooks) -> Iterator[Finding]:
+    # What an async tool starts with its context may have tools that nobody here knows of.
+    has_children = any(tool.is_async and tool.wants_context for tool in hooks.toolbox)
     for each in hooks.all:
+        if has_children and each.scope == "tree":
+            continue
         if each.matcher is not None and not possible(hooks.runs(each)):
             yield _dead(each, each.matcher, hooks.toolbox)
 

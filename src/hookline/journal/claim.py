@@ -10,7 +10,7 @@ from contextlib import suppress
 from typing import Protocol
 
 from hookline.errors import HooklineError, JournalError, UsageError
-from hookline.journal.record import Record, encode
+from hookline.journal.record import Record, encode_readable
 from hookline.journal.store import RunInfo
 from hookline.journal.summary import check_records, summarise
 
@@ -60,8 +60,8 @@ class StoreClaim(ABC):
 
     def _encoded(self, records: Sequence[Record]) -> Future[None]:
         try:
-            bodies = [encode(record) for record in records]
-        except (TypeError, ValueError, RecursionError) as error:
+            bodies = [encode_readable(record) for record in records]
+        except (TypeError, ValueError, OverflowError, RecursionError) as error:
             problem = JournalError(
                 f"a record of run '{self.run_id}' cannot be written: {error}.",
                 remedy="Records hold JSON only: see which hook or tool put something else there.",

@@ -54,6 +54,10 @@ class Durable(Protocol):
         """Begin to write what was appended, without waiting for it."""
         ...
 
+    def flush_soon(self) -> None:
+        """The same when the run next waits for something, which is soon: for what more will follow at once."""
+        ...
+
     def close(self) -> None:
         """The run is over, or paused: let others have it."""
         ...
@@ -125,6 +129,9 @@ class InMemory:
 
     def flush(self) -> None:
         """There is nowhere to write to."""
+
+    def flush_soon(self) -> None:
+        """As little soon as now."""
 
     def close(self) -> None:
         """Nobody else could have it."""

@@ -18,6 +18,7 @@ from hookline.journal.record import (
     Record,
     RunFinished,
     RunStarted,
+    RunTakenUp,
     StatusChanged,
     StepFinished,
     StepPaused,
@@ -31,6 +32,7 @@ from hookline.state import (
     Message,
     PendingApproval,
     freeze_dict,
+    to_remember,
 )
 
 
@@ -45,6 +47,13 @@ class Story(msgspec.Struct, frozen=True):
     """What was recorded of a step that was not settled, or of an end that was not reached."""
     is_finished: bool
     """The run ended, or paused, and said so in its last record."""
+    unsettled_seconds: float = 0.0
+    """Active time that went into the tail. What passed between two processes is not active time."""
+
+    @property
+    def is_over(self) -> bool:
+        """The run ended: there is nothing to go on with."""
+        return self.is_finished and self.state.pending_step is None
 
 
 def fold(records: Iterable[Record]) -> Story:
@@ -54,7 +63,9 @@ def fold(records: Iterable[Record]) -> Story:
         teller.tell(record)
     if teller.state is None or teller.settled is None:
         raise JournalError("this journal does not begin with the start of a run.")
-    return Story(teller.state, teller.settled, tuple(teller.tail), teller.is_finished)
+    return Story(
+        teller.state, teller.settled, tuple(teller.tail), teller.is_finished, teller.seconds
+    )
 
 
 class _Teller:
@@ -65,11 +76,14 @@ class _Teller:
         self.settled: AgentState | None = None
         self.tail: list[Record] = []
         self.is_finished = False
+        self.seconds = 0.0
+        self._at = 0.0
         self._asked: dict[str, PendingApproval] = {}
         self._last_step = -1
 
     def tell(self, record: Record) -> None:
         self.is_finished = isinstance(record, RunFinished)
+        self._time(record)
         if isinstance(record, RunStarted):
             self._settle(_begun(record, self.state))
             return
@@ -90,12 +104,25 @@ class _Teller:
             return
         self.tail.append(record)
         self.state = after = self._after(state, record)
-        if _is_between_steps(record, self._last_step):
+        if isinstance(record, StatusChanged):
+            self.settled = (
+                after  # the run has its end: there is no step left to be gone through again
+            )
+        elif _is_between_steps(record, self._last_step):
             assert self.settled is not None
             self.settled = after if self.settled is state else self._after(self.settled, record)
 
+    def _time(self, record: Record) -> None:
+        """Count what passed since the record before, unless that was another process's time."""
+        if not isinstance(record, RunStarted | RunTakenUp):
+            self.seconds += max(0.0, record.at - self._at)
+        self._at = record.at
+        if isinstance(record, StatusChanged):
+            self.seconds = 0.0  # it has the counters of then
+
     def _settle(self, state: AgentState) -> None:
         self.state = self.settled = state
+        self.seconds = 0.0
         self.tail.clear()
 
     def _after(self, state: AgentState, record: Record) -> AgentState:
@@ -126,7 +153,7 @@ def _is_between_steps(record: Record, last_step: int) -> bool:
     """Whether a record is of no step: before the first, or after the last one was settled."""
     if isinstance(record, HookRan):
         return record.step is None or record.step <= last_step
-    return isinstance(record, PromptSubmitted | StatusChanged | RunFinished)
+    return isinstance(record, PromptSubmitted | RunFinished)
 
 
 def with_changes(state: AgentState, delta: Mapping[str, Any] | None) -> AgentState:
@@ -203,7 +230,7 @@ def _with_answer(
     decision = record.decision
     if decision is None or asked is None:
         return state
-    return with_remembered(state, asked.remembering(decision))
+    return with_remembered(state, to_remember(asked, decision))
 
 
 def with_remembered(state: AgentState, answers: Mapping[str, Decision]) -> AgentState:

@@ -1,13 +1,14 @@
 """Who drives a run: one process at a time, known to the kernel, so that a dead one's lease is free at once.
 
 A lease is a lock on one byte of a file beside the journal; which byte follows from the run's id. No clock is
-asked and nothing is written: when a process is gone, for whatever reason, its locks are gone too. These are
-the record locks of POSIX, not `flock`: they belong to the process alone, so a forked child does not keep the
-lease of a parent that was killed, and the kernel can say which process holds one.
+asked and nothing is written: when a process is gone, for whatever reason, its locks are gone too.
 
-What POSIX makes difficult is dealt with here. Locks do not keep threads of one process apart, so the
-leases of this process are also kept in a set. And closing *any* descriptor of a file drops all locks
-the process has on it, so there is one descriptor per file, closed with the last lease.
+On Linux the lock belongs to the open file (`F_OFD_SETLK`), because a lock of the process would be dropped when
+anything in it opens and closes the same file: a tool that searches a directory is enough. A forked child closes its
+copy of the file, so that it does not keep the lease of a parent that was killed. The kernel does not say who holds
+such a lock, so a second lock, the process's own, says that, and nothing depends on it. Elsewhere the process's own
+lock is all there is; so there is one descriptor per file, closed with the last lease. Neither keeps threads of
+one process apart, so the leases of this process are also kept in a set.
 """
 
 from __future__ import annotations
@@ -27,6 +28,9 @@ try:
 except ImportError:  # Windows
     fcntl = None  # type: ignore[assignment]
 
+_IS_BSD = sys.platform == "darwin" or "bsd" in sys.platform
+_WHOSE = 1 << 62
+"""Beyond the bytes of runs: where the lock is that says whose a lease is."""
 _FileKey = tuple[int, int]
 _guard = threading.Lock()
 _files: dict[_FileKey, _LockFile] = {}
@@ -75,7 +79,7 @@ class Lease:
         if file is None or self._pid != os.getpid():  # a forked child never had the lock
             return
         file.held.discard(self._byte)
-        fcntl.lockf(file.descriptor, fcntl.LOCK_UN, 1, self._byte)
+        _set(file.descriptor, fcntl.F_UNLCK, self._byte)
         if not file.held:
             os.close(file.descriptor)
             del _files[self._key]
@@ -152,7 +156,7 @@ def _like_the_journal(descriptor: int, journal: str) -> None:
 
 def _lock(descriptor: int, byte: int, journal: str, run_id: str) -> None:
     try:
-        fcntl.lockf(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB, 1, byte)
+        _set(descriptor, fcntl.F_WRLCK, byte)
     except (BlockingIOError, PermissionError):
         raise RunInUseError(
             f"run '{run_id}' is being driven by {_holder(descriptor, byte)}.",
@@ -160,6 +164,17 @@ def _lock(descriptor: int, byte: int, journal: str, run_id: str) -> None:
         ) from None
     except OSError as error:
         raise _refused(lease_file(journal), error) from None
+
+
+def _set(descriptor: int, kind: int, byte: int) -> None:
+    """Lock a byte, or let it go. Raises when somebody else has it."""
+    of_file: int | None = getattr(fcntl, "F_OFD_SETLK", None)
+    if of_file is None:
+        fcntl.fcntl(descriptor, fcntl.F_SETLK, _asked(kind, byte))
+        return
+    fcntl.fcntl(descriptor, of_file, _asked(kind, byte))
+    with contextlib.suppress(OSError):  # for those who want to know whose it is
+        fcntl.fcntl(descriptor, fcntl.F_SETLK, _asked(kind, byte | _WHOSE))
 
 
 def _refused(path: str, error: OSError) -> JournalError:
@@ -181,14 +196,17 @@ def _holder(descriptor: int, byte: int) -> str:
 
 
 def _locked_by(descriptor: int, byte: int) -> int:
-    # struct flock has the same fields everywhere, in one of two orders.
-    if sys.platform == "darwin" or "bsd" in sys.platform:
-        asked = struct.pack("qqihh", byte, 1, 0, fcntl.F_WRLCK, os.SEEK_SET)
-        _, _, pid, _, _ = struct.unpack("qqihh", fcntl.fcntl(descriptor, fcntl.F_GETLK, asked))
-    else:
-        asked = struct.pack("hhqqi4x", fcntl.F_WRLCK, os.SEEK_SET, byte, 1, 0)
-        _, _, _, _, pid = struct.unpack("hhqqi4x", fcntl.fcntl(descriptor, fcntl.F_GETLK, asked))
-    return int(pid)
+    place = byte | _WHOSE if hasattr(fcntl, "F_OFD_SETLK") else byte
+    told = fcntl.fcntl(descriptor, fcntl.F_GETLK, _asked(fcntl.F_WRLCK, place))
+    fields = struct.unpack("qqihh" if _IS_BSD else "hhqqi4x", told)
+    return int(fields[2] if _IS_BSD else fields[4])
+
+
+def _asked(kind: int, byte: int) -> bytes:
+    """`struct flock`: the same fields everywhere, in one of two orders."""
+    if _IS_BSD:
+        return struct.pack("qqihh", byte, 1, 0, kind, os.SEEK_SET)
+    return struct.pack("hhqqi4x", kind, os.SEEK_SET, byte, 1, 0)
 
 
 def _after_fork() -> None:

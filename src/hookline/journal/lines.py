@@ -14,7 +14,8 @@ import msgspec
 
 from hookline.errors import HooklineError, JournalError
 from hookline.journal.chain import Row, Stored, anchor, link
-from hookline.journal.record import Record, decode
+from hookline.journal.record import Record, RunStarted, SessionCreated, decode
+from hookline.journal.session import STREAM
 from hookline.journal.store import RunInfo
 from hookline.journal.summary import check_records, summarise
 
@@ -58,6 +59,15 @@ def dump(count: int, runs: Iterable[Stored]) -> Iterator[bytes]:
 def load(lines: Iterable[bytes], is_known: Callable[[str], bool]) -> list[Stored]:
     """The runs in these lines, checked. What is damaged or known already is refused, with the number of the line."""
     return _Loader(lines, is_known).load()
+
+
+def _check_place(record: Record, position: int) -> None:
+    """Refuse a record that stands where it cannot stand, however well it is linked."""
+    if record.seq != position:
+        raise JournalError(f"it says that it is record {record.seq}.")
+    begins = SessionCreated if record.run_id.startswith(STREAM) else RunStarted
+    if position == 0 and (not record.run_id or not isinstance(record, begins)):
+        raise JournalError(f"a '{record.type}' record is not how this begins.")
 
 
 class _Loader:
@@ -117,6 +127,7 @@ class _Loader:
         try:
             record = decode(body)
             check_records(run_id, [record])
+            _check_place(record, position)
         except HooklineError as error:
             raise self._wrong(f"{what}: {error.message.rstrip('.')}") from None
         return row, record

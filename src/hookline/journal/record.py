@@ -8,7 +8,7 @@ from typing import Any, TypeAlias
 
 import msgspec
 
-from hookline.errors import StateVersionError
+from hookline.errors import NotJSONError, StateVersionError, UsageError
 from hookline.state import (
     EMPTY,
     NO_COUNTERS,
@@ -19,10 +19,12 @@ from hookline.state import (
     Counters,
     Decision,
     ErrorInfo,
+    InferenceResponse,
     Message,
     PendingApproval,
     PendingStep,
     Reasoning,
+    ResultStatus,
     RunStatus,
     Step,
     StopReason,
@@ -135,7 +137,7 @@ class RequestSent(Record, frozen=True, gc=False, omit_defaults=True, tag="reques
     attempt: int = 1
     model: str = ""
     altered: dict[str, Any] | None = None
-    """The request itself, when hooks made it differ from what the state adds up to."""
+    """The fields in which hooks made the request differ from what the state adds up to; of messages, what was added."""
 
 
 class ResponseReceived(Record, frozen=True, gc=False, omit_defaults=True, tag="response"):
@@ -152,6 +154,17 @@ class ResponseReceived(Record, frozen=True, gc=False, omit_defaults=True, tag="r
     """A hook gave this answer; no model was called."""
     reasoning: tuple[Reasoning, ...] = ()
     finish: str = ""
+
+
+class ModelConsulted(Record, frozen=True, gc=False, omit_defaults=True, tag="consulted"):
+    """A hook asked a model itself (a critic, a summariser), and the run paid for it."""
+
+    name: str = ""
+    """On whose behalf."""
+    number: int = 1
+    """The so-maniest time under that name in this step."""
+    response: InferenceResponse = InferenceResponse()
+    step: int | None = None
 
 
 class CallAdmitted(Record, frozen=True, gc=False, omit_defaults=True, tag="call"):
@@ -408,6 +421,7 @@ AnyRecord: TypeAlias = (
     | HooksPassed
     | RequestSent
     | ResponseReceived
+    | ModelConsulted
     | CallAdmitted
     | CallSettled
     | ApprovalAsked
@@ -483,11 +497,41 @@ def encode(record: Record) -> bytes:
         return _ENCODER.encode(valid_text(msgspec.to_builtins(record)))
 
 
+def encode_readable(record: Record) -> bytes:
+    """A record as `encode` gives it; raises ValueError when it could not be read back, and must not be written."""
+    line = encode(record)
+    if not _is_plain(record):
+        try:
+            _DECODER.decode(line)
+        except (msgspec.DecodeError, UsageError, NotJSONError) as error:
+            raise ValueError(f"a '{record.type}' record would not be readable: {error}") from None
+    return line
+
+
+def _is_plain(record: Record) -> bool:
+    """Whether a record is made of nothing but what the runtime has made or checked itself, as most are."""
+    kind = type(record)
+    if kind is CallSettled:
+        result = record.result  # type: ignore[attr-defined]
+        return type(result.result) is str and result.status is _OK and not result.reason
+    if kind is StepFinished:
+        step: Step = record.step  # type: ignore[attr-defined]
+        is_usual = len(record.messages) == 1 + len(step.results)  # type: ignore[attr-defined]
+        return is_usual and not step.errors
+    if kind is ResponseReceived:
+        return not record.reasoning  # type: ignore[attr-defined]
+    return kind in _OWN
+
+
+_OK = ResultStatus.OK
+_OWN = frozenset({StepStarted, HooksPassed, RequestSent, CallAdmitted})
+
+
 def decode(line: str | bytes) -> AnyRecord:
     """The record that `encode` wrote."""
     try:
         record: AnyRecord = _DECODER.decode(line)
-    except (msgspec.DecodeError, UnicodeError, RecursionError) as error:
+    except (msgspec.DecodeError, UsageError, UnicodeError, RecursionError) as error:
         raise StateVersionError(f"this is not a journal record: {error}.") from None
     if isinstance(record, RunStarted | SessionCreated) and record.version > RECORD_VERSION:
         raise StateVersionError(

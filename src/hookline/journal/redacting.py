@@ -46,6 +46,10 @@ class Redacting:
         """Begin to write what was appended."""
         self._inner.flush()
 
+    def flush_soon(self) -> None:
+        """The same, soon."""
+        self._inner.flush_soon()
+
     def close(self) -> None:
         """Let others have the run."""
         self._inner.close()

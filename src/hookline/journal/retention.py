@@ -28,7 +28,10 @@ class Retention(msgspec.Struct, frozen=True):
             raise UsageError(
                 "prune was not told what to keep.", remedy="Give older_than=, keep=, or both."
             )
-        if self.seconds < 0 or (self.keep or 0) < 0:
+        _check_number(self.keep, "keep", int)
+        if not isinstance(self.older_than, timedelta):
+            _check_number(self.older_than, "older_than", int, float)
+        if not (self.seconds >= 0 and (self.keep or 0) >= 0):
             raise UsageError("older_than and keep cannot be negative.")
 
     @property
@@ -55,6 +58,14 @@ class Retention(msgspec.Struct, frozen=True):
 
     def _is_old(self, tree: list[RunInfo], now: float) -> bool:
         return max(run.updated_at for run in tree) < now - self.seconds
+
+
+def _check_number(value: object, name: str, *kinds: type) -> None:
+    if value is not None and type(value) not in kinds:
+        raise UsageError(
+            f"{name}={value!r} is not a number.",
+            remedy="keep= is a number of runs, older_than= one of seconds, or a timedelta.",
+        )
 
 
 def owner_of(run_id: str, session_id: object, parent: str | None, kind: object) -> str | None:

@@ -190,8 +190,7 @@ class Shelf(ABC):
                 chosen = family(run_id, reversed(parents))
             lines = dump(len(chosen), (_intact(snapshot, each) for each in chosen))
             if isinstance(file, str | os.PathLike):
-                with Path(file).open("wb") as opened:
-                    opened.writelines(lines)
+                _write_whole(Path(file), lines)
             else:
                 file.writelines(lines)
         return len(chosen)
@@ -204,12 +203,36 @@ class Shelf(ABC):
         with self._snapshot() as snapshot:
             known = {run_id for run_id, _ in snapshot.parents()}
         if isinstance(file, str | os.PathLike):
-            with Path(file).open("rb") as opened:
-                runs = load(opened, known.__contains__)
+            try:
+                with Path(file).open("rb") as opened:
+                    runs = load(opened, known.__contains__)
+            except OSError as error:
+                raise JournalError(
+                    f"'{file}' cannot be read: {error.strerror}.",
+                    remedy="Give a file that export_lines wrote.",
+                ) from None
         else:
             runs = load(file, known.__contains__)
         self._add(runs)
         return [run.info.run_id for run in runs]
+
+
+def _write_whole(path: Path, lines: Iterable[bytes]) -> None:
+    """Write a file that is there when all of it is written: what was there before is worth more than half of this."""
+    beside = path.with_name(f".{path.name}.{os.getpid()}.part")
+    try:
+        with beside.open("wb") as opened:
+            opened.writelines(lines)
+            opened.flush()
+            os.fsync(opened.fileno())
+        beside.replace(path)
+    except OSError as error:
+        raise JournalError(
+            f"'{path}' cannot be written: {error.strerror}.",
+            remedy="What was there before is as it was. Give a file in a directory that can be written.",
+        ) from None
+    finally:
+        beside.unlink(missing_ok=True)
 
 
 def _known(snapshot: Snapshot, run_id: str) -> Stored:

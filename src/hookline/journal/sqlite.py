@@ -49,6 +49,8 @@ class SQLiteJournal(Shelf):
             raise UsageError(
                 f"synchronous cannot be {synchronous!r}.", remedy='Give "NORMAL" or "FULL".'
             )
+        if not isinstance(path, str | bytes | os.PathLike):
+            raise UsageError(f"{path!r} is no path.", remedy='SQLiteJournal("runs.db"), say.')
         path = os.fsdecode(path)
         if path in ("", ":memory:"):
             raise UsageError("a SQLite journal needs a file.", remedy="In memory: MemoryJournal().")

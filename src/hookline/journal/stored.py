@@ -17,7 +17,7 @@ from hookline.state import Decision
 class Stored(InMemory):
     """Records are kept in memory and written in batches: `flush` queues them, `commit` waits until they are safe."""
 
-    __slots__ = ("_claim", "_store", "_unwritten", "_written")
+    __slots__ = ("_claim", "_is_due", "_store", "_unwritten", "_written")
 
     def __init__(
         self,
@@ -33,6 +33,7 @@ class Stored(InMemory):
         self._store = store
         self._claim: Claim | None = claim
         self._unwritten: list[Record] = []
+        self._is_due = False
         self._written: Future[None] | None = None
 
     def _append_and_keep(self, record: Record) -> None:
@@ -48,6 +49,16 @@ class Stored(InMemory):
         if self._unwritten and self._claim is not None:
             batch, self._unwritten = self._unwritten, []
             self._written = self._claim.write(batch)
+
+    def flush_soon(self) -> None:
+        """The same as soon as the run waits for something: what comes until then goes into the same batch."""
+        if not self._is_due:
+            self._is_due = True
+            asyncio.get_running_loop().call_soon(self._flush_now)
+
+    def _flush_now(self) -> None:
+        self._is_due = False
+        self.flush()
 
     async def commit(self) -> None:
         """Wait until everything that was appended is safe. Raises JournalError when it cannot be written."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import msgspec
@@ -11,12 +12,15 @@ from hookline.journal import with_changes
 from hookline.state import (
     AgentState,
     Attachment,
+    FrozenDict,
+    FrozenList,
     InferenceRequest,
     InferenceResponse,
     Log,
     Message,
     ToolCall,
     ToolResult,
+    freeze,
 )
 
 _KINDS: dict[str, Any] = {
@@ -26,6 +30,7 @@ _KINDS: dict[str, Any] = {
     "response": InferenceResponse,
     "attachments": tuple[Attachment, ...],
 }
+_JSON = frozenset({str, int, float, bool, type(None), dict, list, FrozenDict, FrozenList})
 _AS_IT_IS = frozenset({"prompt", "output", "instructions"})
 
 
@@ -36,11 +41,64 @@ def describe_changes(before: Context, after: Context) -> dict[str, Any] | None:
     changes: dict[str, Any] = {}
     for name in after.__struct_fields__:
         old, new = getattr(before, name), getattr(after, name)
-        if new is not old:
+        if name == "output" and new is not old and type(new) not in _JSON:
+            changes["typed_output"] = _typed(new)
+        elif name == "request" and isinstance(new, InferenceRequest) and new is not old:
+            changes[name] = describe_request(old, new)
+        elif new is not old:
             changes[name] = (
                 _state(old, new) if isinstance(new, AgentState) else _plain(name, old, new)
             )
     return changes or None
+
+
+def describe_request(old: InferenceRequest, new: InferenceRequest) -> dict[str, Any]:
+    """A changed request by the fields that differ. Messages that were only added to are told by what was added:
+
+    a conversation is as long as the run, and hooks that add a word to it do so at every step.
+    """
+    changed: dict[str, Any] = {}
+    for name in new.__struct_fields__:
+        before, after = getattr(old, name), getattr(new, name)
+        if name == "messages":
+            if after is not before and (shown := _shown(before, after)) is not None:
+                changed[name] = shown
+        elif after is not before and after != before:
+            changed[name] = msgspec.to_builtins(after, enc_hook=_encode)
+    return changed
+
+
+def _shown(old: Sequence[Message], new: Sequence[Message]) -> Any:
+    """What became of the messages; None if they are the same."""
+    added = new.since(old) if isinstance(old, Log) and isinstance(new, Log) else None
+    if added is None:  # they share nothing but, perhaps, what they say
+        was, now = tuple(old), tuple(new)
+        if now[: len(was)] != was:
+            return msgspec.to_builtins(list(now))
+        added = now[len(was) :]
+    return {"added": msgspec.to_builtins(list(added))} if added else None
+
+
+def redo_request(request: InferenceRequest, changed: dict[str, Any]) -> InferenceRequest:
+    """A request with its changes made again."""
+    told = {name: value for name, value in changed.items() if name != "messages"}
+    made = msgspec.convert(told, InferenceRequest)
+    redone = {name: getattr(made, name) for name in told}
+    messages = changed.get("messages")
+    if isinstance(messages, dict):
+        added = tuple(msgspec.convert(messages["added"], list[Message]))
+        redone["messages"] = Log(request.messages).extend(added)
+    elif messages is not None:
+        redone["messages"] = Log(msgspec.convert(messages, list[Message]))
+    return msgspec.structs.replace(request, **redone)
+
+
+def _typed(value: object) -> Any:
+    """An answer of a type of its own: as JSON it is told, and not made again."""
+    try:
+        return freeze(value)
+    except Exception:  # the author's own type, which may do as it likes
+        return repr(value)
 
 
 def _plain(name: str, old: Any, new: Any) -> Any:
@@ -81,7 +139,7 @@ def _encode(value: object) -> object:
 
 
 def can_be_redone(changes: dict[str, Any] | None) -> bool:
-    """Whether what a hook changed can be done again from the journal: everything but a child's result."""
+    """Whether what a hook changed can be done again from the journal: all but a child's result and a typed answer."""
     known = {"state", "evaluations", *_KINDS, *_AS_IT_IS}
     return changes is None or changes.keys() <= known
 
@@ -93,10 +151,11 @@ def redo_changes(ctx: Any, changes: dict[str, Any] | None) -> Any:
         if name == "state":
             redone[name] = with_changes(ctx.state, value)
         elif name == "request":
-            request = msgspec.convert(value, InferenceRequest)
-            redone[name] = request.with_messages(Log(request.messages))
+            redone[name] = redo_request(ctx.request, value)
         elif name in _KINDS:
             redone[name] = msgspec.convert(value, _KINDS[name])
         elif name in _AS_IT_IS:
             redone[name] = value
+        elif name == "typed_output":
+            redone["output"] = value
     return msgspec.structs.replace(ctx, **redone) if redone else ctx

@@ -9,7 +9,7 @@ import msgspec
 
 from hookline.errors import UsageError
 from hookline.flow import ErrorClass
-from hookline.hooks import Context, Verdict
+from hookline.hooks import Context, Result, Verdict
 from hookline.state import (
     AgentState,
     Attachment,
@@ -25,6 +25,7 @@ from hookline.state import (
     StopReason,
     ToolCall,
     ToolResult,
+    ToolSpec,
     Usage,
     checked_text,
 )
@@ -62,6 +63,22 @@ class RunHandle:
         return self._live.depth  # type: ignore[no-any-return]
 
     @property
+    def tools(self) -> tuple[ToolSpec, ...]:
+        """All tools of the agent, as models are told about them."""
+        return self._live.definition.toolbox.specs  # type: ignore[no-any-return]
+
+    @property
+    def state(self) -> AgentState:
+        """The run's state as it is settled now."""
+        return self._live.state  # type: ignore[no-any-return]
+
+    @property
+    def parent(self) -> RunHandle | None:
+        """The run that started this one; None when the caller did."""
+        parent = self._live.parent
+        return None if parent is None else RunHandle(parent)
+
+    @property
     def spent(self) -> Spent:
         """What the run and its children have used so far, as it is now."""
         live = self._live
@@ -80,14 +97,38 @@ class RunHandle:
 
     def charge(self, usage: Usage) -> None:
         """Count a model call the hook made itself (a critic, a summariser) against the run's limits."""
-        if not isinstance(usage, Usage) or not all(
-            (getattr(usage, name) or 0) >= 0 for name in usage.__struct_fields__
-        ):
+        if not isinstance(usage, Usage) or usage.problem():
             raise UsageError(
                 f"{usage!r} cannot be charged.",
-                remedy="Charge a Usage in which nothing is below zero.",
+                remedy="Charge a Usage of whole numbers in which nothing is below zero.",
             )
         self._live.charge(usage)
+
+    async def ask_model(
+        self, request: InferenceRequest, *, name: str, driver: Any = None
+    ) -> InferenceResponse:
+        """Ask a model besides: the agent's own, or that of another driver. It is on record, and the run pays for it.
+
+        `name` says on whose behalf. What failed is tried again as the error policy says; what fails for good is
+        raised. A run that is taken up after a crash has the answer from its journal.
+        """
+        return await self._live.aside.ask_model(request, name, driver)  # type: ignore[no-any-return]
+
+    async def spawn(self, ctx: Self, agent: Any, prompt: str, *, name: str) -> tuple[Self, Any]:
+        """Run another agent as a child of this run, under its limits and policies.
+
+        Gives the hook's context with what hooks around the child said about going on, and the child's result.
+        """
+        return await self._live.aside.spawn(ctx, agent, prompt, name)  # type: ignore[no-any-return]
+
+    async def before_compact(
+        self, ctx: AgentContext, messages: Sequence[Message], instructions: str
+    ) -> Result[CompactHookContext]:
+        """Ask the before_compact hooks whether these messages may be summarised, and by which instructions.
+
+        What they changed and said is in the result's context: go on with its state and its evaluations.
+        """
+        return await self._live.aside.before_compact(ctx, messages, instructions)  # type: ignore[no-any-return]
 
     def __repr__(self) -> str:
         return f"<run {self.run_id}, depth {self.depth}>"

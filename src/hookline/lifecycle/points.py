@@ -28,7 +28,7 @@ from typing import Any
 
 import msgspec
 
-from hookline.errors import RegistrationError
+from hookline.errors import RegistrationError, UsageError
 from hookline.hooks import Failure, HookOutcome, Point, spelled
 from hookline.hooks.outcome import Kind
 from hookline.lifecycle.contexts import (
@@ -66,6 +66,11 @@ def _evaluation(
 ) -> AgentContext:
     if not evaluation.source:
         evaluation = msgspec.structs.replace(evaluation, source=hook)
+    if problem := evaluation.problem():
+        raise UsageError(
+            f"something is wrong with its evaluation: {problem}.",
+            remedy="Answer with ctx.forbid(...), ctx.request_continue(...) and so on.",
+        )
     return msgspec.structs.replace(ctx, evaluations=(*ctx.evaluations, evaluation))
 
 
@@ -164,6 +169,7 @@ class HookPoint(metaclass=_Points):
         answers=((InferenceResponse, _response), *_STATE),
         append=_APPEND,
         blocks="the response is discarded and the model reads the reason in the next step",
+        stands=True,
     )
     BEFORE_TOOL_USE = Point(
         "before_tool_use",
@@ -196,6 +202,7 @@ class HookPoint(metaclass=_Points):
         append=_APPEND,
         blocks="the result is withheld and the model reads the reason",
         failure=Failure.BLOCK,
+        stands=True,
     )
     AFTER_STEP = Point(
         "after_step",

@@ -10,12 +10,12 @@ from typing import Any
 
 import mcp_types as types
 
-from hookline.mcp.arguments import problems
 from hookline.mcp.attempt import CURRENT, Attempt
 from hookline.mcp.names import tool_name
 from hookline.mcp.server import McpServer
 from hookline.state import Answer, Decision, ToolCall, thaw
 from hookline.tools import ToolContext
+from hookline.tools.json_schema import problems
 
 _log = logging.getLogger("hookline.mcp")
 _DECLINED = types.ElicitResult(action="decline")

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any
 import mcp_types as types
 
 from hookline.errors import NotJSONError, ToolDefinitionError
-from hookline.mcp.arguments import SchemaArguments
 from hookline.mcp.names import tool_names
 from hookline.state import FrozenDict, ToolResult, ToolSpec, freeze_dict
 from hookline.tools import AnyTool, Effect, Tool, ToolContext
+from hookline.tools.json_schema import SchemaArguments
 from hookline.tools.tool import DEFAULT_MAX_CHARS
 
 if TYPE_CHECKING:

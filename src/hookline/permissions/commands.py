@@ -32,7 +32,6 @@ _BETWEEN = re.compile(r"[\s;&|()'\"`]+")
 _MOST_WORDS = 2000
 """A command within a command is looked for among so many words; where there are more, it may be anywhere."""
 
-
 _Word: TypeAlias = Any
 """A word of a command: its text, or ONE or MANY where that is not known before it runs."""
 
@@ -217,6 +216,11 @@ def _loose(text: str) -> _Loose:
     has_rest = bool(words) and words[-1][-1:] == (MANY,)
     if words and words[-1] == (MANY,):
         words.pop()
+    if (
+        words and "/" in words[0] and MANY not in words[0]
+    ):  # whichever way the program is named, it is the same program
+        last = len(words[0]) - words[0][::-1].index("/")
+        words[0] = words[0][last:]
     options = tuple(word for word in words if word[:1] == ("-",))
     return _Loose(tuple(word for word in words if word[:1] != ("-",)), options, has_rest)
 

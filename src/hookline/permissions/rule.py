@@ -13,7 +13,7 @@ from hookline.permissions.addresses import PREFIX, DomainPattern
 from hookline.permissions.commands import CommandPattern
 from hookline.permissions.names import COMMAND_TOOLS, FILE_TOOLS, names_like, names_tool
 from hookline.permissions.paths import PathPattern, Root
-from hookline.permissions.subject import Kind, Subject, subject_of, value_of
+from hookline.permissions.subject import Kind, Subject, subject_of, subjects_of, value_of
 from hookline.permissions.wildcard import fits_text, glob
 from hookline.state import ToolCall
 
@@ -88,11 +88,23 @@ class Rule(msgspec.Struct, frozen=True, gc=False):
         root = as_root(root)
         named = named_arguments(self.argument)
         if not named:
-            return _touches(call, subject_of(call, root), self.argument)
+            return self._touches_any(call, subjects_of(call, root), self.argument)
         subjects = [(value_of(call, name, root), value) for name, value in named]
         return all(
             subject is not None and _touches(call, subject, value) for subject, value in subjects
         )
+
+    def _touches_any(self, call: ToolCall, subjects: list[Subject], argument: str) -> bool:
+        if argument.startswith(PREFIX) and any(each.kind is Kind.ADDRESS for each in subjects):
+            subjects = [each for each in subjects if each.kind is Kind.ADDRESS]
+        *particular, last = subjects
+        if any(_touches(call, subject, argument) for subject in particular):
+            return True
+        if (
+            particular and last.kind is Kind.TEXT
+        ):  # it is about something else, and may be about its texts too
+            last = Subject(last.kind, last.parts, True)
+        return _touches(call, last, argument)
 
     def _covers_whole(self, subject: Subject | None, argument: str) -> bool:
         if subject is None:

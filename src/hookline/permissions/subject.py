@@ -40,17 +40,32 @@ class Subject(NamedTuple):
 
 
 def subject_of(call: ToolCall, root: Root) -> Subject:
-    """What a call is about, going by its tool and by what its arguments are called."""
-    if call.name in COMMAND_TOOLS or any(name in call.args for name in _COMMANDS):
-        return _commands(call.args)
-    paths = dict(_path_arguments(call))
-    if call.name in FILE_TOOLS or paths:
-        return _places(call, paths, root)
-    address = next((call.args[name] for name in _ADDRESSES if name in call.args), None)
-    if address is not None:
-        return Subject(Kind.ADDRESS, (address,), isinstance(address, str))
+    """What a call is certainly about, going by its tool and by what its arguments are called."""
+    subjects = subjects_of(call, root)
+    if len(subjects) > 1 and subjects[1].kind is not Kind.TEXT:
+        return Subject(
+            subjects[0].kind, (), False
+        )  # a command and a path, say: which is meant, a rule has to name
+    return subjects[0]
+
+
+def subjects_of(call: ToolCall, root: Root) -> list[Subject]:
+    """All that a call may be about; its texts are the last, and the only one if they are nothing in particular."""
+    if call.name in COMMAND_TOOLS:
+        return [_commands(call.args)]
+    if call.name in FILE_TOOLS:
+        return [_places(call, dict(_path_arguments(call)), root)]
+    found: list[Subject] = []
+    if any(name in call.args for name in _COMMANDS):
+        found.append(_commands(call.args))
+    if paths := dict(_path_arguments(call)):
+        found.append(_places(call, paths, root))
+    addresses = tuple(call.args[name] for name in _ADDRESSES if name in call.args)
+    if addresses:
+        is_text = all(isinstance(each, str) for each in addresses)
+        found.append(Subject(Kind.ADDRESS, addresses if is_text else (), is_text))
     texts = tuple(value for value in call.args.values() if isinstance(value, str))
-    return Subject(Kind.TEXT, texts, len(texts) == 1)
+    return [*found, Subject(Kind.TEXT, texts, len(texts) == 1)]
 
 
 def value_of(call: ToolCall, name: str, root: Root) -> Subject | None:

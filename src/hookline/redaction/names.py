@@ -16,7 +16,7 @@ _STRONG = (
     "password", "passwd", "passphrase", "pwd", "secret", "secretkey", "apikey", "apitoken", "accesskey", "accesstoken",
     "refreshtoken", "authtoken", "idtoken", "bearertoken", "sessiontoken", "privatekey", "accountkey", "signingkey",
     "encryptionkey", "masterkey", "clientsecret", "credential", "connectionstring", "authorization", "cookie",
-    "privatetoken", "webhookurl",
+    "privatetoken", "webhookurl", "keydata",
 )  # fmt: skip
 """A name that ends like this holds a secret, whatever that looks like."""
 _WEAK = ("token", "auth", "accesskeyid", "otp", "key")

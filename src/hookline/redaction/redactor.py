@@ -45,11 +45,10 @@ class Redactor:
     ) -> None:
         known = dict(_named(values))
         for name in _texts(environment, "environment"):
-            value = os.environ.get(name, "")
-            if len(value) >= _SHORTEST:
+            if value := os.environ.get(name, "").strip():
                 known[value] = name
-        for value in known:
-            _check(value)
+        for value, name in known.items():
+            _check(value, name)
         self._known = {value: (_kind(name), Spelled(value)) for value, name in known.items()}
         self._patterns = tuple(
             (_kind(kind), _compiled(kind, each)) for kind, each in (patterns or {}).items()
@@ -248,11 +247,11 @@ def _paired_name(value: Mapping[Any, Any]) -> str:
 
 def _named(values: Values) -> Iterator[tuple[str, str]]:
     if isinstance(values, Mapping):
-        for name, value in values.items():
-            yield value, name
+        texts = _texts(values.values(), "values")
+        yield from zip((text.strip() for text in texts), values, strict=True)
         return
     for value in _texts(values, "values"):
-        yield value, "known-value"
+        yield value.strip(), "known-value"
 
 
 def _texts(given: Iterable[str], what: str) -> list[str]:
@@ -265,18 +264,17 @@ def _texts(given: Iterable[str], what: str) -> list[str]:
     return texts
 
 
-def _check(value: object) -> None:
+def _check(value: str, name: str) -> None:
     """Refuse a value that cannot be told from other text, without saying what it is."""
-    if not isinstance(value, str):
-        raise UsageError(f"a secret is text, not {type(value).__name__}.")
     if len(value) < _SHORTEST:
         raise UsageError(
-            f"a secret of {len(value)} letters stands in many texts by chance.",
+            f"the secret '{name}' has {len(value)} letters, which stand in many texts by chance.",
             remedy=f"Give values of at least {_SHORTEST} letters; for shorter ones, name the field: names=[...].",
         )
     if re.search(re.escape(value), "[redacted:known-value secret password]", re.IGNORECASE):
         raise UsageError(
-            "a secret is a part of what would stand in its place.", remedy="Choose another secret."
+            f"the secret '{name}' is a part of what would stand in its place.",
+            remedy="Choose another secret.",
         )
 
 

@@ -38,6 +38,12 @@ _TOKENS = (
         r"(?:[^-\"'\\<>{}]++|\\[nrt]|-(?!----))*+"
         r"(?:-----END [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----)?",
     ),
+    # The same in base64, as in the files of Kubernetes; certificates and public keys begin differently.
+    _token(
+        "private-key",
+        "ls0tls1crudjti",
+        r"LS0tLS1CRUdJTi(?!BDRVJU|BQVUJM)[A-Za-z0-9+/]{20,}+={0,2}",
+    ),
     _token("aws-key", "akia asia abia acca", _APART + r"A(?:KI|SI|BI|CC)A[A-Z0-9]{16}(?![A-Za-z0-9])"),
     _token("github-token", "gh", _START + r"gh[oprsu]_(?=[A-Za-z0-9]{0,80}\d)[A-Za-z0-9]{16,255}"),
     _token("github-token", "github_pat_", _START + r"github_pat_" + _DIGIT + r"\w{16,255}"),
@@ -92,6 +98,17 @@ _TOKENS = (
         "basic-auth",
         "basic",
         r"(?i:\bbasic[ \t]{1,4})(?P<secret>(?=[\w+/-]{0,80}\d)[\w+/-]{16,}+=*+)",
+    ),
+    _token(
+        "secret",
+        "password",
+        r"(?i:\blogin[ \t]{1,4}[^\s\"'\\]{1,100}\s{1,4}password[ \t]{1,4})(?P<secret>[^\s\"'\\\[]{1,255}+)",
+    ),
+    _token(
+        "secret",
+        "--",
+        r"(?i:--(?:[a-z-]{0,20}-)?(?:password|passwd|token|secret|api-?key)[ \t=]{1,2})"
+        r"(?P<secret>(?=[^\s\"'\\\[]{0,80}\d)[^\s\"'\\\[<$({-][^\s\"'\\\[]{3,255}+)",
     ),
     _token(
         "url-password",

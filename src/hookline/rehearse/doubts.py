@@ -7,9 +7,6 @@ from collections.abc import Iterable, Iterator
 from hookline.journal import ApprovalAsked, Record, RunFinished, RunStarted, StepPaused
 from hookline.state import PendingApproval
 
-_IN_DOUBT = "in-doubt"
-"""Who asks about a call that had started when its process died."""
-
 
 def without_doubts(records: Iterable[Record]) -> Iterator[Record]:
     """The records without pauses in which only a call in doubt was asked about: played again, nothing is in doubt."""
@@ -35,4 +32,4 @@ def without_doubts(records: Iterable[Record]) -> Iterator[Record]:
 
 
 def _is_doubt(approval: PendingApproval | None) -> bool:
-    return approval is not None and approval.asked_by == _IN_DOUBT
+    return approval is not None and approval.is_again

@@ -20,7 +20,7 @@ from hookline.journal import (
     RunFinished,
     StepFinished,
 )
-from hookline.state import PendingApproval, ResultStatus, StopReason, ToolCall, ToolResult
+from hookline.state import PendingApproval, StopReason, ToolCall, ToolResult
 
 
 class Fact(NamedTuple):
@@ -77,10 +77,9 @@ class Facts(list[Fact]):
         for call, result in zip(step.calls, step.results, strict=True):
             for question in self._questions.get(call.id, ()):
                 yield Fact(index, f"the question about {call.name}", _question(question), call.id)
-            if result.status is not ResultStatus.NOT_RUN:
-                yield Fact(index, f"the call of {call.name}", _call(call), call.id)
+            yield Fact(index, f"the call of {call.name}", _call(call), call.id)
             yield Fact(index, f"the result of {call.name}", _result(result), call.id)
-        yield Fact(index, "what failed", sorted({error.type for error in step.errors}))
+        yield Fact(index, "what failed", sorted(error.type for error in step.errors))
         added = record.messages if record.replaced is None else record.replaced
         whole = "" if record.replaced is None else ", all of it"
         yield Fact(index, f"the conversation{whole}", _json(added))

@@ -16,6 +16,7 @@ from hookline.journal import (
     StepStarted,
     hooks_in,
 )
+from hookline.lifecycle import HookPoint
 
 Place: TypeAlias = tuple[str, int | None, str]
 """Where hooks are asked: the point, the step, and the call where it is about one."""
@@ -35,6 +36,7 @@ _OF_THE_RUN = frozenset(
     }
 )
 """Points that belong to no step, whichever was made last."""
+_STANDS = frozenset(point.value for point in HookPoint if point.stands)
 _COUNTED = {ErrorRaised: "error", ChildStarted: "subagent_start"}
 """Where hooks have been asked by the time of such a record, also when there is nothing on record of it."""
 
@@ -79,7 +81,7 @@ class Occasions:
         known = self._open.get(place)
         if known is None:
             known = self._goes_on(place, ran)
-        if known is None or (known and _is_over(known)):
+        if known is None or (known and _is_over(known, ran)):
             known = []
             self._at[place].append(known)
         known.append(ran)
@@ -124,7 +126,11 @@ def _where(record: Record) -> tuple[int | None, str]:
     return step, ""
 
 
-def _is_over(occasion: list[HookRan]) -> bool:
+def _is_over(occasion: list[HookRan], following: HookRan) -> bool:
     """Whether the last verdict ended its chain: the next one belongs to another occasion."""
     last = occasion[-1]
-    return not last.shadow and last.verdict in ("block", "stop")
+    if last.shadow or last.verdict not in ("block", "stop"):
+        return False
+    # What stands after a stop is judged by the policies all the same.
+    is_judged = last.verdict == "stop" and following.tier == "policy"
+    return not (is_judged and following.point in _STANDS)

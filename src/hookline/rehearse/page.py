@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator
 
 from hookline.rehearse.findings import Change, Findings, HookReport
 from hookline.rehearse.tables import duration, headline, remarks, verdicts
+from hookline.rehearse.visible import visible
 from hookline.state import thaw
 
 _STYLE = """
@@ -149,4 +150,4 @@ def _table(caption: str, titles: Iterable[str], rows: Iterable[Iterable[str]]) -
 
 def _text(text: str) -> str:
     """Text as text: nothing in it is markup, and what no page can hold is replaced."""
-    return html.escape(text.encode(errors="replace").decode())
+    return html.escape(visible(text))

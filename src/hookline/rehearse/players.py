@@ -8,12 +8,12 @@ from typing import Any, NoReturn, Protocol
 import msgspec
 
 from hookline.agent.children import ChildWaits
+from hookline.agent.past_errors import past_error
 from hookline.agent.run import Run
 from hookline.blueprint import Definition
 from hookline.drivers import Turn
 from hookline.errors import HookError, ToolError
 from hookline.journal import ChildStarted, ResponseReceived
-from hookline.rehearse.past_errors import past_error
 from hookline.rehearse.playing import PlayedClock, Playing
 from hookline.rehearse.recording import Use
 from hookline.state import (

@@ -8,9 +8,9 @@ from typing import Any, TypeAlias
 
 import msgspec
 
+from hookline.agent.past_errors import past_error
 from hookline.flow import ErrorAction, ErrorClass, ErrorDecision, ErrorPolicy
 from hookline.journal import ErrorRaised
-from hookline.rehearse.past_errors import past_error
 from hookline.rehearse.playing import Playing
 from hookline.rehearse.recording import Recording
 from hookline.state import EMPTY, FrozenDict, ToolCall, ToolMessage, ToolSpec, freeze_dict

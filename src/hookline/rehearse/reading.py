@@ -48,6 +48,17 @@ class Wanted(msgspec.Struct, frozen=True, kw_only=True):
     since: datetime | timedelta | None = None
     limit: int | None = None
 
+    def __post_init__(self) -> None:
+        if self.status is not None and self.status not in list(RunStatus):
+            known = ", ".join(status.value for status in RunStatus)
+            raise UsageError(
+                f"no run has the status {self.status!r}.", remedy=f"Give one of {known}."
+            )
+        if self.limit is not None and (type(self.limit) is not int or self.limit < 1):
+            raise UsageError(
+                f"limit={self.limit!r} is not a number of runs.", remedy="Leave it out for all."
+            )
+
     def begins_at(self) -> float:
         """The earliest start, in seconds since 1970."""
         since = self.since
@@ -70,6 +81,8 @@ def wanted_runs(journal: Any, wanted: Wanted) -> list[str]:
     begins_at = wanted.begins_at()
     infos = journal.runs() if is_store(journal) else list(_infos(_by_run(journal)))
     there = {info.run_id for info in infos}
+    if wanted.session is not None and not any(i.session_id == wanted.session for i in infos):
+        raise UnknownRunError(f"there is no run of session '{wanted.session}' in the journal.")
     found = [
         info.run_id
         for info in infos

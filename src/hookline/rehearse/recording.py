@@ -19,6 +19,7 @@ from hookline.journal import (
     ChildStarted,
     ErrorRaised,
     HookRan,
+    ModelConsulted,
     PromptSubmitted,
     Record,
     RequestSent,
@@ -36,6 +37,7 @@ from hookline.state import (
     AgentState,
     Decision,
     ErrorInfo,
+    InferenceResponse,
     PendingApproval,
     ResultStatus,
     RunStatus,
@@ -103,6 +105,8 @@ class Recording:
         self.uses: dict[CallKey, Use] = defaultdict(Use)
         self.steps: dict[int, StepFinished] = {}
         self.errors: list[ErrorRaised] = []
+        self.consulted: dict[tuple[int | None, str, int], InferenceResponse] = {}
+        """What models answered hooks, by step, name and number."""
         """What failed, in order, where the error policy had a say."""
         self.status: StatusChanged | None = None
         self.reasons: set[str] = set()
@@ -158,8 +162,24 @@ class Recording:
             return True
         if occasion:
             return occasion[-1].seq < self.records[-1].seq
-        is_on_the_way_out = place[0] in ("output", "execution_end", "session_end", "agent_failed")
-        return not is_on_the_way_out and (place[1] is None or place[1] in self.steps)
+        point, step, _ = place
+        is_on_the_way_out = point in ("output", "execution_end", "session_end", "agent_failed")
+        if is_on_the_way_out:
+            return False
+        return step is None or step in self.steps or self._is_past(place)
+
+    def _is_past(self, place: Place) -> bool:
+        """Whether a step that was not settled has come to what follows the asking."""
+        point, step, call_id = place
+        turn = self.turns.get(step) if step is not None else None
+        use = self.uses.get((step, call_id)) if step is not None else None
+        if point in ("before_tool_use", "permission_request"):
+            return use is not None and (use.intent is not None or use.result is not None)
+        if point == "after_tool_use":
+            return use is not None and use.result is not None
+        if point in ("before_step", "before_inference"):
+            return turn is not None and turn.is_asked
+        return point == "after_inference" and turn is not None and turn.response is not None
 
     def hooks(self) -> list[HookRan]:
         """Every hook that was asked for its verdict, each time it was."""
@@ -236,6 +256,8 @@ class _Reader:
             case ResponseReceived():
                 into.turns[record.step].response = record
                 self.waits = False
+            case ModelConsulted():
+                into.consulted[record.step, record.name, record.number] = record.response
             case StepFinished():
                 self._settle(record)
             case StatusChanged():

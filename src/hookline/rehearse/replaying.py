@@ -16,7 +16,11 @@ from hookline.rehearse.facts import Fact
 from hookline.rehearse.playing import Playing
 from hookline.rehearse.reading import reader_of
 from hookline.rehearse.stage import Parting, Stage
+from hookline.rehearse.visible import visible
 from hookline.state import EMPTY
+
+_AROUND = 3
+"""How many lines that are the same are shown around a difference."""
 
 
 class Difference(msgspec.Struct, frozen=True):
@@ -35,9 +39,10 @@ class Difference(msgspec.Struct, frozen=True):
 
     @property
     def diff(self) -> str:
-        """What was recorded (-) against what came now (+), line by line."""
+        """What was recorded (-) against what came now (+), line by line, with a few lines around."""
         lines = difflib.ndiff(list(_lines(self.recorded)), list(_lines(self.now)))
-        return "\n".join(line.rstrip() for line in lines if not line.startswith("?"))
+        shown = [line.rstrip() for line in lines if not line.startswith("?")]
+        return visible("\n".join(_shortened(shown)))
 
     def __str__(self) -> str:
         where = f"step {self.step + 1}, " if self.step is not None else ""
@@ -219,6 +224,31 @@ def _lines(value: Any, indent: str = "") -> Iterator[str]:
             yield from _entry(f"{indent}-", each, indent)
     else:
         yield from (f"{indent}{line}" for line in _text(value).split("\n"))
+
+
+def _shortened(lines: list[str]) -> Iterator[str]:
+    """The lines of a diff without those that are the same, far from any that are not."""
+    near = {
+        place + off
+        for place, line in enumerate(lines)
+        if line[:1] in ("-", "+")
+        for off in range(-_AROUND, _AROUND + 1)
+    }
+    skipped = 0
+    for place, line in enumerate(lines):
+        if place not in near:
+            skipped += 1
+            continue
+        if skipped:
+            yield _left_out(skipped)
+            skipped = 0
+        yield line
+    if skipped:
+        yield _left_out(skipped)
+
+
+def _left_out(count: int) -> str:
+    return f"  [{count} line{'s' * (count != 1)} the same]"
 
 
 def _entry(label: str, value: Any, indent: str) -> Iterator[str]:

@@ -9,6 +9,7 @@ import msgspec
 from hookline.rehearse.findings import Findings
 from hookline.rehearse.page import page_of
 from hookline.rehearse.tables import told
+from hookline.rehearse.visible import visible
 from hookline.state import valid_text
 
 FORMAT, VERSION = "hookline.backtest", 1
@@ -36,4 +37,4 @@ class BacktestReport(Findings, frozen=True, kw_only=True):
         return page_of(self)
 
     def __str__(self) -> str:
-        return "\n".join(told(self))
+        return visible("\n".join(told(self)))

@@ -84,6 +84,8 @@ def _is_same(name: str, old: Any, new: Any) -> bool:
 def _changes(before: Any, after: Any) -> dict[str, Any]:
     described = msgspec.json.decode(msgspec.json.encode(describe_changes(before, after) or {}))
     described.pop("evaluations", None)
+    if "typed_output" in described:  # what is on record of it is the same as JSON
+        described["output"] = described.pop("typed_output")
     state = {
         name: value for name, value in described.pop("state", {}).items() if name != "metadata"
     }

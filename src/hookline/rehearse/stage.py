@@ -13,7 +13,7 @@ from hookline.agent import RunResult
 from hookline.agent.loop import drive
 from hookline.agent.run import Run
 from hookline.blueprint import Definition, Plans
-from hookline.errors import UnknownRunError
+from hookline.errors import ModelError, UnknownRunError, UsageError
 from hookline.hooks import Plan, Registration
 from hookline.journal import Durable, StepFinished
 from hookline.lifecycle import HookPoint
@@ -21,7 +21,7 @@ from hookline.rehearse.players import Player, leave, use_as_then
 from hookline.rehearse.playing import PlayedClock, Playing, Unwritten
 from hookline.rehearse.reading import Read
 from hookline.rehearse.recording import Part, Recording
-from hookline.state import AgentState, PendingApproval, RunStatus, UserMessage
+from hookline.state import AgentState, InferenceResponse, PendingApproval, RunStatus, UserMessage
 from hookline.tools import ToolContext
 
 _LOST = "it is asked what came of a call, and that is missing from the record"
@@ -62,6 +62,24 @@ class Rehearsed(Run):
         self.stage = stage
         playing.run = self
         self.plans = stage.cast.plans(self)
+
+    async def consulted(self, name: str, number: int) -> InferenceResponse | None:
+        """What the model answered a hook then."""
+        recording = self.playing.recording
+        known = recording.consulted.get((self.step_index, name, number))
+        if known is not None:
+            self.charge(known.usage)
+            return known
+        if not recording.is_finished:
+            await self.stage.stop_here(self)
+        raise ModelError(f"what a model would tell '{name}' here is not on record.")
+
+    def child_definition(self, definition: Definition, child_id: str, name: str) -> Definition:  # noqa: ARG002 - its tools would be used for real
+        """What plays a child run that a hook started then."""
+        played = self.stage.child(child_id, name)
+        if played is None:
+            raise UsageError(f"the child run '{child_id}' that a hook starts is not on record.")
+        return played
 
     def recalled(self, plan: Plan, ctx: Any) -> Plan:
         """Whoever the cast says."""
@@ -180,6 +198,7 @@ class Stage:
             approver=self._approve if part.approved else None,
             clock=self.clock,
             listeners=(),
+            cancel_sources=(),
             journal=None,
             on_in_doubt="tell",
         )

@@ -92,7 +92,8 @@ async def resume_in(
             f"session '{hold.story.session_id}' has no run that waits or was left unfinished.",
             remedy="Go on with a new one: session.run(agent, prompt).",
         )
-    going = agent.resume(stand.unfinished, decisions)
+    inside = InSession(hold.story.session_id)
+    going = agent.resume(stand.unfinished, decisions, session=inside)
     return await _driven(hold, {"member": stand.unfinished, "resumed": True}, going)
 
 

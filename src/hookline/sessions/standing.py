@@ -58,8 +58,7 @@ def stand_of(journal: JournalStore, story: SessionStory) -> Stand:
         return Stand(_changed(_beginning(story, standing), standing), standing.opening)
     end = standing.segments[-1].end
     told = fold(records if end is None else records[: end + 1])
-    over = end is not None or (told.is_finished and told.state.pending_step is None)
-    if over:
+    if end is not None or told.is_over:
         opening = standing.opening or (standing.source if _failed_to_start(records) else "")
         return Stand(_changed(told.state, standing), opening)
     state = told.state if told.is_finished else told.settled
@@ -116,6 +115,8 @@ def place_after(journal: JournalStore, story: SessionStory, step: int) -> Place:
     made: int | None = None
     for segment in reversed(standing.segments):
         records = _part(journal, story, segment)
+        if not records:
+            continue
         first = _steps_before(records)
         ends = [at for at, record in enumerate(records) if isinstance(record, StepFinished)]
         made = first + len(ends) if made is None else made
@@ -160,8 +161,15 @@ def forked(state: AgentState, session_id: str) -> AgentState:
 
 
 def _part(journal: JournalStore, story: SessionStory, segment: Segment) -> list[Record]:
-    records = _records(journal, story, segment.run_id)
-    return records if segment.end is None else records[: segment.end + 1]
+    """The records of a segment; none of a run whose process died before it had begun."""
+    if segment.end is not None:
+        return _records(journal, story, segment.run_id)[: segment.end + 1]
+    try:
+        return journal.read(segment.run_id)
+    except UnknownRunError:
+        if segment.run_id in story.ended:
+            raise _gone(story, segment.run_id) from None
+        return []
 
 
 def _records(journal: JournalStore, story: SessionStory, run_id: str) -> list[Record]:
@@ -177,8 +185,7 @@ def _steps_before(records: list[Record]) -> int:
 
 
 def _is_over(records: list[Record]) -> bool:
-    told = fold(records)
-    return told.is_finished and told.state.pending_step is None
+    return fold(records).is_over
 
 
 def _no_such_step(story: SessionStory, step: int, begins: int, made: int) -> SessionError:

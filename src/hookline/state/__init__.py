@@ -14,7 +14,9 @@ from hookline.state.approvals import (
     PendingApproval,
     PendingCall,
     PendingStep,
+    remembered_answer,
     rule_key,
+    to_remember,
 )
 from hookline.state.calls import ErrorInfo, ResultStatus, ToolCall, ToolResult, render
 from hookline.state.continuation import (
@@ -94,9 +96,11 @@ __all__ = [
     "checked_text",
     "freeze",
     "freeze_dict",
+    "remembered_answer",
     "render",
     "rule_key",
     "thaw",
+    "to_remember",
     "tool_message",
     "valid_text",
 ]

@@ -6,7 +6,7 @@ from typing import Any, get_args, get_origin
 
 import msgspec
 
-from hookline.errors import NotJSONError, StateVersionError
+from hookline.errors import NotJSONError, StateVersionError, UsageError
 from hookline.state.approvals import Decision, PendingApproval, PendingStep
 from hookline.state.continuation import ContinuationOutcome, RunStatus, StopReason
 from hookline.state.frozen import (
@@ -189,7 +189,7 @@ class AgentState(msgspec.Struct, frozen=True, gc=False):
         try:
             state = msgspec.json.decode(envelope.state, type=AgentState, dec_hook=_decode_log)
             return state.checked()
-        except (msgspec.DecodeError, NotJSONError, RecursionError) as error:
+        except (msgspec.DecodeError, NotJSONError, UsageError, RecursionError) as error:
             raise StateVersionError(f"this saved agent state is damaged: {error}.") from None
 
 

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import enum
+from collections.abc import Mapping
 from typing import Any
 
 import msgspec
 
+from hookline.errors import UsageError
 from hookline.state.calls import ErrorInfo, ToolCall, ToolResult
 from hookline.state.continuation import ContinuationEvaluation
 from hookline.state.frozen import FrozenDict, freeze_dict
@@ -22,6 +24,9 @@ class Answer(enum.StrEnum):
     EDIT = "edit"
 
 
+_ANSWERS = tuple(answer.value for answer in Answer)
+
+
 class Decision(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     """An answer to an asked call. `remember` makes it hold for the same call for the rest of the session.
 
@@ -35,10 +40,21 @@ class Decision(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     rule: str = ""
 
     def __post_init__(self) -> None:
-        if self.args is not None and type(self.args) is not FrozenDict:
-            msgspec.structs.force_setattr(
-                self, "args", freeze_dict(self.args, "an edited argument")
+        # It may come from a web page, and what is not a clear answer must not pass for one.
+        set_field = msgspec.structs.force_setattr
+        if type(self.answer) is not Answer:
+            set_field(self, "answer", _answer(self.answer))
+        if not isinstance(self.reason, str):
+            raise UsageError(f"the reason of a decision is text, not {self.reason!r}.")
+        if not isinstance(self.rule, str):
+            raise UsageError(f"the rule of a decision is text, not {self.rule!r}.")
+        if type(self.remember) is not bool:
+            raise UsageError(
+                f"remember={self.remember!r} of a decision says neither yes nor no.",
+                remedy="Pass True or False.",
             )
+        if type(self.args) is not FrozenDict:
+            set_field(self, "args", _edited(self.answer, self.args))
 
     @staticmethod
     def allow(reason: str = "", *, remember: bool = False, rule: str = "") -> Decision:
@@ -56,6 +72,28 @@ class Decision(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
         return Decision(Answer.EDIT, "", args)
 
 
+def _answer(given: object) -> Answer:
+    """The answer that a text names."""
+    if isinstance(given, str) and given in _ANSWERS:
+        return Answer(given)
+    raise UsageError(
+        f"{given!r} is no answer to a call.",
+        remedy=f"The answers are: {', '.join(_ANSWERS)}. Or write Decision.allow(), say.",
+    )
+
+
+def _edited(answer: Answer, args: dict[str, Any] | None) -> FrozenDict | None:
+    """The arguments of an edit, frozen. Other answers have none: nobody would see that they are not used."""
+    if answer is not Answer.EDIT and not args:
+        return None
+    if answer is not Answer.EDIT or not isinstance(args, dict):
+        raise UsageError(
+            f"a decision to {answer.value} cannot have the arguments {args!r}.",
+            remedy="Write Decision.edit(name=value) to change some of them.",
+        )
+    return freeze_dict(args, "an edited argument")
+
+
 class PendingApproval(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     """A call that waits for a person. `fingerprint` binds an answer to exactly this tool and these arguments."""
 
@@ -69,23 +107,44 @@ class PendingApproval(msgspec.Struct, frozen=True, gc=False, omit_defaults=True)
     """Until when it can be answered, in seconds since 1970; an answer that comes later is a no. None: for ever."""
     also_asked_by: tuple[str, ...] = ()
     """The other hooks that asked about the same call: an answer is one to all of them."""
-
-    def remembering(self, decision: Decision) -> dict[str, Decision]:
-        """A decision as it is remembered: for this call or, when it has a rule, for the rule and whoever asked."""
-        if not decision.remember:
-            return {}
-        if not decision.rule:
-            return {self.fingerprint: decision}
-        return {rule_key(decision.rule, asker): decision for asker in self.askers}
+    is_again: bool = False
+    """It asks whether to run a call again that had started when its process died."""
 
     @property
     def askers(self) -> tuple[str, ...]:
-        """All hooks that asked."""
+        """All hooks that asked, and whose asking a yes settles. Who else asks has a question of their own."""
         return (self.asked_by, *self.also_asked_by)
 
     def is_expired(self, at: float) -> bool:
         """Whether it is too late to answer."""
         return self.expires_at is not None and at > self.expires_at
+
+
+def to_remember(approval: PendingApproval, decision: Decision) -> dict[str, Decision]:
+    """What a state keeps of an answer that holds for the session: what was said last of a call, and to whom yes.
+
+    With a rule it is kept for the rule, and whoever asked.
+    """
+    if not decision.remember:
+        return {}
+    if decision.rule:
+        return {rule_key(decision.rule, asker): decision for asker in approval.askers}
+    kept = {approval.fingerprint: decision}
+    if decision.answer is not Answer.DENY:
+        kept |= {f"{approval.fingerprint}/{asker}": decision for asker in approval.askers}
+    return kept
+
+
+def remembered_answer(kept: Mapping[str, Decision], approval: PendingApproval) -> Decision | None:
+    """What is remembered of a call: a no, or a yes that was said to everybody who asks now."""
+    last = kept.get(approval.fingerprint)
+    if last is None or last.answer is Answer.DENY:
+        return last
+    said = (kept.get(f"{approval.fingerprint}/{asker}") for asker in approval.askers)
+    same = (
+        each is not None and (each.answer, each.args) == (last.answer, last.args) for each in said
+    )
+    return last if all(same) else None
 
 
 def rule_key(rule: str, asker: str) -> str:
@@ -119,6 +178,8 @@ class PendingCall(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     child_approvals: tuple[PendingApproval, ...] = ()
     errors: tuple[int, ...] = ()
     """Which of the step's errors are of its failed attempts."""
+    questions: int = 0
+    """How many questions there were about it: each has an id of its own."""
 
     def __post_init__(self) -> None:
         if self.children is not None and type(self.children) is not FrozenDict:

@@ -18,6 +18,8 @@ from hookline.state.frozen import (
     valid_text,
 )
 
+_decode = msgspec.json.Decoder().decode
+
 
 class ToolCall(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     """A request to run a tool. `args` is read-only to any depth; `with_args` derives a changed call."""
@@ -37,9 +39,12 @@ class ToolCall(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     def from_json(cls, id: str, name: str, arguments: str | bytes) -> ToolCall:
         """A call whose arguments are JSON text, as models write them. Text that is no JSON object is kept."""
         try:
-            args = msgspec.json.decode(arguments or b"{}")
-            if isinstance(args, dict):
-                return cls(id, name, args)
+            args = _decode(arguments or b"{}")
+            if type(args) is dict:
+                for item in args.values():
+                    if type(item) is not str:
+                        return cls(id, name, args)
+                return cls(id, name, FrozenDict(args))  # text out of a JSON parser needs no look
         except (msgspec.DecodeError, UnicodeError, NotJSONError, RecursionError):
             pass
         text = arguments if isinstance(arguments, str) else arguments.decode(errors="replace")

@@ -35,6 +35,12 @@ class StopReason(enum.StrEnum):
     PROMPT_REFUSED = "prompt_refused"
     STEP_REFUSED = "step_refused"
     OUTPUT_WITHHELD = "output_withheld"
+    OUTPUT_INVALID = "output_invalid"
+    """The model did not give the output it was asked for, in as many attempts as it had."""
+    TASKS_OPEN = "tasks_open"
+    """The model wanted to end with open tasks, as often as it may be sent back to them."""
+    NOT_APPROVED = "not_approved"
+    """The critic did not approve of the answer, in as many rounds as there were."""
     APPROVAL_PENDING = "approval_pending"
     CANCELLED = "cancelled"
     ERROR = "error"
@@ -56,6 +62,16 @@ class ContinuationEvaluation(msgspec.Struct, frozen=True, gc=False, omit_default
     decision: ContinuationDecision
     reason: str = ""
     stop_reason: StopReason | None = None
+
+    def problem(self) -> str:
+        """What is wrong with it, in words, if something is: a decision that is none, a reason that is not text."""
+        if type(self.decision) is not ContinuationDecision:
+            return f"it decides {self.decision!r}, which is not a ContinuationDecision"
+        if self.stop_reason is not None and type(self.stop_reason) is not StopReason:
+            return f"its stop reason is {self.stop_reason!r}, which is not a StopReason"
+        if type(self.source) is not str or type(self.reason) is not str:
+            return f"its source or its reason is not text ({self.source!r}, {self.reason!r})"
+        return ""
 
 
 _REQUEST = ContinuationDecision.REQUEST_CONTINUATION

@@ -6,13 +6,14 @@ import base64
 import os
 import re
 from collections.abc import Iterable
-from typing import TypeAlias
+from typing import TypeAlias, TypeVar
 
 import msgspec
 
 from hookline.errors import TranscriptError, UsageError
 from hookline.state.calls import ResultStatus, ToolCall, ToolResult
 
+T = TypeVar("T")
 _OK = ResultStatus.OK
 _TEXTS = ("application/json", "application/xml", "application/yaml", "application/toml")
 _BASE64 = re.compile(r"[A-Za-z0-9+/]*={0,2}")
@@ -75,6 +76,9 @@ class Attachment(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
 
 def _problem(attachment: Attachment) -> str:
     """What is wrong with an attachment that no model could be given."""
+    for name in attachment.__struct_fields__:
+        if not isinstance(getattr(attachment, name), str):
+            return f"has a {name} that is not text"
     if not attachment.media_type:
         return "does not say of what type it is"
     if not attachment.data and not attachment.url:
@@ -151,20 +155,21 @@ Message: TypeAlias = UserMessage | AssistantMessage | ToolMessage
 
 def tool_message(result: ToolResult, limit: int | None = None) -> ToolMessage:
     """The message for a result; text over `limit` characters is cut, and the note says what is missing."""
-    value = result.result
-    text = value if type(value) is str and result.status is _OK else result.text()
+    value, status = result.result, result.status
+    text = value if status is _OK and type(value) is str else result.text()
     if limit is not None and len(text) > limit:
         text = (
             f"{text[:limit]}\n[cut here: {limit:,} of {len(text):,} characters are shown; "
             f"the whole result of call {result.call_id} is in the run's journal]"
         )
-    return ToolMessage(result.call_id, result.name, text, result.status is not _OK)
+    return ToolMessage(result.call_id, result.name, text, status is not _OK)
 
 
 def check_transcript(messages: Iterable[Message]) -> None:
-    """Refuse a conversation in which a call lacks its one result, or a result its call."""
+    """Refuse a conversation in which a call lacks its one result, or a result its call, or which is not of messages."""
     open_calls: dict[str, str] = {}
     for message in messages:
+        _check_parts(message)
         if isinstance(message, ToolMessage):
             if open_calls.pop(message.call_id, None) is None:
                 raise TranscriptError(
@@ -178,6 +183,44 @@ def check_transcript(messages: Iterable[Message]) -> None:
             if len(open_calls) != len(message.calls):
                 raise TranscriptError("two calls of one message have the same id.")
     _refuse_open(open_calls)
+
+
+def _check_parts(message: object) -> None:
+    """Refuse what is no message, and a message whose parts could not be read back once they are saved."""
+    if isinstance(message, AssistantMessage):
+        words: tuple[object, ...] = (message.text,)
+        for call in _each(message.calls, ToolCall):
+            words += (call.id, call.name, call.malformed)
+        for part in _each(message.reasoning, Reasoning):
+            words += (part.text, part.signature, part.provider, part.kind, part.call_id)
+    elif isinstance(message, UserMessage):
+        words = (message.text, message.by)
+        _each(message.attachments, Attachment)
+    elif isinstance(message, ToolMessage):
+        words = (message.call_id, message.name, message.text)
+        if type(message.is_error) is not bool:
+            raise TranscriptError(
+                f"is_error={message.is_error!r} of a message is no yes and no no."
+            )
+    else:
+        raise TranscriptError(
+            f"{message!r} is not a message.",
+            remedy="A conversation is made of UserMessage, AssistantMessage and ToolMessage.",
+        )
+    for word in words:
+        if not isinstance(word, str):
+            raise TranscriptError(
+                f"a message has {word!r} where there should be text: {message!r}."
+            )
+
+
+def _each(parts: tuple[T, ...], kind: type[T]) -> tuple[T, ...]:
+    """The parts of a message, if they are a tuple of this kind."""
+    if not isinstance(parts, tuple) or not all(isinstance(part, kind) for part in parts):
+        raise TranscriptError(
+            f"a message has {parts!r} where there should be a tuple of {kind.__name__}."
+        )
+    return parts
 
 
 def _refuse_open(open_calls: dict[str, str]) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import msgspec
 
 
@@ -23,6 +25,18 @@ class Usage(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     def total_tokens(self) -> int:
         """Tokens in and out."""
         return self.input_tokens + self.output_tokens
+
+    def problem(self) -> str:
+        """What is wrong with it, in words, if something is: tokens that are no number, a cost below zero."""
+        for name in _COUNTS:
+            count = getattr(self, name)
+            if type(count) is not int or count < 0:
+                return f"{name}={count!r}, which is not a whole number of at least zero"
+        cost = self.cost
+        is_number = isinstance(cost, int | float) and not isinstance(cost, bool)
+        if cost is not None and not (is_number and 0 <= cost < math.inf):
+            return f"cost={cost!r}, which is not a finite number of at least zero"
+        return ""
 
     def __add__(self, other: Usage) -> Usage:
         if self.cost is None and other.cost is None:
@@ -64,4 +78,5 @@ def _add_costs(one: float | None, other: float | None) -> float | None:
     return one if other is None else one + other
 
 
+_COUNTS = tuple(name for name in Usage.__struct_fields__ if name != "cost")
 NO_USAGE = Usage()

@@ -134,9 +134,12 @@ class Arguments:
         exact = self._exact
         if exact is None or len(args) != len(exact):
             return False
-        for name, value in args.items():  # noqa: SIM110 - a generator costs more than all the rest, at every call
-            if name not in exact or type(value) not in exact[name]:
-                return False
+        try:
+            for name, value in args.items():
+                if type(value) not in exact[name]:
+                    return False
+        except KeyError:
+            return False
         return True
 
     def _is_exact(self, args: FrozenDict) -> bool:

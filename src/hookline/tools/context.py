@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Protocol
 
-from hookline.state import AgentState, Decision, JSONValue, ToolCall, Usage, freeze
+from hookline.state import AgentState, Decision, JSONValue, ToolCall, ToolSpec, Usage, freeze
 
 
 class ToolHost(Protocol):
@@ -20,8 +20,16 @@ class ToolHost(Protocol):
         """Whether the run was cancelled."""
 
     @property
+    def depth(self) -> int:
+        """How many runs are above this one."""
+
+    @property
     def records(self) -> Sequence[Any]:
         """The journal so far."""
+
+    @property
+    def tools(self) -> tuple[ToolSpec, ...]:
+        """All tools of the agent."""
 
     def progress(self, call: ToolCall, message: JSONValue) -> None:
         """Report what a running call is doing; `message` is frozen JSON."""
@@ -59,9 +67,19 @@ class ToolContext:
         return self._host.is_cancelled
 
     @property
+    def depth(self) -> int:
+        """How many runs are above this one: zero when nobody started it but the caller."""
+        return self._host.depth
+
+    @property
     def journal(self) -> Sequence[Any]:
         """The records of the run so far."""
         return self._host.records
+
+    @property
+    def tools(self) -> tuple[ToolSpec, ...]:
+        """All tools of the agent, as models are told about them: also those that hooks keep from this one."""
+        return self._host.tools
 
     def progress(self, message: JSONValue) -> None:
         """Say what the tool is doing. Listeners hear it at once; it is not journalled."""

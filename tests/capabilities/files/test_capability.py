@@ -114,6 +114,48 @@ async def test_the_policy_holds_three_children_down(trap: Path, way: str) -> Non
     assert not (trap / "x").exists()
 
 
+@pytest.mark.parametrize(
+    ("child_root", "options", "made"),
+    [
+        ("root", {}, {"write .git/x": "blocked", "read notes.txt": "ok", "write g/x": "blocked"}),
+        ("root/src", {}, {"write .git/x": "blocked", "read main.py": "ok", "write g/x": "blocked"}),
+        (".", {}, {"read secret.txt": "blocked", "read root/notes.txt": "blocked"}),
+        ("other", {}, {"read f": "blocked", "list .": "blocked"}),
+        ("root", {"read_only": True}, {"write new": "blocked", "read notes.txt": "ok"}),
+        ("root", {"secret": ["main.py"]}, {"read src/main.py": "blocked"}),
+        ("root/src", {"secret": ["src"]}, {"read main.py": "blocked"}),
+    ],
+)
+def test_a_child_with_files_of_its_own_stays_inside(
+    root: Path, child_root: str, options: dict[str, object], made: dict[str, str]
+) -> None:
+    """Whatever root it was given, and however little it protects itself: the root of its parent holds."""
+    (root.parent / "other").mkdir()
+    (root.parent / "other" / "f").touch()
+    for place in (root, root / "src"):
+        (place / ".git").mkdir()
+        (place / "g").symlink_to(".git")
+    asked = [each.split() for each in made]
+    turn = calls(
+        *(
+            call(name, path=path, **({"content": "x"} if name == "write" else {}))
+            for name, path in asked
+        )
+    )
+    seen: list[str] = []
+
+    @tool
+    async def delegate(context: ToolContext) -> str:
+        """Start another agent."""
+        child = builder(root.parent / child_root, turn, turn, protected=()).build()
+        result = await context.spawn(child, "Go.")
+        seen.extend(each.status.value for step in result.steps for each in step.results)
+        return "done"
+
+    builder(root, call("delegate"), **options).with_tools(delegate).build().run_sync("Go.")
+    assert seen == [*made.values()] * 2
+
+
 def test_the_jail_holds_without_the_policy(trap: Path) -> None:
     """The tools open through the jail themselves: whatever hooks let through, nothing leads out."""
     tools = {each.name: each for each in Files(trap).tools()}
@@ -182,6 +224,8 @@ def test_a_jail_of_ones_own_can_be_used(root: Path) -> None:
     """With everything it can be told."""
     files = Files(FileJail(root, way="steps", mounts=False))
     assert files.jail.way == "steps"
+    with pytest.raises(BuildError, match="when you make it"):
+        Files(FileJail(root), secret=[".env"])
     assert repr(files) == f"<Files {root}>"
 
 
@@ -238,7 +282,7 @@ def test_what_was_read_is_known_in_the_next_run_of_a_conversation(root: Path) ->
     again = AgentState.from_json(first.state.to_json())
     second = builder(root, call("write", path="notes.txt", content="x")).build()
     made = results(second.run_sync("Write.", state=again))[-1]
-    assert made.text() == "Replaced 'notes.txt': 1 lines, 1 bytes."  # type: ignore[attr-defined]
+    assert made.text() == "Replaced 'notes.txt': 1 line, 1 bytes."  # type: ignore[attr-defined]
 
 
 def test_only_so_many_files_are_remembered(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:

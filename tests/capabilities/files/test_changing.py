@@ -36,7 +36,7 @@ def test_a_new_file_is_made_with_its_directories(use: Use, root: Path) -> None:
     )
     assert answers == [
         "Made 'a/b/c.txt': 2 lines, 10 bytes.",
-        "Replaced 'a/b/c.txt': 1 lines, 5 bytes.",
+        "Replaced 'a/b/c.txt': 1 line, 5 bytes.",
     ]
     assert (root / "a/b/c.txt").read_text() == "drie\n"
 
@@ -135,7 +135,7 @@ def test_two_edits_of_one_step_are_made_in_order(use: Use, root: Path) -> None:
         ],
     )
     assert answers[1:3] == ["Edited 'notes.txt' at line 2."] * 2
-    assert answers[3] == "Replaced 'notes.txt': 1 lines, 8 bytes."
+    assert answers[3] == "Replaced 'notes.txt': 1 line, 8 bytes."
 
 
 def test_several_edits_are_all_made_or_none(use: Use, root: Path) -> None:
@@ -176,6 +176,7 @@ def test_a_place_has_to_be_clear(use: Use, root: Path) -> None:
             "def main():\n  return 1",
             "With other spaces it is there:\n     4\tdef main():\n     5\t    return 1\n",
         ),
+        ("     4\tdef main():\n     5\t    return 1", "Without the line numbers it is there"),
         ("DEF MAIN():", "With other capital letters it is there:\n     4\tdef main():\n"),
         ("def mein():", "The closest is:\n     4\tdef main():\n"),
         ("something else entirely", "Nothing in it looks similar"),
@@ -226,6 +227,18 @@ def test_large_files_are_not_edited(use: Use, monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.setattr(capability, "LARGEST", 5)
     assert "too large to edit" in texts(use, call("edit", path="notes.txt", old="one", new="1"))[0]
     assert reading.LARGEST > 5
+
+
+def test_many_places_take_no_longer_than_they_must(use: Use, root: Path) -> None:
+    """Lines are counted once, not once for each place."""
+    (root / "f").write_text("ab\n" * 200_000)
+    edits = [
+        {"old": "a", "new": "c", "replace_all": True},
+        {"old": "b", "new": "", "replace_all": True},
+    ]
+    (answer,) = texts(use, call("edit", path="f", edits=edits))
+    assert answer == "Edited 'f' at lines 1, 2, 3, 4, 5, 6, 7, 8, 9, 10 and more."
+    assert (root / "f").read_text() == "c\n" * 200_000
 
 
 LETTERS = st.text("ab\n", max_size=12)

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from pathlib import Path
 
@@ -121,6 +122,20 @@ def test_what_cannot_be_listed(
 ) -> None:
     """Says what is wrong, and what was probably meant."""
     assert problem in text_of(use, tool, **arguments)
+
+
+def test_nobody_gets_lost_in_a_deep_tree(use: Use, root: Path) -> None:
+    """However deep somebody made it."""
+    here = os.open(root, os.O_RDONLY)
+    for _ in range(150):
+        os.mkdir("d", dir_fd=here)
+        below = os.open("d", os.O_RDONLY, dir_fd=here)
+        os.close(here)
+        here = below
+    os.close(here)
+    shown = text_of(use, "glob", pattern="**/*.txt")
+    assert shown == "notes.txt\n[what is more than 100 directories deep was not looked at]"
+    assert "not looked at" in text_of(use, "search", pattern="one")
 
 
 def test_a_walk_ends(use: Use, root: Path, monkeypatch: pytest.MonkeyPatch) -> None:

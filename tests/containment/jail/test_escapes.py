@@ -179,6 +179,14 @@ def test_names_that_no_file_has_are_refused(jail: FileJail, path: str) -> None:
         assert len(str(error.value)) < 400
 
 
+def test_a_deep_path_does_not_use_up_all_descriptors(jail: FileJail) -> None:
+    """There is an end to how deep a path is followed name by name."""
+    jail.write_text("/".join("d" * 200), "x")
+    for use in (jail.open, jail.list, jail.mkdir, lambda path: jail.write_text(path, "x")):
+        with pytest.raises(BadPathError, match="deep"):
+            use("/".join("d" * 300))
+
+
 def test_an_empty_path_is_refused(jail: FileJail) -> None:
     """The root is called '.'."""
     with pytest.raises(BadPathError, match=r"Use '\.'"):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import resource
 import stat
 import threading
 from pathlib import Path
@@ -118,6 +119,19 @@ def test_a_file_that_changed_meanwhile_is_left_alone(jail: FileJail, root: Path)
     with pytest.raises(FileChangedError):
         jail.write_bytes("docs/notes.txt", b"late", expected=seen)
     assert jail.read_text("docs/notes.txt") == "mine"
+    assert sorted(os.listdir(root / "docs")) == ["deep", "notes.txt"]
+
+
+def test_a_write_that_fails_leaves_everything_as_it_was(jail: FileJail, root: Path) -> None:
+    """No half of a file, and nothing beside it."""
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (1000, limits[1]))
+    try:
+        with pytest.raises(FileJailError, match="file too large"):
+            jail.write_bytes("docs/notes.txt", b"x" * 5000)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+    assert jail.read_text("docs/notes.txt") == "notes"
     assert sorted(os.listdir(root / "docs")) == ["deep", "notes.txt"]
 
 

@@ -105,6 +105,7 @@ def test_both_ways_say_the_same(
     for path in asked:
         by_call, by_steps = _outcome(fast, path), _outcome(slow, path)
         assert by_call == by_steps, path
+        assert _answers(fast, path) == _answers(slow, path), path
         assert by_call != "outside"
         real = os.path.realpath(root / path)
         if by_call.startswith("in "):
@@ -134,3 +135,20 @@ def _outcome(jail: FileJail, path: str) -> str:
         return jail.read_text(path)
     except FileJailError as error:
         return type(error).__name__
+
+
+def _answers(jail: FileJail, path: str) -> list[object]:
+    """What else a jail says about a path."""
+    found: list[object] = []
+    for ask in (
+        jail.exists,
+        jail.locate,
+        lambda path: jail.stat(path).st_ino,
+        lambda path: [entry.path for entry in jail.list(path)],
+        lambda path: jail.locate(path, to_change=True),
+    ):
+        try:
+            found.append(ask(path))
+        except FileJailError as error:
+            found.append(type(error).__name__)
+    return found

@@ -90,6 +90,30 @@ def test_a_path_of_the_user_is_hidden(place: Place) -> None:
         assert place.run(f"cat {secret}", hide=[str(hidden)]).exit_code != 0
 
 
+def test_a_secret_in_the_work_directory_can_be_hidden(place: Place) -> None:
+    """What is hidden there is neither read nor replaced."""
+    secret = place.work / ".env"
+    secret.write_text("secret")
+    place.own()
+    line = "cat .env; cp .env copy; cat copy; mv .env moved; rm -f .env; echo x > .env; true"
+    assert "secret" not in place.run(line, hide=[str(secret)]).text
+    assert secret.read_text() == "secret"
+
+
+def test_a_work_directory_may_lie_in_what_is_hidden(place: Place) -> None:
+    """It is seen and written; what is beside it is not seen."""
+    place.work = place.home / ".hookline" / "trees" / "one"
+    place.work.mkdir(parents=True)
+    (place.home / ".hookline" / "secret").write_text("secret")
+    place.own()
+    seen = place.run(
+        f"echo x > file; ls -A {place.home}/.hookline; cat {place.home}/.hookline/secret"
+    )
+    assert seen.text.startswith("trees\n")
+    assert "secret\n" not in seen.text.replace("/secret", "")
+    assert (place.work / "file").read_text() == "x\n"
+
+
 def test_files_of_the_system_that_only_root_reads_are_hidden(place: Place) -> None:
     """A root without capabilities still owns /etc/shadow, so it is hidden."""
     seen = place.run("cat /etc/shadow /etc/gshadow /etc/sudoers")

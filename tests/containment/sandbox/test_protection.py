@@ -54,6 +54,7 @@ def test_what_exists_cannot_be_changed(place: Place, name: str) -> None:
     top = Path(name).parts[0]
     place.run(
         f"echo x > {name}; rm -f {name}; mv {name} away; mv {top} moved; rm -rf {top}; ln -f /etc/passwd {name}; "
+        f"ln -s {name} via; echo x > via; ln {name} hard; echo x > hard; "
         f"mkdir other; echo x > other/file; mv -T other {top}; cp -f other/file {name}; chmod 777 {name}"
     )
     assert path.read_text() == "as it was"

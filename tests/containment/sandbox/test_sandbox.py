@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import os
 import socket
 from collections.abc import Iterator
 from pathlib import Path
@@ -84,6 +85,31 @@ def test_bubblewrap_that_fails_is_quoted_with_a_hint(
     error = selftest._does_not_start("bwrap: setting up uid map: Permission denied")
     assert "setting up uid map: Permission denied" in error.message
     assert "apparmor_restrict_unprivileged_userns" in error.remedy
+
+
+@needs_bubblewrap
+def test_the_filter_is_what_the_test_looks_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With the usual filter but unix sockets, the one of ours is reached, however long its path is."""
+    deep = tmp_path / ("d" * 100)
+    deep.mkdir()
+    monkeypatch.setattr(selftest.tempfile, "tempdir", str(deep))
+    real = bubblewrap.filter_program
+    monkeypatch.setattr(bubblewrap, "filter_program", lambda **_: real(unix_sockets=True))
+    worked = selftest._try_to_escape()
+    assert worked == ["connect to a unix socket of the host", "make a pair of datagram sockets"]
+
+
+@needs_bubblewrap
+async def test_many_commands_at_once_leave_nothing_behind(sandbox: Sandbox) -> None:
+    """No file descriptor, no directory; each has its own output."""
+    await sandbox.run("true")
+    before = len(os.listdir("/proc/self/fd"))
+    results = await asyncio.gather(*(sandbox.run(f"echo {number}") for number in range(20)))
+    assert [result.text for result in results] == [f"{number}\n" for number in range(20)]
+    assert list(sandbox.root.iterdir()) == []
+    assert len(os.listdir("/proc/self/fd")) <= before + 1
 
 
 @needs_bubblewrap
@@ -176,6 +202,11 @@ def test_bad_input_is_named(tmp_path: Path) -> None:
         (lambda: SandboxPaths(hide="/etc"), r"hide=\('/etc',\)"),
         (lambda: host.run_sync([]), "no command to run"),
         (lambda: host.run_sync("a\0b"), "NUL byte"),
+        (lambda: host.run_sync("a\ud800b"), "half a character in the command"),
+        (lambda: host.run_sync("x" * 200_000), "longer than a program can be given"),
+        (lambda: host.run_sync("true", cwd="a\ud800"), "is no path"),
+        (lambda: host.run_sync("true", cwd="a\0"), "is no path"),
+        (lambda: host.run_sync("true", env={"A": "\ud800"}), "'A' cannot be a variable"),
         (lambda: host.run_sync(["x", 3]), "3 in the command is not text"),  # type: ignore[list-item]
         (lambda: host.run_sync("true", timeout=0), "timeout=0 is not a number of seconds above 0"),
     ]:

@@ -16,7 +16,11 @@ _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f]")
 
 _HINTS = (
     (
-        re.compile(r"Read-only file system|Device or resource busy"),
+        re.compile(
+            r"Read-only file system|Device or resource busy"
+            r"|\.(git|github|claude|codex|gemini|cursor|vscode|idea|hookline|devcontainer|envrc|mcp\.json)\b[^\n]*: "
+            r"(Not a directory|File exists|No such device)"
+        ),
         "only {root} and /tmp can be written here, and configuration that other programs run or obey (.git/config, "
         ".git/hooks, .vscode, .claude and their like) cannot be changed; outside=true runs a command without the "
         "sandbox, if a person agrees",

@@ -11,12 +11,14 @@ from typing import Annotated, Any, Literal, ParamSpec
 
 from hookline.capabilities.files import ripgrep
 from hookline.capabilities.files.editing import Replacement, edited
+from hookline.capabilities.files.guard import MATCHER, Guard, refuse_leading_out
 from hookline.capabilities.files.images import IMAGE_KEY, with_images
 from hookline.capabilities.files.ledger import RESULT_KEY, Ledger
 from hookline.capabilities.files.listing import DEEPEST, globbed, listed, missing
 from hookline.capabilities.files.reading import LARGEST, show
 from hookline.capabilities.files.searching import Mode, Search, Wanted
 from hookline.capabilities.files.texts import decoded, fingerprint, fingerprint_of_large
+from hookline.capabilities.files.tree import Walk
 from hookline.containment import PROTECTED, FileJail
 from hookline.errors import (
     BuildError,
@@ -26,15 +28,13 @@ from hookline.errors import (
     ToolError,
     UsageError,
 )
-from hookline.hooks import HookOutcome, Options, Registration, register
-from hookline.lifecycle import HookPoint, StepHookContext, ToolHookContext
+from hookline.hooks import Options, Registration, register
+from hookline.lifecycle import HookPoint, StepHookContext
 from hookline.state import AgentState, ToolResult
 from hookline.tools import AnyTool, ToolContext, tool
 
 P = ParamSpec("P")
 
-READING, WRITING = ("read", "list", "glob", "search"), ("write", "edit")
-_ALL = f"/^({'|'.join((*READING, *WRITING))})$/"
 _PATH = "Path of the file, relative to the root, as in 'src/main.py'."
 _DIRECTORY = "Directory to look in, relative to the root. '.' is the root itself."
 
@@ -103,11 +103,12 @@ class Files:
 
     def hooks(self) -> list[Registration]:
         """The jail as a policy, which holds in child runs too, and the notes of what was read."""
-        jail = Options(name="files-jail", tier="policy", matcher=_ALL)
+        guard = Guard(self.jail, self.read_only)
+        jail = Options(name="files-jail", tier="policy", matcher=MATCHER)
         images = Options(name="files-images")
         seen = Options(name="files-seen", matcher="/^(read|write|edit)$/", priority=-100)
         return [
-            register(HookPoint.BEFORE_TOOL_USE, self._judge, jail),
+            register(HookPoint.BEFORE_TOOL_USE, guard.judge, jail),
             register(HookPoint.AFTER_TOOL_USE, self._ledger.settle, seen),
             *(
                 [register(HookPoint.AFTER_STEP, self._attach, images)]
@@ -115,24 +116,6 @@ class Files:
                 else []
             ),
         ]
-
-    def _judge(self, ctx: ToolHookContext) -> HookOutcome | None:
-        """Block a call whose path leads out, or to what it must not change, before anything is opened."""
-        call = ctx.tool_call
-        changes = call.name in WRITING
-        if changes and self.read_only:
-            return HookOutcome.block("files can be read here, and not changed")
-        pattern = call.args.get("pattern") if call.name == "glob" else None
-        try:
-            if isinstance(path := call.args.get("path"), str):
-                self.jail.locate(path, to_change=changes)
-            if isinstance(pattern, str):
-                self._refuse_leading_out(pattern)
-        except (NoSuchFileError, FileKindError):
-            return None  # harmless: the tool says what is wrong
-        except (FileJailError, ToolError) as error:
-            return HookOutcome.block(str(error))
-        return None
 
     def _attach(self, ctx: StepHookContext) -> StepHookContext | None:
         return with_images(self.jail, ctx)
@@ -169,7 +152,7 @@ class Files:
         if not 1 <= depth <= DEEPEST:
             raise ToolError(f"depth is {depth}.", remedy=f"Use 1 to {DEEPEST}, or `glob`.")
         try:
-            return listed(self.jail, path, depth, self.gitignore)
+            return listed(self._walk(), path, depth)
         except NoSuchFileError:
             raise missing(self.jail, path) from None
 
@@ -180,16 +163,9 @@ class Files:
         everything: Annotated[bool, "Also find hidden files and files in .gitignore."] = False,
     ) -> str:
         """Find files by their names. Paths are relative to the root, in alphabetical order."""
-        self._refuse_leading_out(pattern)
+        refuse_leading_out(pattern)
         try:
-            return globbed(
-                self.jail,
-                pattern,
-                path,
-                everything=everything,
-                gitignore=self.gitignore,
-                seconds_end=time.monotonic() + self.seconds,
-            )
+            return globbed(self._walk(everything), pattern, path)
         except NoSuchFileError:
             raise missing(self.jail, path) from None
 
@@ -246,7 +222,10 @@ class Files:
         lines = content.count("\n") + (not content.endswith("\n") and content != "")
         what = "Replaced" if there else "Made"
         return self._seen(
-            context.state, f"{what} '{path}': {lines:,} lines, {len(data):,} bytes.", true, seen
+            context.state,
+            f"{what} '{path}': {lines:,} line{'s' * (lines != 1)}, {len(data):,} bytes.",
+            true,
+            seen,
         )
 
     def _edit(
@@ -281,12 +260,15 @@ class Files:
             made = edited(found, replacements, path)
             data = found.encoded(made.text)
             self.jail.write_bytes(path, data, fsync=self.fsync, expected=facts)
-        at = ", ".join(map(str, made.lines[:10])) + ", ..." * (len(made.lines) > 10)
+        at = ", ".join(map(str, made.lines[:10])) + " and more" * (len(made.lines) > 10)
         line = "lines" if len(made.lines) > 1 else "line"
         text = f"Edited '{path}' at {line} {at}."
         return self._seen(context.state, text, true, fingerprint(data))
 
     # --- what is there ------------------------------------------------------------------------------
+
+    def _walk(self, everything: bool = False) -> Walk:
+        return Walk(self.jail, everything, self.gitignore, time.monotonic() + self.seconds)
 
     def _open(self, path: str) -> Any:
         try:
@@ -334,13 +316,6 @@ class Files:
         self._ledger.note(state, true, seen)
         return ToolResult(text, metadata={RESULT_KEY: {"path": true, "fingerprint": seen}})
 
-    def _refuse_leading_out(self, pattern: str) -> None:
-        if pattern.startswith("/") or ".." in pattern.split("/"):
-            raise ToolError(
-                f"the pattern '{pattern[:200]}' leads out of the root.",
-                remedy="Use one that is relative to `path`, without '..'.",
-            )
-
     def __repr__(self) -> str:
         return f"<Files {self.jail.root}{', read only' if self.read_only else ''}>"
 
@@ -362,6 +337,11 @@ def _jail(
     root: str | os.PathLike[str] | FileJail, protected: Iterable[str], secret: Iterable[str]
 ) -> FileJail:
     if isinstance(root, FileJail):
+        if protected is not PROTECTED or secret != ():
+            raise BuildError(
+                "Files: a jail of your own knows what is protected and secret in it.",
+                remedy="Say so when you make it: FileJail(root, protected=..., secret=...).",
+            )
         return root
     try:
         return FileJail(root, protected=protected, secret=secret)

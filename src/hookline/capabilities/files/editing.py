@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import bisect
 import difflib
+import itertools
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -15,6 +17,7 @@ from hookline.errors import ToolError
 _MOST_COMPARED = 4_000
 """Lines of a file in which something similar is looked for."""
 _SIMILAR = 0.6
+_LINE_NUMBER = re.compile(r"^ *\d+\t")
 
 
 @dataclass(frozen=True)
@@ -42,7 +45,7 @@ def edited(found: Text, replacements: Sequence[Replacement], name: str) -> Edite
         old, new = each.old.replace("\r\n", "\n"), each.new.replace("\r\n", "\n")
         spans = _spans(text, old, new, each.replace_all, f"edit{which} of '{name}'")
         text, starts = _replaced(text, spans, new.replace("\n", found.line_end), starts)
-    return Edited(text, tuple(sorted({text.count("\n", 0, at) + 1 for at in starts})))
+    return Edited(text, _lines_at(text, starts))
 
 
 def _replaced(
@@ -55,8 +58,19 @@ def _replaced(
         fresh.append(length)
         pieces += (text[kept:start], new)
         length, kept = length + len(new), stop
-    moved = [at + sum(len(new) - (b - a) for a, b in spans if b <= at) for at in starts]
+    ends = [stop for _, stop in spans]
+    shifts = [0, *itertools.accumulate(len(new) - (stop - start) for start, stop in spans)]
+    moved = [at + shifts[bisect.bisect_right(ends, at)] for at in starts]
     return "".join((*pieces, text[kept:])), moved + fresh
+
+
+def _lines_at(text: str, places: Iterable[int]) -> tuple[int, ...]:
+    """The lines in which these places are, from 1, each once."""
+    lines, line, last = dict[int, None](), 1, 0
+    for at in sorted(places):
+        line += text.count("\n", last, at)
+        lines[line], last = None, at
+    return tuple(lines)
 
 
 def _spans(text: str, old: str, new: str, every: bool, which: str) -> list[tuple[int, int]]:
@@ -73,10 +87,10 @@ def _spans(text: str, old: str, new: str, every: bool, which: str) -> list[tuple
     if not spans:
         raise ToolError(f"{which}: `old` is not in the file.", remedy=_near_miss(text, old))
     if len(spans) > 1 and not every:
-        lines = [str(text.count("\n", 0, start) + 1) for start, _ in spans]
-        more = ", ..." if len(lines) > 10 else ""
+        lines = list(map(str, _lines_at(text, (start for start, _ in spans[:10]))))
+        more = " and more" if len(spans) > 10 else ""
         raise ToolError(
-            f"{which}: `old` is in the file {len(spans)} times, at lines {', '.join(lines[:10])}{more}.",
+            f"{which}: `old` is in the file {len(spans)} times, at lines {', '.join(lines)}{more}.",
             remedy="Add more of the lines around it to `old`, or set replace_all.",
         )
     return spans
@@ -88,6 +102,9 @@ def _spans(text: str, old: str, new: str, every: bool, which: str) -> list[tuple
 def _near_miss(text: str, old: str) -> str:
     """What to do about a text that is not there: the place that looks most like it, as it really is."""
     lines, wanted = lines_of(text), lines_of(old) or [old]
+    bare = [_LINE_NUMBER.sub("", line) for line in wanted]
+    if bare != wanted and _position(lines, bare) is not None:
+        return "Without the line numbers it is there: leave them out, and the tab after them."
     for squeeze, what in ((_inner, "other spaces"), (str.casefold, "other capital letters")):
         at = _position([squeeze(line) for line in lines], [squeeze(line) for line in wanted])
         if at is not None:

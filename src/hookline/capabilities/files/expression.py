@@ -57,7 +57,8 @@ class ExpressionFinder:
             stderr=subprocess.DEVNULL,
             env={"PATH": os.defpath},
         )
-        self._timer = threading.Timer(max(0.0, deadline - time.monotonic()), self._process.kill)
+        self._is_late = False
+        self._timer = threading.Timer(max(0.0, deadline - time.monotonic()), self._end)
         self._timer.daemon = True
         self._timer.start()
         wanted = {"pattern": pattern, "ignore_case": ignore_case}
@@ -86,9 +87,18 @@ class ExpressionFinder:
             answer = _pipe(self._process.stdout).readline()
         except OSError:
             answer = b""
-        if not answer:
+        if answer:
+            return json.loads(answer)
+        if self._is_late:
             raise TimeIsUpError
-        return json.loads(answer)
+        raise ToolError(
+            f"the search failed: its process ended with code {self._process.wait()}.",
+            remedy="Use a simpler pattern, or set literal.",
+        )
+
+    def _end(self) -> None:
+        self._is_late = True
+        self._process.kill()
 
     def close(self) -> None:
         """End the process."""

@@ -15,25 +15,24 @@ DEEPEST = 10
 _MOST_BYTES = 20_000
 
 
-def listed(jail: FileJail, path: str, depth: int, gitignore: bool) -> str:
-    """What is in a directory, and in those below it as far as asked. Below it, what is ignored is not opened up."""
-    start = jail.locate(path)
+def listed(walk: Walk, path: str, depth: int) -> str:
+    """What is in a directory, and in those below it as far as asked. Those that are ignored are not opened up."""
+    start = walk.jail.locate(path)
     base = len(parts_of(start))
-    first = jail.list(start)
-    lines: list[str] = []
-    here = Walk(jail, gitignore=gitignore, enters=lambda _: False)
-    opened_up = {entry.path for entry in here.entries(start)} if depth > 1 else set()
-    for entry in first:
+    lines, opened_up = list[str](), set[str]()
+    if depth > 1:
+        walk.enters = lambda _: False
+        opened_up = {entry.path for entry in walk.entries(start)}
+        walk.enters = lambda parts: len(parts) - base < depth
+    for entry in walk.jail.list(start):
         lines.append(_line(entry, 0))
         if entry.is_directory and entry.path in opened_up:
-            below = Walk(jail, gitignore=gitignore, enters=lambda parts: len(parts) - base < depth)
-            lines += [
-                _line(each, len(parts_of(each.path)) - base - 1)
-                for each in below.entries(entry.path)
-            ]
+            for each in walk.entries(entry.path):
+                lines.append(_line(each, len(parts_of(each.path)) - base - 1))
         if len(lines) > MOST:
             break
-    return _capped(lines, "the directory is empty", "list a directory below it, or use glob")
+    text = _capped(lines, "the directory is empty", "list a directory below it, or use glob")
+    return text + _notes(walk)
 
 
 def _line(entry: Entry, indent: int) -> str:
@@ -42,37 +41,34 @@ def _line(entry: Entry, indent: int) -> str:
     return f"{'  ' * indent}{entry.name}{sign}{size}"
 
 
-def globbed(
-    jail: FileJail,
-    pattern: str,
-    path: str,
-    *,
-    everything: bool,
-    gitignore: bool,
-    seconds_end: float,
-) -> str:
-    """The files that fit a pattern, in the order of their paths."""
-    start = jail.locate(path)
+def globbed(walk: Walk, pattern: str, path: str) -> str:
+    """The files and links that fit a pattern, in the order of their paths."""
+    start = walk.jail.locate(path)
     base = len(parts_of(start))
-    patterns = path_patterns(pattern, hidden=everything)
-    walk = Walk(jail, everything=everything, gitignore=gitignore, deadline=seconds_end)
-    walk.enters = lambda parts: any(each.leads_to(parts[base:]) for each in patterns)
-    walk.asks_for = lambda parts: (
-        walk.enters(parts) or any(each.matches(parts[base:]) for each in patterns)
-    )
+    patterns = path_patterns(pattern, hidden=walk.everything)
+
+    def fits(parts: tuple[str, ...]) -> bool:
+        return any(each.matches(parts[base:]) for each in patterns)
+
+    def leads_on(parts: tuple[str, ...]) -> bool:
+        return any(each.leads_to(parts[base:]) for each in patterns)
+
+    walk.enters = leads_on
+    walk.asks_for = lambda parts: fits(parts) or leads_on(parts)
     found: list[str] = []
     for entry in walk.entries(start):
-        if entry.kind != "directory" and any(
-            each.matches(parts_of(entry.path)[base:]) for each in patterns
-        ):
+        if entry.kind in ("file", "link") and fits(parts_of(entry.path)):
             found.append(entry.path)
             if len(found) > MOST:
                 break
     nothing = "no file fits"
     if not found and "/" not in pattern and "**" not in pattern:
         nothing += f"; to look in the directories below too, use **/{pattern}"
-    text = _capped(found, nothing, "use a narrower pattern or path")
-    return text + "".join(f"\n[{note}]" for note in walk.notes)
+    return _capped(found, nothing, "use a narrower pattern or path") + _notes(walk)
+
+
+def _notes(walk: Walk) -> str:
+    return "".join(f"\n[{note}]" for note in walk.notes)
 
 
 def _capped(lines: list[str], nothing: str, remedy: str) -> str:

@@ -9,7 +9,7 @@ import json
 import re
 import sys
 
-MOST = 100_000
+MOST = 1_000_000
 """How many lines of one text are told."""
 
 

@@ -15,10 +15,12 @@ import shutil
 import subprocess
 from collections.abc import Sequence
 
-BATCH = 200
+BATCH = 400
 """How many files are handed over at once: each takes a descriptor."""
 _FDS = "/dev/fd"
 _OTHER_BYTES = r"(?-u:[^\t\n\x20-\x7E])"
+_WIDE_BYTES = r"(?-u:[\x00\xFE\xFF])"
+"""What there is in encodings of two or four bytes; the plain characters of others are the same bytes everywhere."""
 _QUIET = (
     "--no-config",
     "--no-messages",
@@ -36,6 +38,8 @@ _TOKEN = re.compile(
     rf"(?P<atom>{_ATOM}|{_CLASS})|(?P<open>{_OPEN})|(?P<close>\))|(?P<repeat>{_REPEAT})|(?P<or>\|)"
 )
 _UNREPEATABLE = (r"\b", r"\B", "^", "$")
+_PLAIN = re.compile(r"(?:[A-Za-z0-9 _\-=<>,:;'\"/!@%&~`#()|?*+^]|\\[.+*?()|\[\]{}^$])*")
+"""Patterns that speak of plain characters only: what they fit has no others in it."""
 
 
 def program() -> str | None:
@@ -74,8 +78,11 @@ def wider_pattern(pattern: str, literal: bool, ignore_case: bool) -> str | None:
         own = pattern
     else:
         return None
-    case = "(?i)" if ignore_case else ""
-    return f"{case}(?:{own})|{_OTHER_BYTES}" if own else _OTHER_BYTES
+    if not own or not pattern.isprintable():
+        return _OTHER_BYTES
+    is_plain = (literal or _PLAIN.fullmatch(pattern)) and not ignore_case
+    others = _WIDE_BYTES if is_plain else _OTHER_BYTES
+    return f"{'(?i)' * ignore_case}(?:{own})|{others}"
 
 
 def _is_common(pattern: str) -> bool:

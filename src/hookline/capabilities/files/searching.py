@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import bisect
 import contextlib
 import itertools
 import time
@@ -13,7 +14,7 @@ from hookline.capabilities.files import ripgrep
 from hookline.capabilities.files.expression import Finder, TimeIsUpError, finder
 from hookline.capabilities.files.patterns import PathPattern, path_patterns
 from hookline.capabilities.files.reading import cut
-from hookline.capabilities.files.texts import decoded, lines_of
+from hookline.capabilities.files.texts import SNIFFED, decoded, is_binary, lines_of
 from hookline.capabilities.files.tree import Walk, parts_of
 from hookline.containment import Entry, FileJail
 from hookline.errors import FileJailError, ToolError
@@ -21,6 +22,8 @@ from hookline.errors import FileJailError, ToolError
 Mode: TypeAlias = Literal["lines", "files", "count"]
 
 LARGEST = 8 * 1024 * 1024
+BATCH = 256 * 1024
+"""Bytes of small files that are searched at once."""
 LONGEST_LINE = 400
 MOST_CHARACTERS = 30_000
 
@@ -93,18 +96,38 @@ class Search:
         return out.text(self._notes)
 
     def _hits(self, look: Finder) -> Iterator[Hit]:
-        for entry, file in self._candidates():
-            with contextlib.closing(file):
-                content = file.read(LARGEST + 1)
-            found = decoded(content)
-            if found is None:
-                continue
+        for batch in self._batches():
             if time.monotonic() > self._deadline:
                 raise TimeIsUpError
-            lines = lines_of(found.text)
-            fitting = look.find(lines) if lines else []
-            if fitting:
-                yield Hit(entry.path, lines, fitting)
+            starts = [0, *itertools.accumulate(len(lines) for _, lines in batch)]
+            found = look.find([line for _, lines in batch for line in lines])
+            for (path, lines), start, stop in zip(batch, starts, starts[1:], strict=False):
+                first, last = (bisect.bisect_left(found, place) for place in (start, stop))
+                if first < last:
+                    yield Hit(path, lines, [place - start for place in found[first:last]])
+
+    def _batches(self) -> Iterator[list[tuple[str, list[str]]]]:
+        """The lines of the files, small ones together: to ask about each alone would take longer than to search it."""
+        batch, size = list[tuple[str, list[str]]](), 0
+        for path, content in self._contents():
+            found = decoded(content)
+            if found is None or not found.text:
+                continue
+            batch.append((path, lines_of(found.text)))
+            size += len(content)
+            if size > BATCH:
+                yield batch
+                batch, size = [], 0
+        if batch:
+            yield batch
+
+    def _contents(self) -> Iterator[tuple[str, bytes]]:
+        """The files that may have it, apart from those that begin like no text."""
+        for entry, file in self._candidates():
+            with contextlib.closing(file):
+                head = file.read(SNIFFED)
+                if not is_binary(head):
+                    yield entry.path, head + file.read(LARGEST + 1 - len(head))
 
     # --- which files --------------------------------------------------------------------------------
 

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from hookline.errors import ToolError
 
-_SNIFFED = 8192
+SNIFFED = 8192
 """How much of a file tells whether it is text."""
 _MARKS = (
     (codecs.BOM_UTF8, "utf-8", "utf-8 with a byte order mark"),
@@ -49,6 +49,12 @@ class Text(NamedTuple):
             ) from None
 
 
+def is_binary(content: bytes) -> bool:
+    """Whether it begins like no text: with a zero byte, and not in an encoding that has them."""
+    marked = any(content.startswith(mark) for mark, _, _ in _MARKS)
+    return not marked and b"\0" in content[:SNIFFED]
+
+
 def decoded(content: bytes) -> Text | None:
     """The text of a file; None if it is none."""
     for mark, encoding, name in _MARKS:
@@ -57,13 +63,13 @@ def decoded(content: bytes) -> Text | None:
                 return Text(content[len(mark) :].decode(encoding), encoding, mark, name)
             except UnicodeDecodeError:
                 return None
-    if b"\0" in content[:_SNIFFED]:
+    if is_binary(content):
         return None
     try:
         return Text(content.decode())
     except UnicodeDecodeError:
         pass
-    head = content[:_SNIFFED]
+    head = content[:SNIFFED]
     if len(head.translate(None, _CONTROLS)) < len(head):
         return None
     return Text(content.decode("latin-1"), "latin-1", b"", "latin-1 (it is not UTF-8)")

@@ -11,6 +11,8 @@ from hookline.containment import Entry, FileJail
 from hookline.errors import FileJailError
 
 MOST_ENTRIES = 200_000
+DEEPEST = 100
+"""How many directories down a walk goes: somebody might have made a tree to get lost in."""
 _GITIGNORE = ".gitignore"
 _MOST_RULES = 256 * 1024
 """Bytes of a `.gitignore` that are read."""
@@ -60,8 +62,14 @@ class Walk:
             if self._is_left_out(entry, rules):
                 continue
             yield entry
-            if entry.is_directory and self.enters(parts_of(entry.path)):
+            if entry.is_directory and self._may_enter(parts_of(entry.path)):
                 yield from self._below(entry.path, rules)
+
+    def _may_enter(self, parts: tuple[str, ...]) -> bool:
+        if len(parts) > DEEPEST:
+            self._note(f"what is more than {DEEPEST} directories deep was not looked at")
+            return False
+        return self.enters(parts)
 
     def _is_left_out(self, entry: Entry, rules: Ignored) -> bool:
         if entry.name == ".git":

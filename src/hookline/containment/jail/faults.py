@@ -36,7 +36,7 @@ def told(given: str, error: OSError) -> FileJailError:
     if code == errno.EEXIST:
         return FileThereError(given, "exists already.", code=code)
     if code == errno.ENAMETOOLONG:
-        return BadPathError(given, "has a name in it that is too long.", code=code)
+        return BadPathError(given, "is too deep, or has a name in it that is too long.", code=code)
     if code in (errno.EISDIR, errno.ENXIO, errno.ENODEV):
         what = "is a directory" if code == errno.EISDIR else "is a pipe, a socket or a device"
         return FileKindError(given, f"{what}, not a file.", code=code)

@@ -34,7 +34,7 @@ LARGEST = 64 * 1024 * 1024
 """How many bytes are read at once unless somebody wants more."""
 _TRIES = 16
 """How often a path may turn into another one while it is being opened."""
-_READ_DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
+_READ_DIRECTORY = os.O_RDONLY | getattr(os, "O_DIRECTORY", 0) | getattr(os, "O_CLOEXEC", 0)
 _LINK_IN_THE_WAY = (errno.ELOOP, errno.EMLINK, errno.ENOTDIR)
 _CREATING = os.O_CREAT | os.O_EXCL | os.O_TRUNC
 
@@ -294,8 +294,10 @@ class FileJail:
 
     def _resolved(self, asked: Asked, *, to_change: bool, follow_last: bool = True) -> Parts:
         """Where a path leads, if that is inside and may be used."""
-        with self._told(asked):
+        try:
             true = resolve(self._fd, asked.parts, follow_last=follow_last)
+        except OSError as error:
+            raise told(asked.given, error) from None
         self._refuse(asked, true, to_change)
         return true
 

@@ -11,6 +11,8 @@ from hookline.errors import BadPathError, OutsideJailError, UsageError
 Parts = tuple[str, ...]
 LONGEST = 4095
 """Bytes in a path, as Linux counts them."""
+DEEPEST = 256
+"""Directories in a path. Some are held open on the way, and a process may have a thousand files open in all."""
 
 
 class Asked(NamedTuple):
@@ -29,6 +31,10 @@ def asked_for(path: str | os.PathLike[str], roots: tuple[Parts, ...]) -> Asked:
         raise UsageError(f"{path!r} is not a path.", remedy="Give it as text, as in 'src/main.py'.")
     _refuse_bad(given)
     parts = split(given)
+    if len(parts) > DEEPEST:
+        raise BadPathError(
+            given, f"is more than {DEEPEST} directories deep.", code=errno.ENAMETOOLONG
+        )
     if given.startswith("/"):
         parts = _below(given, parts, roots)
     last = given.rpartition("/")[2]

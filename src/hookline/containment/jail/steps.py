@@ -9,12 +9,15 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
+import stat
 from typing import NamedTuple
 
-from hookline.containment.jail.paths import Parts, split
+from hookline.containment.jail.paths import DEEPEST, Parts, split
 
 MOST_LINKS = 40
-DIRECTORY = os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC | getattr(os, "O_PATH", os.O_RDONLY)
+# Systems without these have no jail, and are told so when one is made.
+NOFOLLOW = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_CLOEXEC", 0)
+DIRECTORY = NOFOLLOW | getattr(os, "O_DIRECTORY", 0) | getattr(os, "O_PATH", os.O_RDONLY)
 
 
 class _Way(NamedTuple):
@@ -32,6 +35,8 @@ class _Way(NamedTuple):
         return found
 
     def enter(self, name: str) -> None:
+        if len(self.fds) > DEEPEST:
+            raise OSError(errno.ENAMETOOLONG, "is too deep")
         self.fds.append(self.open(name, DIRECTORY))
 
     def leave(self) -> None:
@@ -54,7 +59,13 @@ def open_by_steps(root: int, parts: Parts, flags: int, *, same_device: bool) -> 
         if last == "..":
             way.leave()
             last = "."
-        return way.open(last, flags | os.O_NOFOLLOW | os.O_CLOEXEC)
+        found = way.open(last, flags | NOFOLLOW)
+        if stat.S_ISLNK(
+            os.fstat(found).st_mode
+        ):  # who only looks (O_PATH) is given the link itself
+            os.close(found)
+            raise OSError(errno.ELOOP, "is a link")
+        return found
 
 
 def resolve(root: int, parts: Parts, *, follow_last: bool) -> Parts:
@@ -64,21 +75,22 @@ def resolve(root: int, parts: Parts, *, follow_last: bool) -> Parts:
     """
     way, found, missing = _Way([root]), list[str](), list[str]()
     links, rest = 0, list(reversed(parts))
-    with contextlib.closing(way):
+    try:
         while rest:
             name = rest.pop()
             if name == "..":
                 _go_back(way, found, missing)
-                continue
-            if missing or (rest and _enters(way, name)):
-                (missing or found).append(name)
-                continue
-            target = _target(name, way.fds[-1]) if rest or follow_last else None
-            if target is not None:
+            elif missing:
+                missing.append(name)
+            elif rest and _enters(way, name):
+                found.append(name)
+            elif (rest or follow_last) and (target := _target(name, way.fds[-1])) is not None:
                 links += 1
                 rest += _followed(target, links)
             else:
                 (missing if rest else found).append(name)
+    finally:
+        way.close()
     return (*found, *missing)
 
 

@@ -9,9 +9,10 @@ import secrets
 import stat
 
 from hookline.containment.jail.faults import not_a_file, second_name, told
+from hookline.containment.jail.steps import NOFOLLOW
 from hookline.errors import FileChangedError
 
-_NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+_NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | NOFOLLOW
 _NO_LINKS = (errno.EPERM, errno.ENOSYS, errno.EOPNOTSUPP, errno.EMLINK)
 
 

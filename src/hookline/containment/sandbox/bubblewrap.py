@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import json
 import os
+import re
 import select
 import shutil
 import signal
@@ -41,6 +41,7 @@ _CHUNK = 65_536
 _LAST = 2_000
 """Bytes of what was said last that tell why a sandbox could not be made."""
 _NO_PROGRAM = b"bwrap: execvp "
+_FIRST = re.compile(rb'"child-pid": ([0-9]+)')
 INSTALL = (
     "Install it: `apt-get install bubblewrap`, `dnf install bubblewrap`, or your system's like."
 )
@@ -104,13 +105,7 @@ class Arrangement:
         rules = self._file(filter_program(unix_sockets=grant.unix_sockets))
         options = [
             *_isolation(program, grant),
-            *tree.mounts(
-                self._held,
-                reveal=grant.reveal,
-                scratch=job.limits.scratch,
-                network=grant.network,
-                sizes="--size" in program.options,
-            ),
+            *tree.mounts(self._held, grant, job.limits.scratch, sizes="--size" in program.options),
             *("--seccomp", str(rules), "--chdir", str(job.cwd), "--clearenv"),
             *(word for item in {**job.env, **grant.env}.items() for word in ("--setenv", *item)),
         ]
@@ -148,6 +143,12 @@ def _isolation(program: Program, grant: SandboxGrant) -> Iterator[str]:
     yield from ("--new-session", "--die-with-parent", "--cap-drop", "ALL")
 
 
+def _parent_of(pid: int) -> int | None:
+    with contextlib.suppress(OSError, ValueError, IndexError), open(f"/proc/{pid}/stat") as line:
+        return int(line.read().rpartition(")")[2].split()[1])
+    return None
+
+
 class BubblewrapCommand(RunningCommand):
     """A command in a sandbox of its own."""
 
@@ -157,6 +158,7 @@ class BubblewrapCommand(RunningCommand):
         super().__init__(job)
         self._arrangement = Arrangement(tree, job)
         self._status = -1
+        self._monitor = 0
         self._first: int | None = None
         """The first process in there, held by a file descriptor: its end is the end of all."""
         self._group: Group | None = None
@@ -173,7 +175,7 @@ class BubblewrapCommand(RunningCommand):
         fds = (said, waits, *self._arrangement.fds, *self._job.pass_fds)
         try:
             try:
-                await self._begin(argv, self._arrangement.env, fds, "/")
+                self._monitor = await self._begin(argv, self._arrangement.env, fds, "/")
             finally:
                 close(said, waits)
                 self._arrangement.started()
@@ -184,7 +186,7 @@ class BubblewrapCommand(RunningCommand):
                 os.write(go, b"1")
         except BaseException as error:
             await self._abandon()  # before it may go on: it has no limits yet
-            if isinstance(error, OSError | ValueError | KeyError):
+            if isinstance(error, OSError | ValueError):
                 raise SandboxError(f"the sandbox could not be started ({error}).") from None
             raise
         finally:
@@ -196,7 +198,7 @@ class BubblewrapCommand(RunningCommand):
         """The number of the first process in there; None if the sandbox could not be made."""
         os.set_blocking(self._status, False)
         said = b""
-        while b"\n" not in said:  # it comes in pieces
+        while True:
             if not await within(_SETUP, readable(self._status)):
                 raise SandboxError(
                     f"the sandbox was not ready within {_SETUP:g} seconds.",
@@ -205,8 +207,10 @@ class BubblewrapCommand(RunningCommand):
             more = os.read(self._status, _CHUNK)
             if not more:
                 return None
-            said += more
-        return int(json.loads(said.splitlines()[0])["child-pid"])
+            said += more  # it comes in pieces, of which the first has what we need
+            found = _FIRST.search(said)
+            if found is not None and _parent_of(int(found[1])) == self._monitor:
+                return int(found[1])
 
     def _restrict(self, first: int) -> None:
         limit = self._job.limits.processes

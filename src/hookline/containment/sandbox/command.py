@@ -87,12 +87,26 @@ def shell_argv(command: str | Sequence[str]) -> tuple[str, ...]:
                 "there is a NUL byte in the command.",
                 remedy="No program can be given one: leave it out.",
             )
-        if len(part.encode(errors="replace")) > _LONGEST:
+        if not can_be_bytes(part):
+            raise UsageError(
+                "there is half a character in the command (a surrogate).",
+                remedy="No program can be given one: leave it out.",
+            )
+        if len(os.fsencode(part)) > _LONGEST:
             raise UsageError(
                 f"the command is longer than a program can be given ({_LONGEST:,} bytes).",
                 remedy="Write it to a file, and run that.",
             )
     return argv
+
+
+def can_be_bytes(text: str) -> bool:
+    """Whether the system can be told this text, which may be the name of a file that is no proper text."""
+    try:
+        os.fsencode(text)
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def shell() -> str:

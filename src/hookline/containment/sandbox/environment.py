@@ -6,6 +6,7 @@ import os
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
+from hookline.containment.sandbox.command import can_be_bytes
 from hookline.containment.sandbox.paths import inside_any
 from hookline.containment.sandbox.tables import ENVIRONMENT, PROXIES
 from hookline.errors import UsageError
@@ -31,10 +32,10 @@ def checked(given: Mapping[str, str]) -> dict[str, str]:
     for name, value in given.items():
         if not (isinstance(name, str) and isinstance(value, str)):
             raise UsageError(f"the variable {name!r} is {value!r}.", remedy="Both have to be text.")
-        if not name or "=" in name or "\0" in name + value:
+        if not name or "=" in name or "\0" in name + value or not can_be_bytes(name + value):
             raise UsageError(
                 f"{name!r} cannot be a variable of the environment.",
-                remedy="A name has no '=' in it, and there are no NUL bytes.",
+                remedy="A name has no '=' in it, and there are no NUL bytes and no halves of characters.",
             )
     return dict(given)
 

@@ -8,6 +8,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from hookline.containment.sandbox.command import SandboxGrant
 from hookline.containment.sandbox.paths import (
     SandboxPaths,
     emptied,
@@ -43,37 +44,49 @@ class Tree:
         return [Protection(root, protected_names(root, self.paths)) for root in self.roots]
 
     def mounts(
-        self,
-        held: Sequence[Protection],
-        *,
-        reveal: tuple[str, ...] = (),
-        scratch: int | None = None,
-        network: bool = False,
-        sizes: bool = True,
+        self, held: Sequence[Protection], grant: SandboxGrant, scratch: int | None, *, sizes: bool
     ) -> Iterator[str]:
-        """The options that make the view, in the order in which they lie over one another."""
+        """The options that make the view, in the order in which they lie over one another.
+
+        `scratch` is how much fits into what is made for the command; not every bubblewrap knows `sizes`.
+        """
         size = ("--size", str(scratch)) if sizes and scratch is not None else ()
         small = ("--size", str(_SMALL)) if sizes else ()
-        secrets = hidden(self.paths.hide, reveal)
+        secrets = hidden(self.paths.hide, grant.reveal)
         yield from ("--ro-bind", "/", "/", "--dev", "/dev", *size, "--tmpfs", "/dev/shm")
         yield from ("--remount-ro", "/dev", "--proc", "/proc", "--remount-ro", "/proc")
+        yield from self._emptied(grant, size)
+        # A secret is hidden before what can be written is put in place, and again where that has brought it back.
+        for secret in self._seen(secrets):
+            holds_work = any(root.is_relative_to(secret) for root in self.roots)
+            yield from _hide(secret, small, sealed=not holds_work)
+        yield from self._work(held)
+        for secret in secrets:
+            if inside_any(secret, self.roots):
+                yield from _hide(secret, small)
+
+    def _emptied(self, grant: SandboxGrant, size: tuple[str, ...]) -> Iterator[str]:
+        """Empty directories in place of those of the machine, and what is to be seen in them all the same."""
         empty = emptied()
         for place in empty:
             if self.paths.tmp is not None and place == Path("/tmp"):
                 yield from ("--bind", str(self.paths.tmp), "/tmp")
             else:
                 yield from (*size, "--tmpfs", str(place))
-        for place in existing((*_SYSTEM, *(_names() if network else ()), *self.paths.read)):
-            if inside_any(place, empty) or place in map(Path, self.paths.read):
-                yield from ("--ro-bind", str(place), str(place))
-        for place in existing(reveal):
+        names = _names() if grant.network else []
+        for place in existing((*_SYSTEM, *names, *self.paths.read, *grant.reveal)):
             if inside_any(place, empty):
                 yield from ("--ro-bind", str(place), str(place))
-        # A secret is hidden before what can be written is put in place, and again where that has brought it back.
-        read = list(existing(self.paths.read))
+
+    def _seen(self, secrets: list[Path]) -> Iterator[Path]:
+        """The secrets that would be seen but for what hides them: not those in a directory that is emptied."""
+        empty, shown = emptied(), list(existing(self.paths.read))
         for secret in secrets:
-            if not inside_any(secret, empty) or inside_any(secret, read):
-                yield from _hide(secret, small)
+            if not inside_any(secret, empty) or inside_any(secret, shown):
+                yield secret
+
+    def _work(self, held: Sequence[Protection]) -> Iterator[str]:
+        """What can be written, and in it what cannot."""
         for root in self.roots:
             yield from ("--bind", str(root), str(root))
         for protection in held:
@@ -81,14 +94,12 @@ class Tree:
                 yield from ("--bind", str(path), str(path))
             for path in protection.kept:
                 yield from ("--ro-bind", str(path), str(path))
-        for secret in secrets:
-            if inside_any(secret, self.roots):
-                yield from _hide(secret, small)
 
 
-def _hide(secret: Path, small: tuple[str, ...]) -> tuple[str, ...]:
+def _hide(secret: Path, small: tuple[str, ...], *, sealed: bool = True) -> tuple[str, ...]:
     if secret.is_dir():
-        return (*small, "--tmpfs", str(secret), "--remount-ro", str(secret))
+        seal = ("--remount-ro", str(secret)) if sealed else ()
+        return (*small, "--tmpfs", str(secret), *seal)
     return ("--ro-bind", "/dev/null", str(secret))  # devices cannot be opened through such a mount
 
 

@@ -92,8 +92,8 @@ def _credentials(home: Path) -> Iterator[Path]:
 
 def _named(homes: list[Path]) -> Iterator[Path]:
     """The secrets that variables of our environment name, unless that would hide a whole home directory."""
-    for name in SECRET_PATHS:
-        for value in os.environ.get(name, "").split(os.pathsep):
+    for name in SECRET_PATHS & os.environ.keys():
+        for value in os.environ[name].split(os.pathsep):
             path = Path(os.path.expanduser(value))
             if path.is_absolute() and not any(
                 home.is_relative_to(path.resolve()) for home in homes

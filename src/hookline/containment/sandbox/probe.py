@@ -77,9 +77,10 @@ def tcp(port: int) -> None:
 
 
 def unix(path: str) -> None:
-    """Connect to a socket by its path."""
+    """Connect to a socket by its path, which may be too long to be given whole."""
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as made:
-        made.connect(path)
+        os.chdir(os.path.dirname(path))
+        made.connect(os.path.basename(path))
 
 
 def pair() -> None:

@@ -1,9 +1,10 @@
 """Keeps names below a work directory from changing, also those that do not exist yet.
 
 A name can only be kept by mounting something on it, and for that it has to exist. So what is missing is made for as
-long as a command runs: an empty directory, marked by its mode. When the last command that needs it is gone it is
-removed again, also when an earlier process died before it could. A lock on the work directory counts the commands,
-in this process and in others: to remove a directory here would unmount it there.
+long as a command runs, marked by its mode. It is a socket that nobody listens to: nothing can be read from it, nobody
+waits at it, git does not list it, and unlike a directory it costs nothing to remove. When the last command that
+needs it is gone it is removed again, also when an earlier process died before it could. A lock on the work directory
+counts the commands, in this process and in others: to remove a name here would unmount it there.
 """
 
 from __future__ import annotations
@@ -20,8 +21,8 @@ from hookline.containment.sandbox.tables import WITH_PARENT
 from hookline.errors import SandboxError
 
 _PLACEHOLDER, _PARENT = 0o1555, 0o1755
-"""The modes of what we made: sticky, which on a directory of one owner means nothing, so nobody sets it. One of them
-cannot be written, not by its owner either."""
+"""The modes of what we made: sticky, which means nothing on a socket, or on a directory of one owner, so nobody sets
+it. One of them cannot be written, not by its owner either."""
 _MARK, _WRITABLE = 0o1000, 0o200
 _NOBODY_CAN = frozenset({errno.EACCES, errno.EPERM, errno.EROFS})
 _PATIENCE = 5.0
@@ -66,7 +67,7 @@ class Protection:
             path = path / part
             mode = _mode(path)
             if mode is None and (depth == len(parents) or part in WITH_PARENT):
-                if not _make(path, _PLACEHOLDER):
+                if not _hold_place(path, directory=part in WITH_PARENT):
                     return
                 break
             if mode is None:
@@ -104,7 +105,7 @@ class Protection:
         for path in self.kept:
             if _is(path, _PLACEHOLDER):
                 with contextlib.suppress(OSError):
-                    path.rmdir()
+                    path.rmdir() if path.is_dir() else path.unlink()
         for path in reversed(self.pinned):
             if _is(path, _PARENT):
                 try:
@@ -140,6 +141,21 @@ def _mode(path: Path) -> int | None:
         return None
 
 
+def _hold_place(path: Path, *, directory: bool) -> bool:
+    """Make something on which to mount; False if nobody can make anything there."""
+    if not directory:
+        try:
+            os.mknod(path, stat.S_IFSOCK | _PLACEHOLDER)
+        except FileExistsError:
+            return True
+        except (
+            OSError
+        ):  # there are file systems without sockets, and some say that we are not allowed to
+            return _make(path, _PLACEHOLDER)
+        return True
+    return _make(path, _PLACEHOLDER)
+
+
 def _make(path: Path, mode: int) -> bool:
     """Make a marked directory; False if nobody can make anything there, so that there is nothing to prevent."""
     try:
@@ -158,12 +174,13 @@ def _make(path: Path, mode: int) -> bool:
 
 def _is(path: Path, kind: int) -> bool:
     found = _mode(path)
-    return found is not None and stat.S_ISDIR(found) and _kind(found) == kind
+    return found is not None and _kind(found) == kind
 
 
 def _kind(mode: int) -> int | None:
-    """Which of the two a directory is, by its mode, of which a umask may have taken some; None if neither."""
-    if not mode & _MARK or mode & stat.S_IWOTH:
+    """Which of the two something is, by its mode, of which a umask may have taken some; None if it is neither."""
+    ours = stat.S_ISDIR(mode) or stat.S_ISSOCK(mode)
+    if not ours or not mode & _MARK or mode & stat.S_IWOTH:
         return None
     return _PARENT if mode & _WRITABLE else _PLACEHOLDER
 

@@ -17,6 +17,7 @@ from hookline.containment.sandbox.command import (
     Job,
     OnOutput,
     SandboxGrant,
+    can_be_bytes,
     shell_argv,
 )
 from hookline.containment.sandbox.environment import checked, environment, trusted_path
@@ -240,6 +241,8 @@ class Sandbox:
 
     def _directory(self, cwd: str | Path | None) -> Path:
         path = self.root if cwd is None else (self.root / os.path.expanduser(cwd))
+        if "\0" in str(path) or not can_be_bytes(str(path)):
+            raise SandboxError(f"{str(cwd)!r} is no path.", remedy="Name a directory.")
         # What a contained command sees as /tmp is not ours to look at.
         private = (
             self.status.contained

@@ -92,9 +92,12 @@ def _prepare(base: Path, tcp: socket.socket, unix: socket.socket) -> dict[str, s
     for directory in (root, hidden):
         directory.mkdir()
     (hidden / "secret").write_text("secret")
-    # Found by another path than the one it has: those of sockets are short.
     name = str(base / "socket")
-    unix.bind(name if len(name) < 100 else os.path.relpath(name))
+    opened = os.open(base, os.O_RDONLY | os.O_DIRECTORY)
+    try:  # by a short path: those of sockets cannot be long
+        unix.bind(f"/proc/self/fd/{opened}/socket")
+    finally:
+        os.close(opened)
     unix.listen()
     return {
         "root": str(root),

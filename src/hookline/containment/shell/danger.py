@@ -33,6 +33,8 @@ if TYPE_CHECKING:
 
 MAX_DEPTH = 6
 MAX_COMMANDS = 400
+MAX_WORK = 60_000
+"""How many characters are looked at, those of texts inside texts included."""
 
 _SEPARATORS = re.compile(r"&&|\|\||[;\n|&(){}`]")
 _BOMB = re.compile(
@@ -42,10 +44,22 @@ _PERL_BOMB = re.compile(
     r"fork\s{1,9}while\s{1,9}fork|while\s{0,9}\(?\s{0,9}(1|True|true)\s{0,9}\)?\s{0,9}:?\s{0,9}(os\.)?fork"
 )
 _WORDS = frozenset(
-    "command_name word number string raw_string ansi_c_string translated_string concatenation simple_expansion expansion"
-    " command_substitution process_substitution brace_expression variable_name variable_assignment regex".split()
+    """
+    command_name word number string raw_string ansi_c_string translated_string concatenation simple_expansion expansion
+    command_substitution process_substitution brace_expression variable_name variable_assignment regex
+    """.split()
 )
 _COMMANDS = frozenset({"command", "declaration_command", "unset_command"})
+_TIMES = re.compile(r"^(?:\S+\s+){5}", re.MULTILINE)
+_FETCHES_AND_RUNS = re.compile(
+    r"(?s)(?=.{0,4000}(urlopen|requests\.get|fetch\(|https?\.get|LWP|Net::HTTP|file_get_contents\(.http|open-uri))"
+    r"(?=.{0,4000}(\bexec|\beval|system|compile\())"
+)
+_BACKTICKS = re.compile(r"`([^`]*)`")
+_RUN_BY_OTHERS = re.compile(
+    r".*(COMMAND|PAGER|EDITOR|VISUAL|SHELL|BROWSER|_CMD|ASKPASS|_SSH|OPEN|EXTERNAL_DIFF|PS[0-4])"
+)
+"""Variables whose values other programs run."""
 _WRITING = frozenset({">", ">>", ">|", "&>", "&>>", "<>", ">&"})
 
 
@@ -55,6 +69,12 @@ class Danger(msgspec.Struct, frozen=True):
     commands: tuple[tuple[str, ...], ...] = ()
     problem: str = ""
     command: str = ""
+    complete: bool = True
+    """Whether all of it was looked at. If not, it must not be allowed."""
+
+
+class TooMuch(Exception):
+    """There is more to look at than a verdict may cost."""
 
 
 class Found(Exception):
@@ -66,12 +86,14 @@ class Found(Exception):
 
 
 def find_danger(text: str) -> Danger:
-    """Look through every command of a text. Of a text that is too long, only the beginning: it is asked about anyway."""
+    """Look through every command of a text; if it is too long, of its beginning: it is asked about anyway."""
     search = _Search()
     try:
         search.script(text[:MAX_LENGTH], depth=0)
     except Found as found:
         return Danger(tuple(search.commands), found.problem, found.command)
+    except (TooMuch, RecursionError):
+        return Danger(tuple(search.commands), complete=False)
     return Danger(tuple(search.commands))
 
 
@@ -83,12 +105,13 @@ class _Search:
         self.variables: dict[str, str] = {}
         self.stored: set[str] = set()
         self.where = ""
-        self.depth = 0
+        self.budget = MAX_WORK
 
     def script(self, text: str, depth: int) -> None:
         """Search a piece of bash."""
         if depth > MAX_DEPTH:
             raise Found("it is nested too deeply to be read", text)
+        self.spend(len(text) + 100)
         if _BOMB.search(text) or _PERL_BOMB.search(text):
             raise Found("it multiplies without end", text)
         clean = text.replace("\\\n", "").replace("\r", "\n").replace("\0", "")
@@ -98,9 +121,16 @@ class _Search:
         if root.has_error:
             self._pieces(clean, depth)
 
+    def spend(self, characters: int) -> None:
+        """Count what is looked at."""
+        self.budget -= characters
+        if self.budget < 0:
+            raise TooMuch
+
     def _pieces(self, text: str, depth: int) -> None:
         """What the grammar cannot read is looked at piece by piece, as if each were a command."""
-        for piece in _SEPARATORS.split(text)[:MAX_COMMANDS]:
+        pieces = [*re.split(r"[;\n|&]", text), *_SEPARATORS.split(text)]
+        for piece in pieces[:MAX_COMMANDS]:
             if words := literal_words(piece, self.variables):
                 self.argv(words, piece, depth)
 
@@ -108,8 +138,10 @@ class _Search:
         """Search one command, and everything that it would run."""
         while argv and re.match(r"[A-Za-z_]\w*\+?=", argv[0]):
             argv = argv[1:]
-        if not argv or len(self.commands) > MAX_COMMANDS:
+        if not argv:
             return
+        if len(self.commands) > MAX_COMMANDS:
+            raise TooMuch
         if depth > MAX_DEPTH:
             raise Found("it is nested too deeply to be read", text)
         self.commands.append(tuple(argv))
@@ -119,6 +151,10 @@ class _Search:
             self.stored.update(stored_by(argv))
         if name_of(argv) in {"cd", "pushd"}:
             self._move(argv[1:])
+        if argv[:2] == ["set", "--"]:
+            self._set_positions(argv[2:])
+        if INTERPRETERS.fullmatch(name_of(argv)) and any(_fetches_and_runs(w) for w in argv[1:]):
+            raise Found("it runs what comes from the network", text)
         for inner in inner_argvs(argv):
             self.argv(inner, text, depth + 1)
         for script in scripts_in(argv):
@@ -129,11 +165,17 @@ class _Search:
         absolute = target.startswith(("/", "~")) or not self.where
         self.where = target if absolute else f"{self.where}/{target}"
 
+    def _set_positions(self, words: list[str]) -> None:
+        joined = " ".join(words)
+        numbered = {str(number): word for number, word in enumerate(words[:9], start=1)}
+        self.variables |= {"@": joined, "*": joined, **numbered}
+
     def _runs_stored(self, argv: list[str]) -> str | None:
         """Whether a file is run that was fetched or decoded just before."""
         name = name_of(argv)
         runner = name in SHELLS or name in {"source", "."} or INTERPRETERS.fullmatch(name)
-        run = argv[1:3] if runner else argv[:1] if "/" in argv[0] else []
+        operands = [word for word in argv[1:] if not word.startswith("-")]
+        run = operands[:1] if runner else argv[:1] if "/" in argv[0] else []
         for word in run:
             if posixpath.normpath(word) in self.stored:
                 return f"it runs {word}, which comes from the network or has been decoded"
@@ -163,6 +205,9 @@ class _Tree:
                 self._redirect(node)
             elif kind == "function_definition":
                 self._function(node)
+            elif kind == "expansion":
+                for inner in _BACKTICKS.findall(self.text(node)):
+                    self.all.script(inner, self.depth + 1)
 
     def text(self, node: Node) -> str:
         return self.source[node.start_byte : node.end_byte].decode(errors="replace")
@@ -177,7 +222,8 @@ class _Tree:
 
     def argvs(self, node: Node) -> list[list[str]]:
         """Every command at and below a node, and what each would run."""
-        found = []
+        self.all.spend(node.end_byte - node.start_byte)
+        found: list[list[str]] = []
         pending = [self.argv(one) for one in walk(node) if one.type in _COMMANDS]
         while pending and len(found) < MAX_COMMANDS:
             argv = pending.pop()
@@ -186,17 +232,29 @@ class _Tree:
             if argv:
                 found.append(argv)
                 pending.extend(inner_argvs(argv))
+                pending.extend(words for text in scripts_in(argv) for words in self._loosely(text))
         return found
+
+    def _loosely(self, text: str) -> list[list[str]]:
+        pieces = _SEPARATORS.split(text[:500])
+        return [words for piece in pieces if (words := literal_words(piece, self.all.variables))]
 
     # --- the parts of a tree ----------------------------------------------------------------------
 
     def _assignment(self, node: Node) -> None:
         name, operator, value = self.text(node).partition("=")
-        if operator:
-            self.all.variables[name.rstrip("+")] = literal(value, self.all.variables)[:2000]
+        if not operator:
+            return
+        known = literal(value, self.all.variables)[:2000]
+        self.all.variables[name.rstrip("+")] = known
+        if _RUN_BY_OTHERS.fullmatch(name):
+            self.all.script(known, self.depth + 1)
 
     def _command(self, node: Node) -> None:
         text = self.text(node)
+        for child in node.children:
+            if child.type == "variable_assignment":
+                self._assignment(child)
         argv = self.argv(node)
         self.all.argv(argv, text, self.depth)
         self._runs_printed(node, argv, text)
@@ -222,9 +280,12 @@ class _Tree:
             for inner in self.argvs(one):
                 if is_fetch(inner) or is_decoder(inner):
                     raise Found("it runs what comes from the network or has been decoded", text)
+                if name_of(inner) in {"echo", "printf"} and runs:
+                    self._printed(inner[1:], [argv], text, runs=True)
 
     def _with_inner(self, argv: list[str]) -> list[list[str]]:
-        found, pending = [], [argv] if argv else []
+        found: list[list[str]] = []
+        pending = [argv] if argv else []
         while pending and len(found) < MAX_COMMANDS:
             one = pending.pop()
             found.append(one)
@@ -233,39 +294,48 @@ class _Tree:
 
     def _pipeline(self, node: Node) -> None:
         stages = [self.argvs(child) for child in node.children if child.is_named]
-        before: list[list[str]] = []
-        for stage in stages:
-            self._stage(before, stage, node)
-            before += stage
-
-    def _stage(self, before: list[list[str]], stage: list[list[str]], node: Node) -> None:
         text = self.text(node)
-        runs = any(reads_code_from_input(argv) for argv in stage) or _feeds_a_shell(stage)
-        if runs and any(is_fetch(argv) or is_decoder(argv) for argv in before):
-            raise Found("it runs what comes from the network or has been decoded", text)
-        for argv in before:
-            if name_of(argv) in {"echo", "printf"}:
-                self._printed(argv[1:], stage, text, runs=runs)
+        unread, printed = False, list[list[str]]()
+        for stage in stages:
+            runs = any(reads_code_from_input(argv) for argv in stage) or _feeds_a_shell(stage)
+            if runs and unread:
+                raise Found("it runs what comes from the network or has been decoded", text)
+            for words in printed[:8]:
+                self._printed(words, stage, text, runs=runs)
+            unread = unread or any(is_fetch(argv) or is_decoder(argv) for argv in stage)
+            printed += [argv[1:] for argv in stage if name_of(argv) in {"echo", "printf"}]
 
     def _printed(self, words: list[str], stage: list[list[str]], text: str, *, runs: bool) -> None:
         """What is printed may be run as it is, or become the words of what xargs runs."""
+        while words and re.fullmatch(r"-[neE]+", words[0]):
+            words = words[1:]
         if runs:
-            self.all.script(unescape(" ".join(words)), self.depth + 1)
+            self._code(unescape(" ".join(words)), stage)
         for argv in stage:
             if name_of(argv) == "xargs":
                 given = unescape(" ".join(words)).split()
                 for inner in inner_argvs(argv):
                     self.all.argv([*inner, *given], text, self.depth + 1)
 
+    def _code(self, text: str, stage: list[list[str]]) -> None:
+        """Search what is given to a command as its program."""
+        names = {name_of(argv) for argv in stage}
+        if any(INTERPRETERS.fullmatch(name) for name in names):
+            for script in scripts_in(["python", text]):
+                self.all.script(script, self.depth + 1)
+        else:
+            lines = _TIMES.sub("", text) if "crontab" in names else text
+            self.all.script(lines, self.depth + 1)
+
     def _redirected(self, node: Node) -> None:
         """A heredoc belongs to whatever is in the same statement, also behind a pipe."""
         argvs = self.argvs(node)
         if any(is_fetch(argv) or is_decoder(argv) for argv in argvs):
-            self._keep_stored(node, argvs)
+            self._keep_stored(node)
         bodies = [self.text(n) for n in walk(node) if n.type == "heredoc_body"]
         if any(reads_code_from_input(argv) for argv in argvs):
             for body in bodies:
-                self.all.script(body, self.depth + 1)
+                self._code(body, argvs)
             self._input_from(node)
 
     def _input_from(self, node: Node) -> None:
@@ -278,15 +348,16 @@ class _Tree:
                     "it runs what comes from the network or has been decoded", self.text(node)
                 )
 
-    def _keep_stored(self, node: Node, argvs: list[list[str]]) -> None:
+    def _keep_stored(self, node: Node) -> None:
         for child in node.children:
             if child.type == "file_redirect":
                 target = literal(self.text(child).lstrip("0123456789&<>| "), self.all.variables)
                 self.all.stored.add(posixpath.normpath(target) if target else "")
 
     def _given(self, node: Node, text: str) -> None:
-        if any(reads_code_from_input(argv) for argv in self.argvs(node)):
-            self.all.script(text, self.depth + 1)
+        argvs = self.argvs(node)
+        if any(reads_code_from_input(argv) for argv in argvs):
+            self._code(text, argvs)
 
     def _redirect(self, node: Node) -> None:
         operator = next((child.type for child in node.children if not child.is_named), "")
@@ -313,7 +384,13 @@ class _Tree:
 
 def _runs_its_words(argv: list[str]) -> bool:
     name = name_of(argv)
-    return name in SHELLS or name in {"eval", "source", "."} or bool(INTERPRETERS.fullmatch(name))
+    if name in SHELLS or name in {"eval", "source", ".", "make", "awk", "gawk", "gdb", "crontab"}:
+        return True
+    return INTERPRETERS.fullmatch(name) is not None
+
+
+def _fetches_and_runs(code: str) -> bool:
+    return len(code) > 10 and _FETCHES_AND_RUNS.match(code) is not None
 
 
 def _feeds_a_shell(stage: list[list[str]]) -> bool:

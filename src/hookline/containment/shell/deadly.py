@@ -5,6 +5,7 @@ from __future__ import annotations
 import fnmatch
 import re
 from collections.abc import Callable, Sequence
+from itertools import zip_longest
 
 from hookline.containment.shell.paths import (
     is_device,
@@ -19,14 +20,27 @@ PRIVILEGE = frozenset(
     "sudo sudoedit su doas pkexec run0 gosu su-exec runuser gksudo kdesudo".split()
 )
 _DISKS = frozenset(
-    "wipefs fdisk sfdisk cfdisk gdisk sgdisk parted blkdiscard mkswap mke2fs newfs fsck.ext4 badblocks hdparm cryptsetup lvremove vgremove pvremove zpool".split()
+    "wipefs fdisk sfdisk cfdisk gdisk sgdisk parted blkdiscard mkswap mke2fs newfs".split()
 )
 _DOWN = frozenset("shutdown reboot halt poweroff telinit".split())
 _WRITES_ALL = frozenset(
-    "tee touch truncate shred unlink rmdir mkdir chattr setfacl patch mkfifo mknod sponge ed ex vi vim nvim nano emacs".split()
+    """
+    tee touch truncate shred unlink rmdir mkdir chattr setfacl patch mkfifo mknod sponge ed ex vi vim nvim nano emacs
+    """.split()
 )
 _WRITES_LAST = frozenset("cp mv ln install rsync scp ditto".split())
-_OWNERSHIP = frozenset({"chmod", "chown", "chgrp"})
+
+_OUTPUT_OPTIONS = {
+    "curl": re.compile(r"-[a-zA-Z]*o|--output(-dir)?"),
+    "wget": re.compile(r"-[a-zA-Z]*[OP]|--output-document|--directory-prefix"),
+    "sort": re.compile(r"-[a-zA-Z]*o|--o[a-z]*"),
+    "tar": re.compile(r"-[a-zA-Z]*C|--directory"),
+    "unzip": re.compile(r"-[a-zA-Z]*d"),
+    "7z": re.compile(r"-o"),
+    "aria2c": re.compile(r"-[od]|--out|--dir"),
+    "gpg": re.compile(r"-o|--output"),
+    "openssl": re.compile(r"-out"),
+}
 
 Finding = str | None
 
@@ -39,7 +53,8 @@ def deadly(argv: Sequence[str], where: str = "") -> Finding:
         return f"{name} gives it the rights of another user"
     if name in _DOWN or (name == "init" and words[:1] and words[0] in {"0", "6", "1", "S"}):
         return "it stops the machine"
-    if name in _DISKS or name.startswith("mkfs"):
+    listing = {"-l", "--list", "print"} & set(words)
+    if name.startswith("mkfs") or (name in _DISKS and not listing):
         return "it works on whole disks"
     if any(is_network(word) for word in words):
         return "it opens a connection through /dev/tcp"
@@ -49,7 +64,7 @@ def deadly(argv: Sequence[str], where: str = "") -> Finding:
 
 def _guess_name(name: str) -> str:
     """`r?` and `r[m]` may be rm."""
-    if not re.search(r"[?*\[]", name) or not re.search(r"\w", name):
+    if len(name) > 30 or not re.search(r"[?*\[]", name) or not re.search(r"\w", name):
         return name
     known = ("rm", "sudo", "dd", "su", "mkfs", "shutdown", "reboot", "chmod", "tee")
     return next((one for one in known if fnmatch.fnmatchcase(one, name)), name)
@@ -120,7 +135,7 @@ def _is_above(word: str) -> bool:
     return re.fullmatch(r"(\.\./?)+", word) is not None
 
 
-def _systemctl(words: Sequence[str], where: str) -> Finding:
+def _systemctl(words: Sequence[str], _where: str) -> Finding:
     down = {
         "poweroff",
         "reboot",
@@ -135,16 +150,16 @@ def _systemctl(words: Sequence[str], where: str) -> Finding:
     return "it stops the machine" if down & set(words) else None
 
 
-def _kill(words: Sequence[str], where: str) -> Finding:
+def _kill(words: Sequence[str], _where: str) -> Finding:
     return "it ends every process" if "-1" in words[1:] else None
 
 
-def _netcat(words: Sequence[str], where: str) -> Finding:
+def _netcat(words: Sequence[str], _where: str) -> Finding:
     runs = any(re.match(r"-[A-Za-z]*[ec]$|--(sh-)?exec|--lua-exec", word) for word in words)
     return "it gives a shell to the network" if runs else None
 
 
-def _socat(words: Sequence[str], where: str) -> Finding:
+def _socat(words: Sequence[str], _where: str) -> Finding:
     runs = any(re.search(r"(?i)\b(exec|system):", word) for word in words)
     return "it gives a shell to the network" if runs else None
 
@@ -155,23 +170,19 @@ def _in_place(words: Sequence[str], where: str) -> Finding:
     return next((f"it writes to {word}" for word in words if is_protected(word, where)), None)
 
 
-def _output_option(words: Sequence[str], where: str) -> Finding:
-    for at, word in enumerate(words):
-        if re.fullmatch(
-            r"-[A-Za-z]*[oOPdC]|--(output|output-document|output-dir|directory|directory-prefix)",
-            word,
-        ):
-            target = "".join(words[at + 1 : at + 2])
-        elif found := re.match(
-            r"--(?:output|output-document|output-dir|directory|directory-prefix)=|-[oOPdC](?=[~/.])",
-            word,
-        ):
-            target = word[found.end() :]
-        else:
-            continue
-        if target and (is_protected(target, where) or is_device(target)):
-            return f"it writes to {target}"
-    return None
+def _output_option(name: str) -> Callable[[Sequence[str], str], Finding]:
+    """The option that says where the output goes, with its value in the next word or in the same."""
+    option = _OUTPUT_OPTIONS[name]
+
+    def check(words: Sequence[str], where: str) -> Finding:
+        for word, following in zip_longest(words, words[1:], fillvalue=""):
+            found = option.match(word)
+            target = (word[found.end() :].lstrip("=") or following) if found else ""
+            if target and (is_protected(target, where) or is_device(target)):
+                return f"it writes to {target}"
+        return None
+
+    return check
 
 
 def _written(name: str, words: Sequence[str], where: str) -> Finding:
@@ -203,8 +214,6 @@ _CHECKS: dict[str, Callable[[Sequence[str], str], Finding]] = {
     "socat": _socat,
     **dict.fromkeys(("nc", "ncat", "netcat"), _netcat),
     **dict.fromkeys(("sed", "gsed", "perl", "ruby"), _in_place),
-    **dict.fromkeys(
-        ("curl", "wget", "sort", "tar", "unzip", "7z", "aria2c", "gpg", "openssl"), _output_option
-    ),
+    **{name: _output_option(name) for name in _OUTPUT_OPTIONS},
     **dict.fromkeys(("chmod", "chown", "chgrp"), _owner),
 }

@@ -9,25 +9,33 @@ from typing import TYPE_CHECKING
 from hookline.errors import UsageError
 
 if TYPE_CHECKING:
-    from tree_sitter import Node, Parser
+    from tree_sitter import Language, Node
 
 REMEDY = "Install it: pip install 'hookline[shell]'."
 
 _COMMAND_WORDS = frozenset(
-    "command_name word number string raw_string concatenation simple_expansion expansion"
-    " command_substitution".split()
+    """
+    command_name word number string raw_string concatenation simple_expansion expansion brace_expression
+    command_substitution process_substitution arithmetic_expansion ansi_c_string
+    """.split()
 )
-PLAIN_KINDS = frozenset(
-    "program list pipeline command command_name word number string string_content raw_string"
-    " concatenation redirected_statement file_redirect herestring_redirect file_descriptor"
-    " negated_command subshell comment variable_assignment variable_name special_variable_name"
-    " simple_expansion expansion command_substitution test_command".split()
+_LOOP_WORDS = _COMMAND_WORDS | {"for", "variable_name", "in"}
+PLAIN_KINDS = _COMMAND_WORDS | frozenset(
+    """
+    program list pipeline command string_content redirected_statement file_redirect herestring_redirect
+    file_descriptor negated_command subshell comment variable_assignment variable_name special_variable_name
+    binary_expression unary_expression test_operator test_command if_statement elif_clause else_clause
+    for_statement do_group
+    """.split()
 )
-"""The kinds of node that a text which is read exactly may have. Tests in brackets are not looked into."""
+"""The kinds of node that a text which is read exactly may have."""
+
+Spans = tuple[tuple[int, int], ...]
+"""Where the words of a command begin and end."""
 
 
 @functools.cache
-def _parser() -> Parser:
+def _language() -> Language:
     try:
         import tree_sitter
         import tree_sitter_bash
@@ -36,12 +44,21 @@ def _parser() -> Parser:
             f"Reading shell commands needs tree-sitter with its bash grammar ({missing}).",
             remedy=REMEDY,
         ) from missing
-    return tree_sitter.Parser(tree_sitter.Language(tree_sitter_bash.language()))
+    return tree_sitter.Language(tree_sitter_bash.language())
+
+
+def ensure_grammar() -> None:
+    """Load the grammar, or say how to install it."""
+    _language()
 
 
 def parse(source: bytes) -> Node:
     """The root of the tree that the grammar makes of a text."""
-    return _parser().parse(source).root_node
+    language = _language()
+    from tree_sitter import Parser
+
+    # A parser costs microseconds, and must not be shared between threads.
+    return Parser(language).parse(source).root_node
 
 
 def walk(root: Node) -> Iterator[Node]:
@@ -53,25 +70,34 @@ def walk(root: Node) -> Iterator[Node]:
         pending.extend(reversed(node.children))
 
 
-def command_spans(root: Node) -> set[tuple[tuple[int, int], ...]] | None:
+def command_spans(source: bytes) -> set[Spans] | None:
     """Where the words of each command lie, as the grammar sees it. None if it sees anything out of the ordinary."""
+    root = parse(source)
     if root.has_error:
         return None
-    spans = set()
+    spans: set[Spans] = set()
     pending = [root]
     while pending:
         node = pending.pop()
-        if node.is_named and node.type not in PLAIN_KINDS:
+        kind = node.type
+        if node.is_named and kind not in PLAIN_KINDS:
             return None
-        if node.type == "test_command":
+        if kind == "test_command":
             spans.add(((node.start_byte, node.end_byte),))
-            continue
         children = node.children
-        if node.type == "command":
-            spans.add(_word_spans(children))
+        if kind == "command":
+            spans.add(_without_time(_spans(children, _COMMAND_WORDS), source))
+        elif kind == "for_statement":
+            spans.add(_spans(children, _LOOP_WORDS))
         pending.extend(children)
     return spans
 
 
-def _word_spans(children: list[Node]) -> tuple[tuple[int, int], ...]:
-    return tuple((c.start_byte, c.end_byte) for c in children if c.type in _COMMAND_WORDS)
+def _spans(children: list[Node], kinds: frozenset[str]) -> Spans:
+    return tuple((c.start_byte, c.end_byte) for c in children if c.type in kinds)
+
+
+def _without_time(spans: Spans, source: bytes) -> Spans:
+    """The grammar takes `time` for a command; bash does not."""
+    timed = len(spans) > 1 and source[spans[0][0] : spans[0][1]] == b"time"
+    return spans[1:] if timed else spans

@@ -10,13 +10,14 @@ import re
 from collections.abc import Mapping
 
 MAX_WORDS = 64
+MAX_DEPTH = 6
 
 _KNOWN = {"HOME": "~", "PWD": ".", "IFS": " ", "SHELL": "bash", "BASH": "bash", "0": "bash"}
 _NAME = re.compile(r"[A-Za-z_]\w*|[0-9@*#?$!-]")
 _PARAMETER = re.compile(
     r"!?([A-Za-z_]\w*|[0-9@*#?$!-])(?:\[[^]]*\])?(?:(:?[-=+])(.*)|(:0:1)|.*)", re.DOTALL
 )
-_BRACES = re.compile(r"(?<!\$)\{([^{}\s]*,[^{}\s]*)\}")
+_BRACES = re.compile(r"(?<!\$)\{([^{},\s]*(?:,[^{},\s]*)+)\}")
 _PRINTER = re.compile(
     r"\s*(?:builtin\s+|command\s+)?(?:echo|printf|which|command\s+-v|type\s+-P)\s+(.*)", re.DOTALL
 )
@@ -69,7 +70,7 @@ def unescape(text: str) -> str:
 
 
 def _expand_braces(text: str) -> list[str]:
-    pending, done = [text], []
+    pending, done = [text], list[str]()
     while pending and len(done) + len(pending) < MAX_WORDS:
         piece = pending.pop(0)
         found = _BRACES.search(piece)
@@ -85,9 +86,10 @@ def _expand_braces(text: str) -> list[str]:
 class _Loose:
     """Reads a piece of bash without ever failing."""
 
-    def __init__(self, text: str, variables: Mapping[str, str]) -> None:
+    def __init__(self, text: str, variables: Mapping[str, str], depth: int = 0) -> None:
         self.text = text
         self.variables = variables
+        self.depth = depth
         self.at = 0
         self.done: list[str] = []
         self.word: str | None = None
@@ -138,6 +140,8 @@ class _Loose:
                 following = self.text[self.at + 1 : self.at + 2]
                 self._add(following if following in '$`"\\' else "\\" + following)
                 self.at += 2
+            elif self.text.startswith("$@", self.at):  # stays several words, also in quotes
+                self._split(self._expansion())
             elif character in "$`":
                 self._add(self._expansion())
             else:
@@ -193,14 +197,20 @@ class _Loose:
         if found[4]:
             return "/" if found[1] in {"PATH", "HOME", "PWD"} else value[:1]
         if found[2] and (not value or "+" in found[2]):
-            return " ".join(_Loose(found[3], self.variables).words())
+            return self._inner(found[3])
         return value
+
+    def _inner(self, text: str) -> str:
+        """What a piece inside an expansion comes to. Nothing, if it is nested too deeply."""
+        if self.depth >= MAX_DEPTH:
+            return ""
+        return " ".join(_Loose(text, self.variables, self.depth + 1).words())
 
     def _printed(self, inner: str) -> str:
         found = _PRINTER.fullmatch(inner)
         if found is None or len(inner) > 500:
             return ""
-        words = _Loose(found[1], self.variables).words()
+        words = self._inner(found[1]).split(" ")
         return unescape(
             " ".join(word for word in words if not re.fullmatch(r"-[neE]+|%[bs]", word))
         )

@@ -11,7 +11,7 @@ _PATHS = {"HOME": "~", "PWD": ".", "OLDPWD": "$OLDPWD"}
 class OpenWord:
     """Collects a word. What is opened first decides the prefix; what is split into words takes it away."""
 
-    __slots__ = ("brace_at", "braces", "exact", "hidden", "prefix", "text")
+    __slots__ = ("brace_at", "braces", "exact", "hidden", "loop", "prefix", "text")
 
     def __init__(self) -> None:
         self.text = ""
@@ -20,6 +20,7 @@ class OpenWord:
         self.prefix: str | None = None
         self.brace_at: int | None = None
         self.braces = 0
+        self.loop = ""
 
     def open(self, known: str = "") -> None:
         """From here on the value is open; `known` is how what follows begins."""
@@ -47,6 +48,15 @@ class OpenWord:
             self.split()
         self.text += _PATHS.get(name, f"${name}")
 
+    def open_loop(self, name: str, *, quoted: bool) -> None:
+        """Add the variable of a loop, whose values the head of the loop has named."""
+        if quoted:
+            self.open()
+        else:
+            self.split()
+        self.loop = f"${name}"
+        self.text += self.loop
+
     def open_output(self, *, quoted: bool) -> None:
         """Add what a command will print."""
         self.hidden = True
@@ -62,6 +72,10 @@ class OpenWord:
             self._expand_braces(self.brace_at)
         if self.exact:
             return Word(self.text)
+        if (
+            self.loop and self.text != self.loop
+        ):  # together with something else it names what was not seen
+            self.hidden = True
         return Word(self.text, exact=False, prefix=self.prefix or "", hidden=self.hidden)
 
     def _expand_braces(self, brace_at: int) -> None:

@@ -1,12 +1,14 @@
 """How a program's harmless use is written down, and how a command is held against it.
 
-Every word that begins with `-` must be a harmless option, wherever it stands: whether it is the value of the option before it, or comes after `--`, is not
-relied on. So a table that is wrong about which options take values can make the policy ask too often, never too seldom.
+Every word that begins with `-` must be a harmless option, wherever it stands: it is not relied on that it is the
+value of the option before it, or comes after `--`. So a table that is wrong about which options take values can make
+the policy ask too often, never too seldom.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from itertools import takewhile
 
 import msgspec
 
@@ -28,6 +30,8 @@ class Options(msgspec.Struct, frozen=True):
     """How many words may be no options; None: any number."""
     check: Check | None = None
     """What a table cannot say, asked last."""
+    loose: bool = False
+    """Whether a file whose name is an option (`du *`) could do no harm worth asking about."""
 
     @property
     def free(self) -> bool:
@@ -40,21 +44,37 @@ class Program(msgspec.Struct, frozen=True):
 
     options: Options = Options()
     verbs: Mapping[str, Options] | None = None
-    """Its sub-commands that are harmless; a key of two words is a verb and its own verb. `options` come before them."""
+    """Its harmless sub-commands; a key of several words is a verb and its own verbs. `options` come before them."""
     reads: bool = True
     """Whether it shows what is in the files it is given, so that the names of secret files matter."""
 
 
 def only(
-    names: str = "", *, takes: str = "", operands: int | None = None, check: Check | None = None
+    names: str = "",
+    *,
+    takes: str = "",
+    operands: int | None = None,
+    check: Check | None = None,
+    loose: bool = False,
 ) -> Options:
     """Exactly these options; those in `takes` have a value."""
     taking = frozenset(takes.split())
-    return Options(frozenset(names.split()) | taking, takes=taking, operands=operands, check=check)
+    return Options(
+        frozenset(names.split()) | taking,
+        takes=taking,
+        operands=operands,
+        check=check,
+        loose=loose,
+    )
 
 
 def but(
-    names: str = "", *, takes: str = "", operands: int | None = None, check: Check | None = None
+    names: str = "",
+    *,
+    takes: str = "",
+    operands: int | None = None,
+    check: Check | None = None,
+    loose: bool = False,
 ) -> Options:
     """Every option but these."""
     return Options(
@@ -62,6 +82,7 @@ def but(
         takes=frozenset(takes.split()),
         operands=operands,
         check=check,
+        loose=loose,
     )
 
 
@@ -77,7 +98,8 @@ def refusal(options: Options, words: Sequence[Word]) -> str | None:
 
 def _word_refusal(options: Options, word: Word) -> str | None:
     if not word.exact and not word.prefix:
-        return None if options.free else f"{word.text} may turn out to be an option"
+        harmless = options.free or (options.loose and not word.hidden)
+        return None if harmless else f"{word.text} may turn out to be an option"
     start = word.start
     if not start.startswith("-") or start in {"-", "--"}:
         return None
@@ -149,14 +171,14 @@ def verb_of(program: Program, words: Sequence[Word]) -> tuple[str, Sequence[Word
     while at < len(words):
         word = words[at]
         if not word.exact:
-            return f"{word.text} is not known"
+            return f"{word.text}"
         if not word.text.startswith("-"):
             break
         if not _is_harmless(program.options, word.text):
             return f"the option {word.text.partition('=')[0]}"
         at += 2 if _wants_value(program.options, word.text) else 1
-    names = [word.text for word in words[at : at + 2] if word.exact]
-    for count in (2, 1):
+    names = [word.text for word in takewhile(lambda word: word.exact, words[at : at + 3])]
+    for count in (3, 2, 1):
         if len(names) >= count and (verb := " ".join(names[:count])) in verbs:
             return verb, words[at + count :]
     return f"the verb {names[0]}" if names else "no verb"

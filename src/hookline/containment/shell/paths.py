@@ -5,15 +5,17 @@ from __future__ import annotations
 import fnmatch
 import posixpath
 import re
+from itertools import pairwise
 
 _SECRET_PARTS = frozenset(
     """
-    .ssh .aws .gnupg .kube .azure .password-store .docker .netrc .pgpass .npmrc .pypirc .git-credentials .envrc .htpasswd .vault-token
-    .terraformrc .dockercfg .my.cnf .s3cfg .boto .bash_history .zsh_history .python_history .mysql_history .psql_history .node_repl_history
-    .irb_history .sqlite_history .lesshst .viminfo keyrings keychains gcloud environ shadow shadow- gshadow sudoers sudoers.d wallet.dat
-    id_rsa id_dsa id_ecdsa id_ed25519 id_ecdsa_sk id_ed25519_sk identity authorized_keys credentials credentials.json credentials.yml
-    credentials.yaml credentials.xml credentials.toml credentials.csv secrets secrets.json secrets.yml secrets.yaml secrets.toml secrets.env
-    secret.json secret.yml secret.yaml secret.txt secrets.txt passwords.txt master.key kubeconfig hosts.yml cookies cookies.sqlite
+    .ssh .aws .gnupg .kube .azure .password-store .docker .netrc .pgpass .npmrc .pypirc .git-credentials .envrc
+    .htpasswd .vault-token .terraform.d .terraformrc .dockercfg .my.cnf .s3cfg .boto .bash_history .zsh_history
+    .python_history .mysql_history .psql_history .node_repl_history .irb_history .sqlite_history .lesshst .viminfo
+    keyrings keychains gcloud sudoers sudoers.d wallet.dat id_rsa id_dsa id_ecdsa id_ed25519 id_ecdsa_sk
+    id_ed25519_sk authorized_keys credentials credentials.json credentials.yml credentials.yaml credentials.xml
+    credentials.toml credentials.csv secrets secrets.json secrets.yml secrets.yaml secrets.toml secrets.env
+    secret.json secret.yml secret.yaml secret.txt secrets.txt passwords.txt master.key kubeconfig cookies.sqlite
     key4.db logins.json kcore htpasswd .token .credentials .secrets auth.json
     """.split()
 )
@@ -49,35 +51,35 @@ _LIKELY = (
 )
 
 SYSTEM = frozenset(
-    "bin boot dev etc lib lib32 lib64 libx32 proc root sbin sys usr System Library Applications".split()
+    "bin boot dev etc lib lib32 lib64 libx32 proc sbin sys usr system library applications".split()
 )
 """The directories at the root in which nobody but the system writes."""
 
 _START_UP = frozenset(
     """
-    .bashrc .bash_profile .bash_login .bash_logout .bash_aliases .profile .zshrc .zshenv .zprofile .zlogin .zlogout .kshrc .cshrc .tcshrc .login
-    .inputrc .xinitrc .xprofile .xsessionrc .pam_environment config.fish .gitconfig .vimrc .exrc .emacs .tmux.conf .screenrc .curlrc .wgetrc
-    .npmrc .pypirc .netrc crontab authorized_keys .rhosts .gdbinit .pythonrc
+    .bashrc .bash_profile .bash_login .bash_logout .bash_aliases .profile .zshrc .zshenv .zprofile .zlogin .zlogout
+    .kshrc .cshrc .tcshrc .login .inputrc .xinitrc .xprofile .xsessionrc .pam_environment config.fish .gitconfig
+    .vimrc .exrc .emacs .tmux.conf .screenrc .curlrc .wgetrc .npmrc .pypirc .netrc authorized_keys .rhosts .gdbinit
+    .pythonrc .bashrc.d .zshrc.d .profile.d .envrc
     """.split()
 )
 _AGENT = frozenset(
     """
-    .claude .codex .cursor .gemini .hookline .aider .continue .windsurf .github/copilot-instructions.md .mcp.json mcp.json hookline.toml
-    .claude.json .aider.conf.yml .cursorrules .windsurfrules CLAUDE.md AGENTS.md GEMINI.md
+    .claude .codex .cursor .gemini .hookline .aider .continue .windsurf copilot-instructions.md .mcp.json mcp.json
+    hookline.toml .claude.json .aider.conf.yml .cursorrules .windsurfrules claude.md agents.md gemini.md
     """.split()
 )
 _KEPT_DIRECTORIES = frozenset(
+    ".ssh .gnupg .aws .kube autostart launchagents launchdaemons cron.d cron.daily crontabs".split()
+)
+_KEPT_PAIRS = frozenset(
     {
-        ".ssh",
-        ".gnupg",
-        ".aws",
-        ".kube",
-        "autostart",
-        "LaunchAgents",
-        "LaunchDaemons",
-        "cron.d",
-        "cron.daily",
-        "crontabs",
+        (".git", "hooks"),
+        (".git", "config"),
+        ("systemd", "user"),
+        ("spool", "cron"),
+        ("fish", "conf.d"),
+        ("fish", "functions"),
     }
 )
 
@@ -100,9 +102,13 @@ def is_secret(path: str, where: str = "") -> bool:
     """Whether a path, or what a pattern may match, holds secrets: keys, tokens, environments, histories."""
     whole = resolve(path, where)
     parts = parts_of(whole)
-    if whole.startswith("/dev/") and parts[1] not in _DEVICES:
+    if whole.startswith("/dev/") and len(parts) > 1 and parts[1] not in _DEVICES:
         return True
     if whole.startswith("/proc/") and parts[-1] in {"environ", "mem", "kcore", "auxv"}:
+        return True
+    if parts and parts[-1] in {"shadow", "gshadow", "shadow-"} and parts[-2:-1] in ([], ["etc"]):
+        return True
+    if not {("gh", "hosts.yml"), ("ssl", "private")}.isdisjoint(pairwise(parts)):
         return True
     return any(_names_secret(part) for part in parts)
 
@@ -113,16 +119,18 @@ def _names_secret(name: str) -> bool:
         return True
     if lower == ".env" or (lower.startswith(".env.") and not _HARMLESS_ENV.fullmatch(lower)):
         return True
-    if lower.startswith(("service-account", "service_account")) and lower.endswith(".json"):
+    if lower.startswith(("service-account", "service_account", "credentials.")):
         return True
-    return any(c in lower for c in "*?[{") and _may_match_secret(lower)
+    return any(c in lower for c in "*?[{") and (len(lower) > 60 or _may_match_secret(lower))
 
 
 def _may_match_secret(pattern: str) -> bool:
     """Only patterns that spell out some of the name: `*` matches no hidden file, and asking about it helps nobody."""
     pattern = re.sub(r"\{[^}]*\}?", "*", pattern)
+    if pattern.endswith(_SECRET_ENDINGS):
+        return True
     if pattern.startswith("."):
-        return pattern != ".*" and any(fnmatch.fnmatchcase(name, pattern) for name in _LIKELY)
+        return any(fnmatch.fnmatchcase(name, pattern) for name in _LIKELY)
     return pattern.startswith(("id_", "cred", "secret")) or pattern.endswith(
         ("_rsa", "_ed25519", "id_*")
     )
@@ -141,36 +149,29 @@ def is_outside(path: str, where: str = "") -> bool:
     """Whether a removal aims at the root, at a home, at a system directory or above where it starts."""
     whole = resolve(path, where)
     parts = parts_of(whole)
-    if whole.startswith(("~", "..")) or whole == "/*":
+    if path.startswith("~") or whole.startswith(".."):
         return True
+    if whole.startswith("~"):  # by way of `cd`: work in a project below it is ordinary
+        return len(parts) <= 2
     if not whole.startswith("/"):
         return False
     if len(parts) <= 1 or parts[0] in SYSTEM or (parts[0] == "var" and parts[1] != "tmp"):
-        return not (len(parts) == 1 and "." in parts[0])
-    return parts[0] in {"home", "Users"} and len(parts) == 2
+        return True
+    depth = {"root": 2, "home": 3, "Users": 3}.get(parts[0], 0)
+    return len(parts) <= depth
 
 
 def is_protected(path: str, where: str = "") -> bool:
     """Whether a write there would change what the system, a shell, git or an agent does."""
     whole = resolve(path, where)
-    parts = parts_of(whole)
+    parts = parts_of(whole.lower())
+    if whole in {"/", "~"}:
+        return True
     if whole.startswith("/") and parts and parts[0] in SYSTEM:
-        return (
-            not (parts[0] == "dev" and len(parts) > 1 and parts[1] in _DEVICES)
-            and whole != "/dev/shm"
-        )
+        return parts[0] != "dev" or is_device(whole)
     if any(part in _START_UP or part in _AGENT or part in _KEPT_DIRECTORIES for part in parts):
         return True
-    pairs = set(zip(parts, parts[1:], strict=False))
-    if pairs & {
-        (".git", "hooks"),
-        (".git", "config"),
-        (".husky", "_"),
-        ("systemd", "user"),
-        ("spool", "cron"),
-    }:
-        return True
-    return whole in {"/", "~"}
+    return not _KEPT_PAIRS.isdisjoint(pairwise(parts))
 
 
 def is_device(path: str) -> bool:

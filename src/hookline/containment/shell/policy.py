@@ -10,6 +10,7 @@ from hookline.containment.shell.danger import Danger, find_danger
 from hookline.containment.shell.prove import Proof, program_name
 from hookline.containment.shell.reading import read_command
 from hookline.containment.shell.rules import ShellRule
+from hookline.containment.shell.scan import writes_a_file
 from hookline.containment.shell.verdict import Verdict
 from hookline.containment.shell.words import Command, Reading
 from hookline.errors import UsageError
@@ -18,8 +19,8 @@ from hookline.errors import UsageError
 class ShellPolicy(msgspec.Struct, frozen=True):
     """Judges commands before they run. A value: adding rules gives another policy.
 
-    Deny goes before ask and ask before allow, whether a rule says so or the policy itself. A rule that allows lifts what the policy asks about, and what the policy itself denies
-    only if it was added with `even_denied=True`.
+    Deny goes before ask and ask before allow, whether a rule says so or the policy itself. A rule that allows lifts
+    what the policy asks about; what the policy denies it lifts only if it was added with `even_denied=True`.
     """
 
     allow: tuple[ShellRule, ...] = ()
@@ -53,12 +54,12 @@ class ShellPolicy(msgspec.Struct, frozen=True):
         """Say whether a command may run. Never raises, whatever the text."""
         try:
             reading = read_command(command)
-            dangers = find_danger(command)
+            danger = find_danger(command)
         except UsageError as missing:
             return Verdict("ask", str(missing), _shown(command))
         return (
-            self._denied(reading, dangers, command)
-            or self._asked(reading, dangers)
+            self._denied(reading, danger, command)
+            or self._asked(reading, danger)
             or self._allowed(reading)
         )
 
@@ -80,6 +81,9 @@ class ShellPolicy(msgspec.Struct, frozen=True):
         if found := _matching(self.ask, danger, reading):
             rule, words = found
             return Verdict("ask", f"`{words}` matches the rule '{rule.text}', which asks.", words)
+        if not danger.complete:
+            shown = _shown(reading.commands[0].text if reading.commands else "")
+            return Verdict("ask", f"`{shown}` holds more than can be looked at.", shown)
         return None
 
     def _allowed(self, reading: Reading) -> Verdict:
@@ -89,7 +93,7 @@ class ShellPolicy(msgspec.Struct, frozen=True):
             return Verdict("ask", f"It cannot be said what `{shown}` runs: {why}.", shown)
         proof, by_rule = Proof(), False
         for command in reading.commands:
-            if command.argv is not None and _any(self.allow, command):
+            if self._by_rule(command):
                 by_rule, proof.names_only = True, False
             elif problem := proof.objection(command):
                 shown = _shown(command.text)
@@ -97,6 +101,16 @@ class ShellPolicy(msgspec.Struct, frozen=True):
         shown = _shown("; ".join(command.text for command in reading.commands))
         why = "a rule allows it, or it only looks" if by_rule else "it only looks"
         return Verdict("allow", f"`{shown}`: {why}.", shown)
+
+    def _by_rule(self, command: Command) -> bool:
+        """Whether a rule allows a command. A word that is open must not be able to become an option."""
+        if command.assignments or any(writes_a_file(one) for one in command.redirects):
+            return False
+        if any(
+            word.hidden or word.start[:1] in {"", "-"} for word in command.words if not word.exact
+        ):
+            return False
+        return any(rule.matches([word.text for word in command.words]) for rule in self.allow)
 
 
 def _parse(name: str, rules: Iterable[str]) -> tuple[ShellRule, ...]:

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 
 import msgspec
 
-from hookline.containment.shell.options import operands_of, refusal, verb_of
+from hookline.containment.shell.options import only, operands_of, refusal, verb_of
 from hookline.containment.shell.paths import is_network, is_secret, is_whole_home
 from hookline.containment.shell.scan import writes_a_file
 from hookline.containment.shell.tables.all import PROGRAMS
@@ -25,7 +25,17 @@ _ASSIGNABLE = re.compile(
     r"LANG|LANGUAGE|LC_[A-Z]+|TZ|COLUMNS|LINES|NO_COLOR|FORCE_COLOR|CLICOLOR|CLICOLOR_FORCE|CI|TERM|GIT_TERMINAL_PROMPT|GIT_OPTIONAL_LOCKS"
 )
 _PAGERS = frozenset({"PAGER", "GIT_PAGER", "MANPAGER"})
-_LISTS_NAMES = frozenset({"find", "fd", "fdfind", "ls", "head", "tail", "sort", "uniq"})
+_NAMES_ONLY = re.compile(r"-[A-Za-z]*l|--files")
+_FILTERS = {
+    "head": only(takes="-n -c"),
+    "tail": only(takes="-n -c"),
+    "sort": only(takes="-k -t"),
+    "uniq": only(takes="-f -s -w"),
+}
+"""Programs that print some of what they are given; and which of their options take a value."""
+_TAKE_PATTERNS = frozenset(
+    "grep egrep fgrep zgrep rg ag jq yq sed gsed awk gawk mawk nawk tr".split()
+)
 _RECURSIVE = re.compile(r"-[A-Za-z]*[rR]|--(dereference-)?recursive")
 
 
@@ -34,6 +44,8 @@ class Proof(msgspec.Struct):
 
     where: str = ""
     names_only: bool = True
+    secrets_named: bool = False
+    """Whether a command has named a place with secrets, so that what is found there must not be shown."""
 
     def objection(self, command: Command) -> str | None:
         """Why a command may do more than look, or None. Later commands are seen from where it leaves the shell."""
@@ -47,6 +59,7 @@ class Proof(msgspec.Struct):
         if name in {"cd", "pushd"} and rest:
             self.where = f"{self.where}/{rest[-1].text}" if self.where else rest[-1].text
         self.names_only = self.names_only and _prints_names(name, rest)
+        self.secrets_named = self.secrets_named or self._names_secrets(rest)
 
     def _surroundings(self, command: Command) -> str | None:
         """What stands around the words: assignments and redirects."""
@@ -76,7 +89,7 @@ class Proof(msgspec.Struct):
     def _inner(self, name: str, inner: Sequence[Word]) -> str | None:
         program = program_name(inner[0].text) if inner[0].exact else ""
         shows = program in PROGRAMS and PROGRAMS[program].reads
-        if name == "xargs" and shows and not self.names_only:
+        if name == "xargs" and shows and not self._knows_names():
             return "it is not known which files it shows"
         return self._words(inner)
 
@@ -102,31 +115,16 @@ class Proof(msgspec.Struct):
             if problem := self._words(inner):
                 return problem
             shows = PROGRAMS.get(program_name(inner[0].text))
-            if shows and shows.reads and any(self._is_secret(word) for word in rest):
+            if shows and shows.reads and self._names_secrets(rest):
                 return "it may show secrets"
         return None
 
     def _files(self, name: str, rest: Sequence[Word]) -> str | None:
         """Whether what is shown may be a secret."""
-        words = list(rest)
-        if name in {
-            "grep",
-            "egrep",
-            "fgrep",
-            "rg",
-            "ag",
-            "zgrep",
-            "jq",
-            "yq",
-            "sed",
-            "awk",
-            "gawk",
-            "tr",
-        }:
-            words = _without_pattern(words)
+        words = _without_pattern(name, rest) if name in _TAKE_PATTERNS else rest
         recursive = name in {"rg", "ag"} or any(_RECURSIVE.match(word.start) for word in rest)
         for word in words:
-            if word.hidden and not self.names_only:
+            if word.hidden and not self._knows_names():
                 return "it is not known which files it shows"
             if self._is_secret(word):
                 return f"{word.text} may hold secrets"
@@ -134,29 +132,43 @@ class Proof(msgspec.Struct):
                 return f"{word.text} holds secrets somewhere"
         return None
 
+    def _knows_names(self) -> bool:
+        """Whether what came before prints names of files, and of none with secrets."""
+        return self.names_only and not self.secrets_named
+
+    def _names_secrets(self, words: Sequence[Word]) -> bool:
+        return any(self._is_secret(word) or is_whole_home(word.text, self.where) for word in words)
+
     def _is_secret(self, word: Word) -> bool:
-        return is_secret(word.text, self.where) or is_network(word.text)
+        """Also in the value of an option, joined to it or after an equals sign."""
+        text = word.text
+        if text.startswith("-"):
+            text = text.partition("=")[2] if "=" in text else text[2:]
+        return is_secret(text, self.where) or is_network(text)
 
 
 def _prints_names(name: str, rest: Sequence[Word]) -> bool:
     """Whether a command prints nothing but names of files that exist, or fewer of the names it is given."""
-    if name in {"grep", "egrep", "rg"}:
-        return any(
-            re.match(r"-[A-Za-z]*l|--files|--name-only", word.start) for word in rest
-        ) or not operands_of(PROGRAMS[name].options, _without_pattern(list(rest)))
+    texts = {word.text for word in rest}
+    if name in {"find", "fd", "fdfind", "ls", "cd", "wc"}:
+        return True
     if name == "git":
-        return any(word.text in {"ls-files", "--name-only", "ls-tree"} for word in rest)
-    return name in _LISTS_NAMES or name in {"xargs", "cd", "wc"}
+        names_only = "--name-only" in texts and bool({"ls-tree", "diff"} & texts)
+        return "ls-files" in texts or names_only
+    if name in {"grep", "egrep", "rg"} and any(_NAMES_ONLY.match(word.start) for word in rest):
+        return True
+    filters = name in {"grep", "egrep"} and not any(_RECURSIVE.match(w.start) for w in rest)
+    if filters:
+        return not operands_of(PROGRAMS[name].options, _without_pattern(name, rest))
+    return name in _FILTERS and not operands_of(_FILTERS[name], rest)
 
 
-def _without_pattern(words: list[Word]) -> list[Word]:
-    """Leave out the first word that is no option: it is a pattern, not a file."""
+def _without_pattern(name: str, words: Sequence[Word]) -> list[Word]:
+    """Leave out the first word that is neither an option nor the value of one: it is a pattern, not a file."""
     if any(re.match(r"-[A-Za-z]*[ef]|--(regexp|file|expression)", word.start) for word in words):
-        return words
-    for at, word in enumerate(words):
-        if not word.start.startswith("-"):
-            return words[:at] + words[at + 1 :]
-    return words
+        return list(words)
+    pattern = next(iter(operands_of(PROGRAMS[name].options, words)), None)
+    return [word for word in words if word is not pattern]
 
 
 def program_name(text: str) -> str:

@@ -1,8 +1,8 @@
 """The strict reader: a small part of bash, read exactly, and nothing else read at all.
 
-It knows words, quotes, pipes, lists, groups in round brackets, comments, redirects, and substitutions of commands
-that it can read. At everything else it raises `Unreadable`. What it accepts it must read as bash does;
-`benchmarks/shell_fuzz.py` holds it to that.
+It knows words, quotes, pipes, lists, groups in round brackets, comments, redirects, substitutions of commands that it
+can read, `if`, `for` over words, and plain tests in `[[ ]]`. At everything else it raises `Unreadable`. What it
+accepts it must read as bash does; `benchmarks/shell_fuzz.py` holds it to that.
 """
 
 from __future__ import annotations
@@ -10,37 +10,22 @@ from __future__ import annotations
 import re
 from typing import NamedTuple
 
-from hookline.containment.shell.open_word import OpenWord
+from hookline.containment.shell.scan_words import Unreadable, WordScanner
 from hookline.containment.shell.words import Command, Redirect, Word
 
-RESERVED = frozenset(
-    "! [[ ]] { } case coproc do done elif else esac fi for function if in select then time until while".split()
-)
-VARIABLES = frozenset(
-    "HOME PWD OLDPWD USER LOGNAME SHELL PATH LANG TERM HOSTNAME UID EUID PPID SHLVL ? $ # !".split()
-)
-"""Variables whose values are no secret."""
 MAX_DEPTH = 8
 MAX_COMMANDS = 64
 
-_META = frozenset(" \t\n|&;<>()")
-_PLAIN = re.compile(r"[A-Za-z0-9_./:,=+@%^\]-]+")
-_IN_DOUBLE = re.compile(r"[^\"$`\\\x00-\x08\x0b-\x1f\x7f]+")
-_IN_SINGLE = re.compile(r"'([^'\x00-\x08\x0b-\x1f\x7f]*)'")
 _ASSIGNMENT = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)=")
-_ASSIGNMENT_LIKE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*(\[|\+?=)")
-_VARIABLE = re.compile(r"\$(?:([A-Za-z_][A-Za-z0-9_]*)|\{([A-Za-z_][A-Za-z0-9_]*)\}|([?$#!]))")
-_ESCAPE = re.compile(r"\\([\x21-\x7e ])")
-_RESTING_DOLLAR = re.compile(r"\$(?=[\"' |)/.,:;%])")
 _COMMENT = re.compile(r"#[\t\x20-\x7e]*")
 _OPERATOR = re.compile(r"&&|\|\||\|&|\||;|&(?!>)|\n")
 _REDIRECT = re.compile(r"&>>|&>|<<<|>>|>\||>&|<&|<(?![<>&(])|>(?!\()")
 _DESCRIPTOR = re.compile(r"[0-9]{1,4}(?=[<>])")
 _DUPLICATE = re.compile(r"(?:[0-9]{1,4}|-)(?=[ \t\n|&;)]|$)")
-
-
-class Unreadable(Exception):
-    """The text is not in the part of bash that is read exactly. Says what was met."""
+_KEYWORD = re.compile(r"(if|for|\[\[)(?=[ \t\n])")
+_LOOP = re.compile(r"for[ \t]+([a-z][a-z0-9_]*)[ \t]+in(?=[ \t])")
+"""The name is in small letters: a loop over PATH would change what the commands in it are."""
+_TEST = re.compile(r"-[fdershwxzLn]")
 
 
 class Found(NamedTuple):
@@ -53,47 +38,84 @@ class Found(NamedTuple):
 def scan(text: str) -> list[Found]:
     """Every simple command of a text, in the order in which they end, or `Unreadable`."""
     scanner = _Scanner(text)
-    scanner.read_list(closer="")
+    scanner.read_list(())
     return scanner.found
 
 
-class _Scanner:
+class _Parts:
+    """What has been read of one command."""
+
+    def __init__(self) -> None:
+        self.words: list[Word] = []
+        self.spans: list[tuple[int, int]] = []
+        self.assignments: list[tuple[str, Word]] = []
+        self.redirects: list[Redirect] = []
+
+    def command(self, text: str, *, piped: bool, plain: bool = True) -> Command:
+        static = plain and not self.assignments and all(word.exact for word in self.words)
+        static = static and not any(writes_a_file(redirect) for redirect in self.redirects)
+        return Command(
+            tuple(word.text for word in self.words) if static else None,
+            text,
+            tuple(self.words),
+            tuple(self.assignments),
+            tuple(self.redirects),
+            piped,
+        )
+
+
+class _Scanner(WordScanner):
     """A position in a text, and the commands found before it."""
 
     def __init__(self, text: str) -> None:
-        self.text = text
-        self.at = 0
+        super().__init__(text)
         self.depth = 0
         self.found: list[Found] = []
 
     # --- lists ------------------------------------------------------------------------------------
 
-    def read_list(self, closer: str) -> None:
-        """Read commands and the operators between them, up to the end or to the closing bracket."""
+    def read_list(self, closers: tuple[str, ...]) -> None:
+        """Read commands and the operators between them, up to the end or to something that closes the list."""
         self.depth += 1
         if self.depth > MAX_DEPTH:
             raise Unreadable("it is nested too deeply")
         needed, piped = False, False
         while True:
             self._skip_blanks(newlines=True)
-            if self._at_end(closer):
+            if self._at_end(closers):
                 if needed:
                     raise Unreadable("a command is missing at its end")
                 break
             if not needed:
-                self._skip_negation()
+                self._skip_prefix()
             self._read_command(piped)
-            operator = self._read_operator(closer)
+            operator = self._read_operator(closers)
             needed, piped = operator in {"&&", "||", "|", "|&"}, operator in {"|", "|&"}
             if not operator:
                 break
         self.depth -= 1
 
-    def _at_end(self, closer: str) -> bool:
-        return self.at >= len(self.text) or (bool(closer) and self.text[self.at] == closer)
+    def read_inner(self) -> None:
+        """Read the commands of a substitution, up to and with its closing bracket."""
+        self.read_list((")",))
+        self._close(")")
+
+    def _at_end(self, closers: tuple[str, ...]) -> bool:
+        return self.at >= len(self.text) or any(self._stands(closer) for closer in closers)
+
+    def _stands(self, word: str) -> bool:
+        """Whether a bracket, or a word of the shell, stands at the position."""
+        if not self.text.startswith(word, self.at):
+            return False
+        return word == ")" or self.ends_word(self.at + len(word))
+
+    def _close(self, closer: str) -> None:
+        if not self._stands(closer):
+            raise Unreadable(f"{closer!r} is missing")
+        self.at += len(closer)
 
     def _skip_blanks(self, *, newlines: bool = False) -> None:
-        """Skip blanks and comments. Inside a substitution a comment is not read: it may hide the bracket."""
+        """Skip blanks and comments. Inside other commands a comment is not read: it may hide their end."""
         blanks = " \t\n" if newlines else " \t"
         while self.at < len(self.text):
             if self.text[self.at] in blanks:
@@ -106,14 +128,15 @@ class _Scanner:
             else:
                 return
 
-    def _skip_negation(self) -> None:
-        if self.text.startswith(("! ", "!\t"), self.at):
-            self.at += 2
+    def _skip_prefix(self) -> None:
+        """`!` and `time` before a pipeline change nothing about what runs."""
+        if self.text.startswith(("! ", "!\t", "time ", "time\t"), self.at):
+            self.at += 2 if self.text[self.at] == "!" else 5
             self._skip_blanks()
 
-    def _read_operator(self, closer: str) -> str:
+    def _read_operator(self, closers: tuple[str, ...]) -> str:
         self._skip_blanks()
-        if self._at_end(closer):
+        if self._at_end(closers):
             return ""
         operator = _OPERATOR.match(self.text, self.at)
         if operator is None:
@@ -126,74 +149,124 @@ class _Scanner:
     # --- one command ------------------------------------------------------------------------------
 
     def _read_command(self, piped: bool) -> None:
+        keyword = _KEYWORD.match(self.text, self.at)
         if self.text.startswith("(", self.at):
             self._read_group()
-            return
+        elif keyword is None:
+            self._read_simple(piped)
+        elif keyword[1] == "if":
+            self._read_if()
+        elif keyword[1] == "for":
+            self._read_for(piped)
+        else:
+            self._read_test(piped)
+
+    def _read_simple(self, piped: bool) -> None:
         start = end = self.at
-        words: list[Word] = []
-        spans: list[tuple[int, int]] = []
-        assignments: list[tuple[str, Word]] = []
-        redirects: list[Redirect] = []
+        parts = _Parts()
         while self.at < len(self.text) and not _OPERATOR.match(self.text, self.at):
             if self.text[self.at] == ")":
                 break
-            began = self.at
-            if redirect := self._read_redirect():
-                redirects.append(redirect)
-            elif not words and (name := _ASSIGNMENT.match(self.text, self.at)):
-                self.at = name.end()
-                assignments.append((name[1], self._read_word(empty=True)))
-            else:
-                words.append(self._read_word(first=not words))
-                spans.append((began, self.at))
+            self._read_one(parts)
             end = self.at
             self._skip_blanks()
-        if not words:
+        if not parts.words:
             raise Unreadable("a command without a name")
-        self._keep(self.text[start:end], words, assignments, redirects, piped, spans)
+        self._keep(parts.command(self.text[start:end], piped=piped), parts)
 
-    def _keep(
-        self,
-        text: str,
-        words: list[Word],
-        assignments: list[tuple[str, Word]],
-        redirects: list[Redirect],
-        piped: bool,
-        spans: list[tuple[int, int]],
-    ) -> None:
+    def _read_one(self, parts: _Parts) -> None:
+        """One redirect, assignment or word."""
+        began = self.at
+        if redirect := self._read_redirect():
+            parts.redirects.append(redirect)
+        elif not parts.words and (name := _ASSIGNMENT.match(self.text, self.at)):
+            self.at = name.end()
+            parts.assignments.append((name[1], self.read_word(empty=True)))
+        else:
+            parts.words.append(self.read_word(first=not parts.words))
+            parts.spans.append((began, self.at))
+
+    def _keep(self, command: Command, parts: _Parts) -> None:
         if len(self.found) >= MAX_COMMANDS:
             raise Unreadable("it has too many commands")
-        static = not assignments and all(word.exact for word in words)
-        static = static and not any(writes_a_file(redirect) for redirect in redirects)
-        command = Command(
-            tuple(word.text for word in words) if static else None,
-            text,
-            tuple(words),
-            tuple(assignments),
-            tuple(redirects),
-            piped,
-        )
-        self.found.append(Found(command, tuple(spans)))
+        self.found.append(Found(command, tuple(parts.spans)))
 
     def _read_group(self) -> None:
         if self.text.startswith("((", self.at):
             raise Unreadable("arithmetic")
         self.at += 1
-        count = len(self.found)
-        self.read_list(closer=")")
-        if len(self.found) == count:
-            raise Unreadable("an empty group")
-        self._close()
+        self._read_body((")",))
+        self._close(")")
 
-    def _close(self) -> None:
-        if not self.text.startswith(")", self.at):
-            raise Unreadable("a bracket is not closed")
-        self.at += 1
+    def _read_body(self, closers: tuple[str, ...]) -> None:
+        """Commands, at least one."""
+        count = len(self.found)
+        self.read_list(closers)
+        if len(self.found) == count:
+            raise Unreadable("a list without commands")
+
+    def _read_if(self) -> None:
+        self.at += len("if")
+        while True:
+            self._read_body(("then",))
+            self._close("then")
+            self._read_body(("elif", "else", "fi"))
+            if not self._stands("elif"):
+                break
+            self._close("elif")
+        if self._stands("else"):
+            self._close("else")
+            self._read_body(("fi",))
+        self._close("fi")
+
+    def _read_for(self, piped: bool) -> None:
+        """The head of a loop is kept like a command: its words are what the variable will be."""
+        start, parts = self.at, _Parts()
+        head = _LOOP.match(self.text, self.at)
+        if head is None:
+            raise Unreadable("an unusual loop")
+        for name in ("for", head[1], "in"):
+            self._skip_blanks()
+            parts.spans.append((self.at, self.at + len(name)))
+            parts.words.append(Word(name))
+            self.at += len(name)
+        self._skip_blanks()
+        while not self.ends_word(self.at):
+            began = self.at
+            parts.words.append(self.read_word())
+            parts.spans.append((began, self.at))
+            self._skip_blanks()
+        self._keep(parts.command(self.text[start : self.at], piped=piped, plain=False), parts)
+        if self._read_operator(()) not in {";", "\n"}:
+            raise Unreadable("an unusual loop")
+        self._skip_blanks(newlines=True)
+        self._close("do")
+        self.looped.append(head[1])
+        self._read_body(("done",))
+        self.looped.pop()
+        self._close("done")
+
+    def _read_test(self, piped: bool) -> None:
+        """`[[ -f x ]]`: one question about one word. Others may compute, and run what they are given."""
+        start, parts = self.at, _Parts()
+        for number in range(4):
+            self._skip_blanks()
+            began = self.at
+            parts.words.append(self.read_word())
+            parts.spans.append((began, self.at))
+            if number == 1 and not _TEST.fullmatch(parts.words[1].text):
+                raise Unreadable("an unusual test")
+        if parts.words[0].text != "[[" or parts.words[3].text != "]]":
+            raise Unreadable("an unusual test")
+        text = self.text[start : self.at]
+        self._keep(parts.command(text, piped=piped, plain=False), parts)
+
+    # --- redirects --------------------------------------------------------------------------------
 
     def _read_redirect(self) -> Redirect | None:
         descriptor = _DESCRIPTOR.match(self.text, self.at)
         at = descriptor.end() if descriptor else self.at
-        if self.text[at] not in "<>&":
+        if self.text[at] not in "<>&" or (not descriptor and self.text.startswith("<(", at)):
             return None
         operator = _REDIRECT.match(self.text, at)
         if operator is None or (descriptor and operator[0].startswith("&")):
@@ -202,7 +275,7 @@ class _Scanner:
         if operator[0] in {">&", "<&"}:
             return self._read_duplicate(operator[0])
         self._skip_blanks()
-        target = self._read_word()
+        target = self.read_word()
         if not target.exact:
             raise Unreadable("a redirect to a name that is not known")
         return Redirect(operator[0], target)
@@ -213,135 +286,6 @@ class _Scanner:
             raise Unreadable("an unusual redirect")
         self.at = descriptor.end()
         return Redirect(operator, Word(descriptor[0]))
-
-    # --- one word ---------------------------------------------------------------------------------
-
-    def _read_word(self, *, first: bool = False, empty: bool = False) -> Word:
-        start = self.at
-        word = OpenWord()
-        while self.at < len(self.text) and self.text[self.at] not in _META:
-            self._read_part(word, start)
-        if self.at == start and not empty:
-            raise Unreadable(f"{self.text[start : start + 1]!r} stands where a word belongs")
-        if self.text.startswith("(", self.at):
-            raise Unreadable("a bracket inside a word")
-        if word.brace_at is not None and self.text.startswith((">", "<"), self.at):
-            raise Unreadable("a redirect into a variable")
-        if first:
-            self._check_name(self.text[start : self.at], word)
-        return word.close()
-
-    @staticmethod
-    def _check_name(raw: str, word: OpenWord) -> None:
-        if word.text in RESERVED or raw.startswith("%"):
-            raise Unreadable(f"{word.text!r} is a word of the shell itself")
-        if raw.startswith(("-", "+")):  # `bash -c` would take it for an option
-            raise Unreadable("it begins with an option")
-        if _ASSIGNMENT_LIKE.match(raw):
-            raise Unreadable("an assignment to an element")
-
-    def _read_part(self, word: OpenWord, start: int) -> None:
-        character = self.text[self.at]
-        if plain := _PLAIN.match(self.text, self.at):
-            word.text += plain[0]
-            self.at = plain.end()
-        elif character == "'":
-            self._read_single(word)
-        elif character == '"':
-            self._read_double(word)
-        elif character == "$":
-            self._read_dollar(word, quoted=False)
-        elif character == "\\":
-            self._read_escape(word)
-        elif character == "~":
-            self._read_tilde(word, start)
-        else:
-            self._read_special(word, character, start)
-
-    def _read_special(self, word: OpenWord, character: str, start: int) -> None:
-        if character in "*?[":
-            lone = character == "[" and self.at == start and self._ends_word(self.at + 1)
-            if not lone:
-                word.open()
-        elif character == "{":
-            word.open_brace()
-        elif character not in "}!#":
-            raise Unreadable(f"{character!r} outside quotes")
-        elif character == "#" and self.at == start:
-            raise Unreadable("a comment in a strange place")
-        word.text += character
-        self.at += 1
-
-    def _ends_word(self, at: int) -> bool:
-        return at >= len(self.text) or self.text[at] in _META
-
-    def _read_single(self, word: OpenWord) -> None:
-        quoted = _IN_SINGLE.match(self.text, self.at)
-        if quoted is None:
-            raise Unreadable("a single quote that is not closed, or holds an unusual character")
-        word.text += quoted[1]
-        self.at = quoted.end()
-
-    def _read_double(self, word: OpenWord) -> None:
-        self.at += 1
-        while not self.text.startswith('"', self.at):
-            if plain := _IN_DOUBLE.match(self.text, self.at):
-                word.text += plain[0]
-                self.at = plain.end()
-            elif self.text.startswith("$", self.at):
-                self._read_dollar(word, quoted=True)
-            elif escape := _ESCAPE.match(self.text, self.at):
-                word.text += escape[1] if escape[1] in '$`"\\' else escape[0]
-                self.at = escape.end()
-            else:
-                raise Unreadable(
-                    "a double quote that is not closed, or holds what is not read here"
-                )
-        self.at += 1
-
-    def _read_escape(self, word: OpenWord) -> None:
-        escape = _ESCAPE.match(self.text, self.at)
-        if escape is None:
-            raise Unreadable("an escape of an unusual character")
-        word.text += escape[1]
-        self.at = escape.end()
-
-    def _read_tilde(self, word: OpenWord, start: int) -> None:
-        """A tilde is the home directory at the beginning of a word, and an ordinary character after a letter."""
-        if self.at == start:
-            if not (self._ends_word(self.at + 1) or self.text[self.at + 1] == "/"):
-                raise Unreadable("the home directory of somebody")
-            word.open("/")
-        elif not re.match(r"[A-Za-z0-9_^@}]", self.text[self.at - 1]):
-            raise Unreadable("a tilde in a strange place")
-        word.text += "~"
-        self.at += 1
-
-    def _read_dollar(self, word: OpenWord, *, quoted: bool) -> None:
-        if self.text.startswith("$(", self.at):
-            self._read_substitution(word, quoted=quoted)
-        elif variable := _VARIABLE.match(self.text, self.at):
-            name = variable[1] or variable[2] or variable[3]
-            if name not in VARIABLES:
-                raise Unreadable(f"the variable {name}")
-            word.open_variable(name, quoted=quoted)
-            self.at = variable.end()
-        elif quoted and _RESTING_DOLLAR.match(self.text, self.at):
-            word.text += "$"
-            self.at += 1
-        elif not quoted and self._ends_word(self.at + 1):
-            word.text += "$"
-            self.at += 1
-        else:
-            raise Unreadable("an expansion")
-
-    def _read_substitution(self, word: OpenWord, *, quoted: bool) -> None:
-        if self.text.startswith("$((", self.at):
-            raise Unreadable("arithmetic")
-        self.at += 2
-        self.read_list(closer=")")
-        self._close()
-        word.open_output(quoted=quoted)
 
 
 def writes_a_file(redirect: Redirect) -> bool:

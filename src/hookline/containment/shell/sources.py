@@ -9,10 +9,13 @@ from collections.abc import Sequence
 from hookline.containment.shell.unwrap import name_of
 
 _FETCHERS = frozenset(
-    "curl wget fetch aria2c http https xh lwp-request lwp-download GET nc ncat netcat socat ftp tftp lynx links w3m axel".split()
+    """
+    curl wget fetch aria2c http https xh lwp-request lwp-download GET nc ncat netcat socat ftp tftp lynx links w3m axel
+    ssh
+    """.split()
 )
 _ALWAYS_DECODE = frozenset(
-    "uudecode zcat gunzip bzcat xzcat zstdcat lz4cat rev tr openssl gpg gpg2 b64decode".split()
+    "uudecode zcat gunzip bzcat xzcat zstdcat lz4cat rev openssl gpg gpg2 b64decode".split()
 )
 _MAY_DECODE = frozenset("base64 base32 basenc xxd gzip bzip2 xz zstd gbase64 uuencode".split())
 
@@ -30,6 +33,8 @@ def is_decoder(argv: Sequence[str]) -> bool:
     name = name_of(argv)
     if name in _ALWAYS_DECODE:
         return True
+    if name == "tr":  # taking characters out hides nothing
+        return not any(word.startswith(("-d", "--delete")) for word in argv[1:])
     return name in _MAY_DECODE and any(re.match(r"-[A-Za-z]*[dDr]|--d", word) for word in argv[1:])
 
 

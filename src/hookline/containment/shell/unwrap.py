@@ -8,6 +8,7 @@ from __future__ import annotations
 import posixpath
 import re
 from collections.abc import Iterator, Sequence
+from itertools import pairwise
 
 SHELLS = frozenset("sh bash dash zsh ksh ash fish csh tcsh rbash mksh rsh".split())
 INTERPRETERS = re.compile(
@@ -18,9 +19,16 @@ _CODE_OPTION = re.compile(
     r"-[A-Za-z]*[ceErpn]|--(eval|print|command|run|exec)(=.*)?|-(Command|EncodedCommand)"
 )
 _RUNS = re.compile(
-    r"system|popen|subprocess|exec|spawn|shell|qx|`|fork|Process|Open3|proc_open|passthru"
+    r"system|popen|subprocess|exec|spawn|shell|qx|%x|`|fork|Process|Open3|proc_open|passthru|getline|\|"
 )
-_STRING = re.compile(r"'((?:[^'\\]|\\.)*)'|\"((?:[^\"\\]|\\.)*)\"|`([^`]*)`", re.DOTALL)
+_STRING = re.compile(
+    r"'((?:[^'\\]|\\.)*)'|\"((?:[^\"\\]|\\.)*)\"|`([^`]*)`|(?:qx|%x)\s?[({\[]([^)}\]]*)", re.DOTALL
+)
+_SED_RUNS = re.compile(r"(?:^|[;}0-9$/])\s{0,9}e\s+(.*)")
+_SED_REPLACES = re.compile(
+    r"(?:^|[;{}0-9$/ ])s([^\w\s])[^\n]{0,80}?\1([^\n]{0,80})\1[gpiI0-9]{0,9}e"
+)
+_SPOKEN = re.compile(r"^[:!+ ]*(?:shell |spawn |!)?")
 
 # A wrapper's options that take the next word, and how many words of its own come before the command.
 _WRAPPERS: dict[str, tuple[str, int]] = {
@@ -65,6 +73,14 @@ _WRAPPERS: dict[str, tuple[str, int]] = {
     "rlwrap": ("", 0),
     "doas": ("-u -C", 0),
     "sudo": ("-u -g -h -p -C -D -R -T -U", 0),
+    "systemd-run": ("-p -u --unit --property", 0),
+    "entr": ("", 0),
+    "valgrind": ("", 0),
+    "perf": ("-e -o", 1),
+    "screen": ("-S -c -e -h -s -t -T", 0),
+    "torsocks": ("", 0),
+    "fakeroot": ("", 0),
+    "faketime": ("", 1),
     "watch": ("-n -d --interval", 0),
     "ssh": ("-i -p -o -l -F -J -L -R -D -b -c -E -e -I -m -O -Q -S -W -w", 1),
     "if": ("", 0),
@@ -79,9 +95,17 @@ _WRAPPERS: dict[str, tuple[str, int]] = {
     "coproc": ("", 0),
 }
 _SCRIPT_TAKERS = frozenset(
-    "eval watch ssh parallel trap tmux screen script at batch su expect vim vi ex nvim emacs ed make npx npm".split()
+    """
+    eval watch ssh parallel trap tmux screen script at batch su expect vim vi ex nvim emacs ed make npx npm rsync zip
+    gdb tar
+    """.split()
 )
-_CONTAINERS = frozenset("docker podman nerdctl kubectl oc lxc".split())
+_CONTAINERS = frozenset(
+    """
+    docker podman nerdctl kubectl oc lxc docker-compose poetry pipenv uv conda bundle pdm hatch rye mise direnv asdf
+    """.split()
+)
+"""Programs that run another one after the word `exec` or `run`."""
 _GIT_GLOBALS = frozenset(
     "-C -c --git-dir --work-tree --namespace --exec-path --config-env --super-prefix".split()
 )
@@ -116,7 +140,7 @@ def inner_argvs(argv: Sequence[str]) -> Iterator[list[str]]:
 def scripts_in(argv: Sequence[str]) -> Iterator[str]:
     """The pieces of bash that a command is given as text."""
     name = name_of(argv)
-    if name in SHELLS or name == "su":
+    if name in SHELLS or name in {"su", "pwsh", "powershell"}:
         yield from _after_code_option(argv, "c")
     elif name == "eval":
         yield " ".join(argv[1:])
@@ -124,25 +148,28 @@ def scripts_in(argv: Sequence[str]) -> Iterator[str]:
         yield from (word.partition("=")[2] for word in argv[1:])
     elif name == "env":
         yield from _split_strings(argv)
-    elif name in _SCRIPT_TAKERS:
-        yield from (word.lstrip(":!+ ") for word in argv[1:] if " " in word)
+    elif name in _SCRIPT_TAKERS:  # what a tar checkpoint runs follows `exec=`
+        yield from (word.partition("exec=")[2] for word in argv[1:] if "exec=" in word)
+        yield from (_SPOKEN.sub("", word) for word in argv[1:] if " " in word)
+        yield from (word.partition("=")[2] for word in argv[1:] if "=" in word)
     elif name == "git":
-        yield from (word.partition("=")[2].lstrip("!") for word in argv[1:] if "=" in word)
-        yield from (
-            word.lstrip("!")
-            for word in argv[2:]
-            if " " in word
-            and argv[1] in {"rebase", "submodule", "filter-branch", "bisect", "difftool", "config"}
-        )
-    elif name == "tar":
-        yield from (word.partition("exec=")[2] for word in argv if "exec=" in word)
-        yield from (
-            word.partition("=")[2]
-            for word in argv
-            if word.startswith(("--to-command=", "--use-compress-program="))
-        )
+        yield from _scripts_of_git(argv)
+    elif name == "sed":
+        yield from (found for word in argv[1:] for found in _SED_RUNS.findall(word))
+        yield from (found for word in argv[1:] for _, found in _SED_REPLACES.findall(word))
     elif INTERPRETERS.fullmatch(name) or name in {"awk", "gawk", "mawk", "nawk"}:
         yield from _strings_in_code(argv)
+
+
+def _scripts_of_git(argv: Sequence[str]) -> Iterator[str]:
+    """What `git -c alias.x='!..'` and the verbs that take a command would run."""
+    takes = {"rebase", "submodule", "filter-branch", "bisect", "difftool", "config"}
+    verb = next((word for word in argv[1:] if word in takes), "")
+    for before, word in pairwise(argv):
+        if before in {"-c", "--config"} or word.startswith("--exec="):
+            yield word.partition("=")[2].lstrip("!")
+        elif verb and " " in word:
+            yield word.lstrip("!")
 
 
 def reads_code_from_input(argv: Sequence[str]) -> bool:
@@ -152,7 +179,7 @@ def reads_code_from_input(argv: Sequence[str]) -> bool:
         name in {"source", "."} and argv[1:2] in (["/dev/stdin"], ["/dev/fd/0"], ["-"])
     ):
         return True
-    if name == "eval":
+    if name == "eval" or (name == "crontab" and argv[1:2] == ["-"]):
         return True
     if not (name in SHELLS or INTERPRETERS.fullmatch(name)):
         return False

@@ -12,6 +12,7 @@ from hookline.containment.shell.tables.packages import PACKAGES
 from hookline.containment.shell.tables.search import SEARCH
 from hookline.containment.shell.tables.sed import SED
 from hookline.containment.shell.tables.services import SERVICES
+from hookline.containment.shell.tables.system import SYSTEM_TOOLS
 
 PROGRAMS: dict[str, Program] = {
     **COREUTILS,
@@ -19,6 +20,7 @@ PROGRAMS: dict[str, Program] = {
     **SEARCH,
     **PACKAGES,
     **SERVICES,
+    **SYSTEM_TOOLS,
     "git": GIT,
     "find": FIND,
     "fd": FD,

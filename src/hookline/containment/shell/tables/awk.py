@@ -9,17 +9,43 @@ from hookline.containment.shell.options import Program, but
 from hookline.containment.shell.words import Word
 
 _REFUSED = frozenset(
-    "system getline close ENVIRON ARGV ARGC PROCINFO SYMTAB FUNCTAB eval extension".split()
+    [
+        "system",
+        "getline",
+        "close",
+        "ENVIRON",
+        "ARGV",
+        "ARGC",
+        "PROCINFO",
+        "SYMTAB",
+        "FUNCTAB",
+        "eval",
+        "extension",
+    ]
 )
 _KEYWORDS = frozenset(
-    "print printf return in else do exit case delete while if for getline".split()
+    [
+        "print",
+        "printf",
+        "return",
+        "in",
+        "else",
+        "do",
+        "exit",
+        "case",
+        "delete",
+        "while",
+        "if",
+        "for",
+        "getline",
+    ]
 )
 _TOKEN = re.compile(
     r"""(?P<blank>[ \t]+) | (?P<string>"(?:[^"\\\n]|\\[^\n])*") | (?P<name>[A-Za-z_]\w*) | (?P<number>[0-9.]+)
         | (?P<other>\|\||&&|>=|<=|==|!=|\+\+|--|.|\n)""",
     re.VERBOSE,
 )
-_REGEX = re.compile(r"/(?:[^/\\\n\[\]]|\\[^\n]|\[\^?\]?[^\]\n]*\])+/")
+_REGEX = re.compile(r"/(?:[^/\\\n\[\]]|\\[^\n]|\[\^?\]?[^\]\n/]*\])+/")
 _BEFORE_REGEX = frozenset({"", "{", "(", "~", "!", "&&", "||", ";", ",", "\n", "}"})
 
 
@@ -50,7 +76,7 @@ def _program_problem(program: str) -> str | None:
             return f"its program uses {token}"
         if token in {"print", "printf"}:
             printing = True
-        elif token in {";", "}", "\n"}:
+        elif token in {";", "}"}:  # not at the end of a line: a statement may go on in the next
             printing = False
         elif printing and token.startswith(">"):
             return "its program may write files"
@@ -97,4 +123,4 @@ def _divides(before: str, found: re.Match[str]) -> bool:
     return before not in _KEYWORDS and (before[-1:].isalnum() or before in {"]", '"', "_"})
 
 
-AWK = Program(but(check=check_awk))
+AWK = Program(but(check=check_awk, loose=True))

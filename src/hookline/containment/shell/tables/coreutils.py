@@ -5,59 +5,53 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from hookline.containment.shell.options import Program, but, only
+from hookline.containment.shell.scan_words import VARIABLES
 from hookline.containment.shell.words import Word
 
-FREE = """
-    cat head tail wc grep egrep fgrep zgrep cut tr diff cmp comm paste join nl tac rev fold fmt expand unexpand
-    od hexdump hd strings column colrm base32 base64 basenc md5sum sha1sum sha224sum sha256sum sha384sum sha512sum
-    b2sum cksum sum zcat bzcat xzcat zstdcat tsort look pr
+_SHOW_FILES = """
+    cat head tail wc cut tr diff cmp comm paste join nl tac rev fold fmt expand unexpand od hexdump
+    hd column colrm base32 base64 basenc md5sum sha1sum sha224sum sha256sum sha384sum sha512sum b2sum cksum sum
+    tsort look pr for
 """
-"""Programs that show what is in files and have no option that writes or runs anything."""
+"""Programs that show what is in files. None of their options writes or runs anything."""
 
-FREE_OF_FILES = """
-    ls echo pwd stat du df whoami uname true false : basename dirname realpath readlink seq expr factor id groups who
-    users w last uptime free arch nproc tty logname test [ sleep which type whereis lscpu lsblk lsusb lspci lsmod vmstat
-    locale getconf pathchk numfmt cd pushd popd dirs jobs times clear cal ncal pgrep pidof pstree findmnt lsattr getfacl
-    namei exit help apropos whatis tput
+_SHOW_NO_FILES = """
+    ls echo pwd stat df whoami uname true false : basename dirname realpath readlink seq expr factor id groups who
+    users w last uptime free arch nproc tty logname sleep which type whereis lscpu lsblk lsmod vmstat locale getconf
+    pathchk numfmt cd pushd popd dirs times clear cal ncal pgrep pidof pstree findmnt lsattr getfacl namei exit help
+    tput netstat [[
 """
 """The same for programs that show no contents of files, whatever names they are given."""
 
 
 def _date(words: Sequence[Word]) -> str | None:
-    wanted = next((w for w in words if not w.start.startswith(("-", "+"))), None)
-    values = {"-d", "--date", "-r", "--reference", "-f", "--file"}
-    for before, word in zip(words, words[1:], strict=False):
-        if word is wanted and before.text in values:
-            return None
-    return f"{wanted.text!r} may set the clock" if wanted else None
+    """A word that is neither a format nor the value of an option sets the clock."""
+    before = ""
+    for word in words:
+        is_value = before in {"-d", "--date", "-r", "--reference"}
+        if not is_value and not word.start.startswith(("-", "+")):
+            return f"{word.text!r} may set the clock"
+        before = "" if is_value else word.text
+    return None
 
 
 def _set(words: Sequence[Word]) -> str | None:
-    harmless = {
-        "-e",
-        "-u",
-        "-x",
-        "-eu",
-        "-ex",
-        "-ux",
-        "-eux",
-        "-o",
-        "-eo",
-        "-euo",
-        "-euxo",
-        "pipefail",
-    }
+    harmless = {"-e", "-u", "-x", "-eu", "-ex", "-eux", "-o", "-eo", "-euo", "-euxo", "pipefail"}
     if not words or any(word.text not in harmless for word in words):
         return "it changes how the shell works, or prints all of its variables"
     return None
 
 
 def _printenv(words: Sequence[Word]) -> str | None:
-    from hookline.containment.shell.scan import VARIABLES
-
     if not words or any(word.text not in VARIABLES for word in words):
         return "the environment often holds secrets"
     return None
+
+
+def _test(words: Sequence[Word]) -> str | None:
+    """`-v` and `-R` look at a variable, and run what its index says: `test -v 'a[$(id)]'`."""
+    runs = any(word.text in {"-v", "-R"} for word in words)
+    return "it may run what the name of a variable says" if runs else None
 
 
 def _ps(words: Sequence[Word]) -> str | None:
@@ -78,48 +72,72 @@ def _getent(words: Sequence[Word]) -> str | None:
     return "it shows passwords" if any(word.text in secret for word in words) else None
 
 
+def _binutils(words: Sequence[Word]) -> str | None:
+    """They take more words from `@file`."""
+    taken = any(word.start.startswith("@") for word in words)
+    return "it takes options from a file" if taken else None
+
+
+def _signals(words: Sequence[Word]) -> str | None:
+    return None if words and words[0].text in {"-l", "-L"} else "it ends processes"
+
+
 def _command(words: Sequence[Word]) -> str | None:
     asks = bool(words) and words[0].text in {"-v", "-V"}
     return None if asks else "it runs another command"
 
 
+_UNPACKED = Program(only("-f -q -v -k -l -t"))
+
 COREUTILS: dict[str, Program] = {
-    **{name: Program() for name in FREE.split()},
-    **{name: Program(reads=False) for name in FREE_OF_FILES.split()},
-    "printf": Program(but("-v"), reads=False),
+    **{name: Program() for name in _SHOW_FILES.split()},
+    **{name: Program(reads=False) for name in _SHOW_NO_FILES.split()},
+    **dict.fromkeys(
+        ("grep", "egrep", "fgrep"),
+        Program(but(takes="-A -B -C -D -d -e -f -m --include --exclude --exclude-dir --color")),
+    ),
+    **dict.fromkeys(("zcat", "bzcat", "xzcat", "zstdcat"), _UNPACKED),
+    **dict.fromkeys(("test", "["), Program(but(check=_test), reads=False)),
+    "zgrep": Program(only("-i -n -c -l -v -E -F -h -H -w -o -q", takes="-e -A -B -C -m")),
+    "printf": Program(but("-v", loose=True), reads=False),
     "sort": Program(
         but("-o --output --compress-program -T --temporary-directory", takes="-k -t -S")
     ),
     "uniq": Program(but(takes="-f -s -w", operands=1)),
     "xxd": Program(only("-a -b -C -e -E -i -p -u -ps", takes="-c -g -l -o -s", operands=1)),
-    "tree": Program(but("-o --output -R --info", takes="-L -P -I -H -T"), reads=False),
-    "file": Program(but("-C --compile -m --magic-file", takes="-F -f -P -e"), reads=False),
-    "date": Program(but("-s --set", check=_date), reads=False),
+    "tree": Program(but("-o --output -R --info")),
+    "du": Program(but("--files0-from", loose=True), reads=False),
+    "file": Program(but("-C --compile -m --magic-file", takes="-F -P -e", loose=True)),
+    "date": Program(but("-s --set -f --file", takes="-d -I -r", check=_date), reads=False),
     "hostname": Program(
         only("-f -s -i -I -d -A --fqdn --short --all-fqdns --ip-address", operands=0), reads=False
     ),
+    "jobs": Program(only("-l -p -r -s -n", operands=0), reads=False),
     "set": Program(but(check=_set), reads=False),
     "printenv": Program(but(check=_printenv), reads=False),
     "command": Program(but(check=_command), reads=False),
     "alias": Program(only("-p", operands=0), reads=False),
     "umask": Program(only("-S -p", operands=0), reads=False),
-    "ulimit": Program(only("-a", operands=0), reads=False),
+    "ulimit": Program(only("-a -n -u -s -f -c -v -m -t -l -H -S", operands=0), reads=False),
+    "shopt": Program(only("-p", operands=0), reads=False),
+    "kill": Program(only("-l -L", check=_signals), reads=False),
     "mount": Program(only("-l", operands=0), reads=False),
     "crontab": Program(only("-l", operands=0), reads=False),
     "getent": Program(but(check=_getent), reads=False),
-    "ps": Program(but(check=_ps), reads=False),
+    "ps": Program(but("-E", check=_ps), reads=False),
     "top": Program(only("-b -c -H -i -1", takes="-n -d -u -U -p -o -w", check=_top), reads=False),
-    "lsof": Program(but("-D", takes="-i -p -u -c -d -s"), reads=False),
-    "ss": Program(but("-K --kill -D --diag -F --filter", takes="-f -A"), reads=False),
-    "netstat": Program(reads=False),
+    "lsof": Program(but("-D"), reads=False),
+    "lspci": Program(only("-v -vv -vvv -n -nn -k -t -x -mm -D", takes="-s -d"), reads=False),
+    "lsusb": Program(only("-v -t", takes="-s -d"), reads=False),
+    "ss": Program(but("-K --kill -D --diag -F --filter"), reads=False),
     "ifconfig": Program(only("-a -s", operands=1), reads=False),
-    "nm": Program(but("--plugin")),
-    "objdump": Program(but("--plugin", takes="-j -M -b -m")),
-    "readelf": Program(but()),
-    "size": Program(but("--plugin")),
+    **dict.fromkeys(
+        ("nm", "objdump", "readelf", "size", "strings", "c++filt", "addr2line"),
+        Program(but("--plugin", check=_binutils)),
+    ),
     "dmesg": Program(
-        only("-T -H -k -x -L -t -w -W --ctime --human --kernel --color --level", takes="-l -f"),
-        reads=False,
+        only("-T -k -x -L -t -w -W --ctime --kernel --color --level", takes="-l -f"), reads=False
     ),
     "man": Program(only("-k -f -w -a -K --where --path", takes="-s -S"), reads=False),
+    **dict.fromkeys(("apropos", "whatis"), Program(only("-e -r -w -a -l"), reads=False)),
 }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
@@ -18,10 +19,14 @@ PREDICATES = frozenset(
     """.split()
 )
 _ALONE = frozenset(
-    "-empty -nouser -nogroup -readable -writable -executable -depth -d -xdev -mount -prune -quit -print -print0 -ls -follow"
-    " -daystart -noleaf -not -a -and -o -or -true -false -L -H -P -ignore_readdir_race -warn -nowarn".split()
+    """
+    -empty -nouser -nogroup -readable -writable -executable -depth -d -xdev -mount -prune -quit -print -print0 -ls
+    -follow -daystart -noleaf -not -a -and -o -or -true -false -L -H -P -ignore_readdir_race -warn -nowarn
+    """.split()
 )
 """Predicates without a value: after any other, `-exec` would be its value."""
+_VALUE = re.compile(r"-[0-9]+[a-zA-Z]?|-[ugoa]*[=+-][rwxXst]+(,[ugoa]*[=+-][rwxXst]+)*")
+"""Values that begin like options: `-7`, `-10k`, `-u=rw`. No action is spelled so."""
 _EXECUTING = frozenset({"-exec", "-execdir"})
 _FOUND = Word("{}", exact=False, prefix="./")
 """A path that was found. It begins with where the search began, which is never a `-`."""
@@ -44,7 +49,7 @@ def take_apart(words: Sequence[Word]) -> Search | None:
             continue
         before = search.words[-1].text if search.words else ""
         command = _until_its_end(pending)
-        if command is None or (before.startswith("-") and before not in _ALONE):
+        if command is None or (before in PREDICATES and before not in _ALONE):
             return None
         search.commands.append(command)
     return search
@@ -66,10 +71,15 @@ def _find(words: Sequence[Word]) -> str | None:
     for word in search.words:
         if not word.start:
             return f"{word.text} may turn out to be an action"
-        if word.start.startswith("-") and not (word.exact and word.text in PREDICATES):
+        if word.start.startswith("-") and not (word.exact and _only_looks(word.text)):
             return f"the action {word.text}"
     return None
 
 
+def _only_looks(text: str) -> bool:
+    """Whether a word is a predicate that tests or prints, or a value that begins with a dash."""
+    return text in PREDICATES or _VALUE.fullmatch(text) is not None
+
+
 FIND = Program(but(check=_find), reads=False)
-FD = Program(but("-x --exec -X --exec-batch", takes="-e -t -d -E -g -S"), reads=False)
+FD = Program(but("-x --exec -X --exec-batch", takes="-e -t -d -E -S"), reads=False)

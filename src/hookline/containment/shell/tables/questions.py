@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 _LONG = """
-    ag apt apt-get awk aws bash black brew bun bundle bzip2 cargo cat chmod clang clang++ cmake composer conan conda convert cp crystal
-    curl cypress dart dash deno docker docker-compose dotnet elixir emacs eslint ffmpeg ffprobe find fish flake8 flutter fzf g++ gawk gcc gcloud
-    gdb gem gh ghc git go gofmt gradle grep groovy gunzip gzip head helm htop hugo isort jest jq julia kotlin kotlinc kubectl less lua luajit
-    ls make mamba meson minikube mkdir mv mvn mypy mysql nano nginx ninja node nodejs npm npx nvim ocaml openssl perl pg_dump php pip pip3 pipenv
-    pnpm podman poetry prettier psql pylint pyright pytest python python2 python3 pypy3 R redis-cli redis-server rg rm rsync ruby rubocop ruff
-    rustc rustup rustfmt sbt scala sed sh shellcheck sort sqlite3 ssh stack svn swift systemctl tar terraform tmux touch tree tsc ts-node tsx
+    R ag apt apt-get awk aws bash black brew bun bundle bzip2 cargo cat chmod clang clang++ cmake composer conan
+    conda convert cp crystal curl cypress dart dash deno docker docker-compose dotnet elixir emacs eslint ffmpeg
+    ffprobe find fish flake8 flutter fzf g++ gawk gcc gcloud gdb gem gh ghc git go gofmt gradle grep groovy
+    gunzip gzip head helm htop hugo isort java javac jest jq julia kotlin kotlinc kubectl less ls lua luajit
+    make mamba meson minikube mkdir mv mvn mypy mysql nano nginx ninja node nodejs npm npx nvim ocaml openssl
+    perl pg_dump php pip pip3 pipenv pnpm podman poetry prettier psql pylint pypy3 pyright pytest python python2
+    python3 redis-cli redis-server rg rm rsync rubocop ruby ruff rustc rustfmt rustup sbt scala sed sh
+    shellcheck snap sort sqlite3 ssh stack svn swift systemctl tar terraform tmux touch tree ts-node tsc tsx
     unzip uv vim virtualenv vite vitest wc wget xargs xz yarn yq zig zip zsh zstd
 """
 QUESTIONS: dict[str, frozenset[str]] = {name: frozenset({"--version"}) for name in _LONG.split()}
 """The single word that each may be given."""
 
 _HELP = """
-    cat chmod cp curl docker find gh git grep head kubectl ls make mkdir mv npm pip pip3 python python3 node rm rsync sed sort tar touch wc wget
-    xargs cargo go rg jq ruff mypy pytest black uv poetry
+    black cargo cat chmod cp curl docker find gh git go grep head jq kubectl ls make mkdir mv mypy node npm pip
+    pip3 poetry pytest python python3 rg rm rsync ruff sed sort tar touch uv wc wget xargs
 """
 for _name in _HELP.split():
     QUESTIONS[_name] |= {"--help"}

@@ -9,10 +9,26 @@ from hookline.containment.shell.options import Program, but
 from hookline.containment.shell.words import Word
 
 _FLAGS = frozenset(
-    "-n -E -r -s -u -z --quiet --silent --regexp-extended --separate --unbuffered --null-data --posix --sandbox".split()
+    [
+        "-n",
+        "-E",
+        "-r",
+        "-s",
+        "-u",
+        "-z",
+        "--quiet",
+        "--silent",
+        "--regexp-extended",
+        "--separate",
+        "--unbuffered",
+        "--null-data",
+        "--posix",
+        "--sandbox",
+    ]
 )
 _CLUSTER = re.compile(r"-[nErsuz]+(e?)")
 _ADDRESS = re.compile(r"[0-9]+(?:~[0-9]+)?|\$|\+[0-9]+|~[0-9]+")
+_BRACKET = re.compile(r"\[\^?\]?(?:\[:\w+:\]|[^\]\n])*\]")
 _SIMPLE = frozenset("pdDPqQ=nNhHgGxlF")
 _SUBSTITUTE_FLAGS = re.compile(r"[gpiImM0-9]*")
 
@@ -104,6 +120,8 @@ class _Script:
             self._end_of_command(name)
         elif name in {"s", "y"}:
             self._substitute(name)
+        elif name in {":", "b", "t", "T"}:
+            self._label()
         else:
             raise _Odd(f"the command {name!r}")
 
@@ -115,13 +133,19 @@ class _Script:
         if self._peek() not in {"", ";", "\n", "}"}:
             raise _Odd(f"what follows {name!r}")
 
+    def _label(self) -> None:
+        self._blanks()
+        while self._peek().isalnum() or self._peek() == "_":
+            self.at += 1
+        self._end_of_command("b")
+
     def _substitute(self, name: str) -> None:
         delimiter = self._peek()
         if delimiter in {"", "\n", "\\", "[", "]"} or delimiter.isalnum() or delimiter.isspace():
             raise _Odd("an unusual delimiter")
         self.at += 1
-        self._until(delimiter)
-        self._until(delimiter)
+        self._until(delimiter, pattern=name == "s")
+        self._until(delimiter, pattern=False)
         if name == "s":
             flags = _SUBSTITUTE_FLAGS.match(self.text, self.at)
             self.at = flags.end() if flags else self.at
@@ -129,16 +153,17 @@ class _Script:
         if self._peek() not in {"", ";", "\n", "}"}:
             raise _Odd("the flags of a substitution")
 
-    def _until(self, delimiter: str) -> None:
-        """Go past the next delimiter. A bracket that is open there could hide it, so that is refused."""
-        start = self.at
+    def _until(self, delimiter: str, *, pattern: bool = True) -> None:
+        """Go past the next delimiter. In a pattern, one inside brackets is no delimiter."""
         while self._peek() != delimiter:
             if self._peek() in {"", "\n"}:
                 raise _Odd("a pattern that does not end")
-            self.at += 2 if self._peek() == "\\" else 1
-        piece = re.sub(r"\\.", "", self.text[start : self.at])
-        if piece.count("[") > piece.count("]"):
-            raise _Odd("a delimiter inside brackets")
+            if pattern and (bracket := _BRACKET.match(self.text, self.at)):
+                if "[." in bracket[0] or "[=" in bracket[0]:
+                    raise _Odd("an unusual bracket")
+                self.at = bracket.end()
+            else:
+                self.at += 2 if self._peek() == "\\" else 1
         self.at += 1
 
     def _blanks(self) -> None:

@@ -5,9 +5,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hookline import errors
+from hookline.agent.past_errors import past_error
 from hookline.errors import HookError, RateLimitError, ToolError
 from hookline.flow import ErrorClass, classify
-from hookline.rehearse.past_errors import past_error
 from hookline.state import ErrorInfo
 
 OF_MODELS = [kind for kind in ErrorClass if kind not in ("tool", "hook", "unknown")]

@@ -51,12 +51,20 @@ class SchemaArguments:
         return Validated(given, {"arguments": thaw(given)})
 
 
-def problems(schema: Mapping[str, Any], value: Mapping[str, Any]) -> list[str]:
+def problems(schema: Mapping[str, Any], value: Any) -> list[str]:
     """What keeps a value from fitting a schema."""
     try:
         return _complaints(_validator(schema), value)
     except (ToolDefinitionError, Unresolvable) as error:
         return [str(error)]
+
+
+def checked_problems(schema: Mapping[str, Any], value: Any) -> list[str]:
+    """The same; a schema that is none, or refers to what is not there, is a `ToolDefinitionError`."""
+    try:
+        return _complaints(_validator(schema), value)
+    except Unresolvable as error:
+        raise ToolDefinitionError(f"this schema refers to what is not there ({error}).") from None
 
 
 def _validator(schema: Mapping[str, Any]) -> Any:
@@ -69,7 +77,7 @@ def _validator(schema: Mapping[str, Any]) -> Any:
     return kind(schema, registry=Registry())
 
 
-def _complaints(validator: Any, value: Mapping[str, Any]) -> list[str]:
+def _complaints(validator: Any, value: Any) -> list[str]:
     found = [text for error in validator.iter_errors(value) for text in _phrased(error)]
     return list(dict.fromkeys(found))
 

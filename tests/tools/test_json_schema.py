@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hookline.errors import ToolArgumentsError, ToolDefinitionError
-from hookline.mcp.arguments import SchemaArguments
 from hookline.state import freeze_dict
+from hookline.tools.json_schema import SchemaArguments
 
 SCHEMA: dict[str, Any] = {
     "type": "object",

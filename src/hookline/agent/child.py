@@ -1,0 +1,189 @@
+"""One child run: begun, driven as often as it takes, counted with its parent, and on record when it is done."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+
+from hookline.agent.recall import Memory
+from hookline.agent.result import RunResult, recorded_result
+from hookline.agent.run import Flight, Run
+from hookline.blueprint import Definition, for_child
+from hookline.journal import (
+    ChildFinished,
+    ChildStarted,
+    Durable,
+    Record,
+    RunFinished,
+    fold,
+    with_remembered,
+)
+from hookline.state import NO_COUNTERS, AgentState, Counters, RunStatus
+
+
+class Child:
+    """One child run, which may be driven more than once before it is done."""
+
+    def __init__(
+        self,
+        parent: Run,
+        definition: Definition,
+        key: str,
+        name: str,
+        call_id: str,
+        objections: int,
+    ) -> None:
+        self.parent = parent
+        self.definition = definition
+        self.key = key
+        self.name = name
+        self.call_id = call_id
+        self.objections = objections
+        """How often the parent's hooks have sent it back to work."""
+        self.counted = NO_COUNTERS
+        self.drives = 0
+        self.durable: Durable | None = None
+
+    async def begin(self, child_id: str, saved: RunResult | None, prompt: str) -> RunResult:
+        """Start it; or go on with it, from where it paused, or from where its process died."""
+        parent, definition = self.parent, self.definition
+        self.durable = durable = parent.durable.for_child(child_id, definition.listeners)
+        if saved is not None:
+            self.counted = saved.state.counters  # the parent knew of that much when it paused
+        if not durable.records:
+            if saved is None:
+                return await self.drive(_fresh(parent, definition, child_id), prompt)
+            return await self.drive(saved.state, None)
+        story = fold(durable.records)
+        self.objections = _times_sent_back(durable.records)
+        parent.ledger.carry(story.settled.counters, self.counted)
+        if not story.is_finished:
+            return await self.drive(
+                story.settled, None, Memory(story.tail, story.unsettled_seconds)
+            )
+        if story.state.pending_step is not None:
+            return await self.drive(story.state, None)
+        self._count(story.state)
+        return recorded_result(story, durable.records, definition.plans.output)
+
+    def close(self) -> None:
+        """Let go of its record."""
+        if self.durable is not None:
+            self.durable.close()
+
+    async def drive(
+        self, state: AgentState, prompt: str | None, memory: Memory | None = None
+    ) -> RunResult:
+        """Drive it to its end, or to where it waits."""
+        parent, definition = self.parent, self.definition
+        inherited = for_child((*parent.inherited, *parent.definition.registrations))
+        assert self.durable is not None
+        child = Run(
+            definition,
+            state,
+            self.durable,
+            drive=parent.drive,
+            parent=parent,
+            inherited=inherited,
+            memory=memory,
+        )
+        self.drives += 1
+        key = (parent.step_index, self.key, self.drives)
+        try:
+            result = await parent.durable.spawn(key, lambda: parent.drive(child, prompt))
+        except asyncio.CancelledError:
+            self._count(child.state)
+            self.finish(child.state, RunStatus.CANCELLED, "")
+            raise
+        self._count(result.state)
+        return result
+
+    def _count(self, state: AgentState) -> None:
+        """What the child has used since it was last counted, its parent has used; the ledger knows it already."""
+        _count_child(self.parent, state.counters, self.counted)
+        self.counted = state.counters
+
+    def finish(self, state: AgentState, status: RunStatus, text: str) -> None:
+        """The child is done, and goes on record."""
+        run = self.parent
+        head = (*run.head(), state.run_id, self.name, self.call_id)
+        run.append(ChildFinished(*head, status, text, state.counters, state.remembered))
+        run.durable.flush()
+        run.state = with_remembered(run.state, state.remembered)
+
+
+def _fresh(run: Run, definition: Definition, child_id: str) -> AgentState:
+    return AgentState(
+        agent_id=definition.agent_id,
+        run_id=child_id,
+        session_id=run.state.session_id,
+        parent_agent_id=run.state.agent_id,
+        parent_run_id=run.run_id,
+    )
+
+
+def recount_children(run: Run, flight: Flight, memory: Memory) -> None:
+    """Count what the children of a call had used that was settled before the process died."""
+    for child in memory.finished_children(flight.call.id):
+        key = child.child_run_id.removeprefix(f"{run.run_id}/{run.step_index}/")
+        saved = flight.children.get(key)
+        counted = saved.state.counters if saved is not None else NO_COUNTERS
+        run.ledger.carry(child.counters, counted)
+        _count_child(run, child.counters, counted)
+        run.state = with_remembered(run.state, child.remembered)
+
+
+def recount_asides(run: Run, memory: Memory) -> None:
+    """Count what hooks had models and agents do, which they are not going to have done again."""
+    for response in memory.consultations():
+        run.charge(response.usage)
+    for child in memory.finished_asides():
+        run.ledger.carry(child.counters, NO_COUNTERS)
+        _count_child(run, child.counters, NO_COUNTERS)
+
+
+def is_done(run: Run, memory: Memory, key: str) -> bool:
+    """Whether a child that a hook started was done before the process died."""
+    child_id = f"{run.run_id}/{run.step_index}/{key}"
+    return any(child.child_run_id == child_id for child in memory.finished_asides())
+
+
+def recorded_child(run: Run, definition: Definition, key: str) -> RunResult:
+    """The result of such a child, from its journal."""
+    durable = run.durable.for_child(f"{run.run_id}/{run.step_index}/{key}", ())
+    try:
+        return recorded_result(fold(durable.records), durable.records, definition.plans.output)
+    finally:
+        durable.close()
+
+
+def abandon_children(run: Run, flight: Flight) -> None:
+    """A call is settled while children of it still wait: nobody takes them up any more, and that is on record."""
+    for key, child in flight.children.items():
+        if child.status is RunStatus.PAUSED:
+            state = child.state
+            names = (
+                record.name
+                for record in run.durable.records
+                if isinstance(record, ChildStarted) and record.child_run_id == state.run_id
+            )
+            name = next(names, state.agent_id)
+            abandoned = Child(run, run.definition, key, name, flight.call.id, 0)
+            abandoned.finish(state, RunStatus.CANCELLED, "")
+    flight.children = {}
+
+
+def _count_child(run: Run, now: Counters, before: Counters) -> None:
+    run.uncounted = run.uncounted + (now.usage - before.usage)
+    run.child_steps += now.steps - before.steps
+    run.uncounted_calls += now.tool_calls - before.tool_calls
+
+
+def _times_sent_back(records: Sequence[Record]) -> int:
+    """How often a child went on after it had come to an end: that it was done is known of the last end only."""
+    ends = [
+        record
+        for record in records
+        if isinstance(record, RunFinished) and record.status is not RunStatus.PAUSED
+    ]
+    return len(ends) - (1 if ends and ends[-1] is records[-1] else 0)

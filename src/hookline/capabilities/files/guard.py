@@ -1,0 +1,88 @@
+"""The jail as a policy: a call whose path leads out is blocked before anything is opened, in child runs too."""
+
+from __future__ import annotations
+
+import os
+from contextvars import ContextVar
+
+from hookline.containment import FileJail
+from hookline.errors import FileJailError, FileKindError, NoSuchFileError, ToolError
+from hookline.hooks import HookOutcome
+from hookline.lifecycle import ToolHookContext
+from hookline.state import ToolCall
+
+READING, WRITING = ("read", "list", "glob", "search"), ("write", "edit")
+MATCHER = f"/^({'|'.join((*READING, *WRITING))})$/"
+
+
+class Guard:
+    """Judges calls of the six tools by their paths.
+
+    In a child run the guards of the runs above it are asked first, and then the child's own. They take the path as
+    relative to their own roots, which is not where the child's tools look if its root is another. So the last guard,
+    which knows that root, puts the path to the ones before it once more, as they would have to write it.
+    """
+
+    def __init__(self, jail: FileJail, read_only: bool) -> None:
+        self._jail = jail
+        self._read_only = read_only
+        self._real_root = os.path.realpath(jail.root)
+
+    def judge(self, ctx: ToolHookContext) -> HookOutcome | None:
+        """Block a call that leads out, or that would change what must not be changed."""
+        call = ctx.tool_call
+        objection = self._objection(call, "")
+        for above in self._those_above(ctx):
+            objection = objection or above._objection_from(self, call)
+        return HookOutcome.block(objection) if objection else None
+
+    def _those_above(self, ctx: ToolHookContext) -> tuple[Guard, ...]:
+        """The guards that were asked about this very call before this one."""
+        which = (ctx.state.run_id, ctx.step_index, ctx.tool_call.id)
+        latest, guards = _asked.get()
+        if latest != which or self in guards:  # another call, or this one from the beginning again
+            guards = ()
+        _asked.set((which, (*guards, self)))
+        return guards
+
+    def _objection_from(self, below: Guard, call: ToolCall) -> str:
+        """What there is against a call whose path is relative to another root."""
+        if below._real_root == self._real_root:
+            return ""  # it was judged as it is
+        inside = os.path.relpath(below._real_root, self._real_root)
+        if inside.split("/")[0] == "..":
+            return "the root of this agent is outside the root of the agent that started it"
+        return self._objection(call, inside)
+
+    def _objection(self, call: ToolCall, base: str) -> str:
+        changes = call.name in WRITING
+        if changes and self._read_only:
+            return "files can be read here, and not changed"
+        path = call.args.get("path")
+        pattern = call.args.get("pattern") if call.name == "glob" else None
+        try:
+            if isinstance(path, str):
+                joined = f"{base}/{path}" if base and not path.startswith("/") else path
+                self._jail.locate(joined, to_change=changes)
+            if isinstance(pattern, str):
+                refuse_leading_out(pattern)
+        except (NoSuchFileError, FileKindError):
+            return ""  # harmless: the tool says what is wrong
+        except (FileJailError, ToolError) as error:
+            return str(error)
+        return ""
+
+
+_asked: ContextVar[tuple[tuple[str, int, str], tuple[Guard, ...]]] = ContextVar(
+    "files_guards", default=(("", 0, ""), ())
+)
+"""Which call was judged last, and by whom. The hooks of a run are asked one after the other, in one context."""
+
+
+def refuse_leading_out(pattern: str) -> None:
+    """An error for a pattern that is not about what is below."""
+    if pattern.startswith("/") or ".." in pattern.split("/"):
+        raise ToolError(
+            f"the pattern '{pattern[:200]}' leads out of the root.",
+            remedy="Use one that is relative to `path`, without '..'.",
+        )

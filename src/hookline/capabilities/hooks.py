@@ -1,0 +1,94 @@
+"""Any hooks, bundled under one name and installed at once."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import msgspec
+
+from hookline.agent.decorators import registrations_of
+from hookline.errors import BuildError
+from hookline.hooks import HookLike, Options, Point, Registration, Tier, name_of, register
+from hookline.lifecycle import point_named
+
+
+class Hooks:
+    """A bundle of hooks: they belong together, so they are installed together, and all of them or none.
+
+        safety = Hooks("safety", {"PreToolUse": check}).on("after_tool_use", redact, matcher="bash")
+        builder.with_capability(safety)
+
+    It takes decorated functions, objects with decorated methods, what `hook(...)` makes, and mappings from a point,
+    in any spelling, to one hook or several. `shadow=True` runs the whole bundle without enforcing what it says.
+    """
+
+    def __init__(self, name: str, *hooks: Any, shadow: bool = False) -> None:
+        if not (isinstance(name, str) and name):
+            raise BuildError(
+                f"a bundle of hooks needs a name, and {name!r} is none.",
+                remedy='Write Hooks("safety", first, second), say.',
+            )
+        if not isinstance(shadow, bool):
+            raise BuildError(f"hooks '{name}': shadow= takes True or False, not {shadow!r}.")
+        self.name = name
+        self.shadow = shadow
+        self._registrations: tuple[Registration, ...] = ()
+        for each in hooks:
+            self._take(each)
+
+    def on(
+        self,
+        point: Point[Any] | str,
+        hook: HookLike,
+        *,
+        priority: int = 0,
+        matcher: Any = None,
+        name: str | None = None,
+        before: str | Iterable[str] = (),
+        after: str | Iterable[str] = (),
+        tier: str = "hook",
+        scope: str | None = None,
+        timeout: float | None = None,
+        on_failure: str | None = None,
+    ) -> Hooks:
+        """Add one hook at a point, with the options every hook has; gives the bundle."""
+        options = Options(
+            priority=priority,
+            matcher=matcher,
+            name=name,
+            before=before,
+            after=after,
+            tier=tier,
+            scope=scope,
+            timeout=timeout,
+            on_failure=on_failure,
+        )
+        who = f"hook '{name or name_of(hook)}' of '{self.name}'"
+        self._registrations += (register(point_named(point, who), hook, options),)
+        return self
+
+    def hooks(self) -> tuple[Registration, ...]:
+        """The registrations of the bundle, in the order they were given."""
+        if not self._registrations:
+            raise BuildError(
+                f"the bundle of hooks '{self.name}' is empty.",
+                remedy="Give it hooks, or leave it out.",
+            )
+        if not self.shadow:
+            return self._registrations
+        return tuple(
+            each if each.tier is Tier.OBSERVER else msgspec.structs.replace(each, shadow=True)
+            for each in self._registrations
+        )
+
+    def _take(self, given: Any) -> None:
+        if not isinstance(given, Mapping):
+            self._registrations += tuple(registrations_of(given))
+            return
+        for point, hooks in given.items():
+            for each in hooks if isinstance(hooks, list | tuple) else (hooks,):
+                self.on(point, each)
+
+    def __repr__(self) -> str:
+        return f"<Hooks '{self.name}': {', '.join(each.name for each in self._registrations)}>"

@@ -1,0 +1,215 @@
+"""Notes the model keeps in the run's metadata: tools to read, write and list them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from fnmatch import fnmatchcase
+from typing import Annotated, Any
+
+import msgspec
+
+from hookline.errors import BuildError, NotJSONError, ToolError
+from hookline.hooks import Options, Registration, register
+from hookline.lifecycle import HookPoint, ToolHookContext
+from hookline.state import AgentState, ErrorInfo, JSONValue, ResultStatus, freeze
+from hookline.tools import AnyTool, ToolContext, tool
+from hookline.tools.explain import closest
+
+_KEY = re.compile(r"[\w.:/-]{1,128}", re.ASCII)
+_Value = str | int | float | bool | list[Any] | dict[str, Any] | None
+_Key = Annotated[str, "Up to 128 letters, digits and _ . : / -"]
+
+
+class Metadata:
+    """`read_metadata`, `write_metadata` and `list_metadata`: notes that outlive the conversation's window.
+
+    What the model writes is kept in the state's metadata under `namespace`, so it can neither read nor overwrite what
+    hooks keep beside it. Patterns open the rest, key by key: `allow` for keys of the state's own metadata that it may
+    read and write, `read` for those it may only read; `deny` wins over both and holds for its own notes too.
+    """
+
+    name = "metadata"
+
+    def __init__(
+        self,
+        *,
+        namespace: str = "notes",
+        allow: Iterable[str] = (),
+        read: Iterable[str] = (),
+        deny: Iterable[str] = (),
+        max_entries: int = 100,
+        max_chars: int = 10_000,
+        max_total_chars: int = 100_000,
+    ) -> None:
+        if not (isinstance(namespace, str) and _KEY.fullmatch(namespace)):
+            raise BuildError(f"metadata: {namespace!r} cannot be the namespace: it takes a key.")
+        self.namespace = namespace
+        self._allow = _patterns("allow", allow)
+        self._read = _patterns("read", read)
+        self._deny = _patterns("deny", deny)
+        self._max_entries = _cap("max_entries", max_entries)
+        self._max_chars = _cap("max_chars", max_chars)
+        self._max_total_chars = _cap("max_total_chars", max_total_chars)
+
+    def entries(self, state: AgentState) -> Mapping[str, JSONValue]:
+        """What the model has noted."""
+        kept = state.metadata.get(self.namespace)
+        return kept if isinstance(kept, dict) else {}
+
+    # --- the tools ----------------------------------------------------------------------------------
+
+    def tools(self) -> list[AnyTool]:
+        """The three tools."""
+
+        @tool(effect="pure")
+        async def read_metadata(key: _Key, context: ToolContext) -> JSONValue:
+            """Read one entry of the run's metadata: a note you wrote, or something that was put there for you."""
+            return self._get(context.state, key)
+
+        @tool(effect="idempotent")
+        async def write_metadata(key: _Key, value: _Value, context: ToolContext) -> str:
+            """Keep a value under a key in the run's metadata, where you can read it for as long as the run lasts.
+
+            It replaces what was there. Writing null removes the entry.
+            """
+            self._with(context.state, key, value)
+            return f"removed {key}" if value is None else f"wrote {key}"
+
+        @tool(effect="pure")
+        async def list_metadata(
+            context: ToolContext, prefix: Annotated[str, "Only keys that begin like this"] = ""
+        ) -> list[dict[str, Any]]:
+            """List the keys of the run's metadata that you may read, with the size of each value."""
+            shown = self._visible(context.state)
+            return [
+                {"key": key, "chars": _size(value), "writable": self._is_writable(key)}
+                for key, value in sorted(shown.items())
+                if key.startswith(prefix)
+            ]
+
+        return [read_metadata, write_metadata, list_metadata]
+
+    def hooks(self) -> list[Registration]:
+        """The hook that puts what was written into the state, once no other hook has withheld it."""
+        options = Options(name="metadata-persist", matcher="write_metadata", priority=-1000)
+        return [register(HookPoint.AFTER_TOOL_USE, self._persist, options)]
+
+    def _persist(self, ctx: ToolHookContext) -> ToolHookContext | None:
+        if ctx.execution is None or not ctx.execution.is_success:
+            return None
+        args = ctx.tool_call.args
+        try:
+            return ctx.with_state(self._with(ctx.state, args["key"], args["value"]))
+        except ToolError as error:  # another call of this step took the room that was left
+            info = ErrorInfo.from_exception(error, "tool")
+            failed = msgspec.structs.replace(
+                ctx.execution, result=None, error=info, status=ResultStatus.ERROR
+            )
+            return ctx.with_execution(failed)
+
+    # --- what is where ------------------------------------------------------------------------------
+
+    def _get(self, state: AgentState, key: str) -> JSONValue:
+        self._refuse_denied(key)
+        shown = self._visible(state)
+        if key in shown:
+            return shown[key]
+        likely = closest(key, shown)
+        hint = f" Did you mean '{likely[0]}'?" if likely else ""
+        raise ToolError(
+            f"there is no metadata under '{key}'.{hint}",
+            remedy="list_metadata shows what there is.",
+        )
+
+    def _visible(self, state: AgentState) -> dict[str, JSONValue]:
+        """Everything the model may read: its own notes, and what of the rest is open to it."""
+        beside = {
+            key: value
+            for key, value in state.metadata.items()
+            if key != self.namespace and (self._is_shared(key) or _fits(key, self._read))
+        }
+        everything = {**self.entries(state), **beside}
+        return {key: value for key, value in everything.items() if not _fits(key, self._deny)}
+
+    def _with(self, state: AgentState, key: str, value: JSONValue) -> AgentState:
+        """The state with one entry written, or an error that the model can act on."""
+        self._refuse_denied(key)
+        if not _KEY.fullmatch(key):
+            raise ToolError(
+                f"{key!r} cannot be a key.",
+                remedy="Use up to 128 letters, digits and _ . : / -, as in 'plan.budget'.",
+            )
+        if not self._is_writable(key):
+            raise ToolError(
+                f"'{key}' can be read and not written.", remedy="Write under another key."
+            )
+        value = _frozen(key, value)
+        if value is not None and (size := _size(value)) > self._max_chars:
+            raise ToolError(
+                f"the value for '{key}' has {size:,} characters of JSON; {self._max_chars:,} are the most.",
+                remedy="Write less, or split it over several keys.",
+            )
+        if self._is_shared(key):
+            return state.without_metadata(key) if value is None else state.with_metadata(key, value)
+        return state.with_metadata(self.namespace, self._noted(state, key, value))
+
+    def _noted(self, state: AgentState, key: str, value: JSONValue) -> dict[str, JSONValue]:
+        notes = {**self.entries(state), key: value}
+        if value is None:
+            del notes[key]
+            return notes
+        if len(notes) > self._max_entries:
+            raise ToolError(
+                f"there are {len(notes) - 1} entries already, which is the most.",
+                remedy="Remove one first, by writing null under its key.",
+            )
+        total = sum(len(name) + _size(kept) for name, kept in notes.items())
+        if total > self._max_total_chars:
+            raise ToolError(
+                f"with '{key}' there would be {total:,} characters in all; {self._max_total_chars:,} are the most.",
+                remedy="Write less, or remove entries by writing null under their keys.",
+            )
+        return notes
+
+    def _is_shared(self, key: str) -> bool:
+        """Whether the key is one of the state's own metadata that the model may write."""
+        return key != self.namespace and _fits(key, self._allow)
+
+    def _is_writable(self, key: str) -> bool:
+        return self._is_shared(key) or not _fits(key, self._read)
+
+    def _refuse_denied(self, key: str) -> None:
+        if _fits(key, self._deny):
+            raise ToolError(f"'{key}' is not yours to use.", remedy="Use another key.")
+
+
+def _fits(key: str, patterns: tuple[str, ...]) -> bool:
+    return any(fnmatchcase(key, pattern) for pattern in patterns)
+
+
+def _frozen(key: str, value: object) -> JSONValue:
+    try:
+        return freeze(value, f"the value for '{key}'")
+    except NotJSONError as error:
+        raise ToolError(error.message, remedy=error.remedy) from None
+
+
+def _size(value: JSONValue) -> int:
+    return len(msgspec.json.encode(value).decode())
+
+
+def _patterns(option: str, given: Iterable[str]) -> tuple[str, ...]:
+    patterns = () if isinstance(given, str) else tuple(given)
+    if isinstance(given, str) or not all(isinstance(each, str) and each for each in patterns):
+        raise BuildError(
+            f"metadata: {option}={given!r} is not a list of patterns.",
+            remedy=f'Write {option}=("customer", "ticket_*"), say.',
+        )
+    return patterns
+
+
+def _cap(option: str, given: int) -> int:
+    if isinstance(given, bool) or not isinstance(given, int) or given < 1:
+        raise BuildError(f"metadata: {option}={given!r} is not a whole number above zero.")
+    return given

@@ -1,0 +1,276 @@
+"""Skills: folders of instructions that a model sees by name, and loads when it needs one."""
+
+from __future__ import annotations
+
+import difflib
+import os
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, Literal
+
+from hookline.agent import Note
+from hookline.errors import BuildError, ToolError
+from hookline.hooks import HookOutcome, Options, Registration, register
+from hookline.lifecycle import (
+    ExecutionHookContext,
+    HookPoint,
+    InferenceHookContext,
+    PromptHookContext,
+    RunHandle,
+    ToolHookContext,
+)
+from hookline.markdown import Skill, SkillLibrary, is_aside, means_tool
+from hookline.permissions import Rules
+from hookline.state import AgentState, ToolCall
+from hookline.tools import AnyTool, ToolContext, tool
+
+TOOL = "load_skill"
+_ALWAYS = frozenset({TOOL, "structured_output"})
+"""What can be called whatever a skill says: to load another, and to give the answer of the run."""
+_LISTED = 16_000
+"""Characters of the list that a model is shown before each step."""
+_LONGEST_DESCRIPTION = 1_024
+_SLASH = re.compile(r"/(?P<name>[^\s/]+)(?:\s+(?P<arguments>.*))?", re.DOTALL)
+
+
+class Skills:
+    """Gives an agent the skills of some directories, or of a library. Earlier directories go before later ones.
+
+    Before each step the model is shown their names and descriptions. `load_skill` gives it the text of one, and the
+    files that come with it. While a skill with `allowed-tools` is active no other tools can be called; with
+    `outside="ask"` a person is asked. A skill is active until another is loaded, until it is unloaded, or until the
+    run ends. Paths in its rules begin at `root`.
+    """
+
+    name = "skills"
+
+    def __init__(
+        self,
+        *sources: str | os.PathLike[str] | Iterable[str | os.PathLike[str]] | SkillLibrary,
+        outside: Literal["block", "ask"] = "block",
+        root: str | os.PathLike[str] = ".",
+    ) -> None:
+        if outside not in ("block", "ask"):
+            raise BuildError(
+                f"outside={outside!r} says nothing.",
+                remedy='Use "block" or "ask" for calls that a skill does not allow.',
+            )
+        self.library = _library(sources)
+        self._outside = outside
+        self._root = root
+
+    # --- a capability -------------------------------------------------------------------------------
+
+    def tools(self) -> list[AnyTool]:
+        """`load_skill`."""
+        return [tool(self.load_skill, effect="pure", max_chars=200_000)]
+
+    def hooks(self) -> Iterator[Registration]:
+        """The list before each step, what a loaded skill changes, and what holds while it is active."""
+        yield register(HookPoint.EXECUTION_START, self._begin, Options(name=f"{self.name}-fresh"))
+        yield register(HookPoint.PROMPT_SUBMIT, self._start, Options(name=f"{self.name}-prompt"))
+        yield register(HookPoint.BEFORE_INFERENCE, self._list, Options(name=f"{self.name}-list"))
+        yield register(
+            HookPoint.AFTER_TOOL_USE,
+            self._activate,
+            Options(name=f"{self.name}-active", matcher=TOOL),
+        )
+        yield register(
+            HookPoint.BEFORE_TOOL_USE,
+            self._judge,
+            Options(name=f"{self.name}-allowed-tools", tier="policy"),
+        )
+
+    def notes(self, _definition: object) -> Iterator[Note]:
+        """Which skills there are, and what is wrong with the others."""
+        yield Note(f"{len(self.library)} skills: {', '.join(self.library.skills) or 'none'}")
+        for problem in self.library.problems:
+            yield Note(problem.text, is_problem=True, remedy=problem.remedy)
+        for skill in self.library:
+            if skill.fields.get("hooks"):
+                yield Note(
+                    f"{skill.folder}: the hooks of skill '{skill.name}' are not run.",
+                    is_problem=True,
+                    remedy="Register them with the builder if they matter.",
+                )
+
+    # --- the tool -----------------------------------------------------------------------------------
+
+    def load_skill(
+        self,
+        name: str,
+        context: ToolContext,
+        file: str = "",
+        arguments: str = "",
+        unload: bool = False,
+    ) -> str:
+        """Load the instructions of a skill, or read one of the files that come with it.
+
+        Args:
+            name: Which skill, by its name in the list of skills.
+            file: One of the skill's files, by its path in the skill's folder, instead of the instructions.
+            arguments: What the skill should be applied to, if it takes that.
+            unload: Stop using the skill: what it allows and forbids no longer counts.
+        """
+        active = str(_active(context.state, self._key).get("name", ""))
+        if unload and _is_same(name, active):  # also one that is gone from the disk since
+            return f"Skill '{active}' is no longer active."
+        skill = self._found(name)
+        if unload:
+            return f"Skill '{skill.name}' is not active."
+        is_active = active == skill.name
+        if not skill.for_models and not (file and is_active):  # then a person has started it
+            raise ToolError(
+                f"skill '{skill.name}' is for people to start.",
+                remedy="Tell the user about it if it would help.",
+            )
+        if file:
+            return skill.read_file(file)
+        return skill.page(arguments)
+
+    def _found(self, name: str) -> Skill:
+        skill = self.library.get(name)
+        if skill is not None:
+            return skill
+        known = [each.name for each in self.library if each.for_models]
+        close = difflib.get_close_matches(name, known, n=2, cutoff=0.5)
+        hint = f" Did you mean {' or '.join(repr(each) for each in close)}?" if close else ""
+        raise ToolError(
+            f"there is no skill '{name}'.{hint}", remedy=f"Skills: {', '.join(known) or 'none'}."
+        )
+
+    # --- the hooks ----------------------------------------------------------------------------------
+
+    @property
+    def _key(self) -> str:
+        return f"{self.name}.active"
+
+    def _begin(self, ctx: ExecutionHookContext) -> AgentState | None:
+        """A run begins without an active skill, whatever the state it goes on from says."""
+        if ctx.resumed or ctx.get(self._key) is None:
+            return None
+        return ctx.state.without_metadata(self._key)
+
+    def _start(self, ctx: PromptHookContext) -> PromptHookContext | None:
+        """A person may start a skill: `/name` and what it is for."""
+        said = _SLASH.fullmatch(ctx.prompt.strip())
+        if said is None or ctx.run is None or ctx.run.depth > 0:
+            return None
+        skill = self.library.get(said["name"])
+        if skill is None or not skill.for_people:
+            return None
+        told = ctx.with_prompt(skill.page((said["arguments"] or "").strip()))
+        return told.with_metadata(self._key, _kept(skill))
+
+    def _list(self, ctx: InferenceHookContext) -> InferenceHookContext | None:
+        offered = [skill for skill in self.library if skill.for_models]
+        request = ctx.request
+        if not offered or not any(spec.name == TOOL for spec in request.tools):
+            return None
+        parts = (request.system, listed(offered))
+        return ctx.with_request(request.with_system("\n\n".join(part for part in parts if part)))
+
+    def _activate(self, ctx: ToolHookContext) -> ToolHookContext | AgentState | None:
+        args, execution = ctx.tool_call.args, ctx.execution
+        if execution is None or not execution.is_success:
+            return None
+        name = str(args.get("name", ""))
+        if args.get("unload"):
+            active = str(_active(ctx.state, self._key).get("name", ""))
+            return ctx.state.without_metadata(self._key) if _is_same(name, active) else None
+        skill = self.library.get(name)
+        if skill is None or args.get("file"):
+            return None
+        return ctx.with_metadata(self._key, _kept(skill))
+
+    def _judge(self, ctx: ToolHookContext) -> HookOutcome | None:
+        """What no active skill allows, of this run or of one above it, does not run."""
+        call = ctx.tool_call
+        if call.name in _ALWAYS:
+            return None
+        for state in _states(ctx):
+            active = _active(state, self._key)
+            allowed = active.get("allowed")
+            if allowed is None or self._allows(allowed, call):
+                continue
+            reason = (
+                f"skill '{active.get('name')}' is active and allows only "
+                f"{', '.join(allowed) or 'no tools at all'}"
+            )
+            if self._outside == "ask":
+                return HookOutcome.ask(reason)
+            return HookOutcome.block(f"{reason}; unload it first if you are done with it")
+        return None
+
+    def _allows(self, allowed: list[str], call: ToolCall) -> bool:
+        rules = Rules(allowed, root=self._root)
+        if rules.judge(call).decision == "allow":
+            return True
+        # What looks after a command that was allowed has no arguments that a rule could be about.
+        return is_aside(call.name) and any(means_tool(rule, call.name) for rule in rules.allow)
+
+    def __repr__(self) -> str:
+        return f"<Skills {', '.join(self.library.skills)}>"
+
+
+def _library(sources: tuple[Any, ...]) -> SkillLibrary:
+    if not sources:
+        raise BuildError(
+            "there are no skills to give.", remedy="Name a directory: Skills('.claude/skills')."
+        )
+    if len(sources) == 1 and isinstance(sources[0], SkillLibrary):
+        return sources[0]
+    if any(isinstance(source, SkillLibrary) for source in sources):
+        raise BuildError(
+            "skills come from directories, or from one library.",
+            remedy="Make one library of all directories: SkillLibrary(first, second).",
+        )
+    return SkillLibrary(*sources)
+
+
+def _is_same(name: str, active: str) -> bool:
+    return bool(active) and name.strip().lower() == active.lower()
+
+
+def _kept(skill: Skill) -> dict[str, Any]:
+    """What a run remembers of its active skill: enough to hold it to that when its files have changed since."""
+    allowed = None if skill.allowed_tools is None else list(skill.allowed_tools)
+    return {"name": skill.name, "allowed": allowed, "digest": skill.digest}
+
+
+def _active(state: AgentState, key: str) -> Mapping[str, Any]:
+    kept = state.get(key)
+    return kept if isinstance(kept, dict) else {}
+
+
+def _states(ctx: ToolHookContext) -> Iterator[AgentState]:
+    """The state of this run, and of those above it."""
+    yield ctx.state
+    above: RunHandle | None = ctx.run.parent if ctx.run is not None else None
+    while above is not None:
+        yield above.state
+        above = above.parent
+
+
+# --- what models read ---------------------------------------------------------------------------------
+
+
+def listed(skills: list[Skill]) -> str:
+    """The skills by name, each with what it is for: as much of it as there is room for."""
+    room = max(60, _LISTED // len(skills))
+    lines = [f"- {each.name}: {_cut(each.description, room)}" for each in skills]
+    return "\n".join(
+        [
+            "# Skills",
+            "",
+            "Instructions for particular tasks, some with files. When one fits, load it before you begin:",
+            f"{TOOL}(name), and {TOOL}(name, file) for a file that comes with it.",
+            "",
+            *lines,
+        ]
+    )
+
+
+def _cut(text: str, room: int) -> str:
+    room = min(room, _LONGEST_DESCRIPTION)
+    return text if len(text) <= room else f"{text[: room - 3].rstrip()}..."

@@ -1,0 +1,165 @@
+"""Subagents as a capability: the definitions, where they come from, and the tool that starts them."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, TypeAlias
+
+from hookline.agent import Agent, Note
+from hookline.blueprint import Definition
+from hookline.capabilities.subagents.choice import Choice
+from hookline.capabilities.subagents.family import Common, Family
+from hookline.capabilities.subagents.reading import read_agents
+from hookline.capabilities.subagents.spawning import spawn_tool
+from hookline.capabilities.subagents.subagent import Subagent
+from hookline.errors import BuildError
+from hookline.markdown import SkillLibrary
+from hookline.state import EMPTY
+from hookline.tools import AnyTool
+
+Source: TypeAlias = Subagent | str | os.PathLike[str]
+
+
+class Subagents:
+    """Lets an agent start others: `Subagent(...)` values, Markdown files, or directories of these.
+
+    When two have the same name, what is named earlier counts. `models` says what names of models mean (`{"haiku":
+    "anthropic:NAME"}`), `skills` where the skills are that definitions name, `hooks` which hooks definitions in
+    files may name. The agent is at depth zero, and no subagent is deeper than `max_depth`. `concurrency` is how many
+    may work at the same time in one step.
+    """
+
+    name = "subagents"
+
+    def __init__(
+        self,
+        *sources: Source | Iterable[Source],
+        models: Mapping[str, Any] = EMPTY,
+        skills: SkillLibrary | str | os.PathLike[str] | None = None,
+        hooks: Mapping[str, Any] = EMPTY,
+        max_depth: int = 3,
+        concurrency: int | None = None,
+    ) -> None:
+        if isinstance(max_depth, bool) or not isinstance(max_depth, int) or max_depth < 1:
+            raise BuildError(
+                f"max_depth={max_depth!r} is not a whole number above zero.",
+                remedy="With 1 a subagent can start no others.",
+            )
+        self._said: list[Note] = []
+        self._noted: dict[str, list[Note]] = {}
+        members = self._members(sources, hooks)
+        if not members:
+            raise BuildError(
+                "there are no subagents to start.",
+                remedy="Give Subagent(name, description, prompt), or a directory of Markdown files.",
+            )
+        if skills is not None and not isinstance(skills, SkillLibrary):
+            skills = SkillLibrary(skills)
+        self._common = Common(members, models, skills, max_depth, concurrency)
+
+    @property
+    def agents(self) -> Mapping[str, Subagent]:
+        """The definitions, by name."""
+        return self._common.members
+
+    def _members(self, sources: tuple[Any, ...], hooks: Mapping[str, Any]) -> dict[str, Subagent]:
+        members: dict[str, Subagent] = {}
+        for source in _each(sources):
+            found = [(source, [])] if isinstance(source, Subagent) else read_agents(source, hooks)
+            for member, notes in found:
+                other = members.setdefault(member.name, member)
+                if other is member:
+                    self._noted[member.name] = notes
+                elif not member.where and not other.where:
+                    raise BuildError(
+                        f"two subagents are called '{member.name}'.",
+                        remedy="Give one of them another name.",
+                    )
+                else:
+                    self._said.append(_left_out(member, other))
+        return members
+
+    # --- a capability -------------------------------------------------------------------------------
+
+    def tools_for(self, definition: Definition) -> list[AnyTool]:
+        """`spawn_subagent`. All subagents that the agent itself can start are built, so that mistakes show now."""
+        family = self._family(definition)
+        for name in family.offered:
+            family.agent(name)
+        return [spawn_tool(family)] if family.offered else []
+
+    def notes(self, definition: Definition) -> Iterator[Note]:
+        """Who can be started, with what; and what is not as a file has it."""
+        family = self._family(definition)
+        for name in family.offered:
+            yield Note(f"{name}: {self._described(self.agents[name], family)}")
+        yield from self._said
+        for name, member in self.agents.items():
+            yield from self._noted[name]
+            yield from self._amiss(member, family.choice(member))
+
+    def _family(self, definition: Definition) -> Family:
+        """The subagents that an agent can start: not those of whose tools it has none."""
+        everybody = Family(self._common, definition, definition, tuple(self.agents))
+        of_use = [
+            name
+            for name, member in self.agents.items()
+            if not (member.where and everybody.choice(member).is_useless)
+        ]
+        return Family(self._common, definition, definition, of_use)
+
+    def _described(self, member: Subagent, family: Family) -> str:
+        if member.agent is not None:
+            return "an agent of its own"
+        choice = family.choice(member)
+        tools = ", ".join(tool.name for tool in (*choice.lent, *choice.own)) or "no tools"
+        starts = f"; starts {', '.join(choice.agents)}" if choice.may_spawn else ""
+        driver = self._common.driver(member, family.starter)
+        of_its_own = driver is not family.starter.driver
+        model = f"; {getattr(driver, 'model', '') or type(driver).__name__}" * of_its_own
+        return f"{tools}{starts}{model}"
+
+    def _amiss(self, member: Subagent, choice: Choice) -> Iterator[Note]:
+        where = member.where or f"subagent '{member.name}'"
+        names = ", ".join(choice.missing)
+        if choice.is_useless:
+            yield Note(f"{where}: it is left out: the agent has none of {names}.", is_problem=True)
+        elif names:
+            yield Note(f"{where}: it goes without {names}: the agent has no such tool.")
+        if self._common.is_unmapped(member):
+            yield Note(
+                f"{where}: '{member.model}' is no model that is known here, so it has its starter's. "
+                f"Subagents(models={{'{member.model}': ...}}) says which is meant."
+            )
+
+    def built_for(self, agent: Agent) -> dict[str, Agent]:
+        """The subagents that an agent can start, built, by name: `replay(..., children=subagents.built_for(agent))`."""
+        family = self._family(agent.definition)
+        return {name: family.agent(name) for name in family.offered}
+
+    async def aclose(self) -> None:
+        """Close the models that were opened for subagents."""
+        for driver in self._common.drivers.values():
+            close = getattr(driver, "aclose", None)
+            if close is not None:
+                await close()
+
+    def __repr__(self) -> str:
+        return f"<Subagents {', '.join(self.agents)}>"
+
+
+def _each(sources: tuple[Any, ...]) -> Iterator[Any]:
+    """The sources one by one, those in lists too."""
+    for source in sources:
+        yield from source if isinstance(source, list | tuple) else (source,)
+
+
+def _left_out(member: Subagent, other: Subagent) -> Note:
+    where = member.where or "in code"
+    first = other.where or "in code"
+    return Note(
+        f"{where}: it is left out, because '{member.name}' ({first}) has the same name, and comes first.",
+        is_problem=True,
+        remedy="Give one of them another name.",
+    )

@@ -1,0 +1,154 @@
+"""Programs that describe the machine, its hardware, its network and its services, and other everyday readers."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from hookline.containment.shell.options import Program, but, only
+from hookline.containment.shell.tables.first import first_word
+from hookline.containment.shell.words import Word
+
+_SHOW_NOTHING_SECRET = """
+    exa eza lsd tokei sw_vers system_profiler iostat mpstat ipcs lsns lsipc lslocks fc-list acpi lsb_release
+    hostid getenforce sestatus pmap pwdx jps otool locate vm_stat
+"""
+_SHOW_FILES = """
+    hexyl csvlook csvcut csvstat csvgrep csvsort pdfinfo shellcheck
+"""
+
+
+def _no_setting(words: Sequence[Word]) -> str | None:
+    """A name is a question, unless it says what it should become, or leads out of where settings lie."""
+    odd = any("=" in word.text or "/" in word.text for word in words)
+    return "it may set something, or show a file" if odd else None
+
+
+def _service(words: Sequence[Word]) -> str | None:
+    asks = [word.text for word in words] == ["--status-all"] or (
+        len(words) == 2 and words[1].text == "status"
+    )
+    return None if asks else "it does more than ask"
+
+
+def _no_address(words: Sequence[Word]) -> str | None:
+    """Media tools open addresses as well as files."""
+    return "it may use the network" if any(":" in word.text for word in words) else None
+
+
+def _to_output(words: Sequence[Word]) -> str | None:
+    return None if words and words[-1].text == "-" else "it writes a file"
+
+
+def _looks(options: str = "", *, takes: str = "", operands: int | None = None) -> Program:
+    return Program(only(options, takes=takes, operands=operands), reads=False)
+
+
+def _asks(pattern: str, options: str = "", *, needed: bool = True) -> Program:
+    return Program(only(options, check=first_word(pattern, needed=needed)), reads=False)
+
+
+_X509 = only(
+    """
+    -noout -text -subject -issuer -dates -enddate -startdate -fingerprint -serial -sha256 -sha1 -pubkey -purpose -email
+    -ext -nameopt -inform -in
+    """
+)
+
+_CLOUD = only(
+    takes="--format --project --filter --limit --region --zone -o --output -g --resource-group -n --name --query"
+)
+_GCLOUD = tuple(
+    f"{group} list"
+    for group in (
+        *("projects", "config", "auth", "services", "functions", "run services"),
+        *("compute instances", "compute zones", "compute regions", "container clusters"),
+        *("sql instances", "app services", "app versions", "storage buckets"),
+    )
+)
+_AZ = (
+    *("account list", "account show", "group list", "group show", "vm list", "vm show"),
+    *("aks list", "aks show", "webapp list", "acr list", "resource list", "network vnet list"),
+)
+
+SYSTEM_TOOLS: dict[str, Program] = {
+    **{name: Program(reads=False) for name in _SHOW_NOTHING_SECRET.split()},
+    **{name: Program() for name in _SHOW_FILES.split()},
+    **dict.fromkeys(
+        ("bat", "batcat"),
+        Program(
+            only(
+                "-n -p -pp -A --plain --number --show-all --style --color --paging",
+                takes="-r -l --line-range --language",
+            )
+        ),
+    ),
+    "bc": Program(only("-l -q -s -w")),
+    "shuf": Program(but("-o --output", takes="-n -i")),
+    "iconv": Program(only("-l -c -f -t --from-code --to-code --list")),
+    "pdftotext": Program(only("-layout -raw -nopgbrk", takes="-f -l", check=_to_output)),
+    "jar": Program(only("-t -f -v", check=first_word("-?tv?f|-?tf?v?|--list"))),
+    "ar": Program(only("", check=first_word("-?tv?"))),
+    "unrar": Program(only("", check=first_word("l|v|lb|t"))),
+    "ffprobe": Program(
+        only(
+            "-v -hide_banner -show_format -show_streams -print_format -of -i -show_entries -select_streams",
+            check=_no_address,
+        )
+    ),
+    "openssl": Program(
+        only(),
+        {
+            **dict.fromkeys(("x509", "req", "crl"), _X509),
+            "rand": only("-hex -base64"),
+            "dgst": only("-sha256 -sha1 -sha512 -md5 -hex -r"),
+            "ciphers": only("-v -V -s -tls1_3"),
+        },
+    ),
+    "ssh-keygen": Program(
+        only("-l -v", takes="-f -E", check=first_word("-l|-lf|-lvf")), reads=False
+    ),
+    "ssh-add": _asks("-l|-L", "-l -L"),
+    "nvidia-smi": _looks("-L -q --query-gpu --format --query-compute-apps", takes="-i -d -l"),
+    "sysctl": Program(only("-a -n -N -e", check=_no_setting), reads=False),
+    "swapon": _asks("--show|-s", "--show -s --noheadings --bytes"),
+    **dict.fromkeys(
+        ("timedatectl", "hostnamectl", "localectl", "loginctl", "resolvectl"),
+        _asks("status|show|list-.*|statistics", "--no-pager", needed=False),
+    ),
+    "systemd-analyze": _asks("blame|critical-chain|time", "--user --no-pager", needed=False),
+    "update-alternatives": _asks("--display|--list|--query", "--display --list --query"),
+    "alternatives": _asks("--display|--list", "--display --list"),
+    "ldconfig": _asks("-p|--print-cache", "-p --print-cache"),
+    "sensors": _looks("-A -u -f -j"),
+    "fuser": _looks("-v -n -u -m -a"),
+    "stty": _asks("-a|-g|size|speed", "-a -g"),
+    "chage": _asks("-l", "-l"),
+    "lshw": _looks("-short -businfo -json -C -c", takes="-class"),
+    "iptables": Program(only("-n -v -L -S --line-numbers", takes="-t"), reads=False),
+    "ufw": _asks("status"),
+    "nft": _asks("list"),
+    "firewall-cmd": _looks(
+        "--list-all --list-ports --list-services --state --get-zones --get-active-zones"
+    ),
+    "nmcli": Program(
+        only("-t -p", takes="-f -m"),
+        dict.fromkeys(
+            ("device status", "device show", "connection show", "general status", "dev status"),
+            only(),
+        ),
+        reads=False,
+    ),
+    "route": _looks("-n -e", operands=0),
+    "arp": _looks("-a -n -e", operands=0),
+    "iwconfig": _looks(operands=1),
+    "service": Program(only("--status-all", check=_service), reads=False),
+    "launchctl": _asks("list|print"),
+    "supervisorctl": _asks("status"),
+    "minikube": _asks("status|ip|version"),
+    "pyenv": _asks("versions|version|root"),
+    "rbenv": _asks("versions|version|root"),
+    "svn": _asks("status|st", "-v -q"),
+    "hg": _asks("status|st|branches|heads|tip|parents|summary", "-v -q"),
+    "gcloud": Program(only(), dict.fromkeys(_GCLOUD, _CLOUD), reads=False),
+    "az": Program(only(), dict.fromkeys(_AZ, _CLOUD), reads=False),
+}

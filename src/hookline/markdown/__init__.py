@@ -1,0 +1,50 @@
+"""What people write for agents in Markdown: front matter, and skills. Published files are read as they are.
+
+Each is loaded when its name is first used."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from hookline.markdown.document import Document, names_in
+    from hookline.markdown.library import SkillLibrary
+    from hookline.markdown.skill import Skill
+    from hookline.markdown.tool_names import (
+        grants_tool,
+        is_aside,
+        is_known_elsewhere,
+        means_tool,
+    )
+
+_HOME: dict[str, str] = {
+    "Document": "document",
+    "Skill": "skill",
+    "SkillLibrary": "library",
+    "grants_tool": "tool_names",
+    "is_aside": "tool_names",
+    "is_known_elsewhere": "tool_names",
+    "means_tool": "tool_names",
+    "names_in": "document",
+}
+"""Where each name lives in this room."""
+
+__all__ = [
+    "Document",
+    "Skill",
+    "SkillLibrary",
+    "grants_tool",
+    "is_aside",
+    "is_known_elsewhere",
+    "means_tool",
+    "names_in",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOME:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value = getattr(import_module(f"{__name__}.{_HOME[name]}"), name)
+    globals()[name] = value
+    return value

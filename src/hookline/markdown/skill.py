@@ -1,0 +1,239 @@
+"""A skill: a folder with a SKILL.md, read once and kept as it was then."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+import shlex
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from hookline.containment import FileJail
+from hookline.errors import DocumentError, FileJailError, HooklineError, ToolError, UsageError
+from hookline.markdown.document import Document
+from hookline.permissions import Rule
+from hookline.state import EMPTY
+
+PAGES = ("SKILL.md", "skill.md")
+"""What the page of a skill is called; the first is what it should be."""
+MOST_FILES = 500
+LARGEST_FILE = 10_000_000
+_LONGEST_NAME = 64
+_NOT_IN_NAMES = re.compile(r"[\x00-\x1f\x7f/\\]")
+_ARGUMENT = re.compile(r"\$(?:ARGUMENTS(?:\[(?P<index>\d+)\])?|(?P<number>\d+)\b)")
+_NAMED_ARGUMENT = re.compile(r"\$ARGUMENTS(?:\[(?P<index>\d+)\])?(?P<number>)")
+_FOLDER = re.compile(r"\$\{(?:CLAUDE_)?SKILL_DIR\}")
+
+
+class Bundled(msgspec.Struct, frozen=True):
+    """A file that comes with a skill."""
+
+    path: str
+    """Relative to the skill's folder, with `/` between its parts."""
+    size: int
+    digest: str = ""
+    """Of what is in it; empty for one that is too large to be read."""
+
+
+class Skill(msgspec.Struct, frozen=True):
+    """What a SKILL.md says, and what lies beside it."""
+
+    name: str
+    description: str
+    body: str
+    folder: str
+    """Its real path."""
+    allowed_tools: tuple[str, ...] | None = None
+    """What may be called while it is active, as it is written; None is everything."""
+    files: tuple[Bundled, ...] = ()
+    for_models: bool = True
+    """Whether a model may load it; otherwise only people can."""
+    for_people: bool = True
+    """Whether people may start it by name."""
+    fields: dict[str, Any] = EMPTY
+    """All of its front matter."""
+    digest: str = ""
+    """Of its SKILL.md."""
+    unlisted: int = 0
+    """How many of its files are left out, because there are too many."""
+
+    @classmethod
+    def read(cls, folder: str | os.PathLike[str]) -> Skill:
+        """The skill in a folder. What is wrong with it is an error that names file and line."""
+        real, where = Path(folder).resolve(), page_of(Path(folder))
+        try:
+            with FileJail(real) as jail:
+                data, files = _page(jail, where.name), list(_bundled(jail, where.name))
+        except UsageError as error:
+            raise DocumentError(f"{folder}: {error.message}") from None
+        page = Document.from_bytes(data, str(where))
+        allowed = _rules(page, real)
+        return cls(
+            name=_name(page, Path(folder)),
+            description=_description(page),
+            body=page.body,
+            folder=str(real),
+            allowed_tools=None if allowed is not None and "*" in allowed else allowed,
+            files=tuple(files[:MOST_FILES]),
+            for_models=not page.flag("disable-model-invocation"),
+            for_people=page.get("user-invocable") is None or page.flag("user-invocable"),
+            fields=dict(page.fields),
+            digest=hashlib.sha256(data).hexdigest(),
+            unlisted=max(0, len(files) - MOST_FILES),
+        )
+
+    def text(self, arguments: str = "") -> str:
+        """What it tells a model to do, with what it was given in place of `$ARGUMENTS`, `$ARGUMENTS[0]` and `$0`."""
+        words = _words(arguments)
+
+        def given(found: re.Match[str]) -> str:
+            index = found["index"] or found["number"]
+            if not index:
+                return arguments
+            return words[int(index)] if int(index) < len(words) else ""
+
+        body = _FOLDER.sub(lambda _: self.folder, self.body)
+        # Without arguments `$1` may be a price, or part of a script.
+        told = (_ARGUMENT if arguments else _NAMED_ARGUMENT).sub(given, body)
+        return told if told != body or not arguments else f"{body}\n\nARGUMENTS: {arguments}"
+
+    def page(self, arguments: str = "") -> str:
+        """The skill as a model reads it: what it tells it to do, and what comes with that."""
+        parts = [f"# Skill: {self.name}", f"Folder: {self.folder}"]
+        if self.files:
+            files = [f"- {each.path} ({each.size:,} bytes)" for each in self.files]
+            more = [f"- and {self.unlisted} more"] if self.unlisted else []
+            parts.append("\n".join(["Files:", *files, *more]))
+        if self.allowed_tools is not None:
+            allowed = ", ".join(self.allowed_tools) or "none"
+            parts.append(f"Tools for this skill: {allowed}")
+        return "\n\n".join([*parts, self.text(arguments)]).rstrip()
+
+    def read_file(self, path: str) -> str:
+        """What is in one of its files. Nothing outside its folder, and nothing that has changed, can be read."""
+        wanted = path.replace("\\", "/").removeprefix("./")
+        known = next((each for each in self.files if each.path == wanted), None)
+        if known is None:
+            raise ToolError(
+                f"skill '{self.name}' has no file '{path}'.",
+                remedy=f"It has: {', '.join(each.path for each in self.files) or 'none'}.",
+            )
+        if not known.digest:
+            raise ToolError(f"'{path}' is too large to be read like this ({known.size:,} bytes).")
+        data = self._contents(known)
+        if data is None or hashlib.sha256(data).hexdigest() != known.digest:
+            raise ToolError(
+                f"'{path}' of skill '{self.name}' is not what it was when the skill was read.",
+                remedy="Go on without it; it can be read once the agent has been built again.",
+            )
+        try:
+            return data.decode("utf-8-sig")
+        except UnicodeDecodeError:
+            raise ToolError(
+                f"'{path}' is not text ({known.size:,} bytes).",
+                remedy=f"It is at {Path(self.folder) / wanted}, for tools that can use it.",
+            ) from None
+
+    def _contents(self, known: Bundled) -> bytes | None:
+        try:
+            with FileJail(self.folder) as jail:
+                return _read(jail, known.path)[0]
+        except HooklineError:  # the folder is gone
+            return None
+
+
+def page_of(folder: Path) -> Path:
+    """Where the page of a skill is, or should be."""
+    pages = [folder / name for name in PAGES]
+    return next((page for page in pages if page.is_file()), pages[0])
+
+
+def _page(jail: FileJail, name: str) -> bytes:
+    data, _ = _read(jail, name)
+    if data is not None:
+        return data
+    raise DocumentError(
+        f"{jail.root / name}: it cannot be read: it leads out of its folder, is too large, or is no plain file.",
+        remedy="Put the file itself there; a link to the whole folder of a skill is fine.",
+    )
+
+
+def _name(page: Document, folder: Path) -> str:
+    name = page.text("name") or folder.absolute().name
+    if _NOT_IN_NAMES.search(name) or len(name) > _LONGEST_NAME:
+        raise page.wrong(
+            "name",
+            f"a skill cannot be called {name[:100]!r}.",
+            f"Use up to {_LONGEST_NAME} letters, digits and hyphens.",
+        )
+    return name
+
+
+def _description(page: Document) -> str:
+    """What it is for: what it says of itself, else its first paragraph."""
+    said = page.text("description") or _first_paragraph(page.body)
+    if not said:
+        raise page.wrong(
+            "description",
+            "there is no description, so a model cannot know when to use it.",
+            "Add `description: ...` to its front matter.",
+        )
+    return " ".join(said.split())
+
+
+def _first_paragraph(body: str) -> str:
+    paragraphs = (part.strip() for part in re.split(r"\n\s*\n", body))
+    return next((part for part in paragraphs if part and not part.startswith("#")), "")
+
+
+def _rules(page: Document, folder: Path) -> tuple[str, ...] | None:
+    """What it allows, as it is written but for the place of its own scripts."""
+    listed = page.names("allowed-tools")
+    if listed is None:
+        return None
+    allowed = tuple(_FOLDER.sub(lambda _: str(folder), written) for written in listed)
+    for written in allowed:
+        try:
+            Rule.parse(written)
+        except UsageError as error:
+            raise page.wrong("allowed-tools", error.message, error.remedy) from None
+    return allowed
+
+
+def _words(arguments: str) -> list[str]:
+    try:
+        return shlex.split(arguments)
+    except ValueError:
+        return arguments.split()
+
+
+# --- the files beside it ----------------------------------------------------------------------------
+
+
+def _bundled(jail: FileJail, page: str) -> Iterator[Bundled]:
+    """Its files, in order. Hidden files, and what is no file or leads out of the folder, are left out."""
+    root = jail.root
+    for place, folders, names in os.walk(root):
+        folders[:] = sorted(name for name in folders if not name.startswith((".", "__pycache__")))
+        for name in sorted(names):
+            path = (Path(place) / name).relative_to(root).as_posix()
+            if name.startswith(".") or path == page or not path.isprintable():
+                continue
+            data, size = _read(jail, path)
+            if size is not None:
+                digest = "" if data is None else hashlib.sha256(data).hexdigest()
+                yield Bundled(path, size, digest)
+
+
+def _read(jail: FileJail, path: str) -> tuple[bytes | None, int | None]:
+    """What is in a file, and its size; no size if it cannot be read, and no contents if it is too large."""
+    try:
+        with jail.open(path, "rb") as file:
+            size = os.fstat(file.fileno()).st_size
+            return (file.read(LARGEST_FILE), size) if size <= LARGEST_FILE else (None, size)
+    except (FileJailError, OSError):
+        return None, None

@@ -1,0 +1,266 @@
+"""What hooks do besides: models they ask and agents they run are on record, paid for, and not done twice."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from driven import Tape, lives
+
+from hookline import (
+    AgentBuilder,
+    ErrorPolicy,
+    HookOutcome,
+    InferenceRequest,
+    InferenceResponse,
+    RunStatus,
+    StopReason,
+    ToolCall,
+    ToolContext,
+    tool,
+)
+from hookline.errors import ModelError, RateLimitError, UsageError
+from hookline.state import UserMessage
+from hookline.testing import FakeClock, ScriptedDriver, call, say
+
+REQUEST = InferenceRequest((UserMessage("well?"),))
+
+
+@tool(effect="pure")
+def look() -> str:
+    """Look."""
+    return "seen"
+
+
+def asking(asked: list[str], *, driver: Any = None, point: str = "after_step") -> Any:
+    """A builder whose hook asks a model at a point, and notes what it said."""
+
+    async def hook(ctx: Any) -> Any:
+        answer = await ctx.run.ask_model(REQUEST, name="second", driver=driver)
+        asked.append(answer.text)
+        return ctx.with_metadata("second", [*(ctx.get("second") or []), answer.text])
+
+    def turn(state: Any) -> Any:
+        return [call("look", tokens=1), say("done", tokens=1)][state.step_count]
+
+    builder = AgentBuilder().with_driver(ScriptedDriver([turn] * 9)).with_tools(look)
+    return builder.add_hook(point, hook, name="second").with_clock(FakeClock())
+
+
+def second(*words: Any) -> ScriptedDriver:
+    """A model that says these."""
+    return ScriptedDriver([say(w, tokens=100) if isinstance(w, str) else w for w in words])
+
+
+def test_it_is_on_record_and_paid_for() -> None:
+    """The answer has a record of its own, and its tokens count for the run and its limits."""
+    result = asking([], driver=second("a", "b")).build().run_sync("go")
+    told = [
+        (r.name, r.number, r.step, r.response.text) for r in result.records if r.type == "consulted"
+    ]
+    assert told == [("second", 1, 0, "a"), ("second", 1, 1, "b")]
+    assert result.usage.total_tokens == 202
+    builder = asking([], driver=second("a", "b", "c")).with_limits(tokens=50)
+    assert builder.build().run_sync("go").stop_reason is StopReason.TOKEN_LIMIT
+
+
+def test_without_a_driver_the_agents_own_model_is_asked() -> None:
+    """It sees what the hook asks and nothing else."""
+    result = asking([], point="execution_end").build().run_sync("go")
+    assert result.status is RunStatus.FAILED  # its script has no third step
+    driver = ScriptedDriver([say("own"), say("done")])
+    builder = asking([], point="execution_start").with_driver(driver)
+    assert builder.build().run_sync("go").state.metadata == {"second": ["own"]}
+    assert driver.requests[0] == REQUEST
+
+
+def test_failures_are_tried_again_as_the_policy_says() -> None:
+    """A rate limit is waited for; what fails for good is the hook's own failure, and is not counted twice."""
+    driver = second(RateLimitError("slow", retry_after=3), "a", "b")
+    result = asking([], driver=driver).build().run_sync("go")
+    assert (result.status, len(driver.requests)) == (RunStatus.COMPLETED, 3)
+    lost = asking([], driver=second(ModelError("gone"))).build().run_sync("go")
+    assert lost.status is RunStatus.FAILED
+    assert "hook 'second' at after_step" in str(lost.error)
+    stubborn = second(*[RateLimitError("slow") for _ in range(9)])
+    builder = asking([], driver=stubborn).with_error_policy(ErrorPolicy(max_retries=2))
+    builder.build().run_sync("go")
+    assert len(stubborn.requests) == 3
+
+
+@pytest.mark.parametrize("point", ["before_inference", "after_step", "should_continue"])
+async def test_a_run_that_is_taken_up_has_the_answer(point: str) -> None:
+    """After any record: the model is not asked again for what is on record, and everything is counted once."""
+    asked: list[list[str]] = []
+
+    def build(journal: Any) -> Any:
+        asked.append([])
+        driver = ScriptedDriver([lambda state: say(f"at {state.step_count}", tokens=100)] * 9)
+        return asking(asked[-1], driver=driver, point=point).with_journal(journal).build()
+
+    whole, taken_up = await lives(build)
+    for result in taken_up:
+        assert result.state.metadata == whole.state.metadata
+        assert result.usage == whole.usage
+        consulted = [(r.step, r.number) for r in result.records if r.type == "consulted"]
+        assert consulted == [(0, 1), (1, 1)]
+
+
+def critic_run(journal: Any, inner: Any, heard: list[Any] | None = None) -> Any:
+    """An agent whose hook runs another agent after each step."""
+
+    async def hook(ctx: Any) -> Any:
+        ctx, result = await ctx.run.spawn(ctx, inner, "judge", name="judge")
+        return ctx.with_metadata("judged", [*(ctx.get("judged") or []), result.text])
+
+    def turn(state: Any) -> Any:
+        return [call("look", tokens=1), say("done", tokens=1)][state.step_count]
+
+    builder = AgentBuilder().with_driver(ScriptedDriver([turn] * 9)).with_tools(look)
+    builder.on_after_step(hook, name="judge")
+    if journal is not None:
+        builder.with_journal(journal)
+    return builder
+
+
+def judge() -> Any:
+    """An agent that looks and then judges."""
+
+    def turn(state: Any) -> Any:
+        return [call("look", tokens=10), say("fine", tokens=10)][state.step_count]
+
+    return AgentBuilder().with_driver(ScriptedDriver([turn] * 99)).with_tools(look)
+
+
+async def test_an_agent_that_a_hook_runs_is_a_child() -> None:
+    """It runs under the policies of the tree, and what it uses counts, in any process, once."""
+    seen: list[str] = []
+
+    def build(journal: Any) -> Any:
+        builder = critic_run(journal, judge().build())
+        return builder.on_before_tool_use(
+            lambda ctx: seen.append(ctx.state.run_id), tier="policy", name="seen"
+        ).build()
+
+    whole, taken_up = await lives(build)
+    assert whole.state.metadata == {"judged": ["fine", "fine"]}
+    assert whole.usage.total_tokens == 42
+    assert {"run/0/judge/1", "run/1/judge/1"} <= set(seen)
+    for result in taken_up:
+        assert result.state.metadata == whole.state.metadata
+        assert (result.usage, result.state.counters.steps) == (
+            whole.usage,
+            whole.state.counters.steps,
+        )
+
+
+async def test_children_of_calls_are_not_taken_for_those_of_hooks() -> None:
+    """Whatever ids a provider gives its calls, what their children used is counted once."""
+
+    class Numbering:
+        async def infer(self, request: Any, turn: Any) -> InferenceResponse:
+            if turn.state.step_count:
+                return InferenceResponse("done")
+            return InferenceResponse("", (ToolCall("1", "delegate"),))
+
+    inner = judge().build()
+
+    delegate = tool(_delegating(inner), name="delegate", effect="idempotent")
+
+    def build(journal: Any) -> Any:
+        builder = AgentBuilder().with_driver(Numbering()).with_tools(delegate)
+        return builder.with_journal(journal).build()
+
+    whole, taken_up = await lives(build)
+    assert whole.usage.total_tokens == 20
+    assert {result.usage.total_tokens for result in taken_up} == {20}
+
+
+def _delegating(inner: Any) -> Any:
+    async def delegate(context: ToolContext) -> str:
+        """Hand on."""
+        return str((await context.spawn(inner, "go")).text)
+
+    return delegate
+
+
+def test_what_hooks_around_the_child_say_counts() -> None:
+    """A hook that forbids at the child's start ends the run it was said in."""
+    builder = critic_run(None, judge().build())
+    builder.on_subagent_start(lambda ctx: ctx.forbid("no judges"), name="none")
+    result = builder.build().run_sync("go")
+    assert (result.status, result.state.ending.reason) == (RunStatus.STOPPED, "no judges")
+
+
+def test_a_child_of_a_hook_cannot_wait() -> None:
+    """An approval that nobody gives is an error of the hook, with what to do."""
+    inner = judge().on_before_tool_use(lambda ctx: HookOutcome.ask("sure?"), name="ask").build()
+    result = critic_run(None, inner).build().run_sync("go")
+    assert result.status is RunStatus.FAILED
+    assert "a hook cannot wait" in str(result.error)
+
+
+def test_it_must_be_said_on_whose_behalf() -> None:
+    """Names keep the answers apart, so there must be one; and only an agent can be run."""
+
+    async def nameless(ctx: Any) -> Any:
+        await ctx.run.ask_model(REQUEST, name="")
+
+    async def no_agent(ctx: Any) -> Any:
+        await ctx.run.spawn(ctx, "agent", "x", name="x")
+
+    for hook, words in ((nameless, "on whose behalf"), (no_agent, "spawn takes an Agent")):
+        builder = AgentBuilder().with_driver(ScriptedDriver([say("x")])).on_before_step(hook)
+        error = builder.build().run_sync("go").error
+        assert words in str(error)
+        assert isinstance(error.__cause__, UsageError)
+
+
+async def test_replay_gives_the_hook_what_it_was_told() -> None:
+    """A replayed run asks no model for a hook either, and an agent whose hook asks something else is told apart."""
+    from hookline import replay
+
+    tape = Tape()
+    await asking([], driver=second("a", "b")).with_journal(tape).build().run("go", run_id="run")
+    silent = second()
+    again = await replay(tape, "run", asking([], driver=silent).build())
+    assert again.identical, again
+    assert silent.requests == []
+
+    async def third(ctx: Any) -> None:
+        await ctx.run.ask_model(REQUEST, name="third", driver=silent)
+
+    more = asking([], driver=silent).on_after_step(third).build()
+    assert "what a model would tell 'third' here is not on record" in str(
+        await replay(tape, "run", more)
+    )
+
+
+@pytest.mark.parametrize("children", [True, False])
+async def test_replay_uses_no_tool_of_an_agent_that_a_hook_runs(children: bool) -> None:
+    """Neither when that agent is known to the replay, nor when only its record is."""
+    from hookline import replay
+
+    used: list[str] = []
+
+    @tool(effect="pure")
+    def look() -> str:
+        """Look, and leave a trace."""
+        used.append("looked")
+        return "seen"
+
+    def turn(state: Any) -> Any:
+        return [call("look"), say("fine")][state.step_count]
+
+    inner = AgentBuilder().with_driver(ScriptedDriver([turn] * 99)).with_tools(look).build()
+    tape = Tape()
+    await critic_run(tape, inner).build().run("go", run_id="run")
+    assert used == ["looked"] * 2
+    again = await replay(
+        tape, "run", critic_run(None, inner).build(), children={"judge": inner} if children else {}
+    )
+    assert again.identical, again
+    assert used == ["looked"] * 2
+    tape.written = [record for record in tape.written if record.run_id == "run"]
+    lost = await replay(tape, "run", critic_run(None, inner).build())
+    assert "is not on record" in str(lost)

@@ -1,0 +1,242 @@
+"""A few tools at first and more on demand: what is offered, found, enabled and refused."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from driven import WAYS, drive, lives, on_disk
+
+from hookline import AgentBuilder, AgentState, ToolContext, tool
+from hookline.capabilities import Metadata, TaskPlanning, ToolRegistry
+from hookline.errors import BuildError
+from hookline.mcp import McpServer, McpServers
+from hookline.testing import ScriptedDriver, call, calls, say
+
+
+@tool
+def read_file(path: str) -> str:
+    """Read a file from the disk."""
+    return f"text of {path}"
+
+
+@tool
+def send_email(to: str, subject: str) -> str:
+    """Send a message to somebody."""
+    return f"sent to {to}"
+
+
+@tool
+def create_issue(title: str) -> str:
+    """Open a ticket in the bug tracker.
+
+    The ticket is public.
+    """
+    return f"opened {title}"
+
+
+def agent_of(*turns: Any, **options: Any) -> tuple[Any, ScriptedDriver]:
+    """A builder with three tools and a registry."""
+    driver = ScriptedDriver(turns)
+    builder = AgentBuilder().with_driver(driver).with_tools(read_file, send_email, create_issue)
+    return builder.with_capability(ToolRegistry(**options)), driver
+
+
+def texts(result: Any) -> list[str]:
+    """What came of each call."""
+    return [each.text() for step in result.steps for each in step.results]
+
+
+def offered(driver: ScriptedDriver) -> list[list[str]]:
+    """The names of the tools in each request."""
+    return [[spec.name for spec in request.tools] for request in driver.requests]
+
+
+@pytest.mark.parametrize("way", WAYS)
+async def test_a_tool_is_offered_once_it_is_enabled(way: str) -> None:
+    """Requests show the tools that are always on, and those that were enabled, from the next turn on."""
+    builder, driver = agent_of(
+        call("tools", action="enable", names=["send_email"]),
+        call("send_email", to="Ada", subject="hi"),
+        say("done"),
+        always=("read_*",),
+    )
+    result = await drive(builder.build(), way)
+    assert offered(driver) == [
+        ["read_file", "tools"],
+        ["read_file", "send_email", "tools"],
+        ["read_file", "send_email", "tools"],
+    ]
+    assert texts(result) == [
+        "Enabled: send_email. You can call it from your next turn on.",
+        "sent to Ada",
+    ]
+    assert "2 more tools are there and not enabled now." in driver.requests[0].tools[-1].description
+    assert "1 more tool is there" in driver.requests[1].tools[-1].description
+    saved = AgentState.from_json(result.state.to_json())
+    assert ToolRegistry.enabled(saved) == ("send_email",)
+
+
+def test_a_call_to_a_tool_that_is_not_enabled_is_blocked() -> None:
+    """It does not run, and the model reads how to enable it; enabling it in the same turn is too late."""
+    builder, _ = agent_of(
+        calls(
+            call("tools", action="enable", names=["create_issue"]), call("create_issue", title="x")
+        ),
+        call("create_issue", title="x"),
+        say("done"),
+    )
+    assert texts(builder.build().run_sync("go"))[1:] == [
+        "Blocked: the tool 'create_issue' is not enabled. To enable it, call tools with action 'enable' and names "
+        "['create_issue']; then call it in your next turn.",
+        "opened x",
+    ]
+
+
+def test_a_family_of_tools_is_enabled_by_a_pattern() -> None:
+    """What fits the pattern now is enabled, by name."""
+    builder, driver = agent_of(
+        call("tools", action="enable", names=["*_email", "read_*"]), say("x")
+    )
+    result = builder.build().run_sync("go")
+    assert "Enabled: send_email, read_file." in texts(result)[0]
+    assert ToolRegistry.enabled(result.state) == ("send_email", "read_file")
+    assert offered(driver)[1] == ["read_file", "send_email", "tools"]
+
+
+def test_tools_are_listed_explained_and_found() -> None:
+    """Each action answers in words that lead to the next."""
+    builder, _ = agent_of(
+        call("tools", action="list"),
+        call("tools", action="help", names=["create_issue"]),
+        call("tools", action="search", query="write a mail to a person"),
+        call("tools", action="search", query="zzz"),
+        say("done"),
+        always=("read_file",),
+    )
+    listed, helped, found, nothing = texts(builder.build().run_sync("go"))
+    assert listed == (
+        "on  read_file: Read a file from the disk.\n"
+        "off send_email: Send a message to somebody.\n"
+        "off create_issue: Open a ticket in the bug tracker."
+    )
+    assert "The ticket is public.\nParameters: {" in helped
+    assert '"title"' in helped
+    assert "To enable it, call tools" in helped
+    assert found.splitlines()[0] == "off send_email: Send a message to somebody."
+    assert nothing == "No tool fits 'zzz'. Try other words, or action 'list'."
+
+
+@pytest.mark.parametrize(
+    ("args", "words"),
+    [
+        ({"action": "enable", "names": ["send_mail"]}, "Did you mean 'send_email'?"),
+        ({"action": "enable"}, "enable needs names"),
+        ({"action": "help", "names": []}, "help needs names"),
+        ({"action": "search", "query": " "}, "search needs a query"),
+        ({"action": "disable"}, "'action': should be 'list'"),
+    ],
+)
+def test_a_wrong_use_says_what_to_do(args: dict[str, Any], words: str) -> None:
+    """Nothing is enabled by a call that went wrong."""
+    builder, _ = agent_of(call("tools", **args), say("done"))
+    result = builder.build().run_sync("go")
+    assert words in texts(result)[0]
+    assert ToolRegistry.enabled(result.state) == ()
+
+
+def test_only_some_may_be_hidden() -> None:
+    """`hide` names those that are on demand; everything else is offered as usual."""
+    builder, driver = agent_of(say("done"), hide=("send_*",))
+    builder.build().run_sync("go")
+    assert offered(driver) == [["read_file", "create_issue", "tools"]]
+
+
+def test_other_capabilities_tools_are_hidden_too_apart_from_the_essential() -> None:
+    """A list of tasks is there at once; notes are on demand."""
+    builder, driver = agent_of(call("tools", action="enable", names=["read_metadata"]), say("done"))
+    builder.with_capability(TaskPlanning()).with_capability(Metadata()).build().run_sync("go")
+    assert offered(driver) == [["tools", "todo_write"], ["tools", "todo_write", "read_metadata"]]
+
+
+def test_what_must_be_called_is_offered() -> None:
+    """A request that demands one tool offers that tool."""
+    builder, driver = agent_of(say("done"))
+    builder.on_before_inference(
+        lambda ctx: ctx.with_request(ctx.request.with_tool_choice("send_email")), name="demand"
+    )
+    builder.build().run_sync("go")
+    assert offered(driver) == [["send_email", "tools"]]
+
+
+def test_it_stays_enabled_for_the_conversation_and_not_for_children() -> None:
+    """A later run has it; a child run has tools, and hooks, of its own."""
+    builder, _ = agent_of(
+        call("tools", action="enable", names=["send_email"]),
+        say("1"),
+        call("send_email", to="Ada", subject="x"),
+        say("2"),
+    )
+    agent = builder.build()
+    first = agent.run_sync("go")
+    second = agent.run_sync("again", state=first.state)
+    assert texts(second) == ["sent to Ada"]
+
+    child = AgentBuilder().with_tools(send_email)
+    child.with_driver(ScriptedDriver([call("send_email", to="Eve", subject="x"), say("ok")]))
+    inner = child.build()
+
+    @tool
+    async def delegate(context: ToolContext) -> str:
+        """Hand on."""
+        return texts(await context.spawn(inner, "go"))[0]
+
+    builder, _ = agent_of(call("delegate"), say("done"), always=("delegate",))
+    assert texts(builder.with_tools(delegate).build().run_sync("go")) == ["sent to Eve"]
+
+
+async def test_tools_of_mcp_servers_are_on_demand() -> None:
+    """A server's tools are found by what the server says of them, enabled by name, and called."""
+    program = Path(__file__).parents[1] / "support" / "sdk_mcp_server.py"
+    server = McpServer.stdio(sys.executable, [str(program)], name="far")
+    async with McpServers(server) as mcp:
+        names = [each.name for each in mcp.tools()]
+        driver = ScriptedDriver(
+            [
+                call("tools", action="list"),
+                call("tools", action="enable", names=names[:1]),
+                say("x"),
+            ]
+        )
+        builder = AgentBuilder().with_driver(driver).with_capability(mcp)
+        result = await builder.with_capability(ToolRegistry()).build().run("go")
+    assert names[0] in texts(result)[0]
+    assert offered(driver) == [["tools"], ["tools"], [names[0], "tools"]]
+
+
+async def test_it_survives_any_death_and_the_disk(tmp_path: Path) -> None:
+    """Taken up after any record, the same tools are offered and called."""
+    script = [
+        call("tools", action="enable", names=["send_email"]),
+        call("send_email", to="Ada", subject="x"),
+        say("done"),
+    ]
+
+    def build(journal: Any) -> Any:
+        builder, _ = agent_of(*[lambda state: script[state.step_count]] * 3)
+        return builder.with_journal(journal, on_in_doubt=lambda doubt: None).build()
+
+    whole, taken_up = await lives(build)
+    for result in taken_up:
+        assert ToolRegistry.enabled(result.state) == ("send_email",)
+        assert texts(result)[0] == texts(whole)[0]
+    assert texts(await on_disk(build, tmp_path / "j.db"))[1] == "sent to Ada"
+
+
+@pytest.mark.parametrize("options", [{"always": "read"}, {"hide": [3]}])
+def test_nonsense_is_refused(options: dict[str, Any]) -> None:
+    """Patterns come in lists."""
+    with pytest.raises(BuildError, match=f"{next(iter(options))}="):
+        ToolRegistry(**options)

@@ -1,0 +1,173 @@
+from __future__ import annotations
+
+import builtins
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from hookline.containment import ShellPolicy, read_command
+from hookline.containment.shell import grammar
+from hookline.errors import UsageError
+
+READ = {
+    "ls -la src": [("ls", "-la", "src")],
+    "r''m x": [("rm", "x")],
+    "\"rm\" 'a b'": [("rm", "a b")],
+    "\\rm x": [("rm", "x")],
+    'grep "a\\|b" f': [("grep", "a\\|b", "f")],
+    'echo "\\$x \\"y\\" \\\\"': [("echo", '$x "y" \\')],
+    'grep "^a$" f': [("grep", "^a$", "f")],
+    "find . \\( -name a \\) -exec ls {} \\;": [
+        ("find", ".", "(", "-name", "a", ")", "-exec", "ls", "{}", ";")
+    ],
+    "a && b || c; d | e |& f & g": [(name,) for name in "abcdefg"],
+    "a\nb\n\n# c\nd # e": [("a",), ("b",), ("d",)],
+    "git show HEAD~1:f HEAD@{1} @{u}": [("git", "show", "HEAD~1:f", "HEAD@{1}", "@{u}")],
+    "cat f 2>/dev/null >&2 </dev/null": [("cat", "f")],
+    "(cd a && ls)": [("cd", "a"), ("ls",)],
+    "! grep -q x f": [("grep", "-q", "x", "f")],
+    "[ -d a ] && echo 'é ü'": [("[", "-d", "a", "]"), ("echo", "é ü")],
+    "grep x <<< 'a b'": [("grep", "x")],
+    "echo 'a\nb' \"c\td\"": [("echo", "a\nb", "c\td")],
+    "echo a#b a=b a:b 50% a^b": [("echo", "a#b", "a=b", "a:b", "50%", "a^b")],
+    "sort -t$'\\t' $'a b\\'c'": [("sort", "-t\t", "a b'c")],
+    "time ls": [("ls",)],
+    "if [ -f a ]; then b; elif c; then d; else e; fi": [
+        ("[", "-f", "a", "]"),
+        ("b",),
+        ("c",),
+        ("d",),
+        ("e",),
+    ],
+    "": [],
+    "  # only a comment": [],
+}
+
+
+@pytest.mark.parametrize("text", READ)
+def test_what_is_read_is_what_bash_would_run(text: str) -> None:
+    """Quotes, escapes, operators and harmless redirects are read as bash reads them."""
+    reading = read_command(text)
+    assert reading.static, reading.problem
+    assert [command.argv for command in reading.commands] == READ[text]
+
+
+NOT_STATIC = """
+ls *.py | ls a? | ls [ab] | echo {a,b} | echo {1..3} | echo ~ | echo ~/x | echo ~root | echo a=~/x | echo $x | echo "$x"
+echo ${x} | echo $(a) | echo `a` | echo $((1)) | echo $[1] | echo $'\\x41' | echo $"a" | x=1 ls | x=1 | x[0]=1 | x+=1 ls
+a() { b; } | function a { b; } | coproc a | for i in a; do b; done | while a; do b; done
+case a in a) b;; esac | { a; } | [[ a ]] | ((1)) | alias a=b; a[1]=2 | ls > f | ls >> f | ls 2> f | ls &> f
+ls >| f | ls <> f | ls {v}> f | a <(b) | a >(b) | %1 | ls; %1 | -x | ls | | && ls | ls && | ls;; | ; ls | ls & ;
+(ls | ls) | () | 'ls | "ls | ls \\ | !! | export A=1 | declare a | unset a
+""".replace("\n", " | ").split(" | ")
+
+
+@pytest.mark.parametrize("text", [text for text in NOT_STATIC if text not in {"ls", "", "b", "a"}])
+def test_what_is_not_known_for_certain_is_not_claimed(text: str) -> None:
+    """Expansions, control flow, assignments, writes and broken texts are never claimed."""
+    assert not read_command(text).static
+
+
+SWALLOWED = [
+    "find . -del\\\nete",
+    "ls \\\n-la",
+    "ls a\rb",
+    "ls a\x00b",
+    "ls 'a\x00b'",
+    "ls a\u00a0b",
+    "ls é",
+    "ls \x01",
+    "ls '\x7f'",
+    "ls a\x0bb",
+    "ls \udcff",
+    "cat <<E\nx\nE",
+    "cat <<'E' | sh\nx\nE",
+    "ls $(a # )\n)",
+    "if",
+    "ls {},a}",
+    "git diff main<(ls)",
+    "ls a>(b)",
+]
+
+
+@pytest.mark.parametrize("text", SWALLOWED)
+def test_bytes_that_a_grammar_swallows_are_not_claimed(text: str) -> None:
+    """What tree-sitter reads in another way than bash, or what is no plain text, is not claimed."""
+    assert not read_command(text).static
+
+
+def test_an_open_word_says_how_it_begins() -> None:
+    """A pattern is not known, but the beginning of every word it can become is."""
+    (command,) = read_command("grep -rn x --include=*.py src/*.c *.h ~/a $HOME").commands
+    opened = {word.text: word.prefix for word in command.words if not word.exact}
+    assert command.argv is None
+    assert opened == {
+        "--include=*.py": "--include=",
+        "src/*.c": "src/",
+        "*.h": "",
+        "~/a": "/",
+        "~": "",
+    }
+
+
+TOO_MUCH = {
+    "long": "echo " + "a" * 20_000,
+    "defaults in defaults": "echo " + "${a:-" * 1_500 + "}" * 1_500,
+    "closing brackets": ")" * 4_000,
+    "deep": "echo " + "$(a " * 50 + ")" * 50,
+    "deep brackets": "(" * 500 + "ls" + ")" * 500,
+    "many": "; ".join(["ls"] * 500),
+}
+
+
+@pytest.mark.parametrize("text", TOO_MUCH.values(), ids=TOO_MUCH)
+def test_too_much_is_asked_about(text: str) -> None:
+    """A text that is too long, too deep or has too many commands is never allowed, however harmless its parts."""
+    assert not read_command(text).known
+    assert ShellPolicy.default().judge(text).decision != "allow"
+
+
+@given(st.text())
+def test_no_text_makes_it_raise(text: str) -> None:
+    """Any text at all has a reading and a verdict."""
+    read_command(text)
+    assert ShellPolicy.default().judge(text).reason
+
+
+@given(st.text(alphabet="rmls -/~.;|&<>(){}[]$`'\"\\\n*=#!a1", max_size=40))
+def test_no_shell_text_makes_it_raise(text: str) -> None:
+    """Nor does any text made of what means something to a shell."""
+    reading = read_command(text)
+    verdict = ShellPolicy.default().judge(text)
+    assert reading.known or verdict.decision != "allow"
+
+
+@given(
+    st.lists(st.text(alphabet=st.characters(codec="utf-8", exclude_categories=["Cc"]), min_size=1))
+)
+def test_single_quotes_keep_any_word(words: list[str]) -> None:
+    """A word in single quotes is read as it is."""
+    quoted = ["'" + word.replace("'", "'\\''") + "'" for word in words]
+    reading = read_command(" ".join(["echo", *quoted]))
+    assert [command.argv for command in reading.commands] == [("echo", *words)]
+
+
+def test_without_the_extra_everything_asks(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without tree-sitter, reading says how to install it, and the policy asks about everything."""
+    real = builtins.__import__
+
+    def without(name: str, *rest: Any) -> Any:
+        if name.startswith("tree_sitter"):
+            raise ImportError(f"No module named {name!r}")
+        return real(name, *rest)
+
+    grammar._language.cache_clear()
+    monkeypatch.setattr(builtins, "__import__", without)
+    with pytest.raises(UsageError, match=r"pip install 'hookline\[shell\]'"):
+        read_command("ls")
+    verdict = ShellPolicy.default().judge("ls")
+    assert (verdict.decision, "hookline[shell]" in verdict.reason) == ("ask", True)
+    monkeypatch.undo()
+    assert ShellPolicy.default().judge("ls").decision == "allow"

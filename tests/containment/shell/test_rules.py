@@ -1,0 +1,145 @@
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from hookline.containment import ShellPolicy
+from hookline.errors import UsageError
+
+DEFAULT = ShellPolicy.default()
+
+
+def decision(policy: ShellPolicy, command: str) -> str:
+    """What the policy says, in one word."""
+    return policy.judge(command).decision
+
+
+@pytest.mark.parametrize(
+    ("rule", "matching", "other"),
+    [
+        ("git push", ["git push", "git 'push'"], ["git push origin", "git pull", "git"]),
+        ("git push *", ["git push", "git push origin main"], ["git pull", "git pushx"]),
+        ("npm run test:*", ["npm run test", "npm run test:a", "npm run test -- -x"], ["npm run tests"]),
+        ("npm run *", ["npm run build", "npm run"], ["npm install"]),
+        ("make*", ["make", "make -j4 all", "makex"], ["remake"]),
+        ("python -m pytest *", ["python -m pytest -x tests"], ["python -m http.server", "python x.py"]),
+        ("docker * up", ["docker compose up", "docker up"], ["docker compose up -d"]),
+        ("touch *.txt", ["touch a.txt"], ["touch a.py"]),
+        ("git commit -m 'a b'", ["git commit -m 'a b'", 'git commit -m "a b"'], ["git commit -m a b"]),
+    ],
+)  # fmt: skip
+def test_a_rule_fits_word_by_word(rule: str, matching: list[str], other: list[str]) -> None:
+    """A pattern is held against the words of a command, whatever their quotes."""
+    policy = DEFAULT.with_rules(allow=[rule])
+    assert [decision(policy, command) for command in matching] == ["allow"] * len(matching)
+    assert [decision(policy, command) for command in other] == ["ask"] * len(other)
+
+
+def test_each_command_must_be_allowed() -> None:
+    """An allow rule for one command does not cover the others in the line."""
+    policy = DEFAULT.with_rules(allow=["npm test", "npm run *"])
+    assert decision(policy, "npm test && npm run build | tail -5") == "allow"
+    assert decision(policy, "npm test && npm publish") == "ask"
+    assert decision(policy, "npm test; $(npm publish)") == "ask"
+    assert decision(policy, "npm run $(npm publish)") == "ask"
+
+
+ANYWHERE = [
+    "git push",
+    "ls && git push -f",
+    "bash -c 'git push'",
+    "env git push",
+    "git -C dir push",
+    "git --no-pager push",
+    "g''it push",
+    "/usr/bin/git push",
+    "echo $(git push)",
+    "if true; then git push; fi",
+    "xargs git push",
+    "eval git push",
+    "echo 'git push' | sh",
+    "X=push; git $X",
+]
+
+
+@pytest.mark.parametrize("command", ANYWHERE)
+def test_one_command_is_enough_to_deny_or_ask(command: str) -> None:
+    """A deny rule holds wherever in the line, and behind whatever wrapper, the command stands; so does an ask rule."""
+    assert decision(DEFAULT.with_rules(deny=["git push *"]), command) == "deny"
+    asking = DEFAULT.with_rules(allow=["*"], ask=["git push *"])
+    assert decision(asking, command) == "ask"
+
+
+def test_a_rule_can_ask_about_what_is_harmless() -> None:
+    """Asking goes before allowing, also before what the policy itself allows."""
+    policy = DEFAULT.with_rules(ask=["cat *"], deny=["ls /secret"])
+    assert decision(policy, "cat README.md") == "ask"
+    assert decision(policy, "ls /secret") == "deny"
+    assert decision(policy, "ls /other") == "allow"
+
+
+def test_deny_goes_before_ask_and_ask_before_allow() -> None:
+    """The order in which rules were added does not matter."""
+    one = (
+        DEFAULT.with_rules(allow=["make *"]).with_rules(ask=["make *"]).with_rules(deny=["make x"])
+    )
+    other = DEFAULT.with_rules(deny=["make x"], ask=["make *"], allow=["make *"])
+    for policy in (one, other):
+        assert [decision(policy, c) for c in ("make x", "make y")] == ["deny", "ask"]
+
+
+def test_what_is_denied_is_lifted_only_when_asked_for() -> None:
+    """An allow rule does not lift what the policy denies, unless it was added to do so."""
+    rules = ["sudo apt-get update", "rm -rf build"]
+    plain, lifting = (
+        DEFAULT.with_rules(allow=rules),
+        DEFAULT.with_rules(allow=rules, even_denied=True),
+    )
+    for command in rules:
+        assert decision(plain, command) == "deny"
+        assert decision(lifting, command) == "allow"
+    assert decision(lifting, "rm -rf build && rm -rf src") == "deny"
+    assert decision(lifting, "sudo apt-get update && ls") == "deny"
+    assert decision(lifting.with_rules(deny=["rm *"]), "rm -rf build") == "deny"
+
+
+def test_a_rule_does_not_cover_what_stands_around_the_words() -> None:
+    """Writes to files and settings of variables are no part of a command that a rule can allow."""
+    policy = DEFAULT.with_rules(allow=["npm test *"])
+    assert decision(policy, "npm test > out.log") == "ask"
+    assert decision(policy, "NODE_OPTIONS=--require=./x npm test") == "ask"
+    assert decision(policy, "npm test 2>&1 | tail -5") == "allow"
+
+
+def test_a_rule_may_allow_patterns_of_files() -> None:
+    """An open word that cannot become an option is covered by a rule; one that can is not."""
+    policy = DEFAULT.with_rules(allow=["prettier --check *"])
+    assert decision(policy, "prettier --check src/*.ts") == "allow"
+    assert decision(policy, "prettier --check *.ts") == "ask"
+
+
+@pytest.mark.parametrize("rule", ["", "   ", "git 'push", 3])
+def test_a_wrong_rule_is_refused_with_words(rule: str) -> None:
+    """A rule that cannot be read says so when it is added."""
+    with pytest.raises(UsageError, match="shell rule"):
+        DEFAULT.with_rules(allow=[rule])
+
+
+def test_a_text_instead_of_a_list_is_refused() -> None:
+    """One text where rules belong would be taken letter by letter."""
+    with pytest.raises(UsageError, match=r"Write deny=\['git push'\]"):
+        DEFAULT.with_rules(deny="git push")
+
+
+PATTERNS = st.lists(st.sampled_from(["*", "a", "b", "a*", "*b", "a:*"]), min_size=1, max_size=6)
+COMMANDS = st.lists(st.sampled_from(["a", "b", "ab", "a:b"]), min_size=1, max_size=6)
+
+
+@given(PATTERNS, COMMANDS)
+def test_more_rules_never_loosen_a_denial(rule: list[str], command: list[str]) -> None:
+    """Whatever is denied stays denied when rules that allow are added."""
+    text = " ".join(command)
+    denying = DEFAULT.with_rules(deny=[" ".join(rule)])
+    if decision(denying, text) == "deny":
+        assert decision(denying.with_rules(allow=["*"], even_denied=True), text) == "deny"
