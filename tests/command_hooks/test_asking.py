@@ -9,6 +9,7 @@ import time
 from typing import Any
 
 import pytest
+from hook_commands import as_json, holds
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -142,7 +143,9 @@ def test_the_last_rewrite_in_the_order_of_the_file_wins(stage: Any) -> None:
 
 def test_geminis_sequential_hooks_see_each_others_changes(stage: Any) -> None:
     """Each is asked about what the one before it made of the call."""
-    add = "jq -c '{hookSpecificOutput: {tool_input: {command: (.tool_input.command + \"+\")}}}'"
+    add = as_json(
+        '{"hookSpecificOutput": {"tool_input": {"command": event["tool_input"]["command"] + "+"}}}'
+    )
     group = {
         "sequential": True,
         "hooks": [{"type": "command", "command": add}, {"type": "command", "command": add + " "}],
@@ -167,7 +170,7 @@ def test_every_call_is_asked_about(stage: Any) -> None:
     """Answers to one are never taken for answers to another."""
     hooks = stage.claude(
         "PreToolUse",
-        "jq -e '.tool_input.command == \"bad\"' > /dev/null && exit 2 || exit 0",
+        holds('event["tool_input"]["command"] == "bad"') + " && exit 2 || exit 0",
         "true",
     )
     result = stage.run(

@@ -13,20 +13,33 @@ from hookline.journal import HookRan
 from hookline.testing import call, calls, say
 
 
-def waiting_for(path: Any) -> Any:
-    """A tool that is done when a hook has left its mark."""
+def leaving(mark: Any) -> str:
+    """A command that leaves its number in a file."""
+    return f"echo $$ > {mark}.new; mv {mark}.new {mark}"
+
+
+def waiting_for(mark: Any) -> Any:
+    """A tool that is done when the hook that left its number there has ended."""
 
     @tool
     def wait() -> str:
         """Wait."""
-        for _ in range(1000):
-            if path.exists():
-                time.sleep(0.3)  # its process has to end, and somebody has to hear of it
-                return "there"
+        for _ in range(2000):
+            if mark.exists() and not is_there(int(mark.read_text())):
+                return "ended"
             time.sleep(0.01)
         return "never came"
 
     return wait
+
+
+def is_there(pid: int) -> bool:
+    """Whether a process is there, or waits to be reaped."""
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    return True
 
 
 def texts(result: Any) -> list[str]:
@@ -52,7 +65,7 @@ def test_its_words_are_told_before_the_next_step(stage: Any) -> None:
         '{"hookSpecificOutput": {"additionalContext": "the tests pass"}, "systemMessage": "done"}'
     )
     hooks = stage.claude(
-        "PostToolUse", f"echo '{say_it}'; touch {mark}", matcher="Bash", **{"async": True}
+        "PostToolUse", f"echo '{say_it}'; {leaving(mark)}", matcher="Bash", **{"async": True}
     )
     result = stage.run(
         hooks, call("bash", command="ls"), call("wait"), say("done"), with_tools=waiting_for(mark)
@@ -63,7 +76,7 @@ def test_its_words_are_told_before_the_next_step(stage: Any) -> None:
 def test_it_can_send_the_agent_back_to_work(stage: Any) -> None:
     """With exit code 2, if it may wake the agent."""
     mark = stage.root / "mark"
-    hooks = stage.claude("PostToolUse", f"[ -e {mark} ] && exit 0; echo 'tests fail' >&2; touch {mark}; exit 2",
+    hooks = stage.claude("PostToolUse", f"[ -e {mark} ] && exit 0; echo 'tests fail' >&2; {leaving(mark)}; exit 2",
                          matcher="Bash", asyncRewake=True, rewakeMessage="x")  # fmt: skip
     result = stage.run(
         hooks, call("bash", command="ls"), call("wait"), say("done"), with_tools=waiting_for(mark)
@@ -97,7 +110,9 @@ def test_they_do_not_pile_up(stage: Any) -> None:
 def test_one_that_fails_is_in_the_journal(stage: Any) -> None:
     """Nobody waits for it, and nobody overlooks it."""
     mark = stage.root / "mark"
-    hooks = stage.claude("PreToolUse", f"touch {mark}; exit 7", matcher="Bash", **{"async": True})
+    hooks = stage.claude(
+        "PreToolUse", f"{leaving(mark)}; exit 7", matcher="Bash", **{"async": True}
+    )
     result = stage.run(
         hooks, call("bash", command="ls"), call("wait"), say("x"), with_tools=waiting_for(mark)
     )

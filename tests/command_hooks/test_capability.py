@@ -7,11 +7,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hook_commands import as_json, holds, printing
 
 from hookline import AgentBuilder, Decision, HookOutcome, HookPoint, RunStatus, StopReason
 from hookline.errors import BuildError
 from hookline.journal import HookRan
 from hookline.testing import ScriptedDriver, call, calls, say
+
+NAME = printing('event["hook_event_name"]')
+FAILURE = printing('event["hook_event_name"], event.get("error") or event.get("reason")')
 
 
 def answering(**fields: Any) -> str:
@@ -152,7 +156,7 @@ def test_a_source_can_be_made_to_fail_closed(stage: Any) -> None:
 
 def test_a_prompt_is_refused(stage: Any) -> None:
     """It never enters the conversation."""
-    refuse = """jq -e '.prompt | test("secret")' > /dev/null && { echo no >&2; exit 2; } || true"""
+    refuse = holds('"secret" in event["prompt"]') + " && { echo no >&2; exit 2; } || true"
     hooks = stage.claude("UserPromptSubmit", refuse)
     result = stage.run(hooks, say("hi"), prompt="my secret")
     assert (result.stop_reason, texts(result)) == (StopReason.PROMPT_REFUSED, [])
@@ -204,7 +208,7 @@ def test_a_tool_that_failed_is_another_event(stage: Any) -> None:
     """And a call that was blocked is none."""
     log = stage.root / "log"
     stage.file(".claude/settings.json", {"hooks": {
-        event: [{"hooks": [{"type": "command", "command": f"jq -r .hook_event_name >> {log}"}]}]
+        event: [{"hooks": [{"type": "command", "command": NAME + f" >> {log}"}]}]
         for event in ("PostToolUse", "PostToolUseFailure")
     }})  # fmt: skip
 
@@ -224,7 +228,10 @@ def test_a_tool_that_failed_is_another_event(stage: Any) -> None:
 def test_a_batch_is_told_once_for_a_step(stage: Any) -> None:
     """With all its calls, and only if there were any; it can end the run."""
     log = stage.root / "log"
-    hooks = stage.claude("PostToolBatch", f"jq -c '[.tool_calls[].tool_name]' >> {log}")
+    hooks = stage.claude(
+        "PostToolBatch",
+        as_json('[each["tool_name"] for each in event["tool_calls"]]') + f" >> {log}",
+    )
     stage.run(hooks, calls(call("bash", command="a"), call("read", path="b")), say("done"))
     assert json.loads(log.read_text()) == ["Bash", "Read"]
     result = stage.run(stage.claude("PostToolBatch", answering(decision="block", reason="enough")))
@@ -234,7 +241,7 @@ def test_a_batch_is_told_once_for_a_step(stage: Any) -> None:
 def test_a_stop_is_objected_to_until_the_hook_is_content(stage: Any) -> None:
     """It is told when it has objected before."""
     hooks = stage.claude(
-        "Stop", "jq -e .stop_hook_active >/dev/null || { echo 'run the tests' >&2; exit 2; }"
+        "Stop", holds('event["stop_hook_active"]') + " || { echo 'run the tests' >&2; exit 2; }"
     )
     result = stage.run(hooks, say("done"), say("tested"))
     assert result.text == "tested"
@@ -268,7 +275,9 @@ def test_a_permission_request_is_answered_by_a_hook(stage: Any) -> None:
 def test_people_are_notified_of_what_nobody_answered(stage: Any) -> None:
     """Once, when a person is about to be asked."""
     log = stage.root / "log"
-    hooks = stage.claude("Notification", f"jq -r .message >> {log}", matcher="permission_prompt")
+    hooks = stage.claude(
+        "Notification", printing('event["message"]') + f" >> {log}", matcher="permission_prompt"
+    )
     asks = lambda ctx: HookOutcome.ask("sure?")  # noqa: E731 - a hook on one line
     stage.run(hooks, on_before_tool_use=asks, with_approver=lambda asked: Decision.allow())
     assert "Bash" in log.read_text()
@@ -278,7 +287,7 @@ def test_a_session_ends_on_every_way_out(stage: Any) -> None:
     """Also when the run is lost, of which there is an event of its own."""
     log = stage.root / "log"
     stage.file(".claude/settings.json", {"hooks": {
-        event: [{"hooks": [{"type": "command", "command": f"jq -r '.hook_event_name, (.error // .reason)' >> {log}"}]}]
+        event: [{"hooks": [{"type": "command", "command": FAILURE + f" >> {log}"}]}]
         for event in ("SessionEnd", "StopFailure", "Stop")
     }})  # fmt: skip
     result = stage.run(stage.discover(), RuntimeError("lost"))
@@ -340,7 +349,7 @@ def test_hooks_in_our_own_form(stage: Any) -> None:
     guard = {
         "on": "before_tool_use",
         "matcher": "bash",
-        "command": "jq -e '.tool_input.command != \"rm\"' || exit 2",
+        "command": holds('event["tool_input"]["command"] != "rm"') + " || exit 2",
     }
     assert "ran ls" in texts(stage.run(stage.hooks(guard)))
     blocked = stage.run(stage.hooks(guard), call("bash", command="rm"), say("done"))
@@ -355,7 +364,7 @@ def test_hooks_in_our_own_form(stage: Any) -> None:
 def test_our_own_hooks_are_asked_at_every_point(stage: Any, point: str) -> None:
     """Each is told at which one."""
     log = stage.root / "log"
-    hooks = stage.hooks({"on": point, "command": f"jq -r .point >> {log}"})
+    hooks = stage.hooks({"on": point, "command": printing('event["point"]') + f" >> {log}"})
     asks = lambda ctx: HookOutcome.ask("sure?")  # noqa: E731 - a hook on one line
     turns = [RuntimeError("lost")] if point in ("error", "agent_failed") else []
     stage.run(hooks, *turns, on_before_tool_use=asks, with_approver=lambda asked: True)

@@ -5,14 +5,17 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
-from hookline import Agent, AgentBuilder, RunStatus, ToolContext, tool
+from hook_commands import holds, printing
+
+from hookline import Agent, AgentBuilder, RunStatus, ToolContext, replay, tool
 from hookline.journal import SQLiteJournal
 from hookline.testing import ScriptedDriver, call, say
 
-STOP = """#!/bin/sh
+LOGGED = 'event["last_assistant_message"], len(event["agent_transcript_path"]) > 9'
+STOP = f"""#!/bin/sh
 input=$(cat)
-echo "$input" | jq -r '.last_assistant_message, (.agent_transcript_path | length > 9)' >> "$1"
-echo "$input" | jq -e .stop_hook_active > /dev/null && exit 0
+echo "$input" | {printing(LOGGED)} >> "$1"
+echo "$input" | {holds('event["stop_hook_active"]')} && exit 0
 echo more >&2
 exit 2
 """
@@ -45,7 +48,9 @@ def results(state: Any) -> list[str]:
 def test_hooks_watch_child_runs_too(stage: Any) -> None:
     """They are told who is at work."""
     log = stage.root / "log"
-    hooks = stage.claude("PreToolUse", f"jq -r .agent_type >> {log}; exit 2", matcher="Bash")
+    hooks = stage.claude(
+        "PreToolUse", printing('event["agent_type"]') + f" >> {log}; exit 2", matcher="Bash"
+    )
     result = parent(stage, hooks, call("bash", command="ls"), say("child done")).run_sync("go")
     assert result.status is RunStatus.COMPLETED
     assert log.read_text() == "helper\n"
@@ -79,7 +84,7 @@ def test_a_child_gets_context_and_is_sent_back(stage: Any) -> None:
     result = builder.with_capability(stage.discover()).build().run_sync("go")
     assert results(result.state) == ["longer"]
     assert "be kind" in str(child.requests[0])
-    assert log.read_text().split() == ["short", "true", "longer", "true", "stop"]
+    assert log.read_text().split() == ["short", "True", "longer", "True", "stop"]
 
 
 def test_a_resumed_run_does_not_ask_a_hook_twice(stage: Any) -> None:
@@ -102,3 +107,19 @@ def test_a_resumed_run_does_not_ask_a_hook_twice(stage: Any) -> None:
     assert done.status is RunStatus.COMPLETED
     assert results(done.state) == ["ran ls"]
     assert sorted(log.read_text().split()) == ["asked", "other"]
+
+
+def test_a_recorded_run_can_be_driven_again(stage: Any) -> None:
+    """The hooks of now are asked, and another answer of theirs is found."""
+    hooks = stage.claude("PreToolUse", "echo no >&2; exit 2", "echo also; exit 0", matcher="Bash")
+
+    def agent() -> AgentBuilder:
+        driver = ScriptedDriver([call("bash", command="ls"), say("done")])
+        return AgentBuilder().with_driver(driver).with_tools(*stage.tools)
+
+    records = agent().with_capability(hooks).build().run_sync("go").records
+    again = asyncio.run(replay(records, records[0].run_id, agent().with_capability(hooks).build()))
+    assert again.identical, again
+    hooks = stage.claude("PreToolUse", "exit 0", matcher="Bash")
+    other = asyncio.run(replay(records, records[0].run_id, agent().with_capability(hooks).build()))
+    assert not other.identical

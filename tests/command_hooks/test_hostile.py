@@ -8,10 +8,13 @@ import time
 from typing import Any
 
 import pytest
+from hook_commands import printing
 
 from hookline import RunStatus
 from hookline.journal import HookRan
 from hookline.testing import call, say
+
+COMMAND = printing('event["tool_input"]["command"]')
 
 
 def failures(result: Any) -> list[str]:
@@ -111,7 +114,7 @@ def test_words_cannot_pretend_to_be_somebody_elses(stage: Any) -> None:
 def test_event_data_is_never_part_of_a_command(stage: Any) -> None:
     """What the model writes cannot become shell."""
     mark = stage.root / "owned"
-    hooks = stage.claude("PreToolUse", 'cmd=$(jq -r .tool_input.command); [ -n "$cmd" ]')
+    hooks = stage.claude("PreToolUse", f'cmd=$({COMMAND}); [ -n "$cmd" ]')
     evil = f'"; touch {mark}; echo "$(touch {mark})`touch {mark}`'
     result = stage.run(hooks, call("bash", command=evil), say("done"))
     assert failures(result) == []

@@ -1,4 +1,4 @@
-"""Scripts in the manner of those that people publish, in several languages, for Gemini, Codex, Cursor and Copilot: run as they are."""
+"""Scripts in the manner of those that people publish, for Gemini, Codex, Cursor and Copilot: run as they are."""
 
 from __future__ import annotations
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from hookline.command_hooks import CommandHooks, Level, read_hook
+from hookline.command_hooks import CommandHooks, Level, read_hook, reading
 from hookline.command_hooks.reading.claude import read_settings
 from hookline.errors import BuildError, RegistrationError, UsageError
 
@@ -318,11 +318,20 @@ def test_our_own_hooks_fail_closed_and_those_of_others_open() -> None:
 # --- what an administrator requires -------------------------------------------------------------------
 
 
-def test_managed_hooks_fail_closed(tmp_path: Path) -> None:
-    """A guard that an administrator requires does not give way when it is broken."""
-    (tmp_path / "managed-settings.json").write_text(json.dumps(pre(entry("/no/such"))))
-    (handler,) = read_settings(tmp_path, tmp_path, print, managed=tmp_path)
-    assert handler.on_failure == "closed"
+def test_managed_hooks_fail_closed(stage: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A guard that an administrator requires does not give way when it is broken, in any dialect."""
+    machine = stage.root.parent / "etc"
+    for name, content in (
+        ("claude-code/managed-settings.json", pre(entry("/no/such"))),
+        ("cursor/hooks.json", {"version": 1, "hooks": {"preToolUse": [{"command": "x"}]}}),
+        ("gemini-cli/settings.json", {"hooks": {"BeforeTool": [{"hooks": [entry()]}]}}),
+    ):
+        (machine / name).parent.mkdir(parents=True)
+        (machine / name).write_text(json.dumps(content))
+    monkeypatch.setattr(reading, "_SYSTEM", machine)
+    monkeypatch.setattr(reading, "managed_directory", lambda: machine / "claude-code")
+    found = stage.discover(managed=True, trust=None)
+    assert [h.on_failure for h in found.handlers] == ["closed"] * 3
 
 
 @pytest.mark.parametrize(

@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 from typing import Any
 
+from hook_commands import as_json
+
 from hookline import AgentBuilder
 from hookline.capabilities import Bash, Files
 from hookline.testing import ScriptedDriver, call, say
@@ -81,9 +83,9 @@ def test_what_hooks_are_told_of_files(stage: Any) -> None:
 
 def test_a_rewritten_command_runs(stage: Any) -> None:
     """With the keys of the script, and no others."""
-    rewrite = (
-        'jq -c \'{hookSpecificOutput: {hookEventName: "PreToolUse", permissionDecision: "allow", '
-        'updatedInput: (.tool_input + {command: (.tool_input.command + "; echo added")})}}\''
+    changed = '{**event["tool_input"], "command": event["tool_input"]["command"] + "; echo added"}'
+    rewrite = as_json(
+        f'{{"hookSpecificOutput": {{"permissionDecision": "allow", "updatedInput": {changed}}}}}'
     )
     stage.claude("PreToolUse", rewrite, matcher="Bash")
     (text,) = told(run(stage, call("bash", command="echo hello")))
@@ -92,7 +94,8 @@ def test_a_rewritten_command_runs(stage: Any) -> None:
 
 def test_a_rewritten_file_is_written(stage: Any) -> None:
     """At the path that the model named."""
-    rewrite = "jq -c '{hookSpecificOutput: {updatedInput: (.tool_input + {content: \"signed\"})}}'"
+    changed = '{**event["tool_input"], "content": "signed"}'
+    rewrite = as_json(f'{{"hookSpecificOutput": {{"updatedInput": {changed}}}}}')
     stage.claude("PreToolUse", rewrite, matcher="Write")
     run(stage, call("write", path="a.txt", content="plain"))
     assert (stage.root / "a.txt").read_text() == "signed"

@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 from typing import Any
 
+from hook_commands import as_json, printing
+
 from hookline import AgentState
 from hookline.command_hooks.dialects import Place
 from hookline.command_hooks.transcript import Transcripts
@@ -12,6 +14,7 @@ from hookline.state import AssistantMessage, Log, ToolCall, ToolMessage, UserMes
 from hookline.testing import call, say
 
 PLACE = Place("/p", "/p", "s")
+PATH = printing('event["transcript_path"]')
 
 
 def lines(path: Any) -> list[dict[str, Any]]:
@@ -22,22 +25,19 @@ def lines(path: Any) -> list[dict[str, Any]]:
 def test_scripts_find_the_last_words_of_the_model(stage: Any) -> None:
     """With the very search that a published script makes: no blank after the colon."""
     log = stage.root / "log"
-    find = (
-        'path=$(jq -r .transcript_path); grep \'"role":"assistant"\' "$path" | tail -1 '
-        f'| jq -r \'.message.content | map(select(.type == "text")) | map(.text) | join("")\' > {log}'
+    last = printing(
+        '"".join(part["text"] for part in event["message"]["content"] if part["type"] == "text")'
     )
+    find = f"""grep '"role":"assistant"' "$({PATH})" | tail -1 | {last} > {log}"""
     stage.run(stage.claude("Stop", find), say("the last words"))
     assert log.read_text() == "the last words\n"
 
 
 def test_the_call_in_question_is_in_it(stage: Any) -> None:
     """Under the names that the script knows, before it is settled."""
+    first = as_json('event["message"]["content"][0]')
     log = stage.root / "log"
-    stage.run(
-        stage.claude(
-            "PreToolUse", f'tail -1 "$(jq -r .transcript_path)" | jq -c .message.content[0] > {log}'
-        )
-    )
+    stage.run(stage.claude("PreToolUse", f'tail -1 "$({PATH})" | {first} > {log}'))
     assert json.loads(log.read_text()) | {"id": ""} == {
         "type": "tool_use", "id": "", "name": "Bash", "input": {"command": "ls"},
     }  # fmt: skip
@@ -92,9 +92,21 @@ def test_a_session_id_is_never_a_path(tmp_path: Any) -> None:
 def test_the_path_stays_the_same_for_a_session(stage: Any) -> None:
     """From one event to the next."""
     log = stage.root / "log"
-    content = {"hooks": {event: [{"hooks": [{"type": "command", "command": f"jq -r .transcript_path >> {log}"}]}]
+    content = {"hooks": {event: [{"hooks": [{"type": "command", "command": f"{PATH} >> {log}"}]}]
                for event in ("SessionStart", "PreToolUse", "Stop")}}  # fmt: skip
     stage.file(".claude/settings.json", content)
     stage.run(stage.discover(), call("bash", command="ls"), say("done"))
     assert len(log.read_text().split()) == 3
     assert len(set(log.read_text().split())) == 1
+
+
+def test_scripts_can_count_tokens(stage: Any) -> None:
+    """Each message of the model has what its step used."""
+    log = stage.root / "log"
+    stage.run(
+        stage.claude("Stop", f'cat "$({PATH})" > {log}'),
+        call("bash", command="ls", tokens=7),
+        say("done", tokens=5),
+    )
+    used = [line["message"]["usage"] for line in lines(log) if line["type"] == "assistant"]
+    assert [sum(each.values()) for each in used] == [7, 5]

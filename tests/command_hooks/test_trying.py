@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 from typing import Any
 
+from hook_commands import holds
+
 from hookline import ToolCall, ToolResult
 from hookline.command_hooks import try_hooks
 
@@ -53,7 +55,9 @@ async def test_a_hook_that_fails_closed_would_block(stage: Any) -> None:
 
 async def test_hooks_after_a_tool_are_shown_a_result(stage: Any) -> None:
     """The one that is given, or an empty one."""
-    hooks = stage.claude("PostToolUse", "jq -e '.tool_response.stdout == \"out\"' || exit 2")
+    hooks = stage.claude(
+        "PostToolUse", holds('event["tool_response"]["stdout"] == "out"') + " || exit 2"
+    )
     call, result = ToolCall("1", "bash", {"command": "ls"}), ToolResult("out")
     (tried,) = await try_hooks(call, hooks, point="PostToolUse", result=result)
     assert tried.verdict == "proceed"

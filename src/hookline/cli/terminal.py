@@ -8,6 +8,8 @@ import unicodedata
 from collections.abc import Mapping
 from typing import TextIO
 
+_JOINERS = "\u200c\u200d"
+"""They hold emoji and letters of some scripts together, and move nothing."""
 _COLOURS = {"dim": "2", "red": "31", "green": "32", "yellow": "33", "cyan": "36", "bold": "1"}
 
 
@@ -51,7 +53,7 @@ def printable(text: str, *, lines: bool = False) -> str:
 def _visible(char: str) -> str:
     if char in "\n\r\t":
         return " "
-    if unicodedata.category(char) in ("Zs", "Co", "Cn"):
+    if char in _JOINERS or unicodedata.category(char) in ("Zs", "Co", "Cn"):
         return char
     return repr(char)[1:-1] if ord(char) < 0x10000 else "?"
 

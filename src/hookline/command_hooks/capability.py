@@ -11,7 +11,7 @@ import msgspec
 
 from hookline.command_hooks.asking import Group, HandlerMatcher
 from hookline.command_hooks.background import Background
-from hookline.command_hooks.definition import Handler, Level
+from hookline.command_hooks.definition import Handler, Level, home_directory
 from hookline.command_hooks.dialects import DIALECTS
 from hookline.command_hooks.reading import FOREIGN, find_hooks, read_file, read_hook
 from hookline.command_hooks.runner import Runner
@@ -99,7 +99,7 @@ class CommandHooks:
         `trust` is where it is kept what is trusted; True trusts the project now, False never.
         """
         where = Path(project).expanduser().resolve()
-        own = Path(home).expanduser() if home is not None else Path.home()
+        own = Path(home).expanduser() if home is not None else home_directory()
         given = [Path(each).expanduser() for each in plugins]
         found = find_hooks(where, own, dialects, plugins=given, managed=managed)
         handlers = [pinned(each, where) for each in found.handlers]
@@ -134,7 +134,7 @@ class CommandHooks:
         """The hooks of one file. Who names it in a program trusts it."""
         where = Path(project).expanduser().resolve()
         found = read_file(
-            Path(path).expanduser().resolve(), dialect, Level.CODE, where, Path.home()
+            Path(path).expanduser().resolve(), dialect, Level.CODE, where, home_directory()
         )
         made = cls(
             found.handlers, project=where, transcripts=transcripts, on_failure=on_failure, name=name
@@ -248,6 +248,12 @@ def _is_trusted(project: Path, trust: TrustStore | bool | None) -> bool:
 def _held_back(project: Path, held: list[Handler], trust: TrustStore | bool | None) -> str:
     files = ", ".join(dict.fromkeys(each.source.label for each in held))
     count = f"{len(held)} hook{'s' * (len(held) != 1)} of {files}"
-    store = TrustStore() if trust is None or isinstance(trust, bool) else trust
-    why = "changed since they were trusted" if store.was_trusted(project) else "are not trusted"
+    why = "changed since they were trusted" if _was_trusted(project, trust) else "are not trusted"
     return f"{count} {why}, so they are off. Look at them, then: hookline trust {project}"
+
+
+def _was_trusted(project: Path, trust: TrustStore | bool | None) -> bool:
+    try:
+        return (trust if isinstance(trust, TrustStore) else TrustStore()).was_trusted(project)
+    except UsageError:  # nobody's home, and nothing trusted
+        return False

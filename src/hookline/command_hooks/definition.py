@@ -120,6 +120,14 @@ def _shortened(text: str, most: int = 80) -> str:
     return text if len(text) <= most else f"{text[: most // 2]}...{text[-most // 2 + 3 :]}"
 
 
+def home_directory() -> Path:
+    """The user's home; a path that cannot exist for a user who has none."""
+    try:
+        return Path.home()
+    except RuntimeError:
+        return Path(os.devnull) / "nobody"
+
+
 def shown_path(path: str | os.PathLike[str], project: Path, home: Path) -> str:
     """A path as people write it: from the project, or from the home directory."""
     full = Path(path)

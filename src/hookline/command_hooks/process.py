@@ -226,8 +226,7 @@ class _Driver:
     def _end(self, process: subprocess.Popen[bytes]) -> None:
         if not self._cancelled.is_set():
             _signal_group(process.pid, signal.SIGTERM)
-            with contextlib.suppress(subprocess.TimeoutExpired):
-                process.wait(_GRACE)
+            self._give_time(process.pid)
         # All of it, also what ignored the first signal, and what made a group of its own.
         for _ in range(3):
             _signal_group(process.pid, signal.SIGKILL)
@@ -239,6 +238,16 @@ class _Driver:
                 break
             time.sleep(0.01)
         process.wait()
+
+    def _give_time(self, pid: int) -> None:
+        """Wait a moment for a program to end, without reaping it: until then its number is nobody else's."""
+        until = time.monotonic() + _GRACE
+        while time.monotonic() < until and not self._cancelled.is_set():
+            if hasattr(os, "waitid"):
+                how = os.WEXITED | os.WNOWAIT | os.WNOHANG
+                if os.waitid(os.P_PID, pid, how) is not None:
+                    return
+            time.sleep(_POLL)
 
 
 def marked_processes(mark: str) -> list[int]:

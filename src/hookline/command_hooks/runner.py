@@ -12,7 +12,7 @@ import msgspec
 
 from hookline.command_hooks import http
 from hookline.command_hooks.answers import Answer, failed
-from hookline.command_hooks.definition import Handler
+from hookline.command_hooks.definition import Handler, home_directory
 from hookline.command_hooks.dialects import DIALECTS, Place
 from hookline.command_hooks.environment import environment, expanded, may_be_set, variables_in
 from hookline.command_hooks.process import Order, Ran, run_program
@@ -212,7 +212,7 @@ def _argv(handler: Handler, place: Place) -> tuple[str, ...]:
 
 def _directory(handler: Handler, place: Place) -> str:
     base = Path(place.project)
-    for each in (base / handler.cwd if handler.cwd else Path(place.cwd), base, Path.home()):
+    for each in (base / handler.cwd if handler.cwd else Path(place.cwd), base, home_directory()):
         if each.is_dir():
             return str(each)
     return "/"

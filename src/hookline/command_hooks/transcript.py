@@ -10,19 +10,23 @@ import re
 import threading
 import time
 import uuid
-from collections.abc import Iterator, Sequence
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 from hookline.command_hooks.dialects import DIALECTS, Place
 from hookline.state import (
+    NO_USAGE,
     AgentState,
     AssistantMessage,
     Log,
     Message,
+    StepType,
     ToolCall,
     ToolMessage,
+    Usage,
     UserMessage,
 )
 
@@ -68,7 +72,7 @@ class Transcripts:
         with os.fdopen(descriptor, "r+b") as file:
             file.truncate(end)
             file.seek(end)
-            file.write(_lines(added, place))
+            file.write(_lines(added, place, _usages(added, state)))
             self._written[path] = (state.messages, file.tell())
             file.write(_lines(turn, place))
 
@@ -85,36 +89,47 @@ class Transcripts:
         self._written.pop(self.path(state), None)
 
 
-def _lines(messages: Sequence[Message], place: Place) -> bytes:
+def _usages(messages: Sequence[Message], state: AgentState) -> dict[int, Usage]:
+    """What the model used for its messages, by their place: the last of them belongs to the last step, and so on."""
+    places = [at for at, message in enumerate(messages) if isinstance(message, AssistantMessage)]
+    found: dict[int, Usage] = {}
+    for step in reversed(state.steps):
+        if not places:
+            break
+        if step.type is not StepType.INCOMPLETE:
+            found[places.pop()] = step.usage
+    return found
+
+
+def _lines(
+    messages: Sequence[Message], place: Place, usages: Mapping[int, Usage] = MappingProxyType({})
+) -> bytes:
     """Compact JSON: scripts look for `"role":"assistant"` without a blank."""
-    made = (
-        json.dumps(line, ensure_ascii=False, separators=(",", ":"))
-        for line in _entries(messages, place)
-    )
-    return "".join(f"{line}\n" for line in made).encode(errors="replace")
+    text = ""
+    for at, message in enumerate(messages):
+        entry = _entry(message, place, usages.get(at, NO_USAGE))
+        text += json.dumps(entry, ensure_ascii=False, separators=(",", ":")) + "\n"
+    return text.encode(errors="replace")
 
 
-def _entries(messages: Sequence[Message], place: Place) -> Iterator[dict[str, Any]]:
-    for message in messages:
-        kind = "assistant" if isinstance(message, AssistantMessage) else "user"
-        yield {
-            "parentUuid": None,
-            "isSidechain": False,
-            "userType": "external",
-            "cwd": place.cwd,
-            "sessionId": place.session_id,
-            "version": "hookline",
-            "type": kind,
-            "message": _message(message, place),
-            "uuid": str(uuid.uuid4()),
-            "timestamp": datetime.now(UTC)
-            .isoformat(timespec="milliseconds")
-            .replace("+00:00", "Z"),
-            **({"isMeta": True} if isinstance(message, UserMessage) and message.by else {}),
-        }
+def _entry(message: Message, place: Place, usage: Usage) -> dict[str, Any]:
+    now = datetime.now(UTC).isoformat(timespec="milliseconds")
+    return {
+        "parentUuid": None,
+        "isSidechain": False,
+        "userType": "external",
+        "cwd": place.cwd,
+        "sessionId": place.session_id,
+        "version": "hookline",
+        "type": "assistant" if isinstance(message, AssistantMessage) else "user",
+        "message": _message(message, place, usage),
+        "uuid": str(uuid.uuid4()),
+        "timestamp": now.replace("+00:00", "Z"),
+        **({"isMeta": True} if isinstance(message, UserMessage) and message.by else {}),
+    }
 
 
-def _message(message: Message, place: Place) -> dict[str, Any]:
+def _message(message: Message, place: Place, usage: Usage) -> dict[str, Any]:
     if isinstance(message, AssistantMessage):
         text = [{"type": "text", "text": message.text}] if message.text else []
         calls = [_call(call, place) for call in message.calls]
@@ -124,6 +139,15 @@ def _message(message: Message, place: Place) -> dict[str, Any]:
             "model": place.model,
             "content": [*text, *calls],
             "stop_reason": "tool_use" if calls else "end_turn",
+            "usage": {
+                # Elsewhere what came from a cache is counted beside the input, here it is a part of it.
+                "input_tokens": usage.input_tokens
+                - usage.cache_read_tokens
+                - usage.cache_write_tokens,
+                "output_tokens": usage.output_tokens,
+                "cache_read_input_tokens": usage.cache_read_tokens,
+                "cache_creation_input_tokens": usage.cache_write_tokens,
+            },
         }
     if isinstance(message, ToolMessage):
         result = {

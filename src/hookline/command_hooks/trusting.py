@@ -101,7 +101,7 @@ def is_trusted(directory: str | os.PathLike[str] = ".", *, store: TrustStore | N
 def fingerprint_of(directory: Path) -> str:
     """What the hooks of a directory, in all dialects, are recognised by."""
     # Without a home and without an administrator: what they have is not the repository's.
-    found = find_hooks(directory, Path("/dev/null/nobody"), FOREIGN, managed=False)
+    found = find_hooks(directory, Path(os.devnull) / "nobody", FOREIGN, managed=False)
     return fingerprint(found.handlers, directory)
 
 

@@ -67,6 +67,8 @@ class Copilot(Dialect):
         if event in _TOOLS:
             shown = self.show(ctx.tool_call, place)
             return (shown.name, *shown.aliases)
+        if event == "notification":
+            return ("permission_prompt",)
         return (ctx.name,) if event in ("subagentStart", "subagentStop") else None
 
     def payload(self, handler: Handler, ctx: Any, place: Place) -> dict[str, Any]:

@@ -16,7 +16,6 @@ from hookline.command_hooks.dialects.base import (
     Place,
     failure_words,
     has_failed,
-    last_words,
     output_text,
     unfinished,
 )
@@ -156,7 +155,7 @@ class Cursor(Dialect):
             }
         if event == "preCompact":
             return {"trigger": "auto", "message_count": len(ctx.messages)}
-        return {"reason": "completed", "final_status": last_words(ctx.state)[:200]}
+        return {"reason": "completed", "is_background_agent": False, "final_status": "completed"}
 
     def _tool(self, event: str, ctx: Any, place: Place) -> dict[str, Any]:
         call, execution = ctx.tool_call, ctx.execution

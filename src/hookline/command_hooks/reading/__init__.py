@@ -6,6 +6,8 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import NamedTuple
 
+import msgspec
+
 from hookline.command_hooks.definition import Handler, Level
 from hookline.command_hooks.reading.claude import (
     managed_directory,
@@ -66,7 +68,14 @@ def find_hooks(
             raise UsageError(
                 f"the dialect {dialect!r} has no files.", remedy=f"Dialects: {', '.join(FOREIGN)}."
             )
-    return Found(tuple(handlers), tuple(warnings))
+    return Found(tuple(map(_required, handlers)), tuple(warnings))
+
+
+def _required(handler: Handler) -> Handler:
+    """What an administrator requires does not give way when it is broken, in whatever dialect."""
+    if handler.source.level is not Level.MANAGED:
+        return handler
+    return msgspec.structs.replace(handler, on_failure="closed")
 
 
 def read_file(path: Path, dialect: str, level: Level, project: Path, home: Path) -> Found:

@@ -76,8 +76,6 @@ def read_settings_file(path: Path, level: Level, project: Path, home: Path, warn
     content = load_json(path, told) or {}
     source = Source("claude", level, str(path), label)
     handlers = tuple(nested(content["hooks"], source, make, told)) if "hooks" in content else ()
-    if level is Level.MANAGED:  # what an administrator requires does not give way when it is broken
-        handlers = tuple(msgspec.structs.replace(h, on_failure="closed") for h in handlers)
     return Settings(level, handlers, content)
 
 
