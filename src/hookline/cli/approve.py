@@ -15,7 +15,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from hookline.cli.terminal import Paint, is_terminal, printable
+from hookline.cli.terminal import Paint, printable
 from hookline.permissions import suggest_rule
 from hookline.state import Decision, PendingApproval, ToolCall
 
@@ -30,11 +30,6 @@ _MOST_BYTES = 1_000_000
 
 class Left(Exception):
     """Whoever was asked left without an answer."""
-
-
-def can_ask() -> bool:
-    """Whether there is somebody to ask: a terminal to show the question on, and one to read the key from."""
-    return is_terminal(sys.stdin) and is_terminal(sys.stderr)
 
 
 class Desk:

@@ -12,11 +12,10 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from hookline.cli.approve import Desk, Left, can_ask
 from hookline.cli.exits import Exit, exit_of
 from hookline.cli.interrupts import Interrupts
 from hookline.cli.screen import Screen, shown_call
-from hookline.cli.terminal import printable
+from hookline.cli.terminal import is_terminal, printable
 from hookline.journal import (
     CallDelta,
     ReasoningDelta,
@@ -66,7 +65,7 @@ class Stage:
         self.manner = manner
         self.screen = Screen(quiet=manner.quiet or manner.json)
         self.interrupts = Interrupts(self.screen.say)
-        self._desk = Desk(self.screen, self.interrupts, folder)
+        self._folder = folder
         self._began = time.monotonic()
         logging.getLogger("hookline").addHandler(Telling(self.screen))
 
@@ -92,17 +91,27 @@ class Stage:
         with self.interrupts.heard():
             result = await start()
             while result.status is RunStatus.PAUSED and self.asks and not self.interrupts.hits:
-                try:
-                    answers = await self._desk.ask(result.pending, agent)
-                except Left:
+                answers = await self._answers(result, agent)
+                if answers is None:
                     break
                 result = await go_on(result, answers)
         return result
 
+    async def _answers(self, result: RunResult, agent: Agent) -> dict[str, Decision] | None:
+        """What a person says to the questions of a run; None if they leave without an answer."""
+        from hookline.cli.approve import Desk, Left
+
+        try:
+            desk = Desk(self.screen, self.interrupts, self._folder)
+            return await desk.ask(result.pending, agent)
+        except Left:
+            return None
+
     @property
     def asks(self) -> bool:
-        """Whether somebody is there to answer."""
-        return self.manner.prompts and not self.manner.json and can_ask()
+        """Whether somebody is there to answer: a terminal to show questions on, and one to read keys from."""
+        is_there = is_terminal(sys.stdin) and is_terminal(sys.stderr)
+        return self.manner.prompts and not self.manner.json and is_there
 
     def end(self, result: RunResult) -> Exit:
         """The answer, the closing line, and the exit code."""

@@ -116,7 +116,8 @@ def flags_of(arguments: argparse.Namespace) -> Layer:
         layer.sources["capabilities", name] = "--without"
     for text in getattr(arguments, "settings", ()):
         _set(layer, text)
-    return checked(layer)
+    # The other flags can say nothing wrong that argparse lets through.
+    return checked(layer) if getattr(arguments, "settings", ()) else layer
 
 
 def _set(layer: Layer, text: str) -> None:

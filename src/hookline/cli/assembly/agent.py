@@ -15,7 +15,6 @@ import msgspec
 from hookline.agent import Agent, AgentBuilder
 from hookline.cli.assembly.capabilities import capabilities_of
 from hookline.cli.assembly.commands import command_hooks
-from hookline.cli.assembly.hooks import ConfiguredHooks
 from hookline.config import AgentSettings, Settings, data_folder
 from hookline.drivers import ScriptedDriver
 from hookline.errors import BuildError, ConfigError, UsageError
@@ -140,7 +139,10 @@ async def _configure(
     approval = _approval(settings, extras)
     extras.found["approval"] = approval
     builder.with_capability(approval)
-    builder.with_capability(ConfiguredHooks(settings, extras.folder))
+    if configuration.hooks:
+        from hookline.cli.assembly.hooks import ConfiguredHooks
+
+        builder.with_capability(ConfiguredHooks(settings, extras.folder))
     commands = command_hooks(settings, extras.warn)
     if commands is not None:
         builder.with_capability(commands)
