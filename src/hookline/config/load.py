@@ -133,9 +133,8 @@ def project_layers(
 
 def prints_of(project: Path, layers: list[Layer]) -> dict[str, str]:
     """The hashes a project is trusted by."""
-    return fingerprints(
-        project, [Path(layer.name) for layer in layers], [layer.data for layer in layers]
-    )
+    texts = {Path(layer.name): layer.text for layer in layers}
+    return fingerprints(project, texts, [layer.data for layer in layers])
 
 
 def trust_of(environ: Mapping[str, str]) -> Trust:

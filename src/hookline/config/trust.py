@@ -118,17 +118,21 @@ class Trust:
 
 
 def fingerprints(
-    project: Path, files: Iterable[Path], data: Iterable[dict[str, Any]]
+    project: Path, texts: Mapping[Path, str], data: Iterable[dict[str, Any]]
 ) -> dict[str, str]:
-    """The hash of each configuration file, and of each file in the project that the settings name."""
-    named = {path for each in data for path in _named(project, each)}
-    listed = sorted({*files, *named})
-    if len(listed) > _MOST_FILES:
+    """The hash of each configuration file, as it was read, and of each file in the project that the settings name."""
+    named = sorted({path for each in data for path in _named(project, each)} - texts.keys())
+    if len(named) > _MOST_FILES:
         raise TrustError(
             f"the configuration of {project} names more than {_MOST_FILES} files.",
             remedy="Name smaller directories in it.",
         )
-    return {_relative(project, path): _hash(path) for path in listed}
+    prints = {_relative(project, path): _digest(text.encode()) for path, text in texts.items()}
+    return {**prints, **{_relative(project, path): _hash(path) for path in named}}
+
+
+def _digest(content: bytes) -> str:
+    return hashlib.sha256(content).hexdigest()
 
 
 def _relative(project: Path, path: Path) -> str:
@@ -137,7 +141,7 @@ def _relative(project: Path, path: Path) -> str:
 
 def _hash(path: Path) -> str:
     try:
-        return hashlib.sha256(path.read_bytes()).hexdigest()
+        return _digest(path.read_bytes())
     except OSError as error:
         raise TrustError(f"{path} cannot be read: {error.strerror}.") from None
 
