@@ -270,9 +270,10 @@ def test_chat(place: Any) -> None:
     terminal.wait_for("> ")
     terminal.press("/show\r")
     terminal.wait_for("Hello,")
-    terminal.wait_for("> ")
+    terminal.wait_for("\n> ")
     terminal.press("\x03")
     terminal.wait_for("Ctrl-D ends")
+    terminal.wait_for("\n> ")
     terminal.press("\x04")
     assert terminal.end() == 0, terminal.text
     assert "go on: hookline chat --session chat-" in terminal.text

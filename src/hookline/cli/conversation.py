@@ -52,16 +52,15 @@ class Conversation:
             while True:
                 try:
                     said = self._said()
+                    if said is None:
+                        break
+                    if said.startswith("/"):
+                        if not await self._command(said):
+                            break
+                    elif said.strip():
+                        code = await self._turn(said)
                 except KeyboardInterrupt:
                     self.stage.screen.say("(Ctrl-D ends the conversation)")
-                    continue
-                if said is None:
-                    break
-                if said.startswith("/"):
-                    if not await self._command(said):
-                        break
-                elif said.strip():
-                    code = await self._turn(said)
         if self._is_live:
             self.stage.screen.say(f"go on: hookline chat --session {self.session.id}")
         return Exit.DONE if self._is_live else code
