@@ -131,6 +131,49 @@ def test_what_is_not_known_is_forbidden_and_never_allowed(text: str) -> None:
 @pytest.mark.parametrize(
     "text",
     [
+        "git push>x",
+        "git>x push",
+        "git>$OUT push",
+        "git 2>&1 push",
+        "git <(ls) push",
+        "git &>x push",
+        "timeout 5 git push>x",
+        "time -p git push",
+        "time -- git push > x",
+        "! time git push >x",
+        "time -p $CMD",
+        "coproc git push",
+        "coproc $CMD",
+        "function f { git push; }; f",
+        "function f { $CMD; }; f",
+        "f() { git push; }; f",
+        "bash <<< 'git push'",
+        "sudo sh <<< 'git push'",
+        "echo git push | sh",
+        "cat <<EOF | sh\ngit push\nEOF",
+        "for x do git push; done",
+        "for x do $CMD; done",
+        "exec 3>&1 git push",
+        "alias g='git push'; g",
+        "trap 'git push' EXIT",
+        "uv run git push",
+        "if git push; then :; fi > x",
+        "a[1]=2 git push > $X",
+    ],
+)
+def test_no_spelling_of_a_line_is_a_way_round_a_rule(text: str) -> None:
+    """Redirects within a command, words of the shell and commands that are only read are looked through."""
+    assert Rule.parse("bash(git push *)").touches(line(text))
+    assert Rule.parse("bash(git push)").touches(line(text))
+    assert not Rule.parse("bash(git push *)").covers(line(text))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "echo git push > notes",
+        "git log > push",
+        "git status 2>&1 | grep push",
         'for f in *.txt; do cat "$f"; done',
         "x=$(date)",
         "echo $(date) > out",

@@ -2,9 +2,7 @@ from __future__ import annotations
 
 import random
 import sys
-import types
 from pathlib import Path
-from typing import NamedTuple
 
 import pytest
 from hypothesis import given
@@ -57,26 +55,6 @@ def test_rules_can_be_given_as_text_as_values_and_more_later(tmp_path: Path) -> 
         Rules(allow=7)  # type: ignore[arg-type]
 
 
-class FakeCommand(NamedTuple):
-    argv: tuple[str, ...] | None
-    text: str
-
-
-@pytest.fixture
-def plain_reader(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A reader of command lines that knows `;` and takes everything with a `$` for unknown."""
-
-    def read(text: str) -> object:
-        parts = [part.strip() for part in text.split(";")]
-        commands = tuple(
-            FakeCommand(None if "$" in part else tuple(part.split()), part) for part in parts
-        )
-        return types.SimpleNamespace(commands=commands, static="$" not in text)
-
-    monkeypatch.setattr(hookline.containment, "read_command", read, raising=False)
-
-
-@pytest.mark.usefixtures("plain_reader")
 def test_each_command_of_a_line_must_pass() -> None:
     """A line is allowed when each of its commands is by some rule, and forbidden when one of them is."""
     rules = Rules(allow=["bash(git status)", "bash(npm test *)"], deny=["bash(curl *)"])

@@ -159,7 +159,7 @@ def _touches(call: ToolCall, subject: Subject, argument: str) -> bool:
     if subject.kind is Kind.PATH and call.name == "search":
         touched = any(pattern.touches(part, is_searched=True) for part in subject.parts)
     else:
-        touched = any(pattern.touches(part) for part in subject.parts)
+        touched = any(pattern.touches(part) for part in (*subject.parts, *subject.besides))
     # A command line that was not understood is judged word by word; what is not even that may be anything.
     is_judged = subject.is_whole or (subject.kind is Kind.COMMAND and bool(subject.parts))
     return touched or not is_judged

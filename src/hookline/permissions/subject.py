@@ -12,6 +12,8 @@ from hookline.errors import HooklineError
 from hookline.permissions.commands import Part
 from hookline.permissions.names import COMMAND_TOOLS, FILE_TOOLS
 from hookline.permissions.paths import Place, Root, fixed_part
+from hookline.permissions.programs import reads_commands, runs_others
+from hookline.permissions.wildcard import MANY
 from hookline.state import ToolCall
 
 _COMMANDS = ("command", "cmd", "commands", "script", "argv")
@@ -37,6 +39,8 @@ class Subject(NamedTuple):
     parts: tuple[Any, ...]
     is_whole: bool
     """Whether these are all parts; what is not known is never covered."""
+    besides: tuple[Any, ...] = ()
+    """What it may be about as well: it can be forbidden, and need not be covered."""
 
 
 def subject_of(call: ToolCall, root: Root) -> Subject:
@@ -108,10 +112,30 @@ def _read(text: str) -> Subject:
     except HooklineError:
         return Subject(Kind.COMMAND, (Part(None, text),), False)
     commands = tuple(reading.commands)
-    if reading.static and commands and all(map(_is_its_words, commands)):
-        parts = tuple(Part(command.argv, command.text) for command in commands)
-        return Subject(Kind.COMMAND, parts, True)
-    return Subject(Kind.COMMAND, (Part(None, text),), False)
+    if reading.problem or not commands or any(command.argv == () for command in commands):
+        return Subject(Kind.COMMAND, (Part(None, text),), False)
+    parts = tuple(Part(command.argv, command.text, _words(command)) for command in commands)
+    is_whole = all(map(_is_its_words, commands))
+    # A shell runs what it reads: the words of the other commands, or those of a here-document.
+    besides = (Part(None, text),) if any(map(_reads_commands, commands)) else ()
+    return Subject(Kind.COMMAND, parts, is_whole, besides)
+
+
+def _words(command: Any) -> tuple[Any, ...]:
+    return tuple(word.text if word.exact else MANY for word in command.words)
+
+
+def _reads_commands(command: Any) -> bool:
+    """Whether a command may run what it reads, and reads something."""
+    words = _words(command)
+    if not words:
+        return False
+    is_reader = not isinstance(words[0], str) or reads_commands(words[0])
+    if not is_reader and runs_others(words):
+        is_reader = any(
+            reads_commands(word) for word in words if isinstance(word, str) and word != "."
+        )
+    return is_reader and (command.piped or bool(command.redirects))
 
 
 def _is_its_words(command: Any) -> bool:
