@@ -23,15 +23,17 @@ def line(text: str) -> ToolCall:
     [
         ("git push *", "git push|git push origin main|git push --force", "git|git pull|git pushed|/bin/git push"),
         ("git status", "git status", "git status -s|git"),
-        ("git push*", "git push|git pushes|git push origin", "git pull"),
-        ("npm run test:*", "npm run test|npm run test -- -x|npm run test:unit", "npm run testing|npm run"),
+        ("git push*", "git push|git pushes", "git pull|git push origin"),
+        ("rm build/*", "rm build/x|rm build/a/b", "rm build/x -r /home|rm build/../x|rm build/.."),
+        ("git push origin feature-*", "git push origin feature-x", "git push origin feature-x --force main"),
+        ("npm run test:*", "npm run test|npm run test -- -x|npm run test:unit|npm run test:unit -- -x", "npm run testing|npm run"),
         ("npm run *", "npm run|npm run a b", "npm install"),
         ("git * main", "git push main|git push origin main", "git main|git push main now"),
         ("make -C *", "make -C d|make -C d all", "make|make all"),
         ("*", "anything|at all", ""),
         ("*:*", "", ""),
         ("echo \\*", "echo *", "echo x"),
-        ("ls*", "ls|ls -l|lsof", "l"),
+        ("ls*", "ls|lsof", "l|ls -l"),
     ],
 )  # fmt: skip
 def test_what_a_pattern_allows(rule: str, inside: str, outside: str) -> None:

@@ -28,7 +28,8 @@ class Part(NamedTuple):
 class CommandPattern:
     """A pattern over the words of one command. A `*` of its own is any words, one within a word is any letters.
 
-    At the end, `*` is whatever else there is, nothing included; so is `:*`, as other agents write it.
+    At the end, a `*` of its own is whatever else there is, nothing included; so is `:*`, as other agents write it.
+    To forbid, one within the last word is that too.
     """
 
     def __init__(self, text: str) -> None:
@@ -38,13 +39,13 @@ class CommandPattern:
             self._covering = [_shape(text)]
             self._touching = _loose(text)
         else:  # `test:*` is `test` and what follows it, or what begins with `test:`
-            self._covering = [_shape(f"{begun} *"), _shape(f"{begun}:*")]
+            self._covering = [_shape(f"{begun} *"), _shape(f"{begun}:* *")]
             self._touching = _loose(f"{begun}*")
 
     def covers(self, part: Part) -> bool:
         """Whether the command is known, and is what the pattern says, word by word."""
         argv = part.argv
-        return argv is not None and any(fits(each, argv, fits_text) for each in self._covering)
+        return argv is not None and any(fits(each, argv, _is_word) for each in self._covering)
 
     def touches(self, part: Part) -> bool:
         """Whether the command may be what the pattern says, in another spelling or when it runs."""
@@ -164,9 +165,13 @@ def _shape(text: str) -> tuple[object, ...]:
             shape += [MANY] if is_last else [ONE, MANY]
         else:
             shape.append(word)
-            if is_last and word[-1:] == (MANY,):
-                shape.append(MANY)
     return tuple(shape)
+
+
+def _is_word(expected: Glob, word: str) -> bool:
+    """Whether a word is certainly what is expected: `src/*` is nothing that climbs out again."""
+    climbs = MANY in expected and ".." in word.split("/")
+    return fits_text(expected, word) and (not climbs or expected == (MANY,))
 
 
 def _loose(text: str) -> _Loose:
