@@ -101,6 +101,23 @@ def test_mode_plan_runs_only_what_reads() -> None:
     assert once(Approval(deny="read", mode="plan"), call("read", path="a")).startswith("Blocked")
 
 
+@pytest.mark.parametrize("mode", ["plan", "ask_unlisted"])
+def test_what_a_server_says_of_its_tools_is_not_believed(mode: str) -> None:
+    """A tool of an MCP server that calls itself pure only reads where a rule vouches for it."""
+
+    @tool(name="mcp__notes__read", effect="pure")
+    def notes() -> str:
+        """Read, it says."""
+        return "notes"
+
+    def one(approval: Approval) -> list[str]:
+        agent = builder(approval, call("mcp__notes__read")).with_tools(notes)
+        return came(agent.build().run_sync("Go."))
+
+    assert one(Approval(mode=mode)) != ["notes"]
+    assert one(Approval(allow="mcp__notes__*", mode=mode)) == ["notes"]
+
+
 def test_mode_accept_edits_passes_edits_inside_the_root(tmp_path: Path) -> None:
     """Edits inside the root are not asked about; outside, and where a rule names a path, they are."""
     approval = Approval(

@@ -171,6 +171,20 @@ def test_a_rule_to_offer(call: ToolCall, rule: str | None) -> None:
         assert offered.covers(call)
 
 
+@pytest.mark.parametrize(
+    "text",
+    """
+    python3.11 -c x|python3 -m x|/usr/bin/python3.12 x|pypy3 x|node-20 x|bunx x|npx x|uv run python x|uv run x|uvx x
+    poetry run x|docker run x|docker exec c x|kubectl exec p|npm exec x|pnpm dlx x|go run x|cargo run|tar xf a|dd if=x
+    perl5.36 -e x|lua5.4 x|git config a b|git bisect run x|java -jar x|tee x|rsync a b
+    """.replace("\n", "|").split("|"),
+)
+def test_no_rule_is_offered_for_what_runs_anything(text: str) -> None:
+    """A yes to one use of an interpreter says nothing about the next, whichever version it is."""
+    if text.strip():
+        assert suggest_rule(run(text)) is None
+
+
 def test_a_rule_to_offer_for_a_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Everything in the same directory, and nothing when the path is not plainly where it says."""
     monkeypatch.chdir(tmp_path)

@@ -30,14 +30,17 @@ READS_COMMANDS = frozenset({
 })
 """Programs that run what they read: what another command of the line says, a here-document, a file."""
 _RUN_ANYTHING = RUNS_OTHERS | {
-    "ansible", "ant", "awk", "bazel", "bun", "cmake", "crontab", "dd", "deno", "ed", "emacs", "ex", "expect", "gawk",
-    "gdb", "gradle", "gradlew", "groovy", "guile", "irb", "iex", "java", "jshell", "julia", "just", "ld", "less",
+    "ansible", "ant", "awk", "bazel", "bun", "chmod", "chown", "cmake", "crontab", "dd", "deno", "ed", "emacs", "ex",
+    "expect", "gawk", "gdb", "gradle", "gradlew", "groovy", "guile", "irb", "iex", "java", "jshell", "julia", "just", "ld", "less",
     "lldb", "lua", "luajit", "m4", "make", "man", "mawk", "mkfs", "more", "mvn", "mysql", "nawk", "ninja", "node",
     "nodejs", "nvim", "osascript", "perl", "php", "pwsh", "powershell", "psql", "pypy", "python", "racket", "rake",
     "rm", "rsync", "ruby", "scp", "sed", "shred", "sqlite3", "swift", "tar", "task", "tclsh", "tee", "ts-node", "tsx",
     "vi", "vim", "wish", "zip",
 }
 """Programs that can do anything, or much harm: a yes to one use of them says nothing about the next."""
+_GIT_RUNS = frozenset({
+    "bisect", "config", "difftool", "filter-branch", "mergetool", "rebase", "submodule",
+})
 # fmt: on
 _VERSION = re.compile(r"[\d.]+$|-[\d.]+$")
 
@@ -61,3 +64,8 @@ def runs_anything(program: str) -> bool:
     """Whether a program can do anything, in whatever version: `python3.11` is `python`."""
     name = program.rpartition("/")[2].removesuffix(".exe")
     return name in _RUN_ANYTHING or _VERSION.sub("", name) in _RUN_ANYTHING
+
+
+def verb_runs_anything(program: str, verb: str) -> bool:
+    """Whether a program with this word runs whatever is written after it, or is told to elsewhere."""
+    return verb in _VERBS or (program == "git" and verb in _GIT_RUNS)

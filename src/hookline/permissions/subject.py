@@ -72,13 +72,14 @@ def subjects_of(call: ToolCall, root: Root) -> list[Subject]:
     return [*found, Subject(Kind.TEXT, texts, len(texts) == 1)]
 
 
+_ABSENT = object()
+
+
 def value_of(call: ToolCall, name: str, root: Root) -> Subject | None:
     """What one argument of a call is, for a rule that names it; None if the call has no such argument."""
-    value: Any = call.args
-    for key in name.split("."):
-        if not isinstance(value, Mapping) or key not in value:
-            return None
-        value = value[key]
+    value = _argument(call, name)
+    if value is _ABSENT:
+        return None
     if name in _COMMANDS:
         return _commands({name: value})
     if _is_path(name):
@@ -86,6 +87,33 @@ def value_of(call: ToolCall, name: str, root: Root) -> Subject | None:
     if isinstance(value, str):
         return Subject(Kind.TEXT, (value,), True)
     return Subject(Kind.TEXT, (msgspec.json.encode(value).decode(),), True)
+
+
+def texts_of(call: ToolCall, name: str) -> tuple[str, ...] | None:
+    """All texts that an argument holds, however deep; None if it says nothing, and the tool decides what it is."""
+    value = _argument(call, name)
+    return None if value is None or value is _ABSENT else tuple(_texts_in(value))
+
+
+def _argument(call: ToolCall, name: str) -> Any:
+    value: Any = call.args
+    for key in name.split("."):
+        if not isinstance(value, Mapping) or key not in value:
+            return _ABSENT
+        value = value[key]
+    return value
+
+
+def _texts_in(value: Any) -> Iterator[str]:
+    if isinstance(value, Mapping):
+        for key, inner in value.items():
+            yield str(key)
+            yield from _texts_in(inner)
+    elif isinstance(value, list | tuple):
+        for inner in value:
+            yield from _texts_in(inner)
+    else:
+        yield value if isinstance(value, str) else msgspec.json.encode(value).decode()
 
 
 def _commands(args: Mapping[str, Any]) -> Subject:

@@ -7,7 +7,7 @@ import re
 
 from hookline.permissions.commands import Part
 from hookline.permissions.paths import Place, Root
-from hookline.permissions.programs import runs_anything
+from hookline.permissions.programs import runs_anything, verb_runs_anything
 from hookline.permissions.rule import Rule
 from hookline.permissions.subject import Kind, subject_of
 from hookline.state import ToolCall
@@ -22,7 +22,7 @@ _HAVE_VERBS = frozenset({
 # fmt: on
 _PLAIN = re.compile(r"[A-Za-z0-9_@%+,./:-]+")
 _VERB = re.compile(r"[a-z][a-z0-9-]*")
-_RUN_SCRIPTS = ("run", "exec")
+_HAVE_SCRIPTS = frozenset({"npm", "pnpm", "yarn"})
 
 
 def suggest_rule(call: ToolCall, root: str | os.PathLike[str] = ".") -> Rule | None:
@@ -52,10 +52,13 @@ def _for_command(tool: str, part: Part) -> Rule | None:
         if len(words) < 2 or not _VERB.fullmatch(words[1]):
             return None
         begins = words[:2]
-        if words[1] in _RUN_SCRIPTS:  # `npm run build` says nothing about `npm run deploy`
+        if program in _HAVE_SCRIPTS and words[1] == "run":
+            # `npm run build` says nothing about `npm run deploy`
             if len(words) < 3 or not _PLAIN.fullmatch(words[2]):
                 return None
             begins = words[:3]
+        elif verb_runs_anything(program, words[1]):
+            return None
     return Rule(tool, f"{' '.join(begins)} *")
 
 

@@ -113,7 +113,8 @@ class Approval:
         if ruling.decision == "deny":
             return HookOutcome.block(ruling.reason)
         mode = self._modes.of(ctx.state)
-        if mode is ApprovalMode.PLAN and not _only_reads(ctx):
+        is_vouched = ruling.decision == "allow"
+        if mode is ApprovalMode.PLAN and not _only_reads(ctx, is_vouched=is_vouched):
             return HookOutcome.block(
                 f"plan mode: nothing is changed now, and {call.name} may change something. "
                 "Go on with what only reads, and say what you would do."
@@ -238,11 +239,15 @@ def _checked_root(root: str | os.PathLike[str] | None) -> str | os.PathLike[str]
     return root
 
 
-def _only_reads(ctx: ToolHookContext) -> bool:
-    """Whether a call certainly changes nothing: its tool says so, or its command line is known to."""
+def _only_reads(ctx: ToolHookContext, *, is_vouched: bool = False) -> bool:
+    """Whether a call certainly changes nothing: its tool says so, or its command line is known to.
+
+    What a tool of an MCP server says of itself counts only if it is vouched for: a rule allows it.
+    """
     call = ctx.tool_call
     tool = None if ctx.run is None else ctx.run.tool(call.name)
-    is_pure = tool is not None and tool.effect == "pure"
+    is_believed = is_vouched or not call.name.startswith("mcp__")
+    is_pure = tool is not None and tool.effect == "pure" and is_believed
     if is_pure or call.name in _OWN_NOTES:
         return True
     if call.name == "exec":
