@@ -31,11 +31,11 @@ READS_COMMANDS = frozenset({
 """Programs that run what they read: what another command of the line says, a here-document, a file."""
 _RUN_ANYTHING = RUNS_OTHERS | {
     "ansible", "ant", "awk", "bazel", "bun", "chmod", "chown", "cmake", "crontab", "dd", "deno", "ed", "emacs", "ex",
-    "expect", "gawk", "gdb", "gradle", "gradlew", "groovy", "guile", "irb", "iex", "java", "jshell", "julia", "just", "ld", "less",
-    "lldb", "lua", "luajit", "m4", "make", "man", "mawk", "mkfs", "more", "mvn", "mysql", "nawk", "ninja", "node",
-    "nodejs", "nvim", "osascript", "perl", "php", "pwsh", "powershell", "psql", "pypy", "python", "racket", "rake",
-    "rm", "rsync", "ruby", "scp", "sed", "shred", "sqlite3", "swift", "tar", "task", "tclsh", "tee", "ts-node", "tsx",
-    "vi", "vim", "wish", "zip",
+    "expect", "gawk", "gdb", "gradle", "gradlew", "groovy", "guile", "irb", "iex", "java", "jshell", "julia", "just",
+    "ld", "less", "lldb", "lua", "luajit", "m4", "make", "man", "mawk", "mkfs", "more", "mvn", "mysql", "nawk",
+    "ninja", "node", "nodejs", "nvim", "osascript", "perl", "php", "pwsh", "powershell", "psql", "pypy", "python",
+    "racket", "rake", "rm", "rsync", "ruby", "scp", "sed", "shred", "sqlite3", "swift", "tar", "task", "tclsh", "tee",
+    "ts-node", "tsx", "vi", "vim", "wish", "zip",
 }
 """Programs that can do anything, or much harm: a yes to one use of them says nothing about the next."""
 _GIT_RUNS = frozenset({
