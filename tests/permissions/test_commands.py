@@ -162,6 +162,8 @@ def test_what_is_not_known_is_forbidden_and_never_allowed(text: str) -> None:
         "uv run git push",
         "if git push; then :; fi > x",
         "a[1]=2 git push > $X",
+        "parallel git ::: push",
+        "python3 -c 'import os; os.system(\"git push\")'",
     ],
 )
 def test_no_spelling_of_a_line_is_a_way_round_a_rule(text: str) -> None:
@@ -175,6 +177,10 @@ def test_no_spelling_of_a_line_is_a_way_round_a_rule(text: str) -> None:
     "text",
     [
         "echo git push > notes",
+        "for f in *.py; do python $f > $f.out; done",
+        "git log -- $FILES",
+        "while read l; do echo $l; done < f",
+        "python3 tool.py git push",
         "git log > push",
         "git status 2>&1 | grep push",
         'for f in *.txt; do cat "$f"; done',

@@ -8,10 +8,11 @@ from typing import NamedTuple
 
 from hookline.errors import UsageError
 from hookline.permissions.lines import Guess, Word, guesses, inner_words
-from hookline.permissions.programs import runs_others
+from hookline.permissions.programs import runs_anything, runs_others
 from hookline.permissions.wildcard import MANY, ONE, Glob, fits, fits_text, glob
 
 _PIECE = re.compile(r"""\s+|\\.|'[^']*'|"[^"]*"|[^\s'"\\]+|.""", re.DOTALL)
+_CODE = re.compile(r"[\s(]")
 _MOST_WORDS = 2000
 """A command within a command is looked for among so many words; where there are more, it may be anywhere."""
 
@@ -148,11 +149,13 @@ def _names(program: str) -> tuple[str, ...]:
 
 def _inner_words(argv: Sequence[Word]) -> list[Word]:
     """The words among which another command is written, where a command runs one."""
-    if not runs_others(argv):
-        return []
     inner: list[Word] = []
-    for given in argv[1:]:
-        inner += inner_words(given) if isinstance(given, str) else [given]
+    if runs_others(argv):
+        for given in argv[1:]:
+            inner += inner_words(given) if isinstance(given, str) else [given]
+    elif argv and isinstance(argv[0], str) and runs_anything(argv[0]):
+        for given in argv[1:]:  # a program of its own, `python -c "..."`, and not mere arguments
+            inner += inner_words(given) if isinstance(given, str) and _CODE.search(given) else []
     return inner
 
 

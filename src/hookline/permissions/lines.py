@@ -21,12 +21,11 @@ _PIECE = re.compile(
 _BROKEN = re.compile(r"[;&|\n()`]+")
 _BETWEEN = re.compile(r"[\s;&|()'\"`<>={}]+")
 _ASSIGNMENT = re.compile(r"[A-Za-z_]\w*(?:\[[^\]]*\])?\+?=")
-# fmt: off
-_LEADS_ON = frozenset({
-    "!", "--", "-p", "coproc", "do", "elif", "else", "if", "in", "then", "time", "until", "while", "{", "}",
-})
-# fmt: on
+_LEADS_ON = frozenset(
+    {"!", "coproc", "do", "elif", "else", "if", "then", "time", "until", "while", "{", "}"}
+)
 """Words of the shell after which a command may begin."""
+_OF_TIME = ("-p", "--")
 _SUBSTITUTED = "$"
 
 
@@ -52,7 +51,7 @@ def guesses(text: str) -> Iterator[Guess]:
 
 def inner_words(text: str) -> list[Word]:
     """The words of a text within which a command may be written, without any of its marks."""
-    return [word.replace("\\", "") for word in _BETWEEN.split(text) if word]
+    return [word.replace("\\", "") for word in _BETWEEN.split(text) if word.strip(":")]
 
 
 def _guess(tokens: list[str]) -> Guess:
@@ -63,7 +62,7 @@ def _guess(tokens: list[str]) -> Guess:
         was_target, is_target = is_target, _REDIRECT.fullmatch(token) is not None
         if is_target or was_target:
             continue
-        if len(words) in starts and _ASSIGNMENT.match(token):
+        if len(words) in starts and (_ASSIGNMENT.match(token) or token in _OF_TIME):
             continue
         if token in _LEADS_ON:
             if token not in ("{", "}") and len(words) not in starts:
