@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from hookline import AgentBuilder, HookOutcome, RunResult, ToolContext, tool
+from hookline import AgentBuilder, Decision, HookOutcome, RunResult, ToolContext, tool
 from hookline.capabilities import Redaction, SelfCritique
 from hookline.testing import ScriptedDriver, call, say
 
@@ -60,6 +60,25 @@ def test_reasons_hold_no_secrets(hook: Any, tier: str) -> None:
     assert "[redacted:known-value]" in kept(result)
     assert KNOWN not in kept(result)
     assert TOKEN not in kept(result)
+
+
+def test_the_reason_of_a_person_holds_no_secrets() -> None:
+    """What somebody writes to a no is looked through too, from an approver and at a resume."""
+    no = Decision.deny(f"not with {KNOWN}")
+
+    def asking() -> AgentBuilder:
+        made = builder(call("look", at="x"))
+        return made.on_before_tool_use(ask, tier="policy", name="judge")
+
+    agent = asking().build()
+    paused = agent.run_sync("Go.")
+    answers = {question.id: no for question in paused.pending}
+    for result in (
+        agent.resume_sync(paused, answers),
+        asking().with_approver(lambda _question: no).build().run_sync("Go."),
+    ):
+        assert "not with [redacted:known-value]" in kept(result)
+        assert KNOWN not in kept(result)
 
 
 def test_evaluations_and_notes_hold_no_secrets() -> None:

@@ -11,6 +11,7 @@ import msgspec
 
 from hookline._aio import is_being_cancelled
 from hookline.agent.run import Flight, Run
+from hookline.agent.unsaid import decision_without
 from hookline.errors import ToolError, UsageError, in_words
 from hookline.hooks import CRASHES, Result
 from hookline.journal import ApprovalAnswered, ApprovalAsked, with_remembered
@@ -363,6 +364,8 @@ def _note(
     if decision.remember and approval.is_again:
         decision = msgspec.structs.replace(decision, remember=False, rule="")
     decision = _with_valid_rule(decision)
+    if run.redact is not None:
+        decision = decision_without(decision, run.redact)
     flight.decision = decision
     run.append(ApprovalAnswered(*run.head(), run.step_index or 0, approval.id, decision, by))
     run.state = with_remembered(run.state, to_remember(approval, decision))

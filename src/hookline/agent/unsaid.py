@@ -29,10 +29,17 @@ def result_without(result: Result[Any], redact: Redact) -> Result[Any]:
         said["withheld"] = (redact(why), who)
     if result.asks:
         said["asks"] = tuple((who, redact(why)) for who, why in result.asks)
-    if isinstance(result.answer, Decision) and result.answer.reason:
-        told = redact(result.answer.reason)
-        said["answer"] = msgspec.structs.replace(result.answer, reason=told)
+    if isinstance(result.answer, Decision):
+        said["answer"] = decision_without(result.answer, redact)
     return msgspec.structs.replace(result, **said) if said else result
+
+
+def decision_without(decision: Decision, redact: Redact) -> Decision:
+    """An answer, with a reason that holds no secret."""
+    reason = redact(decision.reason)
+    return (
+        decision if reason == decision.reason else msgspec.structs.replace(decision, reason=reason)
+    )
 
 
 def context_without(before: Any, after: Any, redact: Redact) -> Any:
