@@ -82,6 +82,8 @@ class Modes:
         if top == state.run_id:
             self._going.add(top)
         latest = self._latest(state)
+        if top == state.run_id and latest.at:
+            self._set[top] = latest  # its children go by it, and have states of their own
         if not latest.at or _set_in(state) == latest:
             return ctx
         return ctx.with_metadata(STATE_KEY, {"mode": latest.mode.value, "set_at": latest.at})
