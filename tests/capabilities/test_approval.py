@@ -95,9 +95,27 @@ def test_mode_plan_runs_only_what_reads() -> None:
     """In plan mode pure tools run; everything else is blocked, also what a rule allows."""
     approval = Approval(allow=["write", "exec"], mode="plan")
     assert once(approval, call("read", path="a")) == "read a"
-    for made in (call("write", path="a"), run("ls"), call("send", to="me")):
+    assert once(approval, run("git status")) == "ran git status"
+    for made in (call("write", path="a"), run("git push"), call("send", to="me")):
         assert once(approval, made).startswith("Blocked: plan mode: nothing is changed now")
     assert once(Approval(deny="read", mode="plan"), call("read", path="a")).startswith("Blocked")
+
+
+@pytest.mark.parametrize("mode", ["plan", "ask_unlisted"])
+def test_what_a_server_says_of_its_tools_is_not_believed(mode: str) -> None:
+    """A tool of an MCP server that calls itself pure only reads where a rule vouches for it."""
+
+    @tool(name="mcp__notes__read", effect="pure")
+    def notes() -> str:
+        """Read, it says."""
+        return "notes"
+
+    def one(approval: Approval) -> list[str]:
+        agent = builder(approval, call("mcp__notes__read")).with_tools(notes)
+        return came(agent.build().run_sync("Go."))
+
+    assert one(Approval(mode=mode)) != ["notes"]
+    assert one(Approval(allow="mcp__notes__*", mode=mode)) == ["notes"]
 
 
 def test_mode_accept_edits_passes_edits_inside_the_root(tmp_path: Path) -> None:

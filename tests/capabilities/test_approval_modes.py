@@ -61,7 +61,7 @@ def came(result: RunResult) -> list[str]:
 async def test_a_mode_changes_in_the_middle_of_a_run() -> None:
     """Whoever holds the capability changes the mode; it holds from the next call on, and is in the state."""
     approval = Approval(mode="plan")
-    agent = builder(approval, run("ls"), run("ls"), run("ls")).build()
+    agent = builder(approval, run("make"), run("make"), run("make")).build()
     stream = agent.iterate("Go.")
     number = 0
     async for state in stream:
@@ -71,8 +71,8 @@ async def test_a_mode_changes_in_the_middle_of_a_run() -> None:
         if number == 2:
             approval.set_mode("deny_unlisted")
     texts = came(stream.result)
-    assert [text.split(":")[0] for text in texts] == ["Blocked", "ran ls", "Blocked"]
-    assert stream.result.state.metadata["hookline.approval"] == {"mode": "deny_unlisted"}
+    assert [text.split(":")[0] for text in texts] == ["Blocked", "ran make", "Blocked"]
+    assert stream.result.state.metadata["hookline.approval"]["mode"] == "deny_unlisted"
     assert approval.mode_of(stream.result.state) == "deny_unlisted"
     assert approval.mode == "deny_unlisted"
 
@@ -117,15 +117,47 @@ def test_the_model_does_not_write_the_mode() -> None:
 def test_a_mode_can_change_while_a_run_is_paused() -> None:
     """What was asked about under one mode is judged again under the one that holds when the run goes on."""
     approval = Approval(mode="ask_unlisted")
-    agent = builder(approval, run("ls")).build()
+    agent = builder(approval, run("make")).build()
     paused = agent.run_sync("Go.")
     approval.set_mode("deny_unlisted", run_id=paused.state.run_id)
     answers = {question.id: Decision.allow() for question in paused.pending}
     assert came(agent.resume_sync(paused, answers))[0].startswith("Blocked")
-    agent = builder(approval, run("ls")).build()
+    agent = builder(approval, run("make")).build()
     paused = agent.run_sync("Go.")
     approval.set_mode("default", run_id=paused.state.run_id)
-    assert came(agent.resume_sync(paused)) == ["ran ls"]
+    assert came(agent.resume_sync(paused)) == ["ran make"]
+
+
+async def test_a_mode_for_all_goes_before_what_a_run_was_given_earlier() -> None:
+    """Whichever mode was set last holds, in the next run of a conversation and in a run that had paused."""
+    approval = Approval(mode="plan")
+    stream = builder(approval, run("make")).build().iterate("Go.")
+    async for state in stream:
+        approval.set_mode("accept_edits", run_id=state.run_id)
+    approval.set_mode("plan")
+    again = await builder(approval, run("make")).build().run("On.", state=stream.result.state)
+    assert came(again)[-1].startswith("Blocked: plan mode")
+    approval.set_mode("default", run_id="third")
+    third = await (
+        builder(approval, run("make")).build().run("On.", state=again.state, run_id="third")
+    )
+    assert came(third)[-1] == "ran make"
+    fourth = await builder(approval, run("make")).build().run("On.", state=third.state)
+    assert came(fourth)[-1] == "ran make"  # nobody has set another one since
+
+
+def test_a_mode_for_all_holds_for_a_run_that_waits() -> None:
+    """Plan mode for all reaches a run that was given a mode of its own before it paused."""
+    approval = Approval()
+    asking = builder(approval, run("make")).on_before_tool_use(
+        lambda ctx: HookOutcome.ask("?"), tier="policy", name="asker"
+    )
+    agent = asking.build()
+    approval.set_mode("default", run_id="waiting")
+    paused = agent.run_sync("Go.", run_id="waiting")
+    approval.set_mode("plan")
+    answers = {question.id: Decision.allow() for question in paused.pending}
+    assert came(agent.resume_sync(paused, answers))[0].startswith("Blocked: plan mode")
 
 
 # --- answers that are remembered ----------------------------------------------------------------------
@@ -217,6 +249,21 @@ async def test_answers_can_be_revoked(tmp_path: Path) -> None:
             approval.revoke(name, run_id=state.run_id)
     assert came(stream.result) == ["ran git push", "ran git push a", "Denied: not any more"]
     assert stream.result.state.remembered == {}
+
+
+async def test_what_was_revoked_can_be_answered_again() -> None:
+    """To revoke is to forget once: what a person answers afterwards is remembered as before."""
+    approval = Approval(ask="exec")
+    person = Person(PUSH, PUSH)
+    turns = [run("git push"), run("git push a"), run("git push b"), run("git push c")]
+    stream = builder(approval, *turns).with_approver(person).build().iterate("Go.")
+    number = 0
+    async for state in stream:
+        number += 1
+        if number == 2:
+            approval.revoke(run_id=state.run_id)
+    assert len(person.asked) == 2
+    assert list(stream.result.state.remembered) == ["approval: bash(git push *)"]
 
 
 def test_what_was_revoked_is_forgotten_in_the_journal_too(tmp_path: Path) -> None:

@@ -23,15 +23,18 @@ def line(text: str) -> ToolCall:
     [
         ("git push *", "git push|git push origin main|git push --force", "git|git pull|git pushed|/bin/git push"),
         ("git status", "git status", "git status -s|git"),
-        ("git push*", "git push|git pushes|git push origin", "git pull"),
+        ("git push*", "git push|git pushes", "git pull|git push origin"),
+        ("rm build/*", "rm build/x|rm build/a/b", "rm build/x -r /home|rm build/../x|rm build/.."),
+        ("git push origin feature-*", "git push origin feature-x", "git push origin feature-x --force main"),
         ("npm run test:*", "npm run test|npm run test -- -x|npm run test:unit", "npm run testing|npm run"),
+        ("npm run test:*", "npm run test:unit -- -x", "npm run tests -- -x"),
         ("npm run *", "npm run|npm run a b", "npm install"),
         ("git * main", "git push main|git push origin main", "git main|git push main now"),
         ("make -C *", "make -C d|make -C d all", "make|make all"),
         ("*", "anything|at all", ""),
         ("*:*", "", ""),
         ("echo \\*", "echo *", "echo x"),
-        ("ls*", "ls|ls -l|lsof", "l"),
+        ("ls*", "ls|lsof", "l|ls -l"),
     ],
 )  # fmt: skip
 def test_what_a_pattern_allows(rule: str, inside: str, outside: str) -> None:
@@ -131,6 +134,55 @@ def test_what_is_not_known_is_forbidden_and_never_allowed(text: str) -> None:
 @pytest.mark.parametrize(
     "text",
     [
+        "git push>x",
+        "git>x push",
+        "git>$OUT push",
+        "git 2>&1 push",
+        "git <(ls) push",
+        "git &>x push",
+        "timeout 5 git push>x",
+        "time -p git push",
+        "time -- git push > x",
+        "! time git push >x",
+        "time -p $CMD",
+        "coproc git push",
+        "coproc $CMD",
+        "function f { git push; }; f",
+        "function f { $CMD; }; f",
+        "f() { git push; }; f",
+        "bash <<< 'git push'",
+        "sudo sh <<< 'git push'",
+        "echo git push | sh",
+        "cat <<EOF | sh\ngit push\nEOF",
+        "for x do git push; done",
+        "for x do $CMD; done",
+        "exec 3>&1 git push",
+        "alias g='git push'; g",
+        "trap 'git push' EXIT",
+        "uv run git push",
+        "if git push; then :; fi > x",
+        "a[1]=2 git push > $X",
+        "parallel git ::: push",
+        "python3 -c 'import os; os.system(\"git push\")'",
+    ],
+)
+def test_no_spelling_of_a_line_is_a_way_round_a_rule(text: str) -> None:
+    """Redirects within a command, words of the shell and commands that are only read are looked through."""
+    assert Rule.parse("bash(git push *)").touches(line(text))
+    assert Rule.parse("bash(git push)").touches(line(text))
+    assert not Rule.parse("bash(git push *)").covers(line(text))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "echo git push > notes",
+        "for f in *.py; do python $f > $f.out; done",
+        "git log -- $FILES",
+        "while read l; do echo $l; done < f",
+        "python3 tool.py git push",
+        "git log > push",
+        "git status 2>&1 | grep push",
         'for f in *.txt; do cat "$f"; done',
         "x=$(date)",
         "echo $(date) > out",

@@ -128,7 +128,7 @@ def test_forbidding_a_path_is_forbidding_every_way_to_it() -> None:
         ("note(*)", {"a": "x", "b": "y"}, True, True),
         ("note(text=hello*)", {"text": "hello", "more": "x"}, True, True),
         ("note(text=hello*)", {"text": "bye", "more": "hello"}, False, False),
-        ("note(text=hello*)", {"more": "hello"}, False, False),
+        ("note(text=hello*)", {"more": "hello"}, False, True),
         ("note(count=1)", {"count": 1, "text": "x"}, True, True),
         ("note(force=true)", {"force": False}, False, False),
         ("note(to=a*, text=*x*)", {"to": "ab", "text": "1x2"}, True, True),
@@ -156,6 +156,8 @@ def test_arguments_of_other_tools(
         ("domain:example.com", "https://example.com.evil.org/", False, False),
         ("domain:example.com", "https://notexample.com/", False, False),
         ("domain:example.com", "https://example.com@evil.org/", False, False),
+        ("domain:example.com", "https://%65xample.com/", False, True),
+        ("domain:example.com", "https://[::1]/", False, False),
         ("domain:example.com", "https://evil.org\\@example.com/", False, True),
         ("domain:example.com", "https://evil.org/\thttps://example.com", False, True),
         ("domain:example.com", "file://example.com/etc/passwd", False, True),
@@ -189,3 +191,31 @@ def test_a_call_that_may_be_about_several_things() -> None:
     assert not Rule.parse("download(domain:example.com)").touches(download)
     assert not Rule.parse("download(domain:evil.org)").covers(download)
     assert Rule.parse("download(path=src/**, url=https://evil.org/*)").covers(download)
+
+
+@pytest.mark.parametrize(
+    ("rule", "args"),
+    [
+        ("deploy(env=prod)", {}),
+        ("deploy(env=prod)", {"env": None}),
+        ("deploy(env=prod)", {"env": ["test", "prod"]}),
+        ("deploy(env=prod)", {"env": {"name": "prod"}}),
+        ("deploy(env=prod, region=eu)", {"env": "prod"}),
+        ("deploy(place.city=Rome)", {"place": "Rome"}),
+        ("deploy(count=5)", {"count": 5}),
+        ("deploy(path=.env)", {}),
+    ],
+)
+def test_an_argument_that_is_left_out_or_of_another_type_may_be_what_is_forbidden(
+    rule: str, args: dict[str, object]
+) -> None:
+    """Whatever the tool makes of it, a rule that names an argument forbids, and does not allow."""
+    call = ToolCall("1", "deploy", args)
+    assert Rule.parse(rule).touches(call)
+    assert not Rule.parse(rule).covers(call) or args == {"count": 5}
+
+
+@pytest.mark.parametrize("args", [{"env": "test"}, {"env": ["test"]}, {"env": 7}])
+def test_an_argument_that_is_something_else_is_not_forbidden(args: dict[str, object]) -> None:
+    """A rule about one value leaves the others alone."""
+    assert not Rule.parse("deploy(env=prod)").touches(ToolCall("1", "deploy", args))

@@ -41,6 +41,9 @@ PATTERNS = [
     redaction_names._IN_TEXT,
     redaction_names._BARE,
     redaction_names._LINE,
+    redaction_names._TAGGED,
+    redaction_names._BELOW,
+    redaction_names._PHRASE,
 ]
 
 

@@ -11,6 +11,7 @@ import msgspec
 
 from hookline._aio import is_being_cancelled
 from hookline.agent.run import Flight, Run
+from hookline.agent.unsaid import decision_without
 from hookline.errors import ToolError, UsageError, in_words
 from hookline.hooks import CRASHES, Result
 from hookline.journal import ApprovalAnswered, ApprovalAsked, with_remembered
@@ -284,14 +285,16 @@ def _remembered(run: Run, approval: PendingApproval) -> Decision | None:
     above: Run | None = run
     while above is not None:
         remembered = above.state.remembered
-        known = remembered_answer(remembered, approval) or _by_rule(remembered, approval)
+        known = remembered_answer(remembered, approval) or _by_rule(run, remembered, approval)
         if known is not None:
             return known
         above = above.parent
     return None
 
 
-def _by_rule(remembered: Mapping[str, Decision], approval: PendingApproval) -> Decision | None:
+def _by_rule(
+    run: Run, remembered: Mapping[str, Decision], approval: PendingApproval
+) -> Decision | None:
     """What was answered for a rule that is about this call, if it was answered to everyone who asks now."""
     given = dict.fromkeys(decision.rule for decision in remembered.values() if decision.rule)
     for text in given:
@@ -300,7 +303,9 @@ def _by_rule(remembered: Mapping[str, Decision], approval: PendingApproval) -> D
         if decision is None or any(each != decision for each in answers):
             continue
         rule, call = Rule.parse(text), approval.tool_call
-        if rule.covers(call) if decision.answer is Answer.ALLOW else rule.touches(call):
+        tool = run.definition.toolbox.get(call.name)
+        root = (tool and tool.root) or "."
+        if rule.covers(call, root) if decision.answer is Answer.ALLOW else rule.touches(call, root):
             return decision
     return None
 
@@ -359,6 +364,8 @@ def _note(
     if decision.remember and approval.is_again:
         decision = msgspec.structs.replace(decision, remember=False, rule="")
     decision = _with_valid_rule(decision)
+    if run.redact is not None:
+        decision = decision_without(decision, run.redact)
     flight.decision = decision
     run.append(ApprovalAnswered(*run.head(), run.step_index or 0, approval.id, decision, by))
     run.state = with_remembered(run.state, to_remember(approval, decision))

@@ -16,6 +16,7 @@ from hookline.agent.child import is_done, recorded_child
 from hookline.agent.children import HasDefinition, start_child
 from hookline.agent.failure import in_time
 from hookline.agent.run import Flight, Run
+from hookline.agent.unsaid import result_without
 from hookline.blueprint import Definition
 from hookline.drivers import Driver
 from hookline.errors import ModelError, UsageError, in_words
@@ -153,7 +154,8 @@ class Aside:
         plan = run.plans.before_compact
         if plan is None:
             return Result(asked)
-        return await run_hooks(run.recalled(plan, asked), asked, run, run.settle)
+        result = await run_hooks(run.recalled(plan, asked), asked, run, run.settle)
+        return result if run.redact is None else result_without(result, run.redact)
 
 
 def _digest(call_id: str, asked: Any) -> str:

@@ -14,6 +14,7 @@ from hookline.agent.checks import check_request, check_response, check_result
 from hookline.agent.held import Delta, still_said
 from hookline.agent.recall import Memory
 from hookline.agent.result import RunResult
+from hookline.agent.unsaid import both, context_without, result_without
 from hookline.blueprint import Definition, Plans
 from hookline.errors import HookError
 from hookline.flow import Ledger, classify
@@ -28,6 +29,7 @@ from hookline.journal import (
     HooksPassed,
     ReasoningDelta,
     Record,
+    Redact,
     Redacting,
     TextDelta,
 )
@@ -193,6 +195,7 @@ class Run:
         "passed",
         "plans",
         "recalls",
+        "redact",
         "response",
         "resumed",
         "run_id",
@@ -229,6 +232,10 @@ class Run:
         memory: Memory | None = None,
     ) -> None:
         clock = definition.clock
+        self.redact: Redact | None = both(
+            definition.redact, None if parent is None else parent.redact
+        )
+        """What takes secrets out of whatever hooks say, if anything does."""
         if definition.redact is not None:
             durable = Redacting(durable, definition.redact)
         self.definition = definition
@@ -419,6 +426,8 @@ class Run:
 
     def take(self, result: Result[Any]) -> Result[Any]:
         """Take over what hooks changed and decided."""
+        if self.redact is not None:
+            result = result_without(result, self.redact)
         settled = result.context
         self.state = settled.state
         self.evaluations = settled.evaluations
@@ -473,7 +482,7 @@ class Run:
                 raise HookError(entry.name, before.point, f"it gave a result whose {problem}.")
         if getattr(after, "prompt", None) is not getattr(before, "prompt", None):
             checked_text(after.prompt, "the prompt it made")
-        return after
+        return after if self.redact is None else context_without(before, after, self.redact)
 
     def _settle_state(self, entry: Entry, before: Any, after: Any) -> Any:
         if type(after.state) is not AgentState:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from hookline.blueprint import Definition, Note
 from hookline.hooks import Options, Registration, register
 from hookline.lifecycle import (
     ExecutionHookContext,
@@ -36,6 +38,7 @@ from hookline.state import (
 if TYPE_CHECKING:
     from hookline.agent import AgentBuilder
 
+_NO_NAME = re.compile(r"[^\w-]+", re.ASCII)
 _FIRST = 100_000
 """Before other hooks, which need not see what nobody is to see; before the model, after what they add."""
 
@@ -63,6 +66,8 @@ class Redaction:
         self._seen: dict[str, Log[Message]] = {}
         """The conversations of runs that are going on, as far as they were looked through."""
         self._passed: dict[tuple[str, str], object] = {}
+        self._tools: set[str] = set()
+        """Names of tools that there are, which are no secrets."""
 
     def log_filter(self) -> RedactingFilter:
         """A filter for the handlers of your logs, with the same idea of what is secret."""
@@ -73,6 +78,11 @@ class Redaction:
     def configure(self, builder: AgentBuilder) -> None:
         """The door: no record is written, or told, with a secret in it that slipped past the hooks."""
         builder.with_redaction(lambda value: self.redactor.value(value, by_name=False))
+
+    def notes(self, definition: Definition) -> tuple[Note, ...]:
+        """Nothing to say: it learns what the tools are called."""
+        self._tools |= {tool.name for tool in definition.toolbox}
+        return ()
 
     def hooks(self) -> Iterator[Registration]:
         """A hook wherever something enters the state, here and in children."""
@@ -182,7 +192,9 @@ class Redaction:
             calls, reasoning = self._calls(message.calls), self._reasoning(message.reasoning)
             cleaned: Message = AssistantMessage(text, calls, reasoning)
         elif isinstance(message, ToolMessage):
-            cleaned = msgspec.structs.replace(message, text=self.redactor.text(message.text))
+            cleaned = msgspec.structs.replace(
+                message, text=self.redactor.text(message.text), name=self._tool_name(message.name)
+            )
         else:
             text = self.redactor.text(message.text)
             cleaned = UserMessage(text, message.by, self._attachments(message.attachments))
@@ -203,9 +215,17 @@ class Redaction:
     def _call(self, call: ToolCall) -> ToolCall:
         args = self.redactor.value(call.args, by_name=False)
         malformed = self.redactor.text(call.malformed, by_name=False)
-        if args is call.args and malformed == call.malformed:
+        name = self._tool_name(call.name)
+        if args is call.args and malformed == call.malformed and name == call.name:
             return call
-        return ToolCall(call.id, call.name, thaw(args), malformed)
+        return ToolCall(call.id, name, thaw(args), malformed)
+
+    def _tool_name(self, name: str) -> str:
+        """The name of a tool; one that is a secret becomes another that models can still be shown."""
+        if name in self._tools:
+            return name
+        cleaned = self.redactor.text(name, by_name=False)
+        return name if cleaned == name else _NO_NAME.sub("_", cleaned).strip("_")
 
     def _reasoning(self, parts: Sequence[Reasoning]) -> tuple[Reasoning, ...]:
         """A provider's seal is for its own words: it goes with them."""

@@ -6,11 +6,13 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from hookline.permissions.paths import Root
     from hookline.permissions.rule import Rule
     from hookline.permissions.rules import Rules, Ruling
     from hookline.permissions.suggest import suggest_rule
 
 _HOME: dict[str, str] = {
+    "Root": "paths",
     "Rule": "rule",
     "Rules": "rules",
     "Ruling": "rules",
@@ -18,7 +20,7 @@ _HOME: dict[str, str] = {
 }
 """Where each name lives in this room."""
 
-__all__ = ["Rule", "Rules", "Ruling", "suggest_rule"]
+__all__ = ["Root", "Rule", "Rules", "Ruling", "suggest_rule"]
 
 
 def __getattr__(name: str) -> Any:

@@ -13,6 +13,9 @@ _DOMAIN = re.compile(r"(?:\*\.)?[A-Za-z0-9-]+(?:\.[A-Za-z0-9-]+)*")
 _CLEAR = re.compile(r"[!-\[\]-~]+")
 """An address that every program takes apart in the same way: printable, without a backslash."""
 
+_PLAIN_HOST = re.compile(r"[a-z0-9._-]+|[0-9a-f:.]+")
+"""A host that is written as it is: `%65vil.com` is another one for programs that decode it."""
+
 
 class DomainPattern:
     """A pattern over hosts. To allow, `example.com` is that host alone; to forbid, it is all below it as well."""
@@ -47,6 +50,6 @@ def _host(address: str) -> str | None:
         host = parts.hostname
     except ValueError:
         return None
-    if parts.scheme not in ("http", "https") or not host:
+    if parts.scheme not in ("http", "https") or not host or not _PLAIN_HOST.fullmatch(host):
         return None
     return host.removesuffix(".")

@@ -4,36 +4,17 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from typing import Any, NamedTuple, TypeAlias
+from typing import NamedTuple
 
 from hookline.errors import UsageError
+from hookline.permissions.lines import Guess, Word, guesses, inner_words
+from hookline.permissions.programs import runs_anything, runs_others
 from hookline.permissions.wildcard import MANY, ONE, Glob, fits, fits_text, glob
 
-# fmt: off
-RUNS_OTHERS = frozenset({
-    "ash", "bash", "builtin", "busybox", "chroot", "command", "dash", "doas", "env", "eval",
-    "exec", "find", "fish", "flock", "ionice", "ksh", "nice", "nohup", "nsenter", "parallel",
-    "pkexec", "proxychains", "runuser", "script", "setpriv", "setsid", "sh", "ssh", "stdbuf",
-    "strace", "su", "sudo", "systemd-run", "taskset", "time", "timeout", "trap", "unbuffer",
-    "unshare", "watch", "xargs", "xvfb-run", "zsh",
-})
-# fmt: on
-"""Programs that run the command that is written after them, or in one of their arguments."""
 _PIECE = re.compile(r"""\s+|\\.|'[^']*'|"[^"]*"|[^\s'"\\]+|.""", re.DOTALL)
-_QUOTES = re.compile(r"[\"'\\]")
-_SHELL_PIECE = re.compile(
-    r"""'[^']*'|"(?:\\.|[^"\\])*"|\\.|[;&|\n()`]+|[^\S\n]+|[^\s;&|()`'"\\]+|.""", re.DOTALL
-)
-_ENDS_COMMAND = re.compile(r"[;&|\n()`]+")
-_REDIRECT = re.compile(r"\d*[<>]+")
-_ASSIGNMENT = re.compile(r"[A-Za-z_]\w*\+?=")
-_LEADS_ON = frozenset({"!", "{", "}", "do", "elif", "else", "if", "then", "time", "until", "while"})
-_BETWEEN = re.compile(r"[\s;&|()'\"`]+")
+_CODE = re.compile(r"[\s(]")
 _MOST_WORDS = 2000
 """A command within a command is looked for among so many words; where there are more, it may be anywhere."""
-
-_Word: TypeAlias = Any
-"""A word of a command: its text, or ONE or MANY where that is not known before it runs."""
 
 
 class Part(NamedTuple):
@@ -41,12 +22,15 @@ class Part(NamedTuple):
 
     argv: tuple[str, ...] | None
     text: str
+    words: tuple[Word, ...] | None = None
+    """Its words as far as they are known, where that is not all there is to it."""
 
 
 class CommandPattern:
     """A pattern over the words of one command. A `*` of its own is any words, one within a word is any letters.
 
-    At the end, `*` is whatever else there is, nothing included; so is `:*`, as other agents write it.
+    At the end, a `*` of its own is whatever else there is, nothing included; so is `:*`, as other agents write it.
+    To forbid, one within the last word is that too.
     """
 
     def __init__(self, text: str) -> None:
@@ -56,28 +40,47 @@ class CommandPattern:
             self._covering = [_shape(text)]
             self._touching = _loose(text)
         else:  # `test:*` is `test` and what follows it, or what begins with `test:`
-            self._covering = [_shape(f"{begun} *"), _shape(f"{begun}:*")]
+            self._covering = [_shape(f"{begun} *"), _shape(f"{begun}:* *")]
             self._touching = _loose(f"{begun}*")
 
     def covers(self, part: Part) -> bool:
         """Whether the command is known, and is what the pattern says, word by word."""
         argv = part.argv
-        return argv is not None and any(fits(each, argv, fits_text) for each in self._covering)
+        return argv is not None and any(fits(each, argv, _is_word) for each in self._covering)
 
     def touches(self, part: Part) -> bool:
         """Whether the command may be what the pattern says, in another spelling or when it runs."""
         if self.is_anything or self.covers(part):
             return True
-        commands = [part.argv] if part.argv is not None else _commands_in(part.text)
-        return any(self._may_be(words) for words in commands)
+        known = part.argv or part.words
+        if known is not None:
+            return self._may_be(known)
+        return any(self._may_hold(guess) for guess in guesses(part.text))
 
-    def _may_be(self, words: Sequence[_Word]) -> bool:
+    def _may_be(self, words: Sequence[Word]) -> bool:
         if self._touching.may_be(words):
             return True
         inner = _inner_words(words)
+        loose = self._touching._replace(
+            has_rest=True
+        )  # where a command within another ends is not known
         return len(inner) > _MOST_WORDS or any(
-            self._touching.may_be(inner[start:]) for start in range(len(inner))
+            loose.may_be(inner[start:]) for start in range(len(inner))
         )
+
+    def _may_hold(self, guess: Guess) -> bool:
+        """Whether one of the commands that words may be is this one: at any place where it is seen to begin."""
+        words, starts = guess
+        if len(words) > _MOST_WORDS:
+            return True
+        loose = self._touching._replace(has_rest=True)
+        for start, word in enumerate(words):
+            if start in starts and self._may_be(words[start:]):
+                return True
+            is_seen = start in starts or (isinstance(word, str) and loose.begins_with(word))
+            if is_seen and loose.may_be(words[start:]):
+                return True
+        return False
 
 
 class _Loose(NamedTuple):
@@ -87,7 +90,7 @@ class _Loose(NamedTuple):
     options: tuple[Glob, ...]
     has_rest: bool
 
-    def may_be(self, argv: Sequence[_Word]) -> bool:
+    def may_be(self, argv: Sequence[Word]) -> bool:
         """Whether these words are such a command, or may be once it is known what they are."""
         for option in self.options:
             if not any(not isinstance(word, str) or fits_text(option, word) for word in argv):
@@ -99,12 +102,16 @@ class _Loose(NamedTuple):
             states = self._with_skips(found)
         return any(count == len(self.words) for count, _ in states)
 
-    def _after(self, count: int, takes: bool, word: _Word) -> Iterator[tuple[int, bool]]:
+    def begins_with(self, program: str) -> bool:
+        """Whether such a command can begin with this word."""
+        return not self.words or any(fits_text(self.words[0], name) for name in _names(program))
+
+    def _after(self, count: int, takes: bool, word: Word) -> Iterator[tuple[int, bool]]:
         is_left = count < len(self.words)
         if not isinstance(word, str):
             yield from self._after_unknown(count, word)
         elif count == 0 and is_left:
-            if any(fits_text(self.words[0], name) for name in _names(word)):
+            if self.begins_with(word):
                 yield 1, False
         else:
             if is_left and fits_text(self.words[count], word):
@@ -140,60 +147,15 @@ def _names(program: str) -> tuple[str, ...]:
     return program, program.rpartition("/")[2]
 
 
-def _commands_in(text: str) -> Iterator[list[_Word]]:
-    """What may be the commands of a command line that was not understood: each as the words it seems to have.
-
-    It is taken apart twice, because a quote may hold an argument together, or a command of its own.
-    """
-    text = text.replace("\\\n", "")
-    for tokens in (*_quoted(text), *(piece.split() for piece in _ENDS_COMMAND.split(text))):
-        words: list[_Word] = []
-        is_target = False
-        for token in tokens:
-            is_first, was_target = not words, is_target
-            is_target = _REDIRECT.fullmatch(token) is not None
-            if is_target or was_target or _REDIRECT.match(token):
-                continue
-            if is_first and (token in _LEADS_ON or _ASSIGNMENT.match(token)):
-                continue
-            words.append(_word(token))
-        if words:
-            yield words
-
-
-def _quoted(text: str) -> Iterator[list[str]]:
-    """The commands of a text as tokens, with what is quoted held together."""
-    tokens = [""]
-    for found in _SHELL_PIECE.finditer(text):
-        piece = found[0]
-        if _ENDS_COMMAND.fullmatch(piece):
-            yield [token for token in tokens if token]
-            tokens = [""]
-        elif piece.isspace():
-            tokens.append("")
-        else:
-            tokens[-1] += piece
-    yield [token for token in tokens if token]
-
-
-def _word(token: str) -> _Word:
-    """A word without its quotes: ONE where it may be another word when it runs, MANY where it may be any number."""
-    if any(mark in token for mark in "$`{"):
-        return MANY
-    if "~" in token[:1] or any(mark in token for mark in "*?["):
-        return token if token in ("[", "[[") else ONE
-    return _QUOTES.sub("", token)
-
-
-def _inner_words(argv: Sequence[_Word]) -> list[_Word]:
+def _inner_words(argv: Sequence[Word]) -> list[Word]:
     """The words among which another command is written, where a command runs one."""
-    if not argv or not isinstance(argv[0], str) or _names(argv[0])[1] not in RUNS_OTHERS:
-        return []
-    inner: list[_Word] = []
-    for given in argv[1:]:
-        inner += (
-            [word for word in _BETWEEN.split(given) if word] if isinstance(given, str) else [given]
-        )
+    inner: list[Word] = []
+    if runs_others(argv):
+        for given in argv[1:]:
+            inner += inner_words(given) if isinstance(given, str) else [given]
+    elif argv and isinstance(argv[0], str) and runs_anything(argv[0]):
+        for given in argv[1:]:  # a program of its own, `python -c "..."`, and not mere arguments
+            inner += inner_words(given) if isinstance(given, str) and _CODE.search(given) else []
     return inner
 
 
@@ -206,9 +168,13 @@ def _shape(text: str) -> tuple[object, ...]:
             shape += [MANY] if is_last else [ONE, MANY]
         else:
             shape.append(word)
-            if is_last and word[-1:] == (MANY,):
-                shape.append(MANY)
     return tuple(shape)
+
+
+def _is_word(expected: Glob, word: str) -> bool:
+    """Whether a word is certainly what is expected: `src/*` is nothing that climbs out again."""
+    climbs = MANY in expected and ".." in word.split("/")
+    return fits_text(expected, word) and (not climbs or expected == (MANY,))
 
 
 def _loose(text: str) -> _Loose:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import difflib
 import re
+from collections.abc import Sequence
 from functools import lru_cache
 
 from hookline.permissions.wildcard import fits_text, glob
@@ -31,6 +33,15 @@ _KNOWN_ELSEWHERE = {
 }
 """Names that stand for tools of other names, besides for a tool that is called just so."""
 
+_KNOWN_HERE = (
+    COMMAND_TOOLS
+    | FILE_TOOLS
+    | {
+        "bash_poll", "bash_stop", "fetch", "list_metadata", "load_skill", "read_metadata", "spawn_subagent",
+        "structured_output", "todo_write", "tools", "web_fetch", "web_search", "write_metadata",
+    }
+)  # fmt: skip
+"""Tools that capabilities bring: a rule may be about them before there are any."""
 _FILES = "files."
 _SERVER = re.compile(r"mcp__(?:(?!__).)+")
 """`mcp__server`, without a tool: all tools of the server."""
@@ -58,3 +69,19 @@ def names_like(written: str, tool: str) -> bool:
         if tool in family and any(names_tool(written, other) for other in family):
             return True
     return names_tool(written, tool)
+
+
+def is_stranger(written: str, tools: Sequence[str]) -> bool:
+    """Whether a rule names a tool that is neither among these nor known. Those of a glob or a server may come later."""
+    if any(mark in written for mark in "*?") or written.startswith("mcp__"):
+        return False
+    if written in _KNOWN_HERE or written in _KNOWN_ELSEWHERE:
+        return False
+    return not any(names_tool(written, tool) for tool in (*tools, *_KNOWN_HERE))
+
+
+def closest(written: str, tools: Sequence[str]) -> str:
+    """The tool that was probably meant; empty if none is like it."""
+    known = sorted({*tools, *_KNOWN_HERE, *_KNOWN_ELSEWHERE})
+    found = difflib.get_close_matches(written, known, n=1)
+    return found[0] if found else ""

@@ -14,16 +14,24 @@ _MOST_FILES = 50_000
 
 
 class Root:
-    """The directory that relative paths, in rules and in calls, begin at."""
+    """The directory that relative paths in rules begin at, and those in calls if they do not begin at `calls`.
 
-    def __init__(self, directory: str | os.PathLike[str] = ".") -> None:
+    Where these are two directories, a path in a call may be meant from either.
+    """
+
+    def __init__(
+        self,
+        directory: str | os.PathLike[str] = ".",
+        calls: str | os.PathLike[str] = "",
+    ) -> None:
         self.path = os.path.abspath(directory)
         self._real = os.path.realpath(self.path)
+        self._bases = {self.path, os.path.abspath(calls)} if calls else {self.path}
 
     def place(self, path: str) -> Place | None:
         """Where a path leads, as it is written and as the file system follows it; None if it leads nowhere."""
         try:
-            written = [os.path.join(self.path, path)]
+            written = [os.path.join(base, path) for base in self._bases]
             if path.startswith("~"):  # some tools expand this, and some do not
                 written.append(os.path.expanduser(path))
             ways = {way(each) for each in written for way in (os.path.normpath, os.path.realpath)}

@@ -13,7 +13,7 @@ from hookline.permissions.addresses import PREFIX, DomainPattern
 from hookline.permissions.commands import CommandPattern
 from hookline.permissions.names import COMMAND_TOOLS, FILE_TOOLS, names_like, names_tool
 from hookline.permissions.paths import PathPattern, Root
-from hookline.permissions.subject import Kind, Subject, subject_of, subjects_of, value_of
+from hookline.permissions.subject import Kind, Subject, subject_of, subjects_of, texts_of, value_of
 from hookline.permissions.wildcard import fits_text, glob
 from hookline.state import ToolCall
 
@@ -93,10 +93,7 @@ class Rule(msgspec.Struct, frozen=True, gc=False):
         named = named_arguments(self.argument)
         if not named:
             return self._touches_any(call, subjects_of(call, root), self.argument)
-        subjects = [(value_of(call, name, root), value) for name, value in named]
-        return all(
-            subject is not None and _touches(call, subject, value) for subject, value in subjects
-        )
+        return all(_touches_named(call, name, value, root) for name, value in named)
 
     def _touches_any(self, call: ToolCall, subjects: list[Subject], argument: str) -> bool:
         if argument.startswith(PREFIX) and any(each.kind is Kind.ADDRESS for each in subjects):
@@ -156,6 +153,18 @@ def _parted(text: str) -> tuple[str, str, str]:
     return text.partition("=")
 
 
+def _touches_named(call: ToolCall, name: str, argument: str, root: Root) -> bool:
+    """Whether an argument may be what a rule says. One that is left out may have any default, except a switch."""
+    subject = value_of(call, name, root)
+    if subject is None:
+        return name != OUTSIDE
+    if subject.kind is not Kind.TEXT:
+        return _touches(call, subject, argument)
+    texts = texts_of(call, name)
+    pattern = _Text(argument)
+    return texts is None or any(pattern.touches(text) for text in (*texts, *subject.parts))
+
+
 def _touches(call: ToolCall, subject: Subject, argument: str) -> bool:
     pattern = _pattern(subject.kind, argument)
     if pattern is None:
@@ -163,7 +172,7 @@ def _touches(call: ToolCall, subject: Subject, argument: str) -> bool:
     if subject.kind is Kind.PATH and call.name == "search":
         touched = any(pattern.touches(part, is_searched=True) for part in subject.parts)
     else:
-        touched = any(pattern.touches(part) for part in subject.parts)
+        touched = any(pattern.touches(part) for part in (*subject.parts, *subject.besides))
     # A command line that was not understood is judged word by word; what is not even that may be anything.
     is_judged = subject.is_whole or (subject.kind is Kind.COMMAND and bool(subject.parts))
     return touched or not is_judged

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Any, Literal, TypeAlias
 
 import msgspec
 
 from hookline.errors import UsageError
+from hookline.permissions.names import closest, is_stranger
 from hookline.permissions.paths import Root
 from hookline.permissions.rule import Rule, named_arguments
 from hookline.permissions.subject import Subject, subject_of
@@ -58,13 +59,20 @@ class Rules:
         """The directory that relative paths begin at."""
         return self._root.path
 
-    def judge(self, call: ToolCall) -> Ruling:
-        """What the rules say about a call, and which of them says so."""
+    def judge(self, call: ToolCall, *roots: Root) -> Ruling:
+        """What the rules say about a call, and which of them says so.
+
+        `roots` are the directories to begin at instead, where it is known what they are for this call. What any of them
+        makes of a call can forbid it, and what the first does can allow it.
+        """
+        roots = roots or (self._root,)
         for decision, rules in (("deny", self.deny), ("ask", self.ask)):
-            touching = tuple(rule for rule in rules if rule.touches(call, self._root))
+            touching = tuple(
+                rule for rule in rules if any(rule.touches(call, root) for root in roots)
+            )
             if touching:
                 return _ruling(decision, touching)
-        allowing = self._allowing(call)
+        allowing = self._allowing(call, roots[0])
         return _ruling("allow", allowing) if allowing else _UNLISTED
 
     def with_rules(
@@ -81,20 +89,27 @@ class Rules:
             root=self.root,
         )
 
-    def _allowing(self, call: ToolCall) -> tuple[Rule, ...]:
+    def _allowing(self, call: ToolCall, root: Root) -> tuple[Rule, ...]:
         """The rules that together cover a call: one of them all of it, or each part of it by one of them."""
         for rule in self.allow:
-            if rule.covers(call, self._root):
+            if rule.covers(call, root):
                 return (rule,)
         if not self.allow:
             return ()
-        subject = subject_of(call, self._root)
+        subject = subject_of(call, root)
         if not subject.is_whole or len(subject.parts) < 2:
             return ()
         found = [self._covering(call, subject, part) for part in subject.parts]
         if None in found:
             return ()
         return tuple(dict.fromkeys(rule for rule in found if rule is not None))
+
+    def strangers(self, tools: Iterable[str]) -> Iterator[tuple[Rule, str]]:
+        """The rules that name none of these tools, nor one that capabilities bring, each with the name it may mean."""
+        names = tuple(tools)
+        for rule in dict.fromkeys((*self.deny, *self.ask, *self.allow)):
+            if is_stranger(rule.tool, names):
+                yield rule, closest(rule.tool, names)
 
     def _covering(self, call: ToolCall, subject: Subject, part: object) -> Rule | None:
         for rule in self.allow:

@@ -12,6 +12,8 @@ from hookline.errors import HooklineError
 from hookline.permissions.commands import Part
 from hookline.permissions.names import COMMAND_TOOLS, FILE_TOOLS
 from hookline.permissions.paths import Place, Root, fixed_part
+from hookline.permissions.programs import reads_commands, runs_others
+from hookline.permissions.wildcard import MANY
 from hookline.state import ToolCall
 
 _COMMANDS = ("command", "cmd", "commands", "script", "argv")
@@ -37,6 +39,8 @@ class Subject(NamedTuple):
     parts: tuple[Any, ...]
     is_whole: bool
     """Whether these are all parts; what is not known is never covered."""
+    besides: tuple[Any, ...] = ()
+    """What it may be about as well: it can be forbidden, and need not be covered."""
 
 
 def subject_of(call: ToolCall, root: Root) -> Subject:
@@ -68,13 +72,14 @@ def subjects_of(call: ToolCall, root: Root) -> list[Subject]:
     return [*found, Subject(Kind.TEXT, texts, len(texts) == 1)]
 
 
+_ABSENT = object()
+
+
 def value_of(call: ToolCall, name: str, root: Root) -> Subject | None:
     """What one argument of a call is, for a rule that names it; None if the call has no such argument."""
-    value: Any = call.args
-    for key in name.split("."):
-        if not isinstance(value, Mapping) or key not in value:
-            return None
-        value = value[key]
+    value = _argument(call, name)
+    if value is _ABSENT:
+        return None
     if name in _COMMANDS:
         return _commands({name: value})
     if _is_path(name):
@@ -82,6 +87,33 @@ def value_of(call: ToolCall, name: str, root: Root) -> Subject | None:
     if isinstance(value, str):
         return Subject(Kind.TEXT, (value,), True)
     return Subject(Kind.TEXT, (msgspec.json.encode(value).decode(),), True)
+
+
+def texts_of(call: ToolCall, name: str) -> tuple[str, ...] | None:
+    """All texts that an argument holds, however deep; None if it says nothing, and the tool decides what it is."""
+    value = _argument(call, name)
+    return None if value is None or value is _ABSENT else tuple(_texts_in(value))
+
+
+def _argument(call: ToolCall, name: str) -> Any:
+    value: Any = call.args
+    for key in name.split("."):
+        if not isinstance(value, Mapping) or key not in value:
+            return _ABSENT
+        value = value[key]
+    return value
+
+
+def _texts_in(value: Any) -> Iterator[str]:
+    if isinstance(value, Mapping):
+        for key, inner in value.items():
+            yield str(key)
+            yield from _texts_in(inner)
+    elif isinstance(value, list | tuple):
+        for inner in value:
+            yield from _texts_in(inner)
+    else:
+        yield value if isinstance(value, str) else msgspec.json.encode(value).decode()
 
 
 def _commands(args: Mapping[str, Any]) -> Subject:
@@ -108,10 +140,30 @@ def _read(text: str) -> Subject:
     except HooklineError:
         return Subject(Kind.COMMAND, (Part(None, text),), False)
     commands = tuple(reading.commands)
-    if reading.static and commands and all(map(_is_its_words, commands)):
-        parts = tuple(Part(command.argv, command.text) for command in commands)
-        return Subject(Kind.COMMAND, parts, True)
-    return Subject(Kind.COMMAND, (Part(None, text),), False)
+    if reading.problem or not commands or any(command.argv == () for command in commands):
+        return Subject(Kind.COMMAND, (Part(None, text),), False)
+    parts = tuple(Part(command.argv, command.text, _words(command)) for command in commands)
+    is_whole = all(map(_is_its_words, commands))
+    # A shell runs what it reads: the words of the other commands, or those of a here-document.
+    besides = (Part(None, text),) if any(map(_reads_commands, commands)) else ()
+    return Subject(Kind.COMMAND, parts, is_whole, besides)
+
+
+def _words(command: Any) -> tuple[Any, ...]:
+    return tuple(word.text if word.exact else MANY for word in command.words)
+
+
+def _reads_commands(command: Any) -> bool:
+    """Whether a command may run what it reads, and reads something."""
+    words = _words(command)
+    if not words:
+        return False
+    is_reader = not isinstance(words[0], str) or reads_commands(words[0])
+    if not is_reader and runs_others(words):
+        is_reader = any(
+            reads_commands(word) for word in words if isinstance(word, str) and word != "."
+        )
+    return is_reader and (command.piped or bool(command.redirects))
 
 
 def _is_its_words(command: Any) -> bool:

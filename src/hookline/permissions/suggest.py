@@ -5,8 +5,9 @@ from __future__ import annotations
 import os
 import re
 
-from hookline.permissions.commands import RUNS_OTHERS, Part
+from hookline.permissions.commands import Part
 from hookline.permissions.paths import Place, Root
+from hookline.permissions.programs import runs_anything, verb_runs_anything
 from hookline.permissions.rule import Rule
 from hookline.permissions.subject import Kind, subject_of
 from hookline.state import ToolCall
@@ -18,15 +19,10 @@ _HAVE_VERBS = frozenset({
     "terraform", "uv", "yarn",
 })
 """Programs whose first word says what is done: `git push` and `git log` have little in common."""
-_RUN_ANYTHING = RUNS_OTHERS | {
-    "awk", "bun", "deno", "gawk", "gdb", "lua", "make", "node", "npx", "perl", "php", "psql", "python", "python3",
-    "rm", "ruby", "sed", "sqlite3", "tclsh", "uvx", "vim",
-}
-"""Programs that can do anything, or much harm: a yes to one use of them says nothing about the next."""
 # fmt: on
 _PLAIN = re.compile(r"[A-Za-z0-9_@%+,./:-]+")
 _VERB = re.compile(r"[a-z][a-z0-9-]*")
-_RUN_SCRIPTS = ("run", "exec")
+_HAVE_SCRIPTS = frozenset({"npm", "pnpm", "yarn"})
 
 
 def suggest_rule(call: ToolCall, root: str | os.PathLike[str] = ".") -> Rule | None:
@@ -49,17 +45,20 @@ def _for_command(tool: str, part: Part) -> Rule | None:
     if not words or not _PLAIN.fullmatch(words[0]):
         return None
     program = words[0].rpartition("/")[2]
-    if program in _RUN_ANYTHING:
+    if runs_anything(program):
         return None
     begins = words[:1]
     if program in _HAVE_VERBS:
         if len(words) < 2 or not _VERB.fullmatch(words[1]):
             return None
         begins = words[:2]
-        if words[1] in _RUN_SCRIPTS:  # `npm run build` says nothing about `npm run deploy`
+        if program in _HAVE_SCRIPTS and words[1] == "run":
+            # `npm run build` says nothing about `npm run deploy`
             if len(words) < 3 or not _PLAIN.fullmatch(words[2]):
                 return None
             begins = words[:3]
+        elif verb_runs_anything(program, words[1]):
+            return None
     return Rule(tool, f"{' '.join(begins)} *")
 
 

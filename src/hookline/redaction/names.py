@@ -52,6 +52,19 @@ _PLACEHOLDER = re.compile(
 )  # fmt: skip
 _PACKED = re.compile(r"(?=[^A-Z]*[A-Z])(?=[^a-z]*[a-z])[\w+=~-]{20,}")
 _HEX = re.compile(r"[0-9a-fA-F-]+")
+_UUID = re.compile(r"[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
+_SECRET_WORD = r"(?i:pass(?:word|wd|phrase)|pwd|secret|token|credentials?|api[_-]?key)"
+_TAGGED = re.compile(
+    rf"<(?P<name>[\w:.-]{{0,40}}{_SECRET_WORD})(?:[ \t][^<>]{{0,200}})?>(?P<value>[^<>\[\s][^<>]{{0,1000}})</"
+)
+_BELOW = re.compile(
+    rf"(?P<name>{_SECRET_WORD})[\"']?:[ \t]{{0,8}}(?P<bar>[|>][+-]?)?[ \t]{{0,8}}\r?\n"
+    r"(?P<indent>[ \t]{1,40})(?P<value>[^\s\[#][^\r\n]{0,1000})"
+)
+_PHRASE = re.compile(
+    r"(?i:passphrase)[\"']?[ \t]{0,3}[:=][ \t]{0,3}(?P<value>[a-z0-9]{1,20}(?: [a-z0-9]{1,20}){2,24})"
+    r"(?=[ \t]{0,8}(?:[\r\n]|$))"
+)
 
 
 def is_secret_name(name: str) -> Strength:
@@ -85,6 +98,35 @@ def named_spans(text: str) -> Iterator[Span]:
             is_literal = bool(found["close"]) and not found["open"]
             # Behind a quoted name, a bare value is a number: what stands in its place has to be a text.
             yield (*span, f"{found['close']}secret" if is_literal else "secret")
+
+
+def laid_out_spans(text: str) -> Iterator[Span]:
+    """Where a value stands elsewhere than behind its name: in a tag, on the lines below it, or in several words."""
+    for found in _TAGGED.finditer(text) if "</" in text else ():
+        if is_hidden(found["name"], found["value"]):
+            yield *found.span("value"), "secret"
+    for found in _BELOW.finditer(text) if "\n" in text else ():
+        if is_secret_name(_name_at(text, found)) != "strong":
+            continue
+        value = found["value"].rstrip()
+        if found["bar"]:
+            yield found.start("value"), _block_end(text, found), "secret"
+        elif _PLAIN_BELOW.fullmatch(value) and not _PLACEHOLDER.fullmatch(value):
+            yield found.start("value"), found.start("value") + len(value), "secret"
+    for found in _PHRASE.finditer(text):
+        yield *found.span("value"), "secret"
+
+
+_PLAIN_BELOW = re.compile(r"(?=[^\d\s]*\d)[^\s:\"'`,;(){}\[\]]{4,}")
+
+
+def _block_end(text: str, found: re.Match[str]) -> int:
+    """Where a block of lines ends that are indented as its first one is."""
+    end, indent = found.end("value"), found["indent"]
+    while text.startswith(f"\n{indent}", end) and end - found.start("value") < _LONGEST_VALUE:
+        after = text.find("\n", end + 1)
+        end = len(text) if after < 0 else after
+    return end
 
 
 def _name_at(text: str, found: re.Match[str]) -> str:
@@ -132,7 +174,8 @@ def _value_span(
     value, end = bare[0], bare.end()
     if is_header and ":" not in found[0]:
         return None
-    if not is_header and not _is_plausible(text, found[0], name, value, end):
+    is_plausible = is_header or _is_plausible(text, found[0], name, value, end)
+    if not is_plausible and not _is_in_form(text, found, name, value):
         return None
     is_secret = not _PLACEHOLDER.fullmatch(value) and (
         strength == "strong" or _looks_random(value, name)
@@ -175,6 +218,22 @@ def _is_plausible(text: str, head: str, name: str, value: str, end: int) -> bool
     return is_variable or (len(value) >= 6 and _WITH_DIGIT.search(value) is not None)
 
 
+def _is_in_form(text: str, found: re.Match[str], name: str, value: str) -> bool:
+    """Whether name and value are all of a line, or a part of a form (`a=b&c=d`), or a header: nothing else is so."""
+    end = found.end() + len(value)
+    if found["close"] or found["open"] or text[end : end + 1] not in ("", "\n", "\r", "&"):
+        return False
+    if len(value) < 3 or _CODE.fullmatch(value) or value.lower() in (name.lower(), "str", "string"):
+        return False
+    since = max(0, found.start() - _LONGEST_NAME)
+    start = max(text.rfind(mark, since, found.start()) + 1 for mark in "\n&")
+    begun = text[max(start, since) : found.start()]
+    if " " in found[0]:
+        is_header = ":" in found[0] and name.count("-") > 0 and "_" not in name
+        return is_header and _NAME_BEFORE.fullmatch(begun.lstrip(" \t>")) is not None
+    return "=" in found[0] and _NAME_BEFORE.fullmatch(begun.rpartition("?")[2]) is not None
+
+
 def _looks_random(value: str, name: str) -> bool:
     """Whether a value is no word, no number and, behind a mere `key`, no hash or id either."""
     if re.search(r"\s", value) or len(value) < 12:
@@ -184,6 +243,8 @@ def _looks_random(value: str, name: str) -> bool:
         or "/" in value[:2]
         or "://" in value
     ):
+        return False
+    if _UUID.fullmatch(value):
         return False
     if not _LETTERS.sub("", name.lower()).endswith("key"):
         return True

@@ -11,7 +11,14 @@ from functools import lru_cache
 from typing import Any, TypeAlias
 
 from hookline.errors import HooklineError, UsageError
-from hookline.redaction.names import behind, is_hidden, is_secret_name, named_spans, spans_behind
+from hookline.redaction.names import (
+    behind,
+    is_hidden,
+    is_secret_name,
+    laid_out_spans,
+    named_spans,
+    spans_behind,
+)
 from hookline.redaction.spelling import Spelled
 from hookline.redaction.tokens import Span, token_spans
 
@@ -169,6 +176,7 @@ class Redactor:
 
     def _by_name(self, text: str) -> Iterator[Span]:
         yield from named_spans(text)
+        yield from laid_out_spans(text)
         if self._named is not None:
             yield from spans_behind(self._named, text)
 

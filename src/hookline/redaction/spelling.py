@@ -10,6 +10,10 @@ from collections.abc import Iterator
 _ENCODING = re.compile(r"[\\%&]")
 """Without one of these, no letter of a text is escaped."""
 
+_FOLD = re.compile(r"\r?\n|\\{1,4}n")
+_MAY_FOLD = r"(?:\r?\n|\\{1,4}n)?"
+"""In base64 a line may end anywhere; in a JSON text that is an escape."""
+
 
 def spellings(secret: str) -> tuple[re.Pattern[str], ...]:
     """Patterns for a secret as it is, escaped for JSON, HTML or an address (any letter of it), in hex and in base64."""
@@ -42,7 +46,8 @@ class Spelled:
             yield from _each(self._plain, text)
         if self._hex in lowered:
             yield from _each(self._hexed, text)
-        if any(piece in text for piece in self._pieces):
+        folded = _FOLD.sub("", text) if "\n" in text or "\\n" in text else text
+        if any(piece in folded for piece in self._pieces):
             yield from _each(self._packed, text)
 
 
@@ -73,6 +78,9 @@ def _spelled(letter: str) -> str:
     ways.append(
         "".join(f"%(?:25){{0,4}}{byte:02x}" for byte in letter.encode(errors="surrogateescape"))
     )
+    if not letter.isascii():  # as the bytes of it are shown
+        content = letter.encode(errors="surrogateescape")
+        ways.append("".join(rf"\\{{1,8}}x{byte:02x}" for byte in content))
     if letter == " ":
         ways.append(r"\+")
     if (entity := html.escape(letter)) != letter:
@@ -86,7 +94,7 @@ _SHORT = {"\n": "n", "\r": "r", "\t": "t", "\b": "b", "\f": "f"}
 
 def _packed(content: bytes, shift: int) -> str:
     either = {"+": "[+-]", "/": r"\\{0,8}[/_]"}
-    return "".join(either.get(letter, letter) for letter in _letters(content, shift))
+    return _MAY_FOLD.join(either.get(letter, letter) for letter in _letters(content, shift))
 
 
 def _letters(content: bytes, shift: int) -> str:

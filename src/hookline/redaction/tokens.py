@@ -19,10 +19,12 @@ class _Token(NamedTuple):
     hints: tuple[str, ...]
     """One of these is in every such token: a text without them need not be searched. In lower case."""
     pattern: re.Pattern[str]
+    is_loose: bool = False
+    """Whether names of other things look like this too, as long as they are made of words."""
 
 
-def _token(kind: str, hints: str, pattern: str) -> _Token:
-    return _Token(kind, tuple(hints.split()), re.compile(pattern))
+def _token(kind: str, hints: str, pattern: str, *, is_loose: bool = False) -> _Token:
+    return _Token(kind, tuple(hints.split()), re.compile(pattern), is_loose)
 
 
 _START = r"(?<![\w-])"
@@ -64,7 +66,7 @@ _TOKENS = (
         _START + r"(?:[rsp]k_(?:live|test)|whsec)_[A-Za-z0-9]{16,255}",
     ),
     _token("anthropic-key", "sk-ant-", _START + r"sk-ant-[\w-]{16,255}"),
-    _token("openai-key", "sk-", _START + r"sk-(?!ant-)" + _DIGIT + r"[\w-]{16,255}"),
+    _token("openai-key", "sk-", _START + r"sk-(?!ant-)" + _DIGIT + r"[\w-]{16,255}", is_loose=True),
     _token("google-key", "aiza", _APART + r"AIza[\w-]{30,100}"),
     _token("google-token", "ya29. gocspx-", _START + r"(?:ya29\.|GOCSPX-)[\w-]{20,255}"),
     _token(
@@ -78,6 +80,7 @@ _TOKENS = (
         "api-key",
         "rk pk sk gsk_ xai- sess",
         _START + r"(?:[rps]k|gsk|xai|sess)[_-](?!(?:live|test)_|ant-)" + _DIGIT + r"[\w-]{16,255}",
+        is_loose=True,
     ),
     _token(
         "api-key",
@@ -113,7 +116,7 @@ _TOKENS = (
     _token(
         "url-password",
         "://",
-        r"://(?P<secret>[^/@\s\[?#:\"'\\<>]*+:[^/@\s\[?#\"'\\<>]++)@",
+        r"://(?P<secret>[^/@\s\[?#:\"'\\<>]*+:[^/@\s\[?#\"'\\<>]++(?:@[^/@\s\[?#\"'\\<>]++){0,16})@",
     ),
     _token(
         "url-parameter",
@@ -138,5 +141,20 @@ def token_spans(text: str, lowered: str | None = None) -> Iterator[Span]:
             continue
         group = "secret" if "secret" in token.pattern.groupindex else 0
         for found in token.pattern.finditer(text):
+            if token.is_loose and not _is_random(found[0]):
+                continue
             start, end = found.span(group)
             yield start, end, token.kind
+
+
+_WORD = re.compile(r"[A-Za-z0-9]+")
+_MIXED = re.compile(r"(?=[^a-z]*[a-z])(?=[^A-Z]*[A-Z])(?=\D*\d)")
+_LETTER_AND_DIGIT = re.compile(r"(?=\d*[A-Za-z])(?=\D*\d)")
+
+
+def _is_random(token: str) -> bool:
+    """Whether some part of a token is no word and no number: `pk_users_email_2024` is the name of something."""
+    return any(
+        _MIXED.match(word) or (len(word) >= 12 and _LETTER_AND_DIGIT.match(word))
+        for word in _WORD.findall(token)
+    )

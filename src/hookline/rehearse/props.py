@@ -118,6 +118,7 @@ def recorded_tools(playing: Playing, now: Toolbox, play: PlayTool) -> Toolbox:
                 None,
                 False,
                 limits.get(name),
+                "" if (tool := now.get(name)) is None else tool.root,
                 check,
             )
         return made[name]

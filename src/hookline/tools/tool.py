@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import inspect
 import math
+import os
 import re
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, Generic, Literal, ParamSpec, TypeAlias, TypeVar, overload
@@ -51,6 +52,8 @@ class Tool(msgspec.Struct, Generic[P, R], frozen=True, eq=False, weakref=True):
     """Whether nothing else may run beside a call of this tool."""
     max_chars: int | None
     """How much of a result goes into the conversation; None is all of it."""
+    root: str = ""
+    """The directory that relative paths in its arguments begin at; empty where it did not say."""
 
     @property
     def name(self) -> str:
@@ -116,6 +119,7 @@ def tool(
     concurrency: int | None = None,
     alone: bool = False,
     max_chars: int | None = DEFAULT_MAX_CHARS,
+    root: str | os.PathLike[str] = "",
 ) -> Tool[P, R]: ...
 @overload
 def tool(
@@ -127,6 +131,7 @@ def tool(
     concurrency: int | None = None,
     alone: bool = False,
     max_chars: int | None = DEFAULT_MAX_CHARS,
+    root: str | os.PathLike[str] = "",
 ) -> Callable[[Callable[P, R]], Tool[P, R]]: ...
 def tool(
     function: Callable[..., Any] | None = None,
@@ -139,13 +144,16 @@ def tool(
     concurrency: int | None = None,
     alone: bool = False,
     max_chars: int | None = DEFAULT_MAX_CHARS,
+    root: str | os.PathLike[str] = "",
 ) -> Any:
     """Make a tool of a typed function: `@tool`, or `@tool(effect="pure", timeout=5)`.
 
     Schema and descriptions come from signature, annotations and docstring; `name` and `description`
-    override what the function says of itself.
+    override what the function says of itself. `root` is the directory that relative paths in its arguments begin at:
+    rules about paths go by it.
     """
-    options = _Options(name, description, effect, timeout, concurrency, alone, max_chars)
+    at = os.path.abspath(root) if root else ""
+    options = _Options(name, description, effect, timeout, concurrency, alone, max_chars, at)
     if function is None:
         return functools.partial(_make, options=options)
     return _make(function, options=options)
@@ -169,6 +177,7 @@ class _Options(msgspec.Struct, frozen=True):
     concurrency: int | None = None
     alone: bool = False
     max_chars: int | None = DEFAULT_MAX_CHARS
+    root: str = ""
 
 
 _DEFAULT_OPTIONS = _Options()
@@ -203,6 +212,7 @@ def _make(function: Callable[..., Any], *, options: _Options) -> AnyTool:
         options.concurrency,
         options.alone,
         options.max_chars,
+        options.root,
     )
 
 

@@ -86,19 +86,20 @@ class Files:
 
     def tools(self) -> list[AnyTool]:
         """The tools; without those that change something if that is not wanted."""
+        root = self.jail.root
         pure: list[AnyTool] = [
-            tool(_plainly(self._read), name="read", effect="pure", max_chars=None),
-            tool(_plainly(self._list), name="list", effect="pure", max_chars=None),
-            tool(_plainly(self._glob), name="glob", effect="pure", max_chars=None),
-            tool(_plainly(self._search), name="search", effect="pure", max_chars=None),
+            tool(_plainly(self._read), name="read", root=root, effect="pure", max_chars=None),
+            tool(_plainly(self._list), name="list", root=root, effect="pure", max_chars=None),
+            tool(_plainly(self._glob), name="glob", root=root, effect="pure", max_chars=None),
+            tool(_plainly(self._search), name="search", root=root, effect="pure", max_chars=None),
         ]
         if self.read_only:
             return pure
         # The calls of a step that change something run one by one, in the order in which the model made them.
         return [
             *pure,
-            tool(_plainly(self._write), name="write", effect="idempotent", alone=True),
-            tool(_plainly(self._edit), name="edit", effect="once", alone=True),
+            tool(_plainly(self._write), name="write", root=root, effect="idempotent", alone=True),
+            tool(_plainly(self._edit), name="edit", root=root, effect="once", alone=True),
         ]
 
     def hooks(self) -> list[Registration]:

@@ -2,36 +2,19 @@
 
 from __future__ import annotations
 
-import enum
 import os
+import shlex
 from collections.abc import Iterable, Iterator
 from fnmatch import fnmatchcase
 from typing import Any
 
+from hookline.blueprint import Definition, Note
+from hookline.capabilities.approval.modes import STATE_KEY, ApprovalMode, Modes, as_mode
 from hookline.errors import BuildError, HooklineError, UsageError
 from hookline.hooks import HookOutcome, Options, Registration, register
 from hookline.lifecycle import HookPoint, ToolHookContext
-from hookline.permissions import Rule, Rules, Ruling
+from hookline.permissions import Root, Rule, Rules, Ruling
 from hookline.state import AgentState, Decision, ToolCall
-
-
-class ApprovalMode(enum.StrEnum):
-    """What happens to calls, besides what the rules say."""
-
-    DEFAULT = "default"
-    """Calls that no rule is about are left to the other hooks."""
-    ASK_UNLISTED = "ask_unlisted"
-    """Calls that no rule is about ask, unless they only read."""
-    ACCEPT_EDITS = "accept_edits"
-    """Changes to files inside the root pass without asking."""
-    PLAN = "plan"
-    """Nothing is changed: only what reads runs."""
-    DENY_UNLISTED = "deny_unlisted"
-    """Calls that no rule is about are blocked."""
-
-
-STATE_KEY = "hookline.approval"
-"""Where in the metadata the mode is kept that somebody has set."""
 
 _EDITS = Rule.parse("Edit(**)")
 _OWN_NOTES = frozenset(
@@ -44,7 +27,8 @@ class Approval:
     """Rules and modes as a capability: `Approval(ask=["bash(git push *)"], deny=["read(.env)"])`.
 
     `deny` goes before `ask`, `ask` before `allow`. A rule to allow answers the asks of the hooks that `answers` names,
-    and never lifts a block. `root` is the directory that paths in rules are relative to.
+    and never lifts a block. `root` is the directory that paths in rules are relative to; without it they are relative
+    to what paths in the calls are: the root of Files, say.
     """
 
     def __init__(
@@ -54,7 +38,7 @@ class Approval:
         deny: Iterable[Rule | str] | Rule | str = (),
         *,
         mode: ApprovalMode | str = ApprovalMode.DEFAULT,
-        root: str | os.PathLike[str] = ".",
+        root: str | os.PathLike[str] | None = None,
         remember: bool = True,
         answers: Iterable[str] = ("bash*", "files*"),
         name: str = "approval",
@@ -64,10 +48,13 @@ class Approval:
                 f"answers={answers!r} is not a list of hooks.", remedy="Give their names in a list."
             )
         self.name = name
-        self.rules = Rules(allow, ask, deny, root=root)
+        self.rules = Rules(allow, ask, deny, root=_checked_root(root))
+        self._has_root = root is not None
+        self._roots: set[str] = set()
+        """Where the tools begin of the agents that this was built into: their rules mean these also in children."""
         self.remember = remember
         self._answers = tuple(answers)
-        self._modes = _Modes(_mode(mode, BuildError))
+        self._modes = Modes(as_mode(mode, BuildError))
 
     # --- a capability -------------------------------------------------------------------------------
 
@@ -86,22 +73,54 @@ class Approval:
             yield register(point, self._keep, keep)
         yield register(HookPoint.EXECUTION_END, self._end, keep)
 
+    def notes(self, definition: Definition) -> Iterator[Note]:
+        """Where paths begin, and what is probably wrong with the rules in this agent."""
+        roots = {tool.root: tool.name for tool in definition.toolbox if tool.root}
+        self._roots |= roots.keys()
+        for root, tool in roots.items():
+            if not self._has_root:
+                yield Note(f"paths in rules begin at {root}")
+            elif os.path.realpath(root) != os.path.realpath(self.rules.root):
+                yield Note(
+                    f"paths in rules begin at {self.rules.root}, and those in calls of {tool} at {root}.",
+                    is_problem=True,
+                    remedy="Leave root= out: rules then begin where the calls do.",
+                )
+        for rule, meant in self.rules.strangers(tool.name for tool in definition.toolbox):
+            yield Note(
+                f"the rule `{rule}` is about a tool '{rule.tool}' that there is none of here.",
+                is_problem=True,
+                remedy=f"Did you mean '{meant}'?"
+                if meant
+                else "Correct its name, or leave the rule out if no child run has such a tool either.",
+            )
+
+    def _roots_of(self, ctx: ToolHookContext) -> tuple[Root, ...]:
+        """Where paths begin for a call: first for its own tool, then for those of the agents above."""
+        tool = None if ctx.run is None else ctx.run.tool(ctx.tool_call.name)
+        calls = "" if tool is None else tool.root
+        if self._has_root:
+            return (Root(self.rules.root, calls),)
+        first = calls or self.rules.root
+        return (Root(first), *(Root(each, calls) for each in sorted(self._roots - {first})))
+
     def judge(self, ctx: ToolHookContext) -> HookOutcome | None:
         """What the rules and the mode say about a call: a block, an ask, or nothing against it."""
         call = ctx.tool_call
         if _writes_our_notes(call):
             return HookOutcome.block(f"'{STATE_KEY}' is not for the model to write.")
-        ruling = self.rules.judge(call)
+        ruling = self.rules.judge(call, *self._roots_of(ctx))
         if ruling.decision == "deny":
             return HookOutcome.block(ruling.reason)
         mode = self._modes.of(ctx.state)
-        if mode is ApprovalMode.PLAN and not _only_reads(ctx):
+        is_vouched = ruling.decision == "allow"
+        if mode is ApprovalMode.PLAN and not _only_reads(ctx, is_vouched=is_vouched):
             return HookOutcome.block(
                 f"plan mode: nothing is changed now, and {call.name} may change something. "
                 "Go on with what only reads, and say what you would do."
             )
         if ruling.decision == "ask":
-            return None if self._accepts(mode, call, ruling) else HookOutcome.ask(ruling.reason)
+            return None if self._accepts(mode, ctx, ruling) else HookOutcome.ask(ruling.reason)
         if ruling.decision == "allow":
             return None
         return self._judge_unlisted(mode, ctx)
@@ -114,13 +133,15 @@ class Approval:
             return HookOutcome.ask(f"no rule allows this call of {name}")
         return None
 
-    def _accepts(self, mode: ApprovalMode, call: ToolCall, ruling: Ruling) -> bool:
+    def _accepts(self, mode: ApprovalMode, ctx: ToolHookContext, ruling: Ruling) -> bool:
         """Whether the mode accepts an edit that a rule asks about. A rule that names a path still asks."""
         is_about_paths = any(rule.argument is not None for rule in ruling.rules)
-        return not is_about_paths and self._is_accepted_edit(mode, call)
+        return not is_about_paths and self._is_accepted_edit(mode, ctx)
 
-    def _is_accepted_edit(self, mode: ApprovalMode, call: ToolCall) -> bool:
-        return mode is ApprovalMode.ACCEPT_EDITS and _EDITS.covers(call, self.rules.root)
+    def _is_accepted_edit(self, mode: ApprovalMode, ctx: ToolHookContext) -> bool:
+        if mode is not ApprovalMode.ACCEPT_EDITS:
+            return False
+        return _EDITS.covers(ctx.tool_call, self._roots_of(ctx)[0])
 
     def _answer(self, ctx: ToolHookContext) -> Decision | None:
         """A yes to an ask, where a rule or the mode says so, and all who ask may be answered by a rule."""
@@ -133,10 +154,10 @@ class Approval:
             self.name
         }:  # it was asked under other rules, or in another mode, before the run paused
             return Decision.allow("it is not asked about any more")
-        ruling = self.rules.judge(ctx.tool_call)
+        ruling = self.rules.judge(ctx.tool_call, *self._roots_of(ctx))
         if ruling.decision == "allow":
             return Decision.allow(ruling.reason)
-        if self._is_accepted_edit(self._modes.of(ctx.state), ctx.tool_call):
+        if self._is_accepted_edit(self._modes.of(ctx.state), ctx):
             return Decision.allow("edits are accepted")
         return None
 
@@ -155,7 +176,7 @@ class Approval:
 
         It holds from the next call on. It is kept in the state of the run, and with it in its session.
         """
-        self._modes.set(_mode(mode, UsageError), run_id)
+        self._modes.set(as_mode(mode, UsageError), run_id)
 
     def mode_of(self, state: AgentState) -> ApprovalMode:
         """The mode that holds for a run, going by its state."""
@@ -207,105 +228,33 @@ class _Judge:
         return self._approval.judge(ctx)
 
 
-class _Modes:
-    """The modes of the runs that are going on. A child has the mode of the run at the top of its tree."""
-
-    def __init__(self, default: ApprovalMode) -> None:
-        self.default = default
-        self._set: dict[str, ApprovalMode] = {}
-        self._above: dict[str, str] = {}
-        self._going: set[str] = set()
-        self._revoked: dict[str, set[str] | None] = {}
-        """Answers that are to be forgotten, by run; None for all of them."""
-
-    def set(self, mode: ApprovalMode, run_id: str | None) -> None:
-        if run_id is None:
-            self.default = mode
-            self._set.update(dict.fromkeys(self._going, mode))
-        else:
-            self._set[self._top(run_id)] = mode
-
-    def of(self, state: AgentState) -> ApprovalMode:
-        top = self._top_of(state)
-        known = self._set.get(top)
-        return known or _mode_in(state) or self.default
-
-    def kept(self, ctx: Any) -> Any:
-        """The context, with the mode in its metadata if somebody has set one."""
-        state: AgentState = ctx.state
-        top = self._top_of(state)
-        if top == state.run_id and top not in self._going:
-            self._going.add(top)
-            before = _mode_in(state)
-            if before is not None:
-                self._set.setdefault(top, before)
-        mode = self._set.get(top)
-        if mode is None or _mode_in(state) is mode:
-            return ctx
-        return ctx.with_metadata(STATE_KEY, {"mode": mode.value})
-
-    def forget(self, names: tuple[str, ...], run_id: str | None) -> None:
-        for top in self._going if run_id is None else {self._top(run_id)}:
-            before = self._revoked.get(top, set())
-            self._revoked[top] = None if before is None or not names else before | set(names)
-
-    def forgotten(self, state: AgentState) -> tuple[str, ...] | None:
-        """The answers to forget now: none of them (None), these, or, without any names, all."""
-        top = self._top_of(state)
-        if top not in self._revoked:
-            return None
-        # A child may remember what its parent does: what is revoked stays so until the run at the top ends.
-        names = self._revoked[top]
-        if names is None:
-            return ()
-        found = tuple(name for name in names if name in state.remembered)
-        return found or None
-
-    def leave(self, state: AgentState) -> None:
-        run_id = state.run_id
-        if self._above.pop(run_id, None) is None:
-            self._going.discard(run_id)
-            self._set.pop(run_id, None)
-            self._revoked.pop(run_id, None)
-
-    def _top_of(self, state: AgentState) -> str:
-        if state.parent_run_id is not None:
-            self._above[state.run_id] = state.parent_run_id
-        return self._top(state.run_id)
-
-    def _top(self, run_id: str) -> str:
-        while run_id in self._above:
-            run_id = self._above[run_id]
-        return run_id
+def _checked_root(root: str | os.PathLike[str] | None) -> str | os.PathLike[str]:
+    if root is None:
+        return "."
+    if not os.path.isdir(root):
+        raise BuildError(
+            f"there is no directory {os.fspath(root)!r} for rules to begin at.",
+            remedy="Name one that is there, or leave root= out.",
+        )
+    return root
 
 
-def _mode(mode: ApprovalMode | str, error: type[HooklineError]) -> ApprovalMode:
-    try:
-        return ApprovalMode(mode)
-    except ValueError:
-        raise error(
-            f"{mode!r} is not a mode.", remedy=f"Modes: {', '.join(ApprovalMode)}."
-        ) from None
+def _only_reads(ctx: ToolHookContext, *, is_vouched: bool = False) -> bool:
+    """Whether a call certainly changes nothing: its tool says so, or its command line is known to.
 
-
-def _mode_in(state: AgentState) -> ApprovalMode | None:
-    """The mode that a state says; one that cannot be understood is the strictest."""
-    kept = state.metadata.get(STATE_KEY)
-    if kept is None:
-        return None
-    try:
-        return ApprovalMode(kept["mode"])
-    except (ValueError, KeyError, TypeError):
-        return ApprovalMode.DENY_UNLISTED
-
-
-def _only_reads(ctx: ToolHookContext) -> bool:
-    """Whether a call certainly changes nothing: its tool says so, or its command line is known to."""
+    What a tool of an MCP server says of itself counts only if it is vouched for: a rule allows it.
+    """
     call = ctx.tool_call
     tool = None if ctx.run is None else ctx.run.tool(call.name)
-    is_pure = tool is not None and tool.effect == "pure"
+    is_believed = is_vouched or not call.name.startswith("mcp__")
+    is_pure = tool is not None and tool.effect == "pure" and is_believed
     if is_pure or call.name in _OWN_NOTES:
         return True
+    if call.name == "exec":
+        argv = call.args.get("argv")
+        if not isinstance(argv, list) or not all(isinstance(word, str) for word in argv):
+            return False
+        return _is_quiet(shlex.join(argv))
     command = call.args.get("command")
     return call.name == "bash" and isinstance(command, str) and _is_quiet(command)
 

@@ -1,0 +1,71 @@
+"""Programs that run other programs, or whatever they are told: what stands behind them says what happens."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+# fmt: off
+RUNS_OTHERS = frozenset({
+    ".", "alias", "ash", "at", "bash", "batch", "bubblewrap", "builtin", "bunx", "busybox", "bwrap", "caffeinate",
+    "chroot", "chrt", "command", "coproc", "csh", "dash", "dbus-run-session", "doas",
+    "entr", "env", "eval", "exec", "faketime", "find", "firejail", "fish", "flock", "gosu", "hyperfine", "ionice",
+    "ksh", "ltrace", "mksh", "nice", "nix-shell", "nohup", "npx", "nsenter",
+    "numactl", "parallel", "perf", "pkexec", "proot", "proxychains",
+    "proxychains4", "rbash", "rlwrap", "runcon", "runuser", "screen", "script", "setarch", "setpriv", "setsid",
+    "sg", "sh", "source", "ssh", "stdbuf", "strace", "su", "su-exec", "sudo", "systemd-run", "taskset", "tcsh",
+    "tini", "time", "timeout", "tmux", "torsocks", "toybox", "trap", "tsocks", "unbuffer", "unshare", "uvx",
+    "valgrind", "watch", "watchexec", "xargs", "xvfb-run", "zsh",
+})
+"""Programs that run the command that is written after them, or in one of their arguments."""
+_BY_VERB = frozenset({
+    "bundle", "conda", "direnv", "docker", "kubectl", "mamba", "mise", "nerdctl", "nix", "npm", "pdm", "pipenv",
+    "pipx", "pnpm", "podman", "poetry", "rye", "uv", "yarn",
+})
+_VERBS = frozenset({"dlx", "exec", "run", "shell", "tool", "x"})
+"""These run others with such a word only."""
+READS_COMMANDS = frozenset({
+    ".", "ash", "at", "bash", "batch", "busybox", "csh", "dash", "eval", "fish", "ksh", "mksh", "parallel", "rbash",
+    "sh", "source", "ssh", "su", "tcsh", "toybox", "xargs", "zsh",
+})
+"""Programs that run what they read: what another command of the line says, a here-document, a file."""
+_RUN_ANYTHING = RUNS_OTHERS | {
+    "ansible", "ant", "awk", "bazel", "bun", "chmod", "chown", "cmake", "crontab", "dd", "deno", "ed", "emacs", "ex",
+    "expect", "gawk", "gdb", "gradle", "gradlew", "groovy", "guile", "irb", "iex", "java", "jshell", "julia", "just",
+    "ld", "less", "lldb", "lua", "luajit", "m4", "make", "man", "mawk", "mkfs", "more", "mvn", "mysql", "nawk",
+    "ninja", "node", "nodejs", "nvim", "osascript", "perl", "php", "pwsh", "powershell", "psql", "pypy", "python",
+    "racket", "rake", "rm", "rsync", "ruby", "scp", "sed", "shred", "sqlite3", "swift", "tar", "task", "tclsh", "tee",
+    "ts-node", "tsx", "vi", "vim", "wish", "zip",
+}
+"""Programs that can do anything, or much harm: a yes to one use of them says nothing about the next."""
+_GIT_RUNS = frozenset({
+    "bisect", "config", "difftool", "filter-branch", "mergetool", "rebase", "submodule",
+})
+# fmt: on
+_VERSION = re.compile(r"[\d.]+$|-[\d.]+$")
+
+
+def runs_others(words: Sequence[object]) -> bool:
+    """Whether a command runs another one that is written among its words."""
+    if not words or not isinstance(words[0], str):
+        return False
+    program = words[0].rpartition("/")[2]
+    return program in RUNS_OTHERS or (
+        program in _BY_VERB and any(word in _VERBS for word in words[1:] if isinstance(word, str))
+    )
+
+
+def reads_commands(program: str) -> bool:
+    """Whether a program, as it is named in a command, may run what it reads."""
+    return program.rpartition("/")[2] in READS_COMMANDS
+
+
+def runs_anything(program: str) -> bool:
+    """Whether a program can do anything, in whatever version: `python3.11` is `python`."""
+    name = program.rpartition("/")[2].removesuffix(".exe")
+    return name in _RUN_ANYTHING or _VERSION.sub("", name) in _RUN_ANYTHING
+
+
+def verb_runs_anything(program: str, verb: str) -> bool:
+    """Whether a program with this word runs whatever is written after it, or is told to elsewhere."""
+    return verb in _VERBS or (program == "git" and verb in _GIT_RUNS)
