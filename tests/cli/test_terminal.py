@@ -271,9 +271,7 @@ def test_chat(place: Any) -> None:
     terminal.press("/show\r")
     terminal.wait_for("Hello,")
     terminal.wait_for("\n> ")
-    terminal.press("\x03")
-    terminal.wait_for("Ctrl-D ends")
-    terminal.wait_for("\n> ")
-    terminal.press("\x04")
+    terminal.press_until("\x03", "Ctrl-D ends")
+    terminal.press_until("\x04", "go on: hookline chat")
     assert terminal.end() == 0, terminal.text
     assert "go on: hookline chat --session chat-" in terminal.text

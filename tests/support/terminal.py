@@ -55,6 +55,14 @@ class Terminal:
         """Press keys."""
         os.write(self._fd, keys.encode())
 
+    def press_until(self, keys: str, text: str, seconds: float = 30.0) -> None:
+        """Press keys until the text is there: what comes before a line editor listens is lost."""
+        until = time.monotonic() + seconds
+        while text not in self.seen[self._read_to :] and time.monotonic() < until:
+            self.press(keys)
+            self._more(0.3)
+        self.wait_for(text)
+
     def end(self, seconds: float = 30.0) -> int:
         """Read to the end; gives the exit code."""
         until = time.monotonic() + seconds
