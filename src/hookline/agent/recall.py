@@ -168,10 +168,16 @@ class Memory:
         said = [ran for key in keys for ran in self._verdicts.pop(key)]
         return sorted((ran for ran in said if not ran.shadow), key=lambda ran: ran.seq)
 
-    def remembered(self, call_id: str) -> dict[str, Decision]:
-        """What was answered about a call for the rest of the session."""
+    def remembered(
+        self, call_id: str, waited_for: PendingApproval | None = None
+    ) -> dict[str, Decision]:
+        """What was answered about a call for the rest of the session.
+
+        `waited_for` is what the run had paused for: that was asked before, and answered in here.
+        """
         remembered: dict[str, Decision] = {}
-        for approval in self.questions(call_id):
+        before = () if waited_for is None else (waited_for,)
+        for approval in (*before, *self.questions(call_id)):
             decision = self._answers.get(approval.id)
             if decision is not None and decision.remember:
                 remembered |= to_remember(approval, decision)
