@@ -31,7 +31,7 @@ from hookline.journal import (
     StepFinished,
     hooks_in,
 )
-from hookline.rehearse.doubts import without_doubts
+from hookline.rehearse.doubts import Driven, without_doubts
 from hookline.rehearse.occasions import Occasion, Occasions, Place
 from hookline.state import (
     AgentState,
@@ -93,7 +93,7 @@ class Recording:
     """One run's records. Nothing in here changes while it is played."""
 
     def __init__(self, records: Iterable[Record]) -> None:
-        self.records: Sequence[Record] = tuple(without_doubts(records))
+        self.records: Sequence[Record] = tuple(without_doubts(filter(Driven().has, records)))
         if not self.records or not isinstance(self.records[0], RunStarted):
             raise JournalError(
                 "this journal does not begin with the start of a run.",
