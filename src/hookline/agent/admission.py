@@ -7,16 +7,9 @@ from typing import Any
 
 import msgspec
 
-from hookline.agent.approval import (
-    Ask,
-    ask_person,
-    deny,
-    had_started,
-    is_same,
-    question,
-    stay_in_doubt,
-)
+from hookline.agent.approval import Ask, ask_person, is_same, question
 from hookline.agent.failure import on_error, on_success
+from hookline.agent.refusal import deny, had_started, stay_in_doubt
 from hookline.agent.run import Flight, Run
 from hookline.errors import ToolError
 from hookline.flow import ErrorAction, ErrorClass

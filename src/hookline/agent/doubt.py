@@ -6,7 +6,8 @@ import inspect
 from collections.abc import Callable
 from typing import Any
 
-from hookline.agent.approval import Ask, ask_person, stay_in_doubt
+from hookline.agent.approval import Ask, ask_person
+from hookline.agent.refusal import stay_in_doubt
 from hookline.agent.run import Flight, Run
 from hookline.blueprint import Doubt, InDoubt, OnInDoubt
 from hookline.errors import in_words
