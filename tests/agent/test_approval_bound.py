@@ -162,13 +162,15 @@ def test_an_answer_on_record_is_for_the_call_it_was_given_for(till: Till) -> Non
 
 
 def test_a_no_that_comes_second_does_not_undo_a_yes_that_was_used(till: Till) -> None:
-    """What is on record counts: the call may have run."""
+    """What is on record counts: the call may have run, and whoever says no hears so."""
     till.dies = True
     with pytest.raises(Died):
         till.agent().resume_sync("r", {QUESTION: True})
     till.die_after(CallAdmitted)
     till.dies = False
-    result = till.agent().resume_sync("r", {QUESTION: Decision.deny("no")})
+    with pytest.raises(UsageError, match="was answered already"):
+        till.agent().resume_sync("r", {QUESTION: Decision.deny("no")})
+    result = till.agent().resume_sync("r")
     assert till.paid == [5]
     assert result.steps[0].results[0].status is ResultStatus.IN_DOUBT
 
@@ -176,13 +178,14 @@ def test_a_no_that_comes_second_does_not_undo_a_yes_that_was_used(till: Till) ->
 def test_a_yes_is_used_up_when_its_call_started(till: Till) -> None:
     """Whether to run it again is a question of its own, each time, however the first was answered."""
     till.dies = True
+    given = Decision.allow(remember=True)
     with pytest.raises(Died):
-        till.agent().resume_sync("r", {QUESTION: Decision.allow(remember=True)})
+        till.agent().resume_sync("r", {QUESTION: given})
     for lives in range(1, 3):
         till.die_after(CallAdmitted if lives == 1 else ApprovalAnswered)
         builder = till.builder().with_journal(till.journal, on_in_doubt="ask")
         with pytest.raises(Died):
-            builder.with_approver(till.say_yes).build().resume_sync("r", {QUESTION: True})
+            builder.with_approver(till.say_yes).build().resume_sync("r", {QUESTION: given})
         assert (till.paid, len(till.asked)) == ([5] * (lives + 1), lives)
     assert len({question.id for question in till.asked} - {QUESTION}) == 2
     assert {question.asked_by for question in till.asked} == {"in-doubt"}

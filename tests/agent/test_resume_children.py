@@ -171,3 +171,48 @@ async def test_a_call_that_waited_and_has_its_result_on_record_does_not_run_agai
     result = await agent(cut(tape, settled.index(True) + 1), say("done")).resume("run")
     assert used == ["fine"]
     assert story_of(result) == story_of(expected)
+
+
+# --- a call that must run once ---------------------------------------------------------------------------
+
+
+def paying(journal: Any, paid: list[str], **options: Any) -> Any:
+    """An agent with a tool that has a child look, and then pays, once."""
+    replies = [lambda state: say("all done") if state.steps else call("pay")] * 2
+    child_replies = [lambda state: say("fine") if state.steps else call("look")] * 2
+
+    @tool(effect="pure")
+    async def look() -> str:
+        """Look."""
+        return "seen"
+
+    inner = AgentBuilder().with_id("child").with_driver(ScriptedDriver(child_replies))
+    inner.with_tools(look)
+
+    @tool
+    async def pay(context: ToolContext) -> str:
+        """Pay, once."""
+        looked = await context.spawn(inner.build(), "look")
+        paid.append(looked.text)
+        return "paid"
+
+    builder = AgentBuilder().with_driver(ScriptedDriver(replies)).with_tools(pay)
+    return builder.with_journal(journal, **options).build()
+
+
+async def test_a_call_that_must_run_once_is_in_doubt_when_its_children_were_done() -> None:
+    """After the last of them it may have done what it must not do twice; in the middle of one it waited for it."""
+    whole = Tape()
+    expected = await paying(whole, []).run("go", run_id="run")
+    types = [(record.run_id, record.type) for record in whole.written]
+    begun, done = types.index(("run", "child_started")), types.index(("run", "child_finished"))
+    settled = types.index(("run", "tool_result"))
+    for at in (at for at in whole.cuts() if begun < at <= settled + 1):
+        paid: list[str] = []
+        result = await paying(Tape(whole.written[:at]), paid).resume("run")
+        (told,) = result.steps[0].results
+        if done < at <= settled:
+            assert (told.status, paid) == (ResultStatus.IN_DOUBT, [])
+        else:
+            assert (told.status, paid) == (ResultStatus.OK, ["fine"] * (at <= done))
+        assert result.state.counters.steps == expected.state.counters.steps

@@ -81,7 +81,7 @@ def test_a_refused_resume_can_be_tried_again() -> None:
     paused = agent.run_sync("go", run_id="R")
     answers = {paused.pending[0].id: True}
     refused = agent.resume_sync("R", answers)
-    assert (refused.status, refused.stop_reason) == (RunStatus.STOPPED, StopReason.RUN_REFUSED)
+    assert (refused.status, refused.stop_reason) == (RunStatus.PAUSED, StopReason.RUN_REFUSED)
     refuse.clear()
     assert agent.resume_sync("R", answers).status is RunStatus.COMPLETED
     assert agent_paid == [5]

@@ -167,6 +167,19 @@ async def test_the_person_at_the_client_is_asked(
     assert text in str(driver.requests[-1])  # type: ignore[attr-defined]
 
 
+async def test_a_run_that_is_kept_from_going_on_does_not_ask_again(mode: str) -> None:
+    """It still waits, and the client reads why instead of being asked the same for ever."""
+    builder = describe(call("work"), say("done"))
+    builder.on_before_tool_use(lambda ctx: HookOutcome.ask("is it worth it?"))
+    builder.on_execution_start(lambda ctx: HookOutcome.block("not now") if ctx.resumed else None)
+    asked, answer = answering("accept", answer="allow")
+    async with served(builder.build(), mode, elicitation_callback=answer) as client:
+        result = await client.call_tool("run", {"prompt": "go"})
+    assert len(asked) == 1
+    assert result.structured_content["status"] == "paused"
+    assert "not now" in result.structured_content["why"]
+
+
 async def test_every_question_of_a_step_is_asked(mode: str) -> None:
     """And none of its calls runs before all are answered."""
     agent = careful(calls(call("work"), call("work")), call("work"), say("done"))

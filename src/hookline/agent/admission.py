@@ -7,8 +7,9 @@ from typing import Any
 
 import msgspec
 
-from hookline.agent.approval import Ask, ask_person, deny, is_same, question
+from hookline.agent.approval import Ask, ask_person, is_same, question
 from hookline.agent.failure import on_error, on_success
+from hookline.agent.refusal import deny, had_started, stay_in_doubt
 from hookline.agent.run import Flight, Run
 from hookline.errors import ToolError
 from hookline.flow import ErrorAction, ErrorClass
@@ -87,7 +88,7 @@ def readmit(run: Run, flight: Flight) -> bool:
     for ran in memory.said_about(call_id):
         run.state = with_changes(run.state, (ran.changes or {}).get("state"))
         run.evaluations = (*run.evaluations, *ran.evaluations)
-    run.state = with_remembered(run.state, memory.remembered(call_id))
+    run.state = with_remembered(run.state, memory.remembered(call_id, flight.approval))
     _stand_by_answers(flight, memory.questions(call_id), intent.call)
     if prepare(run, flight, intent.call) is not None:  # another tool has the name now, or none
         flight.call, flight.tool = intent.call, None
@@ -139,7 +140,7 @@ async def _settle_ask(run: Run, flight: Flight, ask: Ask) -> None:
     if decision is None:
         flight.stage = CallStage.SETTLED if run.stopping else CallStage.ASKED
         if run.stopping:
-            flight.result = not_run(flight.call, "the run was stopped")
+            flight.result = unrun(flight, "the run was stopped")
     elif decision.answer is Answer.ALLOW:
         _let_through(run, flight)
     elif decision.answer is Answer.EDIT:
@@ -176,6 +177,8 @@ async def _answer_invalid(run: Run, flight: Flight, call: ToolCall, error: ToolE
     info = ErrorInfo.from_exception(error, ErrorClass.VALIDATION)
     flight.result = ToolResult(None, info, ResultStatus.INVALID, call.id, call.name)
     flight.stage = CallStage.SETTLED
+    if had_started(flight):
+        stay_in_doubt(flight, str(info))
     if _follows_a_valid_call(run, flight):
         on_success(run, ErrorClass.VALIDATION)
     decision = await on_error(run, error, ErrorClass.VALIDATION, call=call)
@@ -307,7 +310,9 @@ def _let_through(run: Run, flight: Flight) -> None:
 
 def _refuse(flight: Flight, result: Result[Any]) -> None:
     flight.stage = CallStage.SETTLED
-    if result.kind is Kind.STOP:
+    if had_started(flight):
+        stay_in_doubt(flight, result.reason, result.decided_by)
+    elif result.kind is Kind.STOP:
         flight.result = not_run(flight.call, result.reason, result.decided_by)
     else:
         flight.result = ToolResult(
@@ -319,6 +324,15 @@ def _refuse(flight: Flight, result: Result[Any]) -> None:
             result.reason,
             result.decided_by,
         )
+
+
+def unrun(flight: Flight, reason: str) -> ToolResult:
+    """The result of a call that the run ended before; of one in doubt nobody can say that it did not run."""
+    if not had_started(flight):
+        return not_run(flight.call, reason)
+    stay_in_doubt(flight, reason)
+    assert flight.result is not None
+    return flight.result
 
 
 def not_run(call: ToolCall, reason: str, decided_by: str = "") -> ToolResult:

@@ -26,9 +26,11 @@ from hookline.journal import (
     JournalStore,
     Listener,
     Record,
+    answers_on_record,
     begin,
     fold,
     reopen,
+    still_waiting,
 )
 from hookline.state import (
     EMPTY,
@@ -163,7 +165,13 @@ class Agent:
                 refuse_child(story.state, journal)
             if session is None:
                 refuse_member(journal, story)
-            answers = checked_answers(story.state, decisions, self.definition.toolbox)
+            known = (
+                {}
+                if story.is_finished
+                else answers_on_record(journal, story.state, durable.records)
+            )
+            waiting = still_waiting(story.state, known)
+            answers = checked_answers(waiting, decisions, self.definition.toolbox, known)
         except BaseException:
             durable.close()
             raise

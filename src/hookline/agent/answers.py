@@ -6,15 +6,22 @@ from collections.abc import Mapping
 
 from hookline.agent.approval import misfit
 from hookline.errors import UsageError
-from hookline.state import AgentState, Decision
+from hookline.state import EMPTY, AgentState, Decision
 from hookline.tools import Toolbox
 
 
 def checked_answers(
-    state: AgentState, decisions: Mapping[str, Decision | bool], toolbox: Toolbox
+    state: AgentState,
+    decisions: Mapping[str, Decision | bool],
+    toolbox: Toolbox,
+    on_record: Mapping[str, Decision] = EMPTY,
 ) -> dict[str, Decision]:
-    """The answers to what a run waits for, by question; refuses what answers nothing, or cannot be done."""
-    answers = _named(state, decisions)
+    """The answers to what a run waits for, by question; refuses what answers nothing, or cannot be done.
+
+    `on_record` is what it was answered before its process died. The same answer may be given again, as by somebody
+    who tries again; another one comes too late.
+    """
+    answers = _named(state, decisions, on_record)
     for approval in state.pending:
         decision = answers.get(approval.id)
         if decision is None or approval.run_id != state.run_id:
@@ -27,7 +34,11 @@ def checked_answers(
     return answers
 
 
-def _named(state: AgentState, decisions: Mapping[str, Decision | bool]) -> dict[str, Decision]:
+def _named(
+    state: AgentState,
+    decisions: Mapping[str, Decision | bool],
+    on_record: Mapping[str, Decision],
+) -> dict[str, Decision]:
     """The answers, each to a question that waits."""
     known = {approval.id for approval in state.pending}
     if not isinstance(decisions, Mapping):
@@ -37,7 +48,7 @@ def _named(state: AgentState, decisions: Mapping[str, Decision | bool]) -> dict[
         )
     answers: dict[str, Decision] = {}
     for key, decision in decisions.items():
-        if key not in known:
+        if key not in known and key not in on_record:
             raise UsageError(
                 f"no question with id '{key}' waits for an answer.",
                 remedy=f"Waiting: {', '.join(sorted(known)) or 'nothing'}. Answer what waits now: "
@@ -50,5 +61,11 @@ def _named(state: AgentState, decisions: Mapping[str, Decision | bool]) -> dict[
                 f"the answer to '{key}' is {decision!r}.",
                 remedy="Use Decision.allow(), .deny(...) or .edit(...).",
             )
-        answers[key] = decision
+        if key in known:
+            answers[key] = decision
+        elif decision != on_record[key]:
+            raise UsageError(
+                f"question '{key}' was answered already ({on_record[key].answer.value}), and its call may have run.",
+                remedy="Nothing waits for that answer. Resume the run without it.",
+            )
     return answers

@@ -19,12 +19,9 @@ from hookline.lifecycle import HookPoint, ToolHookContext
 from hookline.permissions import Rule
 from hookline.state import (
     Answer,
-    CallStage,
     Decision,
     PendingApproval,
-    ResultStatus,
     ToolCall,
-    ToolResult,
     remembered_answer,
     rule_key,
     to_remember,
@@ -32,6 +29,7 @@ from hookline.state import (
 from hookline.tools import Toolbox
 
 _EXPIRED = Decision.deny("the question expired")
+_MISFIT = " (it cannot be edited as it was: "
 _MOST_MISFITS = 8
 """How often an approver may edit a call so that it does not fit its tool, before that is a no."""
 
@@ -206,8 +204,13 @@ async def _handed_over(run: Run, flight: Flight, approval: PendingApproval) -> D
 
 def _not_like_that(approval: PendingApproval, problem: str) -> PendingApproval:
     """The same question, for whoever has edited the call so that it does not fit."""
-    reason = f"{approval.reason} (it cannot be edited as it was: {problem})"
+    reason = f"{approval.reason}{_MISFIT}{problem})"
     return msgspec.structs.replace(approval, reason=reason)
+
+
+def as_asked(approval: PendingApproval) -> PendingApproval:
+    """The question as it was before somebody edited the call so that it does not fit."""
+    return msgspec.structs.replace(approval, reason=approval.reason.partition(_MISFIT)[0])
 
 
 async def _answered_in_time(run: Run, approval: PendingApproval) -> tuple[Decision | None, str]:
@@ -381,20 +384,3 @@ def _with_valid_rule(decision: Decision) -> Decision:
     except UsageError as error:
         return Decision.deny(f"the answer came with a rule that is none: {in_words(error)}")
     return decision
-
-
-def deny(flight: Flight, decision: Decision, asked_by: str) -> None:
-    """The call does not run; the model reads why. Of one that had started nobody can say that it did not run."""
-    call = flight.call
-    was_started = flight.approval is not None and flight.approval.is_again
-    flight.stage = CallStage.SETTLED
-    flight.is_refused = flight.is_refused or was_started
-    flight.result = ToolResult(
-        None,
-        None,
-        ResultStatus.IN_DOUBT if was_started else ResultStatus.DENIED,
-        call.id,
-        call.name,
-        decision.reason or "permission was not given",
-        asked_by,
-    )

@@ -5,13 +5,13 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 
+from hookline.agent.abandoned import child_name, end_child, end_paused
 from hookline.agent.recall import Memory
 from hookline.agent.result import RunResult, recorded_result
 from hookline.agent.run import Flight, Run
 from hookline.blueprint import Definition, for_child
 from hookline.journal import (
     ChildFinished,
-    ChildStarted,
     Durable,
     Record,
     RunFinished,
@@ -94,6 +94,8 @@ class Child:
         except asyncio.CancelledError:
             self._count(child.state)
             self.finish(child.state, RunStatus.CANCELLED, "")
+            if child.state.pending_step is not None:  # it did not get so far as to go on
+                end_paused(self.durable, child.state, child.at)
             raise
         self._count(result.state)
         return result
@@ -162,14 +164,10 @@ def abandon_children(run: Run, flight: Flight) -> None:
     for key, child in flight.children.items():
         if child.status is RunStatus.PAUSED:
             state = child.state
-            names = (
-                record.name
-                for record in run.durable.records
-                if isinstance(record, ChildStarted) and record.child_run_id == state.run_id
-            )
-            name = next(names, state.agent_id)
+            name = child_name(run.durable.records, state)
             abandoned = Child(run, run.definition, key, name, flight.call.id, 0)
             abandoned.finish(state, RunStatus.CANCELLED, "")
+            end_child(run.durable, state, run.at)
     flight.children = {}
 
 

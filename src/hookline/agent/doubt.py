@@ -7,10 +7,11 @@ from collections.abc import Callable
 from typing import Any
 
 from hookline.agent.approval import Ask, ask_person
+from hookline.agent.refusal import stay_in_doubt
 from hookline.agent.run import Flight, Run
 from hookline.blueprint import Doubt, InDoubt, OnInDoubt
 from hookline.errors import in_words
-from hookline.state import Answer, CallStage, ResultStatus, ToolResult
+from hookline.state import Answer, CallStage, ToolResult
 
 _UNKNOWN = "the process died while this call was running; what it did is not known"
 _AGAIN = "it had started when the process died, and what it did is not known: run it again?"
@@ -19,13 +20,13 @@ _AGAIN = "it had started when the process died, and what it did is not known: ru
 async def settle_doubt(run: Run, flight: Flight, how: OnInDoubt) -> bool:
     """Decide about a call in doubt. True: it is settled, or waits for a person. False: it is to run."""
     if flight.tool is None:
-        _tell(flight, f"{_UNKNOWN}, and no tool of today takes this call")
+        stay_in_doubt(flight, f"{_UNKNOWN}, and no tool of today takes this call")
         return True
     if how == "ask":
         return await _ask(run, flight)
     if how != "tell":
         return await _check(run, flight, how)
-    _tell(flight, _UNKNOWN)
+    stay_in_doubt(flight, _UNKNOWN)
     return True
 
 
@@ -37,7 +38,7 @@ async def _ask(run: Run, flight: Flight) -> bool:
         return True
     if decision.answer is Answer.ALLOW:
         return False
-    _tell(flight, decision.reason or _UNKNOWN)
+    stay_in_doubt(flight, decision.reason or _UNKNOWN)
     return True
 
 
@@ -56,14 +57,7 @@ async def _check(run: Run, flight: Flight, check: Callable[[InDoubt], Any]) -> b
             flight.stage = CallStage.SETTLED
             return True
     except Exception as error:
-        _tell(flight, f"{_UNKNOWN} (and the check failed: {in_words(error)})")
+        stay_in_doubt(flight, f"{_UNKNOWN} (and the check failed: {in_words(error)})")
         return True
-    _tell(flight, _UNKNOWN)
+    stay_in_doubt(flight, _UNKNOWN)
     return True
-
-
-def _tell(flight: Flight, reason: str) -> None:
-    call = flight.call
-    flight.result = ToolResult(None, None, ResultStatus.IN_DOUBT, call.id, call.name, reason)
-    flight.stage = CallStage.SETTLED
-    flight.is_refused = True  # it is no result of the tool, so only observers are shown it

@@ -67,13 +67,15 @@ async def recall_calls(run: Run, memory: Memory) -> None:
             settled = await settle_doubt(run, flight, run.definition.on_in_doubt)
             if not settled:
                 recalled.append(flight)
+            elif flight.stage is _SETTLED:
+                recount_children(run, flight, memory)
     await _recall_failures(run, recalled, memory)
 
 
 def _must_not_repeat(flight: Flight, memory: Memory) -> bool:
     """Whether a call may have had its effect and must not have it twice: as its tool is now, or as it was then."""
     tool, call_id = flight.tool, flight.call.id
-    if memory.has_children(call_id):
+    if memory.has_open_children(call_id):
         return tool is None  # they have journals of their own, and are taken up
     intent = memory.intent(call_id)
     was_once = intent is not None and intent.effect == Effect.ONCE

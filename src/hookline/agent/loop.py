@@ -92,17 +92,24 @@ async def _drive(
                 if run.on_step is not None and run.state.step_count > (run.step_index or 0):
                     run.lingers = ending is not None
                     await _wait_for_caller(run)
-            output, ending = await give_output(run, ending)
+            output, ending = await give_output(run, _unless_it_waits(run, ending))
         except Exception as error:
             ending = await _lost(run, error)
     except asyncio.CancelledError as error:
         cancelled = None if run.token.absorb() else error
         ending = Ending(RunStatus.CANCELLED, StopReason.CANCELLED, run.token.why)
     run.token.close()
-    result = await finish(run, ending, output)
+    result = await finish(run, _unless_it_waits(run, ending), output)
     if cancelled is not None:
         raise cancelled  # whoever cancelled the task, and not the run, is owed this
     return result
+
+
+def _unless_it_waits(run: Run, ending: Ending) -> Ending:
+    """How it ended. What was kept from going on when it was resumed waits as before, and can be resumed again."""
+    if run.state.pending_step is None:
+        return ending
+    return msgspec.structs.replace(ending, status=RunStatus.PAUSED)
 
 
 async def _wait_for_caller(run: Run) -> None:

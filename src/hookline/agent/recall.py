@@ -83,7 +83,7 @@ class Memory:
             for record in records
             if isinstance(record, ChildStarted) and (key := _key_in_step(record)) == record.call_id
         )
-        self._children = _by(records, ChildStarted, lambda record: record.call_id)
+        self._open = _open_children(records)
         self._finished = [record for record in records if isinstance(record, ChildFinished)]
         self._asked: dict[str, PendingApproval] = {}
         self._answers: dict[str, Decision | None] = {}
@@ -176,10 +176,16 @@ class Memory:
         said = [ran for key in keys for ran in self._verdicts.pop(key)]
         return sorted((ran for ran in said if not ran.shadow), key=lambda ran: ran.seq)
 
-    def remembered(self, call_id: str) -> dict[str, Decision]:
-        """What was answered about a call for the rest of the session."""
+    def remembered(
+        self, call_id: str, waited_for: PendingApproval | None = None
+    ) -> dict[str, Decision]:
+        """What was answered about a call for the rest of the session.
+
+        `waited_for` is what the run had paused for: that was asked before, and answered in here.
+        """
         remembered: dict[str, Decision] = {}
-        for approval in self.questions(call_id):
+        before = () if waited_for is None else (waited_for,)
+        for approval in (*before, *self.questions(call_id)):
             decision = self._answers.get(approval.id)
             if decision is not None and decision.remember:
                 remembered |= to_remember(approval, decision)
@@ -193,9 +199,9 @@ class Memory:
         """The call had started, and nobody knows what came of it. One that has children can be taken up."""
         return call_id in self._started and call_id not in self._results
 
-    def has_children(self, call_id: str) -> bool:
-        """The call had started child runs, which have journals of their own."""
-        return call_id in self._children
+    def has_open_children(self, call_id: str) -> bool:
+        """The call had started child runs that were not done, and waited for them: they have journals of their own."""
+        return bool(self._open.get(call_id))
 
     def finished_children(self, call_id: str) -> list[ChildFinished]:
         """The children of a call that were done."""
@@ -248,6 +254,17 @@ class Memory:
         last = self._statuses[-1]
         assert last.stop_reason is not None
         return Ending(last.status, last.stop_reason, last.reason, last.decided_by)
+
+
+def _open_children(records: Iterable[Record]) -> dict[str, set[str]]:
+    """The children that were started and not done, by the call that started them."""
+    found: dict[str, set[str]] = defaultdict(set)
+    for record in records:
+        if isinstance(record, ChildStarted):
+            found[record.call_id].add(record.child_run_id)
+        elif isinstance(record, ChildFinished):
+            found[record.call_id].discard(record.child_run_id)
+    return found
 
 
 def _key_in_step(child: ChildStarted | ChildFinished) -> str:

@@ -12,10 +12,10 @@ from hookline.agent.admission import (
     admit,
     admit_again,
     admit_unasked,
-    not_run,
     readmit,
     take_up,
     tool_context,
+    unrun,
 )
 from hookline.agent.execution import execute, execute_one, intend, recall_calls, record_result
 from hookline.agent.failure import on_error, on_success
@@ -180,7 +180,7 @@ def settle_unrun(run: Run) -> None:
         if flight.stage is not _SETTLED or flight.result is None:
             if flight.stage is CallStage.ADMITTED and not flight.started:
                 run.ledger.add_tool_calls(-1)
-            flight.result = not_run(flight.call, _why_unrun(run))
+            flight.result = unrun(flight, _why_unrun(run))
             flight.stage = CallStage.SETTLED
             flight.is_refused = True
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from hookline.journal.answered import answers_on_record, still_waiting
 from hookline.journal.durable import Durable, InMemory, Key, Listener
 from hookline.journal.fold import Story, counted_on, fold, with_changes, with_remembered
 from hookline.journal.record import (
@@ -130,6 +131,7 @@ __all__ = [
     "Story",
     "TextDelta",
     "ToolProgress",
+    "answers_on_record",
     "begin",
     "counted_on",
     "decode",
@@ -140,6 +142,7 @@ __all__ = [
     "reopen",
     "session_entry",
     "session_info",
+    "still_waiting",
     "stream_of",
     "with_changes",
     "with_remembered",

@@ -9,6 +9,7 @@ from typing import NamedTuple
 from hookline.errors import JournalError
 from hookline.journal.chain import link
 from hookline.journal.claim import Lease, StoreClaim
+from hookline.journal.faults import before_it_began
 from hookline.journal.schema import first_id
 from hookline.journal.store import RunInfo
 from hookline.journal.writer import Writer
@@ -116,6 +117,8 @@ class _Batch:
         if error is None:
             self.done.set_result(None)
         else:
+            if not self._claim.tail.run and self._after.parent_run_id is None:
+                error = before_it_began(error)
             self._claim.break_off(error)
             self.done.set_exception(error)
 

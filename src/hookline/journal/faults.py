@@ -11,10 +11,12 @@ from hookline.errors import JournalError
 BUSY_SECONDS = 30.0
 """How long to wait for another process that writes: its turns are short, unless it tidies a large file."""
 
+_RESUME = "then resume the run."
+_RUN = "then run it again: nothing of it is in the journal."
 _WORDS = {
     sqlite3.SQLITE_FULL: (
         "the disk is full, or the file may not grow any more",
-        "Free some space, then resume the run.",
+        f"Free some space, {_RESUME}",
     ),
     sqlite3.SQLITE_READONLY: (
         "it is read-only",
@@ -38,7 +40,7 @@ _WORDS = {
     ),
     sqlite3.SQLITE_IOERR: (
         "the disk failed, or refused",
-        "See that the disk is healthy and has space left, then resume the run.",
+        f"See that the disk is healthy and has space left, {_RESUME}",
     ),
 }
 _OTHER = ("SQLite refused", "journal.check() tells whether the file is damaged.")
@@ -53,6 +55,13 @@ def fault(error: Exception, path: str, doing: str) -> JournalError:
     return JournalError(
         f"the journal '{path}' cannot be {doing}: {words} ({detail}).", remedy=remedy
     )
+
+
+def before_it_began(error: JournalError) -> JournalError:
+    """The same error, of a run that is not in the journal yet: there is nothing to resume."""
+    if not error.remedy.endswith(_RESUME):
+        return error
+    return JournalError(error.message, remedy=error.remedy.removesuffix(_RESUME) + _RUN)
 
 
 @contextmanager

@@ -31,6 +31,7 @@ from hookline.state import (
     Log,
     Message,
     PendingApproval,
+    RunStatus,
     freeze_dict,
     to_remember,
 )
@@ -243,4 +244,7 @@ def with_remembered(state: AgentState, answers: Mapping[str, Decision]) -> Agent
 def _with_ending(state: AgentState, record: StatusChanged) -> AgentState:
     assert record.stop_reason is not None
     ending = Ending(record.status, record.stop_reason, record.reason, record.decided_by)
-    return replace(state, ending=ending, usage=record.usage, counters=record.counters)
+    pending = state.pending_step if record.status is RunStatus.PAUSED else None
+    return replace(
+        state, ending=ending, usage=record.usage, counters=record.counters, pending_step=pending
+    )

@@ -21,7 +21,7 @@ from hookline.errors import HooklineError, UsageError
 from hookline.journal import Record
 from hookline.mcp.stdio import standard_streams
 from hookline.mcp.telling import FORM, OUTPUT, answered, decided, progress_of, question
-from hookline.state import Decision, RunStatus
+from hookline.state import Decision, StopReason
 
 _INPUT = {
     "type": "object",
@@ -108,7 +108,8 @@ class AgentServer:
         self, client: _Client, result: RunResult
     ) -> types.CallToolResult | types.InputRequiredResult:
         """The answer, once the person at the client has answered what the run asks; what is left open is said."""
-        while result.status is RunStatus.PAUSED and client.can_be_asked:
+        # One that was kept from going on waits too, and asking again would not change that.
+        while result.stop_reason is StopReason.APPROVAL_PENDING and client.can_be_asked:
             if client.is_modern:
                 return self._handed_over(result)
             decisions = await client.ask(result)

@@ -1,4 +1,4 @@
-"""Records without the pauses in which only a call in doubt was asked about."""
+"""Records without what is not played: pauses over a call in doubt, the end of a child that nobody took up again."""
 
 from __future__ import annotations
 
@@ -6,6 +6,22 @@ from collections.abc import Iterable, Iterator
 
 from hookline.journal import ApprovalAsked, Record, RunFinished, RunStarted, StepPaused
 from hookline.state import PendingApproval
+
+
+class Driven:
+    """Tells what was recorded while a run was driven from what was written about it afterwards.
+
+    A child that waits when its run goes on without it ends by its record alone.
+    """
+
+    def __init__(self) -> None:
+        self._is_going = True
+
+    def has(self, record: Record) -> bool:
+        """Whether this record, the next one of the run, is of a drive."""
+        was_going = self._is_going or isinstance(record, RunStarted)
+        self._is_going = was_going and not isinstance(record, RunFinished)
+        return was_going
 
 
 def without_doubts(records: Iterable[Record]) -> Iterator[Record]:

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
+from hookline.agent.approval import as_asked
 from hookline.journal import (
     ApprovalAsked,
     PromptSubmitted,
@@ -124,6 +125,7 @@ def _end(record: RunFinished) -> Any:
         "decided by": record.decided_by,
         "text": record.text,
         "error": error,
-        "waits for": [_question(approval) for approval in record.pending],
+        # How a child's call was edited that did not fit is not on record.
+        "waits for": [_question(as_asked(approval)) for approval in record.pending],
     }
     return {name: value for name, value in told.items() if value}

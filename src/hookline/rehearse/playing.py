@@ -10,6 +10,7 @@ from hookline.agent.run import Run
 from hookline.errors import UsageError
 from hookline.journal import InMemory, Listener, Record, StepFinished
 from hookline.lifecycle import AgentContext
+from hookline.rehearse.doubts import Driven
 from hookline.rehearse.facts import Facts
 from hookline.rehearse.occasions import Occasion, Place, place_of
 from hookline.rehearse.recording import Part, Recording
@@ -56,6 +57,7 @@ class Playing:
         self.tries: Counter[Any] = Counter()
         """How often something was asked for that may be asked for more than once."""
         self._drives = 0
+        self._driven = Driven()
         self._compared = 0
 
     def compare(self, *, in_full: bool = True) -> None:
@@ -119,6 +121,8 @@ class Playing:
 
     def hear(self, record: Record) -> None:
         """Something has happened while it is played."""
+        if not self._driven.has(record):
+            return
         self.heard.append(record)
         self.now.hear(record)
         if isinstance(record, StepFinished):

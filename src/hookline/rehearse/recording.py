@@ -31,8 +31,9 @@ from hookline.journal import (
     StepFinished,
     hooks_in,
 )
-from hookline.rehearse.doubts import without_doubts
+from hookline.rehearse.doubts import Driven, without_doubts
 from hookline.rehearse.occasions import Occasion, Occasions, Place
+from hookline.rehearse.unseen import pauses_for, without_unseen
 from hookline.state import (
     AgentState,
     Decision,
@@ -91,8 +92,12 @@ class Part(msgspec.Struct):
 class Recording:
     """One run's records. Nothing in here changes while it is played."""
 
-    def __init__(self, records: Iterable[Record]) -> None:
-        self.records: Sequence[Record] = tuple(without_doubts(records))
+    def __init__(self, records: Iterable[Record], above: Recording | None = None) -> None:
+        told = list(without_doubts(filter(Driven().has, records)))
+        if above is not None and told:
+            ends = [part.finished for part in above.parts]
+            told = without_unseen(told, pauses_for(told[0].run_id, ends))
+        self.records: Sequence[Record] = tuple(told)
         if not self.records or not isinstance(self.records[0], RunStarted):
             raise JournalError(
                 "this journal does not begin with the start of a run.",

@@ -5,6 +5,7 @@ The hooks are whoever the cast says: those of an agent, or stand-ins that say wh
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, Protocol
 
 import msgspec
@@ -15,7 +16,7 @@ from hookline.agent.run import Run
 from hookline.blueprint import Definition, Plans
 from hookline.errors import ModelError, UnknownRunError, UsageError
 from hookline.hooks import Plan, Registration
-from hookline.journal import ChildStarted, Durable, StepFinished
+from hookline.journal import ChildStarted, Durable, Record, RunStarted, StepFinished
 from hookline.lifecycle import HookPoint
 from hookline.rehearse.players import Player, leave, use_as_then
 from hookline.rehearse.playing import PlayedClock, Playing, Unwritten
@@ -165,7 +166,10 @@ class Stage:
     def playing(self, run_id: str) -> Playing:
         """A run that is part of this."""
         if run_id not in self.played:
-            self.played[run_id] = Playing(Recording(self.read(run_id)), self.clock)
+            records = tuple(self.read(run_id))
+            above = self.played.get(_run_above(records))
+            recording = Recording(records, above.recording if above is not None else None)
+            self.played[run_id] = Playing(recording, self.clock)
         return self.played[run_id]
 
     # --- driving ----------------------------------------------------------------------------------
@@ -311,6 +315,12 @@ class Stage:
         except UnknownRunError:
             self.missing.append(run_id)
             return None
+
+
+def _run_above(records: Sequence[Record]) -> str:
+    """The run that a run is a child of, if it is one."""
+    started = records[0] if records else None
+    return (started.parent_run_id or "") if isinstance(started, RunStarted) else ""
 
 
 def _prompt(part: Part) -> UserMessage | None:

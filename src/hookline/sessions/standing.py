@@ -15,8 +15,10 @@ from hookline.journal import (
     Standing,
     StepFinished,
     StepStarted,
+    answers_on_record,
     fold,
     hooks_in,
+    still_waiting,
     with_changes,
 )
 from hookline.lifecycle import HookPoint
@@ -37,8 +39,7 @@ class Stand(msgspec.Struct, frozen=True):
     def status(self) -> RunStatus:
         """How the last run stands."""
         if self.unfinished:
-            waits = self.state.pending_step is not None
-            return RunStatus.PAUSED if waits else RunStatus.RUNNING
+            return RunStatus.PAUSED if self.state.pending else RunStatus.RUNNING
         return self.state.ending.status if self.state.ending is not None else RunStatus.COMPLETED
 
 
@@ -61,7 +62,10 @@ def stand_of(journal: JournalStore, story: SessionStory) -> Stand:
     if end is not None or told.is_over:
         opening = standing.opening or (standing.source if _failed_to_start(records) else "")
         return Stand(_changed(told.state, standing), opening)
-    state = told.state if told.is_finished else told.settled
+    state = told.state
+    if not told.is_finished:
+        answers = answers_on_record(journal, told.settled, records)
+        state = still_waiting(told.settled, answers)
     return Stand(state, standing.opening, standing.segments[-1].run_id)
 
 

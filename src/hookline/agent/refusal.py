@@ -1,0 +1,30 @@
+"""A call that a person or a hook does not let run: what the model reads instead of its result."""
+
+from __future__ import annotations
+
+from hookline.agent.run import Flight
+from hookline.state import CallStage, Decision, ResultStatus, ToolResult
+
+
+def deny(flight: Flight, decision: Decision, asked_by: str) -> None:
+    """The call does not run; the model reads why. Of one that had started nobody can say that it did not run."""
+    call, reason = flight.call, decision.reason or "permission was not given"
+    if had_started(flight):
+        stay_in_doubt(flight, reason, asked_by)
+        return
+    flight.stage = CallStage.SETTLED
+    denied = ResultStatus.DENIED
+    flight.result = ToolResult(None, None, denied, call.id, call.name, reason, asked_by)
+
+
+def had_started(flight: Flight) -> bool:
+    """Whether a call had started in a process that died, and somebody was asked whether to run it again."""
+    return flight.approval is not None and flight.approval.is_again
+
+
+def stay_in_doubt(flight: Flight, reason: str, decided_by: str = "") -> None:
+    """A call in doubt is not run again, for this reason: what it did is as unknown as before."""
+    call, in_doubt = flight.call, ResultStatus.IN_DOUBT
+    flight.result = ToolResult(None, None, in_doubt, call.id, call.name, reason, decided_by)
+    flight.stage = CallStage.SETTLED
+    flight.is_refused = True  # it is no result of the tool, so only observers are shown it
