@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from hookline.capabilities.bash.background import Backgrounds, news, settle
-from hookline.capabilities.bash.needs import needs_network, network_grant
+from hookline.capabilities.bash.needs import Given, needs_network, network_grant
 from hookline.capabilities.bash.outputs import Output, Scratch
 from hookline.capabilities.bash.session import NEW, Keeper, Session
 from hookline.capabilities.bash.telling import Telling
@@ -56,26 +56,29 @@ class Runner:
             telling.add(data)
 
         try:
-            running = await self._start(order, hear, keeper)
+            given = await self._given(order)
+            running = await self._start(order, given.grant, hear, keeper)
             await _see_to_the_end(running, seconds)
         except (SandboxError, UsageError) as error:
             raise ToolError(error.message, remedy=error.remedy) from None
         finally:
             telling.finish()
             output.close()
-        return ToolResult(self._told(running, output, seconds), metadata=_facts(running, output))
+        said = self._told(running, output, seconds) + _noted(given)
+        return ToolResult(said, metadata=_facts(running, output))
 
     async def in_background(self, order: Order, run_id: str) -> ToolResult:
         """Start a command, and give the id under which it goes on."""
         self.backgrounds.check_room(run_id)
         output = Output(self._scratch, self._max_chars)
         try:
-            running = await self._start(order, output.add, None)
+            given = await self._given(order)
+            running = await self._start(order, given.grant, output.add, None)
         except (SandboxError, UsageError) as error:
             raise ToolError(error.message, remedy=error.remedy) from None
         one = self.backgrounds.add(run_id, order.text, running, output)
         await settle(one, _FIRST_LOOK)
-        said = news(one)
+        said = news(one) + _noted(given)
         if running.is_running:
             said += (
                 f"\nbash_poll('{one.id}') gives what it prints from now on, "
@@ -97,29 +100,35 @@ class Runner:
         return ToolResult(news(one), metadata=_facts(one.running, one.output))
 
     async def _start(
-        self, order: Order, hear: Callable[[bytes], None], keeper: Keeper | None
+        self,
+        order: Order,
+        grant: SandboxGrant,
+        hear: Callable[[bytes], None],
+        keeper: Keeper | None,
     ) -> RunningCommand:
-        cwd = self.sandbox.root / order.session.cwd / order.cwd
         return await self.sandbox.start(
             order.command if keeper is None else keeper.command(order.text),
-            cwd=cwd,
+            cwd=self._place(order),
             env={} if self.leaves(order) else order.session.env,
-            grant=self._grant(order, cwd),
+            grant=grant,
             on_output=hear,
             pass_fds=() if keeper is None else (keeper.fd,),
             outside=order.outside,
         )
+
+    def _place(self, order: Order) -> Path:
+        return self.sandbox.root / order.session.cwd / order.cwd
 
     def leaves(self, order: Order) -> bool:
         """Whether a command leaves the sandbox in some way: then it gets no variables of earlier commands."""
         wants = order.outside or order.network or needs_network(order.text)
         return wants and self.sandbox.status.contained
 
-    def _grant(self, order: Order, cwd: Path) -> SandboxGrant:
+    async def _given(self, order: Order) -> Given:
         """What the policy has let this command have, by asking a person or by a rule."""
         if order.outside or not self.leaves(order):
-            return SandboxGrant()
-        return network_grant(order.text, cwd, self.sandbox.root)
+            return Given(SandboxGrant())
+        return await asyncio.to_thread(network_grant, order.text, self._place(order), self.sandbox)
 
     def _told(self, running: RunningCommand, output: Output, seconds: float) -> str:
         text = shown(output.excerpt, output.where).rstrip()
@@ -133,6 +142,10 @@ class Runner:
         failed = running.contained and running.exit_code
         extra = hint(text, str(self.sandbox.root)) if failed else ""
         return f"{text}\n[{how}]{extra}".lstrip("\n")
+
+
+def _noted(given: Given) -> str:
+    return f"\n[{given.note}]" if given.note else ""
 
 
 async def _see_to_the_end(running: RunningCommand, seconds: float) -> None:
