@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,7 +15,7 @@ from hookline.capabilities.bash.outputs import Output, Scratch
 from hookline.capabilities.bash.session import NEW, Keeper, Session
 from hookline.capabilities.bash.telling import Telling
 from hookline.capabilities.bash.text import hint, shown, took
-from hookline.containment import RunningCommand, Sandbox, SandboxGrant
+from hookline.containment import INSTRUCTIONS, RunningCommand, Sandbox, SandboxGrant
 from hookline.errors import SandboxError, ToolError, UsageError
 from hookline.state import ToolResult
 from hookline.tools import ToolContext
@@ -57,6 +58,7 @@ class Runner:
 
         try:
             given = await self._given(order)
+            before = _instructions(self.sandbox.root)
             running = await self._start(order, given.grant, hear, keeper)
             await _see_to_the_end(running, seconds)
         except (SandboxError, UsageError) as error:
@@ -65,6 +67,7 @@ class Runner:
             telling.finish()
             output.close()
         said = self._told(running, output, seconds) + _noted(given)
+        said += _warning(before, _instructions(self.sandbox.root))
         return ToolResult(said, metadata=_facts(running, output))
 
     async def in_background(self, order: Order, run_id: str) -> ToolResult:
@@ -146,6 +149,23 @@ class Runner:
 
 def _noted(given: Given) -> str:
     return f"\n[{given.note}]" if given.note else ""
+
+
+def _instructions(root: Path) -> dict[str, tuple[int, int]]:
+    """The files that agents obey, as they are now. Those that were not there cannot be kept from being made."""
+    found = {}
+    for name in INSTRUCTIONS:
+        with contextlib.suppress(OSError):
+            facts = (root / name).lstat()
+            found[name] = (facts.st_ino, facts.st_mtime_ns)
+    return found
+
+
+def _warning(before: dict[str, tuple[int, int]], after: dict[str, tuple[int, int]]) -> str:
+    changed = sorted(name for name in after if after[name] != before.get(name))
+    if not changed:
+        return ""
+    return f"\n[{', '.join(changed)} was written, which every agent obeys that works here later: tell the user]"
 
 
 async def _see_to_the_end(running: RunningCommand, seconds: float) -> None:

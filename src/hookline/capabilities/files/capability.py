@@ -19,7 +19,8 @@ from hookline.capabilities.files.reading import LARGEST, show
 from hookline.capabilities.files.searching import Mode, Search, Wanted
 from hookline.capabilities.files.texts import decoded, fingerprint, fingerprint_of_large
 from hookline.capabilities.files.tree import Walk
-from hookline.containment import PROTECTED, FileJail
+from hookline.containment import INSTRUCTIONS, PROTECTED, FileJail
+from hookline.containment.jail import plain_names
 from hookline.errors import (
     BuildError,
     FileJailError,
@@ -49,6 +50,7 @@ class Files:
     - `gitignore`: `glob`, `search` and deep lists pass over what `.gitignore` files leave out.
     - `ripgrep`: use it where it is installed. The answers are the same without it.
     - `protected`, `secret`: names that cannot be changed, and names that cannot even be read; see `FileJail`.
+    - `ask`: names for whose change a person is asked instead: the files that agents obey, as `AGENTS.md`.
     - `images`: `note` says that a file is an image; `attach` shows it to the model after the step.
     - `fsync`: wait until what was written is on the disk.
     - `seconds`: how long one search may take.
@@ -66,11 +68,13 @@ class Files:
         ripgrep: bool = True,
         protected: Iterable[str] = PROTECTED,
         secret: Iterable[str] = (),
+        ask: Iterable[str] = INSTRUCTIONS,
         images: Literal["note", "attach"] = "note",
         fsync: bool = False,
         seconds: float = 20.0,
     ) -> None:
-        self.jail = _jail(root, protected, secret)
+        self.ask = _checked_ask(ask)
+        self.jail = _jail(root, protected, secret, self.ask)
         self.read_only = read_only
         self.must_read = must_read
         self.gitignore = gitignore
@@ -103,7 +107,7 @@ class Files:
 
     def hooks(self) -> list[Registration]:
         """The jail as a policy, which holds in child runs too, and the notes of what was read."""
-        guard = Guard(self.jail, self.read_only)
+        guard = Guard(self.jail, self.read_only, self.ask)
         jail = Options(name="files-jail", tier="policy", matcher=MATCHER)
         images = Options(name="files-images")
         seen = Options(name="files-seen", matcher="/^(read|write|edit)$/", priority=-100)
@@ -334,7 +338,10 @@ def _plainly(function: Callable[P, Any]) -> Callable[P, Any]:
 
 
 def _jail(
-    root: str | os.PathLike[str] | FileJail, protected: Iterable[str], secret: Iterable[str]
+    root: str | os.PathLike[str] | FileJail,
+    protected: Iterable[str],
+    secret: Iterable[str],
+    asked: frozenset[str],
 ) -> FileJail:
     if isinstance(root, FileJail):
         if protected is not PROTECTED or secret != ():
@@ -344,7 +351,17 @@ def _jail(
             )
         return root
     try:
-        return FileJail(root, protected=protected, secret=secret)
+        # What a person is asked about is not blocked, unless it was named to be.
+        names = plain_names(protected, "protected")
+        kept = names - asked if protected is PROTECTED else names
+        return FileJail(root, protected=kept, secret=secret)
+    except UsageError as error:
+        raise BuildError(f"Files: {error.message}", remedy=error.remedy) from None
+
+
+def _checked_ask(names: Iterable[str]) -> frozenset[str]:
+    try:
+        return plain_names(names, "ask")
     except UsageError as error:
         raise BuildError(f"Files: {error.message}", remedy=error.remedy) from None
 

@@ -14,11 +14,12 @@ from typing import IO, Any, Literal, TypeAlias
 
 from hookline.containment.jail import openat2
 from hookline.containment.jail.faults import not_a_file, protected, second_name, secret, told
-from hookline.containment.jail.names import PROTECTED, first_of, plain_names
+from hookline.containment.jail.names import first_of, plain_names
 from hookline.containment.jail.paths import Asked, Parts, asked_for, split, without_dots
 from hookline.containment.jail.steps import open_by_steps, resolve
 from hookline.containment.jail.tree import Entry, entries_of, make_directories, remove
 from hookline.containment.jail.writing import put
+from hookline.containment.protected import PROTECTED
 from hookline.errors import (
     FileJailError,
     FileKindError,
