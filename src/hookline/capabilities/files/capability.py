@@ -13,7 +13,7 @@ from hookline.capabilities.files import ripgrep
 from hookline.capabilities.files.editing import Replacement, edited
 from hookline.capabilities.files.guard import MATCHER, Guard, refuse_leading_out
 from hookline.capabilities.files.images import IMAGE_KEY, with_images
-from hookline.capabilities.files.ledger import RESULT_KEY, Ledger
+from hookline.capabilities.files.ledger import NO_LINES, RESULT_KEY, Ledger, Lines
 from hookline.capabilities.files.listing import DEEPEST, globbed, listed, missing
 from hookline.capabilities.files.reading import LARGEST, show
 from hookline.capabilities.files.searching import Mode, Search, Wanted
@@ -142,7 +142,7 @@ class Files:
         true = self.jail.locate(path)
         with self._open(path) as file:
             shown = show(file, path, offset or 1, limit)
-        result = self._seen(context.state, shown.text, true, shown.fingerprint)
+        result = self._seen(context.state, shown.text, true, shown.fingerprint, shown.lines)
         if shown.kind is not None and shown.kind.is_image:
             return result.with_metadata(IMAGE_KEY, shown.kind.media_type)
         return result
@@ -258,6 +258,7 @@ class Files:
             known = self._ledger.seen(context.state, true)
             if known is not None and known != fingerprint(content):
                 raise _changed(path)
+            whole = self._ledger.is_whole(context.state, true)
             found = decoded(content)
             if found is None:
                 raise ToolError(f"'{path}' is not a text file, so it cannot be edited.")
@@ -267,7 +268,8 @@ class Files:
         at = ", ".join(map(str, made.lines[:10])) + " and more" * (len(made.lines) > 10)
         line = "lines" if len(made.lines) > 1 else "line"
         text = f"Edited '{path}' at {line} {at}."
-        return self._seen(context.state, text, true, fingerprint(data))
+        lines = None if whole else NO_LINES
+        return self._seen(context.state, text, true, fingerprint(data), lines)
 
     # --- what is there ------------------------------------------------------------------------------
 
@@ -315,10 +317,18 @@ class Files:
             )
         if known is not None and known != before:
             raise _changed(path)
+        if known is not None and not self._ledger.is_whole(state, true):
+            raise ToolError(
+                f"'{path}' was read only in part.",
+                remedy="Read the rest of it first, so that nothing in it is lost, or use `edit`.",
+            )
 
-    def _seen(self, state: AgentState, text: str, true: str, seen: str) -> ToolResult:
-        self._ledger.note(state, true, seen)
-        return ToolResult(text, metadata={RESULT_KEY: {"path": true, "fingerprint": seen}})
+    def _seen(
+        self, state: AgentState, text: str, true: str, seen: str, lines: Lines | None = None
+    ) -> ToolResult:
+        self._ledger.note(state, true, seen, lines)
+        part = {} if lines is None else {"lines": list(lines)}
+        return ToolResult(text, metadata={RESULT_KEY: {"path": true, "fingerprint": seen, **part}})
 
     def __repr__(self) -> str:
         return f"<Files {self.jail.root}{', read only' if self.read_only else ''}>"
