@@ -12,6 +12,7 @@ from hookline import AgentBuilder, RunResult, ToolContext, tool
 from hookline.capabilities import Bash
 from hookline.capabilities.bash.needs import needs_network
 from hookline.containment import ShellPolicy
+from hookline.errors import BuildError
 from hookline.testing import ScriptedDriver, call, calls, say
 
 needs_bubblewrap = pytest.mark.skipif(
@@ -246,3 +247,10 @@ def test_programs_that_go_out_are_known(command: str) -> None:
 def test_other_programs_stay_in(command: str) -> None:
     """A word that is only an argument does not count."""
     assert not needs_network(command)
+
+
+def test_a_policy_that_is_none_is_a_build_error(tmp_path: Path) -> None:
+    """Not an error at the first command."""
+    for policy in ("x", ShellPolicy, {"allow": ["ls"]}):
+        with pytest.raises(BuildError, match=r"is no ShellPolicy\. Use ShellPolicy"):
+            Bash(tmp_path, policy=policy)  # type: ignore[arg-type]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -16,10 +16,12 @@ from hookline.capabilities.bash.session import NEW, Keeper, Session
 from hookline.capabilities.bash.telling import Telling
 from hookline.capabilities.bash.text import hint, shown, took
 from hookline.containment import INSTRUCTIONS, RunningCommand, Sandbox, SandboxGrant
+from hookline.containment.sandbox import emptied, inside_any
 from hookline.errors import SandboxError, ToolError, UsageError
 from hookline.state import ToolResult
 from hookline.tools import ToolContext
 
+_TMP = Path("/tmp")
 _FIRST_LOOK = 0.2
 """Seconds in which a background command shows whether it starts at all."""
 
@@ -51,6 +53,7 @@ class Runner:
     ) -> ToolResult:
         """Run a command, and give what it printed. Whatever happens, nothing of it goes on afterwards."""
         output, telling = Output(self._scratch, self._max_chars), Telling(context.progress)
+        order, moved = self.placed(order)
 
         def hear(data: bytes) -> None:
             output.add(data)
@@ -66,13 +69,14 @@ class Runner:
         finally:
             telling.finish()
             output.close()
-        said = self._told(running, output, seconds) + _noted(given)
+        said = self._told(running, output, seconds) + moved + _noted(given)
         said += _warning(before, _instructions(self.sandbox.root))
         return ToolResult(said, metadata=_facts(running, output))
 
     async def in_background(self, order: Order, run_id: str) -> ToolResult:
         """Start a command, and give the id under which it goes on."""
         self.backgrounds.check_room(run_id)
+        order, moved = self.placed(order)
         output = Output(self._scratch, self._max_chars)
         try:
             given = await self._given(order)
@@ -81,7 +85,7 @@ class Runner:
             raise ToolError(error.message, remedy=error.remedy) from None
         one = self.backgrounds.add(run_id, order.text, running, output)
         await settle(one, _FIRST_LOOK)
-        said = news(one) + _noted(given)
+        said = news(one) + moved + _noted(given)
         if running.is_running:
             said += (
                 f"\nbash_poll('{one.id}') gives what it prints from now on, "
@@ -121,6 +125,25 @@ class Runner:
 
     def _place(self, order: Order) -> Path:
         return self.sandbox.root / order.session.cwd / order.cwd
+
+    def placed(self, order: Order) -> tuple[Order, str]:
+        """The order, in the work directory if the directory that was kept is gone, and a word about that."""
+        kept = order.session.cwd
+        if not kept or self._is_there(self.sandbox.root / kept, order.outside):
+            return order, ""
+        note = f"\n[{kept} is gone, so this started in {self.sandbox.root}]"
+        return replace(order, session=replace(order.session, cwd="")), note
+
+    def _is_there(self, path: Path, outside: bool) -> bool:
+        sandbox = self.sandbox
+        contained = sandbox.status.contained and not outside
+        if not contained or inside_any(path, sandbox.writable) or not inside_any(path, emptied()):
+            return path.is_dir()
+        # What a command sees as /tmp is a directory of its own, if it is one that lasts.
+        tmp = sandbox.paths.tmp
+        return (
+            tmp is not None and inside_any(path, [_TMP]) and (tmp / path.relative_to(_TMP)).is_dir()
+        )
 
     def leaves(self, order: Order) -> bool:
         """Whether a command leaves the sandbox in some way: then it gets no variables of earlier commands."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import builtins
+import codecs
 import contextlib
 import errno
 import os
@@ -13,7 +14,15 @@ from pathlib import Path
 from typing import IO, Any, Literal, TypeAlias
 
 from hookline.containment.jail import openat2
-from hookline.containment.jail.faults import not_a_file, protected, second_name, secret, told
+from hookline.containment.jail.faults import (
+    cannot_open,
+    no_content,
+    not_a_file,
+    protected,
+    second_name,
+    secret,
+    told,
+)
 from hookline.containment.jail.names import first_of, plain_names
 from hookline.containment.jail.paths import Asked, Parts, asked_for, split, without_dots
 from hookline.containment.jail.steps import open_by_steps, resolve
@@ -92,9 +101,13 @@ class FileJail:
 
         if "b" not in mode and encoding is None:
             encoding = "utf-8"
-        return builtins.open(  # which knows what each mode means; how to open is ours to say
-            asked.given, mode, encoding=encoding, errors=errors, newline=newline, opener=opener
-        )
+        try:
+            codecs.lookup(encoding or "utf-8")  # before the file is made, or emptied
+            return builtins.open(  # which knows what each mode means; how to open is ours to say
+                asked.given, mode, encoding=encoding, errors=errors, newline=newline, opener=opener
+            )
+        except (ValueError, LookupError) as error:
+            raise cannot_open(mode, error) from None
 
     def read_bytes(self, path: AnyPath, *, limit: int | None = LARGEST) -> bytes:
         """A file's content. One that is larger than `limit` bytes is an error; None reads anything."""
@@ -130,6 +143,8 @@ class FileJail:
         `parents` makes directories that are missing. `overwrite=False` is an error if the file is there. `fsync` waits
         until it is on the disk. With `expected`, a file that is not as `stat` saw it then is left alone.
         """
+        if not isinstance(content, bytes | bytearray | memoryview):
+            raise no_content("write_bytes", content, "bytes", "write_text")
         asked = self._asked(path)
         true = self._resolved(asked, to_change=True)
         if asked.is_directory or not true:
@@ -148,6 +163,8 @@ class FileJail:
         fsync: bool = False,
     ) -> None:
         """The same with text. Line ends are written as they are."""
+        if not isinstance(text, str):
+            raise no_content("write_text", text, "text", "write_bytes")
         content = text.encode(encoding)
         self.write_bytes(path, content, parents=parents, overwrite=overwrite, fsync=fsync)
 
