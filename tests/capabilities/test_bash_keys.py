@@ -335,3 +335,26 @@ def test_configuration_that_appears_meanwhile_is_not_obeyed(work: Path, tmp_path
     (work / ".git" / "commondir").write_text("../planted\n")
     seen = sandbox.run_sync("git config core.sshCommand; git config core.hooksPath", grant=grant)
     assert seen.text == "/dev/null\n"
+
+
+@needs_bubblewrap
+def test_a_program_planted_in_tmp_does_not_run_with_the_keys(
+    work: Path, remote: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Commands have a /tmp of their own: what the search path names there is theirs to make."""
+    git(work, "remote", "add", "origin", remote)
+    monkeypatch.setenv("PATH", f"/tmp/planted/bin{os.pathsep}{os.environ['PATH']}")
+    plant = (
+        "mkdir -p /tmp/planted/bin && echo 'echo planted' > /tmp/planted/bin/git "
+        "&& chmod +x /tmp/planted/bin/git && git"
+    )
+    result = run(
+        Bash(work, sandbox="required"),
+        call("bash", command=plant),
+        call("bash", command="git push origin main"),
+        approver=Approver(True),
+    )
+    told = [step.results[0].text() for step in result.steps[:2]]
+    assert told[0].startswith("planted"), told
+    assert "planted" not in told[1], told
+    assert "main -> main" in told[1], told
