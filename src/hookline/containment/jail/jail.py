@@ -11,7 +11,7 @@ import stat
 import weakref
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import IO, Any, Literal, TypeAlias
+from typing import IO, Any, TypeAlias
 
 from hookline.containment.jail import openat2
 from hookline.containment.jail.faults import (
@@ -38,7 +38,6 @@ from hookline.errors import (
 )
 
 AnyPath: TypeAlias = str | os.PathLike[str]
-Way: TypeAlias = Literal["auto", "openat2", "steps"]
 
 LARGEST = 64 * 1024 * 1024
 """How many bytes are read at once unless somebody wants more."""
@@ -68,14 +67,14 @@ class FileJail:
         protected: Iterable[str] = PROTECTED,
         secret: Iterable[str] = (),
         mounts: bool = True,
-        way: Way = "auto",
+        way: openat2.Way = "auto",
     ) -> None:
         self.root = Path(os.path.abspath(os.fspath(root)))
         """The directory, as it was given."""
         self.protected = plain_names(protected, "protected")
         self.secret = plain_names(secret, "secret")
         self.mounts = mounts
-        self.way = _checked_way(way)
+        self.way = openat2.checked_way(way)
         """How paths are opened: `openat2` or `steps`."""
         self._fd = _open_root(self.root)
         self._close = weakref.finalize(self, os.close, self._fd)
@@ -106,6 +105,8 @@ class FileJail:
             return builtins.open(  # which knows what each mode means; how to open is ours to say
                 asked.given, mode, encoding=encoding, errors=errors, newline=newline, opener=opener
             )
+        except FileJailError:  # of which one is a ValueError too
+            raise
         except (ValueError, LookupError) as error:
             raise cannot_open(mode, error) from None
 
@@ -366,19 +367,6 @@ def closing(fd: int) -> Iterator[None]:
         yield
     finally:
         os.close(fd)
-
-
-def _checked_way(way: Way) -> Way:
-    if way not in ("auto", "openat2", "steps"):
-        raise UsageError(f"way={way!r} is not known.", remedy="Use 'auto', 'openat2' or 'steps'.")
-    if os.open not in os.supports_dir_fd or not hasattr(os, "O_NOFOLLOW"):
-        raise UsageError(
-            "this system cannot open files relative to a directory, so there is no file jail here.",
-            remedy="Use Linux, macOS or another Unix.",
-        )
-    if way == "openat2" and not openat2.is_available():
-        raise UsageError("this system has no openat2.", remedy="Use way='auto' or 'steps'.")
-    return way if way != "auto" else "openat2" if openat2.is_available() else "steps"
 
 
 def _open_root(root: Path) -> int:
