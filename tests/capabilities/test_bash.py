@@ -294,17 +294,49 @@ def test_bad_arguments_are_told_to_the_model(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("mode", MODES)
-def test_a_session_in_a_directory_that_is_gone_starts_again(tmp_path: Path, mode: Any) -> None:
-    """The model reads that it is gone, and the next command starts in the work directory."""
+def test_a_session_in_a_directory_that_is_gone_goes_on_at_the_root(
+    tmp_path: Path, mode: Any
+) -> None:
+    """The next command runs, and the result says where; what was exported is still there."""
+    place = "/tmp/deep" if mode == "required" else str(tmp_path / "other")
     result = run(
         Bash(tmp_path, sandbox=mode, keep="session"),
-        call("bash", command="mkdir sub && cd sub && rmdir ../sub; true"),
+        call("bash", command="mkdir sub && cd sub && export A=1 && rmdir ../sub"),
+        call("bash", command="pwd; echo $A"),
+        call("bash", command=f"mkdir {place} && cd {place}"),
         call("bash", command="pwd"),
+        call("bash", command=f"rmdir {place}"),
         call("bash", command="pwd"),
     )
-    _, second, third = texts(result)
-    assert "there is no directory" in second
-    assert third.startswith(f"{tmp_path}\n")
+    told = texts(result)
+    assert told[1].startswith(f"{tmp_path}\n1\n[exit code 0")
+    assert f"[{tmp_path}/sub is gone, so this started in {tmp_path}]" in told[1]
+    assert told[3].startswith(f"{place}\n")
+    assert "is gone" not in told[3]
+    assert told[5].startswith(f"{tmp_path}\n[exit code 0")
+    assert f"[{place} is gone" in told[5]
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_a_command_that_does_not_say_where_it_ended_is_no_secret(tmp_path: Path, mode: Any) -> None:
+    """Its own EXIT trap takes the place of ours: the result says that its `cd` does not last."""
+    result = run(
+        Bash(tmp_path, sandbox=mode, keep="session"),
+        call("bash", command="mkdir sub; cd sub; trap 'echo bye' EXIT"),
+        call("bash", command="pwd"),
+        call("bash", command="trap 'echo bye' EXIT"),
+    )
+    first, second, third = texts(result)
+    assert "[where this command ended is not known: it was ended, or has an EXIT trap" in first
+    assert f"starts in {tmp_path}" in first
+    assert second.startswith(f"{tmp_path}\n")
+    assert "not known" not in third
+
+
+def test_text_that_begins_with_a_dash_is_a_command(tmp_path: Path) -> None:
+    """Not an option of the shell."""
+    result = run(Bash(tmp_path, sandbox="host"), call("bash", command="-x; echo ran"))
+    assert "ran\n[exit code 0" in texts(result)[0]
 
 
 def test_nothing_is_amiss_with_the_hooks(tmp_path: Path) -> None:
@@ -347,3 +379,20 @@ def test_without_a_sandbox_auto_is_the_host_and_everybody_is_told(
     assert "on the host" in bash.tools()[0].description
     with pytest.raises(SandboxError, match="a sandbox is required, and there is none: bubblewrap"):
         Bash(tmp_path, sandbox="required")
+
+
+@needs_bubblewrap
+def test_instructions_that_a_command_makes_are_told(tmp_path: Path) -> None:
+    """No place is held for a missing AGENTS.md, so a script may make one, and the result says so."""
+    (tmp_path / "make.sh").write_text("echo obey me > AGENTS.md\n")
+    result = run(
+        Bash(tmp_path, sandbox="required"),
+        call("bash", command="sh make.sh"),
+        call("bash", command="sh make.sh"),
+        call("bash", command="echo x > CLAUDE.md"),
+    )
+    first, second, third = texts(result)
+    assert "[AGENTS.md was written, which every agent obeys" in first
+    assert "Read-only file system" in second, "it is there now, so it is kept"
+    assert "was written" not in second
+    assert third.startswith("Blocked: ")

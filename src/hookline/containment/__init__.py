@@ -8,7 +8,8 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from hookline.containment.jail import PROTECTED, Entry, FileJail
+    from hookline.containment.jail import Entry, FileJail
+    from hookline.containment.protected import INSTRUCTIONS, PROTECTED
     from hookline.containment.sandbox import (
         CommandResult,
         RunningCommand,
@@ -24,7 +25,8 @@ if TYPE_CHECKING:
     from hookline.containment.shell.words import Command, Reading, Word
 
 _HOME: dict[str, str] = {
-    "PROTECTED": "jail",
+    "INSTRUCTIONS": "protected",
+    "PROTECTED": "protected",
     "Command": "shell.words",
     "CommandResult": "sandbox",
     "Entry": "jail",
@@ -44,6 +46,7 @@ _HOME: dict[str, str] = {
 """Where each name lives in this room."""
 
 __all__ = [
+    "INSTRUCTIONS",
     "PROTECTED",
     "Command",
     "CommandResult",

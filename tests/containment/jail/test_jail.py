@@ -39,7 +39,7 @@ def test_open_has_the_modes_of_open(jail: FileJail, root: Path) -> None:
         assert file.read() == b"kort"
     with pytest.raises(FileThereError):
         jail.open("a.txt", "x")
-    with pytest.raises(ValueError, match="mode"):
+    with pytest.raises(UsageError, match="mode"):
         jail.open("a.txt", "z")
 
 
@@ -279,3 +279,18 @@ def test_no_descriptor_is_lost(jail: FileJail, root: Path) -> None:
     before = len(os.listdir("/proc/self/fd"))
     use()
     assert len(os.listdir("/proc/self/fd")) == before
+
+
+def test_content_and_modes_that_make_no_sense_are_named(tmp_path: Path) -> None:
+    """An error of ours that says what was wrong and what to use, and nothing is written."""
+    jail = FileJail(tmp_path)
+    with pytest.raises(UsageError, match=r"given bytes\. Use write_bytes"):
+        jail.write_text("a", b"x")  # type: ignore[arg-type]
+    with pytest.raises(UsageError, match=r"given str\. Use write_text"):
+        jail.write_bytes("a", "x")  # type: ignore[arg-type]
+    for mode in ("z", "rw", ""):
+        with pytest.raises(UsageError, match=r"does not work: .*mode.* Use the modes"):
+            jail.open("a", mode)
+    with pytest.raises(UsageError, match="unknown encoding"):
+        jail.open("a", "w", encoding="no such")
+    assert not (tmp_path / "a").exists()

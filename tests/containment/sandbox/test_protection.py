@@ -29,7 +29,9 @@ NAMES = [
         ".codex",
     ),
     *(".mcp.json", ".envrc", ".idea", ".github/copilot-instructions.md"),
+    *(".agents", ".husky", ".windsurf", ".cursorrules", ".windsurfrules"),
 ]
+IF_THERE = ["AGENTS.md", "CLAUDE.md", "GEMINI.md", "hookline.toml", "mcp.json"]
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -44,7 +46,7 @@ def test_what_does_not_exist_cannot_be_made(place: Place, name: str) -> None:
     assert not (place.work / ".git").exists()
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", NAMES + IF_THERE)
 def test_what_exists_cannot_be_changed(place: Place, name: str) -> None:
     """Not written, removed, replaced or moved away; what it is in cannot be moved away with it."""
     path = place.work / name
@@ -119,6 +121,19 @@ def test_a_link_in_place_of_a_protected_name_is_refused(place: Place, tmp_path: 
         Sandbox(work, "required").run_sync("true")
     paths = SandboxPaths(unprotected=(".claude",))
     assert Sandbox(work, "required", paths=paths).run_sync("true").exit_code == 0
+
+
+def test_instructions_that_are_a_link_to_others_are_no_hindrance(tmp_path: Path) -> None:
+    """CLAUDE.md is often a link to AGENTS.md, which is kept; and no place is held for names that everybody sees."""
+    (tmp_path / "AGENTS.md").write_text("as it was")
+    (tmp_path / "CLAUDE.md").symlink_to("AGENTS.md")
+    (tmp_path / ".cursorrules").symlink_to("AGENTS.md")
+    ran = Sandbox(tmp_path, "required").run_sync("ls; echo x >> CLAUDE.md; echo x > GEMINI.md")
+    assert ran.text.startswith("AGENTS.md\nCLAUDE.md\n")
+    assert (tmp_path / "AGENTS.md").read_text() == "as it was"
+    strict = Sandbox(tmp_path, "required", paths=SandboxPaths(protect=("other.md",)))
+    strict.run_sync("echo x > other.md")
+    assert not (tmp_path / "other.md").exists()
 
 
 def test_names_can_be_added_and_left_out(tmp_path: Path) -> None:

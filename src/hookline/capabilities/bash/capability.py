@@ -12,7 +12,7 @@ from hookline.capabilities.bash.describing import describe
 from hookline.capabilities.bash.judging import ShellGuard
 from hookline.capabilities.bash.outputs import Scratch
 from hookline.capabilities.bash.runner import Order, Runner
-from hookline.capabilities.bash.session import Keeper, Session
+from hookline.capabilities.bash.session import Keeper, Session, lost
 from hookline.containment import Sandbox, SandboxLimits, SandboxPaths, ShellPolicy, read_command
 from hookline.errors import BuildError, ToolError
 from hookline.hooks import Options, Registration, register
@@ -61,7 +61,7 @@ class Bash:
             "true"
         )  # says now, and not at the first command, if what reads commands is not installed
         self.name = name
-        self.policy = ShellPolicy.default() if policy is None else policy
+        self.policy = _checked_policy(policy)
         self.ask: Ask = ask
         self.keep: Keep = keep
         self.timeout = min(timeout, max_timeout)
@@ -173,6 +173,8 @@ class Bash:
         finally:
             left = keeper.take(self.sandbox.environment(), session)
         self._sessions[run_id] = left
+        if not keeper.heard:
+            result = result.with_result(result.text() + lost(command, left, str(self.sandbox.root)))
         return result.with_metadata("session", left.to_json())
 
     async def _exec(
@@ -261,6 +263,17 @@ def _check_choice(option: str, value: object, known: tuple[str, ...]) -> None:
             f"Bash: {option}={value!r} means nothing.",
             remedy=f"Use {' or '.join(map(repr, known))}.",
         )
+
+
+def _checked_policy(policy: ShellPolicy | None) -> ShellPolicy:
+    if policy is None:
+        return ShellPolicy.default()
+    if not callable(getattr(policy, "judge", None)) or isinstance(policy, type):
+        raise BuildError(
+            f"Bash: policy={policy!r} is no ShellPolicy.",
+            remedy="Use ShellPolicy.default().with_rules(allow=..., ask=..., deny=...), or leave it out.",
+        )
+    return policy
 
 
 def _check_numbers(**options: Any) -> None:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from pathlib import Path
 
-from hookline.containment import read_command
-from hookline.containment.sandbox import SandboxGrant
+from hookline.capabilities.bash.keys import Ground, objection
+from hookline.containment import Sandbox, SandboxGrant, read_command
 
 _PROGRAMS = """
     curl wget ssh scp sftp ftp lftp telnet nc ncat netcat ping traceroute dig nslookup host whois gh glab npx bunx
@@ -49,15 +50,14 @@ _GIT_KEYS = (
     "~/.netrc",
     "~/.config/gh",
 )
-_GIT_ENV = {
-    # What a submodule's own configuration says to run was not seen by the person who agreed.
-    "GIT_CONFIG_COUNT": "2",
-    "GIT_CONFIG_KEY_0": "fetch.recurseSubmodules",
-    "GIT_CONFIG_VALUE_0": "no",
-    "GIT_CONFIG_KEY_1": "push.recurseSubmodules",
-    "GIT_CONFIG_VALUE_1": "no",
-    "GIT_TERMINAL_PROMPT": "0",
-}
+
+
+@dataclass(frozen=True)
+class Given:
+    """What a command gets that is given the network, and why not more, where that is worth a word."""
+
+    grant: SandboxGrant
+    note: str = ""
 
 
 def needs_network(command: str) -> bool:
@@ -88,22 +88,33 @@ def _after_options(words: list[str]) -> list[str]:
     return words[at:]
 
 
-def network_grant(command: str, cwd: Path, root: Path) -> SandboxGrant:
+def network_grant(command: str, cwd: Path, sandbox: Sandbox) -> Given:
     """What a command gets that is given the network: with it, for a plain `git push` and its like, git's keys.
 
     Only where it is git's own doing what is run with them: one command, written out, in the repository of the work
-    directory, whose configuration and hooks no command can change.
+    directory, whose configuration no command can change and names nothing that one can.
     """
-    if not _is_plain_git(command) or _is_in_another_repository(cwd, root):
-        return SandboxGrant(network=True)
+    bare = Given(SandboxGrant(network=True))
+    if not _is_plain_git(command) or _is_in_another_repository(cwd, sandbox.root):
+        return bare
+    grant = _with_keys(_sets_upstream(command))
+    variables = sandbox.environment(grant=grant)
+    ground = Ground(sandbox.root, sandbox.writable, variables)
+    reason = objection(ground, (read_command(command).commands[0].argv or ())[1:])
+    if reason is not None:
+        return replace(bare, note=f"git got no keys: {reason}" if reason else "")
+    return Given(replace(grant, env={**ground.variables(), **grant.env}))
+
+
+def _with_keys(sets_upstream: bool) -> SandboxGrant:
     socket = os.environ.get("SSH_AUTH_SOCK", "")
     agent = {"SSH_AUTH_SOCK": socket} if socket and os.path.exists(socket) else {}
     return SandboxGrant(
         network=True,
         reveal=(*_GIT_KEYS, *agent.values()),
-        unprotected=(".git/config",) if _sets_upstream(command) else (),
+        unprotected=(".git/config",) if sets_upstream else (),
         unix_sockets=bool(agent),
-        env={**_GIT_ENV, **agent},
+        env=agent,
     )
 
 

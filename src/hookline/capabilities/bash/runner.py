@@ -3,22 +3,25 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from hookline.capabilities.bash.background import Backgrounds, news, settle
-from hookline.capabilities.bash.needs import needs_network, network_grant
+from hookline.capabilities.bash.needs import Given, needs_network, network_grant
 from hookline.capabilities.bash.outputs import Output, Scratch
 from hookline.capabilities.bash.session import NEW, Keeper, Session
 from hookline.capabilities.bash.telling import Telling
 from hookline.capabilities.bash.text import hint, shown, took
-from hookline.containment import RunningCommand, Sandbox, SandboxGrant
+from hookline.containment import INSTRUCTIONS, RunningCommand, Sandbox, SandboxGrant
+from hookline.containment.sandbox import emptied, inside_any
 from hookline.errors import SandboxError, ToolError, UsageError
 from hookline.state import ToolResult
 from hookline.tools import ToolContext
 
+_TMP = Path("/tmp")
 _FIRST_LOOK = 0.2
 """Seconds in which a background command shows whether it starts at all."""
 
@@ -50,32 +53,39 @@ class Runner:
     ) -> ToolResult:
         """Run a command, and give what it printed. Whatever happens, nothing of it goes on afterwards."""
         output, telling = Output(self._scratch, self._max_chars), Telling(context.progress)
+        order, moved = self.placed(order)
 
         def hear(data: bytes) -> None:
             output.add(data)
             telling.add(data)
 
         try:
-            running = await self._start(order, hear, keeper)
+            given = await self._given(order)
+            before = _instructions(self.sandbox.root)
+            running = await self._start(order, given.grant, hear, keeper)
             await _see_to_the_end(running, seconds)
         except (SandboxError, UsageError) as error:
             raise ToolError(error.message, remedy=error.remedy) from None
         finally:
             telling.finish()
             output.close()
-        return ToolResult(self._told(running, output, seconds), metadata=_facts(running, output))
+        said = self._told(running, output, seconds) + moved + _noted(given)
+        said += _warning(before, _instructions(self.sandbox.root))
+        return ToolResult(said, metadata=_facts(running, output))
 
     async def in_background(self, order: Order, run_id: str) -> ToolResult:
         """Start a command, and give the id under which it goes on."""
         self.backgrounds.check_room(run_id)
+        order, moved = self.placed(order)
         output = Output(self._scratch, self._max_chars)
         try:
-            running = await self._start(order, output.add, None)
+            given = await self._given(order)
+            running = await self._start(order, given.grant, output.add, None)
         except (SandboxError, UsageError) as error:
             raise ToolError(error.message, remedy=error.remedy) from None
         one = self.backgrounds.add(run_id, order.text, running, output)
         await settle(one, _FIRST_LOOK)
-        said = news(one)
+        said = news(one) + moved + _noted(given)
         if running.is_running:
             said += (
                 f"\nbash_poll('{one.id}') gives what it prints from now on, "
@@ -97,17 +107,42 @@ class Runner:
         return ToolResult(news(one), metadata=_facts(one.running, one.output))
 
     async def _start(
-        self, order: Order, hear: Callable[[bytes], None], keeper: Keeper | None
+        self,
+        order: Order,
+        grant: SandboxGrant,
+        hear: Callable[[bytes], None],
+        keeper: Keeper | None,
     ) -> RunningCommand:
-        cwd = self.sandbox.root / order.session.cwd / order.cwd
         return await self.sandbox.start(
             order.command if keeper is None else keeper.command(order.text),
-            cwd=cwd,
+            cwd=self._place(order),
             env={} if self.leaves(order) else order.session.env,
-            grant=self._grant(order, cwd),
+            grant=grant,
             on_output=hear,
             pass_fds=() if keeper is None else (keeper.fd,),
             outside=order.outside,
+        )
+
+    def _place(self, order: Order) -> Path:
+        return self.sandbox.root / order.session.cwd / order.cwd
+
+    def placed(self, order: Order) -> tuple[Order, str]:
+        """The order, in the work directory if the directory that was kept is gone, and a word about that."""
+        kept = order.session.cwd
+        if not kept or self._is_there(self.sandbox.root / kept, order.outside):
+            return order, ""
+        note = f"\n[{kept} is gone, so this started in {self.sandbox.root}]"
+        return replace(order, session=replace(order.session, cwd="")), note
+
+    def _is_there(self, path: Path, outside: bool) -> bool:
+        sandbox = self.sandbox
+        contained = sandbox.status.contained and not outside
+        if not contained or inside_any(path, sandbox.writable) or not inside_any(path, emptied()):
+            return path.is_dir()
+        # What a command sees as /tmp is a directory of its own, if it is one that lasts.
+        tmp = sandbox.paths.tmp
+        return (
+            tmp is not None and inside_any(path, [_TMP]) and (tmp / path.relative_to(_TMP)).is_dir()
         )
 
     def leaves(self, order: Order) -> bool:
@@ -115,11 +150,11 @@ class Runner:
         wants = order.outside or order.network or needs_network(order.text)
         return wants and self.sandbox.status.contained
 
-    def _grant(self, order: Order, cwd: Path) -> SandboxGrant:
+    async def _given(self, order: Order) -> Given:
         """What the policy has let this command have, by asking a person or by a rule."""
         if order.outside or not self.leaves(order):
-            return SandboxGrant()
-        return network_grant(order.text, cwd, self.sandbox.root)
+            return Given(SandboxGrant())
+        return await asyncio.to_thread(network_grant, order.text, self._place(order), self.sandbox)
 
     def _told(self, running: RunningCommand, output: Output, seconds: float) -> str:
         text = shown(output.excerpt, output.where).rstrip()
@@ -133,6 +168,27 @@ class Runner:
         failed = running.contained and running.exit_code
         extra = hint(text, str(self.sandbox.root)) if failed else ""
         return f"{text}\n[{how}]{extra}".lstrip("\n")
+
+
+def _noted(given: Given) -> str:
+    return f"\n[{given.note}]" if given.note else ""
+
+
+def _instructions(root: Path) -> dict[str, tuple[int, int]]:
+    """The files that agents obey, as they are now. Those that were not there cannot be kept from being made."""
+    found = {}
+    for name in INSTRUCTIONS:
+        with contextlib.suppress(OSError):
+            facts = (root / name).lstat()
+            found[name] = (facts.st_ino, facts.st_mtime_ns)
+    return found
+
+
+def _warning(before: dict[str, tuple[int, int]], after: dict[str, tuple[int, int]]) -> str:
+    changed = sorted(name for name in after if after[name] != before.get(name))
+    if not changed:
+        return ""
+    return f"\n[{', '.join(changed)} was written, which every agent obeys that works here later: tell the user]"
 
 
 async def _see_to_the_end(running: RunningCommand, seconds: float) -> None:

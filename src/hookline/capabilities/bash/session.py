@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+_MOVES = re.compile(r"\b(cd|pushd|popd|export)\b")
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _PASSING = frozenset({"PWD", "OLDPWD", "SHLVL", "_", "HOOKLINE_COMMAND"})
 """Set anew for every command."""
@@ -54,6 +55,8 @@ class Keeper:
     def __init__(self) -> None:
         self._file = tempfile.TemporaryFile(buffering=0)  # noqa: SIM115 - closed by `take`
         self.fd = self._file.fileno()
+        self.heard = False
+        """Whether the shell has said where it ended."""
 
     def command(self, command: str) -> str:
         """The command, after a line that has the shell say at its end where it is."""
@@ -70,7 +73,18 @@ class Keeper:
         cwd = where.removesuffix("\n")
         if not os.path.isabs(cwd) or not cwd.isprintable():
             return before
+        self.heard = True
         return Session(cwd, _exported(rest, base))
+
+
+def lost(command: str, kept: Session, root: str) -> str:
+    """What to say of a command that did not say where it ended, if it may have gone somewhere."""
+    if not _MOVES.search(command):
+        return ""
+    return (
+        "\n[where this command ended is not known: it was ended, or has an EXIT trap or an `exec` of its own; the next "
+        f"one starts in {kept.cwd or root}, with the variables from before]"
+    )
 
 
 def _exported(text: str, base: Mapping[str, str]) -> dict[str, str]:

@@ -18,7 +18,8 @@ _HINTS = (
     (
         re.compile(
             r"Read-only file system|Device or resource busy"
-            r"|\.(git|github|claude|codex|gemini|cursor|vscode|idea|hookline|devcontainer|envrc|mcp\.json)\b[^\n]*: "
+            r"|\.(git|github|claude|codex|gemini|cursor|vscode|idea|hookline|devcontainer|envrc|mcp\.json"
+            r"|agents|husky|windsurf|cursorrules|windsurfrules)\b[^\n]*: "
             r"(Not a directory|File exists|No such device)"
         ),
         "only {root} and /tmp can be written here, and configuration that other programs run or obey (.git/config, "

@@ -13,13 +13,14 @@ from hookline.capabilities.files import ripgrep
 from hookline.capabilities.files.editing import Replacement, edited
 from hookline.capabilities.files.guard import MATCHER, Guard, refuse_leading_out
 from hookline.capabilities.files.images import IMAGE_KEY, with_images
-from hookline.capabilities.files.ledger import RESULT_KEY, Ledger
+from hookline.capabilities.files.ledger import NO_LINES, RESULT_KEY, Ledger, Lines
 from hookline.capabilities.files.listing import DEEPEST, globbed, listed, missing
 from hookline.capabilities.files.reading import LARGEST, show
 from hookline.capabilities.files.searching import Mode, Search, Wanted
 from hookline.capabilities.files.texts import decoded, fingerprint, fingerprint_of_large
 from hookline.capabilities.files.tree import Walk
-from hookline.containment import PROTECTED, FileJail
+from hookline.containment import INSTRUCTIONS, PROTECTED, FileJail
+from hookline.containment.jail import plain_names
 from hookline.errors import (
     BuildError,
     FileJailError,
@@ -49,6 +50,7 @@ class Files:
     - `gitignore`: `glob`, `search` and deep lists pass over what `.gitignore` files leave out.
     - `ripgrep`: use it where it is installed. The answers are the same without it.
     - `protected`, `secret`: names that cannot be changed, and names that cannot even be read; see `FileJail`.
+    - `ask`: names for whose change a person is asked instead: the files that agents obey, as `AGENTS.md`.
     - `images`: `note` says that a file is an image; `attach` shows it to the model after the step.
     - `fsync`: wait until what was written is on the disk.
     - `seconds`: how long one search may take.
@@ -66,11 +68,13 @@ class Files:
         ripgrep: bool = True,
         protected: Iterable[str] = PROTECTED,
         secret: Iterable[str] = (),
+        ask: Iterable[str] = INSTRUCTIONS,
         images: Literal["note", "attach"] = "note",
         fsync: bool = False,
         seconds: float = 20.0,
     ) -> None:
-        self.jail = _jail(root, protected, secret)
+        self.ask = _checked_ask(ask)
+        self.jail = _jail(root, protected, secret, self.ask)
         self.read_only = read_only
         self.must_read = must_read
         self.gitignore = gitignore
@@ -104,7 +108,7 @@ class Files:
 
     def hooks(self) -> list[Registration]:
         """The jail as a policy, which holds in child runs too, and the notes of what was read."""
-        guard = Guard(self.jail, self.read_only)
+        guard = Guard(self.jail, self.read_only, self.ask)
         jail = Options(name="files-jail", tier="policy", matcher=MATCHER)
         images = Options(name="files-images")
         seen = Options(name="files-seen", matcher="/^(read|write|edit)$/", priority=-100)
@@ -139,7 +143,7 @@ class Files:
         true = self.jail.locate(path)
         with self._open(path) as file:
             shown = show(file, path, offset or 1, limit)
-        result = self._seen(context.state, shown.text, true, shown.fingerprint)
+        result = self._seen(context.state, shown.text, true, shown.fingerprint, shown.lines)
         if shown.kind is not None and shown.kind.is_image:
             return result.with_metadata(IMAGE_KEY, shown.kind.media_type)
         return result
@@ -255,6 +259,7 @@ class Files:
             known = self._ledger.seen(context.state, true)
             if known is not None and known != fingerprint(content):
                 raise _changed(path)
+            whole = self._ledger.is_whole(context.state, true)
             found = decoded(content)
             if found is None:
                 raise ToolError(f"'{path}' is not a text file, so it cannot be edited.")
@@ -264,7 +269,8 @@ class Files:
         at = ", ".join(map(str, made.lines[:10])) + " and more" * (len(made.lines) > 10)
         line = "lines" if len(made.lines) > 1 else "line"
         text = f"Edited '{path}' at {line} {at}."
-        return self._seen(context.state, text, true, fingerprint(data))
+        lines = None if whole else NO_LINES
+        return self._seen(context.state, text, true, fingerprint(data), lines)
 
     # --- what is there ------------------------------------------------------------------------------
 
@@ -312,10 +318,18 @@ class Files:
             )
         if known is not None and known != before:
             raise _changed(path)
+        if known is not None and not self._ledger.is_whole(state, true):
+            raise ToolError(
+                f"'{path}' was read only in part.",
+                remedy="Read the rest of it first, so that nothing in it is lost, or use `edit`.",
+            )
 
-    def _seen(self, state: AgentState, text: str, true: str, seen: str) -> ToolResult:
-        self._ledger.note(state, true, seen)
-        return ToolResult(text, metadata={RESULT_KEY: {"path": true, "fingerprint": seen}})
+    def _seen(
+        self, state: AgentState, text: str, true: str, seen: str, lines: Lines | None = None
+    ) -> ToolResult:
+        self._ledger.note(state, true, seen, lines)
+        part = {} if lines is None else {"lines": list(lines)}
+        return ToolResult(text, metadata={RESULT_KEY: {"path": true, "fingerprint": seen, **part}})
 
     def __repr__(self) -> str:
         return f"<Files {self.jail.root}{', read only' if self.read_only else ''}>"
@@ -335,7 +349,10 @@ def _plainly(function: Callable[P, Any]) -> Callable[P, Any]:
 
 
 def _jail(
-    root: str | os.PathLike[str] | FileJail, protected: Iterable[str], secret: Iterable[str]
+    root: str | os.PathLike[str] | FileJail,
+    protected: Iterable[str],
+    secret: Iterable[str],
+    asked: frozenset[str],
 ) -> FileJail:
     if isinstance(root, FileJail):
         if protected is not PROTECTED or secret != ():
@@ -345,7 +362,17 @@ def _jail(
             )
         return root
     try:
-        return FileJail(root, protected=protected, secret=secret)
+        # What a person is asked about is not blocked, unless it was named to be.
+        names = plain_names(protected, "protected")
+        kept = names - asked if protected is PROTECTED else names
+        return FileJail(root, protected=kept, secret=secret)
+    except UsageError as error:
+        raise BuildError(f"Files: {error.message}", remedy=error.remedy) from None
+
+
+def _checked_ask(names: Iterable[str]) -> frozenset[str]:
+    try:
+        return plain_names(names, "ask")
     except UsageError as error:
         raise BuildError(f"Files: {error.message}", remedy=error.remedy) from None
 

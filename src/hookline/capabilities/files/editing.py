@@ -17,6 +17,7 @@ from hookline.errors import ToolError
 _MOST_COMPARED = 4_000
 """Lines of a file in which something similar is looked for."""
 _SIMILAR = 0.6
+_LINE_END = re.compile(r"\r?\n")
 _LINE_NUMBER = re.compile(r"^ *\d+\t")
 
 
@@ -37,6 +38,14 @@ class Edited(NamedTuple):
     """Where something was replaced: lines of the new text."""
 
 
+class Place(NamedTuple):
+    """Where something new goes."""
+
+    start: int
+    stop: int
+    new: str
+
+
 def edited(found: Text, replacements: Sequence[Replacement], name: str) -> Edited:
     """The text with every replacement made, each on what the one before it made."""
     text, starts = found.text, list[int]()
@@ -44,22 +53,49 @@ def edited(found: Text, replacements: Sequence[Replacement], name: str) -> Edite
         which = f" {number} of {len(replacements)}" if len(replacements) > 1 else ""
         old, new = each.old.replace("\r\n", "\n"), each.new.replace("\r\n", "\n")
         spans = _spans(text, old, new, each.replace_all, f"edit{which} of '{name}'")
-        text, starts = _replaced(text, spans, new.replace("\n", found.line_end), starts)
+        places = [Place(*span, _with_ends(new, old, text, span, found)) for span in spans]
+        text, starts = _replaced(text, places, starts)
     return Edited(text, _lines_at(text, starts))
 
 
-def _replaced(
-    text: str, spans: list[tuple[int, int]], new: str, starts: list[int]
-) -> tuple[str, list[int]]:
+def _with_ends(new: str, old: str, text: str, span: tuple[int, int], found: Text) -> str:
+    """The new text with the line ends that are there: line by line where it has lines of the old one."""
+    wanted = new.count("\n")
+    if not wanted:
+        return new
+    ends = _LINE_END.findall(text, *span)
+    after, before = new.split("\n"), old.split("\n")
+    if len(ends) != wanted:
+        most = min(len(ends), wanted)
+        head = _same(after[:most], before[:most])
+        tail = _same(after[::-1][: most - head], before[::-1][: most - head])
+        usual = max(ends, key=ends.count) if ends else _end_of_line(text, span[1], found)
+        ends = [*ends[:head], *[usual] * (wanted - head - tail), *ends[len(ends) - tail :]]
+    return "".join(line + end for line, end in zip(after, [*ends, ""], strict=True))
+
+
+def _same(some: list[str], others: list[str]) -> int:
+    """How many lines are the same, from the first on."""
+    pairs = enumerate(zip(some, others, strict=True))
+    return next((at for at, (one, other) in pairs if one != other), len(some))
+
+
+def _end_of_line(text: str, at: int, found: Text) -> str:
+    """How the line ends in which a place is."""
+    end = _LINE_END.search(text, at)
+    return end[0] if end else found.line_end
+
+
+def _replaced(text: str, places: list[Place], starts: list[int]) -> tuple[str, list[int]]:
     """The text with something new in some places, and where that is, as are the `starts` of earlier places."""
     pieces, kept, length, fresh = list[str](), 0, 0, list[int]()
-    for start, stop in spans:
+    for start, stop, new in places:
         length += start - kept
         fresh.append(length)
         pieces += (text[kept:start], new)
         length, kept = length + len(new), stop
-    ends = [stop for _, stop in spans]
-    shifts = [0, *itertools.accumulate(len(new) - (stop - start) for start, stop in spans)]
+    ends = [stop for _, stop, _ in places]
+    shifts = [0, *itertools.accumulate(len(new) - (stop - start) for start, stop, new in places)]
     moved = [at + shifts[bisect.bisect_right(ends, at)] for at in starts]
     return "".join((*pieces, text[kept:])), moved + fresh
 
@@ -82,8 +118,12 @@ def _spans(text: str, old: str, new: str, every: bool, which: str) -> list[tuple
         )
     if old == new:
         raise ToolError(f"{which}: `old` and `new` are the same, so nothing would change.")
-    expression = r"\r?\n".join(map(re.escape, old.split("\n")))
-    spans = [match.span() for match in re.finditer(expression, text)]
+    expression = re.compile(r"(?:\r\n|(?<!\r)\n)".join(map(re.escape, old.split("\n"))))
+    spans = [match.span() for match in expression.finditer(text)]
+    if len(spans) == 1 and not every:
+        # `aa` is in `aaa` twice: which of the two is meant cannot be told.
+        again = expression.search(text, spans[0][0] + 1)
+        spans += [again.span()] if again else []
     if not spans:
         raise ToolError(f"{which}: `old` is not in the file.", remedy=_near_miss(text, old))
     if len(spans) > 1 and not every:

@@ -6,6 +6,7 @@ import os
 from contextvars import ContextVar
 
 from hookline.containment import FileJail
+from hookline.containment.jail import first_of
 from hookline.errors import FileJailError, FileKindError, NoSuchFileError, ToolError
 from hookline.hooks import HookOutcome
 from hookline.lifecycle import ToolHookContext
@@ -23,18 +24,22 @@ class Guard:
     which knows that root, puts the path to the ones before it once more, as they would have to write it.
     """
 
-    def __init__(self, jail: FileJail, read_only: bool) -> None:
+    def __init__(self, jail: FileJail, read_only: bool, asked: frozenset[str]) -> None:
         self._jail = jail
         self._read_only = read_only
+        self._asked = asked
         self._real_root = os.path.realpath(jail.root)
 
     def judge(self, ctx: ToolHookContext) -> HookOutcome | None:
-        """Block a call that leads out, or that would change what must not be changed."""
+        """Block a call that leads out, or that would change what must not be changed; ask about what agents obey."""
         call = ctx.tool_call
-        objection = self._objection(call, "")
+        objection, question = self._objection(call, ""), self._question(call, "")
         for above in self._those_above(ctx):
             objection = objection or above._objection_from(self, call)
-        return HookOutcome.block(objection) if objection else None
+            question = question or above._question(call, above._base_of(self))
+        if objection:
+            return HookOutcome.block(objection)
+        return HookOutcome.ask(question) if question else None
 
     def _those_above(self, ctx: ToolHookContext) -> tuple[Guard, ...]:
         """The guards that were asked about this very call before this one."""
@@ -49,10 +54,25 @@ class Guard:
         """What there is against a call whose path is relative to another root."""
         if below._real_root == self._real_root:
             return ""  # it was judged as it is
-        inside = os.path.relpath(below._real_root, self._real_root)
+        inside = self._base_of(below)
         if inside.split("/")[0] == "..":
             return "the root of this agent is outside the root of the agent that started it"
         return self._objection(call, inside)
+
+    def _base_of(self, below: Guard) -> str:
+        return os.path.relpath(below._real_root, self._real_root)
+
+    def _question(self, call: ToolCall, base: str) -> str:
+        """What a person is asked about a call; empty if nothing."""
+        path = call.args.get("path")
+        if call.name not in WRITING or not isinstance(path, str):
+            return ""
+        try:
+            true = self._jail.locate(_joined(base, path), to_change=True)
+        except FileJailError:
+            return ""  # blocked, or for the tool to say
+        name = first_of(true.split("/"), self._asked)
+        return f"'{path}' is obeyed by every agent that works here later" if name else ""
 
     def _objection(self, call: ToolCall, base: str) -> str:
         changes = call.name in WRITING
@@ -62,8 +82,7 @@ class Guard:
         pattern = call.args.get("pattern") if call.name == "glob" else None
         try:
             if isinstance(path, str):
-                joined = f"{base}/{path}" if base and not path.startswith("/") else path
-                self._jail.locate(joined, to_change=changes)
+                self._jail.locate(_joined(base, path), to_change=changes)
             if isinstance(pattern, str):
                 refuse_leading_out(pattern)
         except (NoSuchFileError, FileKindError):
@@ -77,6 +96,10 @@ _asked: ContextVar[tuple[tuple[str, int, str], tuple[Guard, ...]]] = ContextVar(
     "files_guards", default=(("", 0, ""), ())
 )
 """Which call was judged last, and by whom. The hooks of a run are asked one after the other, in one context."""
+
+
+def _joined(base: str, path: str) -> str:
+    return f"{base}/{path}" if base and not path.startswith("/") else path
 
 
 def refuse_leading_out(pattern: str) -> None:

@@ -3,14 +3,20 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Sequence
+from typing import TypeAlias
 
 from hookline.lifecycle import ToolHookContext
 from hookline.state import AgentState
 
 KEY = "files"
-"""Where in the metadata: the fingerprint of each file as it was seen last, by its path."""
+"""Where in the metadata: the fingerprint of each file as it was seen last, by its path; and behind it which lines were
+seen, as in `1-100,201-300`, if those are not all."""
 RESULT_KEY = "file"
-"""Where in a result's metadata: the path, and the fingerprint."""
+"""Where in a result's metadata: the path, the fingerprint, and which lines, if not all."""
+Lines: TypeAlias = tuple[int, int, int]
+"""The first line, the last one, and how many there are in the file."""
+NO_LINES: Lines = (1, 0, 0)
 MOST = 300
 """How many files are remembered, the latest ones."""
 
@@ -25,6 +31,14 @@ class Ledger:
 
     def seen(self, state: AgentState, path: str) -> str | None:
         """The fingerprint of a file when this run saw it last; None if it never did."""
+        known = self._known(state, path)
+        return None if known is None else known.partition(" ")[0]
+
+    def is_whole(self, state: AgentState, path: str) -> bool:
+        """Whether all of what was seen of a file is all of it."""
+        return " " not in (self._known(state, path) or " ")
+
+    def _known(self, state: AgentState, path: str) -> str | None:
         steps, fresh = self._fresh.get(state.run_id, (-1, {}))
         if steps == len(state.steps) and path in fresh:
             return fresh[path]
@@ -32,13 +46,16 @@ class Ledger:
         found = known.get(path) if isinstance(known, dict) else None
         return found if isinstance(found, str) else None
 
-    def note(self, state: AgentState, path: str, fingerprint: str) -> None:
-        """A call of this step has seen, or made, this."""
+    def note(
+        self, state: AgentState, path: str, fingerprint: str, lines: Lines | None = None
+    ) -> None:
+        """A call of this step has seen, or made, this; or these lines of it."""
         with self._noting:  # the calls of a step run in threads
+            seen = _added(self._known(state, path), fingerprint, lines)
             steps, fresh = self._fresh.pop(state.run_id, (-1, {}))
             if steps != len(state.steps):
                 fresh = {}
-            self._fresh[state.run_id] = (len(state.steps), {**fresh, path: fingerprint})
+            self._fresh[state.run_id] = (len(state.steps), {**fresh, path: seen})
             while len(self._fresh) > MOST:  # runs that are over
                 del self._fresh[next(iter(self._fresh))]
 
@@ -48,12 +65,37 @@ class Ledger:
         seen = execution.metadata.get(RESULT_KEY) if execution is not None else None
         if not isinstance(seen, dict) or execution is None or not execution.is_success:
             return None
-        path, fingerprint = seen["path"], seen["fingerprint"]
+        path, fingerprint, lines = seen["path"], seen["fingerprint"], seen.get("lines")
         known = ctx.metadata.get(KEY)
         kept = {**known} if isinstance(known, dict) else {}
-        if kept.pop(path, None) == fingerprint:
+        before = kept.pop(path, None)
+        kept[path] = _added(before, fingerprint, lines)
+        if kept[path] == before:
             return None
-        kept[path] = fingerprint
         for oldest in list(kept)[: max(0, len(kept) - MOST)]:
             del kept[oldest]
         return ctx.with_metadata(KEY, kept)
+
+
+def _added(known: object, fingerprint: str, lines: Sequence[int] | None) -> str:
+    """What is known of a file once these lines of it have been seen, too."""
+    before, _, spans = known.partition(" ") if isinstance(known, str) else ("", "", "")
+    if lines is None or (before == fingerprint and not spans):
+        return fingerprint
+    first, last, count = lines
+    seen = [(first, last)] if first <= last else []
+    if before == fingerprint:
+        seen += [_span(text) for text in spans.split(",") if "-" in text]
+    joined: list[tuple[int, int]] = []
+    for start, end in sorted(seen):
+        if joined and start <= joined[-1][1] + 1:
+            start, end = joined[-1][0], max(end, joined.pop()[1])
+        joined.append((start, end))
+    if joined == [(1, count)]:
+        return fingerprint
+    return f"{fingerprint} {','.join(f'{start}-{end}' for start, end in joined) or 'none'}"
+
+
+def _span(text: str) -> tuple[int, int]:
+    start, _, end = text.partition("-")
+    return int(start), int(end)

@@ -7,6 +7,7 @@ import os
 from collections.abc import Iterator
 from typing import IO, NamedTuple
 
+from hookline.capabilities.files.ledger import Lines
 from hookline.capabilities.files.texts import (
     Kind,
     Text,
@@ -32,6 +33,8 @@ class Shown(NamedTuple):
     fingerprint: str
     kind: Kind | None = None
     """What it is, if it is no text."""
+    lines: Lines | None = None
+    """Which lines are shown, if not all of them."""
 
 
 def show(file: IO[bytes], name: str, offset: int, limit: int) -> Shown:
@@ -54,7 +57,8 @@ def show(file: IO[bytes], name: str, offset: int, limit: int) -> Shown:
             remedy=f"Use an offset from 1 to {len(lines)}.",
         )
     body, last = _numbered(map(cut, lines[first - 1 : first - 1 + limit]), first)
-    return Shown(body + _notes(found, first, last, len(lines)), seen)
+    part = None if (first, last) == (1, len(lines)) else (first, last, len(lines))
+    return Shown(body + _notes(found, first, last, len(lines)), seen, lines=part)
 
 
 def _notes(found: Text, first: int, last: int, count: int) -> str:
@@ -118,7 +122,8 @@ def _show_large(
             f"'{name}' has fewer than {offset:,} lines.", remedy="Use a smaller offset."
         )
     note = f"{facts.st_size:,} bytes in all; go on with offset={last + 1}"
-    return Shown(f"{body}\n[lines {offset}-{last} of a large file, {note}]", seen)
+    part = (offset, last, 0)  # how many there are is not known, so this is never all of it
+    return Shown(f"{body}\n[lines {offset}-{last} of a large file, {note}]", seen, lines=part)
 
 
 def _lines_from(file: IO[bytes], found: Text, first: int) -> Iterator[str]:

@@ -14,6 +14,7 @@ from hookline.errors import (
     FileThereError,
     NoSuchFileError,
     ProtectedPathError,
+    UsageError,
 )
 
 _KINDS = (
@@ -84,4 +85,20 @@ def secret(given: str, name: str) -> ProtectedPathError:
     """The error for anything that is done to what nobody is to see."""
     return ProtectedPathError(
         given, f"is secret: '{name}' and what is in it must not be opened.", code=errno.EACCES
+    )
+
+
+def cannot_open(mode: str, error: Exception) -> UsageError:
+    """The error for a mode or an encoding that there is not."""
+    return UsageError(
+        f"open(..., {mode!r}) does not work: {error}.",
+        remedy="Use the modes of the built-in open: 'r', 'w', 'a', 'x', with 'b' and '+'.",
+    )
+
+
+def no_content(method: str, content: object, wanted: str, other: str) -> UsageError:
+    """The error for content of the wrong kind."""
+    return UsageError(
+        f"{method} takes {wanted}, and was given {type(content).__name__}.",
+        remedy=f"Use {other} for that, or convert it.",
     )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import builtins
+import codecs
 import contextlib
 import errno
 import os
@@ -10,15 +11,24 @@ import stat
 import weakref
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import IO, Any, Literal, TypeAlias
+from typing import IO, Any, TypeAlias
 
 from hookline.containment.jail import openat2
-from hookline.containment.jail.faults import not_a_file, protected, second_name, secret, told
-from hookline.containment.jail.names import PROTECTED, first_of, plain_names
+from hookline.containment.jail.faults import (
+    cannot_open,
+    no_content,
+    not_a_file,
+    protected,
+    second_name,
+    secret,
+    told,
+)
+from hookline.containment.jail.names import first_of, plain_names
 from hookline.containment.jail.paths import Asked, Parts, asked_for, split, without_dots
 from hookline.containment.jail.steps import open_by_steps, resolve
 from hookline.containment.jail.tree import Entry, entries_of, make_directories, remove
 from hookline.containment.jail.writing import put
+from hookline.containment.protected import PROTECTED
 from hookline.errors import (
     FileJailError,
     FileKindError,
@@ -28,7 +38,6 @@ from hookline.errors import (
 )
 
 AnyPath: TypeAlias = str | os.PathLike[str]
-Way: TypeAlias = Literal["auto", "openat2", "steps"]
 
 LARGEST = 64 * 1024 * 1024
 """How many bytes are read at once unless somebody wants more."""
@@ -58,14 +67,14 @@ class FileJail:
         protected: Iterable[str] = PROTECTED,
         secret: Iterable[str] = (),
         mounts: bool = True,
-        way: Way = "auto",
+        way: openat2.Way = "auto",
     ) -> None:
         self.root = Path(os.path.abspath(os.fspath(root)))
         """The directory, as it was given."""
         self.protected = plain_names(protected, "protected")
         self.secret = plain_names(secret, "secret")
         self.mounts = mounts
-        self.way = _checked_way(way)
+        self.way = openat2.checked_way(way)
         """How paths are opened: `openat2` or `steps`."""
         self._fd = _open_root(self.root)
         self._close = weakref.finalize(self, os.close, self._fd)
@@ -91,9 +100,15 @@ class FileJail:
 
         if "b" not in mode and encoding is None:
             encoding = "utf-8"
-        return builtins.open(  # which knows what each mode means; how to open is ours to say
-            asked.given, mode, encoding=encoding, errors=errors, newline=newline, opener=opener
-        )
+        try:
+            codecs.lookup(encoding or "utf-8")  # before the file is made, or emptied
+            return builtins.open(  # which knows what each mode means; how to open is ours to say
+                asked.given, mode, encoding=encoding, errors=errors, newline=newline, opener=opener
+            )
+        except FileJailError:  # of which one is a ValueError too
+            raise
+        except (ValueError, LookupError) as error:
+            raise cannot_open(mode, error) from None
 
     def read_bytes(self, path: AnyPath, *, limit: int | None = LARGEST) -> bytes:
         """A file's content. One that is larger than `limit` bytes is an error; None reads anything."""
@@ -129,6 +144,8 @@ class FileJail:
         `parents` makes directories that are missing. `overwrite=False` is an error if the file is there. `fsync` waits
         until it is on the disk. With `expected`, a file that is not as `stat` saw it then is left alone.
         """
+        if not isinstance(content, bytes | bytearray | memoryview):
+            raise no_content("write_bytes", content, "bytes", "write_text")
         asked = self._asked(path)
         true = self._resolved(asked, to_change=True)
         if asked.is_directory or not true:
@@ -147,6 +164,8 @@ class FileJail:
         fsync: bool = False,
     ) -> None:
         """The same with text. Line ends are written as they are."""
+        if not isinstance(text, str):
+            raise no_content("write_text", text, "text", "write_bytes")
         content = text.encode(encoding)
         self.write_bytes(path, content, parents=parents, overwrite=overwrite, fsync=fsync)
 
@@ -348,19 +367,6 @@ def closing(fd: int) -> Iterator[None]:
         yield
     finally:
         os.close(fd)
-
-
-def _checked_way(way: Way) -> Way:
-    if way not in ("auto", "openat2", "steps"):
-        raise UsageError(f"way={way!r} is not known.", remedy="Use 'auto', 'openat2' or 'steps'.")
-    if os.open not in os.supports_dir_fd or not hasattr(os, "O_NOFOLLOW"):
-        raise UsageError(
-            "this system cannot open files relative to a directory, so there is no file jail here.",
-            remedy="Use Linux, macOS or another Unix.",
-        )
-    if way == "openat2" and not openat2.is_available():
-        raise UsageError("this system has no openat2.", remedy="Use way='auto' or 'steps'.")
-    return way if way != "auto" else "openat2" if openat2.is_available() else "steps"
 
 
 def _open_root(root: Path) -> int:

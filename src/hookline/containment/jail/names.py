@@ -1,4 +1,4 @@
-"""Names that stand for the same file on some file system, and names that are nobody's to change."""
+"""Names that stand for the same file on some file system."""
 
 from __future__ import annotations
 
@@ -6,39 +6,6 @@ import unicodedata
 from collections.abc import Iterable
 
 from hookline.errors import UsageError
-
-PROTECTED: frozenset[str] = frozenset(
-    {
-        # what runs commands when a repository or an editor is opened
-        ".git",
-        ".gitconfig",
-        ".gitmodules",
-        ".envrc",
-        ".ripgreprc",
-        ".vscode",
-        ".idea",
-        # agents' configuration: hooks, permissions, servers
-        ".hookline",
-        ".agents",
-        ".claude",
-        ".codex",
-        ".cursor",
-        ".gemini",
-        ".mcp.json",
-        # what runs when somebody logs in, and who may
-        ".bashrc",
-        ".bash_profile",
-        ".bash_login",
-        ".bash_logout",
-        ".profile",
-        ".zshrc",
-        ".zshenv",
-        ".zprofile",
-        ".zlogin",
-        ".ssh",
-    }
-)
-"""What a jail lets nobody change unless it is told otherwise, at any depth. It can all be read."""
 
 # Characters that HFS+ leaves out when it compares names.
 _IGNORED = dict.fromkeys(

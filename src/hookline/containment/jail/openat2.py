@@ -13,7 +13,11 @@ import os
 import platform
 import sys
 from collections.abc import Callable
+from typing import Literal, TypeAlias
 
+from hookline.errors import UsageError
+
+Way: TypeAlias = Literal["auto", "openat2", "steps"]
 NO_XDEV, NO_MAGICLINKS, NO_SYMLINKS, BENEATH = 0x01, 0x02, 0x04, 0x08
 _TRIES = 128
 """How often the kernel may say that the tree changed under it, before we say so too."""
@@ -103,3 +107,17 @@ def is_available() -> bool:
         return False
     finally:
         os.close(start)
+
+
+def checked_way(way: Way) -> Way:
+    """How paths are opened here, if it can be done as asked."""
+    if way not in ("auto", "openat2", "steps"):
+        raise UsageError(f"way={way!r} is not known.", remedy="Use 'auto', 'openat2' or 'steps'.")
+    if os.open not in os.supports_dir_fd or not hasattr(os, "O_NOFOLLOW"):
+        raise UsageError(
+            "this system cannot open files relative to a directory, so there is no file jail here.",
+            remedy="Use Linux, macOS or another Unix.",
+        )
+    if way == "openat2" and not is_available():
+        raise UsageError("this system has no openat2.", remedy="Use way='auto' or 'steps'.")
+    return way if way != "auto" else "openat2" if is_available() else "steps"

@@ -6,7 +6,7 @@ protected."""
 from hookline.containment.sandbox.command import CommandResult, SandboxGrant
 from hookline.containment.sandbox.limits import SandboxLimits
 from hookline.containment.sandbox.output import Excerpt
-from hookline.containment.sandbox.paths import SandboxPaths
+from hookline.containment.sandbox.paths import SandboxPaths, emptied, inside_any
 from hookline.containment.sandbox.running import RunningCommand
 from hookline.containment.sandbox.sandbox import Sandbox, SandboxMode, SandboxStatus
 
@@ -20,4 +20,6 @@ __all__ = [
     "SandboxMode",
     "SandboxPaths",
     "SandboxStatus",
+    "emptied",
+    "inside_any",
 ]

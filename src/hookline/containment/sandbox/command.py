@@ -76,7 +76,7 @@ class CommandResult:
 def shell_argv(command: str | Sequence[str]) -> tuple[str, ...]:
     """A command as the program and its arguments: text is for a shell, a list is run as it is."""
     if isinstance(command, str):
-        argv: tuple[str, ...] = (shell(), "-c", command)
+        argv: tuple[str, ...] = (shell(), "-c", "--", command)  # whatever it begins with
     else:
         argv = tuple(command)
     if not argv or not argv[0]:

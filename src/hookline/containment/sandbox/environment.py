@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 from hookline.containment.sandbox.command import can_be_bytes
-from hookline.containment.sandbox.paths import inside_any
 from hookline.containment.sandbox.tables import ENVIRONMENT, PROXIES
 from hookline.errors import UsageError
 
@@ -40,15 +39,22 @@ def checked(given: Mapping[str, str]) -> dict[str, str]:
     return dict(given)
 
 
-def trusted_path(path: str, writable: Iterable[Path]) -> str:
-    """A search path without the directories in which a contained command could have put programs of its own."""
-    roots = tuple(writable)
-    kept = [
-        each
-        for each in path.split(os.pathsep)
-        if os.path.isabs(each) and not inside_any(Path(os.path.realpath(each)), roots)
-    ]
+def trusted_path(path: str, writable: Sequence[Path], shown: Sequence[Path] = ()) -> str:
+    """A search path without the directories in which a contained command could have put programs of its own.
+
+    What is `shown` in one of them cannot be written, unless it holds what can.
+    """
+    kept = [each for each in path.split(os.pathsep) if _is_trusted(each, writable, shown)]
     return os.pathsep.join(kept) or _PATH
+
+
+def _is_trusted(each: str, writable: Sequence[Path], shown: Sequence[Path]) -> bool:
+    real = Path(os.path.realpath(each))
+    inside = [root for root in writable if real.is_relative_to(root)]
+    over = [place for place in shown if real.is_relative_to(place)]
+    deepest = max(map(len, map(str, inside)), default=0)
+    is_over = any(len(str(place)) > deepest for place in over)
+    return os.path.isabs(each) and (not inside or is_over)
 
 
 def _is_plain_proxy(name: str, value: str) -> bool:

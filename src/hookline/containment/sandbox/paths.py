@@ -9,11 +9,13 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, fields
 from pathlib import Path
 
+from hookline.containment.protected import INSTRUCTIONS
 from hookline.containment.sandbox.tables import (
     CREDENTIALS,
     EMPTIED,
     PROTECTED,
     PROTECTED_AT_HOME,
+    PROTECTED_IF_THERE,
     SECRET_PATHS,
     SYSTEM_SECRETS,
 )
@@ -108,7 +110,9 @@ def emptied() -> list[Path]:
 
 def protected_names(root: Path, paths: SandboxPaths) -> list[str]:
     """What is not to change below a directory that can be written, relative to it."""
-    names = [*PROTECTED, *paths.protect]
+    there = [name for name in PROTECTED_IF_THERE if os.path.lexists(root / name)]
+    names = [name for name in (*PROTECTED, *there) if not _is_linked_text(root, name)]
+    names += paths.protect
     for home in homes():
         if home.is_relative_to(root):
             inside = home.relative_to(root)
@@ -119,6 +123,11 @@ def protected_names(root: Path, paths: SandboxPaths) -> list[str]:
         for name in dict.fromkeys(each.strip("/") for each in names)
         if name not in left_out and not any(name.startswith(f"{out}/") for out in left_out)
     ]
+
+
+def _is_linked_text(root: Path, name: str) -> bool:
+    """Whether instructions are only a link to others, as CLAUDE.md to AGENTS.md: what it points to has its own name."""
+    return os.path.basename(name) in INSTRUCTIONS and (root / name).is_symlink()
 
 
 def _is_there(path: Path) -> bool:

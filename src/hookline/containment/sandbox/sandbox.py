@@ -25,7 +25,13 @@ from hookline.containment.sandbox.host import HostCommand
 from hookline.containment.sandbox.limits import SandboxLimits, checked_timeout
 from hookline.containment.sandbox.mounts import Tree
 from hookline.containment.sandbox.output import Excerpt
-from hookline.containment.sandbox.paths import SandboxPaths, emptied, inside_any, work_directory
+from hookline.containment.sandbox.paths import (
+    SandboxPaths,
+    emptied,
+    existing,
+    inside_any,
+    work_directory,
+)
 from hookline.containment.sandbox.running import RunningCommand
 from hookline.containment.sandbox.selftest import passed
 from hookline.errors import SandboxError, UsageError
@@ -243,7 +249,10 @@ class Sandbox:
         if contained:
             made = {**made, "TMPDIR": "/tmp", "XDG_CACHE_HOME": "/tmp/.cache"}
         if outside or grant.reveal:
-            return {**made, "PATH": trusted_path(made["PATH"], self.writable)}
+            # In there, a directory of the machine's /tmp is one that commands can make, with what they like in it.
+            places = (*self.writable, *(emptied() if contained else ()))
+            shown = tuple(existing(self.paths.read)) if contained else ()
+            return {**made, "PATH": trusted_path(made["PATH"], places, shown)}
         return made
 
     def _directory(self, cwd: str | Path | None) -> Path:

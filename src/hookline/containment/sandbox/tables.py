@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from hookline.containment.protected import AGENT_CONFIGURATION, INSTRUCTIONS
+
 
 def _names(text: str) -> tuple[str, ...]:
     """The names in a text, one line per idea, without what is behind a `#`."""
@@ -62,13 +64,20 @@ EMPTIED = ("/tmp", "/run", "/var/tmp", "/var/run", "/var/lock")
 
 PROTECTED = _names(
     """
-    .git/hooks .git/config .git/modules .envrc                     # run by git, or by a shell that comes by
-    .hookline .claude .codex .gemini .cursor .mcp.json .github/copilot-instructions.md     # obeyed by agents
+    .git/hooks .git/config .git/modules .husky .envrc              # run by git, or by a shell that comes by
+    .hookline .agents .claude .codex .gemini .cursor .windsurf .mcp.json                # obeyed by agents
+    .cursorrules .windsurfrules .github/copilot-instructions.md
     .vscode .idea .devcontainer                                    # run by editors
     """
 )
 """Below a directory that can be written: read-only, also when it does not exist. Something else will run or obey it.
-Each of them costs every command a little, so names that few have are left to `SandboxPaths(protect=...)`."""
+Each of them costs every command a little."""
+
+PROTECTED_IF_THERE = tuple(
+    sorted((AGENT_CONFIGURATION | INSTRUCTIONS) - {*PROTECTED, "copilot-instructions.md"})
+)
+"""Read-only where it exists. To hold the place of what does not, something has to lie there, and these names are not
+hidden ones: a command that looks at `*.md` would trip over it. Or they are names that few have."""
 
 WITH_PARENT = frozenset({".git"})
 """Of these directories nothing can be made when they are missing: what one would hold is what is protected."""
