@@ -114,7 +114,8 @@ class Proof(msgspec.Struct):
             if problem := self._words(inner):
                 return problem
             program = PROGRAMS.get(program_name(inner[0].text))
-            if (program is None or program.reads) and self._names_secrets(rest):
+            reads = program is None or program.reads
+            if reads and (self._names_secrets(rest) or any(word.hidden for word in inner)):
                 return "it may show secrets"
         return None
 

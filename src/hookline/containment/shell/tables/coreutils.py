@@ -55,6 +55,12 @@ def _test(words: Sequence[Word]) -> str | None:
     return "it may run what the name of a variable says" if runs else None
 
 
+def _printf(words: Sequence[Word]) -> str | None:
+    """`-v` sets a variable; only the first word can be an option."""
+    open_first = bool(words) and not words[0].exact and words[0].start[:1] in {"", "-"}
+    return f"{words[0].text} may turn out to be an option" if open_first else None
+
+
 def _ps(words: Sequence[Word]) -> str | None:
     """`ps e` prints environments; `ps -e` does not."""
     for word in words:
@@ -109,7 +115,7 @@ COREUTILS: dict[str, Program] = {
     **dict.fromkeys(("zcat", "bzcat", "xzcat", "zstdcat"), _UNPACKED),
     **dict.fromkeys(("test", "["), Program(but(check=_test), reads=False)),
     "zgrep": Program(only("-i -n -c -l -v -E -F -h -H -w -o -q", takes="-e -A -B -C -m")),
-    "printf": Program(but("-v", loose=True), reads=False),
+    "printf": Program(but("-v", check=_printf, loose=True), reads=False),
     "sort": Program(
         but("-o --output --compress-program -T --temporary-directory", takes="-k -t -S")
     ),
