@@ -122,7 +122,9 @@ class Proof(msgspec.Struct):
     def _files(self, name: str, rest: Sequence[Word]) -> str | None:
         """Whether what is shown may be a secret."""
         words = _without_pattern(name, rest) if name in _TAKE_PATTERNS else rest
-        recursive = name in {"rg", "ag"} or any(_RECURSIVE.match(word.start) for word in rest)
+        recursive = name in {"rg", "ag"} or any(
+            _RECURSIVE.match(word.start) or word.text == "--no-index" for word in rest
+        )
         for word in words:
             if word.hidden and not self._knows_names():
                 return "it is not known which files it shows"
@@ -140,11 +142,11 @@ class Proof(msgspec.Struct):
         return any(self._is_secret(word) or is_whole_home(word.text, self.where) for word in words)
 
     def _is_secret(self, word: Word) -> bool:
-        """Also in the value of an option, joined to it or after an equals sign."""
+        """Also in the value of an option, joined to it or after an equals sign. gawk takes `/inet` for the network."""
         text = word.text
         if text.startswith("-"):
             text = text.partition("=")[2] if "=" in text else text[2:]
-        return is_secret(text, self.where) or is_network(text)
+        return is_secret(text, self.where) or is_network(text) or text.startswith("/inet")
 
 
 def _takes_names(command: Command) -> bool:

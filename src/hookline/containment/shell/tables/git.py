@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 
 from hookline.containment.shell.options import Options, Program, only, operands_of
@@ -37,8 +38,11 @@ def _look(more: str = "") -> Options:
 
 
 def _no_signatures(words: Sequence[Word]) -> str | None:
-    """Formats with %G let another program check signatures."""
-    checks = any("%G" in word.text for word in words)
+    """Formats with %G and the like let another program check signatures."""
+    checks = any(
+        re.search(r"%[-+ ]?G|signature", word.text) or (not word.exact and "%" in word.text)
+        for word in words
+    )
     return "it starts a program that checks signatures" if checks else None
 
 
@@ -51,7 +55,7 @@ def _listed(words: Sequence[Word]) -> str | None:
     names = operands_of(only(takes="--sort --format"), words)
     if names and not any(word.text.partition("=")[0] in _LISTS for word in words):
         return f"it may create {names[0].text!r}"
-    return None
+    return _no_signatures(words)
 
 
 def _no_names(words: Sequence[Word]) -> str | None:
@@ -60,8 +64,11 @@ def _no_names(words: Sequence[Word]) -> str | None:
 
 
 def _reflog(words: Sequence[Word]) -> str | None:
+    """A word may be a verb of its own, and a pattern may become one."""
     changes = {"expire", "delete", "drop", "write"} & set(_names(words))
-    return "it changes the log" if changes else None
+    if changes or not all(word.exact for word in words):
+        return "it may change the log"
+    return _no_signatures(words)
 
 
 def _config(words: Sequence[Word]) -> str | None:
@@ -130,6 +137,7 @@ _VERBS: dict[str, Options] = {
     "for-each-ref": only(
         "--contains --no-contains --merged --no-merged --points-at --color",
         takes="--format --sort --count",
+        check=_no_signatures,
     ),
     "show-ref": only(
         "--heads --tags --branches -d --dereference -s --hash --abbrev --verify -q --quiet --head"
@@ -139,7 +147,7 @@ _VERBS: dict[str, Options] = {
     "check-ignore": only("-v --verbose -n --non-matching -q --quiet --no-index"),
     "check-attr": only("-a --all --cached"),
     "version": only("--build-options", operands=0),
-    "help": only("-a --all -g --guides"),
+    "help": only("-a --all -g --guides", operands=0),
     "grep": only(
         """
         -# -i -n -l -L -c -w -v -h -H -E -F -P -G -o -q -r -p -W -I -a -z --ignore-case --line-number --name-only

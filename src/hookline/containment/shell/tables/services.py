@@ -106,20 +106,35 @@ _UNIT_VERBS = """
 """
 
 
+_AWS_TAKES = "--region --output --query --profile"
+_AWS_SHOWS_SECRETS = frozenset("secretsmanager ssm lambda cognito-idp codebuild kms".split())
+
+
 def _aws(words: Sequence[Word]) -> str | None:
-    """A service, and a verb that describes or lists."""
-    names = [word.text for word in words if not word.start.startswith("-")][:2]
+    """A service and directly after it a verb that describes or lists; before them only options that are known."""
+    at = 0
+    while at < len(words) and words[at].start.startswith("-"):
+        name, equals, _ = words[at].text.partition("=")
+        at += 2 if name in _AWS_TAKES.split() and not equals else 1
+    names = [word.text for word in words[at : at + 2]]
+    if not all(word.exact for word in words[: at + 2]):
+        return "it cannot be said what it is asked"
     if names in (["sts", "get-caller-identity"], ["s3", "ls"]):
         return None
-    secret = {"secretsmanager", "ssm"}
-    if len(names) > 1 and re.match("(describe|list)-", names[1]) and names[0] not in secret:
+    describes = len(names) > 1 and re.match("(describe|list)-", names[1])
+    if describes and names[0] not in _AWS_SHOWS_SECRETS and not names[0].startswith("-"):
         return None
     return "it may change something, or show a secret"
 
 
 SERVICES: dict[str, Program] = {
     **dict.fromkeys(
-        ("docker", "podman"), Program(only(), _verbs(_DOCKER_VERBS, _DOCKER), reads=False)
+        ("docker", "podman"),
+        Program(
+            only(),
+            _verbs(_DOCKER_VERBS, _DOCKER) | _verbs("top container*top", only(operands=1)),
+            reads=False,
+        ),
     ),
     "docker-compose": Program(
         only(takes="-f -p --file --project-name"), _verbs(_COMPOSE_VERBS, _DOCKER), reads=False
@@ -173,7 +188,7 @@ SERVICES: dict[str, Program] = {
             """
             --no-cli-pager --no-paginate --recursive --human-readable --summarize
             """,
-            takes="--region --output --query --profile --max-items --filters",
+            takes=f"{_AWS_TAKES} --max-items --filters",
             check=_aws,
         ),
         reads=False,
