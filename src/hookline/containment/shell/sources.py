@@ -14,6 +14,8 @@ _FETCHERS = frozenset(
     ssh
     """.split()
 )
+_STORERS = frozenset("wget aria2c axel fetch lwp-download ftp tftp".split())
+"""Those that put what they get in a file of the same name."""
 _ALWAYS_DECODE = frozenset(
     "uudecode zcat gunzip bzcat xzcat zstdcat lz4cat rev openssl gpg gpg2 b64decode".split()
 )
@@ -48,6 +50,6 @@ def stored_by(argv: Sequence[str]) -> list[str]:
             names += argv[at + 1 : at + 2]
         elif found := re.match(r"--output(?:-document)?=|-[oO](?=\S)", word):
             names.append(word[found.end() :])
-        if "/" in word and not word.startswith("-"):
+        if ("/" in word or (at and name_of(argv) in _STORERS)) and not word.startswith("-"):
             names.append(posixpath.basename(word.partition("?")[0]))
     return [posixpath.normpath(name) for name in names if name and name != "-"]

@@ -40,10 +40,15 @@ def _look(more: str = "") -> Options:
 def _no_signatures(words: Sequence[Word]) -> str | None:
     """Formats with %G and the like let another program check signatures."""
     checks = any(
-        re.search(r"%[-+ ]?G|signature", word.text) or (not word.exact and "%" in word.text)
-        for word in words
+        re.search(r"%[-+ ]?G", word.text) or (not word.exact and "%" in word.text) for word in words
     )
     return "it starts a program that checks signatures" if checks else None
+
+
+def _no_signatures_of_refs(words: Sequence[Word]) -> str | None:
+    """Fields of references, to print or to sort by, can be signatures too."""
+    checks = any("signature" in word.text for word in words)
+    return "it starts a program that checks signatures" if checks else _no_signatures(words)
 
 
 def _names(words: Sequence[Word]) -> list[str]:
@@ -55,7 +60,7 @@ def _listed(words: Sequence[Word]) -> str | None:
     names = operands_of(only(takes="--sort --format"), words)
     if names and not any(word.text.partition("=")[0] in _LISTS for word in words):
         return f"it may create {names[0].text!r}"
-    return _no_signatures(words)
+    return _no_signatures_of_refs(words)
 
 
 def _no_names(words: Sequence[Word]) -> str | None:
@@ -137,7 +142,7 @@ _VERBS: dict[str, Options] = {
     "for-each-ref": only(
         "--contains --no-contains --merged --no-merged --points-at --color",
         takes="--format --sort --count",
-        check=_no_signatures,
+        check=_no_signatures_of_refs,
     ),
     "show-ref": only(
         "--heads --tags --branches -d --dereference -s --hash --abbrev --verify -q --quiet --head"
