@@ -156,7 +156,7 @@ def test_more_rules_never_loosen_a_denial(rule: list[str], command: list[str]) -
 
 
 @pytest.mark.parametrize(
-    "rule", ["git push; ls", "a | b", "a && b", "a\nb", "make > x", "echo $(id)", "read(x)", "bash(git push *", "bash()"]
+    "rule", ["git push; ls", "a | b", "a && b", "a\nb", "make > x", "read(x)", "bash(git push *", "bash()"]
 )  # fmt: skip
 def test_a_rule_that_could_fit_nothing_is_refused(rule: str) -> None:
     """A pattern with something that is no word of a command would never match, so it is an error."""

@@ -56,6 +56,30 @@ BRACES = r"""
     find . -exec a{} \;
     find . -name x -execdir sort {} \;
 """
+PLACES = r"""
+    find . -maxdepth 0 -printf '/etc/hosts\n' | xargs cat
+    git ls-files --format=/etc/hosts | xargs cat
+    ls | grep -l --label=/etc/hosts '' | xargs cat
+    grep -el f | xargs cat
+    rg -rl x f | xargs cat
+    ls | xargs -I% cat ~/.aws/%
+    find . -type d | xargs -I{} cat {}/.env
+    ls x | xargs -I{} cat /etc/{}
+    ls x | while read f; do cat "/etc/$f"; done
+    cd "$(echo /proc/self)" && cat environ
+    cd ~/.aws; (cd ../proj); cat config
+    cd ~/.aws; false && cd ..; cat config
+    cd; grep -r KEY .
+    cd ~ && rg KEY
+    grep -nf/proc/self/environ x
+    cat ~/.config/g*/hosts.yml
+    cat /etc/ssh/ssh_host_rsa_key
+    gh pr list --json title --jq env
+    gh api repos/a/b --jq '$ENV'
+    kubectl get pods -o go-template-file=/proc/self/environ
+    az group list --query @/etc/hosts
+    aws ec2 describe-instances --filters file:///etc/hosts
+"""
 VERBS = r"""
     service ../../tmp/x/s.sh status
     service .. status x
@@ -156,6 +180,11 @@ HARMLESS = r"""
     getent passwd root
     ls | xargs -I{} echo {}
     git log -- src/signature.py
+    cd "$(git rev-parse --show-toplevel)" && cat README.md
+    cd src && cat x.py && cd .. && cat README.md
+    find . -name '*.py' -print0 | xargs -0 grep -l foo
+    ls | xargs -I{} cat {}
+    gh pr list --json title --jq '.[].title'
 """
 
 
@@ -176,7 +205,7 @@ def test_a_question_that_does_something(command: str) -> None:
     assert ShellPolicy.default().judge(command).decision == "ask"
 
 
-@pytest.mark.parametrize("command", lines(SECRETS))
+@pytest.mark.parametrize("command", lines(SECRETS, PLACES))
 def test_a_look_at_secrets(command: str) -> None:
     """Environments, passwords and what leaves by the network are asked about in every spelling."""
     assert ShellPolicy.default().judge(command).decision == "ask"

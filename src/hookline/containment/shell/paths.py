@@ -16,7 +16,8 @@ _SECRET_PARTS = frozenset(
     id_ed25519_sk authorized_keys credentials credentials.json credentials.yml credentials.yaml credentials.xml
     credentials.toml credentials.csv secrets secrets.json secrets.yml secrets.yaml secrets.toml secrets.env
     secret.json secret.yml secret.yaml secret.txt secrets.txt passwords.txt master.key kubeconfig cookies.sqlite
-    key4.db logins.json kcore htpasswd .token .credentials .secrets auth.json
+    .credentials.json application_default_credentials.json oauth_creds.json .databrickscfg .yarnrc.yml token.json
+    tokens.json key4.db logins.json kcore htpasswd .token .credentials .secrets auth.json
     """.split()
 )
 _SECRET_ENDINGS = (
@@ -113,6 +114,8 @@ def is_secret(path: str, where: str = "") -> bool:
         return True
     if parts and parts[-2:-1] in ([], ["etc"]) and _may_be_shadow(parts[-1], whole):
         return True
+    if ".config" in parts and any(_is_pattern(part) for part in parts):
+        return True
     if not {("gh", "hosts.yml"), ("ssl", "private")}.isdisjoint(pairwise(parts)):
         return True
     return any(_names_secret(part) for part in parts)
@@ -145,6 +148,8 @@ def _names_secret(name: str) -> bool:
     if lower in _SECRET_PARTS or lower.endswith(_SECRET_ENDINGS):
         return True
     if lower == ".env" or (lower.startswith(".env.") and not _HARMLESS_ENV.fullmatch(lower)):
+        return True
+    if lower.startswith("ssh_host_") and not lower.endswith(".pub"):
         return True
     if lower.startswith(("service-account", "service_account", "credentials.")):
         return True

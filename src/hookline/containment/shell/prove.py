@@ -25,7 +25,10 @@ _ASSIGNABLE = re.compile(
     r"LANG|LANGUAGE|LC_[A-Z]+|TZ|COLUMNS|LINES|NO_COLOR|FORCE_COLOR|CLICOLOR|CLICOLOR_FORCE|CI|TERM|GIT_TERMINAL_PROMPT|GIT_OPTIONAL_LOCKS"
 )
 _PAGERS = frozenset({"PAGER", "GIT_PAGER", "MANPAGER"})
-_NAMES_ONLY = re.compile(r"-[A-Za-z]*l|--files")
+_NAMES_ONLY = re.compile(r"-[inwFsaI]*l[inwFsaI]*|--files(-with-matches)?")
+_GREP_NAMES_ONLY = re.compile(r"-[rRinwEFsaI]*l[rRinwEFsaI]*|--files-with-matches")
+_PRINTS_MORE = re.compile(r"-f?printf|--(form|lab|pat|out)|-[pu]$")
+"""Options of programs that print names, with which they print other things."""
 _FILTERS = {
     "head": only(takes="-n -c"),
     "tail": only(takes="-n -c"),
@@ -36,13 +39,20 @@ _FILTERS = {
 _TAKE_PATTERNS = frozenset(
     "grep egrep fgrep zgrep rg ag jq yq sed gsed awk gawk mawk nawk tr".split()
 )
+_PLAIN_PLACES = frozenset({"git rev-parse --show-toplevel", "pwd", "git rev-parse --show-cdup"})
+"""Commands that print the name of a directory with nothing secret about it."""
 _RECURSIVE = re.compile(r"-[A-Za-z]*[rR]|--(dereference-)?recursive")
 
 
 class Proof(msgspec.Struct):
     """What has been seen of a line so far: where it stands, and whether file names can have been made up on the way."""
 
-    where: str = ""
+    wheres: list[str] = msgspec.field(default_factory=lambda: [""])
+    """Every directory it may stand in: a `cd` may fail, or be in a shell of its own."""
+    lost: bool = False
+    """Whether it may stand somewhere that is not known."""
+    last: str = ""
+    """The command before."""
     names_only: bool = True
     secrets_named: bool = False
     """Whether a command has named a place with secrets, so that what is found there must not be shown."""
@@ -59,10 +69,20 @@ class Proof(msgspec.Struct):
 
     def _remember(self, command: Command) -> None:
         name, rest = program_name(command.words[0].text), command.words[1:]
-        if name in {"cd", "pushd"} and rest:
-            self.where = f"{self.where}/{rest[-1].text}" if self.where else rest[-1].text
+        if name in {"cd", "pushd"}:
+            self._move(rest)
         self.names_only = self.names_only and (_prints_names(name, rest) or _takes_names(command))
         self.secrets_named = self.secrets_named or self._names_secrets(rest)
+        self.last = command.text
+
+    def _move(self, rest: Sequence[Word]) -> None:
+        target = rest[-1] if rest else Word("~")
+        known = not target.hidden or (target.text == "$()" and self.last in _PLAIN_PLACES)
+        self.lost = self.lost or not known or len(self.wheres) > 32
+        if not self.lost:
+            self.wheres += [
+                f"{where}/{target.text}" if where else target.text for where in self.wheres
+            ]
 
     def _surroundings(self, command: Command) -> str | None:
         """What stands around the words: assignments and redirects."""
@@ -125,12 +145,16 @@ class Proof(msgspec.Struct):
         recursive = name in {"rg", "ag"} or any(
             _RECURSIVE.match(word.start) or word.text == "--no-index" for word in rest
         )
+        if self.lost:
+            return "it is not known where it is"
+        if recursive and any(is_whole_home(where) or is_secret(where) for where in self.wheres):
+            return "it searches where secrets lie"
         for word in words:
-            if word.hidden and not self._knows_names():
+            if word.hidden and not (word.text == "$()" and self._knows_names()):
                 return "it is not known which files it shows"
             if self._is_secret(word):
                 return f"{word.text} may hold secrets"
-            if recursive and is_whole_home(word.text, self.where):
+            if recursive and self._is_whole_home(word):
                 return f"{word.text} holds secrets somewhere"
         return None
 
@@ -139,14 +163,22 @@ class Proof(msgspec.Struct):
         return self.names_only and not self.secrets_named
 
     def _names_secrets(self, words: Sequence[Word]) -> bool:
-        return any(self._is_secret(word) or is_whole_home(word.text, self.where) for word in words)
+        return any(self._is_secret(word) or self._is_whole_home(word) for word in words)
+
+    def _is_whole_home(self, word: Word) -> bool:
+        return any(is_whole_home(word.text, where) for where in self.wheres)
 
     def _is_secret(self, word: Word) -> bool:
         """Also in the value of an option, joined to it or after an equals sign. gawk takes `/inet` for the network."""
-        text = word.text
-        if text.startswith("-"):
-            text = text.partition("=")[2] if "=" in text else text[2:]
-        return is_secret(text, self.where) or is_network(text) or text.startswith("/inet")
+        texts = [word.text]
+        if word.text.startswith("-"):
+            texts = [word.text[at:] for at in range(2, min(len(word.text), 8))]
+            texts.append(word.text.partition("=")[2])
+        return any(
+            is_secret(text, where) or is_network(text) or text.startswith("/inet")
+            for text in texts
+            for where in self.wheres
+        )
 
 
 def _takes_names(command: Command) -> bool:
@@ -157,12 +189,15 @@ def _takes_names(command: Command) -> bool:
 def _prints_names(name: str, rest: Sequence[Word]) -> bool:
     """Whether a command prints nothing but names of files that exist, or fewer of the names it is given."""
     texts = {word.text for word in rest}
+    if any(_PRINTS_MORE.match(word.start) for word in rest):
+        return False
     if name in {"find", "fd", "fdfind", "ls", "cd", "wc"}:
         return True
     if name == "git":
         names_only = "--name-only" in texts and bool({"ls-tree", "diff"} & texts)
         return "ls-files" in texts or names_only
-    if name in {"grep", "egrep", "rg"} and any(_NAMES_ONLY.match(word.start) for word in rest):
+    listing = _NAMES_ONLY if name == "rg" else _GREP_NAMES_ONLY
+    if name in {"grep", "egrep", "rg"} and any(listing.fullmatch(word.start) for word in rest):
         return True
     filters = name in {"grep", "egrep"} and not any(_RECURSIVE.match(w.start) for w in rest)
     if filters:

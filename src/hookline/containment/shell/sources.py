@@ -21,6 +21,16 @@ _ALWAYS_DECODE = frozenset(
 )
 _MAY_DECODE = frozenset("base64 base32 basenc xxd gzip bzip2 xz zstd gbase64 uuencode".split())
 
+_FETCHES_AND_RUNS = re.compile(
+    r"(?s)(?=.{0,4000}(urlopen|requests\.get|fetch\(|https?\.get|LWP|Net::HTTP|file_get_contents\(.http|open-uri))"
+    r"(?=.{0,4000}(\bexec|\beval|system|compile\())"
+)
+_DECODES_AND_RUNS = re.compile(
+    r"(?s)(?=.{0,4000}(b64decode|b32decode|b85decode|decode_base64|base64_decode|decode64|atob\(|['\"]base64['\"]|unhexlify"
+    r"|fromhex|codecs\.decode|rot13|decompress\(|gzinflate|marshal\.loads|pickle\.loads|unpack\())"
+    r"(?=.{0,4000}(\bexec\b|\beval\b|\bsystem\b|popen|subprocess|compile\(|Function\(|child_process|passthru))"
+)
+
 
 def is_fetch(argv: Sequence[str]) -> bool:
     """Whether a command prints or stores what it gets from the network."""
@@ -53,3 +63,10 @@ def stored_by(argv: Sequence[str]) -> list[str]:
         if ("/" in word or (at and name_of(argv) in _STORERS)) and not word.startswith("-"):
             names.append(posixpath.basename(word.partition("?")[0]))
     return [posixpath.normpath(name) for name in names if name and name != "-"]
+
+
+def runs_unread(code: str) -> bool:
+    """Whether a program looks as if it ran what it fetches or decodes."""
+    if len(code) <= 10:
+        return False
+    return any(form.match(code) for form in (_FETCHES_AND_RUNS, _DECODES_AND_RUNS))

@@ -54,6 +54,9 @@ _HELM = only(
 
 
 def _no_secrets(words: Sequence[Word]) -> str | None:
+    """Neither secrets of the cluster, nor a file that is printed as a template."""
+    if any("file" in word.text for word in words if not word.start.startswith("--field")):
+        return "it may show a file"
     for word in operands_of(only(takes=_KUBECTL_TAKES), words):
         if not word.exact or re.search(r"(^|[,/.])secrets?($|[,/.])", word.text.lower()):
             return "it may show secrets"
@@ -66,6 +69,13 @@ def _kubectl(more: str = "") -> Options:
 
 # --- hosts of code --------------------------------------------------------------------------------
 
+
+def _no_environment(words: Sequence[Word]) -> str | None:
+    """The filters of gh can print the environment, and it holds its token."""
+    shows = any(re.search(r"\benv\b|ENV", word.text) for word in words)
+    return "its filter may print the environment" if shows else None
+
+
 _GH = only(
     """
     --json --jq -q --template -t --limit -L --state -s --repo -R --author -A --assignee -a --label -l --comments -c
@@ -73,7 +83,8 @@ _GH = only(
     --user -u --draft -d --milestone -m --mention --app --exit-status --attempt --verbose -v --yaml -y --watch
     --required --order --sort --owner --language --source --fork --no-archived --visibility --topic --exclude-drafts
     --event -e --commit --created --files --raw -r --filename -f --workflow
-    """
+    """,
+    check=_no_environment,
 )
 _GH_VERBS = """
     pr*view pr*list pr*status pr*diff pr*checks issue*view issue*list issue*status repo*view repo*list release*view
@@ -88,7 +99,7 @@ def _gh_api(words: Sequence[Word]) -> str | None:
     """One path on the host itself; `gh api` would take a whole address as well."""
     names = [word.text for word in operands_of(only(takes="-q --jq -t --template"), words)]
     if len(names) == 1 and _GH_PATH.fullmatch(names[0]):
-        return None
+        return _no_environment(words)
     return "it may change something, or call another host"
 
 
@@ -117,6 +128,8 @@ def _aws(words: Sequence[Word]) -> str | None:
         name, equals, _ = words[at].text.partition("=")
         at += 2 if name in _AWS_TAKES.split() and not equals else 1
     names = [word.text for word in words[at : at + 2]]
+    if any(re.match(r"(file|fileb|https?)://", word.text) for word in words):
+        return "it may show a file, or use the network"
     if not all(word.exact for word in words[: at + 2]):
         return "it cannot be said what it is asked"
     if names in (["sts", "get-caller-identity"], ["s3", "ls"]):

@@ -11,7 +11,7 @@ from hookline.containment.shell.words import Word
 
 _SHOW_NOTHING_SECRET = """
     exa eza lsd tokei sw_vers system_profiler iostat mpstat ipcs lsns lsipc lslocks fc-list acpi lsb_release
-    hostid modinfo glxinfo systemd-cgls mdls mdfind ioreg getenforce sestatus pmap pwdx otool locate vm_stat
+    hostid modinfo mdls mdfind ioreg getenforce sestatus pmap pwdx otool locate vm_stat
 """
 _SHOW_FILES = """
     hexyl csvlook csvcut csvstat csvgrep csvsort pdfinfo shellcheck
@@ -98,7 +98,8 @@ _X509 = only(
 )
 
 _CLOUD = only(
-    takes="--format --project --filter --limit --region --zone -o --output -g --resource-group -n --name --query"
+    takes="--format --project --filter --limit --region --zone -o --output -g --resource-group -n --name --query",
+    check=no_files_of_words,
 )
 _GCLOUD = tuple(
     f"{group} list"
@@ -126,6 +127,8 @@ SYSTEM_TOOLS: dict[str, Program] = {
             )
         ),
     ),
+    "glxinfo": _looks("-B -l", operands=0),
+    "systemd-cgls": _looks("-a -l --no-pager", operands=0),
     "jps": _looks("-q -m -l -v -V", operands=0),  # with -J it takes options of the Java machine
     "bc": Program(only("-l -q -s -w")),
     "shuf": Program(but("-o --output", takes="-n -i")),
@@ -197,7 +200,7 @@ SYSTEM_TOOLS: dict[str, Program] = {
     "arp": _looks("-a -n -e", operands=0),
     "iwconfig": _looks(operands=1),
     "service": Program(only("--status-all", check=_service), reads=False),
-    "launchctl": _asks("list|print"),
+    "launchctl": _asks("list"),
     "minikube": _asks("status|ip|version"),
     "pyenv": _asks("versions|version|root"),
     "rbenv": _asks("versions|version|root"),

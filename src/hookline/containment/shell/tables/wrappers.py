@@ -79,4 +79,11 @@ def _filled(name: str, inner: tuple[Word, ...], replaced: str | None) -> tuple[W
         return inner
     if replaced is None:
         return (*inner, STDIN)
-    return (*(STDIN if replaced in word.text else word for word in inner), STDIN)
+    return (*(_marked(word, replaced) for word in inner), STDIN)
+
+
+def _marked(word: Word, mark: str) -> Word:
+    """A word in which the mark is replaced. With more around it, it names what nobody has seen."""
+    if word.text == mark:
+        return STDIN
+    return Word(word.text, exact=False, hidden=True) if mark in word.text else word
