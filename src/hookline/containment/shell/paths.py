@@ -162,7 +162,9 @@ def _may_match_secret(pattern: str) -> bool:
     if pattern.endswith(_SECRET_ENDINGS):
         return True
     if pattern.startswith("."):
-        return any(fnmatch.fnmatchcase(name, pattern) for name in _LIKELY)
+        return pattern.startswith(".env") or any(
+            fnmatch.fnmatchcase(name, pattern) for name in _LIKELY
+        )
     return pattern.startswith(("id_", "cred", "secret")) or pattern.endswith(
         ("_rsa", "_ed25519", "id_*")
     )

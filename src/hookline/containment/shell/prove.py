@@ -51,6 +51,8 @@ class Proof(msgspec.Struct):
     """Every directory it may stand in: a `cd` may fail, or be in a shell of its own."""
     lost: bool = False
     """Whether it may stand somewhere that is not known."""
+    fed: bool = False
+    """Whether the input of the command is what the one before it prints."""
     last: str = ""
     """The command before."""
     names_only: bool = True
@@ -62,6 +64,7 @@ class Proof(msgspec.Struct):
         problem = self._surroundings(command)
         if problem or not command.words:
             return problem
+        self.fed = _is_fed(command)
         problem = self._words(command.words)
         if problem is None:
             self._remember(command)
@@ -108,7 +111,7 @@ class Proof(msgspec.Struct):
         if len(rest) == 1 and rest[0].exact and rest[0].text in QUESTIONS.get(name, ()):
             return None
         if inner := inner_words(name, rest):
-            names = self._knows_names()
+            names = self.fed and self._knows_names()
             return self._words([NAMES if names and word == STDIN else word for word in inner])
         return self._program(name, rest)
 
@@ -183,7 +186,12 @@ class Proof(msgspec.Struct):
 
 def _takes_names(command: Command) -> bool:
     """Whether a command reads what the one before it prints, and prints nothing itself."""
-    return command.piped and command.words[0].text == "read"
+    return _is_fed(command) and command.words[0].text == "read"
+
+
+def _is_fed(command: Command) -> bool:
+    """Whether a command reads from a pipe, and from nothing else."""
+    return command.piped and not any(one.operator.startswith("<") for one in command.redirects)
 
 
 def _prints_names(name: str, rest: Sequence[Word]) -> bool:
@@ -191,7 +199,9 @@ def _prints_names(name: str, rest: Sequence[Word]) -> bool:
     texts = {word.text for word in rest}
     if any(_PRINTS_MORE.match(word.start) for word in rest):
         return False
-    if name in {"find", "fd", "fdfind", "ls", "cd", "wc"}:
+    if name == "ls":  # hidden files are those with secrets
+        return not any(re.match(r"-[A-Za-z]*[aA]|--al|--f", word.start) for word in rest)
+    if name in {"find", "fd", "fdfind", "cd", "wc"}:
         return True
     if name == "git":
         names_only = "--name-only" in texts and bool({"ls-tree", "diff"} & texts)

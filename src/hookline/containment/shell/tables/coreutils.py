@@ -105,7 +105,7 @@ def _top(words: Sequence[Word]) -> str | None:
 def _read(words: Sequence[Word]) -> str | None:
     """Names in small letters: the others mean something to the shell."""
     names = [word.text for word in words if word.text != "-r"]
-    plain = all(re.fullmatch("[a-z_][a-z0-9_]*", name) for name in names)
+    plain = all(re.fullmatch(r"(?!\w*_proxy$)[a-z_][a-z0-9_]*", name) for name in names)
     return None if plain else "it may set what the shell goes by"
 
 

@@ -105,14 +105,25 @@ def _gh_api(words: Sequence[Word]) -> str | None:
 
 # --- services and clouds --------------------------------------------------------------------------
 
+
+def _no_unit_environment(words: Sequence[Word]) -> str | None:
+    """Everything about a unit, or the manager, is also what it was given to know."""
+    named = any(re.match("-p|--property", word.start) for word in words)
+    shows = any("env" in word.text.lower() for word in words)
+    return None if named and not shows else "it may print the environment of a service"
+
+
 _UNITS = only(
     """
     --no-pager -l --full -a --all --user --system --failed -q --quiet --plain --no-legend --value --reverse -r
     """,
     takes="-t -n -o -p --type --state --lines --output --property",
 )
+_SHOWN_UNITS = only(
+    "--no-pager --user --system --value", takes="-p --property", check=_no_unit_environment
+)
 _UNIT_VERBS = """
-    status is-active is-enabled is-failed list-units list-unit-files list-timers list-sockets list-dependencies show cat
+    status is-active is-enabled is-failed list-units list-unit-files list-timers list-sockets list-dependencies cat
     get-default is-system-running
 """
 
@@ -181,7 +192,7 @@ SERVICES: dict[str, Program] = {
     ),
     "systemctl": Program(
         only("--no-pager --user --system -l --full -a --all --failed", takes="-t --type --state"),
-        _verbs(_UNIT_VERBS, _UNITS),
+        {**_verbs(_UNIT_VERBS, _UNITS), "show": _SHOWN_UNITS},
         reads=False,
     ),
     "journalctl": Program(
