@@ -164,6 +164,22 @@ def test_a_rule_that_could_fit_nothing_is_refused(rule: str) -> None:
         DEFAULT.with_rules(deny=[rule])
 
 
+@pytest.mark.parametrize(
+    "command", ["git pus?", "git pus*", "git p{ush,ull}", "git -c alias.x=push x", "git --attr-source x push"]
+)  # fmt: skip
+def test_no_spelling_escapes_a_rule(command: str) -> None:
+    """What may turn out to be denied by one rule is not allowed by another."""
+    policy = DEFAULT.with_rules(allow=["git *"], deny=["git push *"])
+    assert decision(policy, command) != "allow"
+    assert decision(policy, "git add src/*.py") == "allow"
+
+
+def test_a_rule_sees_through_runners_of_packages() -> None:
+    """`npm exec` and `npx` run what follows."""
+    policy = DEFAULT.with_rules(allow=["npm *", "npx *"], deny=["git push *"])
+    assert decision(policy, "npm exec -- git push") == decision(policy, "npx git push") == "deny"
+
+
 def test_what_is_quoted_in_a_rule_is_meant_literally() -> None:
     """A semicolon in quotes is part of a word."""
     policy = DEFAULT.with_rules(deny=["git commit -m 'a; b'"])

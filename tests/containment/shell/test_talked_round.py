@@ -67,6 +67,19 @@ PLACES = r"""
     ls x | xargs -I{} cat /etc/{}
     ls x | while read f; do cat "/etc/$f"; done
     cd "$(echo /proc/self)" && cat environ
+    xargs cat < list
+    xargs cat <<< .env
+    ls | xargs cat <<< x
+    ls | while read f; do cat "$f"; done <<< .env
+    ls | while read f <<< .env; do cat "$f"; done
+    ls -a | xargs cat
+    ls .env.example | grep -o '.env' | xargs cat
+    ls .env.example | head -c 4 | xargs cat
+    ls a,b | xargs -d , cat
+    ls a | while IFS=, read a f; do cat "$f"; done
+    systemctl show -p Environment nginx
+    systemctl show
+    for http_proxy in evil:80; do gh pr list; done
     cd ~/.aws; (cd ../proj); cat config
     cd ~/.aws; false && cd ..; cat config
     cd; grep -r KEY .
@@ -184,6 +197,9 @@ HARMLESS = r"""
     cd src && cat x.py && cd .. && cat README.md
     find . -name '*.py' -print0 | xargs -0 grep -l foo
     ls | xargs -I{} cat {}
+    ls | xargs -d '\n' cat
+    ls a | while IFS= read -r f; do cat "$f"; done
+    systemctl show nginx -p ActiveState
     gh pr list --json title --jq '.[].title'
 """
 

@@ -41,6 +41,8 @@ _TAKE_PATTERNS = frozenset(
 )
 _PLAIN_PLACES = frozenset({"git rev-parse --show-toplevel", "pwd", "git rev-parse --show-cdup"})
 """Commands that print the name of a directory with nothing secret about it."""
+_CUTS = re.compile(r"(?:^| )-d(?! ?\\[n0](?: |$))")
+"""An xargs that takes lines apart at something else than their ends."""
 _RECURSIVE = re.compile(r"-[A-Za-z]*[rR]|--(dereference-)?recursive")
 
 
@@ -111,7 +113,7 @@ class Proof(msgspec.Struct):
         if len(rest) == 1 and rest[0].exact and rest[0].text in QUESTIONS.get(name, ()):
             return None
         if inner := inner_words(name, rest):
-            names = self.fed and self._knows_names()
+            names = self.fed and self._knows_names() and not _CUTS.search(" ".join(_texts(rest)))
             return self._words([NAMES if names and word == STDIN else word for word in inner])
         return self._program(name, rest)
 
@@ -184,9 +186,14 @@ class Proof(msgspec.Struct):
         )
 
 
+def _texts(words: Sequence[Word]) -> list[str]:
+    return [word.text for word in words]
+
+
 def _takes_names(command: Command) -> bool:
     """Whether a command reads what the one before it prints, and prints nothing itself."""
-    return _is_fed(command) and command.words[0].text == "read"
+    whole = not any(value.text for _, value in command.assignments)  # IFS would take names apart
+    return whole and _is_fed(command) and command.words[0].text == "read"
 
 
 def _is_fed(command: Command) -> bool:
@@ -196,7 +203,7 @@ def _is_fed(command: Command) -> bool:
 
 def _prints_names(name: str, rest: Sequence[Word]) -> bool:
     """Whether a command prints nothing but names of files that exist, or fewer of the names it is given."""
-    texts = {word.text for word in rest}
+    texts = set(_texts(rest))
     if any(_PRINTS_MORE.match(word.start) for word in rest):
         return False
     if name == "ls":  # hidden files are those with secrets
@@ -209,6 +216,8 @@ def _prints_names(name: str, rest: Sequence[Word]) -> bool:
     listing = _NAMES_ONLY if name == "rg" else _GREP_NAMES_ONLY
     if name in {"grep", "egrep", "rg"} and any(listing.fullmatch(word.start) for word in rest):
         return True
+    if any(re.match(r"-[A-Za-z]*[oc]|--(on|by)", word.start) for word in rest):
+        return False  # parts of names, which may be other names
     filters = name in {"grep", "egrep"} and not any(_RECURSIVE.match(w.start) for w in rest)
     if filters:
         return not operands_of(PROGRAMS[name].options, _without_pattern(name, rest))

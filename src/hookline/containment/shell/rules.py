@@ -9,6 +9,7 @@ from itertools import dropwhile
 
 import msgspec
 
+from hookline.containment.shell.words import Word
 from hookline.errors import UsageError
 
 _OF_TOOL = re.compile(r"([A-Za-z_]\w*)\((.*)\)", re.DOTALL)
@@ -48,6 +49,15 @@ class ShellRule(msgspec.Struct, frozen=True):
     def matches(self, argv: Sequence[str]) -> bool:
         """Whether a command is one of those that the pattern describes."""
         return _match(self.words, tuple(argv))
+
+    def may_match(self, words: Sequence[Word]) -> bool:
+        """Whether a command may turn out to be one of those, once its open words are known."""
+        for mine, word in zip(self.words, words, strict=False):
+            if mine == "*" or not word.exact:
+                return "*" in mine or mine.startswith(word.start)
+            if not _match((mine,), (word.text,)):
+                return False
+        return True
 
 
 def _without_tool(text: str) -> str:
