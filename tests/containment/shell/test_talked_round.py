@@ -36,6 +36,10 @@ SEVERAL_WORDS = r"""
     for f in -vPATH; do printf $f ev; ls; done
     printf *
     printf "$X" x
+    printf '%nx' PATH; ls
+    printf -- 'ab%-5n' PATH
+    printf '%*ln' 3 PATH
+    for f in %n; do printf "x$f" PATH; done
     nice -n {1,rm} ls x
     timeout -k {1,2} 3 ls
     ls | xargs -n {1,rm} cat
@@ -67,6 +71,10 @@ PLACES = r"""
     ls x | xargs -I{} cat /etc/{}
     ls x | while read f; do cat "/etc/$f"; done
     cd "$(echo /proc/self)" && cat environ
+    grep --color KEY .env
+    ag -C KEY .env
+    grep -A 3 .env
+    git config --get http.extraheader
     xargs cat < list
     xargs cat <<< .env
     ls | xargs cat <<< x

@@ -225,11 +225,15 @@ def _prints_names(name: str, rest: Sequence[Word]) -> bool:
 
 
 def _without_pattern(name: str, words: Sequence[Word]) -> list[Word]:
-    """Leave out the first word that is neither an option nor the value of one: it is a pattern, not a file."""
+    """Leave out the first word that is neither an option nor the value of one: it is a pattern, not a file.
+
+    Only where it does not depend on which options take values: in `grep --color KEY .env` the pattern is KEY.
+    """
     if any(re.match(r"-[A-Za-z]*[ef]|--(regexp|file|expression)", word.start) for word in words):
         return list(words)
     pattern = next(iter(operands_of(PROGRAMS[name].options, words)), None)
-    return [word for word in words if word is not pattern]
+    first = next((word for word in words if not word.start.startswith("-")), None)
+    return [word for word in words if word is not pattern or word is not first]
 
 
 def program_name(text: str) -> str:

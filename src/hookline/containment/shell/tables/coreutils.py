@@ -57,9 +57,14 @@ def _test(words: Sequence[Word]) -> str | None:
 
 
 def _printf(words: Sequence[Word]) -> str | None:
-    """`-v` sets a variable; only the first word can be an option."""
-    open_first = bool(words) and not words[0].exact and words[0].start[:1] in {"", "-"}
-    return f"{words[0].text} may turn out to be an option" if open_first else None
+    """`-v` sets a variable, and so does `%n` in the format: `printf %n PATH`."""
+    own = words[1:] if words and words[0] == Word("--") else words
+    if not own:
+        return None
+    if not own[0].exact:
+        return f"{own[0].text} may turn out to be an option, or to set a variable"
+    sets = re.search(r"%[^A-Za-z%]*[hlLjztq]*n", own[0].text.replace("%%", ""))
+    return "%n sets a variable" if sets else None
 
 
 _PS_SHOWN = r"-[oO].*|--(?:sort|format|no-headers|headers|forest)(?:=.*)?"
@@ -132,7 +137,7 @@ COREUTILS: dict[str, Program] = {
     **{name: Program(reads=False) for name in _SHOW_NO_FILES.split()},
     **dict.fromkeys(
         ("grep", "egrep", "fgrep"),
-        Program(but(takes="-A -B -C -D -d -e -f -m --include --exclude --exclude-dir --color")),
+        Program(but(takes="-A -B -C -D -d -e -f -m --include --exclude --exclude-dir")),
     ),
     **dict.fromkeys(("zcat", "bzcat", "xzcat", "zstdcat"), _UNPACKED),
     **dict.fromkeys(("test", "["), Program(but(check=_test), reads=False)),

@@ -85,6 +85,8 @@ def _config(words: Sequence[Word]) -> str | None:
     asks = any(word.text in asking for word in words) and len(names) <= 2
     if not all(word.exact for word in words):
         return "a pattern may become several names"
+    if any(re.search("(?i)extraheader|token|passw|secret", name) for name in names):
+        return "it may show a secret"
     return None if words and (asks or len(names) <= 1) else "it may set something"
 
 
