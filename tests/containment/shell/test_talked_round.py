@@ -89,6 +89,9 @@ PLACES = r"""
     systemctl show
     for http_proxy in evil:80; do gh pr list; done
     cd ~/.aws; (cd ../proj); cat config
+    builtin cd /proc/self && cat environ
+    command -p cd ~/.aws && cat config
+    man ./page
     cd ~/.aws; false && cd ..; cat config
     cd; grep -r KEY .
     cd ~ && rg KEY

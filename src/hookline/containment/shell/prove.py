@@ -73,7 +73,10 @@ class Proof(msgspec.Struct):
         return problem
 
     def _remember(self, command: Command) -> None:
-        name, rest = program_name(command.words[0].text), command.words[1:]
+        words = command.words
+        while words[0].text in {"builtin", "command"}:  # `builtin cd` moves as `cd` does
+            words = inner_words(words[0].text, words[1:]) or (Word(""),)
+        name, rest = program_name(words[0].text), words[1:]
         if name in {"cd", "pushd"}:
             self._move(rest)
         self.names_only = self.names_only and (_prints_names(name, rest) or _takes_names(command))

@@ -121,6 +121,11 @@ def _getent(words: Sequence[Word]) -> str | None:
     return None if asks else "it may show passwords, or ask the network"
 
 
+def _pages(words: Sequence[Word]) -> str | None:
+    """With a slash it is no name but a file, which may name others to be shown."""
+    return "it may show files" if any("/" in word.text for word in words) else None
+
+
 def _signals(words: Sequence[Word]) -> str | None:
     return None if words and words[0].text in {"-l", "-L"} else "it ends processes"
 
@@ -186,6 +191,6 @@ COREUTILS: dict[str, Program] = {
     "dmesg": Program(
         only("-T -k -x -L -t -w -W --ctime --kernel --color --level", takes="-l -f"), reads=False
     ),
-    "man": Program(only("-k -f -w -a -K --where --path", takes="-s -S")),
+    "man": Program(only("-k -f -w -a -K --where --path", takes="-s -S", check=_pages), reads=False),
     **dict.fromkeys(("apropos", "whatis"), Program(only("-e -r -w -a -l"), reads=False)),
 }

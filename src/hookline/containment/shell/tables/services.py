@@ -55,7 +55,7 @@ _HELM = only(
 
 def _no_secrets(words: Sequence[Word]) -> str | None:
     """Neither secrets of the cluster, nor a file that is printed as a template."""
-    if any("file" in word.text for word in words if not word.start.startswith("--field")):
+    if any("file=" in word.text or not word.exact for word in words):
         return "it may show a file"
     for word in operands_of(only(takes=_KUBECTL_TAKES), words):
         if not word.exact or re.search(r"(^|[,/.])secrets?($|[,/.])", word.text.lower()):
