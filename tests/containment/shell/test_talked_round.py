@@ -121,6 +121,10 @@ VERBS = r"""
     jar tf x.jar @words
     ar t lib.a @words
     stty size raw
+    base64 -i a -o b
+    tput -T evil init
+    tput reset
+    kubectl get pods -o go-template-f{i..i}le=x
     bat --paging=always f
     sort --files0-from=list
 """

@@ -7,12 +7,12 @@ from collections.abc import Sequence
 
 from hookline.containment.shell.options import Program, but, only
 from hookline.containment.shell.scan_words import VARIABLES
-from hookline.containment.shell.tables.first import no_files_of_words
+from hookline.containment.shell.tables.first import first_word, no_files_of_words
 from hookline.containment.shell.words import Word
 
 _SHOW_FILES = """
     cat head tail wc cut tr diff cmp comm paste join nl tac rev fold fmt expand unexpand od hexdump
-    hd column colrm base32 base64 basenc md5sum sha1sum sha224sum sha256sum sha384sum sha512sum b2sum cksum sum
+    hd column colrm base32 basenc md5sum sha1sum sha224sum sha256sum sha384sum sha512sum b2sum cksum sum
     tsort look pr for
 """
 """Programs that show what is in files. None of their options writes or runs anything."""
@@ -21,7 +21,7 @@ _SHOW_NO_FILES = """
     ls echo pwd stat df whoami uname true false : basename dirname realpath readlink seq expr factor id groups who
     users w last uptime free arch nproc tty logname sleep which type whereis lscpu lsblk lsmod vmstat locale
     pathchk numfmt cd pushd popd dirs times clear cal ncal pgrep pidof pstree findmnt lsattr getfacl namei exit help
-    tput netstat [[
+    netstat [[
 """
 """The same for programs that show no contents of files, whatever names they are given."""
 
@@ -163,6 +163,8 @@ COREUTILS: dict[str, Program] = {
     "hostname": Program(
         only("-f -s -i -I -d -A --fqdn --short --all-fqdns --ip-address", operands=0), reads=False
     ),
+    "base64": Program(but("-o --output")),  # that of macOS writes files
+    "tput": Program(only(check=first_word("(?!init|reset)[a-z0-9]+")), reads=False),
     "getconf": Program(only("-a"), reads=False),
     "jobs": Program(only("-l -p -r -s -n", operands=0), reads=False),
     "read": Program(only("-r", check=_read), reads=False),
