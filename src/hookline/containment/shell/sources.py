@@ -25,10 +25,13 @@ _FETCHES_AND_RUNS = re.compile(
     r"(?s)(?=.{0,4000}(urlopen|requests\.get|fetch\(|https?\.get|LWP|Net::HTTP|file_get_contents\(.http|open-uri))"
     r"(?=.{0,4000}(\bexec|\beval|system|compile\())"
 )
+_DECODING = (
+    r"(?:b64decode|b32decode|b85decode|decode_base64|base64_decode|decode64|atob\(|['\"]base64['\"]|unhexlify|fromhex"
+    r"|codecs\.decode|rot13|decompress\(|gzinflate|marshal\.loads|pickle\.loads|unpack\()"
+)
 _DECODES_AND_RUNS = re.compile(
-    r"(?s)(?=.{0,4000}(b64decode|b32decode|b85decode|decode_base64|base64_decode|decode64|atob\(|['\"]base64['\"]|unhexlify"
-    r"|fromhex|codecs\.decode|rot13|decompress\(|gzinflate|marshal\.loads|pickle\.loads|unpack\())"
-    r"(?=.{0,4000}(\bexec\b|\beval\b|\bsystem\b|popen|subprocess|compile\(|Function\(|child_process|passthru))"
+    rf"(?s)(?=.{{0,4000}}{_DECODING})(?=.{{0,4000}}(?:\b(?:exec|eval|compile|Function|passthru)\b"
+    rf"|(?:system|popen|subprocess|execSync|spawn)[^;\n]{{0,200}}{_DECODING}))"
 )
 
 
