@@ -81,6 +81,8 @@ NOT_DENIED = r"""
     ls ~/.ssh
     chmod +x script.sh
     python -c 'print("sudo rm -rf /")'
+    python -c 'import base64; print(base64.b64decode("eA=="))'
+    python -c 'import base64, subprocess; out = subprocess.check_output(["x"]); print(base64.b64decode(out))'
     ls /dev/sda
     sort -d /etc/passwd
     sort -k1 -t: /etc/passwd

@@ -22,6 +22,9 @@ def decision(policy: ShellPolicy, command: str) -> str:
         ("git push *", ["git push", "git push origin main"], ["git pull", "git pushx"]),
         ("npm run test:*", ["npm run test", "npm run test:a", "npm run test -- -x"], ["npm run tests"]),
         ("npm run *", ["npm run build", "npm run"], ["npm install"]),
+        ("bash(git push *)", ["git push", "git push origin"], ["git pull"]),
+        ("Bash(npm run test:*)", ["npm run test:a"], ["npm run tests"]),
+        ("exec(make)", ["make"], ["make all"]),
         ("make*", ["make", "make -j4 all", "makex"], ["remake"]),
         ("python -m pytest *", ["python -m pytest -x tests"], ["python -m http.server", "python x.py"]),
         ("docker * up", ["docker compose up", "docker up"], ["docker compose up -d"]),
@@ -150,3 +153,34 @@ def test_more_rules_never_loosen_a_denial(rule: list[str], command: list[str]) -
     denying = DEFAULT.with_rules(deny=[" ".join(rule)])
     if decision(denying, text) == "deny":
         assert decision(denying.with_rules(allow=["*"], even_denied=True), text) == "deny"
+
+
+@pytest.mark.parametrize(
+    "rule", ["git push; ls", "a | b", "a && b", "a\nb", "make > x", "read(x)", "bash(git push *", "bash()"]
+)  # fmt: skip
+def test_a_rule_that_could_fit_nothing_is_refused(rule: str) -> None:
+    """A pattern with something that is no word of a command would never match, so it is an error."""
+    with pytest.raises(UsageError, match="the shell rule"):
+        DEFAULT.with_rules(deny=[rule])
+
+
+@pytest.mark.parametrize(
+    "command", ["git pus?", "git pus*", "git p{ush,ull}", "git -c alias.x=push x", "git --attr-source x push"]
+)  # fmt: skip
+def test_no_spelling_escapes_a_rule(command: str) -> None:
+    """What may turn out to be denied by one rule is not allowed by another."""
+    policy = DEFAULT.with_rules(allow=["git *"], deny=["git push *"])
+    assert decision(policy, command) != "allow"
+    assert decision(policy, "git add src/*.py") == "allow"
+
+
+def test_a_rule_sees_through_runners_of_packages() -> None:
+    """`npm exec` and `npx` run what follows."""
+    policy = DEFAULT.with_rules(allow=["npm *", "npx *"], deny=["git push *"])
+    assert decision(policy, "npm exec -- git push") == decision(policy, "npx git push") == "deny"
+
+
+def test_what_is_quoted_in_a_rule_is_meant_literally() -> None:
+    """A semicolon in quotes is part of a word."""
+    policy = DEFAULT.with_rules(deny=["git commit -m 'a; b'"])
+    assert decision(policy, 'git commit -m "a; b"') == "deny"

@@ -18,7 +18,7 @@ from hookline.containment.shell.grammar import parse, walk
 from hookline.containment.shell.literal import literal, literal_words, unescape
 from hookline.containment.shell.paths import is_device, is_network, is_protected
 from hookline.containment.shell.reading import MAX_LENGTH
-from hookline.containment.shell.sources import is_decoder, is_fetch, stored_by
+from hookline.containment.shell.sources import is_decoder, is_fetch, runs_unread, stored_by
 from hookline.containment.shell.unwrap import (
     INTERPRETERS,
     SHELLS,
@@ -51,10 +51,6 @@ _WORDS = frozenset(
 )
 _COMMANDS = frozenset({"command", "declaration_command", "unset_command"})
 _TIMES = re.compile(r"^(?:\S+\s+){5}", re.MULTILINE)
-_FETCHES_AND_RUNS = re.compile(
-    r"(?s)(?=.{0,4000}(urlopen|requests\.get|fetch\(|https?\.get|LWP|Net::HTTP|file_get_contents\(.http|open-uri))"
-    r"(?=.{0,4000}(\bexec|\beval|system|compile\())"
-)
 _BACKTICKS = re.compile(r"`([^`]*)`")
 _RUN_BY_OTHERS = re.compile(
     r".*(COMMAND|PAGER|EDITOR|VISUAL|SHELL|BROWSER|_CMD|ASKPASS|_SSH|OPEN|EXTERNAL_DIFF|PS[0-4])"
@@ -152,8 +148,8 @@ class _Search:
             self._move(argv[1:])
         if argv[:2] == ["set", "--"]:
             self._set_positions(argv[2:])
-        if INTERPRETERS.fullmatch(name_of(argv)) and any(_fetches_and_runs(w) for w in argv[1:]):
-            raise Found("it runs what comes from the network", text)
+        if INTERPRETERS.fullmatch(name_of(argv)) and any(runs_unread(w) for w in argv[1:]):
+            raise Found("it runs what comes from the network or has been decoded", text)
         for inner in inner_argvs(argv):
             self.argv(inner, text, depth + 1)
         for script in scripts_in(argv):
@@ -389,10 +385,6 @@ def _runs_its_words(argv: list[str]) -> bool:
     given = any(re.fullmatch(r"-[A-Za-z]*[ceEr]|--eval", word) for word in argv[1:])
     code = given or not operands or not operands[0] or operands[0].startswith("<(")
     return code and INTERPRETERS.fullmatch(name) is not None
-
-
-def _fetches_and_runs(code: str) -> bool:
-    return len(code) > 10 and _FETCHES_AND_RUNS.match(code) is not None
 
 
 def _feeds_a_shell(stage: list[list[str]]) -> bool:

@@ -93,7 +93,8 @@ def refusal(options: Options, words: Sequence[Word]) -> str | None:
             return problem
     if options.operands is not None:
         operands = operands_of(options, words)
-        if len(operands) > options.operands or not all(word.exact for word in operands):
+        exact = all(word.exact for word in operands) and all(word.single for word in words)
+        if len(operands) > options.operands or not exact:
             return "it is given more names than a mere question has"
     return options.check(words) if options.check else None
 
@@ -178,7 +179,12 @@ def verb_of(program: Program, words: Sequence[Word]) -> tuple[str, Sequence[Word
             break
         if not _is_harmless(program.options, word.text):
             return f"the option {word.text.partition('=')[0]}"
-        at += 2 if _wants_value(program.options, word.text) else 1
+        if not _wants_value(program.options, word.text):
+            at += 1
+        elif all(value.single for value in words[at + 1 : at + 2]):
+            at += 2
+        else:  # the second of the words it becomes would be the verb
+            return f"the option {word.text}, given {words[at + 1].text},"
     names = [word.text for word in takewhile(lambda word: word.exact, words[at : at + 3])]
     for count in (3, 2, 1):
         if len(names) >= count and (verb := " ".join(names[:count])) in verbs:

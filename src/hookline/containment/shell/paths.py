@@ -16,7 +16,8 @@ _SECRET_PARTS = frozenset(
     id_ed25519_sk authorized_keys credentials credentials.json credentials.yml credentials.yaml credentials.xml
     credentials.toml credentials.csv secrets secrets.json secrets.yml secrets.yaml secrets.toml secrets.env
     secret.json secret.yml secret.yaml secret.txt secrets.txt passwords.txt master.key kubeconfig cookies.sqlite
-    key4.db logins.json kcore htpasswd .token .credentials .secrets auth.json
+    .credentials.json application_default_credentials.json oauth_creds.json .databrickscfg .yarnrc.yml token.json
+    tokens.json key4.db logins.json kcore htpasswd .token .credentials .secrets auth.json
     """.split()
 )
 _SECRET_ENDINGS = (
@@ -35,6 +36,12 @@ _SECRET_ENDINGS = (
     ".tfvars",
 )
 _HARMLESS_ENV = re.compile(r"\.env\.(example|sample|template|dist|defaults?|schema)")
+_OF_PROCESS = frozenset(
+    """
+    cgroup cmdline comm io limits loadavg maps mountinfo mounts mountstats oom_adj oom_score oom_score_adj sched
+    schedstat smaps smaps_rollup stat statm status uid_map gid_map wchan
+    """.split()
+)
 _DEVICES = frozenset("null zero full random urandom stdin stdout stderr tty fd".split())
 _LIKELY = (
     ".env",
@@ -103,13 +110,37 @@ def is_secret(path: str, where: str = "") -> bool:
     parts = parts_of(whole)
     if whole.startswith("/dev/") and len(parts) > 1 and parts[1] not in _DEVICES:
         return True
-    if whole.startswith("/proc/") and parts[-1] in {"environ", "mem", "kcore", "auxv"}:
+    if whole.startswith("/") and parts and (_is_pattern(parts[0]) or _is_process(parts)):
         return True
-    if parts and parts[-1] in {"shadow", "gshadow", "shadow-"} and parts[-2:-1] in ([], ["etc"]):
+    if parts and parts[-2:-1] in ([], ["etc"]) and _may_be_shadow(parts[-1], whole):
+        return True
+    if ".config" in parts and any(_is_pattern(part) for part in parts):
         return True
     if not {("gh", "hosts.yml"), ("ssl", "private")}.isdisjoint(pairwise(parts)):
         return True
     return any(_names_secret(part) for part in parts)
+
+
+def _is_pattern(name: str) -> bool:
+    return not set("*?[{").isdisjoint(name)
+
+
+def _is_process(parts: list[str]) -> bool:
+    """Whether a path below `/proc` shows what a process knows: only some of its files are known not to."""
+    if parts[0] != "proc" or len(parts) < 2:
+        return False
+    name = parts[1]
+    if name in {"kcore", "kmsg", "keys"} or _is_pattern(name):
+        return True
+    of_process = name in {"self", "thread-self"} or not re.fullmatch("[a-z][a-z_-]*", name)
+    return of_process and (len(parts) < 3 or parts[-1] not in _OF_PROCESS)
+
+
+def _may_be_shadow(name: str, whole: str) -> bool:
+    names = ("shadow", "gshadow", "shadow-", "gshadow-")
+    if not _is_pattern(name):
+        return name in names
+    return whole.startswith("/etc/") and any(fnmatch.fnmatchcase(one, name) for one in names)
 
 
 def _names_secret(name: str) -> bool:
@@ -117,6 +148,8 @@ def _names_secret(name: str) -> bool:
     if lower in _SECRET_PARTS or lower.endswith(_SECRET_ENDINGS):
         return True
     if lower == ".env" or (lower.startswith(".env.") and not _HARMLESS_ENV.fullmatch(lower)):
+        return True
+    if lower.startswith("ssh_host_") and not lower.endswith(".pub"):
         return True
     if lower.startswith(("service-account", "service_account", "credentials.")):
         return True
@@ -129,7 +162,9 @@ def _may_match_secret(pattern: str) -> bool:
     if pattern.endswith(_SECRET_ENDINGS):
         return True
     if pattern.startswith("."):
-        return any(fnmatch.fnmatchcase(name, pattern) for name in _LIKELY)
+        return pattern.startswith(".env") or any(
+            fnmatch.fnmatchcase(name, pattern) for name in _LIKELY
+        )
     return pattern.startswith(("id_", "cred", "secret")) or pattern.endswith(
         ("_rsa", "_ed25519", "id_*")
     )

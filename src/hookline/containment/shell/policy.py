@@ -12,7 +12,7 @@ from hookline.containment.shell.reading import read_command
 from hookline.containment.shell.rules import ShellRule
 from hookline.containment.shell.scan import writes_a_file
 from hookline.containment.shell.verdict import Verdict
-from hookline.containment.shell.words import Command, Reading
+from hookline.containment.shell.words import Command, Reading, Word
 from hookline.errors import UsageError
 
 
@@ -118,6 +118,10 @@ class ShellPolicy(msgspec.Struct, frozen=True):
         ):
             return False
         name, *rest = (word.text for word in command.words)
+        if command.argv is None:  # an open word may become what another rule is about
+            words = (Word(program_name(name), exact=command.words[0].exact), *command.words[1:])
+            if any(rule.may_match(words) for rule in self.ask + self.deny):
+                return False
         return any(rule.matches([program_name(name), *rest]) for rule in self.allow)
 
 

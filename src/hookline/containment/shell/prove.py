@@ -25,7 +25,10 @@ _ASSIGNABLE = re.compile(
     r"LANG|LANGUAGE|LC_[A-Z]+|TZ|COLUMNS|LINES|NO_COLOR|FORCE_COLOR|CLICOLOR|CLICOLOR_FORCE|CI|TERM|GIT_TERMINAL_PROMPT|GIT_OPTIONAL_LOCKS"
 )
 _PAGERS = frozenset({"PAGER", "GIT_PAGER", "MANPAGER"})
-_NAMES_ONLY = re.compile(r"-[A-Za-z]*l|--files")
+_NAMES_ONLY = re.compile(r"-[inwFsaI]*l[inwFsaI]*|--files(-with-matches)?")
+_GREP_NAMES_ONLY = re.compile(r"-[rRinwEFsaI]*l[rRinwEFsaI]*|--files-with-matches")
+_PRINTS_MORE = re.compile(r"-f?printf|--(form|lab|pat|out)|-[pu]$")
+"""Options of programs that print names, with which they print other things."""
 _FILTERS = {
     "head": only(takes="-n -c"),
     "tail": only(takes="-n -c"),
@@ -36,13 +39,24 @@ _FILTERS = {
 _TAKE_PATTERNS = frozenset(
     "grep egrep fgrep zgrep rg ag jq yq sed gsed awk gawk mawk nawk tr".split()
 )
+_PLAIN_PLACES = frozenset({"git rev-parse --show-toplevel", "pwd", "git rev-parse --show-cdup"})
+"""Commands that print the name of a directory with nothing secret about it."""
+_CUTS = re.compile(r"(?:^| )-d(?! ?\\[n0](?: |$))")
+"""An xargs that takes lines apart at something else than their ends."""
 _RECURSIVE = re.compile(r"-[A-Za-z]*[rR]|--(dereference-)?recursive")
 
 
 class Proof(msgspec.Struct):
     """What has been seen of a line so far: where it stands, and whether file names can have been made up on the way."""
 
-    where: str = ""
+    wheres: list[str] = msgspec.field(default_factory=lambda: [""])
+    """Every directory it may stand in: a `cd` may fail, or be in a shell of its own."""
+    lost: bool = False
+    """Whether it may stand somewhere that is not known."""
+    fed: bool = False
+    """Whether the input of the command is what the one before it prints."""
+    last: str = ""
+    """The command before."""
     names_only: bool = True
     secrets_named: bool = False
     """Whether a command has named a place with secrets, so that what is found there must not be shown."""
@@ -52,17 +66,31 @@ class Proof(msgspec.Struct):
         problem = self._surroundings(command)
         if problem or not command.words:
             return problem
+        self.fed = _is_fed(command)
         problem = self._words(command.words)
         if problem is None:
             self._remember(command)
         return problem
 
     def _remember(self, command: Command) -> None:
-        name, rest = program_name(command.words[0].text), command.words[1:]
-        if name in {"cd", "pushd"} and rest:
-            self.where = f"{self.where}/{rest[-1].text}" if self.where else rest[-1].text
+        words = command.words
+        while words[0].text in {"builtin", "command"}:  # `builtin cd` moves as `cd` does
+            words = inner_words(words[0].text, words[1:]) or (Word(""),)
+        name, rest = program_name(words[0].text), words[1:]
+        if name in {"cd", "pushd"}:
+            self._move(rest)
         self.names_only = self.names_only and (_prints_names(name, rest) or _takes_names(command))
         self.secrets_named = self.secrets_named or self._names_secrets(rest)
+        self.last = command.text
+
+    def _move(self, rest: Sequence[Word]) -> None:
+        target = rest[-1] if rest else Word("~")
+        known = not target.hidden or (target.text == "$()" and self.last in _PLAIN_PLACES)
+        self.lost = self.lost or not known or len(self.wheres) > 32
+        if not self.lost:
+            self.wheres += [
+                f"{where}/{target.text}" if where else target.text for where in self.wheres
+            ]
 
     def _surroundings(self, command: Command) -> str | None:
         """What stands around the words: assignments and redirects."""
@@ -88,7 +116,7 @@ class Proof(msgspec.Struct):
         if len(rest) == 1 and rest[0].exact and rest[0].text in QUESTIONS.get(name, ()):
             return None
         if inner := inner_words(name, rest):
-            names = self._knows_names()
+            names = self.fed and self._knows_names() and not _CUTS.search(" ".join(_texts(rest)))
             return self._words([NAMES if names and word == STDIN else word for word in inner])
         return self._program(name, rest)
 
@@ -114,20 +142,27 @@ class Proof(msgspec.Struct):
             if problem := self._words(inner):
                 return problem
             program = PROGRAMS.get(program_name(inner[0].text))
-            if (program is None or program.reads) and self._names_secrets(rest):
+            reads = program is None or program.reads
+            if reads and (self._names_secrets(rest) or any(word.hidden for word in inner)):
                 return "it may show secrets"
         return None
 
     def _files(self, name: str, rest: Sequence[Word]) -> str | None:
         """Whether what is shown may be a secret."""
         words = _without_pattern(name, rest) if name in _TAKE_PATTERNS else rest
-        recursive = name in {"rg", "ag"} or any(_RECURSIVE.match(word.start) for word in rest)
+        recursive = name in {"rg", "ag"} or any(
+            _RECURSIVE.match(word.start) or word.text == "--no-index" for word in rest
+        )
+        if self.lost:
+            return "it is not known where it is"
+        if recursive and any(is_whole_home(where) or is_secret(where) for where in self.wheres):
+            return "it searches where secrets lie"
         for word in words:
-            if word.hidden and not self._knows_names():
+            if word.hidden and not (word.text == "$()" and self._knows_names()):
                 return "it is not known which files it shows"
             if self._is_secret(word):
                 return f"{word.text} may hold secrets"
-            if recursive and is_whole_home(word.text, self.where):
+            if recursive and self._is_whole_home(word):
                 return f"{word.text} holds secrets somewhere"
         return None
 
@@ -136,31 +171,56 @@ class Proof(msgspec.Struct):
         return self.names_only and not self.secrets_named
 
     def _names_secrets(self, words: Sequence[Word]) -> bool:
-        return any(self._is_secret(word) or is_whole_home(word.text, self.where) for word in words)
+        return any(self._is_secret(word) or self._is_whole_home(word) for word in words)
+
+    def _is_whole_home(self, word: Word) -> bool:
+        return any(is_whole_home(word.text, where) for where in self.wheres)
 
     def _is_secret(self, word: Word) -> bool:
-        """Also in the value of an option, joined to it or after an equals sign."""
-        text = word.text
-        if text.startswith("-"):
-            text = text.partition("=")[2] if "=" in text else text[2:]
-        return is_secret(text, self.where) or is_network(text)
+        """Also in the value of an option, joined to it or after an equals sign. gawk takes `/inet` for the network."""
+        texts = [word.text]
+        if word.text.startswith("-"):
+            texts = [word.text[at:] for at in range(2, min(len(word.text), 8))]
+            texts.append(word.text.partition("=")[2])
+        return any(
+            is_secret(text, where) or is_network(text) or text.startswith("/inet")
+            for text in texts
+            for where in self.wheres
+        )
+
+
+def _texts(words: Sequence[Word]) -> list[str]:
+    return [word.text for word in words]
 
 
 def _takes_names(command: Command) -> bool:
     """Whether a command reads what the one before it prints, and prints nothing itself."""
-    return command.piped and command.words[0].text == "read"
+    whole = not any(value.text for _, value in command.assignments)  # IFS would take names apart
+    return whole and _is_fed(command) and command.words[0].text == "read"
+
+
+def _is_fed(command: Command) -> bool:
+    """Whether a command reads from a pipe, and from nothing else."""
+    return command.piped and not any(one.operator.startswith("<") for one in command.redirects)
 
 
 def _prints_names(name: str, rest: Sequence[Word]) -> bool:
     """Whether a command prints nothing but names of files that exist, or fewer of the names it is given."""
-    texts = {word.text for word in rest}
-    if name in {"find", "fd", "fdfind", "ls", "cd", "wc"}:
+    texts = set(_texts(rest))
+    if any(_PRINTS_MORE.match(word.start) for word in rest):
+        return False
+    if name == "ls":  # hidden files are those with secrets
+        return not any(re.match(r"-[A-Za-z]*[aA]|--al|--f", word.start) for word in rest)
+    if name in {"find", "fd", "fdfind", "cd", "wc"}:
         return True
     if name == "git":
         names_only = "--name-only" in texts and bool({"ls-tree", "diff"} & texts)
         return "ls-files" in texts or names_only
-    if name in {"grep", "egrep", "rg"} and any(_NAMES_ONLY.match(word.start) for word in rest):
+    listing = _NAMES_ONLY if name == "rg" else _GREP_NAMES_ONLY
+    if name in {"grep", "egrep", "rg"} and any(listing.fullmatch(word.start) for word in rest):
         return True
+    if any(re.match(r"-[A-Za-z]*[oc]|--(on|by)", word.start) for word in rest):
+        return False  # parts of names, which may be other names
     filters = name in {"grep", "egrep"} and not any(_RECURSIVE.match(w.start) for w in rest)
     if filters:
         return not operands_of(PROGRAMS[name].options, _without_pattern(name, rest))
@@ -168,11 +228,15 @@ def _prints_names(name: str, rest: Sequence[Word]) -> bool:
 
 
 def _without_pattern(name: str, words: Sequence[Word]) -> list[Word]:
-    """Leave out the first word that is neither an option nor the value of one: it is a pattern, not a file."""
+    """Leave out the first word that is neither an option nor the value of one: it is a pattern, not a file.
+
+    Only where it does not depend on which options take values: in `grep --color KEY .env` the pattern is KEY.
+    """
     if any(re.match(r"-[A-Za-z]*[ef]|--(regexp|file|expression)", word.start) for word in words):
         return list(words)
     pattern = next(iter(operands_of(PROGRAMS[name].options, words)), None)
-    return [word for word in words if word is not pattern]
+    first = next((word for word in words if not word.start.startswith("-")), None)
+    return [word for word in words if word is not pattern or word is not first]
 
 
 def program_name(text: str) -> str:

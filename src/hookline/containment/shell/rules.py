@@ -9,7 +9,12 @@ from itertools import dropwhile
 
 import msgspec
 
+from hookline.containment.shell.words import Word
 from hookline.errors import UsageError
+
+_OF_TOOL = re.compile(r"([A-Za-z_]\w*)\((.*)\)", re.DOTALL)
+_QUOTED = re.compile(r"'[^']*'|\"(?:\\.|[^\"\\])*\"|\\.", re.DOTALL)
+_NO_WORD = re.compile(r"[;|&<>\n\r`]|\$\(|^\s*[A-Za-z_]\w*\(")
 
 
 class ShellRule(msgspec.Struct, frozen=True):
@@ -25,9 +30,11 @@ class ShellRule(msgspec.Struct, frozen=True):
 
     @classmethod
     def parse(cls, text: str) -> ShellRule:
-        """Read a pattern, or say what is wrong with it."""
+        """Read a pattern, also in the form `bash(git push *)`, or say what is wrong with it."""
+        pattern = _without_tool(text) if isinstance(text, str) else ""
+        _check_plain(text, pattern)
         try:
-            words = tuple(shlex.split(text)) if isinstance(text, str) else ()
+            words = tuple(shlex.split(pattern))
         except ValueError as error:
             raise UsageError(
                 f"the shell rule {text!r} cannot be read: {error}.", remedy="Close the quote."
@@ -42,6 +49,37 @@ class ShellRule(msgspec.Struct, frozen=True):
     def matches(self, argv: Sequence[str]) -> bool:
         """Whether a command is one of those that the pattern describes."""
         return _match(self.words, tuple(argv))
+
+    def may_match(self, words: Sequence[Word]) -> bool:
+        """Whether a command may turn out to be one of those, once its open words are known."""
+        for mine, word in zip(self.words, words, strict=False):
+            if mine == "*" or not word.exact:
+                return "*" in mine or mine.startswith(word.start)
+            if not _match((mine,), (word.text,)):
+                return False
+        return True
+
+
+def _without_tool(text: str) -> str:
+    """What stands in the brackets of `bash(..)`, or the text itself."""
+    found = _OF_TOOL.fullmatch(text.strip())
+    if found is None:
+        return text
+    if found[1].lower() not in {"bash", "exec"}:
+        raise UsageError(
+            f"the shell rule {text!r} is about the tool {found[1]!r}, not about a command.",
+            remedy="Write a command, such as 'git push *', or 'bash(git push *)'.",
+        )
+    return found[2]
+
+
+def _check_plain(text: object, pattern: str) -> None:
+    """A pattern is held against the words of one command: with anything between commands it would fit none."""
+    if found := _NO_WORD.search(_QUOTED.sub("", pattern)):
+        raise UsageError(
+            f"the shell rule {text!r} holds {found[0]!r}, which no word of a command does.",
+            remedy="Write one rule for each command, without redirects; quote it if it is meant literally.",
+        )
 
 
 def _match(pattern: tuple[str, ...], argv: tuple[str, ...]) -> bool:

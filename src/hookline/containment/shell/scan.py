@@ -24,8 +24,9 @@ _DESCRIPTOR = re.compile(r"[0-9]{1,4}(?=[<>])")
 _DUPLICATE = re.compile(r"(?:[0-9]{1,4}|-)(?=[ \t\n|&;)]|$)")
 _KEYWORD = re.compile(r"(if|for|while|\[\[)(?=[ \t\n])")
 _FILLED = re.compile(r"[a-z_][a-z0-9_]*")
-_LOOP = re.compile(r"for[ \t]+([a-z][a-z0-9_]*)[ \t]+in(?=[ \t])")
-"""The name is in small letters: a loop over PATH would change what the commands in it are."""
+_LOOP = re.compile(r"for[ \t]+(?!\w*_proxy\b)([a-z][a-z0-9_]*)[ \t]+in(?=[ \t])")
+"""The name is in small letters: a loop over PATH would change what the commands in it are, one over http_proxy whom
+they talk to."""
 _TEST = re.compile(r"-[fdershwxzLn]")
 
 
@@ -215,7 +216,7 @@ class _Scanner(WordScanner):
         self._close(")")
         self._read_trailing()
 
-    def _read_trailing(self) -> None:
+    def _read_trailing(self) -> list[Redirect]:
         """The redirects of a compound command. Those that matter are kept, as a command without words."""
         start, redirects = self.at, list[Redirect]()
         self._skip_blanks()
@@ -225,6 +226,7 @@ class _Scanner(WordScanner):
         if any(writes_a_file(one) or one.operator == "<" for one in redirects):
             text = self.text[start : self.at].strip()
             self._keep(Command(None, text, redirects=tuple(redirects)), _Parts())
+        return redirects
 
     def _read_body(self, closers: tuple[str, ...], *, piped: bool = False) -> None:
         """Commands, at least one."""
@@ -295,8 +297,7 @@ class _Scanner(WordScanner):
         self._read_body(("done",))
         self.filled.pop()
         self._close("done")
-        self._read_trailing()
-        if piped and any(one.operator == "<" for one in self.found[-1].command.redirects):
+        if any(one.operator.startswith("<") for one in self._read_trailing()) and piped:
             raise Unreadable("a loop with two inputs")
 
     def _read_test(self, piped: bool) -> None:

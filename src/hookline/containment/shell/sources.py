@@ -14,10 +14,25 @@ _FETCHERS = frozenset(
     ssh
     """.split()
 )
+_STORERS = frozenset("wget aria2c axel fetch lwp-download ftp tftp".split())
+"""Those that put what they get in a file of the same name."""
 _ALWAYS_DECODE = frozenset(
     "uudecode zcat gunzip bzcat xzcat zstdcat lz4cat rev openssl gpg gpg2 b64decode".split()
 )
 _MAY_DECODE = frozenset("base64 base32 basenc xxd gzip bzip2 xz zstd gbase64 uuencode".split())
+
+_FETCHES_AND_RUNS = re.compile(
+    r"(?s)(?=.{0,4000}(urlopen|requests\.get|fetch\(|https?\.get|LWP|Net::HTTP|file_get_contents\(.http|open-uri))"
+    r"(?=.{0,4000}(\bexec|\beval|system|compile\())"
+)
+_DECODING = (
+    r"(?:b64decode|b32decode|b85decode|decode_base64|base64_decode|decode64|atob\(|['\"]base64['\"]|unhexlify|fromhex"
+    r"|codecs\.decode|rot13|decompress\(|gzinflate|marshal\.loads|pickle\.loads|unpack\()"
+)
+_DECODES_AND_RUNS = re.compile(
+    rf"(?s)(?=.{{0,4000}}{_DECODING})(?=.{{0,4000}}(?:\b(?:exec|eval|compile|Function|passthru)\b"
+    rf"|(?:system|popen|subprocess|execSync|spawn)[^;\n]{{0,200}}{_DECODING}))"
+)
 
 
 def is_fetch(argv: Sequence[str]) -> bool:
@@ -48,6 +63,13 @@ def stored_by(argv: Sequence[str]) -> list[str]:
             names += argv[at + 1 : at + 2]
         elif found := re.match(r"--output(?:-document)?=|-[oO](?=\S)", word):
             names.append(word[found.end() :])
-        if "/" in word and not word.startswith("-"):
+        if ("/" in word or (at and name_of(argv) in _STORERS)) and not word.startswith("-"):
             names.append(posixpath.basename(word.partition("?")[0]))
     return [posixpath.normpath(name) for name in names if name and name != "-"]
+
+
+def runs_unread(code: str) -> bool:
+    """Whether a program looks as if it ran what it fetches or decodes."""
+    if len(code) <= 10:
+        return False
+    return any(form.match(code) for form in (_FETCHES_AND_RUNS, _DECODES_AND_RUNS))

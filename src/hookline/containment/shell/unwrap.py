@@ -89,7 +89,7 @@ _CONTAINERS = frozenset(
 )
 """Programs that run another one after the word `exec` or `run`."""
 _GIT_GLOBALS = frozenset(
-    "-C -c --git-dir --work-tree --namespace --exec-path --config-env --super-prefix".split()
+    "-C -c --git-dir --work-tree --namespace --exec-path --config-env --super-prefix --attr-source".split()
 )
 
 
@@ -110,6 +110,10 @@ def inner_argvs(argv: Sequence[str]) -> Iterator[list[str]]:
         for at, word in enumerate(argv):
             if word in {"-x", "--exec", "-X", "--exec-batch"}:
                 yield list(argv[at + 1 :])
+    elif name in {"npx", "bunx", "pnpx"}:
+        yield _after_own_words(argv, "-p --package", 0)
+    elif name in {"npm", "pnpm", "yarn"} and argv[1:2] in (["exec"], ["x"], ["dlx"]):
+        yield _after_own_words(argv[1:], "-p --package", 0)
     elif name in _CONTAINERS:
         yield from _contained(argv)
     elif name == "git":
@@ -150,7 +154,10 @@ def _scripts_of_git(argv: Sequence[str]) -> Iterator[str]:
     verb = next((word for word in argv[1:] if word in takes), "")
     for before, word in pairwise(argv):
         if before in {"-c", "--config"} or word.startswith("--exec="):
-            yield word.partition("=")[2].lstrip("!")
+            value = word.partition("=")[2]
+            yield value.lstrip("!")
+            if word.startswith("alias.") and not value.startswith("!"):
+                yield f"git {value}"
         elif verb and " " in word:
             yield word.lstrip("!")
 

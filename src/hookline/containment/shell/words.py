@@ -26,6 +26,11 @@ class Word(msgspec.Struct, frozen=True, gc=False):
         """The known beginning."""
         return self.text if self.exact else self.prefix
 
+    @property
+    def single(self) -> bool:
+        """Whether it is certain to become one word. What bash splits has no prefix; patterns and braces show."""
+        return self.exact or (bool(self.prefix) and set("*?[{").isdisjoint(self.text))
+
 
 class Redirect(msgspec.Struct, frozen=True, gc=False):
     """Where a command's input comes from or its output goes: `operator` without the descriptor."""

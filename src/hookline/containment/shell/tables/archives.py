@@ -35,24 +35,17 @@ def _unzip(words: Sequence[Word]) -> str | None:
     return None if asks else "it does more than list"
 
 
+_LISTING = frozenset("-l -t -lv -tv -vl -vt --list --test".split())
+_TO_OUTPUT = frozenset("-c -dc -cd -kc -ck -dkc -cdk --stdout".split())
+_PRINTING = _TO_OUTPUT | {"-d", "-k", "--decompress", "--keep"}
+
+
 def _gzip(words: Sequence[Word]) -> str | None:
-    wanted = {
-        "-l",
-        "-t",
-        "-c",
-        "-lv",
-        "-tv",
-        "-dc",
-        "-cd",
-        "-kc",
-        "-dkc",
-        "--list",
-        "--test",
-        "--stdout",
-    }
-    if any(word.text in wanted for word in words):
-        return None
-    return "it replaces files"
+    """Listing and testing, or printing; never both, for the last of them would count. After `--` all are files."""
+    options = [word.text for word in words if word.start.startswith("-")]
+    looks = all(option in _LISTING for option in options)
+    prints = all(option in _PRINTING for option in options) and not _TO_OUTPUT.isdisjoint(options)
+    return None if options and (looks or prints) else "it replaces files"
 
 
 def _seven(words: Sequence[Word]) -> str | None:
@@ -60,7 +53,7 @@ def _seven(words: Sequence[Word]) -> str | None:
 
 
 _COMPRESSED = Program(
-    only("-l -t -c -d -v -k -q --list --test --stdout --decompress --keep", check=_gzip)
+    only("-l -t -c -d -v -k --list --test --stdout --decompress --keep", check=_gzip)
 )
 
 ARCHIVES: dict[str, Program] = {

@@ -7,20 +7,21 @@ from collections.abc import Sequence
 
 from hookline.containment.shell.options import Program, but, only
 from hookline.containment.shell.scan_words import VARIABLES
+from hookline.containment.shell.tables.first import first_word, no_files_of_words
 from hookline.containment.shell.words import Word
 
 _SHOW_FILES = """
     cat head tail wc cut tr diff cmp comm paste join nl tac rev fold fmt expand unexpand od hexdump
-    hd column colrm base32 base64 basenc md5sum sha1sum sha224sum sha256sum sha384sum sha512sum b2sum cksum sum
+    hd column colrm base32 basenc md5sum sha1sum sha224sum sha256sum sha384sum sha512sum b2sum cksum sum
     tsort look pr for
 """
 """Programs that show what is in files. None of their options writes or runs anything."""
 
 _SHOW_NO_FILES = """
     ls echo pwd stat df whoami uname true false : basename dirname realpath readlink seq expr factor id groups who
-    users w last uptime free arch nproc tty logname sleep which type whereis lscpu lsblk lsmod vmstat locale getconf
+    users w last uptime free arch nproc tty logname sleep which type whereis lscpu lsblk lsmod vmstat locale
     pathchk numfmt cd pushd popd dirs times clear cal ncal pgrep pidof pstree findmnt lsattr getfacl namei exit help
-    tput netstat [[
+    netstat [[
 """
 """The same for programs that show no contents of files, whatever names they are given."""
 
@@ -55,13 +56,50 @@ def _test(words: Sequence[Word]) -> str | None:
     return "it may run what the name of a variable says" if runs else None
 
 
+def _printf(words: Sequence[Word]) -> str | None:
+    """`-v` sets a variable, and so does `%n` in the format: `printf %n PATH`."""
+    own = words[1:] if words and words[0] == Word("--") else words
+    if not own:
+        return None
+    if not own[0].exact:
+        return f"{own[0].text} may turn out to be an option, or to set a variable"
+    sets = re.search(r"%[^A-Za-z%]*[hlLjztq]*n", own[0].text.replace("%%", ""))
+    return "%n sets a variable" if sets else None
+
+
+_PS_SHOWN = r"-[oO].*|--(?:sort|format|no-headers|headers|forest)(?:=.*)?"
+_PS_BARE = "[aAcfhHjlLmnNrsSTuvwxXZ]*"
+_PS_FORMS = (
+    re.compile(rf"-[AadefFHjlLTwyc]+[oO]?|{_PS_SHOWN}"),
+    re.compile(
+        rf"-[fFHjlLTwy]*[uUpgtCGoO]|-[fFHjlLTwy]+|--?p?pid(?:=.*)?|--user(?:=.*)?|{_PS_SHOWN}"
+    ),
+    re.compile(rf"-aux|{_PS_BARE}(?:[oOpUtk].*)?|{_PS_SHOWN}"),
+)
+"""Every process; chosen processes; options without a dash. Mixed, they are not always read as written."""
+_PS_TAKES = re.compile(
+    rf"-[AadefFHjlLTwyc]*[uUpgtCGoO]|--?p?pid|--(?:user|sort|format)|{_PS_BARE}[oOpUtk]"
+)
+
+
 def _ps(words: Sequence[Word]) -> str | None:
-    """`ps e` prints environments; `ps -e` does not."""
+    """`ps e` prints environments, `ps -e` does not; but what it cannot read with dashes, it reads without them."""
+    own: list[str] = []
+    before = ""
     for word in words:
-        dashed = word.start.startswith("-")
-        if not word.exact or (not dashed and "e" in word.text and word.text.isalpha()):
+        is_value = _PS_TAKES.fullmatch(before) and not word.text.startswith("-")
+        shows = "environ" in word.text or (
+            is_value
+            and re.match("-[a-zA-Z]*[^oO]$", before)
+            and re.match(f"{_PS_BARE}e", word.text)
+        )
+        if shows or not word.exact:
             return "it may print the environment of processes"
-    return None
+        if not is_value:
+            own.append(word.text)
+        before = "" if is_value else word.text
+    harmless = any(all(form.fullmatch(text) for text in own) for form in _PS_FORMS)
+    return None if harmless else "it may print the environment of processes"
 
 
 def _top(words: Sequence[Word]) -> str | None:
@@ -72,20 +110,20 @@ def _top(words: Sequence[Word]) -> str | None:
 def _read(words: Sequence[Word]) -> str | None:
     """Names in small letters: the others mean something to the shell."""
     names = [word.text for word in words if word.text != "-r"]
-    plain = all(re.fullmatch("[a-z_][a-z0-9_]*", name) for name in names)
+    plain = all(re.fullmatch(r"(?!\w*_proxy$)[a-z_][a-z0-9_]*", name) for name in names)
     return None if plain else "it may set what the shell goes by"
 
 
 def _getent(words: Sequence[Word]) -> str | None:
-    secret = {"shadow", "gshadow"}
-    shows = any(word.text in secret or not word.exact for word in words)
-    return "it may show passwords" if shows else None
+    """The databases that lie in files. Names of hosts are asked of the network."""
+    harmless = {"passwd", "group", "services", "protocols", "rpc", "initgroups"}
+    asks = bool(words) and words[0].text in harmless and all(word.exact for word in words)
+    return None if asks else "it may show passwords, or ask the network"
 
 
-def _binutils(words: Sequence[Word]) -> str | None:
-    """They take more words from `@file`."""
-    taken = any(word.start.startswith("@") for word in words)
-    return "it takes options from a file" if taken else None
+def _pages(words: Sequence[Word]) -> str | None:
+    """With a slash it is no name but a file, which may name others to be shown."""
+    return "it may show files" if any("/" in word.text for word in words) else None
 
 
 def _signals(words: Sequence[Word]) -> str | None:
@@ -104,14 +142,17 @@ COREUTILS: dict[str, Program] = {
     **{name: Program(reads=False) for name in _SHOW_NO_FILES.split()},
     **dict.fromkeys(
         ("grep", "egrep", "fgrep"),
-        Program(but(takes="-A -B -C -D -d -e -f -m --include --exclude --exclude-dir --color")),
+        Program(but(takes="-A -B -C -D -d -e -f -m --include --exclude --exclude-dir")),
     ),
     **dict.fromkeys(("zcat", "bzcat", "xzcat", "zstdcat"), _UNPACKED),
     **dict.fromkeys(("test", "["), Program(but(check=_test), reads=False)),
     "zgrep": Program(only("-i -n -c -l -v -E -F -h -H -w -o -q", takes="-e -A -B -C -m")),
-    "printf": Program(but("-v", loose=True), reads=False),
+    "printf": Program(but("-v", check=_printf, loose=True), reads=False),
     "sort": Program(
-        but("-o --output --compress-program -T --temporary-directory", takes="-k -t -S")
+        but(
+            "-o --output --compress-program -T --temporary-directory --files0-from",
+            takes="-k -t -S",
+        )
     ),
     "uniq": Program(but(takes="-f -s -w", operands=1)),
     "xxd": Program(only("-a -b -C -e -E -i -p -u -ps", takes="-c -g -l -o -s", operands=1)),
@@ -122,6 +163,9 @@ COREUTILS: dict[str, Program] = {
     "hostname": Program(
         only("-f -s -i -I -d -A --fqdn --short --all-fqdns --ip-address", operands=0), reads=False
     ),
+    "base64": Program(but("-o --output")),  # that of macOS writes files
+    "tput": Program(only(check=first_word("(?!init|reset)[a-z0-9]+")), reads=False),
+    "getconf": Program(only("-a"), reads=False),
     "jobs": Program(only("-l -p -r -s -n", operands=0), reads=False),
     "read": Program(only("-r", check=_read), reads=False),
     "set": Program(but(check=_set), reads=False),
@@ -134,8 +178,8 @@ COREUTILS: dict[str, Program] = {
     "kill": Program(only("-l -L", check=_signals), reads=False),
     "mount": Program(only("-l", operands=0), reads=False),
     "crontab": Program(only("-l", operands=0), reads=False),
-    "getent": Program(but(check=_getent), reads=False),
-    "ps": Program(but("-E", check=_ps), reads=False),
+    "getent": Program(only(check=_getent), reads=False),
+    "ps": Program(but(check=_ps), reads=False),
     "top": Program(only("-b -c -H -i -1", takes="-n -d -u -U -p -o -w", check=_top), reads=False),
     "lsof": Program(but("-D"), reads=False),
     "lspci": Program(only("-v -vv -vvv -n -nn -k -t -x -mm -D", takes="-s -d"), reads=False),
@@ -144,11 +188,11 @@ COREUTILS: dict[str, Program] = {
     "ifconfig": Program(only("-a -s", operands=1), reads=False),
     **dict.fromkeys(
         ("nm", "objdump", "readelf", "size", "strings", "c++filt", "addr2line"),
-        Program(but("--plugin", check=_binutils)),
+        Program(but("--plugin", check=no_files_of_words)),
     ),
     "dmesg": Program(
         only("-T -k -x -L -t -w -W --ctime --kernel --color --level", takes="-l -f"), reads=False
     ),
-    "man": Program(only("-k -f -w -a -K --where --path", takes="-s -S"), reads=False),
+    "man": Program(only("-k -f -w -a -K --where --path", takes="-s -S", check=_pages), reads=False),
     **dict.fromkeys(("apropos", "whatis"), Program(only("-e -r -w -a -l"), reads=False)),
 }

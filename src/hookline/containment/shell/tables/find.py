@@ -30,6 +30,8 @@ _VALUE = re.compile(r"-[0-9]+[a-zA-Z]?|-[ugoa]*[=+-][rwxXst]+(,[ugoa]*[=+-][rwxX
 _EXECUTING = frozenset({"-exec", "-execdir"})
 _FOUND = Word("{}", exact=False, prefix="./")
 """A path that was found. It begins with where the search began, which is never a `-`."""
+_BARE = Word("{}", exact=False)
+"""The same where it may be the bare name of a file, as with `-execdir` of BSD."""
 
 
 class Search(NamedTuple):
@@ -48,20 +50,28 @@ def take_apart(words: Sequence[Word]) -> Search | None:
             search.words.append(word)
             continue
         before = search.words[-1].text if search.words else ""
-        command = _until_its_end(pending)
+        command = _until_its_end(pending, _BARE if word.text == "-execdir" else _FOUND)
         if command is None or (before in PREDICATES and before not in _ALONE):
             return None
         search.commands.append(command)
     return search
 
 
-def _until_its_end(pending: Iterator[Word]) -> tuple[Word, ...] | None:
+def _until_its_end(pending: Iterator[Word], found: Word) -> tuple[Word, ...] | None:
     command: list[Word] = []
     for word in pending:
-        if word == Word(";") or (word == Word("+") and command[-1:] == [_FOUND]):
+        if word == Word(";") or (word == Word("+") and command[-1:] == [found]):
             return tuple(command)
-        command.append(_FOUND if word == Word("{}") else word)
+        command.append(_filled(word, found))
     return None
+
+
+def _filled(word: Word, found: Word) -> Word:
+    """A word of the command: find puts the path in wherever braces stand, also within a word."""
+    if word == Word("{}"):
+        return found
+    before, braces, _ = word.text.partition("{}")
+    return Word(word.text, exact=False, prefix=before, hidden=True) if braces else word
 
 
 def _find(words: Sequence[Word]) -> str | None:

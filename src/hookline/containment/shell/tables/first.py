@@ -19,3 +19,9 @@ def first_word(pattern: str, *, needed: bool = True) -> Check:
         return None if asks else "it does more than ask"
 
     return check
+
+
+def no_files_of_words(words: Sequence[Word]) -> str | None:
+    """Some programs take more words from `@file`."""
+    taken = any(word.start.startswith("@") or not word.start for word in words)
+    return "it takes options from a file" if taken else None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 
 from hookline.containment.shell.options import Options, Program, only, operands_of
@@ -37,9 +38,17 @@ def _look(more: str = "") -> Options:
 
 
 def _no_signatures(words: Sequence[Word]) -> str | None:
-    """Formats with %G let another program check signatures."""
-    checks = any("%G" in word.text for word in words)
+    """Formats with %G and the like let another program check signatures."""
+    checks = any(
+        re.search(r"%[-+ ]?G", word.text) or (not word.exact and "%" in word.text) for word in words
+    )
     return "it starts a program that checks signatures" if checks else None
+
+
+def _no_signatures_of_refs(words: Sequence[Word]) -> str | None:
+    """Fields of references, to print or to sort by, can be signatures too."""
+    checks = any("signature" in word.text for word in words)
+    return "it starts a program that checks signatures" if checks else _no_signatures(words)
 
 
 def _names(words: Sequence[Word]) -> list[str]:
@@ -51,7 +60,7 @@ def _listed(words: Sequence[Word]) -> str | None:
     names = operands_of(only(takes="--sort --format"), words)
     if names and not any(word.text.partition("=")[0] in _LISTS for word in words):
         return f"it may create {names[0].text!r}"
-    return None
+    return _no_signatures_of_refs(words)
 
 
 def _no_names(words: Sequence[Word]) -> str | None:
@@ -60,8 +69,11 @@ def _no_names(words: Sequence[Word]) -> str | None:
 
 
 def _reflog(words: Sequence[Word]) -> str | None:
+    """A word may be a verb of its own, and a pattern may become one."""
     changes = {"expire", "delete", "drop", "write"} & set(_names(words))
-    return "it changes the log" if changes else None
+    if changes or not all(word.exact for word in words):
+        return "it may change the log"
+    return _no_signatures(words)
 
 
 def _config(words: Sequence[Word]) -> str | None:
@@ -73,6 +85,8 @@ def _config(words: Sequence[Word]) -> str | None:
     asks = any(word.text in asking for word in words) and len(names) <= 2
     if not all(word.exact for word in words):
         return "a pattern may become several names"
+    if any(re.search("(?i)extraheader|token|passw|secret", name) for name in names):
+        return "it may show a secret"
     return None if words and (asks or len(names) <= 1) else "it may set something"
 
 
@@ -130,6 +144,7 @@ _VERBS: dict[str, Options] = {
     "for-each-ref": only(
         "--contains --no-contains --merged --no-merged --points-at --color",
         takes="--format --sort --count",
+        check=_no_signatures_of_refs,
     ),
     "show-ref": only(
         "--heads --tags --branches -d --dereference -s --hash --abbrev --verify -q --quiet --head"
@@ -139,7 +154,7 @@ _VERBS: dict[str, Options] = {
     "check-ignore": only("-v --verbose -n --non-matching -q --quiet --no-index"),
     "check-attr": only("-a --all --cached"),
     "version": only("--build-options", operands=0),
-    "help": only("-a --all -g --guides"),
+    "help": only("-a --all -g --guides", operands=0),
     "grep": only(
         """
         -# -i -n -l -L -c -w -v -h -H -E -F -P -G -o -q -r -p -W -I -a -z --ignore-case --line-number --name-only

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from hookline.containment.shell.options import Options, Program, but, only
+from hookline.containment.shell.options import Check, Options, Program, but, only
 from hookline.containment.shell.tables.first import first_word
 from hookline.containment.shell.words import Word
 
@@ -36,9 +36,16 @@ def _no_setting(words: Sequence[Word]) -> str | None:
     return "it sets something" if any("=" in word.text for word in words) else None
 
 
-def _asks(verbs: str, options: str = "", first: str = "--version") -> Program:
+def _no_path(words: Sequence[Word]) -> str | None:
+    """A path or an address is loaded, and brew runs what it loads."""
+    odd = any("/" in word.text or not word.start for word in words)
+    return "it may load a file, or fetch one" if odd else None
+
+
+def _asks(verbs: str, options: str = "", check: Check | None = None) -> Program:
     """A manager with verbs that all have the same options."""
-    return Program(only(first), dict.fromkeys(verbs.split(), only(options)), reads=False)
+    of_verbs = only(options, check=check)
+    return Program(only("--version"), dict.fromkeys(verbs.split(), of_verbs), reads=False)
 
 
 _PIP_VERBS: dict[str, Options] = {
@@ -46,7 +53,7 @@ _PIP_VERBS: dict[str, Options] = {
     **dict.fromkeys(("help", "cache dir", "cache info"), only()),
 }
 _NPM_VERBS: dict[str, Options] = {
-    **dict.fromkeys("ls list ll la explain why root prefix help".split(), _NPM),
+    **dict.fromkeys("ls list ll la explain why root prefix".split(), _NPM),
     **dict.fromkeys(("run", "run-script"), only("--json", operands=0)),
     "pkg get": _NPM,
     "config get": only(check=_npm_setting),
@@ -68,12 +75,10 @@ PACKAGES: dict[str, Program] = {
         Program(only("--disable-pip-version-check --no-color"), _PIP_VERBS, reads=False),
     ),
     "npm": Program(only(), _NPM_VERBS, reads=False),
-    "cargo": _asks("version help locate-project"),
     "go": Program(only(), _GO_VERBS, reads=False),
     "rustup": Program(
         only(),
         {
-            "show": only(operands=1),
             **dict.fromkeys(
                 ("toolchain list", "target list", "component list"), only("-v --installed")
             ),
@@ -81,7 +86,7 @@ PACKAGES: dict[str, Program] = {
         reads=False,
     ),
     "gem": _asks("list env contents", "-l --local -a --all -d --details"),
-    "brew": _asks("list ls info desc deps uses leaves outdated config", _BREW),
+    "brew": _asks("list ls info desc deps uses leaves outdated config", _BREW, _no_path),
     **dict.fromkeys(
         ("apt", "apt-cache"),
         _asks(
@@ -97,7 +102,7 @@ PACKAGES: dict[str, Program] = {
     "rpm": Program(only("-q -a -i -l -f -d -c -R", check=first_word("-q[ailfdcR]*")), reads=False),
     "pacman": Program(
         only(
-            "-Q -S -i -e -l -o -s -q -d -m -n -t -k -u",
+            "-Q -i -e -l -o -s -q -d -m -n -t -k -u",
             check=first_word("-Q[ielosqdmntku]*"),
         ),
         reads=False,
@@ -114,7 +119,9 @@ PACKAGES: dict[str, Program] = {
         },
         reads=False,
     ),
-    **dict.fromkeys(("dnf", "yum"), _asks("list info repolist", "--installed -q -C --cacheonly")),
+    **dict.fromkeys(
+        ("dnf", "yum"), _asks("list info repolist", "--installed -q -C --cacheonly", _no_path)
+    ),
     "zypper": _asks("search se info if lr repos packages", "-i --installed-only -s"),
     "apt-mark": _asks("showhold showauto showmanual"),
     "nvm": Program(but(check=first_word("ls|list|current|version")), reads=False),

@@ -9,14 +9,36 @@ from hookline.containment.shell.options import Program, but, only
 from hookline.containment.shell.words import Word
 
 _LOOKS_AWAY = re.compile(
-    r"\benv\b|\$ENV|strenv|\bload|\$__prog|\binput_filename|\bsystem\b|\bimport\b|\binclude\b"
+    r"(?<![.A-Za-z_])(?:env|strenv|envsubst|load|strload|system|import|include|eval(?=\s*\())"
+    r"|\benv\b|\$ENV|\$__prog|\binput_filename"
 )
 
 
 def _query(words: Sequence[Word]) -> str | None:
     """Filters of jq and yq cannot write, but some look at the environment or at other files."""
     found = next((f for word in words if (f := _LOOKS_AWAY.search(word.text))), None)
-    return f"its filter may use {found[0]}" if found else None
+    if found:
+        return f"its filter may use {found[0]}"
+    return None if _filter_is_known(words) else "its filter is not known"
+
+
+def _filter_is_known(words: Sequence[Word]) -> bool:
+    """Whether everything up to the first word that is neither an option nor the value of one is known."""
+    values = 0
+    for word in words:
+        if not word.exact:
+            return False
+        if values:
+            values -= 1
+        elif word.text.startswith("-") and word.text != "-":
+            values = {"--arg": 2, "--argjson": 2, "--indent": 1}.get(word.text, 0)
+        elif word.text not in {"eval", "e", "eval-all", "ea"}:  # verbs of yq
+            return True
+    return True
+
+
+def _no_addresses(words: Sequence[Word]) -> str | None:
+    return "it may use the network" if any(":/" in word.text for word in words) else None
 
 
 SEARCH: dict[str, Program] = {
@@ -43,5 +65,5 @@ SEARCH: dict[str, Program] = {
             check=_query,
         )
     ),
-    "xmllint": Program(only("--noout --format --valid --nonet", takes="--xpath")),
+    "xmllint": Program(only("--noout --format --nonet", takes="--xpath", check=_no_addresses)),
 }

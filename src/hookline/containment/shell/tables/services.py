@@ -54,6 +54,9 @@ _HELM = only(
 
 
 def _no_secrets(words: Sequence[Word]) -> str | None:
+    """Neither secrets of the cluster, nor a file that is printed as a template."""
+    if any("file=" in word.text or not word.exact for word in words):
+        return "it may show a file"
     for word in operands_of(only(takes=_KUBECTL_TAKES), words):
         if not word.exact or re.search(r"(^|[,/.])secrets?($|[,/.])", word.text.lower()):
             return "it may show secrets"
@@ -66,6 +69,13 @@ def _kubectl(more: str = "") -> Options:
 
 # --- hosts of code --------------------------------------------------------------------------------
 
+
+def _no_environment(words: Sequence[Word]) -> str | None:
+    """The filters of gh can print the environment, and it holds its token."""
+    shows = any(re.search(r"\benv\b|ENV", word.text) for word in words)
+    return "its filter may print the environment" if shows else None
+
+
 _GH = only(
     """
     --json --jq -q --template -t --limit -L --state -s --repo -R --author -A --assignee -a --label -l --comments -c
@@ -73,7 +83,8 @@ _GH = only(
     --user -u --draft -d --milestone -m --mention --app --exit-status --attempt --verbose -v --yaml -y --watch
     --required --order --sort --owner --language --source --fork --no-archived --visibility --topic --exclude-drafts
     --event -e --commit --created --files --raw -r --filename -f --workflow
-    """
+    """,
+    check=_no_environment,
 )
 _GH_VERBS = """
     pr*view pr*list pr*status pr*diff pr*checks issue*view issue*list issue*status repo*view repo*list release*view
@@ -88,11 +99,19 @@ def _gh_api(words: Sequence[Word]) -> str | None:
     """One path on the host itself; `gh api` would take a whole address as well."""
     names = [word.text for word in operands_of(only(takes="-q --jq -t --template"), words)]
     if len(names) == 1 and _GH_PATH.fullmatch(names[0]):
-        return None
+        return _no_environment(words)
     return "it may change something, or call another host"
 
 
 # --- services and clouds --------------------------------------------------------------------------
+
+
+def _no_unit_environment(words: Sequence[Word]) -> str | None:
+    """Everything about a unit, or the manager, is also what it was given to know."""
+    named = any(re.match("-p|--property", word.start) for word in words)
+    shows = any("env" in word.text.lower() for word in words)
+    return None if named and not shows else "it may print the environment of a service"
+
 
 _UNITS = only(
     """
@@ -100,26 +119,46 @@ _UNITS = only(
     """,
     takes="-t -n -o -p --type --state --lines --output --property",
 )
+_SHOWN_UNITS = only(
+    "--no-pager --user --system --value", takes="-p --property", check=_no_unit_environment
+)
 _UNIT_VERBS = """
-    status is-active is-enabled is-failed list-units list-unit-files list-timers list-sockets list-dependencies show cat
+    status is-active is-enabled is-failed list-units list-unit-files list-timers list-sockets list-dependencies cat
     get-default is-system-running
 """
 
 
+_AWS_TAKES = "--region --output --query --profile"
+_AWS_SHOWS_SECRETS = frozenset("secretsmanager ssm lambda cognito-idp codebuild kms".split())
+
+
 def _aws(words: Sequence[Word]) -> str | None:
-    """A service, and a verb that describes or lists."""
-    names = [word.text for word in words if not word.start.startswith("-")][:2]
+    """A service and directly after it a verb that describes or lists; before them only options that are known."""
+    at = 0
+    while at < len(words) and words[at].start.startswith("-"):
+        name, equals, _ = words[at].text.partition("=")
+        at += 2 if name in _AWS_TAKES.split() and not equals else 1
+    names = [word.text for word in words[at : at + 2]]
+    if any(re.match(r"(file|fileb|https?)://", word.text) for word in words):
+        return "it may show a file, or use the network"
+    if not all(word.exact for word in words[: at + 2]):
+        return "it cannot be said what it is asked"
     if names in (["sts", "get-caller-identity"], ["s3", "ls"]):
         return None
-    secret = {"secretsmanager", "ssm"}
-    if len(names) > 1 and re.match("(describe|list)-", names[1]) and names[0] not in secret:
+    describes = len(names) > 1 and re.match("(describe|list)-", names[1])
+    if describes and names[0] not in _AWS_SHOWS_SECRETS and not names[0].startswith("-"):
         return None
     return "it may change something, or show a secret"
 
 
 SERVICES: dict[str, Program] = {
     **dict.fromkeys(
-        ("docker", "podman"), Program(only(), _verbs(_DOCKER_VERBS, _DOCKER), reads=False)
+        ("docker", "podman"),
+        Program(
+            only(),
+            _verbs(_DOCKER_VERBS, _DOCKER) | _verbs("top container*top", only(operands=1)),
+            reads=False,
+        ),
     ),
     "docker-compose": Program(
         only(takes="-f -p --file --project-name"), _verbs(_COMPOSE_VERBS, _DOCKER), reads=False
@@ -153,7 +192,7 @@ SERVICES: dict[str, Program] = {
     ),
     "systemctl": Program(
         only("--no-pager --user --system -l --full -a --all --failed", takes="-t --type --state"),
-        _verbs(_UNIT_VERBS, _UNITS),
+        {**_verbs(_UNIT_VERBS, _UNITS), "show": _SHOWN_UNITS},
         reads=False,
     ),
     "journalctl": Program(
@@ -173,7 +212,7 @@ SERVICES: dict[str, Program] = {
             """
             --no-cli-pager --no-paginate --recursive --human-readable --summarize
             """,
-            takes="--region --output --query --profile --max-items --filters",
+            takes=f"{_AWS_TAKES} --max-items --filters",
             check=_aws,
         ),
         reads=False,

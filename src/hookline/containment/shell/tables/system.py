@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 
 from hookline.containment.shell.options import Program, but, only, operands_of
-from hookline.containment.shell.tables.first import first_word
+from hookline.containment.shell.tables.first import first_word, no_files_of_words
 from hookline.containment.shell.words import Word
 
 _SHOW_NOTHING_SECRET = """
     exa eza lsd tokei sw_vers system_profiler iostat mpstat ipcs lsns lsipc lslocks fc-list acpi lsb_release
-    hostid modinfo glxinfo systemd-cgls mdls mdfind ioreg getenforce sestatus pmap pwdx jps otool locate vm_stat
+    hostid modinfo mdls mdfind ioreg getenforce sestatus pmap pwdx otool locate vm_stat
 """
 _SHOW_FILES = """
     hexyl csvlook csvcut csvstat csvgrep csvsort pdfinfo shellcheck
 """
+
+
+_NAME = re.compile(r"-?\w[\w@.+-]*")
 
 
 def _no_setting(words: Sequence[Word]) -> str | None:
@@ -24,10 +28,25 @@ def _no_setting(words: Sequence[Word]) -> str | None:
 
 
 def _service(words: Sequence[Word]) -> str | None:
+    """A name leads to a script; with a slash in it, to any script."""
     asks = [word.text for word in words] == ["--status-all"] or (
-        len(words) == 2 and words[1].text == "status"
+        len(words) == 2
+        and all(word.exact for word in words)
+        and re.fullmatch(r"\w[\w@.-]*", words[0].text)
+        and words[1].text == "status"
     )
     return None if asks else "it does more than ask"
+
+
+def _plain_names(words: Sequence[Word]) -> str | None:
+    """Names alone: no paths, addresses, patterns, nor commands of the program's own language."""
+    odd = next((word for word in words if not _NAME.fullmatch(word.text) or not word.exact), None)
+    return f"{odd.text!r} is more than a name" if odd else None
+
+
+def _lists(words: Sequence[Word]) -> str | None:
+    asks = bool(words) and words[0].text == "list"
+    return _plain_names(words) if asks else "it does more than ask"
 
 
 def _no_address(words: Sequence[Word]) -> str | None:
@@ -39,6 +58,24 @@ def _to_itself(words: Sequence[Word]) -> str | None:
     """One address, and that of this machine."""
     hosts = [word.text for word in operands_of(only(takes="-c -W -w -i"), words)]
     return None if hosts in (["localhost"], ["127.0.0.1"], ["::1"]) else "it uses the network"
+
+
+def _no_pager(words: Sequence[Word]) -> str | None:
+    paging = [word.text for word in words if word.start.startswith("--paging")]
+    return None if all(text == "--paging=never" for text in paging) else "it starts a pager"
+
+
+def _jar(words: Sequence[Word]) -> str | None:
+    return first_word("-?tv?f|-?tf?v?|--list")(words) or no_files_of_words(words)
+
+
+def _ar(words: Sequence[Word]) -> str | None:
+    return first_word("-?tv?")(words) or no_files_of_words(words)
+
+
+def _stty(words: Sequence[Word]) -> str | None:
+    asks = not words or [word.text for word in words] in (["-a"], ["-g"], ["size"], ["speed"])
+    return None if asks else "it sets how the terminal works"
 
 
 def _to_output(words: Sequence[Word]) -> str | None:
@@ -61,7 +98,8 @@ _X509 = only(
 )
 
 _CLOUD = only(
-    takes="--format --project --filter --limit --region --zone -o --output -g --resource-group -n --name --query"
+    takes="--format --project --filter --limit --region --zone -o --output -g --resource-group -n --name --query",
+    check=no_files_of_words,
 )
 _GCLOUD = tuple(
     f"{group} list"
@@ -84,16 +122,20 @@ SYSTEM_TOOLS: dict[str, Program] = {
         Program(
             only(
                 "-n -p -pp -A --plain --number --show-all --style --color --paging",
+                check=_no_pager,
                 takes="-r -l --line-range --language",
             )
         ),
     ),
+    "glxinfo": _looks("-B -l", operands=0),
+    "systemd-cgls": _looks("-a -l --no-pager", operands=0),
+    "jps": _looks("-q -m -l -v -V", operands=0),  # with -J it takes options of the Java machine
     "bc": Program(only("-l -q -s -w")),
     "shuf": Program(but("-o --output", takes="-n -i")),
     "iconv": Program(only("-l -c -f -t --from-code --to-code --list")),
     "pdftotext": Program(only("-layout -raw -nopgbrk", takes="-f -l", check=_to_output)),
-    "jar": Program(only("-t -f -v", check=first_word("-?tv?f|-?tf?v?|--list"))),
-    "ar": Program(only("", check=first_word("-?tv?"))),
+    "jar": Program(only("-t -f -v", operands=2, check=_jar)),
+    "ar": Program(only("", operands=2, check=_ar)),
     "unrar": Program(only("", check=first_word("l|v|lb|t"))),
     "ffprobe": Program(
         only(
@@ -128,12 +170,12 @@ SYSTEM_TOOLS: dict[str, Program] = {
     "ldconfig": _asks("-p|--print-cache", "-p --print-cache"),
     "sensors": _looks("-A -u -f -j"),
     "fuser": _looks("-v -n -u -m -a"),
-    "stty": _asks("-a|-g|size|speed", "-a -g"),
+    "stty": Program(only("-a -g", check=_stty), reads=False),
     "chage": _asks("-l", "-l"),
     "lshw": _looks("-short -businfo -json -C -c", takes="-class"),
     "iptables": Program(only("-n -v -L -S --line-numbers", takes="-t"), reads=False),
     "ufw": _asks("status"),
-    "nft": _asks("list"),
+    "nft": Program(only("-a -n", check=_lists), reads=False),
     "firewall-cmd": _looks(
         "--list-all --list-ports --list-services --state --get-zones --get-active-zones"
     ),
@@ -158,8 +200,7 @@ SYSTEM_TOOLS: dict[str, Program] = {
     "arp": _looks("-a -n -e", operands=0),
     "iwconfig": _looks(operands=1),
     "service": Program(only("--status-all", check=_service), reads=False),
-    "launchctl": _asks("list|print"),
-    "supervisorctl": _asks("status"),
+    "launchctl": _asks("list"),
     "minikube": _asks("status|ip|version"),
     "pyenv": _asks("versions|version|root"),
     "rbenv": _asks("versions|version|root"),

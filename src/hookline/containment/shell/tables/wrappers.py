@@ -50,7 +50,10 @@ def inner_words(name: str, words: Sequence[Word]) -> tuple[Word, ...] | None:
         if not word.exact:
             return None
         if word.text in wrapper.takes:
-            replaced = words[at + 1].text if word.text == "-I" and at + 1 < len(words) else replaced
+            value = words[at + 1] if at + 1 < len(words) else Word("")
+            if not value.exact:  # it may become several words, and the second is what runs
+                return None
+            replaced = value.text if word.text == "-I" else replaced
             at += 2
         elif word.text in wrapper.flags or _has_value(wrapper, word.text):
             replaced = word.text[2:] if word.text.startswith("-I") else replaced
@@ -70,9 +73,17 @@ def _has_value(wrapper: Wrapper, text: str) -> bool:
 
 
 def _filled(name: str, inner: tuple[Word, ...], replaced: str | None) -> tuple[Word, ...]:
-    """With xargs, words come from the input: at the end, or wherever the mark stands."""
+    """With xargs, words come from the input: wherever the mark stands, and at the end, where `-n` and `-L` put them
+    whatever was said of a mark."""
     if name != "xargs":
         return inner
     if replaced is None:
         return (*inner, STDIN)
-    return tuple(STDIN if replaced in word.text else word for word in inner)
+    return (*(_marked(word, replaced) for word in inner), STDIN)
+
+
+def _marked(word: Word, mark: str) -> Word:
+    """A word in which the mark is replaced. With more around it, it names what nobody has seen."""
+    if word.text == mark:
+        return STDIN
+    return Word(word.text, exact=False, hidden=True) if mark in word.text else word
