@@ -77,7 +77,11 @@ async def _use_one(run: Run, flight: Flight) -> None:
 async def _admit_and_run(run: Run) -> None:
     flights = run.flights
     for flight in flights:
-        if flight.stage is None and not readmit(run, flight) and not _ends(run):
+        if flight.stage is not None or readmit(run, flight):
+            continue
+        if _ends(run):
+            prepare(run, flight, flight.made)  # it is told of as it would have run
+        else:
             await admit(run, flight)
     if len(flights) == 1 and flights[0].stage is _ADMITTED and run.memory is None:
         await _use_one(run, flights[0])
