@@ -12,6 +12,7 @@ from hookline.agent.admission import (
     admit,
     admit_again,
     admit_unasked,
+    prepare,
     readmit,
     take_up,
     tool_context,
