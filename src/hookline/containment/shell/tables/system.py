@@ -11,7 +11,7 @@ from hookline.containment.shell.words import Word
 
 _SHOW_NOTHING_SECRET = """
     exa eza lsd tokei sw_vers system_profiler iostat mpstat ipcs lsns lsipc lslocks fc-list acpi lsb_release
-    hostid modinfo mdls mdfind ioreg getenforce sestatus pmap pwdx otool locate vm_stat
+    hostid modinfo mdls mdfind ioreg getenforce sestatus pwdx otool locate vm_stat
 """
 _SHOW_FILES = """
     hexyl csvlook csvcut csvstat csvgrep csvsort pdfinfo shellcheck
@@ -157,7 +157,6 @@ SYSTEM_TOOLS: dict[str, Program] = {
         only("-l -v", takes="-f -E", check=first_word("-l|-lf|-lvf")), reads=False
     ),
     "ssh-add": _asks("-l|-L", "-l -L"),
-    "nvidia-smi": _looks("-L -q --query-gpu --format --query-compute-apps", takes="-i -d -l"),
     "sysctl": Program(only("-a -n -N -e", check=_no_setting), reads=False),
     "swapon": _asks("--show|-s", "--show -s --noheadings --bytes"),
     **dict.fromkeys(
