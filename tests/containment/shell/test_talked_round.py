@@ -247,3 +247,20 @@ def test_its_harmless_neighbour(command: str) -> None:
     """What is like them and only looks still runs without asking."""
     verdict = ShellPolicy.default().judge(command)
     assert verdict.decision == "allow", verdict.reason
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "pmap -N file 1",
+        "nvidia-smi daemon",
+        "xxd -ps a b",
+        "pdftotext a.pdf out.txt -f -",
+        "git branch --format --list evil",
+        "git tag --format --list evil",
+        "git config -- core.pager -l",
+    ],
+)
+def test_values_that_look_like_options_are_not_taken_for_them(command: str) -> None:
+    """Nor are options read after `--`, nor programs trusted whose options nobody has read."""
+    assert ShellPolicy.default().judge(command).decision == "ask"

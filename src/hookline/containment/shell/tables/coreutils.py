@@ -155,7 +155,7 @@ COREUTILS: dict[str, Program] = {
         )
     ),
     "uniq": Program(but(takes="-f -s -w", operands=1)),
-    "xxd": Program(only("-a -b -C -e -E -i -p -u -ps", takes="-c -g -l -o -s", operands=1)),
+    "xxd": Program(only("-a -b -C -e -E -i -p -u", takes="-c -g -l -o", operands=1)),
     "tree": Program(but("-o --output -R --info")),
     "du": Program(but("--files0-from", loose=True), reads=False),
     "file": Program(but("-C --compile -m --magic-file", takes="-F -P -e", loose=True)),

@@ -58,6 +58,8 @@ def _names(words: Sequence[Word]) -> list[str]:
 def _listed(words: Sequence[Word]) -> str | None:
     """A name without `--list` and its like creates a branch or a tag."""
     names = operands_of(only(takes="--sort --format"), words)
+    if names and any(word.text in ("--", "--sort", "--format") for word in words):
+        return "what looks like `--list` may be a value, or a name"
     if names and not any(word.text.partition("=")[0] in _LISTS for word in words):
         return f"it may create {names[0].text!r}"
     return _no_signatures_of_refs(words)
@@ -80,6 +82,8 @@ def _config(words: Sequence[Word]) -> str | None:
     """One name is a question, two are a setting, unless an option or the first of them says that it asks."""
     asking = {"--get", "--get-all", "--get-regexp", "--list", "-l"}
     names = _names(words)
+    if any(word.text == "--" for word in words):
+        return "what follows `--` is a setting, whatever it looks like"
     if names[:1] in (["get"], ["list"]):
         names = names[1:]
     asks = any(word.text in asking for word in words) and len(names) <= 2

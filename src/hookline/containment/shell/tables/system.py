@@ -133,7 +133,7 @@ SYSTEM_TOOLS: dict[str, Program] = {
     "bc": Program(only("-l -q -s -w")),
     "shuf": Program(but("-o --output", takes="-n -i")),
     "iconv": Program(only("-l -c -f -t --from-code --to-code --list")),
-    "pdftotext": Program(only("-layout -raw -nopgbrk", takes="-f -l", check=_to_output)),
+    "pdftotext": Program(only("-layout -raw -nopgbrk", check=_to_output)),
     "jar": Program(only("-t -f -v", operands=2, check=_jar)),
     "ar": Program(only("", operands=2, check=_ar)),
     "unrar": Program(only("", check=first_word("l|v|lb|t"))),
