@@ -111,23 +111,44 @@ def emptied() -> list[Path]:
 def protected_names(root: Path, paths: SandboxPaths) -> list[str]:
     """What is not to change below a directory that can be written, relative to it."""
     there = [name for name in PROTECTED_IF_THERE if os.path.lexists(root / name)]
-    names = [name for name in (*PROTECTED, *there) if not _is_linked_text(root, name)]
-    names += paths.protect
+    linked = {name for name in (*PROTECTED, *there) if _is_linked_text(root, name)}
+    names = [name for name in (*PROTECTED, *there) if name not in linked]
+    names += [*_linked_to(root, linked), *paths.protect]
     for home in homes():
         if home.is_relative_to(root):
             inside = home.relative_to(root)
             names += [str(inside / name) for name in PROTECTED_AT_HOME]
-    left_out = {name.strip("/") for name in paths.unprotected}
+    return _without(paths.unprotected, names)
+
+
+def watched_names(root: Path, paths: SandboxPaths) -> list[str]:
+    """Where nothing new may stay: what is protected only where it exists, and instructions that are a link."""
+    names = [name for name in PROTECTED_IF_THERE if not os.path.lexists(root / name)]
+    names += [name for name in (*PROTECTED, *PROTECTED_IF_THERE) if _is_linked_text(root, name)]
+    return _without((*paths.unprotected, *paths.protect), names)
+
+
+def _without(left_out: Iterable[str], names: Iterable[str]) -> list[str]:
+    """The names, once each, but for those that are left out, or lie in what is."""
+    out = {name.strip("/") for name in left_out}
     return [
         name
         for name in dict.fromkeys(each.strip("/") for each in names)
-        if name not in left_out and not any(name.startswith(f"{out}/") for out in left_out)
+        if name not in out and not any(name.startswith(f"{each}/") for each in out)
     ]
 
 
 def _is_linked_text(root: Path, name: str) -> bool:
-    """Whether instructions are only a link to others, as CLAUDE.md to AGENTS.md: what it points to has its own name."""
+    """Whether instructions are only a link to others, as CLAUDE.md to AGENTS.md."""
     return os.path.basename(name) in INSTRUCTIONS and (root / name).is_symlink()
+
+
+def _linked_to(root: Path, names: Iterable[str]) -> Iterator[str]:
+    """The files below the root that instructions are links to: who changes those changes what is obeyed."""
+    for name in names:
+        real = Path(os.path.realpath(root / name))
+        if real.is_relative_to(root) and real.is_file():
+            yield str(real.relative_to(root))
 
 
 def _is_there(path: Path) -> bool:

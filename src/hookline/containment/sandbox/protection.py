@@ -17,6 +17,7 @@ import time
 from collections.abc import Iterable
 from pathlib import Path
 
+from hookline.containment.sandbox.planted import Watch
 from hookline.containment.sandbox.tables import WITH_PARENT
 from hookline.errors import SandboxError
 
@@ -35,9 +36,12 @@ would have git take its configuration from somewhere else; with the last, the wo
 class Protection:
     """The protected names below one directory, for as long as one command runs."""
 
-    def __init__(self, root: Path, names: Iterable[str]) -> None:
+    def __init__(self, root: Path, names: Iterable[str], watched: Iterable[str] = ()) -> None:
         self._root = root
         self._names = tuple(names)
+        self._watch = Watch(root, watched)
+        self.set_aside: list[str] = []
+        """The new names of what the command made and nobody is to obey."""
         self._lock: int | None = None
         self._absent: list[Path] = []
         self.pinned: list[Path] = []
@@ -88,6 +92,7 @@ class Protection:
         import fcntl
 
         lock, self._lock = self._lock, None
+        self.set_aside = self._watch.set_aside()
         try:
             # A command that starts now waits until we are done, and makes them again.
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
