@@ -167,6 +167,28 @@ def test_instructions_that_are_a_link_stay_one(tmp_path: Path) -> None:
     assert os.readlink(tmp_path / "CLAUDE.md") == "docs/rules.txt"
 
 
+async def test_what_one_command_made_is_not_there_for_good_because_another_began_later(
+    tmp_path: Path,
+) -> None:
+    """Two that run side by side cannot plant for each other what git would take its configuration from."""
+    subprocess.run(["git", "init", "-q", tmp_path], check=True)
+    sandbox, planted = Sandbox(tmp_path, "required"), tmp_path / ".git" / "config.worktree"
+    first = await sandbox.start("echo x > .git/config.worktree; sleep 60", on_output=lambda _: None)
+    while not planted.exists():  # noqa: ASYNC110 - nobody tells us
+        await asyncio.sleep(0.02)
+    second = await sandbox.start(
+        "while [ -e .git/config.worktree ]; do sleep 0.02; done; echo x > .git/config.worktree; sleep 60",
+        on_output=lambda _: None,
+    )
+    first.kill()
+    await first.wait()
+    while not planted.exists():  # noqa: ASYNC110 - nobody tells us
+        await asyncio.sleep(0.02)
+    second.kill()
+    await second.wait()
+    assert not planted.exists()
+
+
 def test_names_can_be_added_and_left_out(tmp_path: Path) -> None:
     """`protect` keeps more names, `unprotected` fewer."""
     paths = SandboxPaths(protect=("deploy/keys",), unprotected=(".vscode", ".git"))

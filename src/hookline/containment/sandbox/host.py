@@ -63,6 +63,8 @@ class HostCommand(RunningCommand):
             close(self._pipe)
             self._pipe = None
             asyncio.get_running_loop().call_later(_PATIENCE, self._end_supervisor)
+        if self._is_over():
+            return
         for pid in self._strays():
             if pid != self._pid:
                 _signal(pid, signal.SIGKILL)
@@ -73,8 +75,13 @@ class HostCommand(RunningCommand):
         if self.is_running and not self._exited.is_set():
             _signal(self._pid, signal.SIGKILL)
 
+    def _is_over(self) -> bool:
+        """Whether the supervisor has exited by itself: then there is nothing left to be looked for."""
+        code = None if self._transport is None else self._transport.get_returncode()
+        return code is not None and code >= 0
+
     async def _until_gone(self) -> None:
-        while any(self._strays()):
+        while not self._is_over() and any(self._strays()):
             self._kill_all()
             await asyncio.sleep(_POLL)
 

@@ -97,9 +97,9 @@ class Tree:
             yield from ("--bind", str(root), str(root))
         for protection in held:
             for path in protection.pinned:
-                yield from ("--bind", str(path), str(path))
+                yield from ("--bind", path, path)
             for path in protection.kept:
-                yield from ("--ro-bind", str(path), str(path))
+                yield from ("--ro-bind", path, path)
 
 
 def _hide(secret: Path, small: tuple[str, ...], *, sealed: bool = True) -> tuple[str, ...]:
