@@ -171,7 +171,7 @@ async def test_what_one_command_made_is_not_there_for_good_because_another_began
     tmp_path: Path,
 ) -> None:
     """Two that run side by side cannot plant for each other what git would take its configuration from."""
-    subprocess.run(["git", "init", "-q", tmp_path], check=True)
+    (tmp_path / ".git").mkdir()
     sandbox, planted = Sandbox(tmp_path, "required"), tmp_path / ".git" / "config.worktree"
     first = await sandbox.start("echo x > .git/config.worktree; sleep 60", on_output=lambda _: None)
     while not planted.exists():  # noqa: ASYNC110 - nobody tells us
