@@ -150,6 +150,13 @@ def test_mode_ask_unlisted_asks_about_what_may_change_something() -> None:
     assert once(approval, run("rm a")) == "asked"
 
 
+@pytest.mark.parametrize("spelled", ["accept_edits", "accept-edits", "acceptEdits", "Accept edits"])
+def test_a_mode_is_known_in_other_spellings(spelled: str) -> None:
+    """As other agents write it."""
+    assert once(Approval(mode=spelled), call("read", path="a")) == "read a"
+    assert Approval(mode=spelled).mode == "accept_edits"
+
+
 def test_what_is_no_mode_is_refused() -> None:
     """A wrong mode or list is an error that says what there is."""
     with pytest.raises(BuildError, match="Modes: default, ask_unlisted, accept_edits, plan"):

@@ -379,20 +379,3 @@ def test_without_a_sandbox_auto_is_the_host_and_everybody_is_told(
     assert "on the host" in bash.tools()[0].description
     with pytest.raises(SandboxError, match="a sandbox is required, and there is none: bubblewrap"):
         Bash(tmp_path, sandbox="required")
-
-
-@needs_bubblewrap
-def test_instructions_that_a_command_makes_are_told(tmp_path: Path) -> None:
-    """No place is held for a missing AGENTS.md, so a script may make one, and the result says so."""
-    (tmp_path / "make.sh").write_text("echo obey me > AGENTS.md\n")
-    result = run(
-        Bash(tmp_path, sandbox="required"),
-        call("bash", command="sh make.sh"),
-        call("bash", command="sh make.sh"),
-        call("bash", command="echo x > CLAUDE.md"),
-    )
-    first, second, third = texts(result)
-    assert "[AGENTS.md was written, which every agent obeys" in first
-    assert "Read-only file system" in second, "it is there now, so it is kept"
-    assert "was written" not in second
-    assert third.startswith("Blocked: ")

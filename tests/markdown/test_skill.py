@@ -37,6 +37,15 @@ def made(folder: Path, page: str = PAGE, **files: str) -> Path:
     return folder
 
 
+def test_a_paragraph_right_below_its_heading_describes_a_skill(tmp_path: Path) -> None:
+    """With or without a line between them."""
+    for page in (
+        "# Notes\nHow we take\nnotes.\n\nMore.\n",
+        "# Notes\n\n## Why\nHow we take\nnotes.\n",
+    ):
+        assert Skill.read(made(tmp_path / "notes", page)).description == "How we take notes."
+
+
 def test_a_published_skill_is_read_as_it_is(tmp_path: Path) -> None:
     """All of its front matter is kept."""
     skill = Skill.read(made(tmp_path / "pdf", references__forms_md="forms"))

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from hookline.redaction import Redactor, spellings
+from hookline.redaction import commands as redaction_commands
 from hookline.redaction import names as redaction_names
 from hookline.redaction import tokens as redaction_tokens
 
@@ -44,6 +45,10 @@ PATTERNS = [
     redaction_names._TAGGED,
     redaction_names._BELOW,
     redaction_names._PHRASE,
+    redaction_commands._WORD,
+    redaction_commands._BLANK,
+    redaction_commands._ITEM,
+    redaction_commands._PIPED,
 ]
 
 
@@ -58,6 +63,7 @@ HOSTILE = [
     "a", "\\", "eyJ", "eyJaaaaaaaa.", "-----BEGIN PRIVATE KEY-----", "://", "://a:", "password=", 'password="', "ghp_",
     "sk-", "Bearer ", "bearer aaaaaaaaaaaaaaaa1", "%", "&#0", "[redacted:x]", "github_pat_", "?key=", "token: ",
     "Cookie: ", "[", '\\"', "=", "key='", "AKIA", "hunter2-know", "password: '\\'",
+    "curl ", "curl -u ", "mysql -p", 'mysql "', "echo x ", "echo x | sudo -S ",
 ]  # fmt: skip
 
 

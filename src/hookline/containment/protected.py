@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
+import os
+from pathlib import Path
+
 
 def _names(text: str) -> frozenset[str]:
     return frozenset(text.split())
@@ -32,3 +36,19 @@ RUN_AT_LOGIN = _names(
 
 PROTECTED: frozenset[str] = RUN_BY_OTHERS | AGENT_CONFIGURATION | INSTRUCTIONS | RUN_AT_LOGIN
 """What a jail lets nobody change unless it is told otherwise, at any depth. It can all be read."""
+
+_vouched: set[tuple[int, int]] = set()
+"""Files of such names that were written through a jail, which asks or refuses first."""
+
+
+def vouch(facts: os.stat_result) -> None:
+    """Say that a file with such a name was written by somebody who may."""
+    _vouched.add((facts.st_dev, facts.st_ino))
+
+
+def is_vouched(path: Path) -> bool:
+    """Whether what is at a path was written by somebody who may."""
+    with contextlib.suppress(OSError):
+        facts = path.lstat()
+        return (facts.st_dev, facts.st_ino) in _vouched
+    return False

@@ -186,8 +186,8 @@ def _description(page: Document) -> str:
 
 
 def _first_paragraph(body: str) -> str:
-    paragraphs = (part.strip() for part in re.split(r"\n\s*\n", body))
-    return next((part for part in paragraphs if part and not part.startswith("#")), "")
+    text = re.sub(r"(?m)^#.*$", "", body)
+    return next((part.strip() for part in re.split(r"\n\s*\n", text) if part.strip()), "")
 
 
 def _rules(page: Document, folder: Path) -> tuple[str, ...] | None:

@@ -17,6 +17,9 @@ _KNOWN_FIELD = re.compile(
 )
 _PLAIN_VALUE = re.compile(r"(?P<key>[A-Za-z_][\w-]*):[ \t]+(?P<value>[^\s|>].*)$")
 
+_SEVERAL_LISTS = re.compile(r"\[[^\[\]]*\][ \t]*[^\s#]")
+"""A list with something behind it: `[file] [--all]`, as arguments of commands are described."""
+
 
 class YamlProblem(Exception):
     """What is wrong with a text, and in which of its lines, counted from zero."""
@@ -118,7 +121,10 @@ def _read(text: str) -> tuple[Any, dict[str, int]]:
 def _quoted(line: str) -> str:
     """A line `key: some words: more words` with its value in quotes; any other line as it is."""
     found = _PLAIN_VALUE.match(line)
-    if found is None or found["value"][0] in "\"'[{":
+    if found is None:
         return line
-    value = found["value"].rstrip().replace("'", "''")
-    return f"{found['key']}: '{value}'"
+    value = found["value"].rstrip()
+    if value[0] in "\"'[{" and not _SEVERAL_LISTS.match(value):
+        return f"{found['key']}: {value}"  # with a blank, where there may have been a tab
+    quoted = value.replace("'", "''")
+    return f"{found['key']}: '{quoted}'"

@@ -16,7 +16,7 @@ _STRONG = (
     "password", "passwd", "passphrase", "pwd", "secret", "secretkey", "apikey", "apitoken", "accesskey", "accesstoken",
     "refreshtoken", "authtoken", "idtoken", "bearertoken", "sessiontoken", "privatekey", "accountkey", "signingkey",
     "encryptionkey", "masterkey", "clientsecret", "credential", "connectionstring", "authorization", "cookie",
-    "privatetoken", "webhookurl", "keydata",
+    "privatetoken", "webhookurl", "keydata", "secretkeybase",
 )  # fmt: skip
 """A name that ends like this holds a secret, whatever that looks like."""
 _WEAK = ("token", "auth", "accesskeyid", "otp", "key")
@@ -31,7 +31,7 @@ _ASSIGNED = (
 )
 _IN_TEXT = re.compile(
     r"(?i:pass(?:word|wd|phrase)|pwd|secret|token|authorization|cookie|credentials?|connection[_-]?string|key|auth"
-    r"|access[_-]?key[_-]?id|webhook[_-]?url)" + _ASSIGNED
+    r"|access[_-]?key[_-]?id|webhook[_-]?url|secret[_-]?key[_-]?base)" + _ASSIGNED
 )
 _QUOTES = ("'", '"', "`")
 _NAME_AFTER = re.compile(r"[\w-]*\w")
@@ -84,6 +84,11 @@ def is_hidden(name: str, value: str) -> bool:
     if not strength or not value.strip() or _PLACEHOLDER.fullmatch(value.strip()):
         return False
     return strength == "strong" or _looks_random(value, name)
+
+
+def is_placeholder(value: str) -> bool:
+    """Whether a value only stands in the place of a secret: `<password>`, `$TOKEN`, `xxxx`."""
+    return _PLACEHOLDER.fullmatch(value) is not None
 
 
 def named_spans(text: str) -> Iterator[Span]:

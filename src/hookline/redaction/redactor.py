@@ -11,6 +11,7 @@ from functools import lru_cache
 from typing import Any, TypeAlias
 
 from hookline.errors import HooklineError, UsageError
+from hookline.redaction.commands import argument_spans, command_spans
 from hookline.redaction.names import (
     behind,
     is_hidden,
@@ -80,6 +81,8 @@ class Redactor:
             return self._mapping(value, by_name)
         if isinstance(value, list | tuple):
             items = [self.value(each, by_name=by_name) for each in value]
+            if all(isinstance(each, str) for each in items):
+                items = _without_arguments(items)
             return value if all(map(_is, items, value)) else items
         if isinstance(value, int | float) and not isinstance(value, bool) and self._known:
             return self._number(value)
@@ -167,6 +170,7 @@ class Redactor:
             for start, end in spelled.spans(text, lowered):
                 yield start, end, kind
         yield from token_spans(text, lowered)
+        yield from command_spans(text, lowered)
         for kind, pattern in self._patterns:
             group = "secret" if "secret" in pattern.groupindex else 0
             for found in pattern.finditer(text):
@@ -214,6 +218,16 @@ def _without(text: str, spans: list[Span]) -> str:
         kept += [text[position:start], mark(kind)]
         position = end
     return "".join((*kept, text[position:]))
+
+
+def _without_arguments(words: list[str]) -> list[str]:
+    """The arguments of a program with a mark in the place of each secret; the very same words if there is none."""
+    found = sorted(argument_spans(words), reverse=True)
+    for index, start, end in found:
+        word = words[index]
+        if not _MARK.search(word, start):
+            words[index] = f"{word[:start]}{mark('secret')}{word[end:]}"
+    return words
 
 
 def _merged(spans: list[Span]) -> Iterator[Span]:

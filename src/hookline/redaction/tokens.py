@@ -110,8 +110,14 @@ _TOKENS = (
     _token(
         "secret",
         "--",
-        r"(?i:--(?:[a-z-]{0,20}-)?(?:password|passwd|token|secret|api-?key)[ \t=]{1,2})"
+        r"(?i:--(?:[a-z-]{0,20}-)?(?:password|passwd|passphrase|token|secret|api-?key)[ \t=]{1,2})"
         r"(?P<secret>(?=[^\s\"'\\\[]{0,80}\d)[^\s\"'\\\[<$({-][^\s\"'\\\[]{3,255}+)",
+    ),
+    _token(
+        "secret",
+        "--",
+        r"(?i:--(?:[a-z-]{0,20}-)?(?:password|passwd|passphrase)=)(?P<secret>(?!your|pass|xxx)[^\s\"'\\\[<$({*`-]"
+        r"[^\s\"'\\\[]{2,255}+)",
     ),
     _token(
         "url-password",

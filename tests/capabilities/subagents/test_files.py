@@ -182,14 +182,32 @@ def test_what_is_forbidden_need_not_be_there(tmp_path: Path) -> None:
 def test_a_model_without_a_key_is_an_error_with_the_file(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It says what else can be done."""
+    """It says what else can be done, and that works."""
     monkeypatch.delenv("ANTHROPIC_API_KEY", raising=False)
-    agent_file(tmp_path, "a", "model: claude-sonnet-4-6")
+    agent_file(tmp_path, "a", "model: anthropic:some-model")
     words = r"a\.md: subagent 'a': .*anthropic.*Or say what the name means: Subagents\(models="
     with pytest.raises(BuildError, match=words):
         builder(subagents=Subagents(tmp_path)).build()
     model = ScriptedDriver([say("x")])
-    builder(subagents=Subagents(tmp_path, models={"claude-sonnet-4-6": model})).build()
+    builder(subagents=Subagents(tmp_path, models={"anthropic:some-model": model})).build()
+
+
+def test_a_model_as_other_agents_name_it_is_the_starters_without_a_key(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A published file works with whatever model there is; `explain()` says so, until the name has a meaning."""
+    monkeypatch.delenv("ANTHROPIC_API_KEY", raising=False)
+    agent_file(tmp_path, "a", "model: claude-sonnet-4-6")
+    agent = builder(spawn("a"), say("It reports."), subagents=Subagents(tmp_path)).build()
+    assert "'claude-sonnet-4-6' is no model that can be used here" in " ".join(
+        agent.explain().split()
+    )
+    assert agent.run_sync("Go.").steps[0].results[0].text() == "It reports."
+    model = ScriptedDriver([say("Mine.")])
+    mapped = Subagents(tmp_path, models={"claude-sonnet-4-6": model})
+    agent = builder(spawn("a"), subagents=mapped).build()
+    assert "is no model" not in " ".join(agent.explain().split())
+    assert agent.run_sync("Go.").steps[0].results[0].text() == "Mine."
 
 
 async def test_modes_only_ever_tighten(tmp_path: Path) -> None:

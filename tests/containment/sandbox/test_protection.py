@@ -136,6 +136,59 @@ def test_instructions_that_are_a_link_to_others_are_no_hindrance(tmp_path: Path)
     assert not (tmp_path / "other.md").exists()
 
 
+def test_what_is_made_for_agents_to_obey_does_not_keep_its_name(tmp_path: Path) -> None:
+    """It is there, under another name, and the result says which; what was set aside before is not lost."""
+    sandbox = Sandbox(tmp_path, "required")
+    for text in ("one", "two"):
+        ran = sandbox.run_sync(f"echo {text} > AGENTS.md; mkdir CLAUDE.md; cat AGENTS.md")
+        assert ran.text == f"{text}\n", "the command itself sees what it wrote"
+    assert ran.set_aside == ("AGENTS.md.from-command-1", "CLAUDE.md.from-command-1")
+    assert {path.name for path in tmp_path.iterdir()} == {
+        f"{name}.from-command{number}"
+        for name in ("AGENTS.md", "CLAUDE.md")
+        for number in ("", "-1")
+    }
+    assert (tmp_path / "AGENTS.md.from-command").read_text() == "one\n"
+    loose = Sandbox(tmp_path, "required", paths=SandboxPaths(unprotected=("AGENTS.md",)))
+    assert loose.run_sync("echo x > AGENTS.md").set_aside == ()
+    assert (tmp_path / "AGENTS.md").exists()
+
+
+def test_instructions_that_are_a_link_stay_one(tmp_path: Path) -> None:
+    """The file they point to is kept, under whatever name; a link that is replaced is made again."""
+    (tmp_path / "docs").mkdir()
+    (tmp_path / "docs" / "rules.txt").write_text("as it was")
+    (tmp_path / "CLAUDE.md").symlink_to("docs/rules.txt")
+    ran = Sandbox(tmp_path, "required").run_sync(
+        "echo x >> docs/rules.txt; rm CLAUDE.md; echo evil > CLAUDE.md; mv docs moved"
+    )
+    assert ran.set_aside == ("CLAUDE.md.from-command",)
+    assert (tmp_path / "CLAUDE.md").read_text() == "as it was"
+    assert os.readlink(tmp_path / "CLAUDE.md") == "docs/rules.txt"
+
+
+async def test_what_one_command_made_is_not_there_for_good_because_another_began_later(
+    tmp_path: Path,
+) -> None:
+    """Two that run side by side cannot plant for each other what git would take its configuration from."""
+    (tmp_path / ".git").mkdir()
+    sandbox, planted = Sandbox(tmp_path, "required"), tmp_path / ".git" / "config.worktree"
+    first = await sandbox.start("echo x > .git/config.worktree; sleep 60", on_output=lambda _: None)
+    while not planted.exists():  # noqa: ASYNC110 - nobody tells us
+        await asyncio.sleep(0.02)
+    second = await sandbox.start(
+        "while [ -e .git/config.worktree ]; do sleep 0.02; done; echo x > .git/config.worktree; sleep 60",
+        on_output=lambda _: None,
+    )
+    first.kill()
+    await first.wait()
+    while not planted.exists():  # noqa: ASYNC110 - nobody tells us
+        await asyncio.sleep(0.02)
+    second.kill()
+    await second.wait()
+    assert not planted.exists()
+
+
 def test_names_can_be_added_and_left_out(tmp_path: Path) -> None:
     """`protect` keeps more names, `unprotected` fewer."""
     paths = SandboxPaths(protect=("deploy/keys",), unprotected=(".vscode", ".git"))

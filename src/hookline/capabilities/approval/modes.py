@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import enum
+import re
 import time
 from typing import Any, NamedTuple
 
@@ -132,9 +133,12 @@ class Modes:
 
 
 def as_mode(mode: ApprovalMode | str, error: type[HooklineError]) -> ApprovalMode:
-    """A mode by its name, or an error that names them all."""
+    """A mode by its name, also as other agents write it (`acceptEdits`), or an error that names them all."""
+    spelled = (
+        re.sub(r"(?<=[a-z])(?=[A-Z])|[- ]", "_", mode).lower() if isinstance(mode, str) else mode
+    )
     try:
-        return ApprovalMode(mode)
+        return ApprovalMode(spelled)
     except ValueError:
         raise error(
             f"{mode!r} is not a mode.", remedy=f"Modes: {', '.join(ApprovalMode)}."

@@ -84,7 +84,17 @@ def status(one: Background) -> str:
         "processes": "was ended because it started too many processes",
         "timeout": "ran out of time and was ended",
     }[running.ended]
-    return f"[{one.id} {how} after {took(running.duration)}: {_short(one.command)}]"
+    return f"[{one.id} {how} after {took(running.duration)}: {_short(one.command)}]{set_aside(running)}"
+
+
+def set_aside(running: RunningCommand) -> str:
+    """What became of files that the command made and agents would obey; empty if there are none."""
+    if not running.set_aside:
+        return ""
+    return (
+        f"\n[set aside: {', '.join(running.set_aside)}. Under the name it was given, every agent that works here later "
+        "would obey it. Tell the user, who may rename it; or write it with a tool that asks]"
+    )
 
 
 def news(one: Background) -> str:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import stat
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from hookline.capabilities.bash.background import Backgrounds, news, settle
+from hookline.capabilities.bash.background import Backgrounds, news, set_aside, settle
 from hookline.capabilities.bash.needs import Given, needs_network, network_grant
 from hookline.capabilities.bash.outputs import Output, Scratch
 from hookline.capabilities.bash.session import NEW, Keeper, Session
@@ -70,7 +71,9 @@ class Runner:
             telling.finish()
             output.close()
         said = self._told(running, output, seconds) + moved + _noted(given)
-        said += _warning(before, _instructions(self.sandbox.root))
+        said += set_aside(running)
+        if not running.contained:
+            said += _warning(before, _instructions(self.sandbox.root))
         return ToolResult(said, metadata=_facts(running, output))
 
     async def in_background(self, order: Order, run_id: str) -> ToolResult:
@@ -175,12 +178,15 @@ def _noted(given: Given) -> str:
 
 
 def _instructions(root: Path) -> dict[str, tuple[int, int]]:
-    """The files that agents obey, as they are now. Those that were not there cannot be kept from being made."""
+    """The files that agents obey, as they are now."""
     found = {}
     for name in INSTRUCTIONS:
         with contextlib.suppress(OSError):
             facts = (root / name).lstat()
-            found[name] = (facts.st_ino, facts.st_mtime_ns)
+            if not stat.S_ISSOCK(
+                facts.st_mode
+            ):  # what holds the place of one, for a command beside this
+                found[name] = (facts.st_ino, facts.st_mtime_ns)
     return found
 
 

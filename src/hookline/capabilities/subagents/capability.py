@@ -129,7 +129,7 @@ class Subagents:
             yield Note(f"{where}: it goes without {names}: the agent has no such tool.")
         if self._common.is_unmapped(member):
             yield Note(
-                f"{where}: '{member.model}' is no model that is known here, so it has its starter's. "
+                f"{where}: '{member.model}' is no model that can be used here, so it has its starter's. "
                 f"Subagents(models={{'{member.model}': ...}}) says which is meant."
             )
 

@@ -52,15 +52,30 @@ class Common:
             return starter.driver
         if not isinstance(model, str):
             return _driver(member, model)
-        name = f"anthropic:{model}" if model.startswith("claude-") else model
-        if name not in self.drivers:
-            self.drivers[name] = _driver(member, name)
-        return self.drivers[name]
+        if model.startswith("claude-"):
+            return self._claude(model) or starter.driver
+        if model not in self.drivers:
+            self.drivers[model] = _driver(member, model)
+        return self.drivers[model]
 
     def is_unmapped(self, member: Subagent) -> bool:
-        """Whether its model is a name that nobody has said the meaning of."""
+        """Whether its model is a name that nobody has said the meaning of, or one of a provider that is not set up."""
         model = member.model
-        return isinstance(model, str) and model in ALIASES and model not in self.models
+        if not isinstance(model, str) or model in self.models:
+            return False
+        if model.startswith("claude-"):
+            return self._claude(model) is None
+        return model in ALIASES
+
+    def _claude(self, model: str) -> Driver | None:
+        """The driver of a model that is named as other agents name it; None without its provider's package or key."""
+        name = f"anthropic:{model}"
+        if name not in self.drivers:
+            try:
+                self.drivers[name] = driver_for(name)
+            except HooklineError:
+                return None
+        return self.drivers[name]
 
     def system_prompt(self, member: Subagent) -> str:
         """What it is told: its prompt, and the skills it has from the start."""

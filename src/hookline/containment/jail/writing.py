@@ -10,6 +10,7 @@ import stat
 
 from hookline.containment.jail.faults import not_a_file, second_name, told
 from hookline.containment.jail.steps import NOFOLLOW
+from hookline.containment.protected import PROTECTED, vouch
 from hookline.errors import FileChangedError
 
 _NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | NOFOLLOW
@@ -46,6 +47,8 @@ def put(
         with contextlib.suppress(OSError):
             os.unlink(temporary, dir_fd=directory)
         raise
+    if name in PROTECTED:
+        vouch(os.stat(name, dir_fd=directory, follow_symlinks=False))
     if fsync:
         os.fsync(directory)
 

@@ -126,11 +126,12 @@ class Arrangement:
         close(*self._fds)
         self._fds.clear()
 
-    def give_back(self) -> None:
-        """Take away what was made for the command."""
+    def give_back(self) -> list[str]:
+        """Take away what was made for the command, and say what of the command's own was set aside."""
         self.started()
         for protection in self._held:
             protection.release()
+        return [name for protection in self._held for name in protection.set_aside]
 
 
 def _isolation(program: Program, grant: SandboxGrant) -> Iterator[str]:
@@ -282,4 +283,4 @@ class BubblewrapCommand(RunningCommand):
         if self._group is not None:
             self._group.remove()
         close(self._status, *([] if self._first is None else [self._first]))
-        self._arrangement.give_back()
+        self.set_aside = tuple(self._arrangement.give_back())

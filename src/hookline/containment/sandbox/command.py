@@ -66,6 +66,8 @@ class CommandResult:
     ended: Ended
     contained: bool
     """Whether it ran in a sandbox."""
+    set_aside: tuple[str, ...] = ()
+    """The new names of files that it made and that agents would have obeyed, as `AGENTS.md.from-command`."""
 
     @property
     def text(self) -> str:

@@ -7,79 +7,81 @@ import contextlib
 import os
 import secrets
 import signal
-import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
+from hookline.containment.sandbox import supervisor
 from hookline.containment.sandbox.command import Job
 from hookline.containment.sandbox.limits import SandboxLimits
 from hookline.containment.sandbox.running import RunningCommand, close
 from hookline.errors import SandboxError
 
 _MARK = "HOOKLINE_COMMAND"
-"""Every process of a command carries it, so that one that left its group and its parent is found all the same."""
+"""Every process of a command carries it, so that one is found even if the command has killed its supervisor."""
 _POLL = 0.01
-_GUARD = """
-read -r gone <&0
-kill -KILL -- "-$1" 2>/dev/null
-for each in /proc/[0-9]*; do
-  if tr '\\0' '\\n' <"$each/environ" 2>/dev/null | grep -qx "$2"; then kill -KILL "${each#/proc/}" 2>/dev/null; fi
-done
-"""
-"""Waits for the end of us, and then ends the command: on the host nothing else would."""
+_PATIENCE = 2.0
+"""Seconds a supervisor has to end everything, before it is ended itself: the command may have stopped it."""
 
 
 class HostCommand(RunningCommand):
-    """A command on the host."""
+    """A command on the host, below a supervisor that ends what it starts."""
 
     def __init__(self, job: Job) -> None:
         super().__init__(job)
         self._mark = f"{_MARK}={secrets.token_hex(8)}"
         self._pid = 0
-        self._guard: subprocess.Popen[bytes] | None = None
+        """The supervisor's."""
+        self._pipe: int | None = None
+        """When it ends, by our will or with us, the supervisor ends the command."""
 
     async def start(self) -> HostCommand:
         """Start it."""
         job = self._job
         name, _, value = self._mark.partition("=")
-        argv = ("/bin/sh", "-c", f'{_limits(job.limits)}exec "$@"', "sh", *job.argv)
+        theirs, self._pipe = os.pipe()
+        python = (sys.executable, "-I", "-S", supervisor.__file__, str(theirs))
+        argv = (*python, "/bin/sh", "-c", f'{_limits(job.limits)}exec "$@"', "sh", *job.argv)
         try:
             env = {**job.env, **job.grant.env, name: value}
-            self._pid = await self._begin(argv, env, job.pass_fds, job.cwd)
-        except (OSError, ValueError) as error:
+            self._pid = await self._begin(argv, env, (theirs, *job.pass_fds), job.cwd)
+        except BaseException as error:
+            close(self._pipe)
+            if not isinstance(error, OSError | ValueError):
+                raise
             raise SandboxError(
                 f"'{job.argv[0]}' cannot be started in '{job.cwd}' ({error}).",
                 remedy="See whether the directory is there, and the command not too long.",
             ) from None
-        self._watch_over()
+        finally:
+            close(theirs)
         self._supervise()
         return self
 
-    def _watch_over(self) -> None:
-        """Start what ends the command when we are killed. Its input is ours, and ends with us."""
-        ours, theirs = os.pipe()
-        self._held = theirs
-        try:
-            self._guard = subprocess.Popen(
-                ["/bin/sh", "-c", _GUARD, "guard", str(self._pid), self._mark],
-                stdin=ours,
-                stdout=subprocess.DEVNULL,
-                stderr=subprocess.DEVNULL,
-                env={"PATH": "/usr/bin:/bin"},
-                start_new_session=True,
-            )
-        finally:
-            close(ours)
-
     def _kill_all(self) -> None:
-        with contextlib.suppress(ProcessLookupError, PermissionError):
-            os.killpg(self._pid, signal.SIGKILL)
+        if self._pipe is not None:
+            close(self._pipe)
+            self._pipe = None
+            asyncio.get_running_loop().call_later(_PATIENCE, self._end_supervisor)
+        if self._is_over():
+            return
         for pid in self._strays():
-            with contextlib.suppress(ProcessLookupError, PermissionError):
-                os.kill(pid, signal.SIGKILL)
+            if pid != self._pid:
+                _signal(pid, signal.SIGKILL)
+        if self.is_running and not self._exited.is_set():
+            _signal(self._pid, signal.SIGCONT)  # the command may have stopped it
+
+    def _end_supervisor(self) -> None:
+        if self.is_running and not self._exited.is_set():
+            _signal(self._pid, signal.SIGKILL)
+
+    def _is_over(self) -> bool:
+        """Whether the supervisor has exited by itself: then there is nothing left to be looked for."""
+        code = None if self._transport is None else self._transport.get_returncode()
+        return code is not None and code >= 0
 
     async def _until_gone(self) -> None:
-        while any(self._strays()):
+        while not self._is_over() and any(self._strays()):
             self._kill_all()
             await asyncio.sleep(_POLL)
 
@@ -92,10 +94,14 @@ class HostCommand(RunningCommand):
                     yield int(entry.name)
 
     def _clean(self) -> None:
-        if self._guard is not None:
-            self._guard.kill()
-            self._guard.wait()
-            close(self._held)
+        if self._pipe is not None:
+            close(self._pipe)
+            self._pipe = None
+
+
+def _signal(pid: int, number: signal.Signals) -> None:
+    with contextlib.suppress(ProcessLookupError, PermissionError):
+        os.kill(pid, number)
 
 
 def _limits(limits: SandboxLimits) -> str:

@@ -16,6 +16,7 @@ from hookline.containment.sandbox.paths import (
     hidden,
     inside_any,
     protected_names,
+    watched_names,
     work_directory,
 )
 from hookline.containment.sandbox.protection import Protection
@@ -43,7 +44,10 @@ class Tree:
         """What keeps the protected names below each directory that can be written."""
         left_out = (*self.paths.unprotected, *grant.unprotected)
         paths = replace(self.paths, unprotected=left_out)
-        return [Protection(root, protected_names(root, paths)) for root in self.roots]
+        return [
+            Protection(root, protected_names(root, paths), watched_names(root, paths))
+            for root in self.roots
+        ]
 
     def mounts(
         self, held: Sequence[Protection], grant: SandboxGrant, scratch: int | None, *, sizes: bool
@@ -93,9 +97,9 @@ class Tree:
             yield from ("--bind", str(root), str(root))
         for protection in held:
             for path in protection.pinned:
-                yield from ("--bind", str(path), str(path))
+                yield from ("--bind", path, path)
             for path in protection.kept:
-                yield from ("--ro-bind", str(path), str(path))
+                yield from ("--ro-bind", path, path)
 
 
 def _hide(secret: Path, small: tuple[str, ...], *, sealed: bool = True) -> tuple[str, ...]:

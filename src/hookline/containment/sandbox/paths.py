@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import contextlib
 import glob
 import os
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, fields
+from functools import cache
 from pathlib import Path
 
 from hookline.containment.protected import INSTRUCTIONS
@@ -74,25 +74,28 @@ def homes() -> list[Path]:
 
 def hidden(further: Iterable[str | Path] = (), reveal: Iterable[str] = ()) -> list[Path]:
     """Every secret that there is here, as real paths; none lies in another. `reveal` leaves some out, by the table."""
+    # Asked for every command, about many names: by text, which costs a fraction of what paths do.
     revealed = {os.path.realpath(os.path.expanduser(each)) for each in reveal}
-    wanted = [path for home in homes() for path in _credentials(home)]
+    mine = homes()
+    wanted = [path for home in mine for path in _credentials(str(home))]
     for pattern in SYSTEM_SECRETS:
-        wanted += map(Path, glob.glob(pattern) if "*" in pattern else (pattern,))
-    wanted += [*_named(homes()), *(Path(os.path.expanduser(each)).absolute() for each in further)]
-    real = {os.path.realpath(path) for path in wanted if _is_there(path)} - revealed - {"/"}
-    return _outermost(Path(path) for path in real)
+        wanted += glob.glob(pattern) if "*" in pattern else (pattern,)
+    wanted += [*_named(mine), *(os.path.abspath(os.path.expanduser(each)) for each in further)]
+    # What we may not even look at, a command of ours may not either.
+    real = {os.path.realpath(path) for path in wanted if os.path.exists(path)}
+    return _outermost(real - revealed - {"/"})
 
 
-def _credentials(home: Path) -> Iterator[Path]:
+def _credentials(home: str) -> Iterator[str]:
     """Those of the table that may be there: the home directory is read once, not asked for every name."""
     try:
         there = set(os.listdir(home))
     except OSError:
         there = {name.partition("/")[0] for name in CREDENTIALS}
-    yield from (home / name for name in CREDENTIALS if name.partition("/")[0] in there)
+    yield from (f"{home}/{name}" for name in CREDENTIALS if name.partition("/")[0] in there)
 
 
-def _named(homes: list[Path]) -> Iterator[Path]:
+def _named(homes: list[Path]) -> Iterator[str]:
     """The secrets that variables of our environment name, unless that would hide a whole home directory."""
     for name in SECRET_PATHS & os.environ.keys():
         for value in os.environ[name].split(os.pathsep):
@@ -100,59 +103,75 @@ def _named(homes: list[Path]) -> Iterator[Path]:
             if path.is_absolute() and not any(
                 home.is_relative_to(path.resolve()) for home in homes
             ):
-                yield path
+                yield str(path)
 
 
-def emptied() -> list[Path]:
+@cache
+def emptied() -> tuple[Path, ...]:
     """The directories that are replaced by empty ones, as real paths."""
-    return _outermost(Path(os.path.realpath(each)) for each in EMPTIED if os.path.isdir(each))
+    return tuple(_outermost(os.path.realpath(each) for each in EMPTIED if os.path.isdir(each)))
 
 
 def protected_names(root: Path, paths: SandboxPaths) -> list[str]:
     """What is not to change below a directory that can be written, relative to it."""
-    there = [name for name in PROTECTED_IF_THERE if os.path.lexists(root / name)]
-    names = [name for name in (*PROTECTED, *there) if not _is_linked_text(root, name)]
-    names += paths.protect
+    there = [name for name in PROTECTED_IF_THERE if os.path.lexists(f"{root}/{name}")]
+    linked = {name for name in (*PROTECTED, *there) if _is_linked_text(root, name)}
+    names = [name for name in (*PROTECTED, *there) if name not in linked]
+    names += [*_linked_to(root, linked), *paths.protect]
     for home in homes():
         if home.is_relative_to(root):
             inside = home.relative_to(root)
             names += [str(inside / name) for name in PROTECTED_AT_HOME]
-    left_out = {name.strip("/") for name in paths.unprotected}
+    return _without(paths.unprotected, names)
+
+
+def watched_names(root: Path, paths: SandboxPaths) -> list[str]:
+    """Where nothing new may stay: what is protected only where it exists, and instructions that are a link."""
+    names = [name for name in PROTECTED_IF_THERE if not os.path.lexists(f"{root}/{name}")]
+    names += [name for name in (*PROTECTED, *PROTECTED_IF_THERE) if _is_linked_text(root, name)]
+    return _without((*paths.unprotected, *paths.protect), names)
+
+
+def _without(left_out: Iterable[str], names: Iterable[str]) -> list[str]:
+    """The names, once each, but for those that are left out, or lie in what is."""
+    out = {name.strip("/") for name in left_out}
     return [
         name
         for name in dict.fromkeys(each.strip("/") for each in names)
-        if name not in left_out and not any(name.startswith(f"{out}/") for out in left_out)
+        if name not in out and not any(name.startswith(f"{each}/") for each in out)
     ]
 
 
 def _is_linked_text(root: Path, name: str) -> bool:
-    """Whether instructions are only a link to others, as CLAUDE.md to AGENTS.md: what it points to has its own name."""
-    return os.path.basename(name) in INSTRUCTIONS and (root / name).is_symlink()
+    """Whether instructions are only a link to others, as CLAUDE.md to AGENTS.md."""
+    return os.path.basename(name) in INSTRUCTIONS and os.path.islink(f"{root}/{name}")
 
 
-def _is_there(path: Path) -> bool:
-    # What we may not even look at, a command of ours may not either.
-    with contextlib.suppress(OSError):
-        return path.exists()
-    return False
+def _linked_to(root: Path, names: Iterable[str]) -> Iterator[str]:
+    """The files below the root that instructions are links to: who changes those changes what is obeyed."""
+    for name in names:
+        real = Path(os.path.realpath(root / name))
+        if real.is_relative_to(root) and real.is_file():
+            yield str(real.relative_to(root))
 
 
-def _outermost(paths: Iterable[Path]) -> list[Path]:
-    kept: list[Path] = []
-    for path in sorted(set(paths)):
-        if not any(path.is_relative_to(other) for other in kept):
+def _outermost(paths: Iterable[str]) -> list[Path]:
+    kept: list[str] = []
+    for path in sorted(set(paths)):  # what lies in another comes after it
+        if not any(path.startswith(f"{other}/") for other in kept):
             kept.append(path)
-    return kept
+    return list(map(Path, kept))
 
 
 def inside_any(path: Path, others: Iterable[Path]) -> bool:
     """Whether a path is one of the others, or lies in one."""
-    return any(path.is_relative_to(other) for other in others)
+    text = f"{path}/".replace("//", "/")
+    return any(text.startswith(f"{other}/".replace("//", "/")) for other in others)
 
 
 def existing(paths: Iterable[str | Path]) -> Iterator[Path]:
     """The real paths of those that there are."""
     for path in paths:
-        real = Path(os.path.realpath(os.path.expanduser(path)))
-        if _is_there(real):
-            yield real
+        real = os.path.realpath(os.path.expanduser(path))
+        if os.path.exists(real):
+            yield Path(real)

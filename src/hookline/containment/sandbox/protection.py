@@ -17,6 +17,7 @@ import time
 from collections.abc import Iterable
 from pathlib import Path
 
+from hookline.containment.sandbox.planted import Watch
 from hookline.containment.sandbox.tables import WITH_PARENT
 from hookline.errors import SandboxError
 
@@ -32,27 +33,38 @@ _SWEPT = (".git/commondir", ".git/config.worktree", "HEAD")
 would have git take its configuration from somewhere else; with the last, the work directory itself is a repository."""
 
 
+_at_work: dict[Path, list[set[str]]] = {}
+"""What of that was missing when each command that runs now began, by work directory: what one of them has made is not
+there for good because another began after it."""
+
+
 class Protection:
     """The protected names below one directory, for as long as one command runs."""
 
-    def __init__(self, root: Path, names: Iterable[str]) -> None:
+    def __init__(self, root: Path, names: Iterable[str], watched: Iterable[str] = ()) -> None:
         self._root = root
         self._names = tuple(names)
+        self._watch = Watch(root, watched)
+        self.set_aside: list[str] = []
+        """The new names of what the command made and nobody is to obey."""
         self._lock: int | None = None
-        self._absent: list[Path] = []
-        self.pinned: list[Path] = []
+        self._absent: set[str] = set()
+        self.pinned: list[str] = []
         """Directories to be mounted on themselves: they hold a protected name, and must not be moved with it."""
-        self.kept: list[Path] = []
+        self.kept: list[str] = []
         """What is to be mounted read-only on itself."""
 
     def hold(self) -> Protection:
         """Make what is missing, and say what to mount."""
         self._lock = os.open(self._root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        others = _at_work.setdefault(self._root, [])
+        others.append(self._absent)
         try:
             _share(self._lock, self._root)
             for name in self._names:
                 self._protect(name)
-            self._absent = [path for path in map(self._root.joinpath, _SWEPT) if not path.exists()]
+            self._absent |= {name for name in _SWEPT if not os.path.lexists(self._at(name))}
+            self._absent |= {name for each in others for name in each}
         except BaseException:
             self.release()
             raise
@@ -60,11 +72,14 @@ class Protection:
         self.pinned = [path for path in dict.fromkeys(self.pinned) if path not in self.kept]
         return self
 
+    def _at(self, name: str) -> str:
+        return f"{self._root}/{name}"
+
     def _protect(self, name: str) -> None:
-        path = self._root
+        path = str(self._root)
         *parents, _ = parts = Path(name).parts
         for depth, part in enumerate(parts):
-            path = path / part
+            path = f"{path}/{part}"
             mode = _mode(path)
             if mode is None and (depth == len(parents) or part in WITH_PARENT):
                 if not _hold_place(path, directory=part in WITH_PARENT):
@@ -88,6 +103,8 @@ class Protection:
         import fcntl
 
         lock, self._lock = self._lock, None
+        self.set_aside = self._watch.set_aside()
+        self._sweep()
         try:
             # A command that starts now waits until we are done, and makes them again.
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -97,22 +114,32 @@ class Protection:
         finally:
             os.close(lock)
 
+    def _sweep(self) -> None:
+        """Remove what must not have appeared, whoever of the commands at work has made it."""
+        is_repository = os.path.isdir(self._at("objects"))
+        for name in self._absent:
+            if "/" in name or is_repository:
+                with contextlib.suppress(OSError):
+                    os.unlink(self._at(name))
+        others = _at_work.get(self._root, [])
+        others[:] = [each for each in others if each is not self._absent]
+        if not others:
+            _at_work.pop(self._root, None)
+
     def _clear(self) -> None:
-        for path in self._absent:
-            if path.parent != self._root or (self._root / "objects").is_dir():
-                with contextlib.suppress(OSError):
-                    path.unlink()
         for path in self.kept:
-            if _is(path, _PLACEHOLDER):
+            mode = _mode(path)
+            if mode is not None and _kind(mode) == _PLACEHOLDER:
                 with contextlib.suppress(OSError):
-                    path.rmdir() if path.is_dir() else path.unlink()
+                    os.rmdir(path) if stat.S_ISDIR(mode) else os.unlink(path)
         for path in reversed(self.pinned):
-            if _is(path, _PARENT):
+            mode = _mode(path)
+            if mode is not None and _kind(mode) == _PARENT:
                 try:
-                    path.rmdir()
+                    os.rmdir(path)
                 except OSError:  # there is something in it now, so it is the user's
                     with contextlib.suppress(OSError):
-                        path.chmod(0o755)
+                        os.chmod(path, 0o755)
 
 
 def _share(lock: int, root: Path) -> None:
@@ -134,32 +161,30 @@ def _share(lock: int, root: Path) -> None:
             return
 
 
-def _mode(path: Path) -> int | None:
+def _mode(path: str) -> int | None:
     try:
-        return path.lstat().st_mode
+        return os.lstat(path).st_mode
     except (FileNotFoundError, NotADirectoryError):
         return None
 
 
-def _hold_place(path: Path, *, directory: bool) -> bool:
+def _hold_place(path: str, *, directory: bool) -> bool:
     """Make something on which to mount; False if nobody can make anything there."""
     if not directory:
         try:
             os.mknod(path, stat.S_IFSOCK | _PLACEHOLDER)
         except FileExistsError:
             return True
-        except (
-            OSError
-        ):  # there are file systems without sockets, and some say that we are not allowed to
+        except OSError:  # a file system without sockets; some say that we are not allowed to
             return _make(path, _PLACEHOLDER)
         return True
     return _make(path, _PLACEHOLDER)
 
 
-def _make(path: Path, mode: int) -> bool:
+def _make(path: str, mode: int) -> bool:
     """Make a marked directory; False if nobody can make anything there, so that there is nothing to prevent."""
     try:
-        path.mkdir(mode)
+        os.mkdir(path, mode)
     except FileExistsError:  # another command was quicker
         pass
     except OSError as error:
@@ -172,11 +197,6 @@ def _make(path: Path, mode: int) -> bool:
     return True
 
 
-def _is(path: Path, kind: int) -> bool:
-    found = _mode(path)
-    return found is not None and _kind(found) == kind
-
-
 def _kind(mode: int) -> int | None:
     """Which of the two something is, by its mode, of which a umask may have taken some; None if it is neither."""
     ours = stat.S_ISDIR(mode) or stat.S_ISSOCK(mode)
@@ -185,8 +205,9 @@ def _kind(mode: int) -> int | None:
     return _PARENT if mode & _WRITABLE else _PLACEHOLDER
 
 
-def _is_a_link(root: Path, name: str, path: Path) -> SandboxError:
+def _is_a_link(root: Path, name: str, path: str) -> SandboxError:
+    where = os.path.relpath(path, root)
     return SandboxError(
-        f"'{path.relative_to(root)}' in '{root}' is a symbolic link, and links cannot be kept from being replaced.",
+        f"'{where}' in '{root}' is a symbolic link, and links cannot be kept from being replaced.",
         remedy=f"Put a file or a directory there, or leave it out: SandboxPaths(unprotected=({name!r},)).",
     )

@@ -33,6 +33,8 @@ class RunningCommand:
         self.exit_code: int | None = None
         """None while it runs."""
         self.duration = 0.0
+        self.set_aside: tuple[str, ...] = ()
+        """The new names of files that it made and that agents would have obeyed under the old ones."""
 
     # --- for everybody --------------------------------------------------------------------------------
 

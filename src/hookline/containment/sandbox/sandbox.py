@@ -192,6 +192,7 @@ class Sandbox:
             duration=running.duration,
             ended=running.ended,
             contained=running.contained,
+            set_aside=running.set_aside,
         )
 
     def run_sync(

@@ -1,0 +1,196 @@
+"""Secrets on the command lines of programs that take them there: `mysql -pSECRET`, `curl -u user:SECRET`.
+
+What an option means depends on the program, so there is a table of programs. A text is read once, from the name of a
+program to the end of its command, and what was read is not read again: hostile text costs no more than other text.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from functools import lru_cache
+from typing import NamedTuple, TypeAlias
+
+from hookline.redaction.names import is_hidden, is_placeholder
+from hookline.redaction.tokens import Span
+
+_Place: TypeAlias = tuple[int, int, int]
+"""A secret in a list of words: which word, and from where to where in it."""
+
+
+class _Program(NamedTuple):
+    attached: tuple[str, ...] = ()
+    """What follows directly is a secret: `-pSECRET`, `--password=SECRET`, `pass:SECRET`."""
+    separate: tuple[str, ...] = ()
+    """The next word is: `-a SECRET`."""
+    pairs: tuple[str, ...] = ()
+    """What follows, directly or as the next word, is a user and a secret."""
+    between: str = ":"
+    """What stands between the two."""
+    verb: str = ""
+    """Only where this word is on the line too."""
+    sets: bool = False
+    """A word that is the name of a secret comes before its value: `config set auth_token SECRET`."""
+    last: str = ""
+    """With an option that has this letter, the last word is a secret."""
+
+
+_LONG = ("--password", "--passwd", "--pass", "--passphrase")
+_GIVEN = tuple(f"{name}=" for name in _LONG)
+_MYSQL = _Program(("-p", *_GIVEN))
+_SHORT_TOO = _Program(("-p", *_GIVEN), ("-p", *_LONG))
+_LONG_ONLY = _Program(_GIVEN, _LONG)
+_LOGIN = _SHORT_TOO._replace(verb="login")
+_LDAP = _Program(("-w",), ("-w",))
+_SQL = _Program(("-P",), ("-P",))
+_SETS = _LONG_ONLY._replace(sets=True)
+
+_PROGRAMS = {
+    **dict.fromkeys(("mysql", "mysqldump", "mysqladmin", "mysqlimport", "mysqlcheck"), _MYSQL),
+    **dict.fromkeys(("mysqlshow", "mysqlsh", "mariadb", "mariadb-dump", "mariadb-admin"), _MYSQL),
+    **dict.fromkeys(("mongo", "mongosh", "mongodump", "mongorestore", "mongoexport"), _SHORT_TOO),
+    **dict.fromkeys(("mongoimport", "cqlsh", "sshpass"), _SHORT_TOO),
+    **dict.fromkeys(("wget", "svn", "clickhouse-client", "gpg", "gpg2"), _LONG_ONLY),
+    **dict.fromkeys(("docker", "podman", "nerdctl", "buildah", "skopeo", "helm"), _LOGIN),
+    **dict.fromkeys(("az", "oc", "cf"), _LOGIN),
+    **dict.fromkeys(("ldapsearch", "ldapadd", "ldapmodify", "ldapdelete", "ldapwhoami"), _LDAP),
+    **dict.fromkeys(("sqlcmd", "bcp", "tsql", "ipmitool", "zip", "unzip"), _SQL),
+    **dict.fromkeys(("7z", "7za", "7zr", "7zz", "rar", "unrar"), _Program(("-p", "-hp"))),
+    **dict.fromkeys(("smbclient", "smbget", "rpcclient"), _Program((), (), ("-U", "--user"), "%")),
+    **dict.fromkeys(("aws", "npm", "pnpm", "yarn", "git", "gcloud", "pulumi", "dotnet"), _SETS),
+    **dict.fromkeys(("http", "https", "xh"), _Program(pairs=("-a", "--auth"))),
+    "curl": _Program(
+        ("--pass=", "--oauth2-bearer="),
+        ("--pass", "--oauth2-bearer"),
+        ("-u", "--user", "-U", "--proxy-user"),
+    ),
+    "ldappasswd": _Program(("-w", "-s", "-a"), ("-w", "-s", "-a")),
+    "redis-cli": _Program(("-a", *_GIVEN), ("-a", *_LONG)),
+    "openssl": _Program(("pass:",), ("-k", "-K")),
+    "lftp": _Program((), (), ("-u",), ","),
+    "xfreerdp": _Program(("/p:",)),
+    "htpasswd": _Program(last="b"),
+    "kubectl": _Program(pairs=("--from-literal",), between="=", verb="secret"),
+}
+"""By the name of a program. What stands behind a name, as in `PGPASSWORD=...`, is found by that."""
+
+# A quote mark opens something only if what it opens ends a word; else it is the end of a text that the command is in.
+_QUOTED = (
+    r"'(?![,:}\])])[^'\n]{0,500}'(?=[\s;|&)\"]|$)"
+    r"|\"(?![,:}\])])(?:[^\"\\\n]|\\[^\n]){0,500}\"(?=[\s;|&)']|$)"
+)
+_WORD = re.compile(rf"(?:[^\s\"'\\;|&<>()`]|\\\S|{_QUOTED})++")
+_BLANK = re.compile(r"(?:[ \t]|\\\r?\n)++")
+_ITEM = re.compile(r"(?P<quote>[\"'])[ \t]{0,4},\s{0,8}(?P=quote)(?P<word>[^\"'\n]{0,500})")
+_PIPED = re.compile(
+    r"\b(?:echo|printf)[ \t]{1,4}(?:-n[ \t]{1,4}|[\"']?%s(?:\\n)?[\"']?[ \t]{1,4})?"
+    r"(?P<secret>'[^'\n]{2,200}'|\"[^\"\n]{2,200}\"|[^\s\"'|;&<>$(`-][^\s\"'|;&<>]{1,200})[ \t]{0,4}\|[ \t]{0,4}"
+    r"(?=[^\n|;&]{0,200}(?:--password-stdin|--passphrase-fd[ =]0|\bsudo[ \t]{1,4}-S\b|--stdin|\bchpasswd\b))"
+)
+_FROM_INPUT = ("-stdin", "-fd", "sudo -s", "chpasswd")
+_QUOTES = "\"'"
+_SETTING = frozenset({"set", "config", "configure"})
+_FEWEST = 2
+"""Letters of a secret that is worth a mark."""
+
+
+def command_spans(text: str, lowered: str) -> Iterator[Span]:
+    """Where command lines in a text have secrets in them."""
+    present = tuple(name for name in _PROGRAMS if name in lowered)
+    program, position = _any_of(present) if present else None, 0
+    while program is not None and (found := program.search(text, position)):
+        words = [found.span(), *_words_after(text, found.end())]
+        position = words[-1][1]
+        for index, start, end in argument_spans([text[start:end] for start, end in words]):
+            yield words[index][0] + start, words[index][0] + end, "secret"
+    for found in _PIPED.finditer(text) if any(hint in lowered for hint in _FROM_INPUT) else ():
+        if not is_placeholder(found["secret"].strip(_QUOTES)):
+            yield *found.span("secret"), "secret"
+
+
+def argument_spans(words: Sequence[str]) -> Iterator[_Place]:
+    """Where a list of words has secrets in it. A word that is a program begins a command of its own."""
+    names = [word.rpartition("/")[2].strip(_QUOTES) for word in words]
+    starts = [
+        at
+        for at, name in enumerate(names)
+        if name in _PROGRAMS and (at == 0 or not words[at - 1].startswith("-"))
+    ]
+    for first, end in zip(starts, [*starts[1:], len(words)], strict=False):
+        yield from _of_program(_PROGRAMS[names[first]], words[first + 1 : end], first + 1)
+
+
+@lru_cache(maxsize=64)
+def _any_of(names: tuple[str, ...]) -> re.Pattern[str]:
+    either = "|".join(map(re.escape, sorted(names, key=len, reverse=True)))
+    return re.compile(rf"(?<![\w.-])(?:{either})(?=[ \t\"'\\])")
+
+
+def _words_after(text: str, position: int) -> Iterator[tuple[int, int]]:
+    """The words of a command, or the items of a list, that follow."""
+    while item := _ITEM.match(text, position):
+        yield item.span("word")
+        position = item.end()
+    while (blank := _BLANK.match(text, position)) and (word := _WORD.match(text, blank.end())):
+        yield word.span()
+        position = word.end()
+
+
+def _of_program(program: _Program, words: Sequence[str], offset: int) -> Iterator[_Place]:
+    """The secrets among the arguments of one program."""
+    if program.verb and program.verb not in words:
+        return
+    found: list[tuple[int, int]] = []
+    if program.last:
+        if any(word.startswith("-") and program.last in word for word in words):
+            found = [(len(words) - 1, 0)]
+    else:
+        sets = program.sets and not _SETTING.isdisjoint(words)
+        found = [place for at in range(len(words)) for place in _opened(program, words, at, sets)]
+    for at, start in found:
+        if span := _secret(words[at], start):
+            yield offset + at, *span
+        if program is _SHORT_TOO:  # `sshpass -p SECRET ssh -p 22`
+            return
+
+
+def _opened(
+    program: _Program, words: Sequence[str], at: int, sets: bool
+) -> Iterator[tuple[int, int]]:
+    """Where the secret of an option begins: in which word, and where in it."""
+    word = words[at]
+    quote = len(word) - len(word.lstrip(_QUOTES))
+    option, follows = word[quote:].rstrip(_QUOTES), at + 1 < len(words)
+    if option in program.separate:
+        if follows and not words[at + 1].startswith("-"):
+            yield at + 1, 0
+    elif name := next((each for each in program.attached if option.startswith(each)), ""):
+        yield at, quote + len(name)
+    elif name := next((each for each in program.pairs if option.startswith(each)), ""):
+        in_next = option == name
+        if follows or not in_next:
+            yield from _behind_user(
+                words, at + in_next, 0 if in_next else quote + len(name), program
+            )
+    elif sets and follows and is_hidden(option, words[at + 1].strip(_QUOTES)):
+        yield at + 1, 0
+
+
+def _behind_user(
+    words: Sequence[str], at: int, start: int, program: _Program
+) -> Iterator[tuple[int, int]]:
+    place = words[at].find(program.between, start + 1)
+    if place > 0 and not words[at].startswith("--user-"):
+        yield at, place + 1
+
+
+def _secret(word: str, start: int) -> tuple[int, int] | None:
+    """From where to where; None if something stands in its place: `$PASSWORD`, `<password>`, or nothing."""
+    end = len(word)
+    if start == 0 and word[:1] in _QUOTES:
+        start = 1
+    if word[:1] in _QUOTES and word.endswith(word[:1]):
+        end -= 1
+    value = word[start:end].strip(_QUOTES)
+    is_one = len(value) >= _FEWEST and value[0] not in "$`[<" and not is_placeholder(value)
+    return (start, end) if is_one else None

@@ -1,0 +1,116 @@
+"""On the host: whatever a command does to get away, nothing of it is left when it ends."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from hookline.containment import Sandbox
+
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="orphans are adopted on Linux only")
+
+ROOT = Path(__file__).resolve().parents[3]
+_SIGNALS = 0x7FFFFFFF
+"""Those that programs know of; the two that follow belong to the C library."""
+LEAVES = {
+    "another session": "setsid sleep {n} >/dev/null 2>&1 &",
+    "no environment": "env -i setsid sleep {n} >/dev/null 2>&1 &",
+    "no environment, and our output": "env -i setsid sleep {n} &",
+    "no parent": "(env -i setsid sh -c 'sleep {n} & sleep {n}' >/dev/null 2>&1 &);",
+}
+
+
+@pytest.mark.parametrize("way", LEAVES)
+@pytest.mark.parametrize("timeout", [None, 0.5])
+def test_what_got_away_ends_with_the_command(
+    tmp_path: Path, way: str, timeout: float | None
+) -> None:
+    """When it exits by itself, and when its time is over, and at once."""
+    marker = f"41{os.getpid() % 1000:03}"
+    leave = LEAVES[way].format(n=marker)
+    seen = Sandbox(tmp_path, "host").run_sync(
+        f"{leave} echo started{'; sleep 60' if timeout else ''}", timeout=timeout
+    )
+    assert seen.text == "started\n"
+    assert seen.ended == ("timeout" if timeout else "exited")
+    assert not _runs(f"sleep {marker}")
+
+
+@pytest.mark.parametrize(
+    ("attack", "ended"),
+    [
+        ("kill -STOP $PPID;", "timeout"),
+        ("(while :; do kill -STOP $PPID; done) &", "timeout"),
+        ("kill -KILL $PPID;", "exited"),
+    ],
+)
+def test_a_command_that_attacks_its_supervisor_ends_all_the_same(
+    tmp_path: Path, attack: str, ended: str
+) -> None:
+    """A supervisor that is stopped is woken; of one that is killed, the command is found by its mark."""
+    marker = f"42{os.getpid() % 1000:03}"
+    seen = Sandbox(tmp_path, "host").run_sync(f"{attack} sleep {marker}", timeout=0.5)
+    assert (seen.ended, seen.exit_code) == (ended, 137)
+    assert not _runs(f"sleep {marker}")
+
+
+def test_what_got_away_dies_with_us(tmp_path: Path) -> None:
+    """When the process that started the command is killed, also what has no mark is gone."""
+    marker = f"43{os.getpid() % 1000:03}"
+    code = f"""
+import asyncio
+from hookline.containment import Sandbox
+async def main():
+    sandbox = Sandbox({str(tmp_path)!r}, "host")
+    await sandbox.start("env -i setsid sleep {marker} & sleep 60", on_output=print)
+    await asyncio.sleep(60)
+asyncio.run(main())
+"""
+    env = {**os.environ, "PYTHONPATH": str(ROOT / "src")}
+    with subprocess.Popen([sys.executable, "-c", code], env=env) as owner:
+        _wait_until(f"sleep {marker}", runs=True)
+        owner.send_signal(signal.SIGKILL)
+    _wait_until(f"sleep {marker}", runs=False)
+
+
+def test_a_program_is_run_as_if_nobody_stood_above_it(tmp_path: Path) -> None:
+    """It has its session, no more open files than it should, and signals as they are by default."""
+    show = (
+        "import os, signal; print(os.getsid(0) == os.getpid(), sorted(map(int, os.listdir('/proc/self/fd')))[:-1], "
+        "os.popen('yes | head -n 1').read().strip())"
+    )
+    ignored = "grep SigIgn /proc/self/status"
+    sandbox = Sandbox(tmp_path, "host")
+    assert sandbox.run_sync([sys.executable, "-I", "-c", show]).text == "True [0, 1, 2] y\n"
+    assert int(sandbox.run_sync(ignored).text.split()[1], 16) & _SIGNALS == 0
+
+
+async def test_many_at_once_do_not_end_each_other(tmp_path: Path) -> None:
+    """Each has a supervisor of its own."""
+    sandbox = Sandbox(tmp_path, "host")
+    runs = (sandbox.run(f"sleep 0.{n}; echo {n}") for n in range(4))
+    assert [each.text for each in await asyncio.gather(*runs)] == ["0\n", "1\n", "2\n", "3\n"]
+
+
+def _runs(words: str) -> bool:
+    for entry in Path("/proc").glob("[0-9]*/cmdline"):
+        try:
+            if entry.read_bytes().replace(b"\0", b" ").strip() == words.encode():
+                return True
+        except OSError:
+            continue
+    return False
+
+
+def _wait_until(words: str, *, runs: bool) -> None:
+    deadline = time.monotonic() + 20
+    while _runs(words) is not runs:
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
