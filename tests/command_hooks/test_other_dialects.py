@@ -169,6 +169,11 @@ def test_copilots_arguments_may_be_text() -> None:
     assert said("copilot", "preToolUse", Ran(0, text)).updated_input == {"command": "ls"}
 
 
+def test_copilots_denial_says_what_the_hook_printed() -> None:
+    """Some tell their reason on the wrong stream."""
+    assert said("copilot", "preToolUse", Ran(1, "rm is too much\n")).reason == "rm is too much"
+
+
 # --- our own ------------------------------------------------------------------------------------------
 
 

@@ -154,6 +154,11 @@ class CommandHooks:
                 name=f"{self.name}-protection", tier="policy", matcher="/^(write|edit)$/"
             )
             yield register(HookPoint.BEFORE_TOOL_USE, self._protect, options)
+        if self.at("session_start"):
+            options = Options(
+                name=f"{self.name}-variables", scope="tree", matcher="/^(bash|exec)$/"
+            )
+            yield register(HookPoint.AROUND_TOOL_USE, self.runner.around_command, options)
         if any(each.is_async for each in self.handlers):
             options = Options(name=f"{self.name}-news", scope="tree")
             yield register(HookPoint.BEFORE_STEP, self._background.tell, options)
