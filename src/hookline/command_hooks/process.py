@@ -122,6 +122,8 @@ class _Driver:
         self._cancelled = threading.Event()
         self._streams: dict[int, _Stream] = {}
         self._left = memoryview(order.stdin)
+        self._is_held = False
+        """Somebody holds the pipes though the program has ended."""
 
     def cancel(self) -> None:
         """End it now."""
@@ -170,6 +172,7 @@ class _Driver:
             until = time.monotonic() + _AFTER_EXIT
             while self._is_open(selector) and (left := until - time.monotonic()) > 0:
                 self._pump(selector, left, exited)
+            self._is_held = self._is_open(selector)
             return True
 
     def _register(self, selector: selectors.BaseSelector, process: subprocess.Popen[bytes]) -> None:
@@ -220,7 +223,7 @@ class _Driver:
         """Leave nothing behind. Helpers that a program left on purpose when it did its work may go on."""
         if process.returncode is None:
             self._end(process)
-        elif process.returncode not in _ANSWERED:
+        elif process.returncode not in _ANSWERED and (self._is_held or _is_group(process.pid)):
             self._end_strays({})
         for pipe in (process.stdin, process.stdout, process.stderr):
             if pipe is not None and not pipe.closed:
@@ -312,6 +315,15 @@ def _signal_group(leader: int, number: int) -> None:
     # The leader is not reaped yet, so its number still means this group and no other.
     with contextlib.suppress(ProcessLookupError, PermissionError):
         os.killpg(leader, number)
+
+
+def _is_group(leader: int) -> bool:
+    """Whether somebody is left in the group of a program that has ended."""
+    try:
+        os.killpg(leader, 0)
+    except OSError:
+        return False
+    return True
 
 
 @contextlib.contextmanager
