@@ -199,3 +199,23 @@ def test_words_for_the_user_beside_a_reason_are_kept(stage: Any) -> None:
     assert result.state.messages[2].text == "Blocked: for the model"
     notes = result.state.metadata["hookline.command_hooks"]
     assert [note["reason"] for note in notes["also"]] == ["for you"]
+
+
+def test_nobody_is_notified_of_a_question_that_a_hook_has_answered(stage: Any) -> None:
+    """No dialog is shown then."""
+    answer = {"hookSpecificOutput": {"decision": {"behavior": "allow"}}}
+    ask = {"hookSpecificOutput": {"permissionDecision": "ask"}}
+    hooks = {
+        "PreToolUse": [{"hooks": [{"type": "command", "command": f"echo '{json.dumps(ask)}'"}]}],
+        "PermissionRequest": [
+            {
+                "matcher": "Bash",
+                "hooks": [{"type": "command", "command": f"echo '{json.dumps(answer)}'"}],
+            }
+        ],
+        "Notification": [{"hooks": [{"type": "command", "command": "echo x >> told"}]}],
+    }
+    stage.file(".claude/settings.json", {"hooks": hooks})
+    turns = (call("bash", command="ls"), call("read", path="a"), say("done"))
+    stage.run(stage.discover(), *turns)
+    assert (stage.root / "told").read_text() == "x\n"

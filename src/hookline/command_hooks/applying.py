@@ -7,6 +7,7 @@ from typing import Any
 from hookline.command_hooks.answers import UNCHANGED, Answer
 from hookline.command_hooks.definition import Handler
 from hookline.command_hooks.dialects import DIALECTS, Place
+from hookline.command_hooks.dialects.base import result_of
 from hookline.command_hooks.model_requests import changed_request, response_text
 from hookline.command_hooks.texts import labelled
 from hookline.errors import HooklineError
@@ -86,7 +87,7 @@ class Applying:
         if answer.decision == "deny" and self.handler.source.dialect in _WITHHOLDING:
             return HookOutcome.block(self._reason(), self.told())
         if answer.updated_output is not UNCHANGED:
-            ctx = ctx.with_result(answer.updated_output)
+            ctx = ctx.with_result(result_of(ctx.tool_call, answer.updated_output))
         feedback = (self._reason(),) if answer.decision == "deny" else ()
         return self._said(self.told(ctx, feedback))
 

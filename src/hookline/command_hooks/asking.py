@@ -115,6 +115,8 @@ class Group:
                 raise CommandHookError(answer.problem)
             return stop
         outcome = Applying(handler, ctx, answer, batch.place).outcome()
+        if outcome is not None and outcome.answer is not None:
+            self._runner.answered[ctx.state.run_id] = ctx.tool_call.id
         if outcome is None or outcome.kind < Kind.BLOCK:
             return outcome
         if ctx.point == HookPoint.SUBAGENT_STOP:

@@ -48,6 +48,8 @@ class Runner:
         self._kept: dict[str, dict[bool, dict[str, str]]] = {}
         """Variables that hooks have set, by session and by whether they are a repository's. They may be secrets, so
         no state has them."""
+        self.answered: dict[str, str] = {}
+        """The call whose question a hook has answered last, by run: nobody needs to be told of it."""
         self.sent_back: dict[str, int] = {}
         """How often hooks have sent a child back to work, by its run."""
 
@@ -58,7 +60,7 @@ class Runner:
         if handler.kind in ("prompt", "agent") and ctx.state.agent_id == AGENT_ID:
             return False
         dialect = DIALECTS[handler.source.dialect]
-        if not dialect.fires(handler.event, ctx):
+        if not dialect.fires(handler.event, ctx) or self._is_answered(handler, ctx):
             return False
         place = self._here
         subject = dialect.subject(handler.event, ctx, place)
@@ -68,6 +70,11 @@ class Runner:
             return True
         call: ToolCall | None = getattr(ctx, "tool_call", None)
         return call is not None and applies(handler.rule, call, place.project)
+
+    def _is_answered(self, handler: Handler, ctx: Any) -> bool:
+        is_told = handler.event in DIALECTS[handler.source.dialect].observing
+        call = getattr(ctx, "tool_call", None)
+        return is_told and call is not None and self.answered.get(ctx.state.run_id) == call.id
 
     # --- asking -------------------------------------------------------------------------------------
 
@@ -176,6 +183,7 @@ class Runner:
     def forget(self, state: AgentState) -> None:
         """A session is over."""
         self._kept.pop(session_of(state), None)
+        self.answered.pop(state.run_id, None)
         self.sent_back = {
             run: n for run, n in self.sent_back.items() if not run.startswith(f"{state.run_id}/")
         }

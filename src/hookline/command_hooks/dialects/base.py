@@ -148,6 +148,18 @@ def response_of(call: ToolCall, execution: ToolResult, shown: Shown) -> Any:
     return thaw(execution.result) if execution.is_success else execution.text()
 
 
+def result_of(call: ToolCall, value: Any) -> Any:
+    """What a script made of a tool's response, as the tool would give it: the text of a command, or of a file."""
+    if not isinstance(value, dict):
+        return value
+    if call.name in SHELL_TOOLS and isinstance(value.get("stdout"), str):
+        return "\n".join(filter(None, (value["stdout"], str(value.get("stderr") or ""))))
+    file = value.get("file")
+    if call.name == "read" and isinstance(file, dict) and isinstance(file.get("content"), str):
+        return file["content"]
+    return value
+
+
 def last_words(state: AgentState, response: Any = None) -> str:
     """What the model said last."""
     if response is not None and response.text:

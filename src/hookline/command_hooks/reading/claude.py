@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Iterable, Iterator, Mapping
 from fnmatch import fnmatchcase
@@ -73,7 +74,7 @@ def read_settings(
     ]
     roots = [*plugins, *_installed(home, found, warn)]
     found += [_plugin(root, project, home, warn) for root in dict.fromkeys(roots)]
-    return _once(_in_force(with_variables(found), warn))
+    return _once(_ending(_in_force(with_variables(found), warn)))
 
 
 def read_settings_file(path: Path, level: Level, project: Path, home: Path, warn: Warn) -> Settings:
@@ -161,7 +162,7 @@ def _in_force(found: list[Settings], warn: Warn) -> list[Handler]:
                 )
         else:
             handlers += settings.handlers
-    return [each for each in handlers if _may_call(each, found, warn)]
+    return [_with_listed(each, found) for each in handlers if _may_call(each, found, warn)]
 
 
 def with_variables(found: list[Settings]) -> list[Settings]:
@@ -189,6 +190,27 @@ def _given(handler: Handler, variables: dict[str, str]) -> Handler:
         return handler
     definition = {**handler.definition, "env": variables}  # changed, they are asked about again
     return msgspec.structs.replace(handler, env={**variables, **handler.env}, definition=definition)
+
+
+def _ending(handlers: list[Handler]) -> list[Handler]:
+    """Hooks at the end of a session have the time of the one that has most, or as much as a variable says."""
+    times = [each.timeout for each in handlers if each.event == "SessionEnd"]
+    said = os.environ.get("CLAUDE_CODE_SESSIONEND_HOOKS_TIMEOUT_MS", "")
+    most = int(said) / 1000 if said.isdecimal() and int(said) else max(times, default=0.0)
+    return [
+        msgspec.structs.replace(each, timeout=most) if each.event == "SessionEnd" else each
+        for each in handlers
+    ]
+
+
+def _with_listed(handler: Handler, found: list[Settings]) -> Handler:
+    """A hook behind an address with those of its variables that the user or the administrator has listed, if any."""
+    for settings in found:
+        listed = settings.content.get("httpHookAllowedEnvVars")
+        if handler.allowed_env and isinstance(listed, list) and not settings.level.is_repository:
+            kept = tuple(name for name in handler.allowed_env if name in listed)
+            handler = msgspec.structs.replace(handler, allowed_env=kept)
+    return handler
 
 
 def _may_call(handler: Handler, found: list[Settings], warn: Warn) -> bool:
