@@ -120,9 +120,51 @@ def test_hooks_of_another_agents_files(place: Any) -> None:
     trusted = place.run("trust")
     assert "guard.sh" in trusted.stdout
     assert "Blocked: secrets stay where they are" in read(place).stderr
-    assert place.run("trust", "--show").returncode == 0
+    shown = place.run("trust", "--show")
+    assert (shown.returncode, shown.stderr.rpartition(": ")[2]) == (0, "trusted\n")
+    assert place.run("trust", "--list").stdout == f"{place.project}\n"
     model = place.script({"call": "read", "args": {"path": "secret.txt"}}, {"say": "Done."})
     for flags in (("--bare",), ("--set", "dialects=[]")):
         assert "Blocked" not in place.run("run", "--model", model, "x", *flags, *_BARE).stderr
-    place.run("trust", "--revoke")
+    assert "is trusted no longer" in place.run("trust", "--revoke").stderr
     assert "Blocked" not in read(place).stderr
+
+
+def test_trusting_hooks_is_not_trusting_the_configuration(place: Any) -> None:
+    """Both are in one file, and each is asked about again when it changes."""
+    entry = {"hooks": [{"type": "command", "command": "touch theirs"}]}
+    place.write(".claude/settings.json", json.dumps({"hooks": {"Stop": [entry]}}))
+    place.run("trust")
+    place.write(
+        "hookline.toml",
+        '[[hooks]]\non = "before_tool_use"\ncommand = "touch ours"\nmatch = "read"\n',
+    )
+    assert "is not trusted: hooks[0] not in force" in read(place).stderr
+    assert (place.project / "theirs").exists()
+    assert not (place.project / "ours").exists()
+    place.run("trust")
+    read(place)
+    assert (place.project / "ours").exists()
+
+
+def hook_of_the_user(place: Any, event: str, command: str) -> None:
+    """A hook in the user's own settings for Claude."""
+    own = place.home / ".claude/settings.json"
+    own.parent.mkdir(exist_ok=True)
+    entry = {"hooks": [{"type": "command", "command": command}]}
+    own.write_text(json.dumps({"hooks": {event: [entry]}}))
+
+
+def test_what_a_hook_tells_the_user_is_shown(place: Any) -> None:
+    """Though it decides nothing."""
+    hook_of_the_user(place, "PreToolUse", 'echo \'{"systemMessage": "mind the gap"}\'')
+    assert "mind the gap" in read(place).stderr
+
+
+def test_a_hook_that_fails_is_seen_in_a_test_though_it_stops_nothing(place: Any) -> None:
+    """A guard that is not there looks like one that agrees, otherwise."""
+    hook_of_the_user(place, "PreToolUse", "./no-such-guard.sh")
+    tested = place.run("hooks", "test", "read", '{"path": "a"}', *_BARE)
+    assert tested.returncode == Exit.DONE
+    assert "things go on all the same" in tested.stdout
+    assert "exit code 127" in tested.stdout

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 from typing import Any
 
 import pytest
 
-from hookline.command_hooks import Level
-from hookline.command_hooks.environment import may_be_set, variables_in
+from hookline.command_hooks.environment import may_be_set
 from hookline.testing import say
 
 DUMP = "env -0 | tr '\\0' '\\n' > {0}"
@@ -109,36 +107,6 @@ def test_each_dialect_has_its_own_variables(
     env = seen(stage, make, monkeypatch)
     assert name in env
     assert env["CLAUDE_PROJECT_DIR"] == str(stage.root)
-
-
-def test_variables_that_a_hook_sets_are_there_for_later_hooks(stage: Any) -> None:
-    """Read from its file, not run; a repository's hook sets none."""
-    log = stage.root / "log"
-    first = {
-        "type": "command",
-        "command": 'echo \'export GREETING="hello you"\' >> "$CLAUDE_ENV_FILE"',
-    }
-    second = {"type": "command", "command": f'echo "got $GREETING" > {log}'}
-    content = {"hooks": {"SessionStart": [{"hooks": [first]}], "Stop": [{"hooks": [second]}]}}
-    stage.file(".claude/settings.json", content, home=True)
-    stage.run(stage.discover(), say("hi"))
-    assert log.read_text() == "got hello you\n"
-    (stage.home / ".claude/settings.json").unlink()
-    stage.file(".claude/settings.json", content)
-    stage.run(stage.discover(), say("hi"))
-    assert log.read_text() == "got \n"
-
-
-def test_what_is_read_from_a_file_of_variables(tmp_path: Path) -> None:
-    """Plain assignments, and none that would load programs."""
-    path = tmp_path / "env.sh"
-    path.write_text(
-        "export A=1 B='two words'\nC=3\n# no\nexport PATH=/evil\nLD_PRELOAD=x\nexport PYTHONPATH=y\n"
-        "D=$(touch /tmp/x)\nE=`id`\nrm -rf /\nexport 1BAD=2\nF='unclosed\n"
-    )
-    assert variables_in(path, Level.USER) == {"A": "1", "B": "two words", "C": "3"}
-    assert variables_in(path, Level.PROJECT) == {}
-    assert variables_in(tmp_path / "gone", Level.USER) == {}
 
 
 @pytest.mark.parametrize(

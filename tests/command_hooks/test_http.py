@@ -126,13 +126,28 @@ def test_headers_have_the_variables_that_are_listed(
     assert (sent["Authorization"], sent["X-Other"]) == ("Bearer yesX-Evil: 1", "!")
 
 
+def test_the_user_may_list_variables_for_all_hooks(
+    stage: Any, server: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What a hook lists for itself is no more than that."""
+    monkeypatch.setenv("GOOD", "yes")
+    monkeypatch.setenv("OTHER", "secret")
+    made = {"type": "http", "url": server.url, "headers": {"X-Both": "$GOOD$OTHER"}}
+    entry = {**made, "allowedEnvVars": ["GOOD", "OTHER"]}
+    content = {"httpHookAllowedEnvVars": ["GOOD"], "hooks": {"Stop": [{"hooks": [entry]}]}}
+    stage.file(".claude/settings.json", content, home=True)
+    stage.run(stage.discover())
+    assert server.sent[0][1]["X-Both"] == "yes"
+
+
 @pytest.mark.parametrize(
     ("url", "level", "fine"),
     [
         ("https://hooks.example/x", Level.PROJECT, True),
         ("http://hooks.example/x", Level.USER, False),
         ("http://localhost:8080/x", Level.USER, True),
-        ("http://localhost:8080/x", Level.PROJECT, False),
+        ("http://localhost:8080/x", Level.PROJECT, True),
+        ("http://192.168.1.2/x", Level.PROJECT, False),
         ("http://127.0.0.1.evil.example/", Level.USER, False),
         ("https://user:pw@hooks.example/", Level.USER, False),
         ("file:///etc/passwd", Level.USER, False),

@@ -125,6 +125,22 @@ def test_cursors_permission(keys: tuple[str, str]) -> None:
     )
 
 
+def test_cursors_question_is_for_the_user() -> None:
+    """Who is to answer it."""
+    text = '{"permission": "ask", "user_message": "Push?", "agent_message": "this needs a yes"}'
+    answer = said("cursor", "beforeShellExecution", Ran(0, text))
+    assert (answer.decision, answer.reason) == ("ask", "Push?")
+
+
+def test_a_failure_is_told_by_the_line_that_matters() -> None:
+    """After a traceback, and in the middle of what Node prints."""
+    node = "node:internal/modules/cjs/loader:1210\n  throw err;\n\nError: Cannot find module 'x'\n  at y"
+    assert "Cannot find module" in said("cursor", "stop", Ran(1, "", node)).problem
+    python = "Traceback (most recent call last):\n  File 'x'\nKeyError: 'tool_name'\n"
+    assert "KeyError: 'tool_name'" in said("claude", "Stop", Ran(1, "", python)).problem
+    assert "first" in said("claude", "Stop", Ran(1, "", "first\nsecond")).problem
+
+
 def test_cursors_prompt_is_refused_and_the_run_is_not_stopped_elsewhere() -> None:
     """`continue: false` at a prompt is about the prompt."""
     answer = said(
@@ -167,6 +183,11 @@ def test_copilots_arguments_may_be_text() -> None:
     """As they were sent."""
     text = json.dumps({"permissionDecision": "allow", "modifiedArgs": '{"command": "ls"}'})
     assert said("copilot", "preToolUse", Ran(0, text)).updated_input == {"command": "ls"}
+
+
+def test_copilots_denial_says_what_the_hook_printed() -> None:
+    """Some tell their reason on the wrong stream."""
+    assert said("copilot", "preToolUse", Ran(1, "rm is too much\n")).reason == "rm is too much"
 
 
 # --- our own ------------------------------------------------------------------------------------------

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
+import subprocess
 import sys
 import time
 from pathlib import Path
@@ -12,7 +13,15 @@ from typing import Any
 
 import pytest
 
-from hookline.command_hooks.process import MARK, MOST_OUTPUT, Order, marked_processes, run_program
+from hookline.command_hooks.process import (
+    MARK,
+    MOST_OUTPUT,
+    Order,
+    descendants,
+    marked_processes,
+    run_program,
+    still_there,
+)
 
 ENV = {"PATH": os.environ["PATH"]}
 
@@ -157,6 +166,39 @@ async def test_a_child_that_left_the_group_is_found(tmp_path: Path) -> None:
     ran = await run_program(order(sys.executable, "-c", code, timeout=4.0))
     assert ran.problem == "timeout"
     assert await gone(int(note.read_text()))
+
+
+@pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="children are found in /proc")
+async def test_a_child_that_left_the_group_and_its_environment_is_found(tmp_path: Path) -> None:
+    """By whose child it is."""
+    note = tmp_path / "pid"
+    daemon = f"echo $$ > {note}; exec sleep 60"
+    ran = await run_program(sh(f"env -i setsid /bin/sh -c '{daemon}' & sleep 60", timeout=2.0))
+    assert ran.problem == "timeout"
+    assert await gone(int(note.read_text()))
+
+
+@pytest.mark.skipif(not Path("/proc/self/environ").exists(), reason="strays are found in /proc")
+async def test_what_a_program_that_failed_left_behind_is_ended(tmp_path: Path) -> None:
+    """Only one that did its work leaves a helper on purpose."""
+    note = tmp_path / "pid"
+    ran = await run_program(sh(f"sleep 60 & echo $! > {note}; exit 3"))
+    assert ran.code == 3
+    assert await gone(int(note.read_text()))
+
+
+@pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="children are found in /proc")
+def test_a_number_that_was_given_again_is_another_process() -> None:
+    """By the moment it began."""
+    child = subprocess.Popen(["sleep", "60"])
+    try:
+        known = descendants(os.getpid())
+        assert still_there({child.pid: known[child.pid]}) == [child.pid]
+        assert still_there({child.pid: "0"}) == []
+    finally:
+        child.kill()
+        child.wait()
+    assert still_there({child.pid: known[child.pid]}) == []
 
 
 async def test_cancelling_ends_the_program_first(tmp_path: Path) -> None:

@@ -169,3 +169,53 @@ def test_a_hook_that_speaks_to_several_agents(stage: Any, monkeypatch: pytest.Mo
     stage.script("start.sh", script)
     result = stage.run(claude_hooks(stage, SessionStart=("startup", "./start.sh")), say("hi"))
     assert "claude" in texts(result)[0]
+
+
+RULES_PY = """#!/usr/bin/env python3
+import json, sys
+event = json.load(sys.stdin)
+if "rm -rf" in event["tool_input"].get("command", ""):
+    print(json.dumps({
+        "hookSpecificOutput": {"hookEventName": event["hook_event_name"], "permissionDecision": "deny"},
+        "systemMessage": "**[no-rm]** Removing is not allowed here.",
+    }))
+else:
+    print(json.dumps({}))
+"""
+
+
+def test_a_denial_whose_only_words_are_for_the_user(stage: Any) -> None:
+    """The model is told those, rather than nothing at all."""
+    stage.script("rules.py", RULES_PY)
+    hooks = stage.claude("PreToolUse", "python3 rules.py")
+    result = stage.run(hooks, call("bash", command="rm -rf build"), say("done"))
+    assert result.state.messages[2].text == "Blocked: **[no-rm]** Removing is not allowed here."
+
+
+def test_words_for_the_user_beside_a_reason_are_kept(stage: Any) -> None:
+    """The model has the reason, the state has the rest."""
+    answer = '{"decision": "block", "reason": "for the model", "systemMessage": "for you"}'
+    result = stage.run(stage.claude("PreToolUse", f"echo '{answer}'"))
+    assert result.state.messages[2].text == "Blocked: for the model"
+    notes = result.state.metadata["hookline.command_hooks"]
+    assert [note["reason"] for note in notes["also"]] == ["for you"]
+
+
+def test_nobody_is_notified_of_a_question_that_a_hook_has_answered(stage: Any) -> None:
+    """No dialog is shown then."""
+    answer = {"hookSpecificOutput": {"decision": {"behavior": "allow"}}}
+    ask = {"hookSpecificOutput": {"permissionDecision": "ask"}}
+    hooks = {
+        "PreToolUse": [{"hooks": [{"type": "command", "command": f"echo '{json.dumps(ask)}'"}]}],
+        "PermissionRequest": [
+            {
+                "matcher": "Bash",
+                "hooks": [{"type": "command", "command": f"echo '{json.dumps(answer)}'"}],
+            }
+        ],
+        "Notification": [{"hooks": [{"type": "command", "command": "echo x >> told"}]}],
+    }
+    stage.file(".claude/settings.json", {"hooks": hooks})
+    turns = (call("bash", command="ls"), call("read", path="a"), say("done"))
+    stage.run(stage.discover(), *turns)
+    assert (stage.root / "told").read_text() == "x\n"

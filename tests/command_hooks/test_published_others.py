@@ -249,3 +249,33 @@ def test_hooks_of_all_dialects_together(stage: Any) -> None:
     own = {"on": "before_tool_use", "command": entry("own")["command"]}
     stage.run(stage.discover(hooks=[own]))
     assert log.read_text().split() == ["claude", "gemini", "codex", "cursor", "copilot", "own"]
+
+
+GUARDIAN_SH = """#!/bin/bash
+set -euo pipefail
+INPUT=$(cat)
+mkdir -p logs
+WANTED=$(printf '%s' "$INPUT" | python3 -c 'import json, sys; print(json.load(sys.stdin).get("toolInput", ""))')
+if printf '%s' "$WANTED" | grep -qE 'git push --force'; then
+  echo "Guardian: do not force"
+  echo blocked >> logs/guard.log
+  exit 1
+fi
+"""
+
+
+def test_a_guardian_for_copilot_that_reads_another_key_and_talks_on_stdout(stage: Any) -> None:
+    """It looks for `toolInput`, and says why on its output; a command for this machine goes before one for all."""
+    stage.script(".github/hooks/guardian/guard.sh", GUARDIAN_SH)
+    ours = ".github/hooks/guardian/guard.sh"
+    hook = {"type": "command", "command": "exit 3", "linux": ours, "osx": ours, "timeout": 10}
+    stage.file(".github/hooks/guardian/hooks.json", {"version": 1, "hooks": {"preToolUse": [hook]}})
+    result = stage.run(
+        stage.discover(),
+        call("bash", command="git push --force origin main"),
+        call("bash", command="git push"),
+        say("done"),
+    )
+    told = [m.text for m in result.state.messages if m.role == "tool"]
+    assert told == ["Blocked: Guardian: do not force", "ran git push"]
+    assert (stage.root / "logs/guard.log").read_text() == "blocked\n"

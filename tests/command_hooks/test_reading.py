@@ -32,6 +32,22 @@ def commands(hooks: CommandHooks) -> list[str]:
 # --- Claude -------------------------------------------------------------------------------------------
 
 
+def test_hooks_at_the_end_have_the_time_of_the_one_that_has_most(
+    stage: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A minute at most, or what a variable says; without either it is a moment."""
+
+    def times(*entries: Any) -> list[float]:
+        stage.file(".claude/settings.json", {"hooks": {"SessionEnd": [{"hooks": entries}]}})
+        return [handler.timeout for handler in stage.discover().handlers]
+
+    assert times(entry("a"), entry("b")) == [1.5, 1.5]
+    assert times(entry("a"), entry("b", timeout=20)) == [20, 20]
+    assert times(entry("a", timeout=500)) == [60]
+    monkeypatch.setenv("CLAUDE_CODE_SESSIONEND_HOOKS_TIMEOUT_MS", "5000")
+    assert times(entry("a"), entry("b", timeout=20)) == [5, 5]
+
+
 def test_hooks_of_all_levels_are_in_force_together(stage: Any) -> None:
     """Lists of hooks are added up, never replaced."""
     stage.file(".claude/settings.json", pre(entry("user")), home=True)

@@ -121,3 +121,22 @@ def test_an_agent_with_hooks_has_nothing_to_complain_about(stage: Any) -> None:
     )  # fmt: skip
     assert "command-hooks" in agent.explain()
     agent.lint()
+
+
+def test_a_result_in_the_form_that_was_shown_is_taken_back(stage: Any) -> None:
+    """Of a command its text, of a file its content."""
+    (stage.root / "a.txt").write_text("secret")
+    made = {
+        "Bash": {"stdout": "out", "stderr": "err", "interrupted": False},
+        "Read": {"type": "text", "file": {"filePath": "a.txt", "content": "redacted"}},
+    }
+    groups = []
+    for tool, output in made.items():
+        answer = {
+            "hookSpecificOutput": {"hookEventName": "PostToolUse", "updatedToolOutput": output}
+        }
+        command = f"echo '{json.dumps(answer)}'"
+        groups.append({"matcher": tool, "hooks": [{"type": "command", "command": command}]})
+    stage.file(".claude/settings.json", {"hooks": {"PostToolUse": groups}})
+    result = run(stage, call("bash", command="echo secret"), call("read", path="a.txt"))
+    assert told(result) == ["out\nerr", "redacted"]

@@ -32,7 +32,15 @@ def project(tmp_path: Path) -> Path:
         ("python3 -u check.py < data.json", ["check.py"]),
         ("uv run --script check.py", ["check.py"]),
         ("bun run lib/x.js", ["lib/x.js"]),
-        ("cd src && node ../lib/x.js", []),
+        ("cd src && node ../lib/x.js", ["lib/x.js"]),
+        ('cd "$CLAUDE_PROJECT_DIR/lib" && node x.js', ["lib/x.js"]),
+        ('bash "$(git rev-parse --show-toplevel)/guard.sh" app.py', ["guard.sh"]),
+        ("python3 `pwd`/check.py", ["check.py"]),
+        ('"${CLAUDE_PROJECT_DIR:-.}"/guard.sh', ["guard.sh"]),
+        (
+            '"${CLAUDE_PROJECT_DIR:-$(git rev-parse --show-toplevel 2>/dev/null)}/guard.sh"',
+            ["guard.sh"],
+        ),
         ("FOO=1 env BAR=2 timeout 5 ./guard.sh", ["guard.sh"]),
         ("test -f data.json && ./guard.sh | python3 check.py", ["guard.sh", "check.py"]),
         ("bash -c './guard.sh; python3 check.py'", ["guard.sh", "check.py"]),
@@ -59,6 +67,16 @@ def test_words_without_a_shell(project: Path) -> None:
     )
     assert list(scripts_of(handler, project)) == [str(project / "lib/x.js")]
     assert len(named_files(handler, project)) == 2
+
+
+def test_what_a_script_is_given_may_be_beside_it(project: Path) -> None:
+    """Such as the hook that a common beginning of all hooks is to run."""
+    (project / "lib/rules.js").write_text("rules")
+    handler = Handler(Source("claude"), "Stop", command="node lib/x.js rules.js")
+    assert sorted(named_files(handler, project)) == [
+        str(project / "lib/rules.js"),
+        str(project / "lib/x.js"),
+    ]
 
 
 def test_all_that_is_named_is_more(project: Path) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -10,7 +12,16 @@ from hookline.agent import Agent
 from hookline.cli.assembly import Extras, opened
 from hookline.drivers import ScriptedDriver, call, say
 from hookline.errors import HookError, UsageError
-from hookline.hooks import HookOutcome, Plan, Registration, describe, register, run_hooks
+from hookline.hooks import (
+    Answered,
+    Entry,
+    HookOutcome,
+    Plan,
+    Registration,
+    describe,
+    register,
+    run_hooks,
+)
 from hookline.hooks import Options as HookOptions
 from hookline.lifecycle import HookPoint
 from hookline.state import ToolResult
@@ -52,6 +63,8 @@ class Said(msgspec.Struct, frozen=True, omit_defaults=True):
     reason: str = ""
     changes: str = ""
     shadow: bool = False
+    fails_open: bool = False
+    """It failed, and that stops nothing."""
 
     def as_json(self) -> str:
         """One line of JSON."""
@@ -62,6 +75,28 @@ class Said(msgspec.Struct, frozen=True, omit_defaults=True):
         changes = f" (changes {self.changes})" if self.changes else ""
         shadow = " (shadow: not enforced)" if self.shadow else ""
         return f"{self.kind:<10} {self.hook} ({self.source or 'yours'}, {self.tier}){changes}{shadow}{why}"
+
+
+class _Failures:
+    """Hears whether a hook failed."""
+
+    monotonic = staticmethod(time.perf_counter)
+    error: HookError | None = None
+
+    def passed(self, crew: Any, readings: Sequence[float]) -> None:
+        """It let things be."""
+
+    def left(self, ctx: Any) -> None:
+        """The failure itself comes after this."""
+
+    def appended(self, _entry: Entry, started: float, _ctx: Any) -> float:
+        """It said whether to go on."""
+        return started
+
+    def judged(self, _entry: Entry, started: float, answer: Answered) -> float:
+        """It answered, or failed."""
+        self.error = answer.error
+        return started
 
 
 class Examiner:
@@ -106,10 +141,15 @@ class Examiner:
                 *head, "no match", *tail, f"it is for {describe(matcher)}", "", registration.shadow
             )
         enforced = msgspec.structs.replace(registration, shadow=False)
+        trail = _Failures()
         try:
-            result = await run_hooks(Plan(registration.point, (enforced,)), ctx)
+            result = await run_hooks(Plan(registration.point, (enforced,)), ctx, trail)
         except HookError as error:
             return Said(*head, "failed", *tail, error.problem, "", registration.shadow)
+        if trail.error is not None and registration.on_failure == "open":
+            # A guard that is broken looks like one that agrees, otherwise.
+            why = f"{trail.error.problem} (things go on all the same)"
+            return Said(*head, "failed", *tail, why, "", registration.shadow, fails_open=True)
         changed = [
             name
             for name in ("tool_call", "execution", "prompt", "output")

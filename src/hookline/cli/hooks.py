@@ -185,7 +185,7 @@ def _test(arguments: argparse.Namespace) -> int:
             print(verdict.as_json())
         else:
             print(verdict)
-    kinds = {verdict.kind for verdict in verdicts if not verdict.shadow}
+    kinds = {verdict.kind for verdict in verdicts if not (verdict.shadow or verdict.fails_open)}
     if kinds & {"block", "stop", "failed"}:
         return Exit.BLOCKED
     return Exit.WAITING if "ask" in kinds else Exit.DONE

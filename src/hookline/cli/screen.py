@@ -131,13 +131,12 @@ class Screen:
         self.spin("thinking")
 
     def _hook(self, record: HookRan, depth: str) -> None:
-        if record.verdict == "proceed" and not record.changes:
-            return
-        if record.changes is not None and record.verdict == "proceed":
-            changed = [name for name in record.changes if name not in ("state", "evaluations")]
-            if not changed:
+        if record.verdict == "proceed":
+            made = record.changes or {}
+            changed = [name for name in made if name not in ("state", "evaluations")]
+            if not changed and not record.reason:
                 return
-            what, colour = f"changes {', '.join(changed)}", "yellow"
+            what, colour = f"changes {', '.join(changed)}" if changed else "says", "yellow"
         else:
             what, colour = record.verdict, _MARKS.get(record.verdict, "yellow")
         shadow = " (shadow)" if record.shadow else ""

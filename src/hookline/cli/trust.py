@@ -6,9 +6,12 @@ import argparse
 import os
 import sys
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from hookline.cli.exits import Exit
+
+if TYPE_CHECKING:
+    from hookline.config import Standing
 
 
 def add_to(commands: Any) -> None:
@@ -57,7 +60,6 @@ def run(arguments: argparse.Namespace) -> int:
     project = project_of(given, os.environ)
     if arguments.revoke:
         was = trust.revoke(project)
-        trust_store().distrust(project)
         print(f"{project} {'is trusted no longer' if was else 'was not trusted'}.", file=sys.stderr)
         return Exit.DONE
     layers = [read_layer(path, is_project=True) for path in project_files(project)]
@@ -77,8 +79,7 @@ def run(arguments: argparse.Namespace) -> int:
         for line in _does(layer.data):
             print(f"  {line}")
     if arguments.show:
-        if scripts and not trust_store().is_trusted(project):
-            standing = Standing.CHANGED if trust_store().was_trusted(project) else Standing.UNKNOWN
+        standing = _together(standing, _of_hooks(project, scripts))
         print(f"{project}: {standing.value}", file=sys.stderr)
         is_whole = standing in (Standing.TRUSTED, Standing.NOTHING)
         return Exit.DONE if is_whole else Exit.CONFIG
@@ -90,6 +91,27 @@ def run(arguments: argparse.Namespace) -> int:
     return Exit.DONE
 
 
+def _of_hooks(project: Path, scripts: list[str]) -> Standing:
+    """How the hooks of other agents' files stand with the user."""
+    from hookline.cli.assembly.commands import trust_store
+    from hookline.config import Standing
+
+    if not scripts:
+        return Standing.NOTHING
+    store = trust_store()
+    if store.is_trusted(project):
+        return Standing.TRUSTED
+    return Standing.CHANGED if store.was_trusted(project) else Standing.UNKNOWN
+
+
+def _together(one: Standing, other: Standing) -> Standing:
+    """How both stand: by the one that stands worse."""
+    from hookline.config import Standing
+
+    order = (Standing.CHANGED, Standing.UNKNOWN, Standing.TRUSTED, Standing.NOTHING)
+    return min(one, other, key=order.index)
+
+
 def _foreign(project: Path) -> list[str]:
     """The hooks that other agents' files in the project name, in words."""
     from hookline.cli.terminal import printable
@@ -98,7 +120,7 @@ def _foreign(project: Path) -> list[str]:
     found = CommandHooks.discover(project, home="/dev/null/nobody", managed=False, trust=False)
     return [
         f"runs at {printable(each.event)} ({printable(each.source.label)}): "
-        f"{printable(each.command or ' '.join(each.argv or ()) or each.url)}"
+        f"{printable(each.command or each.runs)}"
         for each in found.held_back
     ]
 

@@ -7,11 +7,12 @@ from typing import Any
 from hookline.command_hooks.answers import UNCHANGED, Answer
 from hookline.command_hooks.definition import Handler
 from hookline.command_hooks.dialects import DIALECTS, Place
-from hookline.command_hooks.dialects.gemini import tool_name
+from hookline.command_hooks.dialects.base import result_of
+from hookline.command_hooks.model_requests import changed_request, response_text
 from hookline.command_hooks.texts import labelled
 from hookline.errors import HooklineError
 from hookline.hooks import HookOutcome, Kind
-from hookline.state import Decision, InferenceRequest
+from hookline.state import Decision
 
 _WITHHOLDING = ("gemini", "hookline")
 """Dialects in which a refusal after a tool keeps its result from the model; in the others it is feedback."""
@@ -49,7 +50,7 @@ class Applying:
     def _before_tool_use(self) -> HookOutcome | None:
         answer = self.answer
         if answer.decision == "deny":
-            return HookOutcome.block(answer.reason or _WORDLESS, self.told())
+            return HookOutcome.block(self._reason(), self.told())
         ctx = self.told()
         if answer.updated_input is not None:
             changed = self._changed_call()
@@ -69,7 +70,7 @@ class Applying:
     def _permission_request(self) -> HookOutcome | None:
         answer = self.answer
         if answer.decision == "deny":
-            reason = answer.reason or _WORDLESS
+            reason = self._reason()
             return HookOutcome(Kind.BLOCK, reason, self.told(), None, Decision.deny(reason))
         if answer.decision != "allow":
             return self._said(self.told())
@@ -84,15 +85,15 @@ class Applying:
     def _after_tool_use(self) -> HookOutcome | None:
         answer, ctx = self.answer, self.ctx
         if answer.decision == "deny" and self.handler.source.dialect in _WITHHOLDING:
-            return HookOutcome.block(answer.reason or _WORDLESS, self.told())
+            return HookOutcome.block(self._reason(), self.told())
         if answer.updated_output is not UNCHANGED:
-            ctx = ctx.with_result(answer.updated_output)
-        feedback = (answer.reason or _WORDLESS,) if answer.decision == "deny" else ()
+            ctx = ctx.with_result(result_of(ctx.tool_call, answer.updated_output))
+        feedback = (self._reason(),) if answer.decision == "deny" else ()
         return self._said(self.told(ctx, feedback))
 
     def _stop(self) -> HookOutcome | None:
         answer, limit = self.answer, self.handler.loop_limit
-        wishes = (answer.reason or _WORDLESS,) if answer.decision == "deny" else answer.contexts
+        wishes = (self._reason(),) if answer.decision == "deny" else answer.contexts
         if not wishes or (limit is not None and self.place.objections >= limit):
             return self._said(self.ctx)
         return HookOutcome.block("\n".join(wishes))
@@ -101,7 +102,7 @@ class Applying:
 
     def _subagent_start(self) -> HookOutcome | None:
         if self.answer.decision == "deny":
-            return HookOutcome.block(self.answer.reason or _WORDLESS)
+            return HookOutcome.block(self._reason())
         told = [labelled(self.handler.name, text) for text in self.answer.contexts]
         if not told:
             return self._said(self.ctx)
@@ -109,7 +110,7 @@ class Applying:
 
     def _after_step(self) -> HookOutcome | None:
         if self.answer.decision == "deny":
-            return HookOutcome.stop(self.answer.reason or _WORDLESS, self.told())
+            return HookOutcome.stop(self._reason(), self.told())
         return self._said(self.told())
 
     def _session_start(self) -> HookOutcome | None:
@@ -132,15 +133,15 @@ class Applying:
 
     def _before_inference(self) -> HookOutcome | None:
         ctx, extra = self.told(), self.answer.extra or {}
-        request = _changed_request(ctx.request, extra)
+        request = changed_request(ctx.request, extra)
         if request is not ctx.request:
             ctx = ctx.with_request(request)
-        text = _response_text(extra.get("llm_response"))
+        text = response_text(extra.get("llm_response"))
         return self._decided(ctx if text is None else ctx.with_response(text))
 
     def _after_inference(self) -> HookOutcome | None:
         ctx = self.told()
-        text = _response_text((self.answer.extra or {}).get("llm_response"))
+        text = response_text((self.answer.extra or {}).get("llm_response"))
         return self._decided(
             ctx if text is None else ctx.with_response(ctx.response.with_text(text))
         )
@@ -150,11 +151,15 @@ class Applying:
 
     # --- parts ----------------------------------------------------------------------------------------
 
+    def _reason(self) -> str:
+        """Why something is refused. Some say that to the user alone: better these words than none."""
+        return self.answer.reason or "\n".join(self.answer.messages) or _WORDLESS
+
     def _decided(self, ctx: Any) -> HookOutcome | None:
         answer, point = self.answer, ctx.point
         is_ours = self.handler.source.dialect == "hookline"
         if answer.decision == "deny" and ("block" in point.verdicts or is_ours):
-            return HookOutcome.block(answer.reason or _WORDLESS, ctx)
+            return HookOutcome.block(self._reason(), ctx)
         if answer.decision == "deny":  # where nothing can be blocked it is only said
             return self._said(ctx, (answer.reason,))
         if answer.decision in ("ask", "defer") and is_ours:
@@ -190,51 +195,3 @@ class Applying:
         except HooklineError as error:
             return str(error)
         return changed
-
-
-def _changed_request(request: InferenceRequest, extra: dict[str, Any]) -> InferenceRequest:
-    """A request with what a hook before the model changed: model, settings, and which tools are offered."""
-    wanted = extra.get("llm_request")
-    if isinstance(wanted, dict):
-        if isinstance(wanted.get("model"), str) and wanted["model"] != request.model:
-            request = request.with_model(wanted["model"])
-        if isinstance(wanted.get("config"), dict) and wanted["config"] != dict(request.options):
-            request = request.with_options(
-                **{str(key): value for key, value in wanted["config"].items()}
-            )
-    tools = extra.get("toolConfig")
-    if isinstance(tools, dict):
-        names = tools.get("allowedFunctionNames")
-        mode = str(tools.get("mode", "")).upper()
-        if isinstance(names, list) and names:
-            request = request.with_tools(
-                tuple(
-                    tool for tool in request.tools if {tool.name, tool_name(tool.name)} & set(names)
-                )
-            )
-        if mode == "NONE":
-            request = request.with_tools(()).with_tool_choice("none")
-        elif mode == "ANY" and request.tools:
-            request = request.with_tool_choice("required")
-    return request
-
-
-def _response_text(value: Any) -> str | None:
-    """The text of a response in Gemini's form; None if there is none."""
-    if not isinstance(value, dict):
-        return None
-    if isinstance(value.get("text"), str):
-        return str(value["text"])
-    candidates = value.get("candidates")
-    for candidate in candidates if isinstance(candidates, list) else ():
-        content = candidate.get("content") if isinstance(candidate, dict) else None
-        parts = content.get("parts") if isinstance(content, dict) else None
-        if isinstance(parts, list):
-            return "".join(map(_part_text, parts))
-    return None
-
-
-def _part_text(part: Any) -> str:
-    if isinstance(part, dict):
-        part = part.get("text")
-    return part if isinstance(part, str) else ""

@@ -23,7 +23,7 @@ from hookline.hooks import HookOutcome, Kind, Matcher
 from hookline.lifecycle import HookPoint
 
 NOTES = "hookline.command_hooks"
-"""Where in the metadata it is kept what hooks said that nobody heard, because another had blocked already."""
+"""Where in the metadata it is kept what hooks said besides when something was blocked: the others, and to the user."""
 
 
 class HandlerMatcher(Matcher):
@@ -115,24 +115,29 @@ class Group:
                 raise CommandHookError(answer.problem)
             return stop
         outcome = Applying(handler, ctx, answer, batch.place).outcome()
+        if outcome is not None and outcome.answer is not None:
+            self._runner.answered[ctx.state.run_id] = ctx.tool_call.id
         if outcome is None or outcome.kind < Kind.BLOCK:
             return outcome
         if ctx.point == HookPoint.SUBAGENT_STOP:
             sent_back = self._runner.sent_back
             sent_back[ctx.child_run_id] = sent_back.get(ctx.child_run_id, 0) + 1
-        return self._with_others(ctx, outcome, batch)
+        words = "\n".join(answer.messages) if answer.reason else ""
+        told = [{"hook": handler.name, "said": "message", "reason": words}] if words else []
+        return self._with_others(ctx, outcome, batch, told)
 
-    def _with_others(self, ctx: Any, outcome: HookOutcome, batch: _Batch) -> HookOutcome:
+    def _with_others(
+        self, ctx: Any, outcome: HookOutcome, batch: _Batch, notes: list[dict[str, str]]
+    ) -> HookOutcome:
         """Nobody after this one is called. What they said is not lost: a wish to stop the run, words to the model."""
         self._batches.pop(ctx.state.run_id, None)
         left: Any = ctx if outcome.context is None else outcome.context
-        notes = []
         for index, asked in sorted(batch.asked.items()):
             handler, said = self.handlers[index], asked.answer
             if not said.is_silent:
-                told = said.problem or said.reason
+                words = said.problem or said.reason or "\n".join(said.messages)
                 notes.append(
-                    {"hook": handler.name, "said": said.decision or said.status, "reason": told}
+                    {"hook": handler.name, "said": said.decision or said.status, "reason": words}
                 )
                 left = Applying(handler, left, said, batch.place).told()
         if notes and "state" in ctx.point.changes:

@@ -154,6 +154,11 @@ class CommandHooks:
                 name=f"{self.name}-protection", tier="policy", matcher="/^(write|edit)$/"
             )
             yield register(HookPoint.BEFORE_TOOL_USE, self._protect, options)
+        if self.at("session_start"):
+            options = Options(
+                name=f"{self.name}-variables", scope="tree", matcher="/^(bash|exec)$/"
+            )
+            yield register(HookPoint.AROUND_TOOL_USE, self.runner.around_command, options)
         if any(each.is_async for each in self.handlers):
             options = Options(name=f"{self.name}-news", scope="tree")
             yield register(HookPoint.BEFORE_STEP, self._background.tell, options)
@@ -176,9 +181,11 @@ class CommandHooks:
         return found
 
     def _at(self, point: str, handlers: list[Handler]) -> Iterator[Registration]:
-        groups: dict[str, list[Handler]] = {}
+        groups: dict[tuple[str, bool], list[Handler]] = {}
         for handler in handlers:
-            groups.setdefault(handler.source.dialect, []).append(handler)
+            # Who only looks on is not started with those who decide: there may be nothing to see then.
+            key = (handler.source.dialect, _observes(handler))
+            groups.setdefault(key, []).append(handler)
         names: dict[str, int] = {}
         for members in groups.values():
             group = Group(members, self.runner, self._background)
@@ -191,7 +198,7 @@ class CommandHooks:
     def _registered(
         self, point: str, group: Group, index: int, handler: Handler, name: str
     ) -> Registration:
-        observes = handler.event in DIALECTS[handler.source.dialect].observing
+        observes = _observes(handler)
         options = Options(
             name=name,
             matcher=HandlerMatcher(self.runner, handler),
@@ -234,6 +241,10 @@ class CommandHooks:
 
     def __repr__(self) -> str:
         return f"<CommandHooks {len(self.handlers)} in {self.project}>"
+
+
+def _observes(handler: Handler) -> bool:
+    return handler.event in DIALECTS[handler.source.dialect].observing
 
 
 def _is_trusted(project: Path, trust: TrustStore | bool | None) -> bool:

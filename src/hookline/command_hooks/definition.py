@@ -55,7 +55,7 @@ class Handler(msgspec.Struct, frozen=True):
     source: Source
     event: str
     """As its dialect calls it."""
-    kind: Literal["command", "http"] = "command"
+    kind: Literal["command", "http", "prompt", "agent", "mcp_tool"] = "command"
     command: str = ""
     argv: tuple[str, ...] | None = None
     """Given instead of a command line: no shell reads it."""
@@ -63,6 +63,14 @@ class Handler(msgspec.Struct, frozen=True):
     headers: Mapping[str, str] = EMPTY
     allowed_env: tuple[str, ...] = ()
     """The variables that the headers may name."""
+    prompt: str = ""
+    """What a model is asked, where it is a model that answers."""
+    continues: bool = False
+    """A model's no after a tool is told to the agent, and does not end the run."""
+    tool: str = ""
+    """The tool of an MCP server that answers, by its name here."""
+    input: Mapping[str, Any] = EMPTY
+    """What that tool is given."""
     matcher: str = ""
     rule: str = ""
     """`if`: a permission rule that a tool call must be about."""
@@ -91,6 +99,10 @@ class Handler(msgspec.Struct, frozen=True):
         """What it runs, on one line."""
         if self.kind == "http":
             return self.url
+        if self.kind == "mcp_tool":
+            return self.tool
+        if self.kind in ("prompt", "agent"):
+            return f"{self.kind}: {' '.join(self.prompt.split())}"
         return " ".join(self.argv) if self.argv is not None else " ".join(self.command.split())
 
     @property
@@ -112,6 +124,9 @@ class Handler(msgspec.Struct, frozen=True):
             self.command,
             self.argv,
             self.url,
+            self.prompt,
+            self.tool,
+            repr(self.input),
             self.shell,
         )
 

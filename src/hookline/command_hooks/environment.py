@@ -5,10 +5,10 @@ from __future__ import annotations
 import os
 import re
 import shlex
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
-from hookline.command_hooks.definition import Handler, Level
+from hookline.command_hooks.definition import Handler
 from hookline.command_hooks.dialects import DIALECTS, Place
 
 _OF_OTHERS = frozenset(
@@ -33,6 +33,8 @@ _PLACEHOLDER = re.compile(
 )
 _VARIABLE = re.compile(r"\$\{(\w+)\}|\$(\w+)")
 _PLAIN = re.compile(r"[\w./@+=:,-]+")
+_MOST_LINES = 50
+"""How many lines a variable's value may have."""
 
 
 def environment(handler: Handler, place: Place, kept: Mapping[str, str]) -> dict[str, str]:
@@ -95,25 +97,53 @@ def expanded(text: str, handler: Handler, place: Place, *, for_shell: bool = Fal
     return _PLACEHOLDER.sub(put, text)
 
 
-def variables_in(path: Path, level: Level) -> dict[str, str]:
-    """What a hook wrote into the file for variables: read, never sourced, and without those that load programs."""
-    if level.is_repository:
-        return {}
+def variables_in(path: Path) -> tuple[dict[str, str], list[str]]:
+    """What a hook wrote into the file for variables, and the names that are left out: it is read, never sourced.
+
+    Left out are those that decide which programs run, and those with a value that only a shell could work out.
+    """
     try:
         text = path.read_text(errors="replace")[: 1 << 16]
     except OSError:
-        return {}
+        return {}, []
     found: dict[str, str] = {}
-    for line in text.splitlines():
-        try:
-            words = shlex.split(line, comments=True)
-        except ValueError:
-            continue
-        for word in words[1:] if words[:1] == ["export"] else words[:1]:
+    left_out: list[str] = []
+    for words in _statements(text):
+        for word in _assigned(words):
             name, sign, value = word.partition("=")
-            if sign and may_be_set(name) and "$" not in value and "`" not in value:
+            if not sign:
+                continue
+            if may_be_set(name) and not {"$", "`"} & set(value):
                 found[name] = value
-    return found
+            else:
+                left_out.append(name)
+    return found, left_out
+
+
+def _statements(text: str) -> Iterator[list[str]]:
+    """The words of each statement; one may go over several lines, inside of quotes. A quote that stays open is none."""
+    lines = text.splitlines()
+    at = 0
+    while at < len(lines):
+        for end in range(at + 1, min(at + _MOST_LINES, len(lines)) + 1):
+            try:
+                words = shlex.split("\n".join(lines[at:end]), comments=True)
+            except ValueError:
+                continue
+            yield [word.removesuffix(";") for word in words]
+            at = end
+            break
+        else:
+            at += 1
+
+
+def _assigned(words: list[str]) -> list[str]:
+    """What a statement sets: `K=V`, `export K=V`, and `declare -x K=V`, as shells write down what they export."""
+    if words[:1] == ["export"]:
+        return words[1:]
+    if words[:1] in (["declare"], ["typeset"]):
+        return words[2:]
+    return words[:1]
 
 
 def may_be_set(name: str) -> bool:

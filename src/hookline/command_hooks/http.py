@@ -30,7 +30,7 @@ def problem_with(handler: Handler, point: str) -> str:
         return "an address must not have a password in it; use a header with a variable"
     if parts.scheme == "https" or point not in DECIDING:
         return ""
-    if _is_here(parts.hostname) and not handler.source.level.is_repository:
+    if _is_here(parts.hostname):  # one that a repository names was seen by whoever trusted it
         return ""
     return f"'{handler.url}' decides something, so it has to be https"
 

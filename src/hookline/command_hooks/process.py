@@ -29,6 +29,8 @@ _AFTER_EXIT = 0.25
 _GRACE = 0.5
 """Seconds between the polite signal and the other one."""
 _POLL = 0.02
+_ANSWERED = (0, 2)
+"""Exit codes of a program that did its work: what it left in the background is meant to be there."""
 
 
 class Order(msgspec.Struct, frozen=True):
@@ -120,6 +122,8 @@ class _Driver:
         self._cancelled = threading.Event()
         self._streams: dict[int, _Stream] = {}
         self._left = memoryview(order.stdin)
+        self._is_held = False
+        """Somebody holds the pipes though the program has ended."""
 
     def cancel(self) -> None:
         """End it now."""
@@ -168,6 +172,7 @@ class _Driver:
             until = time.monotonic() + _AFTER_EXIT
             while self._is_open(selector) and (left := until - time.monotonic()) > 0:
                 self._pump(selector, left, exited)
+            self._is_held = self._is_open(selector)
             return True
 
     def _register(self, selector: selectors.BaseSelector, process: subprocess.Popen[bytes]) -> None:
@@ -215,29 +220,38 @@ class _Driver:
         return any(key.fd in self._streams for key in selector.get_map().values())
 
     def _close(self, process: subprocess.Popen[bytes]) -> None:
-        """Leave nothing behind. Helpers that a program left on purpose when it ended by itself may go on."""
+        """Leave nothing behind. Helpers that a program left on purpose when it did its work may go on."""
         if process.returncode is None:
             self._end(process)
+        elif process.returncode not in _ANSWERED and (self._is_held or _is_group(process.pid)):
+            self._end_strays({})
         for pipe in (process.stdin, process.stdout, process.stderr):
             if pipe is not None and not pipe.closed:
                 with contextlib.suppress(OSError):
                     pipe.close()
 
     def _end(self, process: subprocess.Popen[bytes]) -> None:
+        # Looked for while their parent lives: one that has left its group and its environment is found by no other way.
+        below = descendants(process.pid)
         if not self._cancelled.is_set():
             _signal_group(process.pid, signal.SIGTERM)
             self._give_time(process.pid)
+            below |= descendants(process.pid)
         # All of it, also what ignored the first signal, and what made a group of its own.
+        _signal_group(process.pid, signal.SIGKILL)
+        self._end_strays(below)
+        process.wait()
+
+    def _end_strays(self, below: Mapping[int, str]) -> None:
+        """End what has the mark of this run, and these; what they start meanwhile has the mark too."""
         for _ in range(3):
-            _signal_group(process.pid, signal.SIGKILL)
-            strays = marked_processes(self._mark)
+            strays = {*marked_processes(self._mark), *still_there(below)}
             for pid in strays:
                 with contextlib.suppress(ProcessLookupError, PermissionError):
                     os.kill(pid, signal.SIGKILL)
             if not strays:
                 break
             time.sleep(0.01)
-        process.wait()
 
     def _give_time(self, pid: int) -> None:
         """Wait a moment for a program to end, without reaping it: until then its number is nobody else's."""
@@ -262,10 +276,54 @@ def marked_processes(mark: str) -> list[int]:
     return found
 
 
+def descendants(leader: int) -> dict[int, str]:
+    """The processes below one, each with the moment it began: by that a number that was given again is told."""
+    below: dict[int, list[tuple[int, str]]] = {}
+    for entry in Path("/proc").glob("[0-9]*/stat"):
+        with contextlib.suppress(OSError, ValueError):
+            parent, began = _parentage(entry)
+            below.setdefault(parent, []).append((int(entry.parent.name), began))
+    found: dict[int, str] = {}
+    waiting = [leader]
+    while waiting:
+        for pid, began in below.get(waiting.pop(), ()):
+            if pid not in found:
+                found[pid] = began
+                waiting.append(pid)
+    return found
+
+
+def still_there(known: Mapping[int, str]) -> list[int]:
+    """Those of these processes that still run, and are no others with the same number."""
+    found = []
+    for pid, began in known.items():
+        with contextlib.suppress(OSError, ValueError):
+            if _parentage(Path(f"/proc/{pid}/stat"))[1] == began:
+                found.append(pid)
+    return found
+
+
+def _parentage(stat: Path) -> tuple[int, str]:
+    """Who started a process that is alive, and when. Its name is in brackets, and may have brackets itself."""
+    fields = stat.read_text(errors="replace").rpartition(")")[2].split()
+    if fields[0] in "ZX":
+        raise ValueError("it has ended")
+    return int(fields[1]), fields[19]
+
+
 def _signal_group(leader: int, number: int) -> None:
     # The leader is not reaped yet, so its number still means this group and no other.
     with contextlib.suppress(ProcessLookupError, PermissionError):
         os.killpg(leader, number)
+
+
+def _is_group(leader: int) -> bool:
+    """Whether somebody is left in the group of a program that has ended."""
+    try:
+        os.killpg(leader, 0)
+    except OSError:
+        return False
+    return True
 
 
 @contextlib.contextmanager

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import tempfile
@@ -12,12 +13,14 @@ import msgspec
 
 from hookline.command_hooks import http
 from hookline.command_hooks.answers import Answer, failed
+from hookline.command_hooks.consulting import AGENT_ID, consult
 from hookline.command_hooks.definition import Handler, home_directory
 from hookline.command_hooks.dialects import DIALECTS, Place
 from hookline.command_hooks.environment import environment, expanded, may_be_set, variables_in
 from hookline.command_hooks.process import Order, Ran, run_program
 from hookline.command_hooks.rules import applies
 from hookline.command_hooks.texts import Spill
+from hookline.command_hooks.tool_calling import call_tool
 from hookline.command_hooks.transcript import Transcripts
 from hookline.command_hooks.trusting import changed_script
 from hookline.lifecycle import HookPoint
@@ -42,8 +45,11 @@ class Runner:
         self.spill = spill
         # Matchers look at the call alone, so that `explain` can say without a run whether a hook would be asked.
         self._here = Place(str(project), str(project), "")
-        self._kept: dict[str, dict[str, str]] = {}
-        """Variables that hooks have set, by session. They may be secrets, so no state has them."""
+        self._kept: dict[str, dict[bool, dict[str, str]]] = {}
+        """Variables that hooks have set, by session and by whether they are a repository's. They may be secrets, so
+        no state has them."""
+        self.answered: dict[str, str] = {}
+        """The call whose question a hook has answered last, by run: nobody needs to be told of it."""
         self.sent_back: dict[str, int] = {}
         """How often hooks have sent a child back to work, by its run."""
 
@@ -51,8 +57,10 @@ class Runner:
 
     def matches(self, handler: Handler, ctx: Any) -> bool:
         """Whether a hook is asked about this."""
+        if handler.kind in ("prompt", "agent") and ctx.state.agent_id == AGENT_ID:
+            return False
         dialect = DIALECTS[handler.source.dialect]
-        if not dialect.fires(handler.event, ctx):
+        if not dialect.fires(handler.event, ctx) or self._is_answered(handler, ctx):
             return False
         place = self._here
         subject = dialect.subject(handler.event, ctx, place)
@@ -62,6 +70,11 @@ class Runner:
             return True
         call: ToolCall | None = getattr(ctx, "tool_call", None)
         return call is not None and applies(handler.rule, call, place.project)
+
+    def _is_answered(self, handler: Handler, ctx: Any) -> bool:
+        is_told = handler.event in DIALECTS[handler.source.dialect].observing
+        call = getattr(ctx, "tool_call", None)
+        return is_told and call is not None and self.answered.get(ctx.state.run_id) == call.id
 
     # --- asking -------------------------------------------------------------------------------------
 
@@ -74,12 +87,15 @@ class Runner:
         is_start = ctx.point == HookPoint.SESSION_START
         env_file = self._env_file() if is_start else ""
         place = msgspec.structs.replace(place, env_file=env_file)
-        body = encoded(dialect.payload(handler, ctx, place))
+        payload = dialect.payload(handler, ctx, place)
         try:
-            ran = await self._run(handler, ctx, place, body)
+            if handler.kind in ("command", "http"):
+                ran = await self._run(handler, ctx, place, encoded(payload))
+            else:
+                ran = await _answered(handler, ctx, payload)
             answer = dialect.understand(handler, ran)
             if env_file and not answer.has_failed:
-                self._keep(handler, ctx, Path(env_file), answer)
+                answer = self._keep(handler, ctx, Path(env_file), answer)
         finally:
             if env_file:
                 os.unlink(env_file)
@@ -99,11 +115,14 @@ class Runner:
         order = Order(
             argv=argv,
             stdin=body,
-            env=environment(handler, place, self._kept.get(place.session_id, {})),
+            env=environment(handler, place, self._variables_for(handler, place)),
             cwd=_directory(handler, place),
             timeout=handler.timeout,
         )
         return await run_program(order)
+
+    def _variables_for(self, handler: Handler, place: Place) -> dict[str, str]:
+        return self.variables(place.session_id, of_repository=handler.source.level.is_repository)
 
     def _changed(self, script: str, ctx: Any) -> Answer:
         problem = (
@@ -129,19 +148,42 @@ class Runner:
         os.close(descriptor)
         return name
 
-    def _keep(self, handler: Handler, ctx: Any, path: Path, answer: Answer) -> None:
-        level = handler.source.level
-        found = variables_in(path, level)
-        if answer.env and not level.is_repository:
-            found |= {
-                name: str(value) for name, value in answer.env.items() if may_be_set(str(name))
-            }
+    def _keep(self, handler: Handler, ctx: Any, path: Path, answer: Answer) -> Answer:
+        """Keep what a hook sets, and have the user told what is not taken over."""
+        found, left_out = variables_in(path)
+        for name, value in (answer.env or {}).items():
+            if may_be_set(str(name)):
+                found[str(name)] = str(value)
+            else:
+                left_out.append(str(name))
         if found:
-            self._kept.setdefault(session_of(ctx.state), {}).update(found)
+            by_whom = self._kept.setdefault(session_of(ctx.state), {})
+            by_whom.setdefault(handler.source.level.is_repository, {}).update(found)
+        if not left_out:
+            return answer
+        words = f"not set for others: {', '.join(dict.fromkeys(left_out))}"
+        return msgspec.structs.replace(answer, messages=(*answer.messages, words))
+
+    def variables(self, session: str, *, of_repository: bool) -> dict[str, str]:
+        """What hooks have set. A repository's are for its own hooks and for commands, never for the user's hooks."""
+        by_whom = self._kept.get(session, {})
+        theirs = by_whom.get(True, {}) if of_repository else {}
+        return {**theirs, **by_whom.get(False, {})}
+
+    async def around_command(self, ctx: Any, call_next: Any) -> Any:
+        """Run a command of the agent with the variables that hooks have set."""
+        variables = self.variables(session_of(ctx.state), of_repository=True)
+        if not variables:
+            return await call_next()
+        from hookline.containment import variables_besides
+
+        with variables_besides(variables):
+            return await call_next()
 
     def forget(self, state: AgentState) -> None:
         """A session is over."""
         self._kept.pop(session_of(state), None)
+        self.answered.pop(state.run_id, None)
         self.sent_back = {
             run: n for run, n in self.sent_back.items() if not run.startswith(f"{state.run_id}/")
         }
@@ -179,6 +221,17 @@ class Runner:
         except OSError:
             return place  # a full disk is no reason not to ask the hooks
         return place
+
+
+async def _answered(handler: Handler, ctx: Any, payload: dict[str, Any]) -> Ran:
+    """The answer of a hook that is no program and no address, if it comes in time."""
+    try:
+        async with asyncio.timeout(handler.timeout):
+            if handler.kind == "mcp_tool":
+                return await call_tool(handler, ctx, payload)
+            return await consult(handler, ctx, encoded(payload))
+    except TimeoutError:
+        return Ran(None, problem="timeout", detail=f"{handler.timeout:g} s")
 
 
 def _turn(ctx: Any) -> tuple[Message, ...]:

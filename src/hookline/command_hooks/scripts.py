@@ -12,9 +12,12 @@ from pathlib import Path
 
 from hookline.command_hooks.definition import Handler
 
-_PATHS = re.compile(
-    r"\$\{?(?:(?:CLAUDE|GEMINI|CURSOR|COPILOT|HOOKLINE)_PROJECT_DIR|workspacePath|PWD)\}?"
+_NAMES = r"(?:(?:CLAUDE|GEMINI|CURSOR|COPILOT|HOOKLINE)_PROJECT_DIR|workspacePath|PWD)"
+_PATHS = re.compile(rf"\$\{{{_NAMES}(?::?[-=][^}}]*)?\}}|\${_NAMES}")
+_SAYS_WHERE = re.compile(
+    r"\$\(\s*(?:git rev-parse --show-toplevel|pwd)\b[^()]*\)|`\s*(?:git rev-parse --show-toplevel|pwd)\b[^`]*`"
 )
+"""Commands inside of a command that say where the project is."""
 _WORDS = re.compile(r"[^\s'\"`;|&<>()=]+")
 _ASSIGNED = re.compile(r"[A-Za-z_]\w*=.*", re.DOTALL)
 _ENDS = re.compile(r"[;|&()\n]+|\{|\}|if|then|else|elif|fi|do|done|while|until|!")
@@ -43,7 +46,7 @@ def scripts_of(handler: Handler, project: Path) -> dict[str, str]:
     if handler.argv is not None:
         words: Iterable[str] = _programs(list(handler.argv), 0)
     else:
-        words = _programs_in(handler.command, 0)
+        words = _programs_in(_SAYS_WHERE.sub("$PWD", handler.command), 0)
     return _hashed(words, handler, project)
 
 
@@ -61,21 +64,41 @@ def _hashed(words: Iterable[str], handler: Handler, project: Path) -> dict[str, 
     found: dict[str, str] = {}
     if handler.kind != "command":
         return found
-    bases = {project, Path(os.path.normpath(project / handler.cwd))}
+    named = sorted(set(words))
+    places = _places(handler, project)
+    for base in places:
+        for full in _inside(named, base, project):
+            if os.path.isfile(full):
+                found[str(full)] = hash_of(full)
+                if full.parent not in places:  # what a script is given is often beside it
+                    places.append(full.parent)
+    return found
+
+
+def _places(handler: Handler, project: Path) -> list[Path]:
+    """Where the names in a command begin: the project, the directory it runs in, and those that it names itself."""
+    places = [project, Path(os.path.normpath(project / handler.cwd))]
+    places += [
+        each for each in _inside(sorted(_words_of(handler)), project, project) if each.is_dir()
+    ]
+    return list(dict.fromkeys(places))
+
+
+def _inside(words: Iterable[str], base: Path, project: Path) -> Iterator[Path]:
+    """The paths that words may mean, as far as they are in the project."""
     for word in words:
         path = Path(_PATHS.sub(lambda _: str(project), word))
-        for base in bases:
-            full = Path(os.path.normpath(base / path))
-            if full.is_relative_to(project) and os.path.isfile(full):
-                found[str(full)] = hash_of(full)
-    return found
+        full = Path(os.path.normpath(base / path))
+        with contextlib.suppress(OSError, ValueError):
+            if full.is_relative_to(project) and full.exists():
+                yield full
 
 
 def _words_of(handler: Handler) -> set[str]:
     """What may be file names in a command, however it is quoted."""
     if handler.argv is not None:
         return {*handler.argv, *(each for word in handler.argv for each in _WORDS.findall(word))}
-    command = handler.command
+    command = _SAYS_WHERE.sub("$PWD", handler.command)
     words = {*_WORDS.findall(command), *_WORDS.findall(re.sub(r"[\"']", "", command))}
     with contextlib.suppress(ValueError):
         for word in shlex.split(command):

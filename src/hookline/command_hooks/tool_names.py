@@ -56,7 +56,7 @@ CLAUDE: dict[str, ToolForm] = {
     "todo_write": ToolForm("TodoWrite", {"items": "todos", "tasks": "todos"}),
     "spawn_subagent": ToolForm(
         "Agent",
-        {"name": "subagent_type", "agent": "subagent_type", "task": "prompt"},
+        {"agent": "subagent_type"},
         ("Task",),
     ),
     "load_skill": ToolForm("Skill", {"name": "skill"}),
@@ -92,7 +92,7 @@ CURSOR: dict[str, ToolForm] = {
     "search": ToolForm("Grep", {"include": "glob"}),
     "glob": ToolForm("Glob", {}),
     "list": ToolForm("LS", {}),
-    "spawn_subagent": ToolForm("Task", {"name": "subagent_type", "task": "prompt"}),
+    "spawn_subagent": ToolForm("Task", {"agent": "subagent_type"}),
 }
 
 COPILOT: dict[str, ToolForm] = {
@@ -103,7 +103,7 @@ COPILOT: dict[str, ToolForm] = {
     "edit": ToolForm("edit", {"old": "old_str", "new": "new_str"}),
     "search": ToolForm("grep", {}),
     "glob": ToolForm("glob", {}),
-    "spawn_subagent": ToolForm("task", {}),
+    "spawn_subagent": ToolForm("task", {"agent": "agent_type"}),
     "todo_write": ToolForm("update_todo", {}),
     "web_fetch": ToolForm("web_fetch", {}),
 }

@@ -17,6 +17,7 @@ from typing import Any
 
 from hookline.errors import TrustError
 
+_VERSION = 1
 _MOST_FILES = 2_000
 _PLACE = re.compile(r"\$\{?(CLAUDE|HOOKLINE)_PROJECT_DIR\}?")
 _RUNNING = frozenset({"run", "command", "args", "target", "agent"})
@@ -47,7 +48,7 @@ class Trust:
         if not prints:
             return Standing.NOTHING
         known = self._read().get(str(project))
-        if known is None:
+        if known is None or not known["files"]:  # it may be that only its hooks are trusted
             return Standing.UNKNOWN
         return Standing.TRUSTED if known["files"] == dict(prints) else Standing.CHANGED
 
@@ -58,8 +59,20 @@ class Trust:
 
     def approve(self, project: Path, prints: Mapping[str, str]) -> None:
         """Trust the project as it is now."""
+        self._put(project, files=dict(prints))
+
+    def hooks_of(self, project: Path) -> str:
+        """What the hooks that other agents' files in the project name were recognised by; empty if they never were."""
+        return str(self._read().get(str(project), {}).get("hooks", ""))
+
+    def approve_hooks(self, project: Path, mark: str) -> None:
+        """Trust these hooks as they are now."""
+        self._put(project, hooks=mark)
+
+    def _put(self, project: Path, **entries: Any) -> None:
         known = self._read()
-        known[str(project)] = {"at": int(time.time()), "files": dict(prints)}
+        before = known.get(str(project), {"files": {}})
+        known[str(project)] = {**before, **entries, "at": int(time.time())}
         self._write(known)
 
     def revoke(self, project: Path) -> bool:
@@ -82,19 +95,21 @@ class Trust:
         except OSError as error:
             raise TrustError(f"{self.path} cannot be read: {error.strerror}.") from None
         with open(descriptor, encoding="utf-8") as file:
-            found = os.fstat(descriptor)
-            writable = stat.S_IMODE(found.st_mode) & 0o022
-            strange = hasattr(os, "geteuid") and found.st_uid not in (os.geteuid(), 0)
+            facts = os.fstat(descriptor)
+            writable = stat.S_IMODE(facts.st_mode) & 0o022
+            strange = hasattr(os, "geteuid") and facts.st_uid not in (os.geteuid(), 0)
             if writable or strange:
                 raise TrustError(
                     f"{self.path} can be written by others, so it says nothing about whom you trust.",
                     remedy=f"Look at it, then: chmod 600 {shlex.quote(str(self.path))}.",
                 )
             try:
-                known = json.load(file)["directories"]
+                found = json.load(file)
+                if found["version"] != _VERSION:
+                    raise ValueError(found["version"])
                 return {
-                    str(name): {"files": dict(each["files"]), **each}
-                    for name, each in known.items()
+                    str(name): {**each, "files": dict(each["files"])}
+                    for name, each in found["directories"].items()
                 }
             except (ValueError, KeyError, TypeError, AttributeError):
                 raise TrustError(
@@ -108,7 +123,9 @@ class Trust:
             # Made with mode 0600, and put in place as a whole.
             descriptor, name = tempfile.mkstemp(dir=self.path.parent, prefix=".trust-")
             with open(descriptor, "w", encoding="utf-8") as file:
-                json.dump({"version": 1, "directories": known}, file, indent=1, sort_keys=True)
+                json.dump(
+                    {"version": _VERSION, "directories": known}, file, indent=1, sort_keys=True
+                )
             os.replace(name, self.path)
         except OSError as error:
             raise TrustError(f"{self.path} cannot be written: {error.strerror}.") from None

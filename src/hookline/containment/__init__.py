@@ -20,6 +20,7 @@ if TYPE_CHECKING:
         SandboxPaths,
         SandboxStatus,
     )
+    from hookline.containment.sandbox.environment import variables_besides
     from hookline.containment.shell.policy import ShellPolicy
     from hookline.containment.shell.reading import read_command
     from hookline.containment.shell.verdict import Verdict
@@ -43,6 +44,7 @@ _HOME: dict[str, str] = {
     "Verdict": "shell.verdict",
     "Word": "shell.words",
     "read_command": "shell.reading",
+    "variables_besides": "sandbox.environment",
 }
 """Where each name lives in this room."""
 
@@ -64,6 +66,7 @@ __all__ = [
     "Verdict",
     "Word",
     "read_command",
+    "variables_besides",
 ]
 
 __getattr__ = lazy.names_from(__name__, _HOME)

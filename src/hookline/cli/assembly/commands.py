@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-from hookline.config import HookSettings, MatchSettings, Settings, user_folder
+from hookline.config import HookSettings, MatchSettings, Settings
 from hookline.errors import BuildError, ConfigError, UsageError
 
 _FOLDERS = {
@@ -46,7 +46,7 @@ def trust_store() -> Any:
     """Where it is kept which repositories' hooks of other agents are trusted."""
     from hookline.command_hooks import TrustStore
 
-    return TrustStore(user_folder(os.environ) / "trust.json")
+    return TrustStore()
 
 
 def _dialects(settings: Settings) -> Iterator[str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Mapping
 from typing import Any, ClassVar
 
@@ -15,6 +16,8 @@ from hookline.command_hooks.process import Ran
 from hookline.command_hooks.tool_names import Bridge, Shown
 from hookline.state import AgentState, AssistantMessage, ResultStatus, ToolCall, ToolResult, thaw
 
+_NAMES_ERROR = re.compile(r"(?:Uncaught )?[\w.]*(?:Error|Exception)\b[^:]*: ")
+"""How Python, Node and others begin the line that matters, after or before others that do not."""
 TOOL_POINTS = ("before_tool_use", "permission_request", "after_tool_use")
 SHELL_TOOLS = ("bash", "exec")
 
@@ -103,8 +106,9 @@ def unfinished(ran: Ran) -> Answer | None:
 
 
 def failure_words(ran: Ran) -> str:
-    """How a program failed, on one line."""
-    line = next((line.strip() for line in ran.stderr.splitlines() if line.strip()), "")
+    """How a program failed, on one line: the one that names the error, or the first."""
+    lines = [line.strip() for line in ran.stderr.splitlines() if line.strip()]
+    line = next(filter(_NAMES_ERROR.match, lines), lines[0] if lines else "")
     said = f": {line[:300]}" if line else ""
     return f"it ended with exit code {ran.code}{said}"
 
@@ -142,6 +146,18 @@ def response_of(call: ToolCall, execution: ToolResult, shown: Shown) -> Any:
     if call.name == "read":
         return {"type": "text", "file": {"filePath": path, "content": execution.text()}}
     return thaw(execution.result) if execution.is_success else execution.text()
+
+
+def result_of(call: ToolCall, value: Any) -> Any:
+    """What a script made of a tool's response, as the tool would give it: the text of a command, or of a file."""
+    if not isinstance(value, dict):
+        return value
+    if call.name in SHELL_TOOLS and isinstance(value.get("stdout"), str):
+        return "\n".join(filter(None, (value["stdout"], str(value.get("stderr") or ""))))
+    file = value.get("file")
+    if call.name == "read" and isinstance(file, dict) and isinstance(file.get("content"), str):
+        return file["content"]
+    return value
 
 
 def last_words(state: AgentState, response: Any = None) -> str:

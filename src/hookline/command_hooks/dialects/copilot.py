@@ -107,6 +107,7 @@ class Copilot(Dialect):
         sent: dict[str, Any] = {
             "toolName": shown.name,
             "toolArgs": json.dumps(shown.input, ensure_ascii=False, separators=(",", ":")),
+            "toolInput": shown.input,  # not documented, and yet some look for it
             "nativeToolName": ctx.tool_call.name,
         }
         if event == "postToolUse":
@@ -139,7 +140,8 @@ class Copilot(Dialect):
         if ran.code == 0:
             return said
         if event in _DENYING:
-            reason = said.reason or ran.stderr.strip() or failure_words(ran)
+            printed = ran.stdout.strip() if found is None else ""
+            reason = said.reason or ran.stderr.strip() or printed or failure_words(ran)
             return Answer(decision="deny", reason=reason, status="blocked", contexts=said.contexts)
         if ran.code == 2:
             return Answer(messages=(ran.stderr.strip() or failure_words(ran),))

@@ -259,7 +259,9 @@ def _fields(event: str, found: dict[str, Any]) -> Answer:
     )
     permission = text_of(found.get("permission"))
     decision: Any = permission if permission in ("allow", "deny", "ask") else ""
-    reason, stops = to_agent or to_user, found.get("continue") is False
+    # A question is read by the user, a refusal by the model.
+    reason = to_user or to_agent if decision == "ask" else to_agent or to_user
+    stops = found.get("continue") is False
     followup = either("followup_message", "followupMessage")
     if event == "beforeSubmitPrompt" and stops:
         decision, reason, stops = "deny", to_user or reason, False

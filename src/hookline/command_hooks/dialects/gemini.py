@@ -24,7 +24,14 @@ from hookline.command_hooks.matchers import Test
 from hookline.command_hooks.process import Ran
 from hookline.command_hooks.tool_names import GEMINI, Bridge, Shown
 from hookline.hooks import Kind
-from hookline.state import AssistantMessage, InferenceRequest, ToolCall, UserMessage
+from hookline.state import (
+    AssistantMessage,
+    InferenceRequest,
+    Message,
+    ToolCall,
+    ToolMessage,
+    UserMessage,
+)
 
 _TOOL_EVENTS = frozenset({"BeforeTool", "AfterTool"})
 _MODEL_EVENTS = frozenset({"BeforeModel", "BeforeToolSelection", "AfterModel"})
@@ -217,10 +224,15 @@ def _fields(event: str, found: dict[str, Any]) -> Answer:
     )
 
 
+def is_shown(message: Message) -> bool:
+    """Whether hooks see a message of a request: those with text. Calls and their results are none of theirs."""
+    return bool(message.text) and not isinstance(message, ToolMessage)
+
+
 def _model(event: str, ctx: Any) -> dict[str, Any]:
     request: InferenceRequest = ctx.request
     messages = [{"role": "system", "content": request.system}] if request.system else []
-    for message in request.messages:
+    for message in filter(is_shown, request.messages):
         role = "model" if isinstance(message, AssistantMessage) else "user"
         messages.append({"role": role, "content": message.text})
     sent: dict[str, Any] = {

@@ -13,6 +13,7 @@ from hookline.command_hooks.reading.claude import (
     managed_directory,
     read_settings,
     read_settings_file,
+    with_variables,
 )
 from hookline.command_hooks.reading.others import (
     read_codex,
@@ -85,7 +86,8 @@ def read_file(path: Path, dialect: str, level: Level, project: Path, home: Path)
     warnings: list[str] = []
     given = (path, level, project, home, warnings.append)
     if dialect == "claude":
-        handlers: Iterable[Handler] = read_settings_file(*given).handlers
+        (settings,) = with_variables([read_settings_file(*given)])
+        handlers: Iterable[Handler] = settings.handlers
     elif dialect == "gemini":
         handlers = read_gemini_file(*given)[0]
     elif dialect == "codex":

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Iterable, Iterator, Mapping
 from fnmatch import fnmatchcase
@@ -21,9 +22,16 @@ from hookline.command_hooks.reading.files import (
     text_field,
     texts_field,
 )
+from hookline.command_hooks.tool_calling import tool_of
 from hookline.errors import BuildError
 
 _DEFAULTS = {"UserPromptSubmit": 30.0, "MessageDisplay": 10.0, "SessionEnd": 1.5}
+_BY_MODEL = {"prompt": 30.0, "agent": 60.0}
+"""Kinds of hooks that a model answers, with the seconds they have."""
+_MODEL_EVENTS = frozenset(
+    {"PermissionRequest", "PostToolBatch", "PostToolUse", "PostToolUseFailure", "PreToolUse", "Stop", "SubagentStop",
+     "UserPromptSubmit"}
+)  # fmt: skip
 _LONGEST_AT_END = 60.0
 _TOOL_EVENTS = ("PreToolUse", "PostToolUse", "PostToolUseFailure", "PermissionRequest")
 _RANK = {Level.MANAGED: 0, Level.USER: 1, Level.PLUGIN: 1, Level.LOCAL: 2, Level.PROJECT: 2}
@@ -66,7 +74,7 @@ def read_settings(
     ]
     roots = [*plugins, *_installed(home, found, warn)]
     found += [_plugin(root, project, home, warn) for root in dict.fromkeys(roots)]
-    return _once(_in_force(found, warn))
+    return _once(_ending(_in_force(with_variables(found), warn)))
 
 
 def read_settings_file(path: Path, level: Level, project: Path, home: Path, warn: Warn) -> Settings:
@@ -154,7 +162,55 @@ def _in_force(found: list[Settings], warn: Warn) -> list[Handler]:
                 )
         else:
             handlers += settings.handlers
-    return [each for each in handlers if _may_call(each, found, warn)]
+    return [_with_listed(each, found) for each in handlers if _may_call(each, found, warn)]
+
+
+def with_variables(found: list[Settings]) -> list[Settings]:
+    """The hooks with the variables that settings have for them. A repository's are for its own hooks, and the user's,
+    which may be secrets, are not for those."""
+    theirs: dict[str, str] = {}
+    ours: dict[str, str] = {}
+    for settings in found:  # of several files, the last one counts
+        (theirs if settings.level.is_repository else ours).update(
+            texts_field(settings.content, "env")
+        )
+    return [
+        settings._replace(
+            handlers=tuple(
+                _given(each, theirs if settings.level.is_repository else ours)
+                for each in settings.handlers
+            )
+        )
+        for settings in found
+    ]
+
+
+def _given(handler: Handler, variables: dict[str, str]) -> Handler:
+    if not variables:
+        return handler
+    definition = {**handler.definition, "env": variables}  # changed, they are asked about again
+    return msgspec.structs.replace(handler, env={**variables, **handler.env}, definition=definition)
+
+
+def _ending(handlers: list[Handler]) -> list[Handler]:
+    """Hooks at the end of a session have the time of the one that has most, or as much as a variable says."""
+    times = [each.timeout for each in handlers if each.event == "SessionEnd"]
+    said = os.environ.get("CLAUDE_CODE_SESSIONEND_HOOKS_TIMEOUT_MS", "")
+    most = int(said) / 1000 if said.isdecimal() and int(said) else max(times, default=0.0)
+    return [
+        msgspec.structs.replace(each, timeout=most) if each.event == "SessionEnd" else each
+        for each in handlers
+    ]
+
+
+def _with_listed(handler: Handler, found: list[Settings]) -> Handler:
+    """A hook behind an address with those of its variables that the user or the administrator has listed, if any."""
+    for settings in found:
+        listed = settings.content.get("httpHookAllowedEnvVars")
+        if handler.allowed_env and isinstance(listed, list) and not settings.level.is_repository:
+            kept = tuple(name for name in handler.allowed_env if name in listed)
+            handler = msgspec.structs.replace(handler, allowed_env=kept)
+    return handler
 
 
 def _may_call(handler: Handler, found: list[Settings], warn: Warn) -> bool:
@@ -192,13 +248,14 @@ def make(
 ) -> Handler | None:
     """The handler that an entry describes. Keys that nobody knows are passed over."""
     kind = hook.get("type", "command")
-    if kind not in ("command", "http"):
+    if kind not in ("command", "http", "mcp_tool", *_BY_MODEL):
         warn(Dropped(f"{event}: hooks of type {kind!r} are not run here"))
         return None
     if "if" in hook and event not in _TOOL_EVENTS:
         warn(f"{event}: a hook with 'if' runs for tools only, so this one never runs")
         return None
-    timeout = seconds_field(hook, _DEFAULTS.get(event, 600.0), warn)
+    usual = _BY_MODEL.get(kind, _DEFAULTS.get(event, 600.0))
+    timeout = seconds_field(hook, usual, warn)
     handler = Handler(
         source=source,
         event=event,
@@ -212,6 +269,10 @@ def make(
     )
     if kind == "http":
         return _called(handler, hook, warn)
+    if kind == "mcp_tool":
+        return _used(handler, hook, warn)
+    if kind in _BY_MODEL:
+        return _asked(handler, kind, hook, warn)
     command, args = text_field(hook, "command"), hook.get("args")
     if not command.strip():
         warn(Dropped(f"{event}: a hook names no command, so it is left out"))
@@ -239,6 +300,36 @@ def _called(handler: Handler, hook: Mapping[str, Any], warn: Warn) -> Handler | 
         url=url,
         headers=texts_field(hook, "headers"),
         allowed_env=tuple(filter(_is_text, allowed)) if isinstance(allowed, list) else (),
+    )
+
+
+def _used(handler: Handler, hook: Mapping[str, Any], warn: Warn) -> Handler | None:
+    server, tool, given = text_field(hook, "server"), text_field(hook, "tool"), hook.get("input")
+    if not server or not tool or not isinstance(given, dict | None):
+        warn(Dropped(f"{handler.event}: an mcp_tool hook needs 'server', 'tool' and 'input'"))
+        return None
+    return msgspec.structs.replace(
+        handler,
+        kind="mcp_tool",
+        tool=tool_of(server, tool),
+        input=dict(given or {}),
+        is_async=False,
+    )
+
+
+def _asked(handler: Handler, kind: str, hook: Mapping[str, Any], warn: Warn) -> Handler | None:
+    prompt = text_field(hook, "prompt")
+    if handler.event not in _MODEL_EVENTS or not prompt.strip():
+        why = "has no prompt" if handler.event in _MODEL_EVENTS else "is not run there"
+        warn(Dropped(f"{handler.event}: a hook of type {kind!r} {why}, so it is left out"))
+        return None
+    return msgspec.structs.replace(
+        handler,
+        kind=kind,
+        prompt=prompt,
+        continues=hook.get("continueOnBlock") is True,
+        is_async=False,
+        wakes=False,
     )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -110,6 +111,7 @@ def _gemini(
         matcher=text_field(group, "matcher"),
         timeout=timeout,
         is_sequential=group.get("sequential") is True,
+        shell="bash",
         env=texts_field(hook, "env"),
         label=text_field(hook, "name"),
         definition={"event": event, "matcher": group.get("matcher"), "hook": dict(hook)},
@@ -184,7 +186,10 @@ def _codex(
     source: Source, event: str, group: Mapping[str, Any], hook: Mapping[str, Any], warn: Warn
 ) -> Handler | None:
     handler = make_claude(source, event, group, hook, warn)
-    if handler is None or handler.kind != "command":
+    if handler is None:
+        return None
+    if handler.kind not in ("command", "mcp_tool"):
+        warn(f"{event}: hooks of type {handler.kind!r} are not run by Codex, so it is left out")
         return None
     if event == "SessionEnd":
         given = seconds_field(hook, 1.0, warn)
@@ -228,9 +233,10 @@ def read_cursor_file(
 def _cursor(
     source: Source, event: str, _group: Mapping[str, Any], hook: Mapping[str, Any], warn: Warn
 ) -> Handler | None:
-    command = text_field(hook, "command")
-    if hook.get("type", "command") != "command" or not command.strip():
-        warn(f"{event}: only hooks with a command are run here")
+    command, prompt = text_field(hook, "command"), text_field(hook, "prompt")
+    kind = hook.get("type", "command")
+    if kind not in ("command", "prompt") or not (prompt if kind == "prompt" else command).strip():
+        warn(f"{event}: only hooks with a command or a prompt are run here")
         return None
     closed = hook.get("failClosed", event in CLOSED) is True
     limit = hook.get("loop_limit", _LOOPS)
@@ -239,7 +245,9 @@ def _cursor(
     return Handler(
         source=source,
         event=event,
-        command=command,
+        kind=kind,
+        command=command if kind == "command" else "",
+        prompt=prompt if kind == "prompt" else "",
         matcher=text_field(hook, "matcher"),
         timeout=seconds_field(hook, _CURSOR_TIMEOUT, warn),
         on_failure="closed" if closed else "open",
@@ -337,7 +345,8 @@ def _copilot(
         return msgspec.structs.replace(
             handler, kind="http", url=text_field(hook, "url"), headers=texts_field(hook, "headers")
         )
-    command = text_field(hook, "bash") or text_field(hook, "command")
+    ours = "osx" if sys.platform == "darwin" else "linux"
+    command = text_field(hook, "bash") or text_field(hook, ours) or text_field(hook, "command")
     exec_form = hook.get("exec")
     if kind == "command" and isinstance(exec_form, list) and exec_form:
         return msgspec.structs.replace(handler, argv=tuple(map(str, exec_form)))

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextvars import ContextVar
 from pathlib import Path
 
 from hookline.containment.sandbox.command import can_be_bytes
@@ -11,19 +13,40 @@ from hookline.containment.sandbox.tables import ENVIRONMENT, PROXIES
 from hookline.errors import UsageError
 
 _PATH = "/usr/local/bin:/usr/bin:/bin"
+_BESIDES: ContextVar[Mapping[str, str] | None] = ContextVar("hookline_variables", default=None)
+
+
+@contextlib.contextmanager
+def variables_besides(variables: Mapping[str, str]) -> Iterator[None]:
+    """Give these variables to all commands that are started inside of it, whoever starts them.
+
+    It is for whoever stands around a tool and does not start the command itself.
+    """
+    token = _BESIDES.set({**(_BESIDES.get() or {}), **checked(variables)})
+    try:
+        yield
+    finally:
+        _BESIDES.reset(token)
 
 
 def environment(
     allowed: Iterable[str] = (), given: Mapping[str, str] | None = None, *, network: bool = False
 ) -> dict[str, str]:
-    """The variables that go in: from our own environment by name, and those that were given outright."""
+    """The variables that go in: from our own environment by name, and those that were given outright, or besides."""
     names = ENVIRONMENT | set(allowed)
     ours = {
         name: value
         for name, value in os.environ.items()
         if name in names or name.startswith("LC_") or (network and _is_plain_proxy(name, value))
     }
-    return {"PATH": _PATH, "LANG": "C.UTF-8", "TERM": "dumb", **ours, **checked(given or {})}
+    return {
+        "PATH": _PATH,
+        "LANG": "C.UTF-8",
+        "TERM": "dumb",
+        **ours,
+        **checked(given or {}),
+        **(_BESIDES.get() or {}),
+    }
 
 
 def checked(given: Mapping[str, str]) -> dict[str, str]:
