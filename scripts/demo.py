@@ -55,7 +55,6 @@ def _has_model() -> bool:
         environment.ensure("local")
     except SystemExit:
         return _without_model("what runs it could not be installed")
-    environment.say("Fetching the model, once: 98 MB")
     if environment.run(HOOKLINE, "model", "get", quiet=True) != 0:
         return _without_model("it could not be fetched")
     return True
@@ -127,7 +126,7 @@ def _what_next() -> None:
         (f"cd {shlex.quote(_short(FOLDER))}", ""),
         (f'export PATH="{environment.PROGRAMS}:$PATH"', ""),
         ("hookline show last", "everything that happened in the last run"),
-        ("hookline chat -c", "go on with it"),
+        ('hookline run -c "..."', "go on with it"),
         (
             "hookline run --model anthropic:NAME ...",
             "with a larger model and its key: see docs/models.md",
