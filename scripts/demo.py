@@ -103,7 +103,8 @@ def _with_script() -> None:
 
 def _verdict() -> None:
     """Say what the hook said in the last run; and what it would have said, if it was not asked."""
-    if count := _blocked_calls():
+    count = _blocked_calls()
+    if count:
         times = "once" if count == 1 else f"{count} times"
         print(f"\nThe hook {HOOK} blocked the call, {times}. The model read why, and went on.")
         return
