@@ -1,6 +1,6 @@
 """README.md and docs/ are true: what they show is run, and prints what they say it prints.
 
-`tests/support/pages.py` says how a page is read. Besides, anywhere in a page:
+`tests/support/true_pages.py` says how a page is read. Besides, anywhere in a page:
 
     <!-- needs a sandbox -->   the page is passed over where no sandbox works
 """
@@ -14,7 +14,7 @@ import types
 from pathlib import Path
 
 import pytest
-from pages import blocks_of, run_page
+from true_pages import blocks_of, run_page
 
 from hookline.containment import Sandbox
 
