@@ -50,9 +50,13 @@ def ensure(*extras: str) -> Path:
     return PYTHON
 
 
-def run(*command: str | Path) -> int:
-    """Run a command from the root of the repository, and return its exit code."""
-    return subprocess.run([str(part) for part in command], cwd=ROOT).returncode
+def run(*command: str | Path, cwd: Path = ROOT, quiet: bool = False) -> int:
+    """Run a command, from the root of the repository unless told otherwise, and return its exit code.
+
+    `quiet` leaves out what it prints on standard output, and not what it has to say besides.
+    """
+    output = subprocess.DEVNULL if quiet else None
+    return subprocess.run([str(part) for part in command], cwd=cwd, stdout=output).returncode
 
 
 def _is_current(extras: tuple[str, ...]) -> bool:
@@ -141,9 +145,10 @@ def _has(module: str) -> bool:
 
 def _install(extras: list[str]) -> None:
     target = ".[{}]".format(",".join(extras)) if extras else "."
-    say(f"Installing hookline{target[1:]} into {VENV}")
-    quiet = ("--quiet", "--disable-pip-version-check")
-    if run(*_pip(), "install", *quiet, "--editable", target) != 0:
+    say(f"Installing hookline{target[1:]} into {VENV}; this may take some minutes")
+    # What runs local models is machine code: where there is none for this machine, that is found out at once.
+    options = ("--quiet", "--disable-pip-version-check", "--only-binary", "xllamacpp")
+    if run(*_pip(), "install", *options, "--editable", target) != 0:
         sys.exit(
             f"pip could not install hookline{target[1:]}; its message is above.\n"
             "Remedy: see that this machine reaches the Python package index, then run this again."

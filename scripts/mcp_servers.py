@@ -48,6 +48,19 @@ def ensure() -> None:
                 _note(kind, _install(kind))
 
 
+def missing() -> dict[str, str]:
+    """The kinds of servers that are not here, with the reason."""
+    stamp = _read_stamp()
+    return {
+        f"MCP servers from {'PyPI' if kind == 'python' else 'npm'}": stamp.get(kind, {}).get(
+            "problem"
+        )
+        or "they could not be installed"
+        for kind in WANTED
+        if not _is_current(kind)
+    }
+
+
 def _install(kind: str) -> str:
     """Install one kind of servers; gives the reason why that cannot be done, if it cannot."""
     place = PLACE / kind

@@ -54,6 +54,19 @@ def ensure() -> None:
             environment.say(f"{name} is missing, and its tests are skipped: {problem}")
 
 
+def missing() -> dict[str, str]:
+    """The programs that are not here, with the reason."""
+    try:
+        problems = json.loads(PROBLEMS.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        problems = {}
+    return {
+        tool.name: problems.get(tool.name) or "it could not be installed"
+        for tool in WANTED
+        if find(tool) is None
+    }
+
+
 def find(tool: Tool) -> Path | None:
     """Where the program is: on the PATH, or unpacked here."""
     found = shutil.which(tool.program) or shutil.which(tool.program, path=str(_programs(tool)))

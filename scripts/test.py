@@ -4,6 +4,9 @@
     python3 scripts/test.py --only-tests         only the tests
     python3 scripts/test.py tests/hooks -k order   the checks, and these tests
 
+It needs Python and nothing else, and no rights. What it cannot set up on this machine is named in the last line with
+the reason; the tests that need it are skipped.
+
 Arguments this script does not know go to pytest; paths are relative to the repository's root.
 """
 
@@ -27,17 +30,30 @@ CHECKS = (
 def main() -> int:
     """Run the checks, all of them even if one fails, and name those that failed."""
     only_tests, pytest_arguments = _arguments()
+    missing = _set_up()
+    checks = () if only_tests else CHECKS
+    failed = [" ".join(c) for c in (*checks, ("pytest", *pytest_arguments)) if not _passes(*c)]
+    if missing:
+        reasons = "; ".join(f"{name} ({reason})" for name, reason in missing.items())
+        print(
+            f"\nNot on this machine, so the tests that need it were skipped: {reasons}", flush=True
+        )
+    if failed:
+        print(f"\nFailed: {'; '.join(failed)}", flush=True)
+    return 1 if failed else 0
+
+
+def _set_up() -> dict[str, str]:
+    """Install what the checks and the tests need; gives what cannot be had here, with the reason."""
     environment.ensure("dev")
     mcp_servers.ensure()
     system_tools.ensure()
     os.environ["PATH"] = system_tools.path()
-    # The small model that tests run for real. Where it cannot be fetched they are skipped, and say so.
-    environment.run(environment.PROGRAMS / "hookline", "model", "get")
-    checks = () if only_tests else CHECKS
-    failed = [" ".join(c) for c in (*checks, ("pytest", *pytest_arguments)) if not _passes(*c)]
-    if failed:
-        print(f"\nFailed: {'; '.join(failed)}", flush=True)
-    return 1 if failed else 0
+    missing = {**mcp_servers.missing(), **system_tools.missing()}
+    # The small model that some tests run for real.
+    if environment.run(environment.PROGRAMS / "hookline", "model", "get", quiet=True) != 0:
+        missing["the local model"] = "it could not be fetched"
+    return missing
 
 
 def _arguments() -> tuple[bool, list[str]]:

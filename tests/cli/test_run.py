@@ -38,11 +38,14 @@ def test_the_answer_alone_is_on_stdout(place: Any) -> None:
 
 
 def test_a_verdict_is_shown(place: Any) -> None:
-    """A line says which hook, where, what and why."""
+    """A line says which hook, where, what, about which call and why."""
     model = place.script({"call": "read", "args": {"path": ".env"}}, {"say": "No."})
     done = place.run("run", "--model", model, "--deny", "read(.env)", "Read it.", *_BARE)
     assert done.returncode == 0
-    assert "hook approval at before_tool_use: block: the rule `read(.env)` denies it" in done.stderr
+    assert (
+        "hook approval at before_tool_use: block read(.env): the rule `read(.env)` denies it"
+        in done.stderr
+    )
 
 
 def test_json_is_the_journals_records(place: Any) -> None:

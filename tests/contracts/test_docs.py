@@ -1,28 +1,20 @@
-"""README.md and docs/ are true: their Python runs, and prints what they say it prints.
+"""README.md and docs/ are true: what they show is run, and prints what they say it prints.
 
-The blocks of a page run in order, in one namespace, in an empty directory. In the page, a comment
-on the line before a block says how it is treated:
+`tests/support/true_pages.py` says how a page is read. Besides, anywhere in a page:
 
-    <!-- not run: reason -->   the Python block that follows is shown, not run
-    <!-- output -->            the block that follows is what the Python block before it prints;
-                               `...` in it stands for anything
-    <!-- needs a sandbox -->   anywhere: the page is passed over where no sandbox works
+    <!-- needs a sandbox -->   the page is passed over where no sandbox works
 """
 
 from __future__ import annotations
 
 import ast
-import contextlib
-import doctest
-import io
 import re
 import sys
 import types
-from collections.abc import Iterator
 from pathlib import Path
-from typing import NamedTuple
 
 import pytest
+from true_pages import blocks_of, run_page
 
 from hookline.containment import Sandbox
 
@@ -30,96 +22,22 @@ ROOT = Path(__file__).resolve().parents[2]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 EXAMPLES = sorted((ROOT / "examples").rglob("*.py"))
 
-FENCE = re.compile(r"(?P<indent> *)(?P<fence>```+|~~~+) *(?P<language>[\w+-]*)")
-NOT_RUN = re.compile(r"<!-- not run: \S.* -->")
-OUTPUT = "<!-- output -->"
 NEEDS_SANDBOX = "<!-- needs a sandbox -->"
-SAME_OUTPUT = doctest.OutputChecker().check_output
-
-
-class Block(NamedTuple):
-    """A fenced block: its language, the comment before it, its text and where that begins."""
-
-    language: str
-    comment: str
-    text: str
-    line: int
-
-    @property
-    def is_python(self) -> bool:
-        return self.language.lower() in {"py", "python", "python3"}
-
-    @property
-    def runs(self) -> bool:
-        return self.is_python and not NOT_RUN.fullmatch(self.comment)
-
-
-def blocks_of(text: str) -> Iterator[Block]:
-    """Yield the fenced blocks of a Markdown text, in order."""
-    lines = iter(enumerate(text.splitlines(), start=1))
-    comment = ""
-    for number, line in lines:
-        if fence := FENCE.match(line):
-            body = _until_closed(lines, fence["fence"])
-            content = "".join(f"{inner.removeprefix(fence['indent'])}\n" for inner in body)
-            yield Block(fence["language"], comment, content, number + 1)
-            comment = ""
-        elif line.strip():
-            comment = line.strip()
-
-
-def _until_closed(lines: Iterator[tuple[int, str]], fence: str) -> Iterator[str]:
-    for _, line in lines:
-        if line.strip().startswith(fence):
-            return
-        yield line
-    pytest.fail(f"a block opened with {fence} is never closed")
-
-
-def run_page(path: Path) -> int:
-    """Run the Python of a page, compare what it prints, and return how many blocks ran."""
-    module = types.ModuleType("__main__")
-    ran, printed = 0, None
-    for block in blocks_of(path.read_text(encoding="utf-8")):
-        if block.runs:
-            printed = _run(block, path, module)
-            ran += 1
-        elif block.comment == OUTPUT:
-            _compare(block, printed, path)
-    return ran
-
-
-def _run(block: Block, path: Path, module: types.ModuleType) -> str:
-    # The empty lines put the code on the lines it has in the page, so a traceback points there.
-    code = compile("\n" * (block.line - 1) + block.text, str(path), "exec")
-    with contextlib.redirect_stdout(io.StringIO()) as printed:
-        exec(code, module.__dict__)
-    return printed.getvalue()
-
-
-def _compare(block: Block, printed: str | None, path: Path) -> None:
-    where = f"{path.name}:{block.line}"
-    if printed is None:
-        pytest.fail(f"{where}: {OUTPUT} follows no Python block that runs")
-    if not SAME_OUTPUT(_trimmed(block.text), _trimmed(printed), doctest.ELLIPSIS):
-        pytest.fail(f"{where}: the page says\n{block.text}\nand the code printed\n{printed}")
-
-
-def _trimmed(text: str) -> str:
-    return "".join(f"{line.rstrip()}\n" for line in text.strip("\n").splitlines())
 
 
 @pytest.fixture
 def as_a_script(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Stand in an empty directory, with `__main__` free for the page to be."""
-    monkeypatch.chdir(tmp_path)
+    place = tmp_path / "page"  # beside it there is room for the home of whoever runs its commands
+    place.mkdir()
+    monkeypatch.chdir(place)
     monkeypatch.setitem(sys.modules, "__main__", types.ModuleType("__main__"))
 
 
 @pytest.mark.usefixtures("as_a_script")
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
 def test_a_page_is_true(page: Path) -> None:
-    """Every Python block of the page runs, and every output it shows is what was printed."""
+    """Every Python block and every command of the page runs, and every output it shows is what was printed."""
     if NEEDS_SANDBOX in page.read_text(encoding="utf-8"):
         status = Sandbox(".").status
         if not status.contained:
@@ -208,3 +126,39 @@ def test_deep_imports_are_seen() -> None:
     refused = "from hookline.hooks.stack import HookStack\nimport hookline._aio\n"
     assert deep_imports(allowed) == []
     assert deep_imports(refused) == ["hookline.hooks.stack", "hookline._aio"]
+
+
+TERMINAL = """\
+<!-- file: tool/says.sh -->
+```sh
+#!/bin/sh
+echo "$1 from $(pwd | sed 's/.*\\///')"
+```
+
+<!-- run -->
+```console
+$ tool/says.sh hello && echo more >&2
+hello from ...
+more
+$ false
+$ echo $HOME
+...page-home
+```
+"""
+
+
+@pytest.mark.usefixtures("as_a_script")
+def test_files_are_written_and_commands_are_run(tmp_path: Path) -> None:
+    """A page's files are there for its commands, which run in its directory with a home of their own."""
+    page = tmp_path / "page.md"
+    page.write_text(TERMINAL, encoding="utf-8")
+    assert run_page(page) == 1
+
+
+@pytest.mark.usefixtures("as_a_script")
+def test_a_wrong_terminal_is_found(tmp_path: Path) -> None:
+    """A page that shows something else than what a command prints fails, naming the command."""
+    page = tmp_path / "page.md"
+    page.write_text(TERMINAL.replace("\nmore\n", "\nless\n"), encoding="utf-8")
+    with pytest.raises(pytest.fail.Exception, match=r"echo more >&2` the page says\n"):
+        run_page(page)

@@ -55,6 +55,7 @@ def test_servers_are_installed_once(
     servers.ensure()
     servers.ensure()
     assert kinds == ["python", "node"]
+    assert servers.missing() == {}
 
 
 def test_other_versions_are_installed_again(
@@ -79,6 +80,10 @@ def test_what_cannot_be_installed_is_written_down(
     stamp = json.loads(servers.STAMP.read_text())
     assert [part["problem"] for part in stamp.values()] == ["no network", "no network"]
     assert "their tests are skipped: no network" in capsys.readouterr().err
+    assert servers.missing() == {
+        "MCP servers from PyPI": "no network",
+        "MCP servers from npm": "no network",
+    }
     servers.ensure()
     assert kinds == ["python", "node"] * 2
 

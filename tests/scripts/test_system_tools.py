@@ -59,6 +59,7 @@ def test_what_cannot_be_installed_is_written_down(
     assert set(problems) == {"ripgrep", "bubblewrap"}
     assert "no Debian system" in problems["ripgrep"]
     assert "its tests are skipped" in capsys.readouterr().err
+    assert tools.missing() == problems
 
 
 def test_without_rights_a_package_is_unpacked(
@@ -72,6 +73,7 @@ def test_without_rights_a_package_is_unpacked(
     tools.ensure()
     assert json.loads(tools.PROBLEMS.read_text()) == {"ripgrep": "", "bubblewrap": ""}
     assert [tools.find(tool) is not None for tool in tools.WANTED] == [True, True]
+    assert tools.missing() == {}
 
 
 def test_the_last_word_of_an_installer_is_the_reason(

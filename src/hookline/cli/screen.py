@@ -29,6 +29,8 @@ if TYPE_CHECKING:
 
 _FRAMES = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
 _PLAIN_FRAMES = "|/-\\"
+_UNTOLD = ("state", "evaluations", "request")
+"""What hooks change in every other step, and nobody has to know of: it is in the journal."""
 _MARKS = {"block": "red", "stop": "red", "failed": "red", "ask": "yellow", "allow": "green"}
 
 
@@ -53,6 +55,8 @@ class Screen:
         self._mid_line = False
         self._streamed = ""
         self._top = ""
+        self._calls: dict[tuple[str, str], ToolCall] = {}
+        """The calls of the step, by run and id: a verdict says which one it is about."""
 
     # --- records --------------------------------------------------------------------------------------
 
@@ -108,6 +112,7 @@ class Screen:
         self._mid_line = not text.endswith("\n") if text else self._mid_line
 
     def _answered(self, record: ResponseReceived, depth: str) -> None:
+        self._calls.update({(record.run_id, call.id): call for call in record.calls})
         tokens = record.usage.total_tokens
         used = f", {tokens:,} tokens" if tokens else ""
         does = (
@@ -121,6 +126,7 @@ class Screen:
 
     def _settled(self, record: CallSettled, depth: str) -> None:
         result = record.result
+        self._calls.pop((record.run_id, result.call_id), None)
         text = printable(result.text(), lines=True)
         lines = text.splitlines() or [""]
         more = f" (+{len(lines) - 1:,} lines)" if len(lines) > 1 else ""
@@ -133,18 +139,20 @@ class Screen:
     def _hook(self, record: HookRan, depth: str) -> None:
         if record.verdict == "proceed":
             made = record.changes or {}
-            changed = [name for name in made if name not in ("state", "evaluations")]
+            changed = [name for name in made if name not in _UNTOLD]
             if not changed and not record.reason:
                 return
             what, colour = f"changes {', '.join(changed)}" if changed else "says", "yellow"
         else:
             what, colour = record.verdict, _MARKS.get(record.verdict, "yellow")
+        call = self._calls.get((record.run_id, record.call_id))
+        about = f" {shown_call(call)}" if call is not None else ""
         shadow = " (shadow)" if record.shadow else ""
         why = f": {printable(record.reason)}" if record.reason else ""
         failed = f": {printable(str(record.error))}" if record.error is not None else ""
         self.line(
             f"{depth}  {self.paint('hook', colour)} {printable(record.hook)} at {record.point}: "
-            f"{self.paint(what, colour)}{shadow}{failed or why}"
+            f"{self.paint(what, colour)}{about}{shadow}{failed or why}"
         )
 
     def _failed(self, record: ErrorRaised, depth: str) -> None:
