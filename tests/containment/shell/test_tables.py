@@ -29,6 +29,9 @@ HARMLESS = r"""
     git -C dir --no-pager log -3
     sort -t, -k2,2nr f
     sort src/*.txt
+    sort -- x -o y
+    rg -- --flag src
+    grep -A 3 .env
     date -d '2 days ago' +%F
     date -Iseconds
     tar -tvzf a.tgz
@@ -115,7 +118,6 @@ ASKED = r"""
     git stash list x --output=y
     sort -k1 -ox y
     sort -ro y x
-    sort -- x -o y
     sort *.txt
     sort -*
     sort --*

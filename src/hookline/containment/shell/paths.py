@@ -9,33 +9,29 @@ from itertools import pairwise
 
 _SECRET_PARTS = frozenset(
     """
-    .ssh .aws .gnupg .kube .azure .password-store .docker .netrc .pgpass .npmrc .pypirc .git-credentials .envrc
-    .htpasswd .vault-token .terraform.d .terraformrc .dockercfg .my.cnf .s3cfg .boto .bash_history .zsh_history
-    .python_history .mysql_history .psql_history .node_repl_history .irb_history .sqlite_history .lesshst .viminfo
-    keyrings keychains gcloud sudoers sudoers.d wallet.dat id_rsa id_dsa id_ecdsa id_ed25519 id_ecdsa_sk
-    id_ed25519_sk authorized_keys credentials credentials.json credentials.yml credentials.yaml credentials.xml
-    credentials.toml credentials.csv secrets secrets.json secrets.yml secrets.yaml secrets.toml secrets.env
-    secret.json secret.yml secret.yaml secret.txt secrets.txt passwords.txt master.key kubeconfig cookies.sqlite
-    .credentials.json application_default_credentials.json oauth_creds.json .databrickscfg .yarnrc.yml token.json
-    tokens.json key4.db logins.json kcore htpasswd .token .credentials .secrets auth.json
+    .ssh .aws .gnupg .kube .azure .password-store .docker .netrc _netrc .pgpass .npmrc .pypirc .git-credentials .envrc
+    .htpasswd .vault-token .terraform.d .terraformrc .dockercfg .my.cnf .s3cfg .boto .lesshst .viminfo keyrings
+    keychains gcloud sudoers sudoers.d wallet.dat id_rsa id_dsa id_ecdsa id_ed25519 id_ecdsa_sk id_ed25519_sk
+    authorized_keys credentials credentials.json credentials.yml credentials.yaml credentials.xml credentials.toml
+    credentials.csv secrets secrets.json secrets.yml secrets.yaml secrets.toml secrets.env secret.json secret.yml
+    secret.yaml secret.txt secrets.txt passwords.txt master.key kubeconfig cookies.sqlite .credentials.json
+    application_default_credentials.json oauth_creds.json .databrickscfg .yarnrc.yml token.json tokens.json key4.db
+    logins.json kcore htpasswd .token .credentials .secrets auth.json wireguard system-connections keystore opasswd
+    debian.cnf settings-security.xml rclone.conf wp-config.php .dev.vars .vault_pass vault_pass.txt .vault_password
+    .msmtprc .mutt muttrc .authinfo .wgetrc .curlrc .zhistory .xauthority .iceauthority chap-secrets pap-secrets
+    """.split()
+) | {"login data"}
+_SECRET_ENDINGS = tuple(
+    """
+    .pem .key .p12 .pfx .keystore .jks .kdbx .kdb .ovpn .ppk .asc .gpg .age .tfstate .tfvars .env .keytab .nmconnection
+    _history
     """.split()
 )
-_SECRET_ENDINGS = (
-    ".pem",
-    ".key",
-    ".p12",
-    ".pfx",
-    ".keystore",
-    ".jks",
-    ".kdbx",
-    ".ovpn",
-    ".ppk",
-    ".asc",
-    ".gpg",
-    ".tfstate",
-    ".tfvars",
+_COPY_ENDINGS = re.compile(r"(?:\.(?:bak|old|orig|backup|save|swp|copy|tmp|[0-9])|~|-)+$")
+"""A copy of a secret is a secret."""
+_HARMLESS_ENV = re.compile(
+    r"\.env[._-](example|sample|template|dist|defaults?|schema|test)|(example|sample|template|test)\.env"
 )
-_HARMLESS_ENV = re.compile(r"\.env\.(example|sample|template|dist|defaults?|schema)")
 _OF_PROCESS = frozenset(
     """
     cgroup cmdline comm io limits loadavg maps mountinfo mounts mountstats oom_adj oom_score oom_score_adj sched
@@ -43,19 +39,45 @@ _OF_PROCESS = frozenset(
     """.split()
 )
 _DEVICES = frozenset("null zero full random urandom stdin stdout stderr tty fd".split())
-_LIKELY = (
-    ".env",
-    ".env.local",
-    ".env.production",
-    ".ssh",
-    ".aws",
-    ".netrc",
-    ".npmrc",
-    ".git-credentials",
-    ".pypirc",
-    ".gnupg",
-    ".kube",
+_LIKELY = tuple(
+    """
+    .env .env.local .env.production prod.env .ssh .aws .netrc .npmrc .git-credentials .pypirc .gnupg .kube .htpasswd
+    .pgpass id_rsa id_ed25519 credentials
+    """.split()
 )
+_PLAIN_IN_HOME = frozenset(
+    """
+    .bashrc .bash_profile .bash_login .bash_logout .bash_aliases .profile .zshrc .zshenv .zprofile .zlogin .zlogout
+    .inputrc .vimrc .vim .gvimrc .nanorc .emacs .emacs.d .tmux.conf .tmux .screenrc .gitconfig .gitignore
+    .gitignore_global .gitattributes .editorconfig .dircolors .selected_editor .local .cache .rustup .nvm .pyenv .rbenv
+    .asdf .sdkman .oh-my-zsh .vscode-server .npm .cargo .rvm .goenv .venv .venvs .virtualenvs .condarc .prettierrc
+    .eslintrc .hushlogin .xinitrc .xprofile .xresources .ideavimrc .wezterm.lua .zsh .fzf .dotfiles
+    """.split()
+)
+"""What in a home begins with a dot and holds nothing secret. Programs keep their tokens in all the others."""
+_PLAIN_BELOW = frozenset(
+    {
+        *(
+            (".config", name)
+            for name in "nvim git htop alacritty kitty i3 sway tmux bat fontconfig zed helix".split()
+        ),
+        *(
+            (".config", name)
+            for name in "starship.toml user-dirs.dirs systemd yapf flake8 pycodestyle ruff".split()
+        ),
+        *((".claude", name) for name in "skills commands agents claude.md".split()),
+        *(
+            (".config", "fish"),
+            (".m2", "repository"),
+            (".gradle", "wrapper"),
+            (".gradle", "caches"),
+        ),
+    }
+)
+
+_WHOLE_PLACES = frozenset("/ ~ /root /home /Users /etc /proc /var /run /etc/ssh ~/.config".split())
+_BRACES = re.compile(r"\{([^{}]*)\}")
+_BRACKETS = re.compile(r"\[[!^]?\]?(?:\[:\w+:\]|[^\]/])*\]")
 
 SYSTEM = frozenset(
     "bin boot dev etc lib lib32 lib64 libx32 proc sbin sys usr system library applications".split()
@@ -106,19 +128,71 @@ def parts_of(path: str) -> list[str]:
 
 def is_secret(path: str, where: str = "") -> bool:
     """Whether a path, or what a pattern may match, holds secrets: keys, tokens, environments, histories."""
+    spellings = _spellings(path)
+    return spellings is None or any(
+        _is_secret_place(place) for one in spellings for place in _places(one, where)
+    )
+
+
+def _spellings(path: str) -> list[str] | None:
+    """What the braces of a path come to, and brackets as question marks. None if it is too much."""
+    done: list[str] = []
+    pending = [_BRACKETS.sub("?", path)]
+    while pending:
+        one = pending.pop()
+        found = _BRACES.search(one)
+        if found is None:
+            done.append(one)
+        else:
+            pending += [one[: found.start()] + x + one[found.end() :] for x in found[1].split(",")]
+        if len(done) + len(pending) > 32 or (len(one) > 200 and found):
+            return None
+    return done
+
+
+def _places(path: str, where: str) -> list[str]:
+    """Where a path may lead, without detours: one that climbs may lead from the root."""
     whole = resolve(path, where)
+    if whole.startswith(".."):
+        return [whole, "/" + whole.lstrip("./")]
+    joined = f"{where}/{path}" if where and not path.startswith(("/", "~")) else path
+    if joined.startswith("~") and ".." in joined:
+        below = joined.partition("/")[2]
+        return [resolve(f"/root/{below}"), resolve(f"/home/someone/{below}")]
+    return [whole]
+
+
+def _is_secret_place(whole: str) -> bool:
     parts = parts_of(whole)
     if whole.startswith("/dev/") and len(parts) > 1 and parts[1] not in _DEVICES:
         return True
     if whole.startswith("/") and parts and (_is_pattern(parts[0]) or _is_process(parts)):
         return True
-    if parts and parts[-2:-1] in ([], ["etc"]) and _may_be_shadow(parts[-1], whole):
+    if parts and parts[-2:-1] in ([], ["etc"], ["backups"]) and _may_be_shadow(parts[-1], whole):
         return True
-    if ".config" in parts and any(_is_pattern(part) for part in parts):
+    if parts[:2] == ["etc", "ssh"] and _is_pattern(parts[-1]):
+        return True
+    if _is_kept_in_home(whole, parts):
         return True
     if not {("gh", "hosts.yml"), ("ssl", "private")}.isdisjoint(pairwise(parts)):
         return True
     return any(_names_secret(part) for part in parts)
+
+
+def _is_kept_in_home(whole: str, parts: list[str]) -> bool:
+    """Whether a path leads into one of the hidden places of a home that are not known to be plain."""
+    if whole.startswith("~"):
+        below = parts[1:]
+    elif whole.startswith("/root/"):
+        below = parts[1:]
+    elif whole.startswith(("/home/", "/Users/")):
+        below = parts[2:]
+    else:
+        return False
+    names = [name.lower() for name in below]
+    if not names or not names[0].startswith("."):
+        return False
+    return names[0] not in _PLAIN_IN_HOME and tuple(names[:2]) not in _PLAIN_BELOW
 
 
 def _is_pattern(name: str) -> bool:
@@ -137,28 +211,30 @@ def _is_process(parts: list[str]) -> bool:
 
 
 def _may_be_shadow(name: str, whole: str) -> bool:
-    names = ("shadow", "gshadow", "shadow-", "gshadow-")
+    names = ("shadow", "gshadow")
     if not _is_pattern(name):
-        return name in names
+        return _COPY_ENDINGS.sub("", name) in names
     return whole.startswith("/etc/") and any(fnmatch.fnmatchcase(one, name) for one in names)
 
 
 def _names_secret(name: str) -> bool:
     lower = name.lower()
+    lower = _COPY_ENDINGS.sub("", lower) or lower
+    if _HARMLESS_ENV.fullmatch(lower):
+        return False
     if lower in _SECRET_PARTS or lower.endswith(_SECRET_ENDINGS):
         return True
-    if lower == ".env" or (lower.startswith(".env.") and not _HARMLESS_ENV.fullmatch(lower)):
+    if re.match(r"\.env([._~-]|$)", lower):
         return True
     if lower.startswith("ssh_host_") and not lower.endswith(".pub"):
         return True
     if lower.startswith(("service-account", "service_account", "credentials.")):
         return True
-    return any(c in lower for c in "*?[{") and (len(lower) > 60 or _may_match_secret(lower))
+    return _is_pattern(lower) and (len(lower) > 60 or _may_match_secret(lower))
 
 
 def _may_match_secret(pattern: str) -> bool:
     """Only patterns that spell out some of the name: `*` matches no hidden file, and asking about it helps nobody."""
-    pattern = re.sub(r"\{[^}]*\}?", "*", pattern)
     if pattern.endswith(_SECRET_ENDINGS):
         return True
     if pattern.startswith("."):
@@ -170,11 +246,29 @@ def _may_match_secret(pattern: str) -> bool:
     )
 
 
+def picks_secret(pattern: str) -> bool:
+    """Whether a pattern by which a program itself picks files may pick a secret: to it a star is a leading dot, too."""
+    spellings = _spellings(pattern.lower())
+    if spellings is None or len(pattern) > 200:
+        return True
+    for part in (part for one in spellings for part in one.split("/")):
+        telling = _is_pattern(part) and re.search("[a-z0-9]", part)
+        if telling and any(fnmatch.fnmatchcase(name, part) for name in _LIKELY):
+            return True
+    return False
+
+
 def is_whole_home(path: str, where: str = "") -> bool:
-    """Whether a path is somebody's home, or all homes, or everything."""
-    whole = resolve(path, where)
+    """Whether a path is somebody's home, or all homes, or everything, or a place where many secrets lie."""
+    spellings = _spellings(path)
+    return spellings is None or any(
+        _is_home_place(place) for one in spellings for place in _places(one, where)
+    )
+
+
+def _is_home_place(whole: str) -> bool:
     parts = parts_of(whole)
-    if whole in {"/", "~", "/root", "/home", "/Users", "/etc", "/proc", "/var", "/run"}:
+    if whole in _WHOLE_PLACES or (whole.startswith("~") and len(parts) == 1):
         return True
     return len(parts) == 2 and parts[0] in {"home", "Users"} and whole.startswith("/")
 
