@@ -45,6 +45,7 @@ HARMLESS = r"""
     test -n "a" -a -d b
     [ "$HOME" = /root ]
     xargs -n1 echo
+    ls | xargs
     ls | xargs -I{} echo {}
     find . -type d | xargs du -sh
     find . -name '*.py' | xargs timeout 5 cat
@@ -150,7 +151,6 @@ ASKED = r"""
     tar --list --file=a --checkpoint-action=exec=id
     ls | xargs -n1 env
     ls | xargs find
-    ls | xargs
     ls | xargs -I{} {}
     ls | xargs timeout 5
     cat x | xargs cat

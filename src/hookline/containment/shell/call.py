@@ -105,7 +105,7 @@ class _Reader:
         """Whether a word is an option. An open word that may turn out to be one is a reason to ask."""
         start = word.start
         if not word.exact and not start:
-            if self.table.tame or (self.table.loose and not word.hidden):
+            if self.table.tame or (self.table.loose and (self.table.shows or not word.hidden)):
                 return False
             raise _Odd(f"{word.text} may turn out to be an option")
         return start.startswith("-") and not (word.exact and start == "-")

@@ -11,6 +11,7 @@ _PARTS = ("-o", "-c", "--only-matching", "--count", "--bytes", "-b", "--byte-off
 """Options of filters with which they print parts of names, which may be other names."""
 _LISTS = ("-l", "--files-with-matches", "-L", "--files-without-match")
 _PATCHES = ("-p", "-u", "-U", "--patch", "--unified", "--stat", "--raw", "--summary")
+_HIDDEN = ("--hidden", "--unrestricted", "--no-ignore")
 _RECURSIVE = ("-r", "-R", "--recursive", "--dereference-recursive")
 
 
@@ -19,17 +20,22 @@ def prints_names(name: str, use: Use) -> bool:
     call = use.call
     if call.has(*_MORE):
         return False
+    if name == "seq":
+        return not call.has("-f", "-s", "-t", "--separator", "--terminator")
+    if name == "which":
+        return True
     if name == "ls":  # hidden files are those with secrets
         return not call.has("-a", "-A", "-f", "--all", "--almost-all")
     if name == "find":  # what it runs may print anything
         return {"-printf", "-exec", "-execdir", "-ls"}.isdisjoint(call.texts)
     if name in {"fd", "fdfind", "cd", "wc"}:
-        return not call.has("-l", "--list-details") or name == "wc"
+        return name in {"cd", "wc"} or not call.has("-l", "-H", "-u", *_HIDDEN, "--list-details")
     if name == "git":
         lists = use.verb in {"ls-tree", "diff"} and call.has("--name-only")
-        return use.verb == "ls-files" or (lists and not call.has(*_PATCHES))
+        files = use.verb == "ls-files" and not call.has("-o", "--others")
+        return files or (lists and not call.has(*_PATCHES))
     if name == "rg":
-        return call.has(*_LISTS, "--files") and not call.has("-r")
+        return call.has(*_LISTS, "--files") and not call.has("-r", "-u", "-.", *_HIDDEN)
     if name in {"grep", "egrep"} and call.has(*_LISTS):
         return True
     return _filters(name, use)

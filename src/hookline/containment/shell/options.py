@@ -83,7 +83,8 @@ class Options(msgspec.Struct, frozen=True):
     tame: bool = False
     """Whether none of all its options does harm, known or not, so that an open word may turn out to be one."""
     loose: bool = False
-    """Whether a file whose name is an option (`du *`) could do no harm worth asking about."""
+    """Whether a file whose name is an option (`du *`) could do no harm worth asking about. Where it shows files, what
+    names them is asked about in any case."""
     check: Check | None = None
     """What a table cannot say, asked last."""
 

@@ -17,8 +17,9 @@ _SECRET_PARTS = frozenset(
     secret.yaml secret.txt secrets.txt passwords.txt master.key kubeconfig cookies.sqlite .credentials.json
     application_default_credentials.json oauth_creds.json .databrickscfg .yarnrc.yml token.json tokens.json key4.db
     logins.json kcore htpasswd .token .credentials .secrets auth.json wireguard system-connections keystore opasswd
-    debian.cnf settings-security.xml rclone.conf wp-config.php .dev.vars .vault_pass vault_pass.txt .vault_password
-    .msmtprc .mutt muttrc .authinfo .wgetrc .curlrc .zhistory .xauthority .iceauthority chap-secrets pap-secrets
+    debian.cnf settings-security.xml rclone.conf wp-config.php .dev.vars .vault_pass vault_pass.txt vault.yml vault.yaml
+    .vault_password .msmtprc .mutt muttrc .authinfo .wgetrc .curlrc .zhistory .xauthority .iceauthority chap-secrets
+    pap-secrets
     """.split()
 ) | {"login data"}
 _SECRET_ENDINGS = tuple(
@@ -172,6 +173,8 @@ def _is_secret_place(whole: str) -> bool:
         return True
     if parts[:2] == ["etc", "ssh"] and _is_pattern(parts[-1]):
         return True
+    if parts[-2:-1] == [".ssh"] and re.fullmatch(r"[\w.-]+\.pub", parts[-1]):
+        return False
     if _is_kept_in_home(whole, parts):
         return True
     if not {("gh", "hosts.yml"), ("ssl", "private")}.isdisjoint(pairwise(parts)):
@@ -181,9 +184,7 @@ def _is_secret_place(whole: str) -> bool:
 
 def _is_kept_in_home(whole: str, parts: list[str]) -> bool:
     """Whether a path leads into one of the hidden places of a home that are not known to be plain."""
-    if whole.startswith("~"):
-        below = parts[1:]
-    elif whole.startswith("/root/"):
+    if whole.startswith(("~", "/root/")):
         below = parts[1:]
     elif whole.startswith(("/home/", "/Users/")):
         below = parts[2:]

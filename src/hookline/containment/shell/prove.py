@@ -89,7 +89,7 @@ class Proof(msgspec.Struct):
     def _surroundings(self, command: Command) -> str | None:
         """What stands around the words: assignments and redirects."""
         for name, value in command.assignments:
-            plain = value.exact and "/" not in value.text
+            plain = value.exact and ("/" not in value.text or (name == "TZ" and _is_zone(value)))
             if name == "IFS" and command.words[0] == Word("read"):
                 continue
             if not plain or not (
@@ -207,6 +207,11 @@ class Proof(msgspec.Struct):
             for text in texts
             for where in self.wheres
         )
+
+
+def _is_zone(value: Word) -> bool:
+    """Whether a time zone is named as cities are. A path leads to any file."""
+    return re.fullmatch(r"[A-Z][A-Za-z_]+(/[A-Z][A-Za-z_-]+){1,2}", value.text) is not None
 
 
 def _is_fed(command: Command) -> bool:

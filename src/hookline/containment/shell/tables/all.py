@@ -11,6 +11,7 @@ from hookline.containment.shell.tables.find import FD, FIND
 from hookline.containment.shell.tables.git import GIT
 from hookline.containment.shell.tables.packages import PACKAGES
 from hookline.containment.shell.tables.processes import PROCESSES
+from hookline.containment.shell.tables.readers import READERS
 from hookline.containment.shell.tables.search import SEARCH
 from hookline.containment.shell.tables.sed import SED
 from hookline.containment.shell.tables.services import SERVICES
@@ -24,6 +25,7 @@ PROGRAMS: dict[str, Program] = {
     **PROCESSES,
     **ARCHIVES,
     **SEARCH,
+    **READERS,
     **PACKAGES,
     **SERVICES,
     **SYSTEM_TOOLS,

@@ -29,8 +29,8 @@ def _compressor(call: Call) -> str | None:
 def _unzip(call: Call) -> str | None:
     """What is asked must be said by the first option: with `-Z` it is another program with other options."""
     first = call.options[0][0] if call.options else ""
-    asks = first in {"-l", "-v", "-t", "-Z", "-Z1", "-z", "-lv", "-lq", "-tq"}
-    return None if asks else "it does more than list"
+    asks = first in {"-l", "-v", "-t", "-p", "-c", "-Z", "-Z1", "-z", "-lv", "-lq", "-tq"}
+    return None if asks and call.early == len(call.options) else "it does more than list"
 
 
 _COMPRESSED = Program(
@@ -59,7 +59,7 @@ ARCHIVES: dict[str, Program] = {
             check=_tar,
         )
     ),
-    "unzip": Program(only("-l -v -t -Z -Z1 -z -q -lv -lq -tq", bundles=False, check=_unzip)),
+    "unzip": Program(only("-l -v -t -p -c -Z -Z1 -z -q -lv -lq -tq", bundles=False, check=_unzip)),
     "zipinfo": Program(only("-1 -2 -s -m -l -v -h -t -T -z -M", tame=True)),
     "gzip": _COMPRESSED,
     "gunzip": _COMPRESSED,

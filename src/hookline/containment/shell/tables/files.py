@@ -39,6 +39,7 @@ _DU = only(
     texts="-B -d -I -t --block-size --max-depth --threshold --time-style --exclude",
     maybe="--time",
     loose=True,
+    shows=False,
 )  # --files0-from prints what a file holds
 _TREE = only(
     """
@@ -61,7 +62,7 @@ _FILE = only(
 )  # -p sets times
 _EZA = """
     -1 -l -G -x -R -T -F -a -d -r -D -f -b -B -g -h -H -i -m -n -S -t -u -U -X -Z -@ --oneline --long --grid --across
-    --recurse --tree --classify --icons --no-icons --hyperlink --all --list-dirs --reverse --group-directories-first
+    --recurse --tree --no-icons --all --list-dirs --reverse --group-directories-first
     --only-dirs --only-files --git-ignore --binary --bytes --group --header --links --inode --modified --numeric
     --blocks --accessed --created --git --no-git --extended --no-permissions --no-filesize --no-user --no-time
     --total-size --smart-group --dereference --follow-symlinks
@@ -87,8 +88,8 @@ FILES: dict[str, Program] = {
     ),
     "df": tame(
         """
-        -a -b -g -h -H -i -I -k -l -m -n -P -T -v -Y --all --human-readable --si --inodes --local --no-sync --portability
-        --sync --total --print-type
+        -a -b -g -h -H -i -I -k -l -m -n -P -T -v -Y --all --human-readable --si --inodes --local --no-sync
+        --portability --sync --total --print-type
         """,
         texts="-B -t -x --block-size --type --exclude-type",
         maybe="--output",
@@ -126,7 +127,10 @@ FILES: dict[str, Program] = {
     ),
     "locate": Program(
         only(
-            "-A -b -c -e -i -n -P -q -w -0 --all --basename --count --existing --ignore-case --wholename --null --quiet",
+            """
+            -A -b -c -e -i -n -P -q -w -0 --all --basename --count --existing --ignore-case --wholename
+            --null --quiet
+            """,
             texts="-l -r --limit --regexp --regex",
         ),
         reads=False,
@@ -146,7 +150,10 @@ FILES: dict[str, Program] = {
     "lsd": Program(
         only(
             _LSD,
-            texts="--depth --group-dirs --group-directories-first --sort --size --date --permission --blocks --color --icon --icon-theme --ignore-glob",
+            texts="""
+            --depth --group-dirs --group-directories-first --sort --size --date --permission --blocks
+            --color --icon --icon-theme --ignore-glob
+            """,
             loose=True,
         ),
         reads=False,
@@ -155,6 +162,21 @@ FILES: dict[str, Program] = {
         only(
             "-f -C -h -V --files --compact --hidden --no-ignore",
             texts="-e -t -s -o -c --exclude --type --types --sort --output --columns",
+        ),
+        reads=False,
+    ),
+    "cloc": Program(
+        only(
+            "--json --by-file --quiet --md --csv --yaml --hide-rate",
+            maybe="--exclude-dir --exclude-ext --exclude-lang --include-ext --include-lang",
+            bundles=False,
+        ),
+        reads=False,
+    ),
+    "scc": Program(
+        only(
+            "-c -w --by-file --no-cocomo --no-complexity --wide",
+            texts="-f -i -s --format --include-ext --sort --exclude-dir",
         ),
         reads=False,
     ),

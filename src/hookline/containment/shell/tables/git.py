@@ -7,6 +7,7 @@ import re
 import msgspec
 
 from hookline.containment.shell.options import Call, Options, Program, more, only
+from hookline.containment.shell.tables.checks import plain_names
 
 _LOOK = """
     -# -p -u --patch -s --no-patch --raw --shortstat --numstat --summary --name-only --name-status --oneline --graph
@@ -16,7 +17,7 @@ _LOOK = """
     --patience --histogram --no-renames --rename-empty --exit-code --quiet -q --no-ext-diff --no-textconv --left-right
     --left-only --right-only --cherry-pick --cherry-mark --cherry --boundary --topo-order --date-order
     --author-date-order --walk-reflogs -g --merge --source --full-history --dense --sparse --simplify-merges
-    --ancestry-path --no-prefix --default-prefix --compact-summary --no-notes --no-mailmap --mailmap --use-mailmap
+    --no-prefix --default-prefix --compact-summary --no-notes --no-mailmap --mailmap --use-mailmap
     --pickaxe-all --pickaxe-regex -i --regexp-ignore-case -E --extended-regexp -F --fixed-strings -P --perl-regexp
     --invert-grep --all-match --cc -c -m -t -r --no-index --merge-base --relative-date --parents --children
     --no-color-moved --no-expand-tabs --no-stat -W --function-context --full-diff --not --simplify-by-decoration -z
@@ -26,10 +27,10 @@ _LOOK = """
 """
 _LOOK_TEXTS = """
     -n -S -G -l --max-count --skip --since --until --after --before --author --committer --grep --since-as-filter
-    --grep-reflog --date --encoding --diff-filter --diff-algorithm --anchored --stat-width --stat-name-width --stat-count
-    --stat-graph-width --inter-hunk-context --word-diff-regex --ws-error-highlight --src-prefix --dst-prefix
-    --line-prefix --find-object --decorate-refs --decorate-refs-exclude --exclude --glob --output-indicator-new
-    --output-indicator-old --output-indicator-context -I --ignore-matching-lines
+    --grep-reflog --date --encoding --diff-filter --diff-algorithm --anchored --stat-width --stat-name-width
+    --stat-count --stat-graph-width --inter-hunk-context --word-diff-regex --ws-error-highlight --src-prefix
+    --dst-prefix --line-prefix --find-object --decorate-refs --decorate-refs-exclude --exclude --glob
+    --output-indicator-new --output-indicator-old --output-indicator-context -I --ignore-matching-lines
 """
 _LOOK_MAYBE = """
     -U -M -C -B -D -X --stat --decorate --branches --tags --remotes --color --color-words --word-diff --find-renames
@@ -90,7 +91,7 @@ _LOG = only(_LOOK, texts=_LOOK_TEXTS, takes="-L", maybe=_LOOK_MAYBE, check=_no_s
 _SHORTLOG = more(
     msgspec.structs.replace(_LOG, texts=_LOG.texts - {"-n"}),
     "-n -e --numbered --email",
-    maybe="-w --group",
+    maybe="--group",
 )
 _REFS = only(
     "--ignore-case",
@@ -144,9 +145,7 @@ def _lists(flags: str = "", *, texts: str = "", maybe: str = "", takes: str = ""
 
 
 _VERBS: dict[str, Options | Program] = {
-    **dict.fromkeys(
-        ("log", "diff", "show", "whatchanged", "stash list", "range-diff", "cherry"), _LOG
-    ),
+    **dict.fromkeys(("log", "diff", "show", "whatchanged", "stash list", "range-diff"), _LOG),
     **dict.fromkeys(
         ("diff-tree", "diff-index", "diff-files"), more(_LOG, "-r --no-commit-id --always -v")
     ),
@@ -229,6 +228,20 @@ _VERBS: dict[str, Options | Program] = {
     "branch": _LISTING,
     "tag": _TAGS,
     "remote": only("-v --verbose", operands=0),
+    "remote show": only("-n", operands=0),
+    "symbolic-ref": only("-q --quiet --short", operands=1),
+    "cherry": _lists("-v --verbose", maybe="--abbrev"),
+    "var": only(operands=1, check=plain_names("GIT_(AUTHOR|COMMITTER)_IDENT|GIT_DEFAULT_BRANCH")),
+    "add": only(
+        "-n -v -A -u --dry-run --verbose --all --update", needs="-n --dry-run", shows=False
+    ),
+    "clean": only("-n -d -x -X --dry-run", texts="-e --exclude", needs="-n --dry-run", shows=False),
+    "fsck": _lists(
+        """
+        --full --strict --dangling --no-dangling --unreachable --no-reflogs --connectivity-only --progress
+        --no-progress -v --verbose --root --tags --cache --name-objects
+        """
+    ),
     "remote get-url": _plain("--all --push"),
     "worktree list": _plain("--porcelain -v --verbose -z"),
     "submodule": only(operands=0),

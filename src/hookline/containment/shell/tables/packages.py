@@ -64,7 +64,7 @@ _NPM_VERBS: dict[str, Options | Program] = {
     "config get": only(check=_npm_setting),
 }
 _BREW = """
-    -v --versions --formula --formulae --cask --casks --json -1 -l --full-name --installed --tree --pinned --multiple
+    -v --versions --formula --formulae --cask --casks -1 -l --full-name --installed --tree --pinned --multiple
     --include-build --include-optional --direct --topological --annotate --recursive
 """
 _APT = """
@@ -83,8 +83,8 @@ PACKAGES: dict[str, Program] = {
     ),
     "npm": _with(_NPM_VERBS),
     "rustup": _with(
-        dict.fromkeys(("toolchain list", "target list", "component list"), only("-v --installed"))
-    ),
+        {"toolchain list": only("-v")}
+    ),  # others fetch the version that the project names
     "gem": _asks(
         "list env environment contents which",
         "-l -a -d -i -e -q --local --all --details --no-details --installed --exact --versions --no-versions",

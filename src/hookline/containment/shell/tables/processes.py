@@ -79,7 +79,33 @@ def _lsof(call: Call) -> str | None:
         if value and name in _LSOF_VALUES and not re.fullmatch(_LSOF_VALUES[name], value.text):
             return f"the option {name}{value.text}"
     odd = next((text for text in call.texts if re.match(r"\+(?![dDcLErw])", text)), None)
-    return f"the option {odd}" if odd else None
+    if odd:
+        return f"the option {odd}"
+    named = any(re.search(r"@(?![\d.\[])", word.text) for word in call.words)
+    return "it asks the network for a name" if named else None
+
+
+_SS_WORDS = re.compile(
+    r"""
+    state | exclude | src | dst | sport | dport | dev | fwmark | cgroup | autobound | and | or | not | eq | neq?
+    | g[te] | l[te] | all | connected | synchronized | bucket | big | established | syn-sent | syn-recv | fin-wait-[12]
+    | time-wait | closed? | close-wait | last-ack | listen(?:ing)? | closing
+    | [=!<>]+ | [()&|!]+ | [a-z]*:[\w*-]+ | [\d.:/*\[\]]+ | (?=.*:)[\da-f.:/\[\]]+
+    """,
+    re.VERBOSE,
+)
+
+
+def _ss(call: Call) -> str | None:
+    """Filters of known words, numbers and ports. A name would be looked up in the network."""
+    words = " ".join(call.texts).split()
+    odd = next((word for word in words if not _SS_WORDS.fullmatch(word)), None)
+    return f"{odd!r} may be looked up in the network" if odd else None
+
+
+def _fuser(call: Call) -> str | None:
+    """A comma comes before the name of a host."""
+    return "it may use the network" if any("," in text for text in call.texts) else None
 
 
 def _getent(call: Call) -> str | None:
@@ -114,8 +140,8 @@ PROCESSES: dict[str, Program] = {
         ),
         reads=False,
     ),
-    "fuser": Program(only("-4 -6 -a -I -m -M -n -s -u -v -c -f -l -V"), reads=False),
-    "ss": Program(only(_SS, texts="-f -A --family --query --socket"), reads=False),
+    "fuser": Program(only("-4 -6 -a -I -m -M -n -s -u -v -c -f -l -V", check=_fuser), reads=False),
+    "ss": Program(only(_SS, texts="-f -A --family --query --socket", check=_ss), reads=False),
     "netstat": tame(_NETSTAT, texts="-A -f -I --protocol"),
     "id": tame(
         "-a -g -G -n -p -P -r -u -z -Z --group --groups --name --real --user --zero --context"
@@ -131,7 +157,10 @@ PROCESSES: dict[str, Program] = {
         """
     ),
     "w": tame(
-        "-c -f -h -i -n -o -p -s -t -u -V --container --from --no-header --ip-addr --old-style --pids --short --terminal --no-current"
+        """
+        -c -f -h -i -n -o -p -s -t -u -V --container --from --no-header --ip-addr --old-style --pids --short
+        --terminal --no-current
+        """
     ),
     "last": tame(
         "-# -a -F -i -R -w -x -y -V --hostlast --fulltimes --ip --nohostname --fullnames --system",
@@ -169,7 +198,10 @@ PROCESSES: dict[str, Program] = {
     ),
     "vm_stat": Program(only(), reads=False),
     "ipcs": tame(
-        "-a -b -c -l -m -p -q -s -t -u -V --all --creator --limits --shmems --pid --queues --semaphores --time --summary --human --bytes",
+        """
+        -a -b -c -l -m -p -q -s -t -u -V --all --creator --limits --shmems --pid --queues --semaphores --time
+        --summary --human --bytes
+        """,
         texts="-i --id",
     ),
     "getent": Program(only(check=_getent), reads=False),

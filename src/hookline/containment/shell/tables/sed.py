@@ -10,6 +10,7 @@ _SCRIPT = ("-e", "--expression")
 _ADDRESS = re.compile(r"[0-9]+(?:~[0-9]+)?|\$|\+[0-9]+|~[0-9]+")
 _BRACKET = re.compile(r"\[\^?\]?(?:\[:\w+:\]|[^\]\n])*\]")
 _SIMPLE = frozenset("pdDPqQ=nNhHgGxlF")
+_TEXT = re.compile(r"[ \t]*(?:\\\n?)?[^\\\n]+(?=\n|\Z)")
 _SUBSTITUTE_FLAGS = re.compile(r"[gpiImM0-9]*")
 
 
@@ -81,6 +82,8 @@ class _Script:
             self._end_of_command(name)
         elif name in {"s", "y"}:
             self._substitute(name)
+        elif name in {"a", "i", "c"}:
+            self._text()
         elif name in {":", "b", "t", "T"}:
             self._label()
         else:
@@ -99,6 +102,13 @@ class _Script:
         while self._peek().isalnum() or self._peek() == "_":
             self.at += 1
         self._end_of_command("b")
+
+    def _text(self) -> None:
+        """A text goes to the end of its line. With another backslash in it, it would go on."""
+        found = _TEXT.match(self.text, self.at)
+        if found is None:
+            raise _Odd("a text of several lines")
+        self.at = found.end()
 
     def _substitute(self, name: str) -> None:
         delimiter = self._peek()

@@ -32,7 +32,7 @@ _DOCKER_LISTS = only(
     texts="-f -n --filter --format --last",
 )
 _DOCKER_LOGS = only(
-    "-f -t --follow --timestamps --details --no-color --no-log-prefix",
+    "-f -t --timestamps --details --no-color --no-log-prefix",
     texts="-n --tail --since --until",
     maybe="--follow",
 )
@@ -88,9 +88,9 @@ _KUBECTL_TEXTS = """
     --api-version --revision --timeout --request-timeout --verbs --categories
 """
 _KUBECTL_FLAGS = """
-    --all-namespaces --watch --watch-only --show-labels --no-headers --show-kind --previous --timestamps --all-containers
-    --prefix --show-events --ignore-not-found --recursive --namespaced --client --short --containers --minify --sum
-    --show-managed-fields --output-watch-events --all-pods --ignore-errors --list --quiet
+    --all-namespaces --watch --watch-only --show-labels --no-headers --show-kind --previous --timestamps
+    --all-containers --prefix --show-events --ignore-not-found --recursive --namespaced --client --short --containers
+    --minify --sum --show-managed-fields --output-watch-events --all-pods --ignore-errors --list --quiet
 """
 _KUBECTL_VERBS = """
     get describe top*pod top*pods top*node top*nodes explain api-resources api-versions version events
@@ -176,9 +176,10 @@ _AWS_TEXTS = """
     --owners --owner-ids --bucket --prefix --delimiter --cluster --clusters --services --tasks --service-name
     --log-group-name --log-group-name-prefix --log-group-name-pattern --log-stream-name-prefix --order-by --table-name
     --stack-name --user-name --role-name --group-name --policy-arn --db-instance-identifier --load-balancer-arns --names
-    --target-group-arn --hosted-zone-id --queue-name-prefix --topic-arn --name --repository-name --auto-scaling-group-names
-    --namespace --metric-name --alarm-names --distribution-id --certificate-arn --repository-names --key-names
-    --availability-zones --allocation-ids --route-table-ids --nat-gateway-ids --internet-gateway-ids
+    --target-group-arn --hosted-zone-id --queue-name-prefix --topic-arn --name --repository-name
+    --auto-scaling-group-names --namespace --metric-name --alarm-names --distribution-id --certificate-arn
+    --repository-names --key-names --availability-zones --allocation-ids --route-table-ids --nat-gateway-ids
+    --internet-gateway-ids
 """
 
 

@@ -4,13 +4,8 @@ from __future__ import annotations
 
 import re
 
-from hookline.containment.shell.options import WORDS, Call, Check, Options, Program, only
-from hookline.containment.shell.tables.checks import (
-    first_word,
-    no_address,
-    no_files_of_words,
-    plain_names,
-)
+from hookline.containment.shell.options import Call, Check, Options, Program, only
+from hookline.containment.shell.tables.checks import first_word, no_address, plain_names
 from hookline.containment.shell.tables.files import tame
 
 
@@ -55,11 +50,6 @@ def _to_itself(call: Call) -> str | None:
     """One address, and that of this machine."""
     hosts = call.texts
     return None if hosts in (["localhost"], ["127.0.0.1"], ["::1"]) else "it uses the network"
-
-
-def _no_pager(call: Call) -> str | None:
-    paging = call.values("--paging")
-    return None if all(text == "never" for text in paging) else "it starts a pager"
 
 
 def _pages(call: Call) -> str | None:
@@ -113,73 +103,9 @@ _UNIT_FLAGS = """
 _UNIT_TEXTS = "-t -n -o -p --type --state --lines --output --property"
 _JOURNAL = """
     -# -f -b -k -e -x -r -a -q -n --follow --no-pager --boot --dmesg --pager-end --catalog --reverse --all --quiet --utc
-    --user --system --disk-usage --list-boots --no-hostname --no-full --no-tail --merge -m --full -l --header --truncate-newline
+    --user --system --disk-usage --list-boots --no-hostname --no-full --no-tail --merge -m --full -l --header
+    --truncate-newline
 """
-_X509 = only(
-    """
-    -noout -text -subject -issuer -dates -enddate -startdate -fingerprint -serial -sha256 -sha1 -pubkey -purpose -email
-    -modulus -hash -subject_hash -issuer_hash -ocsp_uri
-    """,
-    takes="-in",
-    texts="-ext -nameopt -certopt -inform -checkend -checkhost",
-    bundles=False,
-)
-_BINUTILS: dict[str, Options] = {
-    "nm": only(
-        """
-        -a -A -o -B -C -D -e -f -g -h -j -l -n -p -P -r -s -S -u -U -v -V -W --debug-syms --print-file-name --demangle
-        --dynamic --extern-only --line-numbers --numeric-sort --no-sort --print-size --size-sort --reverse-sort
-        --undefined-only --defined-only --no-demangle --print-armap --special-syms --synthetic --with-symbol-versions
-        --portability --just-symbols --help --version
-        """,
-        texts="-t -F --radix --format",
-        check=no_files_of_words,
-    ),
-    "objdump": only(
-        """
-        -a -f -p -h -x -d -D -S -s -g -e -G -t -T -r -R -l -C -w -z -F -i -V -H --archive-headers --file-headers
-        --private-headers --section-headers --headers --all-headers --disassemble-all --source --full-contents
-        --debugging --stabs --syms --dynamic-syms --reloc --dynamic-reloc --line-numbers --wide --no-show-raw-insn
-        --prefix-addresses --help --version --no-addresses
-        """,
-        texts="-j -M --section --disassembler-options --start-address --stop-address",
-        maybe="-W --dwarf --disassemble --demangle --disassembler-color --visualize-jumps",
-        check=no_files_of_words,
-    ),
-    "readelf": only(
-        """
-        -a -h -l -S -g -t -e -s -n -r -u -d -V -A -c -D -I -W -C -T -v -H --all --file-header --program-headers
-        --segments --section-headers --sections --section-groups --section-details --headers --syms --symbols --dyn-syms
-        --notes --relocs --unwind --dynamic --version-info --arch-specific --archive-index --use-dynamic --histogram
-        --wide --silent-truncation --help --version
-        """,
-        texts="-p -x -R --string-dump --hex-dump --relocated-dump",
-        maybe="-w --debug-dump --demangle",
-        check=no_files_of_words,
-    ),
-    "size": only(
-        "-A -B -G -d -o -x -t --totals --common --help --version -m -l",
-        texts="--format --radix",
-        check=no_files_of_words,
-    ),
-    "strings": only(
-        "-# -a -d -f -w -h -v --all --data --print-file-name --include-all-whitespace --help --version",
-        texts="-n -t -e -s --bytes --radix --encoding --output-separator",
-        maybe="-U --unicode",
-        check=no_files_of_words,
-    ),
-    "c++filt": only(
-        "-_ -n -i -p -t -r --strip-underscore --no-verbose --no-params --types --help --version",
-        texts="-s --format",
-        check=no_files_of_words,
-    ),
-    "addr2line": only(
-        "-a -i -f -s -p -C --addresses --inlines --functions --basenames --pretty-print --demangle --help --version",
-        takes="-e --exe",
-        texts="-j --section",
-        check=no_files_of_words,
-    ),
-}
 _IP = only(
     "-4 -6 -br -brief -s -stats -statistics -j -json -o -oneline -d -details -h -human -p -pretty -c -color",
     bundles=False,
@@ -192,9 +118,9 @@ def _ip() -> dict[str, Options | Program]:
     for name in _IP_OBJECTS.split():
         verbs[name] = only(operands=0)
         verbs |= dict.fromkeys(
-            (f"{name} {verb}" for verb in ("show", "list", "ls", "s", "sh")), WORDS
+            (f"{name} {verb}" for verb in ("show", "list", "ls", "s", "sh")), only()
         )
-    return verbs | {"route get": WORDS, "r get": WORDS}
+    return verbs | {"route get": only(), "r get": only()}
 
 
 SYSTEM_TOOLS: dict[str, Program] = {
@@ -220,13 +146,16 @@ SYSTEM_TOOLS: dict[str, Program] = {
     ),
     "lsmod": tame("-s -v -V"),
     "lsns": tame(
-        "-J -l -n -r -u -W -T -h -V -P --json --list --noheadings --output-all --raw --notruncate --nowrap --tree --persistent",
+        """
+        -J -l -n -r -u -W -T -h -V -P --json --list --noheadings --output-all --raw --notruncate --nowrap
+        --tree --persistent
+        """,
         texts="-o -p -t -Q --output --task --type",
     ),
     "lsipc": tame(
         """
-        -g -m -q -s -c -e -J -l -n -b -r -t -P -y -h -V --global --shmems --queues --semaphores --creator --export --json
-        --list --newline --noheadings --notruncate --bytes --raw --time --numeric-perms --shell
+        -g -m -q -s -c -e -J -l -n -b -r -t -P -y -h -V --global --shmems --queues --semaphores --creator --export
+        --json --list --newline --noheadings --notruncate --bytes --raw --time --numeric-perms --shell
         """,
         texts="-i -o --id --output --time-format",
     ),
@@ -236,7 +165,10 @@ SYSTEM_TOOLS: dict[str, Program] = {
     ),
     "findmnt": tame(
         _FINDMNT,
-        texts="-d -N -O -o -t -w --direction --task --options --output --types --timeout -M -S -T --mountpoint --source --target",
+        texts="""
+        -d -N -O -o -t -w --direction --task --options --output --types --timeout -M -S -T --mountpoint
+        --source --target
+        """,
         takes="-F --tab-file",
     ),
     "mount": _looks("-l", operands=0),
@@ -244,65 +176,17 @@ SYSTEM_TOOLS: dict[str, Program] = {
     "lspci": _looks("-v -vv -vvv -n -nn -k -t -x -mm -m -D -b -P", texts="-s -d"),
     "lsusb": _looks("-v -t -V", texts="-s -d"),
     "ifconfig": _looks("-a -s", operands=1),
-    "dmesg": _looks(  # -c and -C clear it, -n and -D say what the console shows
-        "-T -k -x -L -t -w -W -H -P -r -u -e -d --ctime --kernel --decode --notime --follow --human --nopager --raw --userspace --reltime --show-delta",
+    "dmesg": _looks(  # -c and -C clear it, -n and -D say what the console shows, -H starts a pager
+        """
+        -T -k -x -L -t -w -W -P -r -u -e -d --ctime --kernel --decode --notime --follow --follow-new --nopager --raw
+        --userspace --reltime --show-delta
+        """,
         texts="-l -f --level --facility --time-format --since --until",
         maybe="--color",
     ),
     "man": Program(only("-k -f -w -a -K --where --path", texts="-s -S", check=_pages), reads=False),
     **dict.fromkeys(("apropos", "whatis"), _looks("-e -r -w -a -l")),
     "tput": Program(only(check=_tput), reads=False),
-    **{name: Program(options) for name, options in _BINUTILS.items()},
-    # --- everyday readers that are not always there -----------------------------------------------
-    **dict.fromkeys(
-        ("bat", "batcat"),
-        Program(
-            only(
-                "-n -p -pp -A -P --plain --number --show-all -u --unbuffered -d --diff --list-languages --list-themes",
-                texts="-l -H --language --highlight-line --style --color --theme --tabs --wrap --terminal-width --decorations --paging",
-                takes="-r --line-range --file-name",
-                check=_no_pager,
-            )
-        ),
-    ),
-    "shellcheck": Program(
-        only(
-            "-a -x -C -V --check-sourced --external-sources --norc --list-optional --version",
-            texts="-e -f -i -o -s -S -W --exclude --format --include --enable --shell --severity --wiki-link-count --color",
-            takes="-P --source-path --rcfile",
-        )
-    ),
-    **dict.fromkeys(
-        ("csvlook", "csvcut", "csvstat", "csvgrep", "csvsort"),
-        Program(
-            only(
-                "-t -b -S -H -l -n -i -r -a -x -z -V --tabs --no-header-row --names --invert-match --reverse --count --csv --nulls --unique --min --max --sum --mean --median --stdev --len --freq --type --no-inference",
-                texts="-d -q -u -p -e -c -C -m -y -K --delimiter --quotechar --encoding --columns --not-columns --match --regex --max-rows --max-columns --max-column-width --snifflimit --skip-lines",
-                takes="-f --file",
-            )
-        ),
-    ),
-    "ffprobe": Program(
-        only(
-            "-hide_banner -show_format -show_streams -show_chapters -show_packets -show_frames -pretty",
-            texts="-v -loglevel -print_format -of -show_entries -select_streams",
-            takes="-i",
-            bundles=False,
-            check=no_address,
-        )
-    ),
-    "openssl": Program(
-        only(),
-        {
-            **dict.fromkeys(("x509", "req", "crl"), _X509),
-            "version": only("-a -v -d -b", bundles=False),
-            "rand": only("-hex -base64", bundles=False),
-            "dgst": only("-sha256 -sha1 -sha512 -sha384 -md5 -hex -r", bundles=False),
-            "ciphers": only("-v -V -s -tls1_3", bundles=False),
-        },
-    ),
-    "ssh-keygen": Program(only("-l -v", takes="-f", texts="-E", needs="-l"), reads=False),
-    "ssh-add": _needs("-l -L", operands=0),
     # --- services ---------------------------------------------------------------------------------
     "systemctl": Program(
         only(_UNIT_FLAGS, texts=_UNIT_TEXTS),
@@ -334,7 +218,7 @@ SYSTEM_TOOLS: dict[str, Program] = {
     "hostnamectl": _verbs("status", "--no-pager --static --pretty", bare=True),
     "localectl": _verbs("status list-locales list-keymaps", "--no-pager", bare=True),
     "loginctl": _verbs(
-        "list-sessions list-users list-seats session-status user-status",
+        "list-sessions list-users list-seats",
         "--no-pager --no-legend",
         bare=True,
     ),
@@ -357,16 +241,28 @@ SYSTEM_TOOLS: dict[str, Program] = {
     ),
     "firewall-cmd": Program(
         only(
-            "--list-all --list-ports --list-services --list-all-zones --state --get-zones --get-active-zones --get-default-zone",
+            """
+            --list-all --list-ports --list-services --list-all-zones --state --get-zones
+            --get-active-zones --get-default-zone
+            """,
             texts="--zone",
             operands=0,
         ),
         reads=False,
     ),
-    "nmcli": _verbs(
-        "device device*status device*show connection*show general*status dev*status dev",
-        "-t -p -c --terse --pretty",
-        texts="-f -m --fields --mode",
+    "nmcli": Program(
+        only("-t -p -c --terse --pretty", texts="-f -m --fields --mode"),
+        {
+            **dict.fromkeys(
+                ("device show", "dev show", "connection show", "con show"),
+                only("--active", check=plain_names(r"\w[\w@.+ -]*")),
+            ),
+            **dict.fromkeys(
+                ("device", "dev", "device status", "dev status", "general", "general status"),
+                only(operands=0),
+            ),
+        },
+        reads=False,
     ),
     "resolvconf": _needs("-l", operands=0),
     # --- hardware and network ---------------------------------------------------------------------
@@ -401,6 +297,8 @@ SYSTEM_TOOLS: dict[str, Program] = {
     "route": _looks("-n -e", operands=0),
     "arp": _looks("-a -n -e", operands=0),
     "iwconfig": _looks(operands=1),
+    "nvidia-smi": _looks("-L -q", operands=0),
+    "dmidecode": _looks("-q", texts="-t -s --type --string", operands=0),
     "jps": Program(
         only("-q -m -l -v -V", operands=0), reads=False
     ),  # -J: options of the Java machine

@@ -249,7 +249,10 @@ TEXT: dict[str, Program] = {
     "hexyl": Program(
         only(
             "-v -C -P --no-squeezing --no-characters --no-position --plain --little-endian-format",
-            texts="-n -c -s -b -g -o --length --bytes --skip --block-size --border --color --panels --group-size --base",
+            texts="""
+            -n -c -s -b -g -o --length --bytes --skip --block-size --border --color --panels --group-size
+            --base
+            """,
         )
     ),
     "pdfinfo": Program(

@@ -43,6 +43,8 @@ def inner_words(name: str, words: Sequence[Word]) -> tuple[Word, ...] | None:
     call = read_call(options, words, to_operand=True)
     if isinstance(call, str) or not all(value.exact for _, value in call.options if value):
         return None
+    if name == "xargs" and not call.rest:  # it prints the words
+        return (Word("echo"), STDIN)
     if len(call.rest) <= own or not all(word.exact for word in call.rest[:own]):
         return None
     inner = call.rest[own:]
