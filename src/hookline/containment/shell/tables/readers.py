@@ -142,5 +142,5 @@ READERS: dict[str, Program] = {
         },
     ),
     "ssh-keygen": Program(only("-l -v", takes="-f", texts="-E", needs="-l"), reads=False),
-    "ssh-add": _needs("-l -L", operands=0),
+    "ssh-add": Program(only("-l -L", needs="-l -L", operands=0), reads=False),
 }
