@@ -180,12 +180,15 @@ class _Reader:
         if text == "-" or _NUMBER.fullmatch(text) or self.table.knows(text.partition("=")[0]):
             return True
         letters = self.table.flags | self.table.maybe
-        return not text.startswith("--") and all(f"-{letter}" in letters for letter in text[1:])
+        known = self.table.tame or all(f"-{letter}" in letters for letter in text[1:])
+        return known and not text.startswith("--")
 
     def _files(self, operands: tuple[Word, ...]) -> tuple[Word, ...]:
         """A first operand that may become several words is not left out: some of them are files."""
         instead = self.table.pattern
-        has_pattern = instead is not None and bool(operands) and operands[0].single
+        has_pattern = (
+            instead is not None and bool(operands) and operands[0].single and not operands[0].hidden
+        )
         if instead and any(name in instead for name, _ in self.options):
             has_pattern = False
         values = (value for name, value in self.options if value and name not in self.table.texts)

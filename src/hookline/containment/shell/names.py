@@ -5,51 +5,76 @@ from __future__ import annotations
 from hookline.containment.shell.call import Use
 from hookline.containment.shell.words import Command
 
-_MORE = ("--format", "--label", "--path-separator", "--json", "--replace")
-"""Options of programs that print names, with which they print other things."""
-_PARTS = ("-o", "-c", "--only-matching", "--count", "--bytes", "-b", "--byte-offset")
-"""Options of filters with which they print parts of names, which may be other names."""
-_LISTS = ("-l", "--files-with-matches", "-L", "--files-without-match")
-_PATCHES = ("-p", "-u", "-U", "--patch", "--unified", "--stat", "--raw", "--summary")
-_HIDDEN = ("--hidden", "--unrestricted", "--no-ignore")
-_RECURSIVE = ("-r", "-R", "--recursive", "--dereference-recursive")
+
+def _names(text: str) -> frozenset[str]:
+    return frozenset(text.split())
+
+
+_LS = _names("-1 -d -F -h -p -r -R -S -t -U -v -X --directory --reverse --recursive --sort")
+"""With these `ls` prints whole names and nothing else. Hidden files, which it leaves out, are those with secrets."""
+_FIND = _names("-printf -exec -execdir -ls")
+"""With these find prints other things, or what it runs does."""
+_FD = _names(
+    "-s -i -g -F -a -L -p -0 -1 -d -t -e -E -S --glob --type --extension --exclude --max-depth --print0 --absolute-path"
+)
+_GIT = _names(
+    """
+    --name-only --cached --staged --diff-filter -z -r -c -m --deleted --modified --exclude-standard --full-name
+    --merge-base --no-renames --find-renames -M
+    """
+)
+_GREP_LISTS = _names("-l -L --files-with-matches --files-without-match")
+_GREP = _GREP_LISTS | _names(
+    """
+    -r -R -i -n -w -x -E -F -G -P -s -a -I -e -v -H -Z -m --include --exclude --exclude-dir --recursive --ignore-case
+    --word-regexp --extended-regexp --fixed-strings --null --invert-match --regexp --dereference-recursive
+    """
+)
+_RG = _GREP_LISTS | _names(
+    "--files -i -n -w -x -F -P -s -S -a -e -g -t -T -v -0 -d -j -U --glob --type --type-not --ignore-case --null --sort"
+)
+_FILTERS = {
+    "grep": _GREP - _names("-r -R -l -L --recursive --dereference-recursive") - _GREP_LISTS,
+    "head": _names("-n -# --lines -q"),
+    "tail": _names("-n -# --lines -q"),
+    "sort": _names(
+        "-u -r -n -f -V -h -R -d -b -k -t -s -z --unique --reverse --numeric-sort --version-sort"
+    ),
+    "uniq": _names("-i -z -f -s -w --ignore-case"),
+}
+"""Programs that print some of the lines they are given, whole, with these options."""
 
 
 def prints_names(name: str, use: Use) -> bool:
     """Whether a command prints nothing but names of files that exist, or fewer of the names it is given."""
-    call = use.call
-    if call.has(*_MORE):
-        return False
+    given = {option for option, _ in use.call.options}
+    if name in {"cd", "which", "wc"}:
+        return True
     if name == "seq":
-        return not call.has("-f", "-s", "-t", "--separator", "--terminator")
-    if name == "which":
-        return True
-    if name == "ls":  # hidden files are those with secrets
-        return not call.has("-a", "-A", "-f", "--all", "--almost-all")
-    if name == "find":  # what it runs may print anything
-        return {"-printf", "-exec", "-execdir", "-ls"}.isdisjoint(call.texts)
-    if name in {"fd", "fdfind", "cd", "wc"}:
-        return name in {"cd", "wc"} or not call.has("-l", "-H", "-u", *_HIDDEN, "--list-details")
+        return given <= {"-w", "-#"}
+    if name == "find":
+        return _FIND.isdisjoint(use.call.texts)
+    if name in {"ls", "fd", "fdfind"}:
+        return given <= (_LS if name == "ls" else _FD)
     if name == "git":
-        lists = use.verb in {"ls-tree", "diff"} and call.has("--name-only")
-        files = use.verb == "ls-files" and not call.has("-o", "--others")
-        return files or (lists and not call.has(*_PATCHES))
+        lists = use.verb == "ls-files" or (
+            use.verb in {"ls-tree", "diff"} and "--name-only" in given
+        )
+        return lists and given <= _GIT
     if name == "rg":
-        return call.has(*_LISTS, "--files") and not call.has("-r", "-u", "-.", *_HIDDEN)
-    if name in {"grep", "egrep"} and call.has(*_LISTS):
-        return True
-    return _filters(name, use)
+        return given <= _RG and bool(given & (_GREP_LISTS | {"--files"}))
+    if name in {"grep", "egrep"} and given & _GREP_LISTS:
+        return given <= _GREP
+    return _filters("grep" if name == "egrep" else name, use, given)
 
 
-def _filters(name: str, use: Use) -> bool:
-    """Whether a command prints some of the lines it is given, whole."""
-    call = use.call
-    if name in {"grep", "egrep"}:
-        files = call.files if not call.values("-f", "--file") else call.operands
-        return not (files or call.has(*_PARTS) or call.has(*_RECURSIVE))
-    if name in {"head", "tail", "sort", "uniq"}:
-        return not (call.operands or call.has(*_PARTS))
-    return False
+def _filters(name: str, use: Use, given: set[str]) -> bool:
+    harmless = _FILTERS.get(name)
+    if harmless is None or not given <= harmless:
+        return False
+    operands = use.call.operands
+    of_pattern = name == "grep" and not given & {"-e", "--regexp"}
+    return len(operands) <= (1 if of_pattern else 0)
 
 
 def takes_names(command: Command, *, fed: bool) -> bool:

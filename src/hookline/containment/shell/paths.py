@@ -16,10 +16,10 @@ _SECRET_PARTS = frozenset(
     credentials.csv secrets secrets.json secrets.yml secrets.yaml secrets.toml secrets.env secret.json secret.yml
     secret.yaml secret.txt secrets.txt passwords.txt master.key kubeconfig cookies.sqlite .credentials.json
     application_default_credentials.json oauth_creds.json .databrickscfg .yarnrc.yml token.json tokens.json key4.db
-    logins.json kcore htpasswd .token .credentials .secrets auth.json wireguard system-connections keystore opasswd
-    debian.cnf settings-security.xml rclone.conf wp-config.php .dev.vars .vault_pass vault_pass.txt vault.yml vault.yaml
-    .vault_password .msmtprc .mutt muttrc .authinfo .wgetrc .curlrc .zhistory .xauthority .iceauthority chap-secrets
-    pap-secrets
+    token tokens logins.json kcore htpasswd .token .credentials .secrets auth.json wireguard system-connections keystore
+    opasswd debian.cnf settings-security.xml rclone.conf wp-config.php .dev.vars .vault_pass vault_pass.txt vault.yml
+    vault.yaml .vault_password .msmtprc .mutt muttrc .authinfo .wgetrc .curlrc .zhistory .xauthority .iceauthority
+    chap-secrets pap-secrets
     """.split()
 ) | {"login data"}
 _SECRET_ENDINGS = tuple(
@@ -46,37 +46,39 @@ _LIKELY = tuple(
     .pgpass id_rsa id_ed25519 credentials
     """.split()
 )
-_PLAIN_IN_HOME = frozenset(
-    """
+_PLAIN_IN_HOME = tuple(
+    tuple(path.split("/"))
+    for path in """
     .bashrc .bash_profile .bash_login .bash_logout .bash_aliases .profile .zshrc .zshenv .zprofile .zlogin .zlogout
     .inputrc .vimrc .vim .gvimrc .nanorc .emacs .emacs.d .tmux.conf .tmux .screenrc .gitconfig .gitignore
-    .gitignore_global .gitattributes .editorconfig .dircolors .selected_editor .local .cache .rustup .nvm .pyenv .rbenv
-    .asdf .sdkman .oh-my-zsh .vscode-server .npm .cargo .rvm .goenv .venv .venvs .virtualenvs .condarc .prettierrc
-    .eslintrc .hushlogin .xinitrc .xprofile .xresources .ideavimrc .wezterm.lua .zsh .fzf .dotfiles
+    .gitignore_global .gitattributes .editorconfig .dircolors .selected_editor .local/bin .local/lib .cache .rustup .nvm
+    .pyenv .rbenv .asdf .sdkman .oh-my-zsh .vscode-server .npm .cargo .rvm .goenv .venv .venvs .virtualenvs .condarc
+    .prettierrc .eslintrc .hushlogin .xinitrc .xprofile .xresources .ideavimrc .wezterm.lua .zsh .fzf .dotfiles
+    .config/nvim .config/git .config/htop .config/alacritty .config/kitty .config/i3 .config/sway .config/tmux
+    .config/bat .config/fontconfig .config/zed .config/helix .config/starship.toml .config/user-dirs.dirs
+    .config/systemd .config/yapf .config/flake8 .config/pycodestyle .config/ruff .config/fish/config.fish
+    .claude/skills .claude/commands .claude/agents .claude/claude.md .m2/repository .gradle/wrapper .gradle/caches
     """.split()
 )
 """What in a home begins with a dot and holds nothing secret. Programs keep their tokens in all the others."""
-_PLAIN_BELOW = frozenset(
-    {
-        *(
-            (".config", name)
-            for name in "nvim git htop alacritty kitty i3 sway tmux bat fontconfig zed helix".split()
-        ),
-        *(
-            (".config", name)
-            for name in "starship.toml user-dirs.dirs systemd yapf flake8 pycodestyle ruff".split()
-        ),
-        *((".claude", name) for name in "skills commands agents claude.md".split()),
-        *(
-            (".config", "fish"),
-            (".m2", "repository"),
-            (".gradle", "wrapper"),
-            (".gradle", "caches"),
-        ),
-    }
+_SAMPLES = (
+    *(name for name in _LIKELY if not name.startswith(".")),
+    *(f"x{ending}" for ending in _SECRET_ENDINGS),
+    *(
+        "my_secret",
+        "my_credentials",
+        "my_password",
+        "passwords",
+        "terraform.tfstate",
+    ),
 )
-
+"""Names that a pattern which spells out some of a secret's name would match."""
 _WHOLE_PLACES = frozenset("/ ~ /root /home /Users /etc /proc /var /run /etc/ssh ~/.config".split())
+_FROM_ROOT = re.compile(
+    r"/$|/(etc|root|home|Users|var)(/|$)|/proc/(self|thread-self|[0-9*?]+)/|/dev/(sd|hd|vd|nvme|mem|disk|mapper|dm-|tty)"
+)
+"""Where a path that climbs leads, if it climbs to the root. Else it leads to a neighbour of this directory."""
+_RANGES = re.compile(r"\{[0-9]+\.\.[0-9]+\}")
 _BRACES = re.compile(r"\{([^{}]*)\}")
 _BRACKETS = re.compile(r"\[[!^]?\]?(?:\[:\w+:\]|[^\]/])*\]")
 
@@ -138,10 +140,12 @@ def is_secret(path: str, where: str = "") -> bool:
 def _spellings(path: str) -> list[str] | None:
     """What the braces of a path come to, and brackets as question marks. None if it is too much."""
     done: list[str] = []
-    pending = [_BRACKETS.sub("?", path)]
+    pending = [_RANGES.sub("0", _BRACKETS.sub("?", path))]
     while pending:
         one = pending.pop()
         found = _BRACES.search(one)
+        if found and ".." in found[1] and "," not in found[1]:  # a range of letters
+            return None
         if found is None:
             done.append(one)
         else:
@@ -155,7 +159,8 @@ def _places(path: str, where: str) -> list[str]:
     """Where a path may lead, without detours: one that climbs may lead from the root."""
     whole = resolve(path, where)
     if whole.startswith(".."):
-        return [whole, "/" + whole.lstrip("./")]
+        climbed = "/" + re.sub(r"^(\.\./?)+", "", whole)
+        return [whole, climbed] if _FROM_ROOT.match(climbed) else [whole]
     joined = f"{where}/{path}" if where and not path.startswith(("/", "~")) else path
     if joined.startswith("~") and ".." in joined:
         below = joined.partition("/")[2]
@@ -193,7 +198,7 @@ def _is_kept_in_home(whole: str, parts: list[str]) -> bool:
     names = [name.lower() for name in below]
     if not names or not names[0].startswith("."):
         return False
-    return names[0] not in _PLAIN_IN_HOME and tuple(names[:2]) not in _PLAIN_BELOW
+    return not any(tuple(names[: len(plain)]) == plain for plain in _PLAIN_IN_HOME)
 
 
 def _is_pattern(name: str) -> bool:
@@ -242,9 +247,10 @@ def _may_match_secret(pattern: str) -> bool:
         return pattern.startswith(".env") or any(
             fnmatch.fnmatchcase(name, pattern) for name in _LIKELY
         )
-    return pattern.startswith(("id_", "cred", "secret")) or pattern.endswith(
-        ("_rsa", "_ed25519", "id_*")
-    )
+    if pattern.startswith(("id_", "cred", "secret")):
+        return True
+    spelled = len(re.findall("[a-z0-9]", pattern)) > 1 or re.search(r"\.[a-z0-9]", pattern)
+    return bool(spelled) and any(fnmatch.fnmatchcase(name, pattern) for name in _SAMPLES)
 
 
 def picks_secret(pattern: str) -> bool:

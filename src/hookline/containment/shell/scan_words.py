@@ -120,7 +120,7 @@ class WordScanner:
         if character in "*?[":
             lone = character == "[" and self.at == start and self.ends_word(self.at + 1)
             if not lone:
-                word.open()
+                word.open_pattern()
         elif character == "{":
             word.open_brace()
         elif character not in "}!#":

@@ -21,6 +21,9 @@ class Word(msgspec.Struct, frozen=True, gc=False):
     hidden: bool = False
     """Nothing useful is known about it: it holds the output of a command."""
 
+    whole: bool = False
+    """Whether it stays one word although it is not exact: what is open in it stands in quotes."""
+
     @property
     def start(self) -> str:
         """The known beginning."""
@@ -28,8 +31,8 @@ class Word(msgspec.Struct, frozen=True, gc=False):
 
     @property
     def single(self) -> bool:
-        """Whether it is certain to become one word. What bash splits has no prefix; patterns and braces show."""
-        return self.exact or (bool(self.prefix) and set("*?[{").isdisjoint(self.text))
+        """Whether it is certain to become one word."""
+        return self.exact or self.whole
 
 
 class Redirect(msgspec.Struct, frozen=True, gc=False):

@@ -17,13 +17,14 @@ _STDOUT = frozenset({"-c", "--stdout", "--to-stdout"})
 
 
 def _compressor(call: Call) -> str | None:
-    """Listing and testing, or printing; never both, for the last of them would count."""
+    """Listing and testing, or printing; never both, for the last of them would count; and never after a file."""
     names = {name for name, _ in call.options}
     looks = names <= {"-l", "-t", "-v", "--list", "--test", "--verbose"} and bool(
         names & {"-l", "-t", "--list", "--test"}
     )
     prints = names <= _PRINTING and bool(names & _STDOUT)
-    return None if looks or prints else "it replaces files"
+    said = call.early == len(call.options) and (looks or prints)
+    return None if said else "it replaces files"
 
 
 def _unzip(call: Call) -> str | None:

@@ -31,10 +31,25 @@ def _printenv(call: Call) -> str | None:
     return None
 
 
+_UNARY = frozenset(f"-{letter}" for letter in "abcdefghknprstuwxzGLNOS")
+_BINARY = frozenset("= == != < > -nt -ot -ef -eq -ne -lt -le -gt -ge".split())
+
+
 def _test(call: Call) -> str | None:
     """`-v` and `-R` look at a variable, and run what its index says: `test -v 'a[$(id)]'`."""
-    runs = any(text in {"-v", "-R"} for text in call.texts)
-    return "it may run what the name of a variable says" if runs else None
+    words = [word for word in call.operands if word != Word("]")]
+    for at, word in enumerate(words):
+        before, after = (
+            words[at - 1] if at else None,
+            words[at + 1] if at + 1 < len(words) else None,
+        )
+        known = (before and before.exact and before.text in _UNARY | _BINARY) or (
+            after and after.exact and after.text in _BINARY
+        )
+        operand = len(words) == 1 or known or word.start[:1] not in {"", "-"}
+        if word.text in {"-v", "-R"} or not (word.exact or (word.single and operand)):
+            return "it may run what the name of a variable says"
+    return None
 
 
 def _double_test(call: Call) -> str | None:

@@ -72,7 +72,7 @@ def take_apart(words: Sequence[Word]) -> Search | None:
 
 
 def _has_plain_roots(words: Sequence[Word]) -> bool:
-    own = dropwhile(lambda word: word.text in {"-L", "-H", "-P", "-E", "-x", "-s"}, words)
+    own = dropwhile(lambda word: word.text.startswith("-"), words)
     roots = takewhile(lambda word: not word.start.startswith(("-", "(", "!")), own)
     return all(_PLAIN_ROOT.match(word.start) for word in roots)
 

@@ -101,7 +101,7 @@ SEARCH: dict[str, Program] = {
             loose=True,
         )
     ),
-    "yq": Program(  # -i writes, -s splits into files, --from-file reads programs
+    "yq": Program(  # -i writes, -s splits into files, --from-file reads programs; a single word may be a file
         only(
             """
             -r -c -e -P -C -M -j -y -Y -N -n -V -h --raw-output --compact-output --exit-status --prettyPrint --no-doc
@@ -109,7 +109,6 @@ SEARCH: dict[str, Program] = {
             """,
             texts="-o -p -I -w --output-format --input-format --indent --width",
             maybe="--unwrapScalar",
-            pattern="",
             check=_query,
         )
     ),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator, Mapping
 
 from hookline.containment.shell.options import Call, Options, Program, only
 from hookline.containment.shell.tables.checks import no_address
@@ -16,15 +17,25 @@ def _verbs(names: str, options: Options | Program) -> dict[str, Options | Progra
 # --- containers -----------------------------------------------------------------------------------
 
 
+_ABOUT_CONTAINER = re.compile(
+    r"""
+    \{\{ \s* (?:json \s+)?
+    \. (?: State | Name | Id | Image | Created | RestartCount | Path | Platform | Driver | Mounts | NetworkSettings
+        | Config\.(?:Image|Labels|Hostname|Cmd|Entrypoint|ExposedPorts|WorkingDir|User|Healthcheck)
+        | HostConfig\.(?:RestartPolicy|PortBindings|NetworkMode|Memory|NanoCpus|LogConfig|Binds) )
+    (?: \.\w+ )* \s* \}\}
+    """,
+    re.VERBOSE,
+)
+"""A part of what is known about a container in which its environment is not."""
+
+
 def _no_container_environment(call: Call) -> str | None:
     """All about a container is also what it was given to know: its passwords, more often than not."""
     formats = call.values("-f", "--format")
-    whole = re.compile(
-        r"(?i)env|json\s*\.?\s*\}|\{\s*\.\s*[}|]|config\s*[}|)]|^\s*json\s*$|range|\$"
-    )
-    if not formats or any(whole.search(text) for text in formats):
-        return "it may print the environment of a container"
-    return None
+    plain = formats and not any(re.search("[{}]", _ABOUT_CONTAINER.sub("", one)) for one in formats)
+    json = any(one.strip() == "json" for one in formats)
+    return None if plain and not json else "it may print the environment of a container"
 
 
 _DOCKER_LISTS = only(
@@ -128,9 +139,8 @@ def _no_environment(call: Call) -> str | None:
 
 def _gh(call: Call) -> str | None:
     """Only at the host itself: an address may lead to any other."""
-    far = [
-        text for text in call.texts if ":" in text and not text.startswith("https://github.com/")
-    ]
+    texts = [text for text in call.texts if not text.startswith("https://github.com/")]
+    far = [text for text in texts if ":" in text or text.count("/") > 1]
     away = [text for text in call.values("-R", "--repo") if not _REPOSITORY.fullmatch(text)]
     return "it may call another host" if far or away else _no_environment(call)
 
@@ -184,18 +194,33 @@ _AWS_TEXTS = """
 
 
 def _aws(call: Call) -> str | None:
-    """A service and directly after it a verb that describes or lists."""
-    if any(re.match(r"(file|fileb|https?)://", word.text) for word in call.words):
-        return "it may show a file, or use the network"
-    if not all(word.exact for word in call.operands[:2]):
-        return "it cannot be said what it is asked"
-    names = call.texts[:2]
-    if names in (["sts", "get-caller-identity"], ["s3", "ls"]):
-        return None
-    describes = len(names) > 1 and re.match("(describe|list)-", names[1])
-    if describes and names[0] not in _AWS_SHOWS_SECRETS:
-        return None
-    return "it may change something, or show a secret"
+    reads = any(re.match(r"(file|fileb|https?)://", word.text) for word in call.words)
+    return "it may show a file, or use the network" if reads else None
+
+
+class _Described(Mapping[str, Options]):
+    """The verbs of aws: a service and directly after it what describes or lists."""
+
+    options = only(
+        "--no-cli-pager --no-paginate --recursive --human-readable --summarize --all --include-all-instances",
+        texts=_AWS_TEXTS,
+        bundles=False,
+        check=_aws,
+    )
+    examples = ("ec2 describe-instances", "s3 ls", "sts get-caller-identity")
+
+    def __getitem__(self, verb: str) -> Options:
+        service, _, asked = verb.partition(" ")
+        describes = re.fullmatch(r"(describe|list)-[a-z0-9-]+", asked)
+        if verb in self.examples or (describes and service not in _AWS_SHOWS_SECRETS):
+            return self.options
+        raise KeyError(verb)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.examples)
+
+    def __len__(self) -> int:
+        return len(self.examples)
 
 
 _CLOUD = only(
@@ -247,7 +272,7 @@ SERVICES: dict[str, Program] = {
         only(),
         {
             **_verbs(_GH_VERBS, _GH),
-            "auth status": only("--active -a", texts="--hostname -h"),
+            "auth status": only("--active -a"),
             "api": only(
                 "--paginate --slurp --verbose -i --include --silent",
                 texts="-q --jq -t --template -X --method -H --header",
@@ -257,12 +282,8 @@ SERVICES: dict[str, Program] = {
         reads=False,
     ),
     "aws": Program(
-        only(
-            "--no-cli-pager --no-paginate --recursive --human-readable --summarize --all --include-all-instances",
-            texts=_AWS_TEXTS,
-            bundles=False,
-            check=_aws,
-        ),
+        only("--no-cli-pager", texts="--region --output --query --profile --color", bundles=False),
+        _Described(),
         reads=False,
     ),
     "gcloud": Program(only(), _verbs(_GCLOUD, _CLOUD), reads=False),

@@ -117,9 +117,9 @@ def _ip() -> dict[str, Options | Program]:
     verbs: dict[str, Options | Program] = {}
     for name in _IP_OBJECTS.split():
         verbs[name] = only(operands=0)
-        verbs |= dict.fromkeys(
-            (f"{name} {verb}" for verb in ("show", "list", "ls", "s", "sh")), only()
-        )
+        verbs |= {f"{name} {verb}": only() for verb in ("show", "list", "ls")}
+        if name not in {"link", "l"}:  # there it is short for `set`
+            verbs[f"{name} s"] = only()
     return verbs | {"route get": only(), "r get": only()}
 
 

@@ -6,6 +6,7 @@ Where `tame` is said, the manual was read for it: no option of the program write
 from __future__ import annotations
 
 from hookline.containment.shell.options import Call, Options, Program, more, only
+from hookline.containment.shell.tables.checks import no_address
 
 _GNU = " --help --version"
 
@@ -58,7 +59,7 @@ _BASE64 = only(
 
 
 def _to_output(call: Call) -> str | None:
-    return None if call.texts[-1:] == ["-"] else "it writes a file"
+    return no_address(call) if call.texts[-1:] == ["-"] else "it writes a file"
 
 
 def _summed(more_texts: str = "") -> Options:
@@ -260,6 +261,7 @@ TEXT: dict[str, Program] = {
             "-box -meta -custom -js -struct -struct-text -isodates -rawdates -dests -url -v -h -enc -listenc",
             texts="-f -l",
             bundles=False,
+            check=no_address,
         )
     ),
     "pdftotext": Program(
