@@ -200,7 +200,7 @@ def lines(*texts: str) -> list[str]:
 
 @pytest.mark.parametrize("command", lines(EXPANDED, CLIMBED, PICKED, MADE_UP, SECRET_FILES))
 def test_a_way_to_a_secret(command: str) -> None:
-    """By what braces and brackets come to, by a detour, by a pattern, by a name made up on the way, by a lesser name."""
+    """By what braces come to, by a detour, by a pattern, by a name made up on the way, by a lesser name."""
     assert ShellPolicy.default().judge(command).decision == "ask"
 
 

@@ -47,6 +47,8 @@ class Proof(msgspec.Struct):
     """Whether a command has named a place with secrets, so that what is found there must not be shown."""
     loops_homes: bool = False
     """Whether the variable of a loop may be a whole home."""
+    loops_unknown: bool = False
+    """Whether the variable of a loop may be anything."""
     use: Use | None = None
     """What the command that was looked at last comes to, without wrappers; None if it is a mere question."""
 
@@ -69,8 +71,6 @@ class Proof(msgspec.Struct):
         name = program_name(words[0].text)
         if name in {"cd", "pushd"} and self.use:
             self._move(self.use.call.operands)
-        if name == "for":
-            self.loops_homes = self.loops_homes or any(map(self._is_whole_home, words[1:]))
         printed = self.use is not None and prints_names(name, self.use)
         self.names_only = self.names_only and (printed or takes_names(command, fed=self.fed))
         self.secrets_named = self.secrets_named or self._names_secrets(name, words[1:])
@@ -126,7 +126,25 @@ class Proof(msgspec.Struct):
         self.use = use
         if name == "find":
             return self._found(take_apart(rest), rest)
-        return self._files(name, use) if program.reads and use.options.shows else None
+        if name == "for":
+            return self._looped(use)
+        if program.reads and use.options.shows:
+            return self._files(name, use)
+        read = [
+            value for option, value in use.call.options if option in use.options.takes and value
+        ]
+        secret = next(filter(self._is_secret, read), None)
+        return f"{secret.text} may hold secrets" if secret else None
+
+    def _looped(self, use: Use) -> str | None:
+        """What the variable of a loop will be. What is not known matters where it names files."""
+        for word in use.call.operands:
+            if self._is_secret(word):
+                return f"{word.text} may hold secrets"
+            if word.hidden and not (word.text == "$()" and self._knows_names()):
+                self.loops_unknown = True
+            self.loops_homes = self.loops_homes or self._is_whole_home(word)
+        return None
 
     def _found(self, search: Search | None, rest: Sequence[Word]) -> str | None:
         use = self.use
@@ -148,7 +166,8 @@ class Proof(msgspec.Struct):
         if recursive and any(is_whole_home(where) or is_secret(where) for where in self.wheres):
             return "it searches where secrets lie"
         for word in use.files:
-            if word.hidden and not (word.text == "$()" and self._knows_names()):
+            hidden = word.hidden or (self.loops_unknown and not word.exact and "$" in word.text)
+            if hidden and not (word.text == "$()" and self._knows_names()):
                 return "it is not known which files it shows"
             if self._is_secret(word):
                 return f"{word.text} may hold secrets"

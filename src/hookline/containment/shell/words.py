@@ -7,7 +7,11 @@ with a known character other than `-` can never turn out to be an option.
 
 from __future__ import annotations
 
+import re
+
 import msgspec
+
+_HOME = re.compile(r"~(?:/[^$*?{\[]*)?")
 
 
 class Word(msgspec.Struct, frozen=True, gc=False):
@@ -26,8 +30,10 @@ class Word(msgspec.Struct, frozen=True, gc=False):
 
     @property
     def start(self) -> str:
-        """The known beginning."""
-        return self.text if self.exact else self.prefix
+        """The known beginning. `$HOME` without quotes is taken for a path: nobody's home has a blank in its name."""
+        if self.exact:
+            return self.text
+        return self.prefix or ("/" if _HOME.fullmatch(self.text) else "")
 
     @property
     def single(self) -> bool:

@@ -120,6 +120,7 @@ BUILTINS: dict[str, Program] = {
     "kill": Program(only("-l -L", needs="-l -L"), reads=False),
     "hash": Program(only("-l", operands=0), reads=False),
     "sleep": tame(),
+    "wait": tame("-f -n"),
     "seq": tame("-# -w --equal-width", texts="-f -s -t --format --separator --terminator"),
     "factor": tame("-h --exponents"),
     "numfmt": tame(

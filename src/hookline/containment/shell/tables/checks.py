@@ -32,6 +32,16 @@ def no_address(call: Call) -> str | None:
     return f"{far!r} may lie on the network" if far else None
 
 
+def counted(*names: str) -> Check:
+    """Some options take a number; what is none would be the pattern, or the name of a file, to other versions."""
+
+    def check(call: Call) -> str | None:
+        odd = next((text for text in call.values(*names) if not text.isdigit()), None)
+        return f"{odd!r} is no number" if odd is not None else None
+
+    return check
+
+
 def plain_names(pattern: str = r"\w[\w@.+-]*") -> Check:
     """Names alone: no paths, addresses, patterns, nor commands of the program's own language."""
 

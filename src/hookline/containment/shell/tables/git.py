@@ -7,7 +7,7 @@ import re
 import msgspec
 
 from hookline.containment.shell.options import Call, Options, Program, more, only
-from hookline.containment.shell.tables.checks import plain_names
+from hookline.containment.shell.tables.checks import counted, plain_names
 
 _LOOK = """
     -# -p -u --patch -s --no-patch --raw --shortstat --numstat --summary --name-only --name-status --oneline --graph
@@ -124,6 +124,7 @@ _GREP = only(
     texts="-e -A -B -C -m --context --after-context --before-context --max-depth --max-count --threads",
     maybe="--color",
     pattern="-e",
+    check=counted("-A", "-B", "-C", "-m"),
 )
 _CONFIG = only(
     """

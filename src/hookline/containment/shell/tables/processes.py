@@ -111,7 +111,7 @@ def _fuser(call: Call) -> str | None:
 def _getent(call: Call) -> str | None:
     """The databases that lie in files. Names of hosts are asked of the network."""
     harmless = {"passwd", "group", "services", "protocols", "rpc", "initgroups"}
-    asks = call.texts[:1] and call.texts[0] in harmless and all(w.exact for w in call.operands)
+    asks = call.operands and call.operands[0].exact and call.texts[0] in harmless
     return None if asks else "it may show passwords, or ask the network"
 
 
@@ -204,5 +204,5 @@ PROCESSES: dict[str, Program] = {
         """,
         texts="-i --id",
     ),
-    "getent": Program(only(check=_getent), reads=False),
+    "getent": Program(only(tame=True, check=_getent), reads=False),
 }

@@ -98,9 +98,10 @@ READERS: dict[str, Program] = {
             "-a -x -C -V --check-sourced --external-sources --norc --list-optional --version",
             texts="""
             -e -f -i -o -s -S -W --exclude --format --include --enable --shell --severity
-            --wiki-link-count --color
+            --wiki-link-count
             """,
             takes="-P --source-path --rcfile",
+            maybe="--color",
             tame=True,
         )
     ),
@@ -109,16 +110,15 @@ READERS: dict[str, Program] = {
         Program(
             only(
                 """
-                -t -b -S -H -l -n -i -r -a -x -z -V --tabs --no-header-row --names --invert-match
+                -t -b -S -H -l -n -i -r -a -x -V --tabs --no-header-row --names --invert-match
                 --reverse --count --csv --nulls --unique --min --max --sum --mean --median --stdev
                 --len --freq --type --no-inference
                 """,
-                texts="""
-                -d -q -u -p -e -c -C -m -y -K --delimiter --quotechar --encoding --columns
+                takes="""
+                -f -z --file -d -q -u -p -e -c -C -m -y -K --delimiter --quotechar --encoding --columns
                 --not-columns --match --regex --max-rows --max-columns --max-column-width --snifflimit
                 --skip-lines
                 """,
-                takes="-f --file",
             )
         ),
     ),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 from hookline.containment.shell.options import Call, Program, only
+from hookline.containment.shell.tables.checks import counted
 
 _LOOKS_AWAY = re.compile(
     r"(?<![.A-Za-z_])(?:env|strenv|envsubst|load|strload|system|import|include|eval(?=\s*\())"
@@ -27,12 +28,6 @@ def _query(call: Call) -> str | None:
 
 def _no_addresses(call: Call) -> str | None:
     return "it may use the network" if any(":/" in word.text for word in call.words) else None
-
-
-def _context(call: Call) -> str | None:
-    """To ag, what is no number after `-C` is the pattern."""
-    lines = call.values("-A", "-B", "-C", "--after", "--before", "--context")
-    return None if all(text.isdigit() for text in lines) else "its pattern is not known"
 
 
 _RG = """
@@ -84,7 +79,7 @@ SEARCH: dict[str, Program] = {
             takes="-p --path-to-ignore",
             picks="-g -G --file-search-regex",
             pattern="-g",
-            check=_context,
+            check=counted("-A", "-B", "-C", "--after", "--before", "--context"),
         )
     ),
     "jq": Program(  # -f and -L read programs

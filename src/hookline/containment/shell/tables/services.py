@@ -19,8 +19,9 @@ def _verbs(names: str, options: Options | Program) -> dict[str, Options | Progra
 
 _ABOUT_CONTAINER = re.compile(
     r"""
-    \{\{ \s* (?:json \s+)?
-    \. (?: State | Name | Id | Image | Created | RestartCount | Path | Platform | Driver | Mounts | NetworkSettings
+    \{\{ \s* end \s* \}\} | \{\{ \s* (?:json \s+ | range \s+ (?:\$\w+ \s* , \s* \$\w+ \s* := \s* )?)?
+    (?: \. | \$\w+\. ) (?: IPAddress | Gateway | MacAddress | Source | Destination | Type | HostPort | HostIp
+        | State | Name | Id | Image | Created | RestartCount | Path | Platform | Driver | Mounts | NetworkSettings
         | Config\.(?:Image|Labels|Hostname|Cmd|Entrypoint|ExposedPorts|WorkingDir|User|Healthcheck)
         | HostConfig\.(?:RestartPolicy|PortBindings|NetworkMode|Memory|NanoCpus|LogConfig|Binds) )
     (?: \.\w+ )* \s* \}\}

@@ -102,7 +102,7 @@ _UNIT_FLAGS = """
 """
 _UNIT_TEXTS = "-t -n -o -p --type --state --lines --output --property"
 _JOURNAL = """
-    -# -f -b -k -e -x -r -a -q -n --follow --no-pager --boot --dmesg --pager-end --catalog --reverse --all --quiet --utc
+    -# -f -b -k -e -x -r -a -q --follow --no-pager --dmesg --pager-end --catalog --reverse --all --quiet --utc
     --user --system --disk-usage --list-boots --no-hostname --no-full --no-tail --merge -m --full -l --header
     --truncate-newline
 """
@@ -130,7 +130,7 @@ SYSTEM_TOOLS: dict[str, Program] = {
         --processor --hardware-platform --operating-system
         """
     ),
-    "arch": tame(),
+    "arch": Program(only(operands=0), reads=False),  # that of macOS runs what follows
     "nproc": tame("--all", texts="--ignore"),
     "hostid": tame(),
     "hostname": _looks("-f -s -i -I -d -A --fqdn --short --all-fqdns --ip-address", operands=0),
@@ -210,9 +210,10 @@ SYSTEM_TOOLS: dict[str, Program] = {
     "journalctl": _looks(
         _JOURNAL,
         texts="""
-        -u --unit --user-unit --lines -p --priority -o --output --output-fields -S --since -U --until -t --identifier -g
-        --grep -F --field --facility
+        -n -u --unit --user-unit --lines -p --priority -o --output --output-fields -S --since -U --until -t --identifier
+        -g --grep -F --field --facility
         """,
+        maybe="-n --lines --boot",
     ),
     "timedatectl": _verbs("status show timesync-status list-timezones", "--no-pager", bare=True),
     "hostnamectl": _verbs("status", "--no-pager --static --pretty", bare=True),
@@ -268,7 +269,15 @@ SYSTEM_TOOLS: dict[str, Program] = {
     # --- hardware and network ---------------------------------------------------------------------
     "ip": Program(_IP, _ip(), reads=False),
     "sysctl": Program(only("-a -n -N -e --all --values --names", check=_no_setting), reads=False),
-    "swapon": _needs("--show -s --summary", "--noheadings --bytes --raw", operands=0),
+    "swapon": Program(
+        only(
+            "-s --summary --noheadings --bytes --raw",
+            maybe="--show",
+            needs="-s --summary --show",
+            operands=0,
+        ),
+        reads=False,
+    ),
     "update-alternatives": _needs("--display --list --query --get-selections"),
     "alternatives": _needs("--display --list"),
     "ldconfig": _needs("-p --print-cache", operands=0),

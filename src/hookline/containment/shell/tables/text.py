@@ -6,7 +6,7 @@ Where `tame` is said, the manual was read for it: no option of the program write
 from __future__ import annotations
 
 from hookline.containment.shell.options import Call, Options, Program, more, only
-from hookline.containment.shell.tables.checks import no_address
+from hookline.containment.shell.tables.checks import counted, no_address
 
 _GNU = " --help --version"
 
@@ -34,6 +34,7 @@ _GREP = only(
     maybe="--color --colour",
     pattern="-e --regexp -f --file",
     tame=True,
+    check=counted("-A", "-B", "-C", "-m"),
 )
 _ZGREP = only(
     "-# -i -n -c -l -v -E -F -h -H -w -o -q -s -x -a",
@@ -150,7 +151,8 @@ TEXT: dict[str, Program] = {
     "fold": _tame("-# -b -s -c --bytes --spaces --characters", texts="-w --width"),
     "fmt": _tame(
         "-# -c -s -t -u --crown-margin --split-only --tagged-paragraph --uniform-spacing",
-        texts="-p -w -g --prefix --width --goal",
+        texts="-w -g --prefix --width --goal",
+        takes="-p",  # a flag, on macOS: then a file follows
     ),
     "expand": _tame("-# -i --initial", texts="-t --tabs"),
     "unexpand": _tame("-a --all --first-only", texts="-t --tabs"),
