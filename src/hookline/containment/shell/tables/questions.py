@@ -8,8 +8,8 @@ and sbt take options of the Java machine, flake8, rubocop, composer and bundler 
 from __future__ import annotations
 
 _LONG = """
-    R ag apt apt-get awk aws az bash black brew bzip2 cat chmod clang clang++ cmake conda convert cp crystal curl dart
-    dash deno docker docker-compose elixir emacs ffmpeg ffprobe find fish fzf g++ gawk gcc gcloud gdb gem gh ghc git
+    R ag apt apt-get awk aws bash black brew bzip2 cat chmod clang clang++ cmake conda convert cp crystal curl dart
+    dash deno docker docker-compose emacs ffmpeg ffprobe find fish fzf g++ gawk gcc gcloud gdb gem gh ghc git
     gofmt grep gunzip gzip head helm htop isort java javac jq julia kubectl ld ldd less ls lua luajit make mamba meson
     minikube mkdir mv mypy mysql nano nginx ninja node nodejs npm npx nvim ocaml openssl perl pg_dump php pip pip3
     podman psql pypy3 python python2 python3 redis-cli redis-server rg rm rsync ruby ruff sed sh shellcheck snap sort

@@ -43,6 +43,7 @@ class _Script:
     def __init__(self, text: str) -> None:
         self.text = text
         self.at = 0
+        self.has_label = self.has_text = False
 
     def read(self) -> None:
         while self.at < len(self.text):
@@ -51,6 +52,8 @@ class _Script:
                 continue
             self._addresses()
             self._command()
+            if self.has_label and self.has_text:  # where a label ends differs, and so what is text
+                raise _Odd("a text beside a label")
 
     def _addresses(self) -> None:
         self._address()
@@ -98,6 +101,7 @@ class _Script:
             raise _Odd(f"what follows {name!r}")
 
     def _label(self) -> None:
+        self.has_label = True
         self._blanks()
         while self._peek().isalnum() or self._peek() == "_":
             self.at += 1
@@ -105,6 +109,7 @@ class _Script:
 
     def _text(self) -> None:
         """A text goes to the end of its line. With another backslash in it, it would go on."""
+        self.has_text = True
         found = _TEXT.match(self.text, self.at)
         if found is None:
             raise _Odd("a text of several lines")
