@@ -50,7 +50,7 @@ NOT_STATIC = """
 ls *.py | ls a? | ls [ab] | echo {a,b} | echo {1..3} | echo ~ | echo ~/x | echo ~root | echo a=~/x | echo $x | echo "$x"
 echo ${x} | echo $(a) | echo `a` | echo $((1)) | echo $[1] | echo $'\\x41' | echo $"a" | x=1 ls | x=1 | x[0]=1 | x+=1 ls
 a() { b; } | function a { b; } | coproc a | for i in a; do b; done | while a; do b; done
-case a in a) b;; esac | { a; } | [[ a ]] | ((1)) | alias a=b; a[1]=2 | ls > f | ls >> f | ls 2> f | ls &> f
+case a in a) b;; esac | [[ a ]] | ((1)) | alias a=b; a[1]=2 | ls > f | ls >> f | ls 2> f | ls &> f
 ls >| f | ls <> f | ls {v}> f | a <(b) | a >(b) | %1 | ls; %1 | -x | ls | | && ls | ls && | ls;; | ; ls | ls & ;
 (ls | ls) | () | 'ls | "ls | ls \\ | !! | export A=1 | declare a | unset a
 """.replace("\n", " | ").split(" | ")

@@ -25,7 +25,7 @@ def decision(policy: ShellPolicy, command: str) -> str:
         ("bash(git push *)", ["git push", "git push origin"], ["git pull"]),
         ("Bash(npm run test:*)", ["npm run test:a"], ["npm run tests"]),
         ("exec(make)", ["make"], ["make all"]),
-        ("make*", ["make", "make -j4 all", "makex"], ["remake"]),
+        ("make*", ["make", "makex"], ["remake", "make -j4 all"]),
         ("python -m pytest *", ["python -m pytest -x tests"], ["python -m http.server", "python x.py"]),
         ("docker * up", ["docker compose up", "docker up"], ["docker compose up -d"]),
         ("touch *.txt", ["touch a.txt"], ["touch a.py"]),
@@ -37,6 +37,52 @@ def test_a_rule_fits_word_by_word(rule: str, matching: list[str], other: list[st
     policy = DEFAULT.with_rules(allow=[rule])
     assert [decision(policy, command) for command in matching] == ["allow"] * len(matching)
     assert [decision(policy, command) for command in other] == ["ask"] * len(other)
+
+
+@pytest.mark.parametrize(
+    ("rule", "fitting", "other"),
+    [
+        (
+            "rm build/*",
+            ["rm build/x", "rm build/a/b", "rm 'build/a b'", "rm build/*.o", "rm build/{a,b}"],
+            [
+                "rm build/../../x",
+                "rm build/..",
+                "rm build/a/../../b",
+                "rm build/{a,../../b}",
+                "rm build/{..,a}/x",
+                "rm build/x src/y",
+                "rm build/x -r",
+                "rm build/x; rm src/y",
+                "rm build/x && rm y",
+                "rm build/$(cat x)",
+                "rm build/x > src/y",
+            ],
+        ),
+        (
+            "touch *.txt",
+            ["touch a.txt", "touch a/b.txt"],
+            ["touch a.txt b.txt", "touch ../a.txt", "touch /etc/a.txt", "touch ~/a.txt", "touch -r.txt"],
+        ),
+        ("git -C repos/* pull", ["git -C repos/a pull"], ["git -C repos/../.. pull", "git -C repos/a push"]),
+        ("rm build/* *", ["rm build/x", "rm build/x y -v"], ["rm x build/y"]),
+    ],
+)  # fmt: skip
+def test_a_star_in_a_rule_that_allows_stays_in_its_word(
+    rule: str, fitting: list[str], other: list[str]
+) -> None:
+    """It leads neither out of the directory that is named, nor to further words, nor to an option."""
+    policy = DEFAULT.with_rules(allow=[rule])
+    assert [one for one in fitting if decision(policy, one) != "allow"] == []
+    assert [one for one in other if decision(policy, one) == "allow"] == []
+
+
+def test_a_star_in_a_rule_that_denies_goes_on() -> None:
+    """What a rule denies or asks about, it also does with further words, and by whatever detour."""
+    policy = DEFAULT.with_rules(allow=["rm *"], deny=["rm build/*"], ask=["rm src/*"])
+    for command in ("rm build/x y", "rm build/../x", "rm build/x -v"):
+        assert decision(policy, command) == "deny"
+    assert decision(policy, "rm src/../x y") == "ask"
 
 
 def test_each_command_must_be_allowed() -> None:

@@ -29,6 +29,9 @@ HARMLESS = r"""
     git -C dir --no-pager log -3
     sort -t, -k2,2nr f
     sort src/*.txt
+    sort -- x -o y
+    rg -- --flag src
+    grep -A 3 .env
     date -d '2 days ago' +%F
     date -Iseconds
     tar -tvzf a.tgz
@@ -42,6 +45,7 @@ HARMLESS = r"""
     test -n "a" -a -d b
     [ "$HOME" = /root ]
     xargs -n1 echo
+    ls | xargs
     ls | xargs -I{} echo {}
     find . -type d | xargs du -sh
     find . -name '*.py' | xargs timeout 5 cat
@@ -115,7 +119,6 @@ ASKED = r"""
     git stash list x --output=y
     sort -k1 -ox y
     sort -ro y x
-    sort -- x -o y
     sort *.txt
     sort -*
     sort --*
@@ -148,7 +151,6 @@ ASKED = r"""
     tar --list --file=a --checkpoint-action=exec=id
     ls | xargs -n1 env
     ls | xargs find
-    ls | xargs
     ls | xargs -I{} {}
     ls | xargs timeout 5
     cat x | xargs cat

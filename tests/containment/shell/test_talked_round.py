@@ -73,7 +73,6 @@ PLACES = r"""
     cd "$(echo /proc/self)" && cat environ
     grep --color KEY .env
     ag -C KEY .env
-    grep -A 3 .env
     git config --get http.extraheader
     xargs cat < list
     xargs cat <<< .env

@@ -11,12 +11,13 @@ _PATHS = {"HOME": "~", "PWD": ".", "OLDPWD": "$OLDPWD"}
 class OpenWord:
     """Collects a word. What is opened first decides the prefix; what is split into words takes it away."""
 
-    __slots__ = ("brace_at", "braces", "exact", "hidden", "loop", "prefix", "text")
+    __slots__ = ("brace_at", "braces", "exact", "hidden", "loop", "prefix", "several", "text")
 
     def __init__(self) -> None:
         self.text = ""
         self.exact = True
         self.hidden = False
+        self.several = False
         self.prefix: str | None = None
         self.brace_at: int | None = None
         self.braces = 0
@@ -31,7 +32,13 @@ class OpenWord:
     def split(self) -> None:
         """What follows becomes any number of words, so nothing is known of how they begin."""
         self.exact = False
+        self.several = True
         self.prefix = ""
+
+    def open_pattern(self) -> None:
+        """From here on it is a pattern of files: one word, several or itself."""
+        self.open()
+        self.several = True
 
     def open_brace(self) -> None:
         """Remember where the first brace stands: what comes before it begins every word it makes."""
@@ -76,12 +83,14 @@ class OpenWord:
             self.loop and self.text != self.loop
         ):  # together with something else it names what was not seen
             self.hidden = True
-        return Word(self.text, exact=False, prefix=self.prefix or "", hidden=self.hidden)
+        prefix, whole = self.prefix or "", not self.several
+        return Word(self.text, exact=False, prefix=prefix, hidden=self.hidden, whole=whole)
 
     def _expand_braces(self, brace_at: int) -> None:
         before = self.text[:brace_at]
         if self.prefix is None or len(before) < len(self.prefix):
             self.prefix = before
         self.exact = False
+        self.several = True
         if self.braces > 3:  # each may double the number of words
             self.hidden = True

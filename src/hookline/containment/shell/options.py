@@ -1,192 +1,173 @@
-"""How a program's harmless use is written down, and how a command is held against it.
+"""How a program's harmless use is written down: the words of the tables.
 
-Every word that begins with `-` must be a harmless option, wherever it stands: it is not relied on that it is the
-value of the option before it, or comes after `--`. So a table that is wrong about which options take values can make
-the policy ask too often, never too seldom.
+A table names every option that is harmless, and says which of them take values. An option that is in no table is a
+reason to ask; so is one cut short (`--outp`), for it may stand for another.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from itertools import takewhile
+from collections.abc import Callable, Mapping
 
 import msgspec
 
 from hookline.containment.shell.words import Word
 
-Check = Callable[[Sequence[Word]], str | None]
-"""Takes the words after the program's name; answers why they are not harmless, or None."""
+Check = Callable[["Call"], str | None]
+"""Takes the words of a call, told apart; answers why they are not harmless, or None."""
+
+
+class Call(msgspec.Struct, frozen=True):
+    """The words after a program's name, told apart."""
+
+    options: tuple[tuple[str, Word | None], ...] = ()
+    """Each option by its name, with its value if it has one."""
+    operands: tuple[Word, ...] = ()
+    """The words that are neither options nor their values."""
+    early: int = 0
+    """How many of the options stand before the first operand. Some programs read none after it."""
+    rest: tuple[Word, ...] = ()
+    """What was left unread, where reading had to stop at the first operand."""
+    files: tuple[Word, ...] = ()
+    """The words that may name files: operands without a pattern, and the values of options that can name one."""
+
+    def has(self, *names: str) -> bool:
+        """Whether one of some options is given."""
+        return any(name in names for name, _ in self.options)
+
+    def values(self, *names: str) -> list[str]:
+        """What some options are given."""
+        return [value.text for name, value in self.options if value and name in names]
+
+    @property
+    def texts(self) -> list[str]:
+        """The operands as they are written."""
+        return [word.text for word in self.operands]
+
+    @property
+    def words(self) -> list[Word]:
+        """The operands and the values of options."""
+        return [*self.operands, *(value for _, value in self.options if value)]
 
 
 class Options(msgspec.Struct, frozen=True):
-    """The harmless options of a program or of one of its verbs."""
+    """The harmless options of a program or of one of its verbs, and what its other words are."""
 
-    only: frozenset[str] | None = None
-    """The options that are harmless. None: all but `never`."""
-    never: frozenset[str] = frozenset()
+    flags: frozenset[str] = frozenset()
+    """Options without a value. `-#` is any digit."""
     takes: frozenset[str] = frozenset()
-    """Options with a value, in the same word or the next."""
+    """Options with a value, in the same word or the next, that may name a file."""
+    texts: frozenset[str] = frozenset()
+    """The same where the value never names a file: patterns, formats, separators."""
+    maybe: frozenset[str] = frozenset()
+    """Options with a value only if it is in the same word. In `texts` as well: with none only if no word follows."""
+    picks: frozenset[str] = frozenset()
+    """Those of `takes` whose value is a pattern that picks files, hidden ones too."""
+    pairs: frozenset[str] = frozenset()
+    """Options with two values, in the next two words."""
+    needs: frozenset[str] = frozenset()
+    """Options without one of which, before the first operand, it does more than look."""
+    pattern: frozenset[str] | None = None
+    """Of a program whose first operand is no file but a pattern: the options that give the pattern instead."""
     operands: int | None = None
-    """How many words may be no options; None: any number."""
+    """How many operands there may be; None: any number."""
+    shows: bool = True
+    """Whether it shows what is in the files it is given, if its program does."""
+    plain_words: bool = False
+    """Whether it has no options, so that a word that begins with a dash is like every other (`expr`, `[`)."""
+    old: bool = False
+    """Whether a first word without a dash is options as well (`tar tf x`)."""
+    bundles: bool = True
+    """Whether `-ab` is `-a -b`, `-n5` is `-n 5`, and options end at `--`."""
+    glues: bool = True
+    """Whether a short option may have its value in the same word."""
+    tame: bool = False
+    """Whether none of all its options does harm, known or not, so that an open word may turn out to be one."""
+    loose: bool = False
+    """Whether a file whose name is an option (`du *`) could do no harm worth asking about. Where it shows files, what
+    names them is asked about in any case."""
     check: Check | None = None
     """What a table cannot say, asked last."""
-    loose: bool = False
-    """Whether a file whose name is an option (`du *`) could do no harm worth asking about."""
 
-    @property
-    def free(self) -> bool:
-        """Whether no option at all does harm, so that a word may turn out to be one."""
-        return self.only is None and not self.never and self.operands is None and self.check is None
+    def knows(self, name: str) -> bool:
+        """Whether an option is one of these."""
+        return name in self.flags or name in self.maybe or self.wants_value(name)
+
+    def names(self) -> frozenset[str]:
+        """All of them."""
+        return self.flags | self.maybe | self.takes | self.texts | self.pairs
+
+    def wants_value(self, name: str) -> bool:
+        """Whether an option has a value, be it in the next word."""
+        return name in self.takes or name in self.texts or name in self.pairs
 
 
 class Program(msgspec.Struct, frozen=True):
     """A program that is harmless if used like this."""
 
     options: Options = Options()
-    verbs: Mapping[str, Options] | None = None
-    """Its harmless sub-commands; a key of several words is a verb and its own verbs. `options` come before them."""
+    verbs: Mapping[str, Options | Program] | None = None
+    """Its harmless sub-commands; a key of several words is a verb and its own verbs. `options` come before them. The
+    empty key stands for a call without a verb."""
     reads: bool = True
     """Whether it shows what is in the files it is given, so that the names of secret files matter."""
 
 
 def only(
-    names: str = "",
+    flags: str = "",
     *,
     takes: str = "",
+    texts: str = "",
+    maybe: str = "",
+    picks: str = "",
+    pairs: str = "",
+    needs: str = "",
+    pattern: str | None = None,
     operands: int | None = None,
     check: Check | None = None,
+    shows: bool = True,
+    old: bool = False,
+    bundles: bool = True,
+    glues: bool = True,
+    tame: bool = False,
     loose: bool = False,
 ) -> Options:
-    """Exactly these options; those in `takes` have a value."""
-    taking = frozenset(takes.split())
+    """Exactly these options, each kind a text of names with blanks between them."""
     return Options(
-        frozenset(names.split()) | taking,
-        takes=taking,
+        _names(flags),
+        _names(takes) | _names(picks),
+        _names(texts),
+        _names(maybe),
+        picks=_names(picks),
+        pairs=_names(pairs),
+        needs=_names(needs),
+        pattern=None if pattern is None else _names(pattern),
         operands=operands,
         check=check,
+        shows=shows,
+        old=old,
+        bundles=bundles,
+        glues=glues,
+        tame=tame,
         loose=loose,
     )
 
 
-def but(
-    names: str = "",
-    *,
-    takes: str = "",
-    operands: int | None = None,
-    check: Check | None = None,
-    loose: bool = False,
+def _names(text: str) -> frozenset[str]:
+    return frozenset(text.split())
+
+
+def more(
+    options: Options, flags: str = "", *, takes: str = "", texts: str = "", maybe: str = ""
 ) -> Options:
-    """Every option but these."""
-    return Options(
-        never=frozenset(names.split()),
-        takes=frozenset(takes.split()),
-        operands=operands,
-        check=check,
-        loose=loose,
+    """The same options and some others."""
+    return msgspec.structs.replace(
+        options,
+        flags=options.flags | _names(flags),
+        takes=options.takes | _names(takes),
+        texts=options.texts | _names(texts),
+        maybe=options.maybe | _names(maybe),
     )
 
 
-def refusal(options: Options, words: Sequence[Word]) -> str | None:
-    """Why words are not harmless by a table, or None if they are."""
-    for word in words:
-        if problem := _word_refusal(options, word):
-            return problem
-    if options.operands is not None:
-        operands = operands_of(options, words)
-        exact = all(word.exact for word in operands) and all(word.single for word in words)
-        if len(operands) > options.operands or not exact:
-            return "it is given more names than a mere question has"
-    return options.check(words) if options.check else None
-
-
-def _word_refusal(options: Options, word: Word) -> str | None:
-    if not word.exact and not word.prefix:
-        harmless = options.free or (options.loose and not word.hidden)
-        return None if harmless else f"{word.text} may turn out to be an option"
-    start = word.start
-    if not start.startswith("-") or (word.exact and start in {"-", "--"}):
-        return None
-    if not word.exact and not (start.startswith("--") and "=" in start):
-        return f"{word.text} may turn out to be another option"
-    return None if _is_harmless(options, start) else f"the option {start.partition('=')[0]}"
-
-
-def _is_harmless(options: Options, text: str) -> bool:
-    name = text.partition("=")[0]
-    if options.only is None:
-        return not _may_mean(options, name)
-    if name in options.only:
-        return True
-    if name.startswith("--"):
-        return False
-    return all(_letter_in(options.only, letter) for letter in _letters(options, text))
-
-
-def _letter_in(names: frozenset[str], letter: str) -> bool:
-    return f"-{letter}" in names or (letter.isdigit() and "-#" in names)
-
-
-def _may_mean(options: Options, name: str) -> bool:
-    """Whether an option may be one of those that never do: long ones may be cut short, short ones put together."""
-    if name in options.never:
-        return True
-    if name.startswith("--"):
-        return any(bad.startswith(name) for bad in options.never)
-    return any(f"-{letter}" in options.never for letter in _letters(options, name))
-
-
-def _letters(options: Options, text: str) -> str:
-    """The options in a cluster such as `-rn5`: up to the first that takes the rest as its value."""
-    for at, letter in enumerate(text[1:], start=2):
-        if f"-{letter}" in options.takes:
-            return text[1:at]
-    return text[1:]
-
-
-def operands_of(options: Options, words: Sequence[Word]) -> list[Word]:
-    """The words that are neither options nor the values of options."""
-    operands = []
-    value_follows = False
-    for word in words:
-        start = word.start
-        if value_follows:
-            value_follows = False
-        elif start.startswith("-") and start not in {"-"}:
-            value_follows = _wants_value(options, start)
-        else:
-            operands.append(word)
-    return operands
-
-
-def _wants_value(options: Options, text: str) -> bool:
-    if text in options.takes:
-        return True
-    if text.startswith("--"):
-        return False
-    letters = _letters(options, text)
-    return len(letters) == len(text) - 1 and f"-{letters[-1:]}" in options.takes
-
-
-def verb_of(program: Program, words: Sequence[Word]) -> tuple[str, Sequence[Word]] | str:
-    """A program's verb and the words after it, or why that cannot be said."""
-    verbs = program.verbs or {}
-    at = 0
-    while at < len(words):
-        word = words[at]
-        if not word.exact:
-            return f"{word.text}"
-        if not word.text.startswith("-"):
-            break
-        if not _is_harmless(program.options, word.text):
-            return f"the option {word.text.partition('=')[0]}"
-        if not _wants_value(program.options, word.text):
-            at += 1
-        elif all(value.single for value in words[at + 1 : at + 2]):
-            at += 2
-        else:  # the second of the words it becomes would be the verb
-            return f"the option {word.text}, given {words[at + 1].text},"
-    names = [word.text for word in takewhile(lambda word: word.exact, words[at : at + 3])]
-    for count in (3, 2, 1):
-        if len(names) >= count and (verb := " ".join(names[:count])) in verbs:
-            return verb, words[at + count :]
-    return f"the verb {names[0]}" if names else "a call without a verb"
+WORDS = Options(plain_words=True, tame=True)
+"""No options at all: every word is an operand."""

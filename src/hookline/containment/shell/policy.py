@@ -122,7 +122,7 @@ class ShellPolicy(msgspec.Struct, frozen=True):
             words = (Word(program_name(name), exact=command.words[0].exact), *command.words[1:])
             if any(rule.may_match(words) for rule in self.ask + self.deny):
                 return False
-        return any(rule.matches([program_name(name), *rest]) for rule in self.allow)
+        return any(rule.allows([program_name(name), *rest]) for rule in self.allow)
 
 
 def _parse(name: str, rules: Iterable[str]) -> tuple[ShellRule, ...]:
@@ -134,7 +134,7 @@ def _parse(name: str, rules: Iterable[str]) -> tuple[ShellRule, ...]:
 
 
 def _any(rules: tuple[ShellRule, ...], command: Command) -> bool:
-    return command.argv is not None and any(rule.matches(command.argv) for rule in rules)
+    return command.argv is not None and any(rule.allows(command.argv) for rule in rules)
 
 
 def _matching(

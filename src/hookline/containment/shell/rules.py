@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from itertools import dropwhile
 
 import msgspec
@@ -21,8 +21,8 @@ class ShellRule(msgspec.Struct, frozen=True):
     """A pattern for one command, word by word.
 
     Without a `*` it is that command exactly. `*` alone stands for any words, also none; within a word for any
-    characters of it. At the very end it stands for whatever follows, and `:*` there for a colon, a blank or nothing
-    and whatever follows.
+    characters of it. At the very end of a rule that asks or denies it stands for whatever follows, too. `:*` there is
+    a colon, a blank or nothing and whatever follows.
     """
 
     text: str
@@ -47,15 +47,19 @@ class ShellRule(msgspec.Struct, frozen=True):
         return cls(text, words)
 
     def matches(self, argv: Sequence[str]) -> bool:
-        """Whether a command is one of those that the pattern describes."""
-        return _match(self.words, tuple(argv))
+        """Whether a command is one of those that the pattern describes, read as widely as it can be: to ask or deny."""
+        return _match(self.words, tuple(argv), _fits)
+
+    def allows(self, argv: Sequence[str]) -> bool:
+        """The same, read as narrowly as it can be: a star within a word stays in that word, and in its directory."""
+        return _match(self.words, tuple(argv), _fits_narrowly)
 
     def may_match(self, words: Sequence[Word]) -> bool:
         """Whether a command may turn out to be one of those, once its open words are known."""
         for mine, word in zip(self.words, words, strict=False):
             if mine == "*" or not word.exact:
                 return "*" in mine or mine.startswith(word.start)
-            if not _match((mine,), (word.text,)):
+            if not _match((mine,), (word.text,), _fits):
                 return False
         return True
 
@@ -82,17 +86,38 @@ def _check_plain(text: object, pattern: str) -> None:
         )
 
 
-def _match(pattern: tuple[str, ...], argv: tuple[str, ...]) -> bool:
+_Fits = Callable[[str, str], bool]
+
+
+def _match(pattern: tuple[str, ...], argv: tuple[str, ...], fits: _Fits) -> bool:
     if not pattern:
         return not argv
     first, rest = pattern[0], pattern[1:]
     if first == "*":
         rest = tuple(dropwhile(lambda word: word == "*", rest))
-        return not rest or any(_match(rest, argv[at:]) for at in range(len(argv) + 1))
+        return not rest or any(_match(rest, argv[at:], fits) for at in range(len(argv) + 1))
     if not argv:
         return False
-    if not rest and first.endswith(":*") and argv[0] == first[:-2]:
-        return True
-    if not re.fullmatch(re.escape(first).replace(r"\*", ".*"), argv[0], re.DOTALL):
+    if not rest and first.endswith(":*"):
+        return argv[0] == first[:-2] or fits(first, argv[0])
+    if not fits(first, argv[0]):
         return False
-    return _match(rest, argv[1:]) or (not rest and first.endswith("*"))
+    open_end = not rest and first.endswith("*") and fits is _fits
+    return open_end or _match(rest, argv[1:], fits)
+
+
+def _fits(pattern: str, word: str) -> bool:
+    return re.fullmatch(re.escape(pattern).replace(r"\*", ".*"), word, re.DOTALL) is not None
+
+
+def _fits_narrowly(pattern: str, word: str) -> bool:
+    """What a star stands for must not make an option of a word, nor lead out of the directory that is named."""
+    if not _fits(pattern, word):
+        return False
+    if "*" not in pattern:
+        return True
+    is_option = word.startswith("-") and pattern.startswith("*")
+    leaves = ".." in re.split("[/{},]", word) or (
+        pattern.startswith("*") and word.startswith(("/", "~"))
+    )
+    return not (is_option or leaves)

@@ -161,7 +161,9 @@ class _Scanner(WordScanner):
     def _read_command(self, piped: bool) -> None:
         keyword = _KEYWORD.match(self.text, self.at)
         if self.text.startswith("(", self.at):
-            self._read_group()
+            self._read_group(")")
+        elif self.text.startswith(("{ ", "{\t", "{\n"), self.at):
+            self._read_group("}")
         elif keyword is None:
             self._read_simple(piped)
         else:
@@ -208,12 +210,12 @@ class _Scanner(WordScanner):
             raise Unreadable("it has too many commands")
         self.found.append(Found(command, tuple(parts.spans)))
 
-    def _read_group(self) -> None:
+    def _read_group(self, closer: str) -> None:
         if self.text.startswith("((", self.at):
             raise Unreadable("arithmetic")
         self.at += 1
-        self._read_body((")",))
-        self._close(")")
+        self._read_body((closer,))
+        self._close(closer)
         self._read_trailing()
 
     def _read_trailing(self) -> list[Redirect]:

@@ -30,7 +30,7 @@ _ASSIGNMENT_LIKE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*(\[|\+?=)")
 _VARIABLE = re.compile(r"\$(?:([A-Za-z_][A-Za-z0-9_]*)|\{([A-Za-z_][A-Za-z0-9_]*)\}|([?$#!]))")
 _ESCAPE = re.compile(r"\\([\x21-\x7e ])")
 _RESTING_DOLLAR = re.compile(r"\$(?=[\"' |)/.,:;%])")
-_SUM = re.compile(r"\$\(\((?:[0-9 ]|[+*/%-](?=[0-9 ]))+\)\)")
+_SUM = re.compile(r"\$\(\((?:[0-9 ]|(?:\*\*|[+*/%-])(?=[0-9 ]))+\)\)")
 """Arithmetic on numbers alone. With a name in it, bash would run what the variable's value says."""
 
 
@@ -120,7 +120,7 @@ class WordScanner:
         if character in "*?[":
             lone = character == "[" and self.at == start and self.ends_word(self.at + 1)
             if not lone:
-                word.open()
+                word.open_pattern()
         elif character == "{":
             word.open_brace()
         elif character not in "}!#":

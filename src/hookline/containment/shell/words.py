@@ -7,7 +7,11 @@ with a known character other than `-` can never turn out to be an option.
 
 from __future__ import annotations
 
+import re
+
 import msgspec
+
+_HOME = re.compile(r"~(?:/[^$*?{\[]*)?")
 
 
 class Word(msgspec.Struct, frozen=True, gc=False):
@@ -21,15 +25,20 @@ class Word(msgspec.Struct, frozen=True, gc=False):
     hidden: bool = False
     """Nothing useful is known about it: it holds the output of a command."""
 
+    whole: bool = False
+    """Whether it stays one word although it is not exact: what is open in it stands in quotes."""
+
     @property
     def start(self) -> str:
-        """The known beginning."""
-        return self.text if self.exact else self.prefix
+        """The known beginning. `$HOME` without quotes is taken for a path: nobody's home has a blank in its name."""
+        if self.exact:
+            return self.text
+        return self.prefix or ("/" if _HOME.fullmatch(self.text) else "")
 
     @property
     def single(self) -> bool:
-        """Whether it is certain to become one word. What bash splits has no prefix; patterns and braces show."""
-        return self.exact or (bool(self.prefix) and set("*?[{").isdisjoint(self.text))
+        """Whether it is certain to become one word."""
+        return self.exact or self.whole
 
 
 class Redirect(msgspec.Struct, frozen=True, gc=False):

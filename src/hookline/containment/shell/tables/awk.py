@@ -8,10 +8,8 @@ no doubt about strings and patterns is left.
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
 
-from hookline.containment.shell.options import Program, but
-from hookline.containment.shell.words import Word
+from hookline.containment.shell.options import Call, Program, only
 
 _REFUSED = re.compile(
     r"system|getline|close|ENVIRON|ARG[VC]|PROCINFO|SYMTAB|FUNCTAB|eval|extension|@|\\\n|\\\r|/inet"
@@ -31,23 +29,14 @@ _UNCERTAIN = re.compile(r'["/#\\]')
 _PRINTS_THERE = re.compile(r"print[^;{}]*[>|]")
 
 
-def check_awk(words: Sequence[Word]) -> str | None:
+def check_awk(call: Call) -> str | None:
     """Why a call of awk may write, run or read something else, or None."""
-    pending = iter(words)
-    for word in pending:
-        if not word.exact:
-            return "its program is not known"
-        if word.text in {"-F", "-v"}:
-            if not next(pending, Word("")).exact:  # it may become several words
-                return "its program is not known"
-        elif not re.match(r"-[Fv].", word.text) and word.text != "--":
-            if word.text.startswith("-"):
-                return f"the option {word.text}"
-            break
-    else:
-        return "it has no program"
-    late = next((one.text for one in pending if one.exact and re.match("-.", one.text)), None)
-    return f"the option {late}" if late else _program_problem(word.text)
+    if not all(value.exact for _, value in call.options if value):  # it may become several words
+        return "its program is not known"
+    if not call.operands or not call.operands[0].exact:
+        return "its program is not known"
+    late = next((word for word in call.operands[1:] if re.match("-.", word.start)), None)
+    return f"the option {late.text}" if late else _program_problem(call.texts[0])
 
 
 def _program_problem(program: str) -> str | None:
@@ -71,4 +60,4 @@ def _without_texts(program: str) -> str:
     return program if "/" in program or "#" in program else _STRING.sub("0", program)
 
 
-AWK = Program(but(check=check_awk, loose=True))
+AWK = Program(only(texts="-F -v", pattern="", check=check_awk, loose=True))

@@ -3,204 +3,254 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
 
-from hookline.containment.shell.options import Options, Program, only, operands_of
-from hookline.containment.shell.words import Word
+import msgspec
+
+from hookline.containment.shell.options import Call, Options, Program, more, only
+from hookline.containment.shell.tables.checks import counted, plain_names
 
 _LOOK = """
-    -# -p -u --patch -s --no-patch --raw --stat --shortstat --numstat --summary --name-only --name-status --oneline
-    --graph --decorate --no-decorate --all --branches --tags --remotes --merges --no-merges --reverse --follow
-    --first-parent --abbrev-commit --no-abbrev-commit --color --no-color --color-words --word-diff --cached --staged
-    --check --full-index --binary -w -b --ignore-all-space --ignore-space-change --ignore-blank-lines -R -a --text
-    --minimal --patience --histogram --no-renames --find-renames -M --find-copies -C --relative --exit-code --quiet
-    -q --no-ext-diff --no-textconv --left-right --cherry-pick --cherry-mark --cherry --boundary --topo-order
-    --date-order --author-date-order --walk-reflogs -g --merge --no-walk --source --full-history --dense --sparse
-    --simplify-merges --ancestry-path --no-prefix --compact-summary --dirstat --no-notes --notes --no-mailmap
-    --mailmap --use-mailmap --pickaxe-all --pickaxe-regex -i --regexp-ignore-case -E --extended-regexp -F
-    --fixed-strings -P --perl-regexp --invert-grep --all-match --cc -c -m -t --no-index --merge-base --relative-date
-    --parents --children --pretty --format --date --abbrev --decorate-refs --unified --diff-filter --diff-algorithm
-    --stat-width --encoding --no-color-moved --color-moved --ws-error-highlight --submodule --ignore-submodules
-    --no-expand-tabs --no-stat --inter-hunk-context -W --function-context --full-diff --since --until --after --before
-    --author --committer --grep --max-count --skip --glob --exclude --not --simplify-by-decoration -z
-    --ita-invisible-in-index --indent-heuristic --no-indent-heuristic --ignore-case --root
+    -# -p -u --patch -s --no-patch --raw --shortstat --numstat --summary --name-only --name-status --oneline --graph
+    --no-decorate --all --merges --no-merges --reverse --follow --first-parent --abbrev-commit --no-abbrev-commit
+    --no-abbrev --no-color --cached --staged --check --full-index --binary -w -b --ignore-all-space
+    --ignore-space-change --ignore-space-at-eol --ignore-cr-at-eol --ignore-blank-lines -R -a --text --minimal
+    --patience --histogram --no-renames --rename-empty --exit-code --quiet -q --no-ext-diff --no-textconv --left-right
+    --left-only --right-only --cherry-pick --cherry-mark --cherry --boundary --topo-order --date-order
+    --author-date-order --walk-reflogs -g --merge --source --full-history --dense --sparse --simplify-merges
+    --no-prefix --default-prefix --compact-summary --no-notes --no-mailmap --mailmap --use-mailmap
+    --pickaxe-all --pickaxe-regex -i --regexp-ignore-case -E --extended-regexp -F --fixed-strings -P --perl-regexp
+    --invert-grep --all-match --cc -c -m -t -r --no-index --merge-base --relative-date --parents --children
+    --no-color-moved --no-expand-tabs --no-stat -W --function-context --full-diff --not --simplify-by-decoration -z
+    --ita-invisible-in-index --indent-heuristic --no-indent-heuristic --ignore-case --root --no-relative
+    --combined-all-paths --no-diff-merges --bisect --reflog --show-pulls --log-size --find-copies-harder
+    --irreversible-delete --patch-with-stat --patch-with-raw --cumulative --no-rename-empty --base --ours --theirs
 """
-_LOOK_TAKES = """
-    -n -U -S -G -L --max-count --skip --since --until --after --before --author --committer --grep --format
+_LOOK_TEXTS = """
+    -n -S -G -l --max-count --skip --since --until --after --before --author --committer --grep --since-as-filter
+    --grep-reflog --date --encoding --diff-filter --diff-algorithm --anchored --stat-width --stat-name-width
+    --stat-count --stat-graph-width --inter-hunk-context --word-diff-regex --ws-error-highlight --src-prefix
+    --dst-prefix --line-prefix --find-object --decorate-refs --decorate-refs-exclude --exclude --glob
+    --output-indicator-new --output-indicator-old --output-indicator-context -I --ignore-matching-lines
 """
-_LISTS = frozenset(
-    "-l --list --contains --no-contains --merged --no-merged --points-at --show-current".split()
-)
+_LOOK_MAYBE = """
+    -U -M -C -B -D -X --stat --decorate --branches --tags --remotes --color --color-words --word-diff --find-renames
+    --find-copies --relative --no-walk --dirstat --notes --show-notes --pretty --format --abbrev --unified --submodule
+    --ignore-submodules --color-moved --color-moved-ws --break-rewrites --min-parents --max-parents --diff-merges
+    --expand-tabs --ancestry-path --show-linear-break --clear-decorations --no-min-parents --no-max-parents --count
+"""
+_LISTS = ("-l", "--list", "--contains", "--no-contains", "--merged", "--no-merged", "--points-at")
 
 
-def _look(more: str = "") -> Options:
-    return only(_LOOK + more, takes=_LOOK_TAKES, check=_no_signatures)
-
-
-def _no_signatures(words: Sequence[Word]) -> str | None:
+def _no_signatures(call: Call) -> str | None:
     """Formats with %G and the like let another program check signatures."""
     checks = any(
-        re.search(r"%[-+ ]?G", word.text) or (not word.exact and "%" in word.text) for word in words
+        re.search(r"%[-+ ]?G", word.text) or (not word.exact and "%" in word.text)
+        for word in call.words
     )
     return "it starts a program that checks signatures" if checks else None
 
 
-def _no_signatures_of_refs(words: Sequence[Word]) -> str | None:
+def _no_signatures_of_refs(call: Call) -> str | None:
     """Fields of references, to print or to sort by, can be signatures too."""
-    checks = any("signature" in word.text for word in words)
-    return "it starts a program that checks signatures" if checks else _no_signatures(words)
+    checks = any("signature" in word.text for word in call.words)
+    return "it starts a program that checks signatures" if checks else _no_signatures(call)
 
 
-def _names(words: Sequence[Word]) -> list[str]:
-    return [word.text for word in words if not word.start.startswith("-")]
-
-
-def _listed(words: Sequence[Word]) -> str | None:
+def _listed(call: Call) -> str | None:
     """A name without `--list` and its like creates a branch or a tag."""
-    names = operands_of(only(takes="--sort --format"), words)
-    if names and any(word.text in ("--", "--sort", "--format") for word in words):
-        return "what looks like `--list` may be a value, or a name"
-    if names and not any(word.text.partition("=")[0] in _LISTS for word in words):
-        return f"it may create {names[0].text!r}"
-    return _no_signatures_of_refs(words)
+    if call.operands and not call.has(*_LISTS, "--show-current"):
+        return f"it may create {call.texts[0]!r}"
+    return _no_signatures_of_refs(call)
 
 
-def _no_names(words: Sequence[Word]) -> str | None:
-    names = _names(words)
-    return f"{names[0]!r} is more than a question" if names else None
-
-
-def _reflog(words: Sequence[Word]) -> str | None:
+def _reflog(call: Call) -> str | None:
     """A word may be a verb of its own, and a pattern may become one."""
-    changes = {"expire", "delete", "drop", "write"} & set(_names(words))
-    if changes or not all(word.exact for word in words):
+    changes = {"expire", "delete", "drop", "write"} & set(call.texts)
+    if changes or not all(word.exact for word in call.operands):
         return "it may change the log"
-    return _no_signatures(words)
+    return _no_signatures(call)
 
 
-def _config(words: Sequence[Word]) -> str | None:
+def _config(call: Call) -> str | None:
     """One name is a question, two are a setting, unless an option or the first of them says that it asks."""
-    asking = {"--get", "--get-all", "--get-regexp", "--list", "-l"}
-    names = _names(words)
-    if any(word.text == "--" for word in words):
-        return "what follows `--` is a setting, whatever it looks like"
+    names = call.texts
+    asks = call.has("--get", "--get-all", "--get-regexp", "--list", "-l") and len(names) <= 2
+    if not all(word.exact for word in call.words):
+        return "a pattern may become several names"
     if names[:1] in (["get"], ["list"]):
         names = names[1:]
-    asks = any(word.text in asking for word in words) and len(names) <= 2
-    if not all(word.exact for word in words):
-        return "a pattern may become several names"
+    elif not asks and names and "." not in names[0]:  # a verb of its own, such as `edit`
+        return f"{names[0]!r} may be more than a question"
     if any(re.search("(?i)extraheader|token|passw|secret", name) for name in names):
         return "it may show a secret"
-    return None if words and (asks or len(names) <= 1) else "it may set something"
+    said = call.options or call.operands
+    return None if said and (asks or len(names) <= 1) else "it may set something"
 
 
-_VERBS: dict[str, Options] = {
-    **dict.fromkeys(("log", "diff", "show", "whatchanged", "stash list"), _look()),
-    "status": only(
-        """
-        -s --short -b --branch -u -uno -uall -unormal --untracked-files --porcelain --long -v --verbose -z --ignored
-        --show-stash --ahead-behind --no-ahead-behind --renames --no-renames --column --no-column
-        """
+_LOG = only(_LOOK, texts=_LOOK_TEXTS, takes="-L", maybe=_LOOK_MAYBE, check=_no_signatures)
+_SHORTLOG = more(
+    msgspec.structs.replace(_LOG, texts=_LOG.texts - {"-n"}),
+    "-n -e --numbered --email",
+    maybe="--group",
+)
+_REFS = only(
+    "--ignore-case",
+    texts="--format --sort --count --exclude --points-at --contains --no-contains --merged --no-merged",
+    maybe="--color --contains --no-contains --merged --no-merged",
+    check=_no_signatures_of_refs,
+)
+_LISTING = only(
+    """
+    -l --list --no-column --no-color -i --ignore-case --show-current -a --all -r --remotes -v -vv --verbose --no-abbrev
+    """,
+    texts="--sort --format --points-at --contains --no-contains --merged --no-merged",
+    maybe="--column --color --abbrev --contains --no-contains --merged --no-merged",
+    check=_listed,
+)
+_TAGS = only(
+    "-l --list --no-column -i --ignore-case",
+    texts="--sort --format --points-at --contains --no-contains --merged --no-merged",
+    maybe="-n --column --color --contains --no-contains --merged --no-merged",
+    check=_listed,
+)
+_GREP = only(
+    """
+    -# -i -n -l -L -c -w -v -h -H -E -F -P -G -o -q -r -p -W -I -a -z --ignore-case --line-number --name-only
+    --files-with-matches --files-without-match --count --word-regexp --invert-match --extended-regexp --basic-regexp
+    --fixed-strings --perl-regexp --only-matching --quiet --no-color --cached --untracked --no-index --heading --break
+    --show-function --function-context --and --or --not --all-match --recursive --no-recursive --full-name --column
+    --text --exclude-standard --no-exclude-standard --recurse-submodules --null
+    """,
+    texts="-e -A -B -C -m --context --after-context --before-context --max-depth --max-count --threads",
+    maybe="--color",
+    pattern="-e",
+    check=counted("-A", "-B", "-C", "-m"),
+)
+_CONFIG = only(
+    """
+    --get --get-all --get-regexp --list -l --global --local --system --worktree --show-origin --show-scope --show-names
+    --name-only --bool --int --bool-or-int --path -z --null --includes --no-includes --all --regexp
+    """,
+    texts="--default --type --value",
+    check=_config,
+)
+
+
+def _plain(flags: str = "", *, texts: str = "", maybe: str = "", takes: str = "") -> Options:
+    return only(flags, texts=texts, maybe=maybe, takes=takes)
+
+
+def _lists(flags: str = "", *, texts: str = "", maybe: str = "", takes: str = "") -> Options:
+    """A verb that shows names, never what is in the files."""
+    return only(flags, texts=texts, maybe=maybe, takes=takes, shows=False)
+
+
+_VERBS: dict[str, Options | Program] = {
+    **dict.fromkeys(("log", "diff", "show", "whatchanged", "stash list", "range-diff"), _LOG),
+    **dict.fromkeys(
+        ("diff-tree", "diff-index", "diff-files"), more(_LOG, "-r --no-commit-id --always -v")
     ),
-    "shortlog": _look(" -s -n -e --summary --numbered --email --group"),
-    "stash show": _look(" --include-untracked --only-untracked"),
-    "rev-list": _look(" --count --objects --disk-usage --timestamp --left-only --right-only"),
-    "reflog": only(
-        "-# --oneline --all --date --no-abbrev --pretty --format -p --stat",
-        takes="-n",
-        check=_reflog,
-    ),
-    "blame": only(
+    "shortlog": _SHORTLOG,
+    "status": _lists(
         """
-        -l -s -e -w -c -b -f -n -t -p --show-email --show-name --show-number --porcelain --line-porcelain --date -M -C
-        --root --abbrev --since --color-lines --color-by-age --first-parent --reverse
+        -s --short -b --branch --long -z --show-stash --ahead-behind --no-ahead-behind --renames
+        --no-renames --no-column
         """,
-        takes="-L --ignore-rev --ignore-revs-file",
+        maybe="-u --untracked-files --porcelain --ignored --column --ignore-submodules -M --find-renames",
     ),
-    "annotate": only("-l -w -t", takes="-L"),
-    "rev-parse": only(
-        """
-        --abbrev-ref --short --verify -q --quiet --show-toplevel --git-dir --is-inside-work-tree --show-prefix
-        --show-cdup --is-bare-repository --is-inside-git-dir --symbolic --symbolic-full-name --all --branches --tags
-        --remotes --absolute-git-dir --git-common-dir --is-shallow-repository --show-superproject-working-tree
-        """
+    "stash show": more(_LOG, "--include-untracked --only-untracked"),
+    "rev-list": more(
+        _LOG,
+        "--objects --timestamp --header --no-object-names --date-order --no-commit-header",
+        maybe="--disk-usage --filter",
     ),
-    "describe": only(
+    "reflog": msgspec.structs.replace(_LOG, check=_reflog),
+    "blame": _plain(
         """
-        --tags --all --long --always --dirty --abbrev --contains --exact-match --first-parent --match --exclude
-        --candidates --broken
-        """
+        -l -s -e -w -c -b -f -n -t -p --show-email --show-name --show-number --porcelain --line-porcelain --root
+        --color-lines --color-by-age --first-parent --reverse --progress --no-progress
+        """,
+        texts="--date --since --ignore-rev",
+        takes="-L --ignore-revs-file",
+        maybe="-M -C --abbrev",
     ),
-    "ls-files": only(
+    "annotate": _plain("-l -w -t", takes="-L"),
+    "rev-parse": _plain(
+        """
+        --verify -q --quiet --show-toplevel --git-dir --is-inside-work-tree --show-prefix --show-cdup
+        --is-bare-repository --is-inside-git-dir --symbolic --symbolic-full-name --all --absolute-git-dir
+        --git-common-dir --is-shallow-repository --show-superproject-working-tree --not --revs-only --no-revs --flags
+        --no-flags
+        """,
+        texts="--default --git-path",
+        maybe="""
+        --abbrev-ref --short --branches --tags --remotes --glob --exclude --disambiguate --path-format
+        --show-object-format --since --until
+        """,
+    ),
+    "describe": _plain(
+        "--tags --all --long --always --contains --exact-match --first-parent",
+        texts="--match --exclude --candidates",
+        maybe="--dirty --broken --abbrev",
+    ),
+    "ls-files": _lists(
         """
         -c -d -m -o -i -s -u -k -t -v -z --cached --deleted --modified --others --ignored --stage --unmerged --killed
-        --exclude-standard --error-unmatch --full-name --directory --no-empty-directory --exclude --eol --abbrev
-        --recurse-submodules --format --deduplicate
+        --exclude-standard --error-unmatch --full-name --directory --no-empty-directory --eol --recurse-submodules
+        --deduplicate --sparse
         """,
-        takes="-x -X",
+        texts="-x --exclude --exclude-per-directory --format",
+        takes="-X --exclude-from",
+        maybe="--abbrev",
     ),
-    "ls-tree": only(
-        "-r -t -d -l -z --name-only --name-status --full-name --full-tree --long --abbrev --object-only --format"
+    "ls-tree": _lists(
+        "-r -t -d -l -z --name-only --name-status --full-name --full-tree --long --object-only",
+        texts="--format",
+        maybe="--abbrev",
     ),
-    "cat-file": only("-t -s -p -e"),
-    "merge-base": only("--is-ancestor --all -a --octopus --independent --fork-point"),
-    "name-rev": only("--tags --name-only --all --refs --always"),
-    "for-each-ref": only(
-        "--contains --no-contains --merged --no-merged --points-at --color",
-        takes="--format --sort --count",
-        check=_no_signatures_of_refs,
+    "cat-file": _plain("-t -s -p -e"),
+    "merge-base": _plain("--is-ancestor --all -a --octopus --independent --fork-point"),
+    "name-rev": _plain("--tags --name-only --all --always --undefined", texts="--refs --exclude"),
+    "for-each-ref": _REFS,
+    "show-ref": _plain(
+        "--heads --tags --branches -d --dereference -s --verify -q --quiet --head --exists",
+        maybe="--hash --abbrev",
     ),
-    "show-ref": only(
-        "--heads --tags --branches -d --dereference -s --hash --abbrev --verify -q --quiet --head"
+    "show-branch": _plain(
+        "-a --all -r --remotes --list --current --no-color --sha1-name --topo-order --date-order --sparse --topics",
+        maybe="--color --more -g --reflog",
     ),
-    "show-branch": only("-a --all -r --remotes --list --current --no-color --color --sha1-name"),
-    "count-objects": only("-v --verbose -H --human-readable"),
-    "check-ignore": only("-v --verbose -n --non-matching -q --quiet --no-index"),
-    "check-attr": only("-a --all --cached"),
+    "count-objects": _plain("-v --verbose -H --human-readable"),
+    "check-ignore": _lists("-v --verbose -n --non-matching -q --quiet --no-index"),
+    "check-attr": _lists("-a --all --cached"),
     "version": only("--build-options", operands=0),
     "help": only("-a --all -g --guides", operands=0),
-    "grep": only(
-        """
-        -# -i -n -l -L -c -w -v -h -H -E -F -P -G -o -q -r -p -W -I -a -z --ignore-case --line-number --name-only
-        --files-with-matches --files-without-match --count --word-regexp --invert-match --extended-regexp
-        --fixed-strings --perl-regexp --only-matching --quiet --color --no-color --cached --untracked --no-index
-        --heading --break --show-function --function-context --and --or --not --all-match --max-depth --recursive
-        --no-recursive --full-name --column --text --context --after-context --before-context --exclude-standard
-        --recurse-submodules --max-count
-        """,
-        takes="-e -A -B -C -m",
+    "grep": _GREP,
+    "branch": _LISTING,
+    "tag": _TAGS,
+    "remote": only("-v --verbose", operands=0),
+    "remote show": only("-n", operands=0),
+    "symbolic-ref": only("-q --quiet --short", operands=1),
+    "cherry": _lists("-v --verbose", maybe="--abbrev"),
+    "var": only(operands=1, check=plain_names("GIT_(AUTHOR|COMMITTER)_IDENT|GIT_DEFAULT_BRANCH")),
+    "add": only(
+        "-n -v -A -u --dry-run --verbose --all --update", needs="-n --dry-run", shows=False
     ),
-    "branch": only(
+    "clean": only("-n -d -x -X --dry-run", texts="-e --exclude", needs="-n --dry-run", shows=False),
+    "fsck": _lists(
         """
-        -a --all -r --remotes -v -vv --verbose -l --list --show-current --contains --no-contains --merged --no-merged
-        --points-at --column --no-column --color --no-color --abbrev --no-abbrev -i --ignore-case
-        """,
-        takes="--sort --format",
-        check=_listed,
-    ),
-    "tag": only(
+        --full --strict --dangling --no-dangling --unreachable --no-reflogs --connectivity-only --progress
+        --no-progress -v --verbose --root --tags --cache --name-objects
         """
-        -l --list -n --contains --no-contains --merged --no-merged --points-at --column --color -i --ignore-case -#
-        """,
-        takes="--sort --format",
-        check=_listed,
     ),
-    "remote": only("-v --verbose", check=_no_names),
-    "remote get-url": only("--all --push"),
-    "worktree list": only("--porcelain -v --verbose -z"),
+    "remote get-url": _plain("--all --push"),
+    "worktree list": _plain("--porcelain -v --verbose -z"),
     "submodule": only(operands=0),
-    "submodule status": only("--recursive --cached --quiet"),
-    **dict.fromkeys(("notes list", "notes show", "bisect log"), only()),
-    "lfs ls-files": only("-l --long -s --size -a --all -n --name-only"),
-    "lfs status": only("-p --porcelain -j --json"),
-    "config": only(
-        """
-        --get --get-all --get-regexp --list -l --global --local --system --worktree --show-origin --show-scope
-        --name-only --bool --int --bool-or-int --path -z --null --includes --no-includes --all --regexp
-        """,
-        takes="--default --type",
-        check=_config,
-    ),
+    "submodule status": _plain("--recursive --cached --quiet"),
+    **dict.fromkeys(("notes list", "notes show", "bisect log"), _plain()),
+    "lfs ls-files": _plain("-l --long -s --size -a --all -n --name-only"),
+    "lfs status": _plain("-p --porcelain -j --json"),
+    "config": _CONFIG,
 }
 
 GIT = Program(

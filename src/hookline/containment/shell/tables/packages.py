@@ -1,128 +1,154 @@
 """Package managers: what is installed, never installing.
 
 Managers that run code out of the project directory whatever they are asked, or send what its configuration says to
-where its configuration says, are missing on purpose: yarn, pnpm, poetry, bundler, `cargo tree`, `npm view`.
+where its configuration says, are missing on purpose: yarn, pnpm, poetry, bundler, `cargo tree`, `npm view`; `go`, which
+fetches and runs the version that `go.mod` names; `hg`, whose `.hg/hgrc` can lie in any checkout.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping
 
-from hookline.containment.shell.options import Check, Options, Program, but, only
-from hookline.containment.shell.tables.first import first_word
-from hookline.containment.shell.words import Word
+from hookline.containment.shell.options import Call, Check, Options, Program, only
+from hookline.containment.shell.tables.checks import plain_names
 
-_PIP = only(
-    """
-    -v -q --verbose --quiet --format --local -l --user --not-required --editable -e --all --files -f --exclude
-    --exclude-editable --disable-pip-version-check --no-color
-    """
+_FORMULA = r"[a-z0-9][a-z0-9+_-]*(@[0-9]+(\.[0-9]+)*)?"
+"""The name of something that brew knows. A file that ends in `.rb` would be loaded, and so would an address."""
+
+
+def _npm_setting(call: Call) -> str | None:
+    harmless = {"registry", "prefix", "cache", "loglevel", "engine-strict"}
+    return None if all(text in harmless for text in call.texts) else "it may show a token"
+
+
+def _installed(call: Call) -> str | None:
+    """Anything else looks for news in the network first."""
+    local = call.has("--installed", "-C", "--cacheonly") or call.texts[:1] == ["installed"]
+    return plain_names()(call) if local else "it may use the network"
+
+
+def _asks(verbs: str, flags: str = "", *, texts: str = "", check: Check | None = None) -> Program:
+    """A manager with verbs that all have the same options."""
+    options = only(flags, texts=texts, check=check)
+    return Program(only(), dict.fromkeys(verbs.split(), options), reads=False)
+
+
+def _with(verbs: Mapping[str, Options | Program], globals_: str = "") -> Program:
+    return Program(only(globals_), verbs, reads=False)
+
+
+_PIP = "-v -q --verbose --quiet --disable-pip-version-check --no-color --isolated -h --help"
+_PIP_LIST = only(
+    f"{_PIP} -e -l --editable --local --user --pre --not-required --exclude-editable --include-editable",
+    texts="--format --exclude --path",
 )
+_PIP_VERBS: dict[str, Options | Program] = {
+    "list": _PIP_LIST,
+    "show": only(f"{_PIP} -f --files"),
+    "freeze": only(f"{_PIP} -l --local --user --all --exclude-editable", texts="--exclude --path"),
+    "check": only(_PIP),
+    **dict.fromkeys(("help", "cache dir", "cache info", "cache list"), only(_PIP)),
+}
 _NPM = only(
     """
-    -g --global --json --long -l --parseable -p --prod --production --dev --omit --all -a --link --silent -s --no-color
-    --color
+    -g -a -l -p -s --global --json --long --parseable --prod --production --dev --all --link --silent --no-color
+    --color --no-unicode --workspaces --package-lock-only
     """,
-    takes="--depth",
+    texts="-w --depth --omit --include --workspace",
+    bundles=False,
 )
-
-
-def _npm_setting(words: Sequence[Word]) -> str | None:
-    harmless = {"registry", "prefix", "cache", "loglevel", "engine-strict"}
-    return None if all(word.text in harmless for word in words) else "it may show a token"
-
-
-def _no_setting(words: Sequence[Word]) -> str | None:
-    return "it sets something" if any("=" in word.text for word in words) else None
-
-
-def _no_path(words: Sequence[Word]) -> str | None:
-    """A path or an address is loaded, and brew runs what it loads."""
-    odd = any("/" in word.text or not word.start for word in words)
-    return "it may load a file, or fetch one" if odd else None
-
-
-def _asks(verbs: str, options: str = "", check: Check | None = None) -> Program:
-    """A manager with verbs that all have the same options."""
-    of_verbs = only(options, check=check)
-    return Program(only("--version"), dict.fromkeys(verbs.split(), of_verbs), reads=False)
-
-
-_PIP_VERBS: dict[str, Options] = {
-    **dict.fromkeys(("list", "show", "freeze", "check"), _PIP),
-    **dict.fromkeys(("help", "cache dir", "cache info"), only()),
-}
-_NPM_VERBS: dict[str, Options] = {
-    **dict.fromkeys("ls list ll la explain why root prefix".split(), _NPM),
+_NPM_VERBS: dict[str, Options | Program] = {
+    **dict.fromkeys("ls list ll la explain why root prefix bin".split(), _NPM),
     **dict.fromkeys(("run", "run-script"), only("--json", operands=0)),
     "pkg get": _NPM,
     "config get": only(check=_npm_setting),
 }
-_GO_VERBS: dict[str, Options] = {
-    "version": only("-m -v"),
-    "env": only("-json -changed", check=_no_setting),
-    "doc": only("-all -src -short -u -c -cmd"),
-    "help": only(),
-}
-_BREW = (
-    "-v --versions --formula --cask --json -1 --full-name --installed --tree -r --pinned --greedy"
-)
-_DPKG = "-l|-L|-s|-S|-p|--list|--listfiles|--status|--search|--get-selections|--print-architecture"
+_BREW = """
+    -v --versions --formula --formulae --cask --casks -1 -l --full-name --installed --tree --pinned --multiple
+    --include-build --include-optional --direct --topological --annotate --recursive
+"""
+_APT = """
+    --installed --upgradable -a --all-versions --manual-installed -n --names-only --full --no-pager
+"""
+_DPKG = """
+    -l -L -s -S -p -c -I --list --listfiles --status --search --print-avail --contents --info --get-selections
+    --print-architecture --print-foreign-architectures
+"""
+_RPM = "-q -a -i -l -f -d -c -R --last --changelog --scripts --requires --provides --info --list --all --query"
 
 PACKAGES: dict[str, Program] = {
     **dict.fromkeys(
         ("pip", "pip3"),
-        Program(only("--disable-pip-version-check --no-color"), _PIP_VERBS, reads=False),
+        _with(_PIP_VERBS, "--disable-pip-version-check --no-color -v -q --isolated"),
     ),
-    "npm": Program(only(), _NPM_VERBS, reads=False),
-    "go": Program(only(), _GO_VERBS, reads=False),
-    "rustup": Program(
+    "npm": _with(_NPM_VERBS),
+    "rustup": _with(
+        {"toolchain list": only("-v")}
+    ),  # others fetch the version that the project names
+    "gem": _asks(
+        "list env environment contents which",
+        "-l -a -d -i -e -q --local --all --details --no-details --installed --exact --versions --no-versions",
+    ),
+    "brew": Program(  # `brew outdated` updates first
         only(),
         {
             **dict.fromkeys(
-                ("toolchain list", "target list", "component list"), only("-v --installed")
+                "list ls info desc deps uses".split(),
+                only(_BREW, maybe="--json", check=plain_names(_FORMULA)),
             ),
+            **dict.fromkeys("leaves config".split(), only("-r -p", operands=0)),
         },
         reads=False,
     ),
-    "gem": _asks("list env contents", "-l --local -a --all -d --details"),
-    "brew": _asks("list ls info desc deps uses leaves outdated config", _BREW, _no_path),
-    **dict.fromkeys(
-        ("apt", "apt-cache"),
-        _asks(
-            "list show search policy",
-            "--installed --upgradable -a --all-versions --manual-installed -n --names-only -f",
-        ),
-    ),
-    "dpkg": Program(only(_DPKG.replace("|", " "), check=first_word(_DPKG)), reads=False),
+    "apt": _asks("list show search policy", _APT),
+    "apt-cache": _asks("show search policy madison depends rdepends pkgnames showpkg stats", _APT),
+    "dpkg": Program(only(_DPKG, needs=_DPKG, bundles=False), reads=False),
     "dpkg-query": Program(
-        only("-l -L -s -S -W -f --list --show --showformat --listfiles --status --search"),
+        only(
+            "-l -L -s -S -W -p --list --show --listfiles --status --search",
+            texts="-f --showformat",
+            needs="-l -L -s -S -W -p --list --show --listfiles --status --search",
+        ),
         reads=False,
     ),
-    "rpm": Program(only("-q -a -i -l -f -d -c -R", check=first_word("-q[ailfdcR]*")), reads=False),
+    "rpm": Program(
+        only(
+            _RPM, texts="--qf --queryformat", needs="-q --query", check=plain_names(r"[\w./+*-]+")
+        ),
+        reads=False,
+    ),
     "pacman": Program(
         only(
-            "-Q -i -e -l -o -s -q -d -m -n -t -k -u",
-            check=first_word("-Q[ielosqdmntku]*"),
+            "-Q -i -e -l -o -s -q -d -m -n -t -k -u --query --explicit --info --list --owns --search --quiet",
+            needs="-Q --query",
         ),
         reads=False,
     ),
     "apk": _asks("info list policy", "-v -vv -L -e -a -d -s -R -I --installed"),
-    "snap": _asks("list info version", "--all"),
-    "flatpak": _asks("list info", "--app --runtime --columns"),
-    "conda": Program(
-        only(),
+    "snap": _asks("list version", "--all"),
+    "flatpak": _asks("list info", "--app --runtime --user --system", texts="--columns"),
+    "conda": _with(
         {
-            "list": only("--json", takes="-n --name"),
-            "info": only("-e --envs --json"),
-            "env list": only("--json"),
-        },
-        reads=False,
+            "list": only("--json --export -e --explicit", texts="-n --name -p --prefix"),
+            "info": only("-e --envs --json", operands=0),
+            "env list": only("--json", operands=0),
+        }
     ),
     **dict.fromkeys(
-        ("dnf", "yum"), _asks("list info repolist", "--installed -q -C --cacheonly", _no_path)
+        ("dnf", "yum"),
+        Program(
+            only("-q -C --quiet --cacheonly"),
+            {
+                **dict.fromkeys(
+                    ("list", "info"), only("--installed -q -C --cacheonly", check=_installed)
+                ),
+                "repolist": only("-q -v --all --enabled --disabled", operands=0),
+            },
+            reads=False,
+        ),
     ),
-    "zypper": _asks("search se info if lr repos packages", "-i --installed-only -s"),
+    "zypper": _asks("lr repos", "-u -d -p --uri --details"),
     "apt-mark": _asks("showhold showauto showmanual"),
-    "nvm": Program(but(check=first_word("ls|list|current|version")), reads=False),
+    "nvm": _asks("ls list current version which", "--no-colors"),
+    "pipx": _asks("list", "--short --json"),
 }

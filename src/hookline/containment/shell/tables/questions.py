@@ -8,11 +8,11 @@ and sbt take options of the Java machine, flake8, rubocop, composer and bundler 
 from __future__ import annotations
 
 _LONG = """
-    R ag apt apt-get awk aws bash black brew bzip2 cat chmod clang clang++ cmake conda convert cp crystal curl dart dash
-    deno docker docker-compose emacs ffmpeg ffprobe find fish fzf g++ gawk gcc gcloud gdb gem gh ghc git go gofmt grep
-    gunzip gzip head helm htop isort java javac jq julia kubectl less ls lua luajit make mamba meson minikube mkdir mv
-    mypy mysql nano nginx ninja node nodejs npm npx nvim ocaml openssl perl pg_dump php pip pip3 podman psql
-    pypy3 python python2 python3 redis-cli redis-server rg rm rsync ruby ruff rustup sed sh shellcheck snap sort
+    R ag apt apt-get awk aws bash black brew bzip2 cat chmod clang clang++ cmake conda convert cp crystal curl dart
+    dash deno docker docker-compose emacs ffmpeg ffprobe find fish fzf g++ gawk gcc gcloud gdb gem gh ghc git
+    gofmt grep gunzip gzip head helm htop isort java javac jq julia kubectl ld ldd less ls lua luajit make mamba meson
+    minikube mkdir mv mypy mysql nano nginx ninja node nodejs npm npx nvim ocaml openssl perl pg_dump php pip pip3
+    podman psql pypy3 python python2 python3 redis-cli redis-server rg rm rsync ruby ruff sed sh shellcheck snap sort
     sqlite3 ssh svn swift systemctl tar terraform tmux touch tree tsc unzip uv vim virtualenv wc wget xargs xz yq zig
     zip zsh zstd
 """
@@ -20,18 +20,18 @@ QUESTIONS: dict[str, frozenset[str]] = {name: frozenset({"--version"}) for name 
 """The single word that each may be given."""
 
 _HELP = """
-    black cat chmod cp curl docker find gh git go grep head jq kubectl ls make mkdir mv mypy node pip pip3 python
+    black cat chmod cp curl docker find gh git grep head jq kubectl ls make mkdir mv mypy node pip pip3 python
     python3 rg rm rsync ruff sed sort tar touch uv wc wget xargs
 """
 for _name in _HELP.split():
     QUESTIONS[_name] |= {"--help"}
 
 _SHORT = {
-    "-V": "python python2 python3 ssh tmux rg deno ruff uv",
-    "-v": "gcc g++ httpd apache2 haproxy nasm node nodejs npm npx docker php perl ruby make gem tsc nginx",
+    "-v": "gcc g++ httpd apache2 haproxy nasm node nodejs npm npx docker php perl ruby make gem tsc nginx lua",
     "-version": "xcodebuild java javac terraform",
-    "version": "consul nomad vault docker go helm kubectl openssl terraform minikube",
+    "version": "consul nomad vault docker helm kubectl openssl terraform minikube",
     "-VV": "python python3",
+    "-V": "python python2 python3 ssh tmux rg deno ruff uv nginx",
     "--ini": "php",
     "-m": "php",
     "-V:version": "perl",

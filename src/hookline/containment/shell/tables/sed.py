@@ -3,33 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
 
-from hookline.containment.shell.options import Program, but
-from hookline.containment.shell.words import Word
+from hookline.containment.shell.options import Call, Program, only
 
-_FLAGS = frozenset(
-    [
-        "-n",
-        "-E",
-        "-r",
-        "-s",
-        "-u",
-        "-z",
-        "--quiet",
-        "--silent",
-        "--regexp-extended",
-        "--separate",
-        "--unbuffered",
-        "--null-data",
-        "--posix",
-        "--sandbox",
-    ]
-)
-_CLUSTER = re.compile(r"-[nErsuz]+(e?)")
+_SCRIPT = ("-e", "--expression")
 _ADDRESS = re.compile(r"[0-9]+(?:~[0-9]+)?|\$|\+[0-9]+|~[0-9]+")
 _BRACKET = re.compile(r"\[\^?\]?(?:\[:\w+:\]|[^\]\n])*\]")
 _SIMPLE = frozenset("pdDPqQ=nNhHgGxlF")
+_TEXT = re.compile(r"[ \t]*(?:\\\n?)?[^\\\n]+(?=\n|\Z)")
 _SUBSTITUTE_FLAGS = re.compile(r"[gpiImM0-9]*")
 
 
@@ -37,34 +18,15 @@ class _Odd(Exception):
     """Something in the script that is not known to be harmless."""
 
 
-def check_sed(words: Sequence[Word]) -> str | None:
+def check_sed(call: Call) -> str | None:
     """Why a call of sed may write, run or read something else, or None."""
-    scripts, files = [], []
-    pending = iter(words)
-    for word in pending:
-        if not word.exact:
-            if word.prefix.startswith("-") or not word.prefix:
-                return f"{word.text} may turn out to be an option"
-            files.append(word)
-        elif word.text in _FLAGS or word.text == "--":
-            continue
-        elif word.text in {"-e", "--expression"}:
-            scripts.append(next(pending, Word("")).text)
-        elif word.text.startswith("--expression="):
-            scripts.append(word.text.partition("=")[2])
-        elif word.text.startswith("-") and word.text != "-":
-            cluster = _CLUSTER.fullmatch(word.text)
-            if cluster is None:
-                return f"the option {word.text}"
-            if cluster[1]:
-                scripts.append(next(pending, Word("")).text)
-        else:
-            files.append(word)
-    if not scripts and files:
-        if not files[0].exact:
-            return "its script is not known"
-        scripts = [files[0].text]
-    return _script_problem("\n".join(scripts))
+    given = [value for name, value in call.options if value and name in _SCRIPT]
+    if given and call.early < len(call.options):  # some take the first word for the script then
+        return "an option after a file"
+    scripts = given or list(call.operands[:1])
+    if not all(script.exact for script in scripts):
+        return "its script is not known"
+    return _script_problem("\n".join(script.text for script in scripts))
 
 
 def _script_problem(script: str) -> str | None:
@@ -81,6 +43,7 @@ class _Script:
     def __init__(self, text: str) -> None:
         self.text = text
         self.at = 0
+        self.has_label = self.has_text = False
 
     def read(self) -> None:
         while self.at < len(self.text):
@@ -89,6 +52,8 @@ class _Script:
                 continue
             self._addresses()
             self._command()
+            if self.has_label and self.has_text:  # where a label ends differs, and so what is text
+                raise _Odd("a text beside a label")
 
     def _addresses(self) -> None:
         self._address()
@@ -120,6 +85,8 @@ class _Script:
             self._end_of_command(name)
         elif name in {"s", "y"}:
             self._substitute(name)
+        elif name in {"a", "i", "c"}:
+            self._text()
         elif name in {":", "b", "t", "T"}:
             self._label()
         else:
@@ -134,16 +101,26 @@ class _Script:
             raise _Odd(f"what follows {name!r}")
 
     def _label(self) -> None:
+        self.has_label = True
         self._blanks()
         while self._peek().isalnum() or self._peek() == "_":
             self.at += 1
         self._end_of_command("b")
+
+    def _text(self) -> None:
+        """A text goes to the end of its line. With another backslash in it, it would go on."""
+        self.has_text = True
+        found = _TEXT.match(self.text, self.at)
+        if found is None:
+            raise _Odd("a text of several lines")
+        self.at = found.end()
 
     def _substitute(self, name: str) -> None:
         delimiter = self._peek()
         if delimiter in {"", "\n", "\\", "[", "]"} or delimiter.isalnum() or delimiter.isspace():
             raise _Odd("an unusual delimiter")
         self.at += 1
+        self._refuse_cut_brackets(delimiter)
         self._until(delimiter, pattern=name == "s")
         self._until(delimiter, pattern=False)
         if name == "s":
@@ -152,6 +129,12 @@ class _Script:
         self._blanks()
         if self._peek() not in {"", ";", "\n", "}"}:
             raise _Odd("the flags of a substitution")
+
+    def _refuse_cut_brackets(self, delimiter: str) -> None:
+        """To old versions a delimiter ends a pattern also inside brackets; what they then take for flags can write."""
+        pieces = self.text[self.at :].split(delimiter)
+        if len(pieces) > 2 and re.match(r"[gpiImMe0-9]*w", pieces[2]) and "[" in pieces[0]:
+            raise _Odd("a delimiter in brackets")
 
     def _until(self, delimiter: str, *, pattern: bool = True) -> None:
         """Go past the next delimiter. In a pattern, one inside brackets is no delimiter."""
@@ -174,4 +157,14 @@ class _Script:
         return self.text[self.at : self.at + 1]
 
 
-SED = Program(but(check=check_sed))
+SED = Program(
+    only(
+        """
+        -n -E -r -s -u -z --quiet --silent --regexp-extended --separate --unbuffered --null-data --posix --sandbox
+        --help --version
+        """,
+        texts="-e --expression",
+        pattern="-e --expression",
+        check=check_sed,
+    )
+)

@@ -1,90 +1,175 @@
-"""Containers, clusters, hosts of code, services: the verbs that only look."""
+"""Containers, clusters, hosts of code, clouds: the verbs that only look."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping
 
-from hookline.containment.shell.options import Options, Program, only, operands_of
-from hookline.containment.shell.words import Word
+from hookline.containment.shell.options import Call, Options, Program, only
+from hookline.containment.shell.tables.checks import no_address
 
 
-def _verbs(names: str, options: Options) -> dict[str, Options]:
+def _verbs(names: str, options: Options | Program) -> dict[str, Options | Program]:
     """Verbs with the same options. A verb of two words is written with a star between them."""
     return {name.replace("*", " "): options for name in names.split()}
 
 
 # --- containers -----------------------------------------------------------------------------------
 
-_DOCKER = only(
-    """
-    -a --all -q --quiet -f --follow --no-trunc -t --timestamps --details -l --latest -s --size --digests --no-stream
-    --tree --human --verbose -v --services --orphans --no-color --no-log-prefix
+
+_ABOUT_CONTAINER = re.compile(
+    r"""
+    \{\{ \s* end \s* \}\} | \{\{ \s* (?:json \s+ | range \s+ (?:\$\w+ \s* , \s* \$\w+ \s* := \s* )?)?
+    (?: \. | \$\w+\. ) (?: IPAddress | Gateway | MacAddress | Source | Destination | Type | HostPort | HostIp
+        | State | Name | Id | Image | Created | RestartCount | Path | Platform | Driver | Mounts | NetworkSettings
+        | Config\.(?:Image|Labels|Hostname|Cmd|Entrypoint|ExposedPorts|WorkingDir|User|Healthcheck)
+        | HostConfig\.(?:RestartPolicy|PortBindings|NetworkMode|Memory|NanoCpus|LogConfig|Binds) )
+    (?: \.\w+ )* \s* \}\}
     """,
-    takes="-n --tail --since --until --format --filter --type --status",
+    re.VERBOSE,
 )
-_DOCKER_VERBS = """
-    ps images logs inspect version info top stats port diff history
-    container*ls container*ps container*list container*inspect container*logs container*top container*port
-    container*stats container*diff image*ls image*list image*inspect image*history network*ls network*list
-    network*inspect volume*ls volume*list volume*inspect system*df system*info context*ls context*show context*list
-    buildx*ls buildx*version compose*ps compose*ls compose*logs compose*images compose*top compose*version compose*port
-"""
-_COMPOSE_VERBS = "ps ls logs images top version port"
+"""A part of what is known about a container in which its environment is not."""
+
+
+def _no_container_environment(call: Call) -> str | None:
+    """All about a container is also what it was given to know: its passwords, more often than not."""
+    formats = call.values("-f", "--format")
+    plain = formats and not any(re.search("[{}]", _ABOUT_CONTAINER.sub("", one)) for one in formats)
+    json = any(one.strip() == "json" for one in formats)
+    return None if plain and not json else "it may print the environment of a container"
+
+
+_DOCKER_LISTS = only(
+    "-a -q -l -s --all --quiet --no-trunc --latest --size --digests --tree --no-stream -v --verbose --cluster",
+    texts="-f -n --filter --format --last",
+)
+_DOCKER_LOGS = only(
+    "-f -t --timestamps --details --no-color --no-log-prefix",
+    texts="-n --tail --since --until",
+    maybe="--follow",
+)
+_INSPECT = only("-s --size -v --verbose", texts="-f --format --type")
+_INSPECT_ENVIRONMENT = only(
+    "-s --size", texts="-f --format --type", check=_no_container_environment
+)
+_COMPOSE = Program(
+    only(
+        takes="-f --file --project-directory",
+        texts="-p --project-name --profile --ansi --progress",
+        check=no_address,
+    ),
+    {
+        **_verbs(
+            "ps ls images top version port",
+            only(
+                "-a -q --all --quiet --services --orphans --no-trunc --short",
+                texts="--format --filter --status --index --protocol",
+            ),
+        ),
+        "logs": _DOCKER_LOGS,
+    },
+    reads=False,
+)
+_DOCKER_VERBS: dict[str, Options | Program] = {
+    **_verbs(
+        """
+        ps images stats port container*ls container*ps container*list container*port container*stats image*ls image*list
+        network*ls network*list volume*ls volume*list system*df context*ls context*list context*show buildx*ls
+        buildx*version
+        """,
+        _DOCKER_LISTS,
+    ),
+    **_verbs("logs container*logs", _DOCKER_LOGS),
+    **_verbs("inspect container*inspect", _INSPECT_ENVIRONMENT),
+    **_verbs("image*inspect network*inspect volume*inspect", _INSPECT),
+    **_verbs("version info system*info", only(texts="-f --format")),
+    **_verbs("diff container*diff", only()),
+    **_verbs(
+        "history image*history",
+        only("-q --quiet --no-trunc", texts="--format --platform", maybe="-H --human"),
+    ),
+    **_verbs("top container*top", only(operands=1)),
+    "compose": _COMPOSE,
+}
 
 # --- clusters -------------------------------------------------------------------------------------
 
-_KUBECTL_TAKES = """
+_KUBECTL_TEXTS = """
     -n --namespace -o --output -l --selector --field-selector --sort-by --tail --since --since-time -c --container
     --context --cluster -L --label-columns --limit-bytes --max-log-requests --chunk-size --api-group --for --types
+    --api-version --revision --timeout --request-timeout --verbs --categories
 """
-_KUBECTL = """
-    -A --all-namespaces -w --watch --watch-only --show-labels --no-headers --show-kind --previous -p --timestamps
+_KUBECTL_FLAGS = """
+    --all-namespaces --watch --watch-only --show-labels --no-headers --show-kind --previous --timestamps
     --all-containers --prefix --show-events --ignore-not-found --recursive --namespaced --client --short --containers
-    --minify --verbs
+    --minify --sum --show-managed-fields --output-watch-events --all-pods --ignore-errors --list --quiet
 """
 _KUBECTL_VERBS = """
     get describe top*pod top*pods top*node top*nodes explain api-resources api-versions version events
     config*get-contexts config*current-context config*get-clusters config*view auth*can-i auth*whoami
     rollout*status rollout*history
 """
-_HELM = only(
-    "-A --all-namespaces -a --all --short -q --versions -l", takes="-n -o --namespace --output"
-)
 
 
-def _no_secrets(words: Sequence[Word]) -> str | None:
+def _no_secrets(call: Call) -> str | None:
     """Neither secrets of the cluster, nor a file that is printed as a template."""
-    if any("file=" in word.text or not word.exact for word in words):
+    if any("file=" in word.text or not word.exact for word in call.words):
         return "it may show a file"
-    for word in operands_of(only(takes=_KUBECTL_TAKES), words):
-        if not word.exact or re.search(r"(^|[,/.])secrets?($|[,/.])", word.text.lower()):
-            return "it may show secrets"
-    return None
+    shows = any(re.search(r"(^|[,/.])secrets?($|[,/.])", text.lower()) for text in call.texts)
+    return "it may show secrets" if shows else None
 
 
-def _kubectl(more: str = "") -> Options:
-    return only(_KUBECTL + more, takes=_KUBECTL_TAKES, check=_no_secrets)
+def _kubectl(flags: str = "") -> Options:
+    return only(
+        "-A -w -p -q" + flags, texts=_KUBECTL_TEXTS, maybe=_KUBECTL_FLAGS, check=_no_secrets
+    )
 
 
 # --- hosts of code --------------------------------------------------------------------------------
 
+_REPOSITORY = re.compile(r"[\w.-]+/[\w.-]+")
+_GH_PATH = re.compile(r"/?(repos|user|users|orgs|search|rate_limit|gists)([/?].*)?")
+_GH_HEADER = re.compile(r"(?i)(accept|x-github-api-version):[^\r\n]*")
 
-def _no_environment(words: Sequence[Word]) -> str | None:
+
+def _no_environment(call: Call) -> str | None:
     """The filters of gh can print the environment, and it holds its token."""
-    shows = any(re.search(r"\benv\b|ENV", word.text) for word in words)
+    shows = any(re.search(r"\benv\b|ENV", word.text) for word in call.words)
     return "its filter may print the environment" if shows else None
+
+
+def _gh(call: Call) -> str | None:
+    """Only at the host itself: an address may lead to any other."""
+    texts = [text for text in call.texts if not text.startswith("https://github.com/")]
+    far = [text for text in texts if ":" in text or text.count("/") > 1]
+    away = [text for text in call.values("-R", "--repo") if not _REPOSITORY.fullmatch(text)]
+    return "it may call another host" if far or away else _no_environment(call)
+
+
+def _gh_api(call: Call) -> str | None:
+    """One path on the host itself; `gh api` would take a whole address as well."""
+    gets = all(value == "GET" for value in call.values("-X", "--method"))
+    plain = all(_GH_HEADER.fullmatch(value) for value in call.values("-H", "--header"))
+    path = call.texts[0] if len(call.operands) == 1 and call.operands[0].exact else ""
+    climbs = ".." in path or "%" in path
+    if gets and plain and not climbs and _GH_PATH.fullmatch(path):
+        return _no_environment(call)
+    return "it may change something, or call another host"
 
 
 _GH = only(
     """
-    --json --jq -q --template -t --limit -L --state -s --repo -R --author -A --assignee -a --label -l --comments -c
-    --search -S --base -B --head -H --log --log-failed --job -j --name-only --patch --color --branch -b --status
-    --user -u --draft -d --milestone -m --mention --app --exit-status --attempt --verbose -v --yaml -y --watch
-    --required --order --sort --owner --language --source --fork --no-archived --visibility --topic --exclude-drafts
-    --event -e --commit --created --files --raw -r --filename -f --workflow
+    --comments --log --log-failed --name-only --patch --draft --exit-status --verbose -v --yaml -y --watch --required
+    --source --fork --no-archived --archived --exclude-drafts --exclude-pre-releases --files --raw --all
     """,
-    check=_no_environment,
+    texts="""
+    --json --jq -q --template -t --limit -L --state -s --repo -R --author -A --assignee -a --label -l -c --search -S
+    --base -B --head -H --job -j --color --branch -b --status --user -u -d --milestone -m --mention --app --attempt
+    --order -O --sort --owner --language --visibility --topic --event -e --commit --created --filename -f -r --workflow
+    --match --extension --size --updated --stars
+    """,
+    maybe="-c -d -r -a",  # flags, with some verbs
+    check=_gh,
 )
 _GH_VERBS = """
     pr*view pr*list pr*status pr*diff pr*checks issue*view issue*list issue*status repo*view repo*list release*view
@@ -92,137 +177,118 @@ _GH_VERBS = """
     search*issues search*repos search*commits search*code project*list project*view cache*list status org*list
     ruleset*list ruleset*view variable*list secret*list
 """
-_GH_PATH = re.compile(r"/?(repos|user|users|orgs|search|rate_limit|gists)([/?].*)?")
 
+# --- clouds ---------------------------------------------------------------------------------------
 
-def _gh_api(words: Sequence[Word]) -> str | None:
-    """One path on the host itself; `gh api` would take a whole address as well."""
-    names = [word.text for word in operands_of(only(takes="-q --jq -t --template"), words)]
-    if len(names) == 1 and _GH_PATH.fullmatch(names[0]):
-        return _no_environment(words)
-    return "it may change something, or call another host"
-
-
-# --- services and clouds --------------------------------------------------------------------------
-
-
-def _no_unit_environment(words: Sequence[Word]) -> str | None:
-    """Everything about a unit, or the manager, is also what it was given to know."""
-    named = any(re.match("-p|--property", word.start) for word in words)
-    shows = any("env" in word.text.lower() for word in words)
-    return None if named and not shows else "it may print the environment of a service"
-
-
-_UNITS = only(
-    """
-    --no-pager -l --full -a --all --user --system --failed -q --quiet --plain --no-legend --value --reverse -r
-    """,
-    takes="-t -n -o -p --type --state --lines --output --property",
-)
-_SHOWN_UNITS = only(
-    "--no-pager --user --system --value", takes="-p --property", check=_no_unit_environment
-)
-_UNIT_VERBS = """
-    status is-active is-enabled is-failed list-units list-unit-files list-timers list-sockets list-dependencies cat
-    get-default is-system-running
+_AWS_SHOWS_SECRETS = frozenset("secretsmanager ssm lambda cognito-idp codebuild kms".split())
+_AWS_TEXTS = """
+    --region --output --query --profile --color --max-items --page-size --starting-token --max-results --limit --filters
+    --filter --instance-ids --group-ids --group-names --vpc-ids --subnet-ids --image-ids --volume-ids --snapshot-ids
+    --owners --owner-ids --bucket --prefix --delimiter --cluster --clusters --services --tasks --service-name
+    --log-group-name --log-group-name-prefix --log-group-name-pattern --log-stream-name-prefix --order-by --table-name
+    --stack-name --user-name --role-name --group-name --policy-arn --db-instance-identifier --load-balancer-arns --names
+    --target-group-arn --hosted-zone-id --queue-name-prefix --topic-arn --name --repository-name
+    --auto-scaling-group-names --namespace --metric-name --alarm-names --distribution-id --certificate-arn
+    --repository-names --key-names --availability-zones --allocation-ids --route-table-ids --nat-gateway-ids
+    --internet-gateway-ids
 """
 
 
-_AWS_TAKES = "--region --output --query --profile"
-_AWS_SHOWS_SECRETS = frozenset("secretsmanager ssm lambda cognito-idp codebuild kms".split())
+def _aws(call: Call) -> str | None:
+    reads = any(re.match(r"(file|fileb|https?)://", word.text) for word in call.words)
+    return "it may show a file, or use the network" if reads else None
 
 
-def _aws(words: Sequence[Word]) -> str | None:
-    """A service and directly after it a verb that describes or lists; before them only options that are known."""
-    at = 0
-    while at < len(words) and words[at].start.startswith("-"):
-        name, equals, _ = words[at].text.partition("=")
-        at += 2 if name in _AWS_TAKES.split() and not equals else 1
-    names = [word.text for word in words[at : at + 2]]
-    if any(re.match(r"(file|fileb|https?)://", word.text) for word in words):
-        return "it may show a file, or use the network"
-    if not all(word.exact for word in words[: at + 2]):
-        return "it cannot be said what it is asked"
-    if names in (["sts", "get-caller-identity"], ["s3", "ls"]):
-        return None
-    describes = len(names) > 1 and re.match("(describe|list)-", names[1])
-    if describes and names[0] not in _AWS_SHOWS_SECRETS and not names[0].startswith("-"):
-        return None
-    return "it may change something, or show a secret"
+class _Described(Mapping[str, Options]):
+    """The verbs of aws: a service and directly after it what describes or lists."""
 
+    options = only(
+        "--no-cli-pager --no-paginate --recursive --human-readable --summarize --all --include-all-instances",
+        texts=_AWS_TEXTS,
+        bundles=False,
+        check=_aws,
+    )
+    examples = ("ec2 describe-instances", "s3 ls", "sts get-caller-identity")
+
+    def __getitem__(self, verb: str) -> Options:
+        service, _, asked = verb.partition(" ")
+        describes = re.fullmatch(r"(describe|list)-[a-z0-9-]+", asked)
+        if verb in self.examples or (describes and service not in _AWS_SHOWS_SECRETS):
+            return self.options
+        raise KeyError(verb)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.examples)
+
+    def __len__(self) -> int:
+        return len(self.examples)
+
+
+_CLOUD = only(
+    "--all --quiet",
+    texts="""
+    --format --project --filter --limit --region --zone --zones --regions --sort-by -o --output -g --resource-group -n
+    --name --query --subscription
+    """,
+    check=lambda call: (
+        "it may take words from a file"
+        if any(word.start.startswith("@") or not word.start for word in call.words)
+        else None
+    ),
+)
+_GCLOUD = """
+    projects*list config*list auth*list services*list functions*list run*services*list compute*instances*list
+    compute*zones*list compute*regions*list container*clusters*list sql*instances*list app*services*list
+    app*versions*list storage*buckets*list
+"""
+_AZ = """
+    account*list account*show group*list group*show vm*list vm*show aks*list aks*show webapp*list acr*list resource*list
+    network*vnet*list
+"""
 
 SERVICES: dict[str, Program] = {
-    **dict.fromkeys(
-        ("docker", "podman"),
-        Program(
-            only(),
-            _verbs(_DOCKER_VERBS, _DOCKER) | _verbs("top container*top", only(operands=1)),
-            reads=False,
-        ),
-    ),
-    "docker-compose": Program(
-        only(takes="-f -p --file --project-name"), _verbs(_COMPOSE_VERBS, _DOCKER), reads=False
-    ),
+    **dict.fromkeys(("docker", "podman"), Program(only(), _DOCKER_VERBS, reads=False)),
+    "docker-compose": _COMPOSE,
     "kubectl": Program(
-        only(takes="-n --namespace --context --cluster"),
+        only(texts="-n --namespace --context --cluster"),
         {
             **_verbs(_KUBECTL_VERBS, _kubectl()),
-            "logs": _kubectl("-f --follow"),
+            "logs": _kubectl(" -f --follow"),
             "cluster-info": only(operands=0),
         },
         reads=False,
     ),
     "helm": Program(
-        only(takes="-n --namespace"),
-        _verbs("list ls status history version repo*list", _HELM),
+        only(texts="-n --namespace"),
+        _verbs(
+            "list ls status history version repo*list",
+            only(
+                "-A -a -q -d -r --all-namespaces --all --short --versions --deployed --failed --pending --reverse",
+                texts="-n -o -l -f -m --namespace --output --max --filter --selector --offset --revision",
+            ),
+        ),
         reads=False,
     ),
     "gh": Program(
         only(),
         {
             **_verbs(_GH_VERBS, _GH),
-            "auth status": only("--active", takes="--hostname"),
+            "auth status": only("--active -a"),
             "api": only(
-                "--paginate --slurp --verbose -i --include",
-                takes="-q --jq -t --template",
+                "--paginate --slurp --verbose -i --include --silent",
+                texts="-q --jq -t --template -X --method -H --header",
                 check=_gh_api,
             ),
         },
         reads=False,
     ),
-    "systemctl": Program(
-        only("--no-pager --user --system -l --full -a --all --failed", takes="-t --type --state"),
-        {**_verbs(_UNIT_VERBS, _UNITS), "show": _SHOWN_UNITS},
-        reads=False,
-    ),
-    "journalctl": Program(
-        only(
-            """
-            -f --follow --no-pager -b --boot -k --dmesg -e -x -xe -r --reverse -a --all -q --quiet --utc --user --system
-            --disk-usage --list-boots --no-hostname --no-full --no-tail
-            """,
-            takes="""
-            -u --unit -n --lines -p --priority -o --output -S --since -U --until -t --identifier -g --grep
-            """,
-        ),
-        reads=False,
-    ),
     "aws": Program(
-        only(
-            """
-            --no-cli-pager --no-paginate --recursive --human-readable --summarize
-            """,
-            takes=f"{_AWS_TAKES} --max-items --filters",
-            check=_aws,
-        ),
+        only("--no-cli-pager", texts="--region --output --query --profile --color", bundles=False),
+        _Described(),
         reads=False,
     ),
-    "terraform": Program(only(), {"version": only("-json")}, reads=False),
-    "ip": Program(
-        only("-4 -6 -br -brief -c -color -s -j -json -o -d"),
-        _verbs("addr a address link l route r neigh neighbor rule", only(operands=0))
-        | _verbs("addr*show a*show address*show link*show route*show r*show", only(operands=2))
-        | _verbs("neigh*show rule*show addr*list link*list route*list", only(operands=2)),
-        reads=False,
-    ),
+    "gcloud": Program(only(), _verbs(_GCLOUD, _CLOUD), reads=False),
+    "az": Program(only(), _verbs(_AZ, _CLOUD), reads=False),
+    "terraform": Program(only(), {"version": only("-json", bundles=False)}, reads=False),
+    "minikube": Program(only(), _verbs("status ip version", only(operands=0)), reads=False),
 }

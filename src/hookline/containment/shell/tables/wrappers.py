@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import msgspec
-
+from hookline.containment.shell.call import read_call
+from hookline.containment.shell.options import Call, Options, only
 from hookline.containment.shell.words import Word
 
 STDIN = Word("...", exact=False, hidden=True)
@@ -13,73 +13,60 @@ STDIN = Word("...", exact=False, hidden=True)
 NAMES = Word("...", exact=False)
 """The same where they are known to be names of files."""
 
-
-class Wrapper(msgspec.Struct, frozen=True):
-    """How a wrapper's own words end: its options, those of them with a value, and how many words come first."""
-
-    flags: frozenset[str] = frozenset()
-    takes: frozenset[str] = frozenset()
-    operands: int = 0
-
-
-def _wrapper(flags: str = "", takes: str = "", operands: int = 0) -> Wrapper:
-    return Wrapper(frozenset(flags.split()), frozenset(takes.split()), operands)
-
-
-HARMLESS_WRAPPERS: dict[str, Wrapper] = {
-    "nice": _wrapper(takes="-n"),
-    "timeout": _wrapper("--foreground --preserve-status -v", "-k -s", operands=1),
-    "stdbuf": _wrapper("-oL -o0 -eL -e0 -iL -i0"),
-    "builtin": _wrapper(),
-    "command": _wrapper("-p"),
-    "xargs": _wrapper(
-        "-0 -r -t -x --null --no-run-if-empty --verbose", "-n -P -L -d -s -I --max-args"
+HARMLESS_WRAPPERS: dict[str, tuple[Options, int]] = {
+    "nice": (only("-#", texts="-n --adjustment"), 0),
+    "timeout": (
+        only("-v --foreground --preserve-status --verbose", texts="-k -s --kill-after --signal"),
+        1,
+    ),
+    "stdbuf": (only(texts="-i -o -e --input --output --error"), 0),
+    "builtin": (only(), 0),
+    "command": (only("-p"), 0),
+    "xargs": (
+        only(
+            "-0 -r -t -x --null --no-run-if-empty --verbose --exit",
+            texts="-n -P -L -d -s -I -E --max-args --max-procs --max-chars --delimiter",
+            maybe="-i -l -e --replace --max-lines --eof",
+        ),
+        0,
     ),
 }
-"""Wrappers that change nothing about what the inner command does. Those that take it from elsewhere are not here."""
+"""Wrappers that change nothing about what the inner command does: their options, and how many words of their own come
+before it. Those that take it from elsewhere are not here."""
 
 
 def inner_words(name: str, words: Sequence[Word]) -> tuple[Word, ...] | None:
     """The command that a harmless wrapper runs. None if there is none, or the wrapper is used in another way."""
-    wrapper = HARMLESS_WRAPPERS.get(name)
-    if wrapper is None:
+    if name not in HARMLESS_WRAPPERS:
         return None
-    at, left, replaced = 0, wrapper.operands, None
-    while at < len(words):
-        word = words[at]
-        if not word.exact:
-            return None
-        if word.text in wrapper.takes:
-            value = words[at + 1] if at + 1 < len(words) else Word("")
-            if not value.exact:  # it may become several words, and the second is what runs
-                return None
-            replaced = value.text if word.text == "-I" else replaced
-            at += 2
-        elif word.text in wrapper.flags or _has_value(wrapper, word.text):
-            replaced = word.text[2:] if word.text.startswith("-I") else replaced
-            at += 1
-        elif word.text.startswith("-"):
-            return None
-        elif left:
-            left -= 1
-            at += 1
-        else:
-            return _filled(name, tuple(words[at:]), replaced)
-    return None
+    options, own = HARMLESS_WRAPPERS[name]
+    call = read_call(options, words, to_operand=True)
+    if isinstance(call, str) or not all(value.exact for _, value in call.options if value):
+        return None
+    if name == "xargs" and not call.rest:  # it prints the words
+        return (Word("echo"), STDIN)
+    if len(call.rest) <= own or not all(word.exact for word in call.rest[:own]):
+        return None
+    inner = call.rest[own:]
+    return _filled(inner, call) if name == "xargs" else inner
 
 
-def _has_value(wrapper: Wrapper, text: str) -> bool:
-    return len(text) > 2 and text[:2] in wrapper.takes and not text.startswith("--")
+def cuts_lines(words: Sequence[Word]) -> bool:
+    """Whether an xargs takes lines apart at something else than their ends."""
+    call = read_call(HARMLESS_WRAPPERS["xargs"][0], words, to_operand=True)
+    marks = [] if isinstance(call, str) else call.values("-d", "--delimiter")
+    return any(mark not in {r"\n", r"\0", "\n"} for mark in marks)
 
 
-def _filled(name: str, inner: tuple[Word, ...], replaced: str | None) -> tuple[Word, ...]:
+def _filled(inner: tuple[Word, ...], call: Call) -> tuple[Word, ...]:
     """With xargs, words come from the input: wherever the mark stands, and at the end, where `-n` and `-L` put them
     whatever was said of a mark."""
-    if name != "xargs":
-        return inner
-    if replaced is None:
-        return (*inner, STDIN)
-    return (*(_marked(word, replaced) for word in inner), STDIN)
+    marks = call.values("-I", "-i", "--replace")
+    if not marks and call.has("-i", "--replace"):
+        marks = ["{}"]
+    for mark in marks:
+        inner = tuple(_marked(word, mark) for word in inner)
+    return (*inner, STDIN)
 
 
 def _marked(word: Word, mark: str) -> Word:

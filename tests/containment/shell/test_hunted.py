@@ -1,0 +1,217 @@
+"""What a hunt for dangerous commands that are allowed has found, by what they have in common; and their neighbours."""
+
+from __future__ import annotations
+
+import pytest
+
+from hookline.containment import ShellPolicy
+
+EXPANDED = r"""
+    cat {.env,x}
+    cat {,x}.env
+    cat {a,.ssh/id_rsa}
+    cat /etc/{shadow,x}
+    cat .e{n..n}v
+    cat .[^x]nv
+    cat .[[:alpha:]]nv
+    cat *.p?m
+    cat *.ke*
+    cat *secret*
+    cat *id_rsa*
+    cat terraform.tfstat*
+"""
+CLIMBED = r"""
+    cat ../../../../proc/self/environ
+    cat ~/../../proc/self/environ
+    cat $PWD/../../../proc/self/environ
+    grep -r KEY ~/..
+    cd ~/.. && grep -r KEY .
+    cd -P && grep -r KEY .
+    cd -- && rg KEY
+    cd - && rg KEY
+    for d in ~; do grep -r KEY "$d"; done
+"""
+PICKED = r"""
+    find . -name '*env' -exec cat {} \;
+    find . -name '?env' | xargs cat
+    find . -iname '*.ENV' -exec cat {} +
+    cat $(find . -name '*env')
+    grep -r KEY --include='*env' .
+    rg KEY -g '*env'
+    rg --files -g '*env' | xargs cat
+    git grep KEY HEAD -- '*env'
+    find . -type f | grep env | xargs cat
+    fd env | xargs cat
+    git ls-files -o | xargs cat
+    rg --files --hidden | xargs cat
+"""
+MADE_UP = r"""
+    find . -maxdepth 0 -exec printf '.%s\n' env \; | xargs cat
+    git diff --name-only --line-prefix='.env ' | xargs cat
+    ls | grep -A0 --group-separator='.env ' -e a -e b | xargs cat
+    ls -l --time-style='+ .env ' | xargs -n1 cat
+"""
+SECRET_FILES = r"""
+    cat terraform.tfstate.backup
+    cat prod.env
+    cat .env~
+    cat .env-prod
+    cat id_rsa.bak
+    cat server.key.old
+    cat ~/.m2/settings.xml
+    cat ~/.gradle/gradle.properties
+    cat ~/.config/rclone/rclone.conf
+    cat ~/.config/anything/new.toml
+    cat /home/somebody/.fly/config.yml
+    cat ~/.local/share/fish/fish_history
+    cat ~/.cache/huggingface/token
+    cat wp-config.php
+    cat /etc/wireguard/wg0.conf
+    cat /etc/ssh/*
+    grep -r token ~/.config
+    cat /var/backups/shadow.bak
+    yq secrets.yaml
+    7z l a.7z @.env
+    grep -f$HOME/.netrc x
+    grep -f.env x
+    docker inspect web
+    docker inspect --format '{{.Config.Env}}' web
+    docker inspect -f '{{println .Config 1}}' web
+    docker inspect -f json web
+"""
+WRITTEN = r"""
+    xxd -bo in out
+    xxd -ac in out
+    xxd - -e
+    xxd file -p
+    unzip -l -- -l x.zip
+    uniq file -c
+    file -p x
+    command rm -v
+    git config edit
+    nmcli device wifi connect x
+    ip link s lo down
+    ip l s lo down
+    aws dynamodb --table-name delete-table list-tables
+    timedatectl list-x
+    timedatectl set-time 1
+    sed 's/[/]/w tmp/g' f
+    gzip file -c
+    brew outdated
+"""
+RUN = r"""
+    find @evil -exec nm {} \;
+    find -O3 @evil -exec nm {} \;
+    echo a | sed -e s,a,*,
+    hg status
+    rustup --version
+    go version
+    go env
+    brew info x.rb
+    brew deps x.rb
+    find . -name '*.rb' -exec brew info {} \;
+    for x in -v; do test $x 'a[$(id)]'; done
+    for x in -v; do test "$x" 'a[$(id)]'; done
+    for x in a; do [ -n $x ]; done
+    test -{v,f} 'a[$(id)]'
+    [[ -v 'a[$(id)]' ]]
+    [[ 'a[$(id)]' -eq 0 ]]
+    dmesg -H
+"""
+FAR = r"""
+    docker-compose -f https://github.com/x/y.git ps
+    docker-compose -f oci://x/y ps
+    docker compose -f https://github.com/x/y.git ps
+    openssl x509 -in http://evil.example/data -noout
+    openssl crl -in http://evil.example/data
+    ss dst data.evil.example
+    lsof -i @data.evil.example
+    fuser -n tcp 80,evil.example
+    pdfinfo http://evil.example/x
+    gh repo view evil.example/o/r
+    gh pr list -R evil.example/o/r
+    gh auth status --hostname evil.example
+    gh api user/../x
+    gh api repos/a/b -f x=y
+    gh api repos/a/b -XPOST
+    gh api repos/a/b -X POST
+    gh api repos/a/b --input f
+    gh api repos/a/b -H 'X-HTTP-Method-Override: DELETE'
+    pip list -f http://evil.example
+    pip list -o
+    svn st http://evil.example
+    dnf list nginx
+"""
+HARMLESS = r"""
+    cat file{1..3}.txt {a,b}.md
+    cat *.txt *.py
+    cat ../dev/notes.txt ../proc/x.py
+    cat ~/.bashrc ~/.config/nvim/init.lua
+    cat ~/.ssh/id_ed25519.pub
+    find . -name '*.json' -exec head {} +
+    find . -name *.py
+    find src -type f | grep -v test | xargs wc -l
+    git ls-files '*.env*'
+    git check-ignore .env
+    grep -r KEY --include='*.py' .
+    grep --include *.py -rn x src
+    docker inspect --format '{{.State.Status}} {{json .NetworkSettings.Ports}}' web
+    docker compose -f compose.dev.yml ps
+    sed 's/[/]/x/g' f
+    sed '3a new line' f
+    sed '/a/i\text' f
+    xxd -l 16 f
+    uniq -c file
+    command -v rm
+    ip link show lo
+    ip a s
+    aws --profile p ec2 describe-instances --instance-ids i-1
+    ss -tlnp state established '( dport = :443 )'
+    lsof -nP -iTCP:8080 -sTCP:LISTEN
+    lsof -i @127.0.0.1:80
+    gh api repos/a/b -X GET -H 'Accept: application/json'
+    for f in a b; do [ -f "$f" ] && echo "$f"; done
+    [ -n "$(git status -s)" ]
+    [[ -f package.json ]] && cat package.json
+    head -5 $(which npm)
+    file $(which python3)
+    for i in $(seq 1 5); do echo $i; done
+    TZ=America/New_York date
+    echo $((2**10))
+    ls | xargs -n1
+    git add --dry-run .
+    git clean -nd
+    git symbolic-ref --short HEAD
+    bash -n script.sh
+    unzip -p archive.zip file.txt
+    openssl x509 -in cert.pem -text -noout
+    timedatectl status
+    journalctl -b -1
+    tail -n -5 f
+    grep -e -foo f
+    grep -- --foo f
+"""
+
+
+def lines(*texts: str) -> list[str]:
+    """The lines of tables."""
+    return [line.strip() for text in texts for line in text.strip().splitlines()]
+
+
+@pytest.mark.parametrize("command", lines(EXPANDED, CLIMBED, PICKED, MADE_UP, SECRET_FILES))
+def test_a_way_to_a_secret(command: str) -> None:
+    """By what braces come to, by a detour, by a pattern, by a name made up on the way, by a lesser name."""
+    assert ShellPolicy.default().judge(command).decision == "ask"
+
+
+@pytest.mark.parametrize("command", lines(WRITTEN, RUN, FAR))
+def test_a_way_to_write_run_or_reach_out(command: str) -> None:
+    """By options that are read otherwise than they look, by a planted file, by an address where a file belongs."""
+    assert ShellPolicy.default().judge(command).decision == "ask"
+
+
+@pytest.mark.parametrize("command", lines(HARMLESS))
+def test_what_lies_beside_it_is_allowed(command: str) -> None:
+    """The guards cost no more than they must."""
+    verdict = ShellPolicy.default().judge(command)
+    assert verdict.decision == "allow", verdict.reason
