@@ -26,11 +26,19 @@ class FakeDriver:
         script = self.script
         if script.pause:
             await asyncio.sleep(0)
-        ids = script.turn()
-        if ids is None:
-            return InferenceResponse(text=FINAL, usage=USAGE)
-        calls = tuple([ToolCall.from_json(id, self.tool_name, ARGUMENTS) for id in ids])
-        return InferenceResponse(calls=calls, usage=USAGE)
+        # Script.turn by hand, as in the bare loop: what the model's side takes is not what is measured.
+        turn = script.turns
+        script.turns = turn + 1
+        if turn == script.first or turn == script.last:
+            script.stamp()
+            if turn == script.last:
+                return InferenceResponse(FINAL, (), USAGE)
+        if script.calls == 1:
+            calls = (ToolCall.from_json(f"call_{turn}", self.tool_name, ARGUMENTS),)
+        else:
+            ids = [f"call_{turn}_{n}" for n in range(script.calls)]
+            calls = tuple([ToolCall.from_json(id, self.tool_name, ARGUMENTS) for id in ids])
+        return InferenceResponse("", calls, USAGE)
 
 
 @tool

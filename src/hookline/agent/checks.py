@@ -23,6 +23,7 @@ from hookline.state import (
 )
 
 _STATUSES = tuple(status.value for status in ResultStatus)
+_0 = 0
 
 
 def check_request(entry: Entry, before: Any, request: object) -> None:
@@ -44,15 +45,16 @@ def check_request(entry: Entry, before: Any, request: object) -> None:
 
 def is_plain(response: Any) -> bool:
     """Whether nothing can be wrong with a response; says so at once for what models usually answer."""
+    if type(response) is not InferenceResponse:
+        return False
     try:
         usage, calls = response.usage, response.calls
-        given, made = usage.input_tokens, usage.output_tokens
-        asked, unpriced = usage.requests, usage.unpriced_requests
-        if not (type(given) is type(made) is type(asked) is type(unpriced) is int):
+        given, made, asked = usage.input_tokens, usage.output_tokens, usage.requests
+        if type(given) is not int or type(made) is not int or type(asked) is not int:
             return False
-        if given | made | asked | unpriced < 0 or usage.cost is not None:
-            return False  # one comparison for four: a negative one makes it negative
-        if usage.cache_read_tokens or usage.cache_write_tokens or response.reasoning:
+        if given | made | asked < 0 or usage.cost is not None or response.reasoning:
+            return False  # one comparison for three: a negative one makes it negative
+        if not usage.unpriced_requests is usage.cache_read_tokens is usage.cache_write_tokens is _0:
             return False
         # One look at all words: only text adds up to text.
         words = response.model + response.text + response.finish
@@ -60,12 +62,10 @@ def is_plain(response: Any) -> bool:
             (call,) = calls
             if type(call) is not ToolCall or not call.id:
                 return False
-            words = words + call.id + call.name + call.malformed
-        if type(words) is not str or not words.isascii():
-            return False
+            words += call.id + call.name + call.malformed
+        return type(words) is str and words.isascii() and type(calls) is tuple
     except (AttributeError, TypeError, ValueError):
         return False
-    return type(response) is InferenceResponse and type(calls) is tuple
 
 
 def check_response(response: object, who: str) -> InferenceResponse:

@@ -216,8 +216,8 @@ async def start_child(
         result = await _ask_to_stop(run, child, start, result)
     finally:
         child.close()
-    flight.children[key] = result
-    flight.objections[key] = child.objections
+    flight.children = {**flight.children, key: result}
+    flight.objections = {**flight.objections, key: child.objections}
     if result.status is not RunStatus.PAUSED:
         child.finish(result.state, result.status, result.text)
     return result

@@ -23,7 +23,7 @@ from hookline.errors import ToolTimeoutError, UsageError
 from hookline.flow import ErrorAction, ErrorClass
 from hookline.journal import CallAdmitted, CallSettled, ErrorRaised
 from hookline.lifecycle import HookPoint, ToolHookContext
-from hookline.state import CallStage, ErrorInfo, ResultStatus, ToolResult
+from hookline.state import CallStage, ErrorInfo, ResultStatus, ToolCall, ToolResult
 from hookline.tools import AnyTool, Effect, ToolContext
 
 # Looking a member up on its enum costs more than a name, and these are looked up for every call.
@@ -183,7 +183,7 @@ async def execute_one(run: Run, flight: Flight) -> None:
             flight.uses += 1
             key = (run.step_index, flight.call.id, flight.uses)
             value = await run.durable.step(key, _use_tool, run, flight)
-            result = _result(run, flight, value, started)
+            result = as_result(run, flight.call, value, started)
         else:
             result = await _through_hooks(run, flight)
     except ChildWaits as waits:
@@ -192,12 +192,18 @@ async def execute_one(run: Run, flight: Flight) -> None:
         run.waiting = True
         return
     except (Exception, SystemExit, asyncio.CancelledError) as error:
-        result = _failed(run, flight, error, started)
-        if result.status is ResultStatus.CANCELLED:
-            flight.result, flight.stage = result, CallStage.SETTLED
-            raise
-    flight.result = result
+        settle_raised(run, flight, error, started)
+    else:
+        flight.result = result
+        flight.stage = _SETTLED
+
+
+def settle_raised(run: Run, flight: Flight, error: BaseException, started: float) -> None:
+    """Settle a call that raised. A cancellation of the run goes on from here."""
+    flight.result = result = _failed(run, flight, error, started)
     flight.stage = _SETTLED
+    if result.status is ResultStatus.CANCELLED:
+        raise error
 
 
 async def _through_hooks(run: Run, flight: Flight) -> ToolResult:
@@ -238,9 +244,9 @@ def _once_recorded(run: Run, flight: Flight) -> Awaitable[Any]:
     return run.durable.step(key, _use_tool, run, flight)
 
 
-def _result(run: Run, flight: Flight, value: Any, started: float) -> ToolResult:
+def as_result(run: Run, call: ToolCall, value: Any, started: float) -> ToolResult:
     """What a tool gave, as the result of its call."""
-    monotonic, call = run.monotonic, flight.call
+    monotonic = run.monotonic
     run.now = now = monotonic()
     run.at = run.wall + now
     if type(value) is not ToolResult:
@@ -253,7 +259,7 @@ async def _caught(run: Run, flight: Flight) -> ToolResult:
     """The tool as hooks around it see it: what it raises is a result with an error."""
     started = run.now
     try:
-        return _result(run, flight, await _once_recorded(run, flight), started)
+        return as_result(run, flight.call, await _once_recorded(run, flight), started)
     except ChildWaits:
         raise
     except (Exception, SystemExit, asyncio.CancelledError) as error:

@@ -25,7 +25,6 @@ from hookline.agent.step import (
     finish_step,
     open_step,
     pend_step,
-    record_step,
     reopen_step,
     settle_step,
 )
@@ -36,6 +35,7 @@ from hookline.agent.tool_phase import (
     use_tools_again,
 )
 from hookline.agent.turn import Unrecovered, take_turn
+from hookline.agent.unasked import has_no_say, take_turn_unasked
 from hookline.errors import HookError, PastError, in_words
 from hookline.flow import ErrorAction, classify
 from hookline.hooks import Kind, Plan, Point, Result
@@ -76,6 +76,7 @@ async def _drive(
 ) -> RunResult:
     run.token.attach()
     run.aside = Aside(run)
+    run.is_unasked = has_no_say(run)
     run.ledger.started = run.clock()  # until now it was waiting to be driven
     cancelled: asyncio.CancelledError | None = None
     output: Any = None
@@ -343,6 +344,8 @@ async def _work(run: Run, *, again: bool) -> Ending | None:
         try:
             if again:
                 await use_tools_again(run)
+            elif run.is_unasked:
+                await take_turn_unasked(run)
             else:
                 await take_turn(run)
                 if run.response is not None and run.response.calls:
@@ -377,7 +380,7 @@ async def _work(run: Run, *, again: bool) -> Ending | None:
         if run.plans.after_step is None and (outcome.should_continue or run.plans.stop is None):
             # Nobody is to look at the step before its outcome is known: it is settled in one go.
             run.evaluations = outcome.evaluations
-            record_step(run, settle_step(run, outcome), plan.crew.hooks[0])
+            settle_step(run, outcome, plan.crew.hooks[0])
             return None if outcome.should_continue else _ended(outcome)
     step = settle_step(run)
     try:

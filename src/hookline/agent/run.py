@@ -81,23 +81,23 @@ class Flight(msgspec.Struct):
     call: ToolCall
     tool: AnyTool | None = None
     values: dict[str, Any] = EMPTY
-    result: ToolResult | None = None
     stage: CallStage | None = None
+    started: bool = False
+    """The tool began, or a hook gave the result in its place."""
+    attempts: int = 0
+    uses: int = 0
+    """How often the tool was really called: a hook around it may call it more than once an attempt."""
+    result: ToolResult | None = None
     approval: PendingApproval | None = None
     decision: Decision | None = None
     exception: BaseException | None = None
     failed_hook: HookError | None = None
     """A hook around a child run failed, where that is an error, whatever is made of it inside the call."""
-    attempts: int = 0
-    uses: int = 0
-    """How often the tool was really called: a hook around it may call it more than once an attempt."""
     edits: int = 0
     questions: int = 0
     """How many questions there were about it."""
     is_changed: bool = False
     """The call is not the one the answer was given for."""
-    started: bool = False
-    """The tool began, or a hook gave the result in its place."""
     is_refused: bool = False
     """Nothing ran after all: the result says why, and comes neither from the tool nor from a hook in its place."""
     is_used: bool = False
@@ -108,8 +108,8 @@ class Flight(msgspec.Struct):
     """What the error policy ends the run for."""
     seen: bool = False
     """The after_tool_use hooks have looked at the result."""
-    children: dict[str, RunResult] = {}
-    objections: dict[str, int] = {}
+    children: dict[str, RunResult] = EMPTY
+    objections: dict[str, int] = EMPTY
     """How often each of its children was sent back to work."""
     child_approvals: tuple[PendingApproval, ...] = ()
 
@@ -178,6 +178,7 @@ class Run:
         "holds_deltas",
         "hook_lock",
         "inherited",
+        "is_unasked",
         "ledger",
         "lingers",
         "memory",
@@ -279,6 +280,8 @@ class Run:
         """The last step is made, and shown to whoever drives step by step: leaving now is not cancelling."""
         self.aside: Any = None
         """What its hooks may do besides: there once it is driven."""
+        self.is_unasked = False
+        """No hook has a say in its turns, and nothing of them is kept or recalled: they are taken in one go."""
         self.hook_lock = asyncio.Lock()
         self.uncounted = NO_USAGE
         self.uncounted_calls = 0

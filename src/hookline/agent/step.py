@@ -38,8 +38,8 @@ _INCOMPLETE, _TOOL_USE, _FINAL_RESPONSE = (
 
 def open_step(run: Run) -> None:
     """A step begins: what the last one said about going on no longer counts."""
-    run.step_index = run.next_step
-    run.next_step += 1
+    run.step_index = index = run.next_step
+    run.next_step = index + 1
     run.step_started = run.now
     run.step_active = 0.0
     run.evaluations = ()
@@ -49,17 +49,15 @@ def open_step(run: Run) -> None:
     run.step_usage = NO_USAGE
     run.step_errors = ()
     run.messages_before = run.messages_asked = run.state.messages
-    run.turn = None
     run.waiting = False
 
 
 def begin_step(run: Run, guard: str = "") -> None:
     """The step is let through: from here on it counts. `guard` is a default guard that was asked without a context."""
     ledger = run.ledger
-    if ledger.parent is None:
-        ledger.steps += 1
-    else:
-        ledger.add_step()
+    ledger.steps += 1
+    if ledger.parent is not None:
+        ledger.parent.add_step()
     if run.holds_answer:
         run.drop_deltas()  # the last answer was sent back to work: no hook has let it out
         run.durable.release("")
@@ -67,33 +65,33 @@ def begin_step(run: Run, guard: str = "") -> None:
     append(StepStarted(run.run_id, next_seq(), run.at, run.step_index or 0, guard))
 
 
-def settle_step(run: Run, outcome: ContinuationOutcome | None = None) -> Step:
-    """Put the turn, its calls and their results into the state, together. The outcome may not be known yet."""
-    response, state, flights = run.response, run.state, run.flights
-    messages = state.messages
+def settle_step(run: Run, outcome: ContinuationOutcome | None = None, guard: str = "") -> Step:
+    """Put the turn, its calls and their results into the state, together.
+
+    With an outcome the step is over, and goes on record; otherwise hooks see it first, and `finish_step` does that.
+    """
+    response, flights, state, asked = run.response, run.flights, run.state, run.messages_asked
+    messages, started = state.messages, run.step_started
+    kind, text = _INCOMPLETE, ""
     calls: tuple[ToolCall, ...] = ()
     results: tuple[ToolResult, ...] = ()
-    kind, text = _INCOMPLETE, ""
+    turn: tuple[Message, ...] | None = None
     if response is not None:
-        text = response.text
-        said = AssistantMessage(text, response.calls, response.reasoning)
+        text, calls = response.text, response.calls
+        kind = _TOOL_USE if calls else _FINAL_RESPONSE
+        said = AssistantMessage(text, calls, response.reasoning)
         if len(flights) == 1:
             flight = flights[0]
             calls, results = (flight.call,), (flight.result,)  # type: ignore[assignment]
-            turn: tuple[Message, ...] = (said, _answer(flight))
+            turn = (said, _answer(flight))
         else:
             calls = tuple([flight.call for flight in flights])
             results = tuple([flight.result for flight in flights])  # type: ignore[misc]
             turn = (said, *[_answer(flight) for flight in flights])
-        kind = _TOOL_USE if response.calls else _FINAL_RESPONSE
-        asked = run.messages_asked
-        if messages is not asked:
-            messages = _between(asked, turn, messages)
-        else:
+        if messages is asked is run.messages_before:
             messages = messages.extend(turn)
-            if asked is run.messages_before:
-                run.turn = (messages, turn)
-    now, started = run.now, run.step_started
+        else:
+            messages, turn = _between(asked, turn, messages), None
     step = Step(
         run.step_index or 0,
         kind,
@@ -102,7 +100,7 @@ def settle_step(run: Run, outcome: ContinuationOutcome | None = None) -> Step:
         results,
         run.step_usage,
         run.wall + started,
-        run.step_active + now - started,
+        run.step_active + run.now - started,
         run.step_errors,
         outcome,
     )
@@ -110,6 +108,10 @@ def settle_step(run: Run, outcome: ContinuationOutcome | None = None) -> Step:
     run.state = replace(
         state, messages=messages, steps=state.steps.extend((step,)), usage=usage, counters=counters
     )
+    if outcome is None:
+        run.turn = None if turn is None else (messages, turn)
+    else:
+        _record(run, step, turn, guard)
     return step
 
 
@@ -159,42 +161,48 @@ def finish_step(run: Run, step: Step, outcome: ContinuationOutcome) -> None:
     if run.uncounted is not NO_USAGE:  # a hook after the step asked a model
         usage, counters = counted(run)
         run.state = replace(run.state, usage=usage, counters=counters)
-    run.state = replace(run.state, steps=run.state.steps.with_last(step))
-    record_step(run, step)
+    run.state = state = replace(run.state, steps=run.state.steps.with_last(step))
+    turn = run.turn
+    _record(run, step, turn[1] if turn is not None and turn[0] is state.messages else None)
 
 
-def record_step(run: Run, step: Step, guard: str = "") -> None:
-    """A finished step goes on record, with what it made of the conversation."""
+def _record(run: Run, step: Step, added: tuple[Message, ...] | None, guard: str = "") -> None:
+    """A finished step goes on record, with what it made of the conversation; `added`, where that is known."""
     if run.state.counters.consecutive_errors:
         on_step_over(run)
-    state, turn = run.state, run.turn
-    messages, metadata = state.messages, state.metadata
-    if turn is not None and turn[0] is messages:
-        added: tuple[Message, ...] | None = turn[1]
-    else:
-        added = messages.since(run.messages_before)
-    append, next_seq = run.append, run.next_seq
+    state, append, next_seq = run.state, run.append, run.next_seq
+    replaced, metadata = None, None
+    if added is None:
+        added = state.messages.since(run.messages_before)
+        if added is None:
+            added, replaced = (), tuple(state.messages)
+    if state.metadata is not run.metadata_before:
+        run.metadata_before = metadata = state.metadata
     append(
         StepFinished(
             run.run_id,
             next_seq(),
             run.at,
             step,
-            added or (),
-            tuple(messages) if added is None else None,
-            metadata if metadata is not run.metadata_before else None,
+            added,
+            replaced,
+            metadata,
             state.usage,
             state.counters,
             guard,
         )
     )
-    run.metadata_before = metadata
     if run.commit is not None:
-        plan = run.plans.before_step
-        if plan is None or plan.brief is not None:
-            run.durable.flush_soon()
-        else:
-            run.durable.flush()  # hooks are next, and may take their time
+        _keep(run)
+
+
+def _keep(run: Run) -> None:
+    """Write what is on record of a step to the store. Of a run that was taken up from there, the rest is new."""
+    plan = run.plans.before_step
+    if plan is None or plan.brief is not None:
+        run.durable.flush_soon()
+    else:
+        run.durable.flush()  # hooks are next, and may take their time
     if run.memory is not None:
         run.forget()
 

@@ -75,6 +75,12 @@ async def _use_one(run: Run, flight: Flight) -> None:
         record_result(run, flight)
 
 
+async def finish_failed(run: Run, flight: Flight) -> None:
+    """The one call of a step has failed, or others before it had: ask the error policy, and finish it."""
+    await _deal_with_failures(run, [flight])
+    await finish_calls(run)
+
+
 async def _admit_and_run(run: Run) -> None:
     flights = run.flights
     for flight in flights:

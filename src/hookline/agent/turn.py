@@ -67,11 +67,11 @@ async def take_turn(run: Run) -> None:
             run.durable.flush_soon()
         try:
             if plans.around_inference is None:
-                response = _received(run, await _ask_driver(run, request))
+                response = received(run, await _ask_driver(run, request))
             else:
                 response = await _ask_through_hooks(run, request)
         except (Exception, SystemExit, asyncio.CancelledError) as error:
-            response = await _try_again(run, request, error, altered=altered)
+            response = await try_again(run, request, error, altered=altered)
     if plans.after_inference is not None:
         ctx = _context(run, HookPoint.AFTER_INFERENCE, request, response)
         result = await run.ask(plans.after_inference, ctx)
@@ -80,7 +80,7 @@ async def take_turn(run: Run) -> None:
             _discard(run, result.context.response, *refusal)
             return
         response = result.context.response
-    _take(run, response, supplied=supplied is not None)
+    take(run, response, supplied=supplied is not None)
 
 
 async def _recalled(run: Run, memory: Memory) -> InferenceResponse | None:
@@ -90,11 +90,11 @@ async def _recalled(run: Run, memory: Memory) -> InferenceResponse | None:
         for known in memory.failed_answers(run.step_index or 0):
             assert known.error is not None
             await fail_again(run, known, known.error)
-        _received(run, response)
+        received(run, response)
     return response
 
 
-async def _try_again(
+async def try_again(
     run: Run, request: InferenceRequest, error: BaseException, *, altered: dict[str, Any] | None
 ) -> InferenceResponse:
     """Ask the model again and again, as long as it fails and the error policy says so."""
@@ -128,7 +128,7 @@ async def _ask_through_hooks(run: Run, request: InferenceRequest) -> InferenceRe
     """One question to the model, through the hooks around it."""
 
     async def ask(asked: InferenceRequest) -> InferenceResponse:
-        return _received(run, await _ask_driver(run, asked))
+        return received(run, await _ask_driver(run, asked))
 
     around = run.plans.around_inference
     if around is None:
@@ -148,7 +148,7 @@ def _ask_driver(run: Run, request: InferenceRequest) -> Awaitable[InferenceRespo
     return run.durable.step((run.step_index, "inference", run.asked), driver.infer, request, run)
 
 
-def _received(run: Run, response: InferenceResponse) -> InferenceResponse:
+def received(run: Run, response: InferenceResponse) -> InferenceResponse:
     """An answer as it came from the model: it is looked over and paid for, whatever becomes of it."""
     if not is_plain(response):
         driver = type(run.definition.driver).__qualname__
@@ -163,7 +163,7 @@ def _received(run: Run, response: InferenceResponse) -> InferenceResponse:
     return response
 
 
-def _take(run: Run, response: InferenceResponse, *, supplied: bool) -> None:
+def take(run: Run, response: InferenceResponse, *, supplied: bool) -> None:
     """The settled answer: it is on record, and the step goes on with it."""
     run.response = response
     monotonic, append, next_seq = run.monotonic, run.append, run.next_seq

@@ -1,0 +1,100 @@
+"""A turn in which no hook has a say, in one go: the model answers, and the one call it makes is run.
+
+Most turns of most agents are like this, and what they cost is what the runtime costs. This does what `take_turn` and
+`use_tools` do, in their order and with their records, without what those have to ask of every run at every turn.
+Whatever turns out to be unusual goes on there: a model that fails, several calls, one that is not valid.
+"""
+
+from __future__ import annotations
+
+import asyncio
+
+from hookline.agent.execution import as_result, settle_raised
+from hookline.agent.run import Flight, Run
+from hookline.agent.tool_phase import finish_failed, use_tools
+from hookline.agent.turn import received, take, try_again
+from hookline.journal import CallAdmitted, CallSettled, RequestSent, ResponseReceived
+from hookline.state import CallStage, FrozenDict, InferenceRequest, ToolCall
+from hookline.tools import AnyTool, Toolbox
+
+_ADMITTED, _SETTLED = CallStage.ADMITTED, CallStage.SETTLED
+
+
+def has_no_say(run: Run) -> bool:
+    """Whether no hook is ever asked during a turn of this run, and nothing of it is kept on disk or recalled."""
+    plans = run.plans
+    asked = (
+        plans.before_inference,
+        plans.around_inference,
+        plans.after_inference,
+        plans.before_tool_use,
+        plans.around_tool_use,
+        plans.after_tool_use,
+        plans.output,
+        run.memory,
+        run.commit,
+    )
+    return asked.count(None) == len(asked) and run.definition.driver is not None
+
+
+def _direct(toolbox: Toolbox, call: ToolCall) -> AnyTool | None:
+    """The tool of a call that is valid as it stands, if there is nothing more to it than awaiting its function."""
+    tool, args = toolbox.get(call.name), call.args
+    if tool is None or not tool.is_async or tool.context_name or tool.timeout is not None:
+        return None
+    is_whole = not call.malformed and type(args) is FrozenDict and tool.arguments.are_whole(args)
+    return tool if is_whole else None
+
+
+async def take_turn_unasked(run: Run) -> None:
+    """Ask the model, and run its call. `run.response` is its answer, and `run.flights` has what came of the call."""
+    definition, messages = run.definition, run.state.messages
+    append, next_seq, run_id, step = run.append, run.next_seq, run.run_id, run.step_index or 0
+    toolbox = definition.toolbox
+    if run.token.is_cancelled:
+        raise asyncio.CancelledError
+    request = InferenceRequest(messages, definition.system_prompt, toolbox.specs)
+    run.messages_asked = messages
+    append(RequestSent(run_id, next_seq(), run.at, step, len(messages)))
+    try:
+        response = received(run, await definition.driver.infer(request, run))  # type: ignore[union-attr]
+    except (Exception, SystemExit, asyncio.CancelledError) as error:
+        response = await try_again(run, request, error, altered=None)
+        take(run, response, supplied=False)
+        if response.calls:
+            await use_tools(run)
+        return
+    run.response = response
+    monotonic, calls = run.monotonic, response.calls
+    run.now = started = monotonic()
+    run.at = at = run.wall + started
+    append(
+        ResponseReceived(
+            run_id, next_seq(), at, step, response.text, calls, response.usage, response.model,
+            False, False, response.reasoning, response.finish,
+        )
+    )  # fmt: skip
+    if not calls:
+        return
+    call = calls[0]
+    tool = _direct(toolbox, call)
+    if tool is None or len(calls) > 1 or run.token.is_cancelled:
+        await use_tools(run)
+        return
+    args = call.args
+    flight = Flight(call, call, tool, args, _ADMITTED, True, 1, 1)
+    run.flights = [flight]
+    run.ledger.add_tool_calls(1)
+    run.uncounted_calls += 1
+    append(CallAdmitted(run_id, next_seq(), at, step, call, tool.effect))
+    try:
+        flight.result = result = as_result(run, call, await tool.function(**args), started)
+    except (Exception, SystemExit, asyncio.CancelledError) as error:
+        settle_raised(run, flight, error, started)
+    else:
+        flight.stage = _SETTLED
+        if not run.state.counters.consecutive_errors:
+            flight.seen = True
+            append(CallSettled(run_id, next_seq(), run.at, step, result))
+            return
+    await finish_failed(run, flight)
