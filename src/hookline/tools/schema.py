@@ -1,7 +1,7 @@
 """From a signature to the JSON schema a model reads and the check its arguments pass.
 
-The only module that knows pydantic and docstring_parser. Both are slow to import, so this module is
-imported when the first tool is made, and not before.
+The only module that knows pydantic, which is slow to import: this module is imported when the first tool is made that
+is not plain, or the first argument is to be coerced, and not before.
 """
 
 from __future__ import annotations
@@ -11,8 +11,6 @@ import typing
 from collections.abc import Callable
 from typing import Any, NoReturn
 
-import docstring_parser
-import msgspec
 from pydantic import ConfigDict, TypeAdapter
 from pydantic.fields import FieldInfo
 from pydantic.json_schema import GenerateJsonSchema
@@ -20,48 +18,29 @@ from pydantic_core import PydanticSerializationError, ValidationError
 from typing_extensions import TypedDict
 
 from hookline.errors import ToolDefinitionError
-from hookline.state import FrozenDict, freeze_dict
-from hookline.tools.arguments import Arguments, Codec, Defaults, Refused, settle_defaults
+from hookline.tools.arguments import Codec, Refused, settle_defaults
 from hookline.tools.explain import Problem
 from hookline.tools.signature import NO_DEFAULT, Parameter, Signature
-from hookline.tools.tidy import tidied
+from hookline.tools.wording import Compiled, notes_of, worded
 
 _CONFIG = ConfigDict(extra="forbid", allow_inf_nan=False)
 _UNIONS = (typing.Union, types.UnionType)
 _SCALARS = frozenset({str, int, float, bool, type(None)})
 
 
-class Compiled(msgspec.Struct, frozen=True):
-    """What a signature becomes."""
-
-    description: str
-    parameters: FrozenDict
-    """JSON schema of the arguments."""
-    arguments: Arguments
-
-
 def compile_signature(signature: Signature, name: str) -> Compiled:
     """Compile a signature for the tool called `name`, or say which parameter is in the way."""
     for parameter in signature.parameters:
         _refuse_field_tricks(parameter, signature.origin)
-    description, texts = _read_doc(signature.doc)
     adapter, generated = _adapt(signature)
     codec = _codec(adapter, signature.parameters)
     given = {one.name: one.default for one in signature.parameters if one.default is not NO_DEFAULT}
-    defaults = settle_defaults(codec, given)
-    for parameter in signature.parameters:
-        _describe(generated["properties"][parameter.name], parameter, texts, defaults)
-    schema = freeze_dict(
-        _schema(generated, [one.name for one in signature.parameters if one.name not in given])
-    )
-    return Compiled(description, schema, Arguments(name, schema["properties"], codec, defaults))
+    return worded(signature, name, generated, codec, settle_defaults(codec, given))
 
 
-def _schema(generated: dict[str, Any], required: list[str]) -> dict[str, Any]:
-    parts: dict[str, Any] = {"type": "object", "properties": generated["properties"]}
-    if required:
-        parts["required"] = required
-    return tidied({**parts, "additionalProperties": False, "$defs": generated.get("$defs", {})})
+def codec_of(signature: Signature) -> Codec:
+    """The check alone, for a signature whose schema is known."""
+    return _codec(_adapt(signature)[0], signature.parameters)
 
 
 # --- pydantic: types in, validator and schema out -----------------------------------------------
@@ -115,7 +94,9 @@ def _refuse_field_tricks(parameter: Parameter, origin: str) -> None:
             f"{where} has a Field(...) as its default, which a plain call of the function would receive.",
             remedy=f"Write `{parameter.name}: Annotated[type, Field(...)] = default`.",
         )
-    for field in _metadata(parameter.annotation, FieldInfo):
+    for field in notes_of(parameter.annotation):
+        if not isinstance(field, FieldInfo):
+            continue
         if not field.is_required():
             raise ToolDefinitionError(
                 f"{where} has a default inside Field(...), which a plain call of the function would not know.",
@@ -197,43 +178,6 @@ def _exact_types(annotation: Any) -> frozenset[type]:
 
 def _only_describes(note: Any) -> bool:
     return isinstance(note, FieldInfo) and not note.metadata
-
-
-# --- what the model reads -----------------------------------------------------------------------
-
-
-def _read_doc(doc: str) -> tuple[str, dict[str, str]]:
-    """The description and what is said about each parameter, in Google, NumPy, Sphinx or Epydoc style."""
-    parsed = docstring_parser.parse(doc)
-    texts = {
-        name.strip(): param.description
-        for param in parsed.params
-        for name in (param.arg_name or "").split(",")
-        if param.description
-    }
-    # The parser keeps the line break in front of a section that follows a one-line summary.
-    return (parsed.description or "").strip(), texts
-
-
-def _describe(
-    schema: dict[str, Any], parameter: Parameter, texts: dict[str, str], defaults: Defaults
-) -> None:
-    """Add what the signature and the docstring say. What is said at the annotation wins over the docstring."""
-    notes = [field.description for field in _metadata(parameter.annotation, FieldInfo)]
-    for text in (*notes, *_metadata(parameter.annotation, str), texts.get(parameter.name)):
-        if text:
-            schema["description"] = text
-            break
-    if parameter.name in defaults.values and parameter.name not in defaults.opaque:
-        schema["default"] = defaults.shown[parameter.name]
-
-
-def _metadata(annotation: Any, kind: type[Any]) -> list[Any]:
-    """What `Annotated` says about a parameter: at the annotation itself first, then at the members of a union."""
-    origin, parts = typing.get_origin(annotation), typing.get_args(annotation)
-    if origin is typing.Annotated:
-        return [note for note in parts[1:] if isinstance(note, kind)] + _metadata(parts[0], kind)
-    return [note for part in parts for note in _metadata(part, kind)] if origin in _UNIONS else []
 
 
 def _type_name(annotation: Any) -> str:

@@ -20,7 +20,9 @@ from hookline.tools.arguments import ArgumentCheck, Validated
 from hookline.tools.context import ToolContext
 from hookline.tools.effect import Effect
 from hookline.tools.explain import malformed
+from hookline.tools.plain import NotPlain, compile_plain
 from hookline.tools.signature import Signature, read_signature
+from hookline.tools.wording import Compiled
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -196,9 +198,7 @@ def _make(function: Callable[..., Any], *, options: _Options) -> AnyTool:
     signature = read_signature(function)
     name = _checked_name(signature, options.name)
     _check_limits(name, signature.origin, options)
-    from hookline.tools.schema import compile_signature  # brings pydantic, which is slow to import
-
-    compiled = compile_signature(signature, name)
+    compiled = _compiled(signature, name)
     description = compiled.description if options.description is None else options.description
     return Tool(
         function,
@@ -214,6 +214,17 @@ def _make(function: Callable[..., Any], *, options: _Options) -> AnyTool:
         options.max_chars,
         options.root,
     )
+
+
+def _compiled(signature: Signature, name: str) -> Compiled:
+    try:
+        return compile_plain(signature, name)
+    except NotPlain:
+        from hookline.tools.schema import (  # brings pydantic, which is slow to import
+            compile_signature,
+        )
+
+        return compile_signature(signature, name)
 
 
 def _checked_name(signature: Signature, given: str | None) -> str:
