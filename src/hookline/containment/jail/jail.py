@@ -25,7 +25,7 @@ from hookline.containment.jail.faults import (
 )
 from hookline.containment.jail.names import first_of, plain_names
 from hookline.containment.jail.paths import Asked, Parts, asked_for, split, without_dots
-from hookline.containment.jail.steps import open_by_steps, resolve
+from hookline.containment.jail.steps import open_by_steps, past_link, resolve
 from hookline.containment.jail.tree import Entry, entries_of, make_directories, remove
 from hookline.containment.jail.writing import put
 from hookline.containment.protected import PROTECTED
@@ -43,6 +43,7 @@ LARGEST = 64 * 1024 * 1024
 """How many bytes are read at once unless somebody wants more."""
 _TRIES = 16
 """How often a path may turn into another one while it is being opened."""
+_QUICK = 4
 _READ_DIRECTORY = os.O_RDONLY | getattr(os, "O_DIRECTORY", 0) | getattr(os, "O_CLOEXEC", 0)
 _LINK_IN_THE_WAY = (errno.ELOOP, errno.EMLINK, errno.ENOTDIR)
 _CREATING = os.O_CREAT | os.O_EXCL | os.O_TRUNC
@@ -289,7 +290,7 @@ class FileJail:
     def _open(self, asked: Asked, flags: int, *, to_change: bool = False) -> tuple[int, Parts]:
         """Open a path, and say where that is. It is opened without links in it: what is opened is what was checked."""
         step = asked
-        for _ in range(_TRIES):
+        for tries in range(_TRIES):
             plain = without_dots(step)
             self._refuse(asked, plain, to_change)
             try:
@@ -297,7 +298,10 @@ class FileJail:
             except OSError as error:
                 if error.errno not in _LINK_IN_THE_WAY:
                     raise told(asked.given, error) from None
-                true = self._resolved(asked, to_change=to_change)
+                # A link or two are followed in no time; the walk that knows all about links is the last word.
+                true = past_link(self._fd, step.parts, self._strictly) if tries < _QUICK else None
+                if true is None or true == step.parts:
+                    true = self._resolved(asked, to_change=to_change)
                 if true == step.parts:
                     raise told(asked.given, error) from None
                 step = asked._replace(parts=true)
