@@ -228,7 +228,7 @@ class Files:
         what = "Replaced" if there else "Made"
         return self._seen(
             context.state,
-            f"{what} '{path}': {lines:,} line{'s' * (lines != 1)}, {len(data):,} bytes.",
+            f"{what} '{path}': {lines:,} line{'s' * (lines != 1)}, {len(data):,} byte{'s' * (len(data) != 1)}.",
             true,
             seen,
         )
