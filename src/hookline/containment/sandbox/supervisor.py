@@ -24,7 +24,7 @@ _PAUSE = 0.002
 
 
 def main() -> None:
-    """`supervisor.py PIPE PROGRAM ARGUMENT...`: exits as the command does."""
+    """`PIPE PROGRAM ARGUMENT...`: exits as the command does."""
     pipe, argv = int(sys.argv[1]), sys.argv[2:]
     os.set_inheritable(pipe, False)
     adopt_orphans()
