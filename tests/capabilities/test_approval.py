@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from hookline import AgentBuilder, Decision, HookOutcome, RunResult, ToolContext, tool
-from hookline.capabilities import Approval, ApprovalMode
+from hookline.capabilities import Approval, ApprovalMode, Files, StructuredOutput
 from hookline.errors import BuildError, UsageError
 from hookline.state import PendingApproval
 from hookline.testing import ScriptedDriver, call, calls, say
@@ -148,6 +148,26 @@ def test_mode_ask_unlisted_asks_about_what_may_change_something() -> None:
     assert once(approval, call("read", path="a")) == "read a"
     assert once(approval, run("ls -l")) == "ran ls -l"
     assert once(approval, run("rm a")) == "asked"
+
+
+def test_mode_deny_unlisted_lets_a_run_answer() -> None:
+    """The tool by which it gives its output is no act."""
+    builder = AgentBuilder().with_driver(ScriptedDriver([call("structured_output", output=3)]))
+    builder.with_capability(StructuredOutput(int)).with_capability(Approval(mode="deny_unlisted"))
+    assert builder.build().run_sync("Three?").output == 3
+
+
+def test_mode_accept_edits_answers_for_nobody_else(tmp_path: Path) -> None:
+    """What agents obey is asked about by Files: that it is an edit does not settle it, and a rule does."""
+    write = call("write", path="AGENTS.md", content="x")
+    for approval, written in (
+        (Approval(mode="accept_edits"), False),
+        (Approval(allow="write"), True),
+    ):
+        builder = AgentBuilder().with_driver(ScriptedDriver([write, say("done")]))
+        builder.with_capability(Files(tmp_path)).with_capability(approval).with_approver("deny")
+        builder.build().run_sync("Write it.")
+        assert (tmp_path / "AGENTS.md").exists() is written
 
 
 @pytest.mark.parametrize("spelled", ["accept_edits", "accept-edits", "acceptEdits", "Accept edits"])

@@ -234,6 +234,18 @@ def test_a_state_from_before_is_redacted(tmp_path: Path) -> None:
     assert secrets_in(in_file(path)) == []
 
 
+def test_what_a_model_is_told_of_tools_is_redacted() -> None:
+    """A description may come from a server or a file; the tool is called by its name as ever."""
+    told = tool(lambda: "found", name="find", description=f"Finds {KNOWN} with {TOKEN}.")
+    driver = ScriptedDriver([call("find"), call("find"), say("done")])
+    agent = AgentBuilder().with_driver(driver).with_tools(told)
+    result = agent.with_capability(Redaction(values=[KNOWN])).build().run_sync("Go.")
+    assert [made.text() for step in result.steps for made in step.results] == ["found"] * 2
+    for request in driver.requests:
+        (spec,) = request.tools
+        assert spec.description == "Finds [redacted:known-value] with [redacted:github-token]."
+
+
 def test_what_other_hooks_add_is_redacted_before_the_model_sees_it() -> None:
     """A message that a hook puts into the conversation is looked through like any other."""
     seen: list[str] = []

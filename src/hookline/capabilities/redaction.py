@@ -31,6 +31,7 @@ from hookline.state import (
     ToolCall,
     ToolMessage,
     ToolResult,
+    ToolSpec,
     UserMessage,
     thaw,
 )
@@ -66,6 +67,8 @@ class Redaction:
         self._seen: dict[str, Log[Message]] = {}
         """The conversations of runs that are going on, as far as they were looked through."""
         self._passed: dict[tuple[str, str], object] = {}
+        self._told: dict[int, tuple[tuple[ToolSpec, ...], tuple[ToolSpec, ...]]] = {}
+        """The tools that were offered last, and what is told of them."""
         self._tools: set[str] = set()
         """Names of tools that there are, which are no secrets."""
 
@@ -126,6 +129,9 @@ class Redaction:
         system = self.redactor.text(request.system, by_name=False)
         if system != request.system:
             request = request.with_system(system)
+        tools = self._specs(request.tools)
+        if tools is not request.tools:
+            request = request.with_tools(tools)
         if state is ctx.state and request is ctx.request:
             return None
         return ctx.with_state(state).with_request(request)
@@ -185,6 +191,22 @@ class Redaction:
         cleaned = [self._message(message) for message in request.messages]
         is_same = all(map(_is, cleaned, request.messages))
         return request if is_same else request.with_messages(Log(cleaned))
+
+    def _specs(self, tools: tuple[ToolSpec, ...]) -> tuple[ToolSpec, ...]:
+        """What a model is told of the tools: their descriptions are texts of servers and files, too."""
+        known = self._told.get(id(tools))
+        if known is None or known[0] is not tools:
+            cleaned = tuple(map(self._spec, tools))
+            known = (tools, tools if all(map(_is, cleaned, tools)) else cleaned)
+            self._told = {id(tools): known}  # the same ones are offered again and again
+        return known[1]
+
+    def _spec(self, tool: ToolSpec) -> ToolSpec:
+        description = self.redactor.text(tool.description, by_name=False)
+        parameters = self.redactor.value(tool.parameters, by_name=False)
+        if description == tool.description and parameters is tool.parameters:
+            return tool
+        return ToolSpec(tool.name, description, parameters)
 
     def _message(self, message: Message) -> Message:
         if isinstance(message, AssistantMessage):

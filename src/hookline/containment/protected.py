@@ -19,7 +19,8 @@ RUN_BY_OTHERS = _names(
 AGENT_CONFIGURATION = _names(
     """
     .hookline .agents .claude .claude.json .codex .cursor .gemini .windsurf .continue .aider .aider.conf.yml .mcp.json
-    mcp.json hookline.toml
+    mcp.json hookline.toml .continuerc.json .roo .roomodes .roorules .clinerules .kiro .amazonq .junie .trae .qwen
+    .opencode opencode.json .crush.json crush.json .goosehints .zed
     """
 )
 """Agents' own: hooks, permissions, servers."""

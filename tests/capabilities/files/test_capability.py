@@ -13,7 +13,10 @@ from hookline.state import AgentState, ResultStatus, ToolCall
 from hookline.testing import ScriptedDriver, call, calls, say
 from hookline.tools import Effect
 
-ESCAPES = ["../secret.txt", "/etc/passwd", "link", "src/../../secret.txt", "a\0b", "out/secret.txt"]
+ESCAPES = [
+    *("../secret.txt", "/etc/passwd", "link", "src/../../secret.txt", "a\0b", "out/secret.txt"),
+    "~/notes.txt",
+]
 
 
 @pytest.fixture
@@ -282,7 +285,7 @@ def test_what_was_read_is_known_in_the_next_run_of_a_conversation(root: Path) ->
     again = AgentState.from_json(first.state.to_json())
     second = builder(root, call("write", path="notes.txt", content="x")).build()
     made = results(second.run_sync("Write.", state=again))[-1]
-    assert made.text() == "Replaced 'notes.txt': 1 line, 1 bytes."  # type: ignore[attr-defined]
+    assert made.text() == "Replaced 'notes.txt': 1 line, 1 byte."  # type: ignore[attr-defined]
 
 
 def test_only_so_many_files_are_remembered(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:

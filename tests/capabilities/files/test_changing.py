@@ -201,7 +201,7 @@ def test_edits_that_mean_nothing(use: Use, arguments: dict[str, object], problem
     assert problem in texts(use, call("edit", path="notes.txt", **arguments))[0]
 
 
-@pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16", "latin-1"])
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16", "utf-16-be", "latin-1"])
 def test_encoding_and_line_ends_are_kept(use: Use, root: Path, encoding: str) -> None:
     """Whatever the model writes them with."""
     (root / "f").write_bytes("é\r\nb\r\nc".encode(encoding))

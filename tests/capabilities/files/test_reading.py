@@ -69,6 +69,16 @@ def test_long_lines_and_files_are_cut(use: Use, root: Path) -> None:
         ("é\n".encode("utf-8-sig"), "     1\té\n[encoding: utf-8 with a byte order mark]"),
         ("é\n".encode("utf-16"), "     1\té\n[encoding: utf-16]"),
         (b"\xfe\xff" + "é\n".encode("utf-16-be"), "     1\té\n[encoding: utf-16]"),
+        (
+            "Grüße\n".encode("utf-16-le"),
+            "     1\tGrüße\n[encoding: utf-16 without a byte order mark]",
+        ),
+        (
+            "Grüße\n".encode("utf-16-be"),
+            "     1\tGrüße\n[encoding: utf-16 without a byte order mark]",
+        ),
+        (b"\x01\0\x02\0\x03\0", "[f is a binary file, 6 bytes, and has no text to show]"),
+        (b"a\0b\0c", "[f is a binary file, 5 bytes, and has no text to show]"),
         ("é\n".encode("utf-32"), "     1\té\n[encoding: utf-32]"),
         ("é\n".encode("latin-1"), "     1\té\n[encoding: latin-1 (it is not UTF-8)]"),
         (b"a\r\nb\r\n", "     1\ta\n     2\tb\n[lines end with CRLF]"),
@@ -136,7 +146,7 @@ def small(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("small")
-@pytest.mark.parametrize("encoding", ["utf-8", "utf-16", "latin-1"])
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-16", "utf-16-le", "latin-1"])
 def test_large_files_are_read_in_parts(use: Use, root: Path, encoding: str) -> None:
     """Without reading all of them, so their lines are not counted."""
     lines = [f"é {n} {'x' * 20}" for n in range(1, 101)]
@@ -146,6 +156,7 @@ def test_large_files_are_read_in_parts(use: Use, root: Path, encoding: str) -> N
         f"    50\t{lines[49]}\n    51\t{lines[50]}\n[lines 50-51 of a large file"
     )
     assert shown.endswith("go on with offset=52]")
+    assert text_of(use, "f", offset=0, limit=1).startswith(f"     1\t{lines[0]}\n[lines 1-1 of")
     assert "has fewer than 200 lines" in text_of(use, "f", offset=200)
     assert "offset above 0" in text_of(use, "f", offset=-5)
 

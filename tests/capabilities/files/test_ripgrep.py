@@ -38,7 +38,8 @@ WORDS = [
 ]
 LINES = st.lists(st.sampled_from(WORDS), max_size=5).map("".join)
 CONTENTS = st.tuples(
-    st.lists(LINES, max_size=4).map("\n".join), st.sampled_from(["utf-8", "latin-1", "utf-16"])
+    st.lists(LINES, max_size=4).map("\n".join),
+    st.sampled_from(["utf-8", "latin-1", "utf-16", "utf-16-le"]),
 )
 ATOMS = st.sampled_from(
     r"foo bar a b . \. \d \w \s \W \S \b \B ^ $ [ab] [^a] [a-z] [\w.] (?:a|b) (b) é K \( -".split()

@@ -148,7 +148,7 @@ def test_large_files_are_left_out(
 ) -> None:
     """With a note."""
     monkeypatch.setattr(searching, "LARGEST", 20)
-    assert search("t", mode="files") == "notes.txt\n[1 files of more than 0 MB were left out]"
+    assert search("t", mode="files") == "notes.txt\n[1 file of more than 0 MB left out]"
 
 
 def test_no_process_and_no_file_is_left_open(search: Search) -> None:

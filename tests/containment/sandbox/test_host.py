@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from hookline.containment import Sandbox
+from hookline.errors import UsageError
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="orphans are adopted on Linux only")
 
@@ -67,6 +68,7 @@ def test_what_got_away_dies_with_us(tmp_path: Path) -> None:
     code = f"""
 import asyncio
 from hookline.containment import Sandbox
+from hookline.errors import UsageError
 async def main():
     sandbox = Sandbox({str(tmp_path)!r}, "host")
     await sandbox.start("env -i setsid sleep {marker} & sleep 60", on_output=print)
@@ -90,6 +92,12 @@ def test_a_program_is_run_as_if_nobody_stood_above_it(tmp_path: Path) -> None:
     sandbox = Sandbox(tmp_path, "host")
     assert sandbox.run_sync([sys.executable, "-I", "-c", show]).text == "True [0, 1, 2] y\n"
     assert int(sandbox.run_sync(ignored).text.split()[1], 16) & _SIGNALS == 0
+
+
+async def test_in_an_event_loop_it_has_to_be_awaited(tmp_path: Path) -> None:
+    """Who forgets is told so, and nothing is left lying about."""
+    with pytest.raises(UsageError, match=r"where an event loop runs\. Use `await sandbox\.run"):
+        Sandbox(tmp_path, "host").run_sync("true")
 
 
 async def test_many_at_once_do_not_end_each_other(tmp_path: Path) -> None:

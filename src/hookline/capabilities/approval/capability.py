@@ -17,6 +17,8 @@ from hookline.permissions import Root, Rule, Rules, Ruling
 from hookline.state import AgentState, Decision, ToolCall
 
 _EDITS = Rule.parse("Edit(**)")
+_ANSWER = "structured_output"
+"""Not an act but the answer of the run, which could not end without it."""
 _OWN_NOTES = frozenset(
     {"list_metadata", "load_skill", "read_metadata", "spawn_subagent", "structured_output", "todo_write", "tools"}
 )  # fmt: skip
@@ -127,7 +129,7 @@ class Approval:
 
     def _judge_unlisted(self, mode: ApprovalMode, ctx: ToolHookContext) -> HookOutcome | None:
         name = ctx.tool_call.name
-        if mode is ApprovalMode.DENY_UNLISTED:
+        if mode is ApprovalMode.DENY_UNLISTED and name != _ANSWER:
             return HookOutcome.block(f"no rule allows this call of {name}.")
         if mode is ApprovalMode.ASK_UNLISTED and not _only_reads(ctx):
             return HookOutcome.ask(f"no rule allows this call of {name}")
@@ -154,12 +156,9 @@ class Approval:
             self.name
         }:  # it was asked under other rules, or in another mode, before the run paused
             return Decision.allow("it is not asked about any more")
+        # A mode answers for nobody else: whoever asks about an edit knows more of it than that it is one.
         ruling = self.rules.judge(ctx.tool_call, *self._roots_of(ctx))
-        if ruling.decision == "allow":
-            return Decision.allow(ruling.reason)
-        if self._is_accepted_edit(self._modes.of(ctx.state), ctx):
-            return Decision.allow("edits are accepted")
-        return None
+        return Decision.allow(ruling.reason) if ruling.decision == "allow" else None
 
     def _may_answer(self, hook: str) -> bool:
         return hook == self.name or any(fnmatchcase(hook, known) for known in self._answers)

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import math
 import shlex
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, Literal, TypeAlias, get_args
 
+from hookline.blueprint import Definition, Note
 from hookline.capabilities.bash.describing import describe
 from hookline.capabilities.bash.judging import ShellGuard
 from hookline.capabilities.bash.outputs import Scratch
 from hookline.capabilities.bash.runner import Order, Runner
 from hookline.capabilities.bash.session import Keeper, Session, lost
 from hookline.containment import Sandbox, SandboxLimits, SandboxPaths, ShellPolicy, read_command
+from hookline.containment.interpreter import module_places_in
 from hookline.errors import BuildError, ToolError
 from hookline.hooks import Options, Registration, register
 from hookline.lifecycle import ExecutionHookContext, HookPoint, ToolHookContext
@@ -109,6 +111,17 @@ class Bash:
             kept = Options(name=f"{self.name}-session", matcher="bash", scope="tree")
             made.append(register(HookPoint.AFTER_TOOL_USE, self._keep, kept))
         return made
+
+    def notes(self, _definition: Definition) -> Iterator[Note]:
+        """Where a command could put a module that this program would import, and so run outside."""
+        places = module_places_in(self.sandbox.writable) if self.sandbox.status.contained else []
+        for place in places:
+            yield Note(
+                f"Python looks for modules in '{place}', where commands can write: what one puts there may be run "
+                "outside the sandbox, when it is imported.",
+                is_problem=True,
+                remedy="Keep your program in another directory, or run it with `python -P`.",
+            )
 
     def _say_where(self, ctx: ExecutionHookContext) -> ExecutionHookContext:
         """Write into the state, and so the journal, whether commands are contained."""

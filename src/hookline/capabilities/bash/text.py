@@ -22,9 +22,9 @@ _HINTS = (
             r"|agents|husky|windsurf|cursorrules|windsurfrules)\b[^\n]*: "
             r"(Not a directory|File exists|No such device)"
         ),
-        "only {root} and /tmp can be written here, and configuration that other programs run or obey (.git/config, "
-        ".git/hooks, .vscode, .claude and their like) cannot be changed; outside=true runs a command without the "
-        "sandbox, if a person agrees",
+        "only {root} and /tmp can be written here; configuration that other programs run or obey (.git/config, "
+        ".git/hooks, .vscode, .claude and their like) and the Python environment that runs this agent cannot be "
+        "changed; outside=true runs a command without the sandbox, if a person agrees",
     ),
     (
         re.compile(

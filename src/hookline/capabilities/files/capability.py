@@ -9,13 +9,13 @@ import time
 from collections.abc import Callable, Iterable
 from typing import Annotated, Any, Literal, ParamSpec
 
-from hookline.capabilities.files import ripgrep
 from hookline.capabilities.files.editing import Replacement, edited
 from hookline.capabilities.files.guard import MATCHER, Guard, refuse_leading_out
 from hookline.capabilities.files.images import IMAGE_KEY, with_images
 from hookline.capabilities.files.ledger import NO_LINES, RESULT_KEY, Ledger, Lines
 from hookline.capabilities.files.listing import DEEPEST, globbed, listed, missing
 from hookline.capabilities.files.reading import LARGEST, show
+from hookline.capabilities.files.ripgrep import program
 from hookline.capabilities.files.searching import Mode, Search, Wanted
 from hookline.capabilities.files.texts import decoded, fingerprint, fingerprint_of_large
 from hookline.capabilities.files.tree import Walk
@@ -81,7 +81,8 @@ class Files:
         self.images = _checked_images(images)
         self.fsync = fsync
         self.seconds = _checked_seconds(seconds)
-        self._ripgrep = ripgrep
+        # Looked for now, before an agent has run anything.
+        self._rg = program(self.jail.root) if ripgrep else None
         self._ledger = Ledger()
         self._changing = threading.Lock()
         """Between looking at a file and replacing it nobody else who uses these tools gets in between."""
@@ -195,9 +196,8 @@ class Files:
         wanted = Wanted(
             pattern, path, include, literal, ignore_case, context, mode, limit, everything
         )
-        rg = ripgrep.program() if self._ripgrep else None
         try:
-            return Search(self.jail, wanted, self.seconds, self.gitignore, rg).run()
+            return Search(self.jail, wanted, self.seconds, self.gitignore, self._rg).run()
         except NoSuchFileError:
             raise missing(self.jail, path) from None
 
@@ -228,7 +228,7 @@ class Files:
         what = "Replaced" if there else "Made"
         return self._seen(
             context.state,
-            f"{what} '{path}': {lines:,} line{'s' * (lines != 1)}, {len(data):,} bytes.",
+            f"{what} '{path}': {lines:,} line{'s' * (lines != 1)}, {len(data):,} byte{'s' * (len(data) != 1)}.",
             true,
             seen,
         )

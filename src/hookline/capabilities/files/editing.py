@@ -129,8 +129,9 @@ def _spans(text: str, old: str, new: str, every: bool, which: str) -> list[tuple
     if len(spans) > 1 and not every:
         lines = list(map(str, _lines_at(text, (start for start, _ in spans[:10]))))
         more = " and more" if len(spans) > 10 else ""
+        where = f"line{'s' * (len(lines) > 1)} {', '.join(lines)}{more}"
         raise ToolError(
-            f"{which}: `old` is in the file {len(spans)} times, at lines {', '.join(lines)}{more}.",
+            f"{which}: `old` is in the file {len(spans)} times, at {where}.",
             remedy="Add more of the lines around it to `old`, or set replace_all.",
         )
     return spans

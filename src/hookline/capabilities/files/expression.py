@@ -6,13 +6,15 @@ import contextlib
 import json
 import os
 import subprocess
-import sys
 import threading
 import time
 from typing import IO, Protocol
 
 from hookline.capabilities.files import matching
+from hookline.containment.interpreter import alone
 from hookline.errors import ToolError
+
+_MATCHING = alone(matching)
 
 
 class Finder(Protocol):
@@ -51,7 +53,7 @@ class ExpressionFinder:
 
     def __init__(self, pattern: str, ignore_case: bool, deadline: float) -> None:
         self._process = subprocess.Popen(
-            [sys.executable, "-I", "-S", matching.__file__],
+            _MATCHING,
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,

@@ -82,6 +82,7 @@ class Guard:
         pattern = call.args.get("pattern") if call.name == "glob" else None
         try:
             if isinstance(path, str):
+                self._refuse_home(path)
                 self._jail.locate(_joined(base, path), to_change=changes)
             if isinstance(pattern, str):
                 refuse_leading_out(pattern)
@@ -90,6 +91,14 @@ class Guard:
         except (FileJailError, ToolError) as error:
             return str(error)
         return ""
+
+    def _refuse_home(self, path: str) -> None:
+        """An error for a path in a home directory: what is meant is outside, and no directory `~` is to be made."""
+        if path.split("/")[0] == "~" and not self._jail.exists("~"):
+            raise ToolError(
+                f"'{path[:200]}' begins with '~', which stands for nothing here.",
+                remedy="Use a path that is relative to the root.",
+            )
 
 
 _asked: ContextVar[tuple[tuple[str, int, str], tuple[Guard, ...]]] = ContextVar(

@@ -115,7 +115,8 @@ def _show_large(
             f"'{name}' is {facts.st_size:,} bytes large, so its lines are not counted.",
             remedy="Use an offset above 0, or `search` for what you need.",
         )
-    lines = _lines_from(file, found, max(offset, 1))
+    offset = max(offset, 1)
+    lines = _lines_from(file, found, offset)
     body, last = _numbered((line for _, line in zip(range(limit), lines, strict=False)), offset)
     if last < offset:
         raise ToolError(

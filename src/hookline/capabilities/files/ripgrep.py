@@ -14,10 +14,12 @@ import re
 import shutil
 import subprocess
 from collections.abc import Sequence
+from pathlib import Path
 
 BATCH = 400
 """How many files are handed over at once: each takes a descriptor."""
 _FDS = "/dev/fd"
+_SYSTEM = "/usr/bin:/bin:/usr/local/bin:/opt/homebrew/bin:/run/current-system/sw/bin"
 _OTHER_BYTES = r"(?-u:[^\t\n\x20-\x7E])"
 _WIDE_BYTES = r"(?-u:[\x00\xFE\xFF])"
 """What there is in encodings of two or four bytes; the plain characters of others are the same bytes everywhere."""
@@ -42,9 +44,16 @@ _PLAIN = re.compile(r"(?:[A-Za-z0-9 _\-=<>,:;'\"/!@%&~`#()|?*+^]|\\[.+*?()|\[\]{
 """Patterns that speak of plain characters only: what they fit has no others in it."""
 
 
-def program() -> str | None:
-    """Where ripgrep is, if it is installed and can be handed open files."""
-    return shutil.which("rg") if os.path.isdir(_FDS) else None
+def program(root: Path) -> str | None:
+    """Where ripgrep is, if it is installed and can be handed open files, and is not one of the files themselves.
+
+    Where the system has it, first: a search path may lead through directories that an agent's commands can write in.
+    """
+    found = shutil.which("rg", path=_SYSTEM) or shutil.which("rg")
+    if found is None or not os.path.isdir(_FDS):
+        return None
+    real = os.path.realpath(found)
+    return None if Path(real).is_relative_to(os.path.realpath(root)) else real
 
 
 def may_match(rg: str, pattern: str, fds: Sequence[int], timeout: float) -> list[bool]:

@@ -168,7 +168,9 @@ class Search:
             else:
                 yield entry
         if large:
-            self._notes.append(f"{large} files of more than {LARGEST >> 20} MB were left out")
+            self._notes.append(
+                f"{large} file{'s' * (large > 1)} of more than {LARGEST >> 20} MB left out"
+            )
 
     def _all_entries(self) -> Iterator[Entry]:
         start = self.jail.locate(self.wanted.path)

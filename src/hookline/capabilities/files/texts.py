@@ -5,6 +5,7 @@ from __future__ import annotations
 import codecs
 import hashlib
 import os
+import re
 from typing import NamedTuple
 
 from hookline.errors import ToolError
@@ -19,6 +20,7 @@ _MARKS = (
     (codecs.BOM_UTF16_BE, "utf-16-be", "utf-16"),
 )
 _CONTROLS = bytes(set(range(32)) - set(b"\t\n\r\f\b\x1b"))
+_NO_TEXT = re.compile(r"[\x00-\x07\x0b\x0e-\x1a\x1c-\x1f\x7f\ufffe\uffff]")
 
 
 class Text(NamedTuple):
@@ -52,7 +54,22 @@ class Text(NamedTuple):
 def is_binary(content: bytes) -> bool:
     """Whether it begins like no text: with a zero byte, and not in an encoding that has them."""
     marked = any(content.startswith(mark) for mark, _, _ in _MARKS)
-    return not marked and b"\0" in content[:SNIFFED]
+    return not marked and b"\0" in content[:SNIFFED] and not _unmarked(content[:SNIFFED])
+
+
+def _unmarked(head: bytes) -> str:
+    """The encoding of two bytes in which this is text without a mark that says so; empty if it is none.
+
+    In one, every other byte of most texts is zero. What else there is must be text all the same.
+    """
+    zeros = head[0::2].count(0), head[1::2].count(0)
+    encoding = {True: "utf-16-be", False: "utf-16-le"}[zeros[0] > zeros[1]]
+    if len(head) % 2 or min(zeros) or max(zeros) * 4 < len(head):
+        return ""
+    # A character of four bytes may be cut in two at the end.
+    text = head.decode(encoding, "ignore")
+    is_text = not _NO_TEXT.search(text) and len(text) * 2 >= len(head) - 2
+    return encoding if is_text else ""
 
 
 def decoded(content: bytes) -> Text | None:
@@ -65,6 +82,8 @@ def decoded(content: bytes) -> Text | None:
                 return None
     if is_binary(content):
         return None
+    if b"\0" in content[:SNIFFED]:
+        return _wide(content, _unmarked(content[:SNIFFED]))
     try:
         return Text(content.decode())
     except UnicodeDecodeError:
@@ -73,6 +92,14 @@ def decoded(content: bytes) -> Text | None:
     if len(head.translate(None, _CONTROLS)) < len(head):
         return None
     return Text(content.decode("latin-1"), "latin-1", b"", "latin-1 (it is not UTF-8)")
+
+
+def _wide(content: bytes, encoding: str) -> Text | None:
+    try:
+        text = content.decode(encoding)
+    except UnicodeDecodeError:
+        return None
+    return Text(text, encoding, b"", "utf-16 without a byte order mark")
 
 
 def lines_of(text: str) -> list[str]:

@@ -7,25 +7,24 @@ import codecs
 import contextlib
 import errno
 import os
-import stat
 import weakref
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import IO, Any, TypeAlias
 
+from hookline.containment.interpreter import environments_below
 from hookline.containment.jail import openat2
 from hookline.containment.jail.faults import (
     cannot_open,
     no_content,
-    not_a_file,
     protected,
-    second_name,
     secret,
     told,
 )
-from hookline.containment.jail.names import first_of, plain_names
+from hookline.containment.jail.names import first_of, plain_names, within
+from hookline.containment.jail.opening import READ_DIRECTORY, checked_file, open_root
 from hookline.containment.jail.paths import Asked, Parts, asked_for, split, without_dots
-from hookline.containment.jail.steps import open_by_steps, resolve
+from hookline.containment.jail.steps import open_by_steps, past_link, resolve
 from hookline.containment.jail.tree import Entry, entries_of, make_directories, remove
 from hookline.containment.jail.writing import put
 from hookline.containment.protected import PROTECTED
@@ -43,7 +42,7 @@ LARGEST = 64 * 1024 * 1024
 """How many bytes are read at once unless somebody wants more."""
 _TRIES = 16
 """How often a path may turn into another one while it is being opened."""
-_READ_DIRECTORY = os.O_RDONLY | getattr(os, "O_DIRECTORY", 0) | getattr(os, "O_CLOEXEC", 0)
+_QUICK = 4
 _LINK_IN_THE_WAY = (errno.ELOOP, errno.EMLINK, errno.ENOTDIR)
 _CREATING = os.O_CREAT | os.O_EXCL | os.O_TRUNC
 
@@ -76,10 +75,11 @@ class FileJail:
         self.mounts = mounts
         self.way = openat2.checked_way(way)
         """How paths are opened: `openat2` or `steps`."""
-        self._fd = _open_root(self.root)
+        self._fd = open_root(self.root)
         self._close = weakref.finalize(self, os.close, self._fd)
         real = os.path.realpath(self.root)
         self._roots = tuple(dict.fromkeys((split(str(self.root)), split(real))))
+        self._own = tuple(map(split, environments_below(real))) if self.protected else ()
 
     # --- files --------------------------------------------------------------------------------------
 
@@ -183,7 +183,7 @@ class FileJail:
     def list(self, path: AnyPath = ".") -> list[Entry]:
         """What is in a directory, in the order of the names. Links are shown, not followed."""
         asked = self._asked(path)
-        fd, true = self._open(asked, _READ_DIRECTORY)
+        fd, true = self._open(asked, READ_DIRECTORY)
         with self._told(asked), closing(fd):
             if os.fstat(fd).st_nlink == 0:
                 raise NoSuchFileError(asked.given, "has been removed.", code=errno.ENOENT)
@@ -275,7 +275,7 @@ class FileJail:
                 with contextlib.suppress(FileExistsError):
                     return self._create(asked, flags)
             else:
-                return _checked_file(asked, fd, flags, writes)
+                return checked_file(asked, fd, flags, writes)
         raise told(asked.given, OSError(errno.EAGAIN, "changes"))
 
     def _create(self, asked: Asked, flags: int) -> int:
@@ -289,7 +289,7 @@ class FileJail:
     def _open(self, asked: Asked, flags: int, *, to_change: bool = False) -> tuple[int, Parts]:
         """Open a path, and say where that is. It is opened without links in it: what is opened is what was checked."""
         step = asked
-        for _ in range(_TRIES):
+        for tries in range(_TRIES):
             plain = without_dots(step)
             self._refuse(asked, plain, to_change)
             try:
@@ -297,7 +297,10 @@ class FileJail:
             except OSError as error:
                 if error.errno not in _LINK_IN_THE_WAY:
                     raise told(asked.given, error) from None
-                true = self._resolved(asked, to_change=to_change)
+                # A link or two are followed in no time; the walk that knows all about links is the last word.
+                true = past_link(self._fd, step.parts, self._strictly) if tries < _QUICK else None
+                if true is None or true == step.parts:
+                    true = self._resolved(asked, to_change=to_change)
                 if true == step.parts:
                     raise told(asked.given, error) from None
                 step = asked._replace(parts=true)
@@ -324,12 +327,12 @@ class FileJail:
     def _directory(self, true: Parts, *, make: bool = False) -> Iterator[int]:
         """A directory by its true path, held open meanwhile."""
         try:
-            fd = self._strictly(true, _READ_DIRECTORY)
+            fd = self._strictly(true, READ_DIRECTORY)
         except FileNotFoundError:
             if not make:
                 raise
             make_directories(self._fd, true)
-            fd = self._strictly(true, _READ_DIRECTORY)
+            fd = self._strictly(true, READ_DIRECTORY)
         with closing(fd):
             yield fd
 
@@ -339,11 +342,14 @@ class FileJail:
         name = first_of(true, self.secret)
         if name:
             raise secret(asked.given, name)
-        name = first_of(true, self.protected) if to_change else ""
+        name = (first_of(true, self.protected) or within(true, self._own)) if to_change else ""
         if name:
             raise protected(asked.given, name)
 
     def _refuse_protected_below(self, asked: Asked, true: Parts) -> None:
+        own = next((each for each in self._own if each[: len(true)] == true), None)
+        if own is not None:
+            raise protected(asked.given, "/".join(own))
         with contextlib.suppress(FileKindError):  # what is no directory has nothing below it
             for entry in self.walk("/".join(true)):
                 name = first_of((entry.name,), self.protected | self.secret)
@@ -367,29 +373,3 @@ def closing(fd: int) -> Iterator[None]:
         yield
     finally:
         os.close(fd)
-
-
-def _open_root(root: Path) -> int:
-    try:
-        return os.open(root, _READ_DIRECTORY)
-    except OSError as error:
-        raise UsageError(
-            f"'{root}' cannot be the root of a file jail: {os.strerror(error.errno or 0).lower()}.",
-            remedy="Give a directory that exists and can be read.",
-        ) from None
-
-
-def _checked_file(asked: Asked, fd: int, flags: int, writes: bool) -> int:
-    """The descriptor, if what it opens is a plain file that may be used like this."""
-    try:
-        found = os.fstat(fd)
-        if not stat.S_ISREG(found.st_mode):
-            raise not_a_file(asked.given, found.st_mode)
-        if writes and found.st_nlink > 1:
-            raise second_name(asked.given)
-        if flags & os.O_TRUNC:
-            os.ftruncate(fd, 0)
-    except BaseException:
-        os.close(fd)
-        raise
-    return fd

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import unicodedata
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from hookline.errors import UsageError
 
@@ -37,3 +37,12 @@ def plain_names(names: Iterable[str], option: str) -> frozenset[str]:
 def first_of(parts: Iterable[str], names: frozenset[str]) -> str:
     """The first part of a path that is one of these names; empty if none is."""
     return next((part for part in parts if plain(part) in names), "") if names else ""
+
+
+def within(parts: Sequence[str], places: Iterable[Sequence[str]]) -> str:
+    """The place that a path leads to or into; empty if it leads to none."""
+    given = [plain(part) for part in parts] if places else []
+    for place in places:
+        if given[: len(place)] == [plain(part) for part in place]:
+            return "/".join(place)
+    return ""

@@ -7,16 +7,17 @@ import contextlib
 import os
 import secrets
 import signal
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
+from hookline.containment.interpreter import alone
 from hookline.containment.sandbox import supervisor
 from hookline.containment.sandbox.command import Job
 from hookline.containment.sandbox.limits import SandboxLimits
 from hookline.containment.sandbox.running import RunningCommand, close
 from hookline.errors import SandboxError
 
+_SUPERVISOR = alone(supervisor)
 _MARK = "HOOKLINE_COMMAND"
 """Every process of a command carries it, so that one is found even if the command has killed its supervisor."""
 _POLL = 0.01
@@ -40,8 +41,15 @@ class HostCommand(RunningCommand):
         job = self._job
         name, _, value = self._mark.partition("=")
         theirs, self._pipe = os.pipe()
-        python = (sys.executable, "-I", "-S", supervisor.__file__, str(theirs))
-        argv = (*python, "/bin/sh", "-c", f'{_limits(job.limits)}exec "$@"', "sh", *job.argv)
+        argv = (
+            *_SUPERVISOR,
+            str(theirs),
+            "/bin/sh",
+            "-c",
+            f'{_limits(job.limits)}exec "$@"',
+            "sh",
+            *job.argv,
+        )
         try:
             env = {**job.env, **job.grant.env, name: value}
             self._pid = await self._begin(argv, env, (theirs, *job.pass_fds), job.cwd)

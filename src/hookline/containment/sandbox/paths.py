@@ -9,6 +9,7 @@ from dataclasses import dataclass, fields
 from functools import cache
 from pathlib import Path
 
+from hookline.containment.interpreter import environments_below
 from hookline.containment.protected import INSTRUCTIONS
 from hookline.containment.sandbox.tables import (
     CREDENTIALS,
@@ -117,7 +118,7 @@ def protected_names(root: Path, paths: SandboxPaths) -> list[str]:
     there = [name for name in PROTECTED_IF_THERE if os.path.lexists(f"{root}/{name}")]
     linked = {name for name in (*PROTECTED, *there) if _is_linked_text(root, name)}
     names = [name for name in (*PROTECTED, *there) if name not in linked]
-    names += [*_linked_to(root, linked), *paths.protect]
+    names += [*_linked_to(root, linked), *environments_below(root), *paths.protect]
     for home in homes():
         if home.is_relative_to(root):
             inside = home.relative_to(root)

@@ -206,6 +206,15 @@ class Sandbox:
         on_output: OnOutput | None = None,
     ) -> CommandResult:
         """The same, for code that is not async."""
+        try:
+            asyncio.get_running_loop()
+        except RuntimeError:
+            pass
+        else:
+            raise UsageError(
+                "run_sync() cannot be used where an event loop runs.",
+                remedy="Use `await sandbox.run(...)` there.",
+            )
         return asyncio.run(
             self.run(command, cwd=cwd, env=env, timeout=timeout, grant=grant, on_output=on_output)
         )

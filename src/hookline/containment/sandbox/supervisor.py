@@ -24,14 +24,23 @@ _PAUSE = 0.002
 
 
 def main() -> None:
-    """`supervisor.py PIPE PROGRAM ARGUMENT...`: exits as the command does."""
+    """`PIPE PROGRAM ARGUMENT...`: exits as the command does."""
     pipe, argv = int(sys.argv[1]), sys.argv[2:]
     os.set_inheritable(pipe, False)
     adopt_orphans()
-    leader = os.posix_spawn(argv[0], argv, os.environ, setsid=True, setsigdef=list(_SET_BY_PYTHON))
+    leader = start(argv)
     code = wait(leader, pipe)
     end_the_rest(leader)
     sys.exit(code)
+
+
+def start(argv: list[str]) -> int:
+    """Start the command in a session of its own; in a group of its own, where a system cannot do that."""
+    signals = list(_SET_BY_PYTHON)
+    try:
+        return os.posix_spawn(argv[0], argv, os.environ, setsid=True, setsigdef=signals)
+    except NotImplementedError:
+        return os.posix_spawn(argv[0], argv, os.environ, setpgroup=0, setsigdef=signals)
 
 
 def adopt_orphans() -> None:
