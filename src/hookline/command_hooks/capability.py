@@ -175,9 +175,10 @@ class CommandHooks:
     def _by_point(self) -> dict[str, list[Handler]]:
         found: dict[str, list[Handler]] = {}
         for handler in self.handlers:
-            point = DIALECTS[handler.source.dialect].point(handler.event)
-            assert point is not None
-            found.setdefault(point, []).append(handler)
+            dialect = DIALECTS[handler.source.dialect]
+            for point in (dialect.point(handler.event), dialect.also.get(handler.event)):
+                if point is not None:
+                    found.setdefault(point, []).append(handler)
         return found
 
     def _at(self, point: str, handlers: list[Handler]) -> Iterator[Registration]:
