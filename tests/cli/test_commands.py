@@ -155,6 +155,24 @@ def hook_of_the_user(place: Any, event: str, command: str) -> None:
     own.write_text(json.dumps({"hooks": {event: [entry]}}))
 
 
+def test_a_folder_below_the_project(place: Any) -> None:
+    """Hooks run in the project; the paths they are shown are those of the files that the tools mean."""
+    (place.project / ".git").mkdir()
+    inside = place.project / "inside"
+    inside.mkdir()
+    entry = {"type": "command", "command": "cat > seen; pwd > where"}
+    group = {"matcher": "Write", "hooks": [{**entry, "if": "Write(*.txt)"}]}
+    place.write(".claude/settings.json", json.dumps({"hooks": {"PreToolUse": [group]}}))
+    place.run("trust")
+    model = place.script({"call": "write", "args": {"path": "a.txt", "content": ""}}, {"say": "x"})
+    root, place.project = place.project, inside
+    done = place.run("run", "--model", model, "--allow", "write", "x", *_BARE)
+    assert (inside / "a.txt").exists(), done.stderr
+    seen = json.loads((root / "seen").read_text())
+    assert (seen["cwd"], seen["tool_input"]["file_path"]) == (str(inside), str(inside / "a.txt"))
+    assert (root / "where").read_text() == f"{root}\n"
+
+
 def test_what_a_hook_tells_the_user_is_shown(place: Any) -> None:
     """Though it decides nothing."""
     hook_of_the_user(place, "PreToolUse", 'echo \'{"systemMessage": "mind the gap"}\'')

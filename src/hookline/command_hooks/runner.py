@@ -39,12 +39,16 @@ class Asked(msgspec.Struct, frozen=True):
 class Runner:
     """Asks hooks on behalf of one agent."""
 
-    def __init__(self, project: Path, transcripts: Transcripts, spill: Spill) -> None:
+    def __init__(
+        self, project: Path, transcripts: Transcripts, spill: Spill, cwd: Path | None = None
+    ) -> None:
         self.project = project
+        self.cwd = str(cwd or project)
+        """Where the agent works: there begin the paths that its tools are given."""
         self.transcripts = transcripts
         self.spill = spill
         # Matchers look at the call alone, so that `explain` can say without a run whether a hook would be asked.
-        self._here = Place(str(project), str(project), "")
+        self._here = Place(str(project), self.cwd, "")
         self._kept: dict[str, dict[bool, dict[str, str]]] = {}
         """Variables that hooks have set, by session and by whether they are a repository's. They may be secrets, so
         no state has them."""
@@ -69,7 +73,7 @@ class Runner:
         if not handler.rule:
             return True
         call: ToolCall | None = getattr(ctx, "tool_call", None)
-        return call is not None and applies(handler.rule, call, place.project)
+        return call is not None and applies(handler.rule, call, place.cwd)
 
     def _is_answered(self, handler: Handler, ctx: Any) -> bool:
         is_told = handler.event in DIALECTS[handler.source.dialect].observing
@@ -198,10 +202,9 @@ class Runner:
         named = mode.get("mode", "") if isinstance(mode, dict) else ""
         response = getattr(ctx, "response", None)
         child = getattr(ctx, "child_run_id", "")
-        directory = str(self.project)
         return Place(
-            project=directory,
-            cwd=directory,
+            project=str(self.project),
+            cwd=self.cwd,
             session_id=session_of(state),
             transcript=str(self.transcripts.path(state)),
             permission_mode=_MODES.get(named, "default"),
@@ -264,8 +267,9 @@ def _argv(handler: Handler, place: Place) -> tuple[str, ...]:
 
 
 def _directory(handler: Handler, place: Place) -> str:
+    # In the project, wherever the agent works: files that hooks name and keep are written from there.
     base = Path(place.project)
-    for each in (base / handler.cwd if handler.cwd else Path(place.cwd), base, home_directory()):
+    for each in (base / handler.cwd, base, home_directory()):
         if each.is_dir():
             return str(each)
     return "/"

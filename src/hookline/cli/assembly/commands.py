@@ -24,8 +24,8 @@ _NOT_THEIRS = ("tier", "priority", "before", "after", "scope", "shadow")
 _VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
 
 
-def command_hooks(settings: Settings, warn: Callable[[str], None]) -> Any:
-    """The capability that runs them; None where there are none."""
+def command_hooks(settings: Settings, folder: Path, warn: Callable[[str], None]) -> Any:
+    """The capability that runs them, for an agent that works in a folder; None where there are none."""
     own = list(_own(settings))
     dialects = () if settings.is_bare else tuple(_dialects(settings))
     if not own and not dialects:
@@ -33,9 +33,9 @@ def command_hooks(settings: Settings, warn: Callable[[str], None]) -> Any:
     from hookline.command_hooks import CommandHooks
 
     if not dialects:
-        return CommandHooks(own, project=settings.project)
+        return CommandHooks(own, project=settings.project, cwd=folder)
     found = CommandHooks.discover(
-        settings.project, dialects=dialects, hooks=own, trust=trust_store()
+        settings.project, dialects=dialects, hooks=own, trust=trust_store(), cwd=folder
     )
     for warning in found.warnings:
         warn(warning)
