@@ -143,7 +143,7 @@ def test_a_result_in_the_form_that_was_shown_is_taken_back(stage: Any) -> None:
 
 
 def test_a_hook_that_puts_files_in_order_does_not_get_in_the_way(stage: Any) -> None:
-    """The model is told that the file is another now; it may edit what is there, and must look before it replaces it."""
+    """The model is told that the file is another now. It may edit what is there, and looks before it replaces it."""
     stage.script(
         "tidy.py",
         "import json, sys\n"
