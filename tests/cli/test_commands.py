@@ -186,3 +186,13 @@ def test_a_hook_that_fails_is_seen_in_a_test_though_it_stops_nothing(place: Any)
     assert tested.returncode == Exit.DONE
     assert "things go on all the same" in tested.stdout
     assert "exit code 127" in tested.stdout
+
+
+def test_a_hook_is_told_in_which_mode_it_is_asked(place: Any) -> None:
+    """By the name that scripts know."""
+    hook_of_the_user(place, "PreToolUse", "cat > seen.json")
+    model = place.script({"call": "read", "args": {"path": "a"}}, {"say": "Done."})
+    for mode, theirs in (("plan", "plan"), ("accept_edits", "acceptEdits")):
+        place.run("run", "--model", model, "--mode", mode, "x", *_BARE)
+        seen = json.loads((place.project / "seen.json").read_text())
+        assert seen["permission_mode"] == theirs

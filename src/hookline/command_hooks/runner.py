@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import os
 import tempfile
@@ -45,6 +46,8 @@ class Runner:
         self.project = project
         self.cwd = str(cwd or project)
         """Where the agent works: there begin the paths that its tools are given."""
+        self.mode = "default"
+        """The approval mode of runs whose state does not say one."""
         self.transcripts = transcripts
         self.spill = spill
         # Matchers look at the call alone, so that `explain` can say without a run whether a hook would be asked.
@@ -111,6 +114,9 @@ class Runner:
             if problem:
                 return Ran(None, problem="spawn_error", detail=problem)
             return await http.post(handler, body)
+        if handler.source.data:  # plugins write there, and find it made
+            with contextlib.suppress(OSError):
+                os.makedirs(handler.source.data, exist_ok=True)
         argv = _argv(handler, place)
         if (
             handler.in_argument
@@ -199,7 +205,7 @@ class Runner:
         """Where this happens, without bringing the transcript up to date."""
         state: AgentState = ctx.state
         mode = state.metadata.get("hookline.approval")
-        named = mode.get("mode", "") if isinstance(mode, dict) else ""
+        named = mode.get("mode", "") if isinstance(mode, dict) else self.mode
         response = getattr(ctx, "response", None)
         child = getattr(ctx, "child_run_id", "")
         return Place(

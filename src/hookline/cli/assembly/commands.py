@@ -19,13 +19,20 @@ _FOLDERS = {
     "copilot": (".github/hooks", ".copilot/hooks"),
 }
 """Where each agent keeps its files, in a project or at home. Where none of them is, nothing needs to be loaded."""
-_MANAGED = ("/etc/claude-code", "/etc/gemini-cli", "/etc/codex", "/etc/cursor")
+_MANAGED = ("/etc/claude-code", "/etc/gemini-cli", "/etc/codex", "/etc/cursor", "/etc/copilot")
 _NOT_THEIRS = ("tier", "priority", "before", "after", "scope", "shadow")
 _VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
 
 
 def command_hooks(settings: Settings, folder: Path, warn: Callable[[str], None]) -> Any:
     """The capability that runs them, for an agent that works in a folder; None where there are none."""
+    found = _found(settings, folder, warn)
+    if found is not None:
+        found.runner.mode = settings.configuration.approvals.mode
+    return found
+
+
+def _found(settings: Settings, folder: Path, warn: Callable[[str], None]) -> Any:
     own = list(_own(settings))
     dialects = () if settings.is_bare else tuple(_dialects(settings))
     if not own and not dialects:
