@@ -196,3 +196,23 @@ def test_a_hook_is_told_in_which_mode_it_is_asked(place: Any) -> None:
         place.run("run", "--model", model, "--mode", mode, "x", *_BARE)
         seen = json.loads((place.project / "seen.json").read_text())
         assert seen["permission_mode"] == theirs
+
+
+def test_hooks_at_both_ends_of_a_conversation(place: Any) -> None:
+    """Once each, however much is said; one that goes on has begun before."""
+    entry = {"type": "command", "command": "cat >> ends"}
+    own = place.home / ".claude/settings.json"
+    own.parent.mkdir()
+    both = {event: [{"hooks": [entry]}] for event in ("SessionStart", "SessionEnd")}
+    own.write_text(json.dumps({"hooks": both}))
+    model = place.script({"say": "one"}, {"say": "two"})
+    place.run("chat", "--model", model, *_BARE, stdin="hello\nagain\n")
+    place.run("chat", "--continue", "--model", place.script({"say": "x"}), *_BARE, stdin="hello\n")
+    place.run("chat", "--model", model, *_BARE, stdin="/help\n")
+    said = [json.loads(line) for line in (place.project / "ends").read_text().splitlines()]
+    assert [(each["hook_event_name"], each.get("source", "")) for each in said] == [
+        ("SessionStart", "startup"),
+        ("SessionEnd", ""),
+        ("SessionStart", "resume"),
+        ("SessionEnd", ""),
+    ]
