@@ -19,6 +19,8 @@ _FOLDERS = {
     "copilot": (".github/hooks", ".copilot/hooks"),
 }
 """Where each agent keeps its files, in a project or at home. Where none of them is, nothing needs to be loaded."""
+_ELSEWHERE = {"claude": "CLAUDE_CONFIG_DIR", "codex": "CODEX_HOME"}
+"""The variables that say where else a user keeps them."""
 _MANAGED = ("/etc/claude-code", "/etc/gemini-cli", "/etc/codex", "/etc/cursor", "/etc/copilot")
 _NOT_THEIRS = ("tier", "priority", "before", "after", "scope", "shadow")
 _VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
@@ -64,7 +66,9 @@ def _dialects(settings: Settings) -> Iterator[str]:
     for dialect, folders in _FOLDERS.items():
         if named is not None and dialect not in named:
             continue
-        if managed or any((place / folder).is_dir() for place in places for folder in folders):
+        elsewhere = bool(os.environ.get(_ELSEWHERE.get(dialect, ""), ""))
+        here = any((place / folder).is_dir() for place in places for folder in folders)
+        if managed or elsewhere or here:
             yield dialect
 
 
