@@ -155,6 +155,24 @@ def hook_of_the_user(place: Any, event: str, command: str) -> None:
     own.write_text(json.dumps({"hooks": {event: [entry]}}))
 
 
+def test_a_folder_below_the_project(place: Any) -> None:
+    """Hooks run in the project; the paths they are shown are those of the files that the tools mean."""
+    (place.project / ".git").mkdir()
+    inside = place.project / "inside"
+    inside.mkdir()
+    entry = {"type": "command", "command": "cat > seen; pwd > where"}
+    group = {"matcher": "Write", "hooks": [{**entry, "if": "Write(*.txt)"}]}
+    place.write(".claude/settings.json", json.dumps({"hooks": {"PreToolUse": [group]}}))
+    place.run("trust")
+    model = place.script({"call": "write", "args": {"path": "a.txt", "content": ""}}, {"say": "x"})
+    root, place.project = place.project, inside
+    done = place.run("run", "--model", model, "--allow", "write", "x", *_BARE)
+    assert (inside / "a.txt").exists(), done.stderr
+    seen = json.loads((root / "seen").read_text())
+    assert (seen["cwd"], seen["tool_input"]["file_path"]) == (str(inside), str(inside / "a.txt"))
+    assert (root / "where").read_text() == f"{root}\n"
+
+
 def test_what_a_hook_tells_the_user_is_shown(place: Any) -> None:
     """Though it decides nothing."""
     hook_of_the_user(place, "PreToolUse", 'echo \'{"systemMessage": "mind the gap"}\'')
@@ -168,3 +186,33 @@ def test_a_hook_that_fails_is_seen_in_a_test_though_it_stops_nothing(place: Any)
     assert tested.returncode == Exit.DONE
     assert "things go on all the same" in tested.stdout
     assert "exit code 127" in tested.stdout
+
+
+def test_a_hook_is_told_in_which_mode_it_is_asked(place: Any) -> None:
+    """By the name that scripts know."""
+    hook_of_the_user(place, "PreToolUse", "cat > seen.json")
+    model = place.script({"call": "read", "args": {"path": "a"}}, {"say": "Done."})
+    for mode, theirs in (("plan", "plan"), ("accept_edits", "acceptEdits")):
+        place.run("run", "--model", model, "--mode", mode, "x", *_BARE)
+        seen = json.loads((place.project / "seen.json").read_text())
+        assert seen["permission_mode"] == theirs
+
+
+def test_hooks_at_both_ends_of_a_conversation(place: Any) -> None:
+    """Once each, however much is said; one that goes on has begun before."""
+    entry = {"type": "command", "command": "cat >> ends"}
+    own = place.home / ".claude/settings.json"
+    own.parent.mkdir()
+    both = {event: [{"hooks": [entry]}] for event in ("SessionStart", "SessionEnd")}
+    own.write_text(json.dumps({"hooks": both}))
+    model = place.script({"say": "one"}, {"say": "two"})
+    place.run("chat", "--model", model, *_BARE, stdin="hello\nagain\n")
+    place.run("chat", "--continue", "--model", place.script({"say": "x"}), *_BARE, stdin="hello\n")
+    place.run("chat", "--model", model, *_BARE, stdin="/help\n")
+    said = [json.loads(line) for line in (place.project / "ends").read_text().splitlines()]
+    assert [(each["hook_event_name"], each.get("source", "")) for each in said] == [
+        ("SessionStart", "startup"),
+        ("SessionEnd", ""),
+        ("SessionStart", "resume"),
+        ("SessionEnd", ""),
+    ]

@@ -123,6 +123,28 @@ def test_where_the_project_was_deleted_a_hook_still_runs_somewhere(stage: Any) -
     assert stage.run(hooks, say("hi")).text == "hi"
 
 
+def test_a_plugin_finds_its_own_directory_made(stage: Any) -> None:
+    """It may write there at once."""
+    plugin = stage.root.parent / "plugin"
+    (plugin / "hooks").mkdir(parents=True)
+    hook = {"type": "command", "command": 'echo here > "$CLAUDE_PLUGIN_DATA/note"'}
+    content = {"hooks": {"Stop": [{"hooks": [hook]}]}}
+    (plugin / "hooks/hooks.json").write_text(json.dumps(content))
+    stage.run(stage.discover(plugins=[plugin]), say("hi"))
+    assert (stage.home / ".claude/plugins/data/plugin/note").read_text() == "here\n"
+
+
+def test_a_repositorys_hooks_find_the_way_out_and_no_password_on_it(
+    stage: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Scripts that fetch what they need have to get through a proxy."""
+    monkeypatch.setenv("HTTPS_PROXY", "http://proxy.example:3128")
+    monkeypatch.setenv("http_proxy", "http://me:pw@proxy.example:3128")
+    log = stage.root / "log"
+    stage.run(stage.claude("Stop", f'echo "$HTTPS_PROXY|$http_proxy" > {log}'), say("hi"))
+    assert log.read_text() == "http://proxy.example:3128|\n"
+
+
 def test_copilots_own_variables_may_name_others(
     stage: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:

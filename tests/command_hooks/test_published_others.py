@@ -279,3 +279,19 @@ def test_a_guardian_for_copilot_that_reads_another_key_and_talks_on_stdout(stage
     told = [m.text for m in result.state.messages if m.role == "tool"]
     assert told == ["Blocked: Guardian: do not force", "ran git push"]
     assert (stage.root / "logs/guard.log").read_text() == "blocked\n"
+
+
+def test_a_hook_of_cursor_at_the_end_hears_how_it_ended(stage: Any) -> None:
+    """Also when the run failed; what it says then changes nothing."""
+    stage.script(".cursor/end.sh", 'cat >> ends; echo \'{"followup_message": "again"}\'\n')
+    hook = {"command": "sh .cursor/end.sh", "loop_limit": 1}
+    stage.file(".cursor/hooks.json", {"version": 1, "hooks": {"stop": [hook]}})
+    stage.run(stage.discover(), say("one"), say("two"))
+    failed = stage.run(stage.discover(), ValueError("the model is gone"))
+    assert failed.status is RunStatus.FAILED
+    said = [json.loads(line) for line in (stage.root / "ends").read_text().splitlines()]
+    assert [(each["status"], each["loop_count"]) for each in said] == [
+        ("completed", 0),
+        ("completed", 1),
+        ("error", 0),
+    ]

@@ -32,6 +32,23 @@ def commands(hooks: CommandHooks) -> list[str]:
 # --- Claude -------------------------------------------------------------------------------------------
 
 
+def test_a_variable_may_say_where_the_user_keeps_their_files(
+    stage: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """For whoever's home it is, and nobody else's."""
+    monkeypatch.setenv("HOME", str(stage.home))
+    for name, file, content in (
+        ("CLAUDE_CONFIG_DIR", "settings.json", pre(entry("mine"))),
+        ("CODEX_HOME", "hooks.json", pre(entry("codex"))),
+    ):
+        directory = stage.root.parent / name
+        directory.mkdir()
+        monkeypatch.setenv(name, str(directory))
+        (directory / file).write_text(json.dumps(content))
+    assert commands(stage.discover(home=None)) == ["mine", "codex"]
+    assert commands(stage.discover(home=stage.root.parent / "else")) == []
+
+
 def test_hooks_at_the_end_have_the_time_of_the_one_that_has_most(
     stage: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -140,3 +140,30 @@ def test_a_result_in_the_form_that_was_shown_is_taken_back(stage: Any) -> None:
     stage.file(".claude/settings.json", {"hooks": {"PostToolUse": groups}})
     result = run(stage, call("bash", command="echo secret"), call("read", path="a.txt"))
     assert told(result) == ["out\nerr", "redacted"]
+
+
+def test_a_hook_that_puts_files_in_order_does_not_get_in_the_way(stage: Any) -> None:
+    """The model is told that the file is another now. It may edit what is there, and looks before it replaces it."""
+    stage.script(
+        "tidy.py",
+        "import json, sys\n"
+        "path = json.load(sys.stdin)['tool_input']['file_path']\n"
+        "text = open(path).read()\n"
+        "open(path, 'w').write(text.replace('  ', ' '))\n",
+    )
+    hook = {"type": "command", "command": "python3 tidy.py"}
+    group = {"matcher": "Edit|Write", "hooks": [hook]}
+    stage.file(".claude/settings.json", {"hooks": {"PostToolUse": [group]}})
+    result = run(
+        stage,
+        call("write", path="a.txt", content="a  b\n"),
+        call("edit", path="a.txt", old="a b", new="c d"),
+        call("write", path="a.txt", content="new"),
+        call("read", path="a.txt"),
+        call("write", path="a.txt", content="new"),
+    )
+    made, edited, refused, _, replaced = told(result)
+    assert "changed since, by a hook" in made
+    assert edited == "Edited 'a.txt' at line 1."
+    assert "read only in part" in refused
+    assert "Replaced" in replaced

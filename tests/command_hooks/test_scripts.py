@@ -66,7 +66,7 @@ def test_words_without_a_shell(project: Path) -> None:
         Source("claude"), "Stop", argv=("node", "${CLAUDE_PROJECT_DIR}/lib/x.js", "data.json")
     )
     assert list(scripts_of(handler, project)) == [str(project / "lib/x.js")]
-    assert len(named_files(handler, project)) == 2
+    assert list(named_files(handler, project)) == [str(project / "lib/x.js")]
 
 
 def test_what_a_script_is_given_may_be_beside_it(project: Path) -> None:
@@ -80,12 +80,34 @@ def test_what_a_script_is_given_may_be_beside_it(project: Path) -> None:
 
 
 def test_all_that_is_named_is_more(project: Path) -> None:
-    """Trust is bound to what a command reads, too: that may be a script in disguise."""
-    handler = Handler(Source("claude"), "Stop", command="cat guard.sh | sh; jq -f data.json")
+    """Trust is bound to what a command reads, too, where that is code: it may be a script in disguise."""
+    (project / "rules.jq").write_text(".")
+    (project / "plain").write_text("#!/bin/sh\n")
+    command = "cat guard.sh plain | sh; jq -f rules.jq data.json"
+    handler = Handler(Source("claude"), "Stop", command=command)
     assert sorted(named_files(handler, project)) == [
-        str(project / "data.json"),
-        str(project / "guard.sh"),
+        str(project / name) for name in ("guard.sh", "plain", "rules.jq")
     ]
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "./guard.sh >> hooks.log",
+        "./guard.sh 2> hooks.log",
+        "./guard.sh | tee -a hooks.log",
+        './guard.sh > "$CLAUDE_PROJECT_DIR/out.sh"',
+        "./guard.sh --state hooks.json",
+    ],
+)
+def test_what_a_hook_writes_does_not_take_back_its_trust(project: Path, command: str) -> None:
+    """It is not there at first, and is another after each run."""
+    handler = Handler(Source("claude"), "Stop", command=command)
+    before = named_files(handler, project)
+    for name in ("hooks.log", "out.sh", "hooks.json"):
+        (project / name).write_text("written")
+    assert named_files(handler, project) == before
+    assert list(before) == [str(project / "guard.sh")]
 
 
 @given(st.text(max_size=60))

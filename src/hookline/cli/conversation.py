@@ -61,9 +61,20 @@ class Conversation:
                         code = await self._turn(said)
                 except KeyboardInterrupt:
                     self.stage.screen.say("(Ctrl-D ends the conversation)")
+        await self._close()
         if self._is_live:
             self.stage.screen.say(f"go on: hookline chat --session {self.session.id}")
         return Exit.DONE if self._is_live else code
+
+    async def _close(self) -> None:
+        """Ask the hooks of the session's end. One with a run that waits, or without any, has not come to it."""
+        session = self.session.refresh()
+        if not session.runs or session.unfinished:
+            return
+        try:
+            await session.close(self.agent)
+        except HooklineError as error:
+            self.stage.screen.say(f"hookline: {error}")
 
     async def _turn(self, prompt: str | None) -> Exit:
         """One run: a new one, or the one that waits."""

@@ -38,7 +38,8 @@ class CommandHooks:
         AgentBuilder().with_capability(CommandHooks([{"on": "before_tool_use", "command": "./check.sh"}]))
         AgentBuilder().with_capability(CommandHooks.discover("."))
 
-    `project` is the directory they run in. `transcripts` is where conversations are written for them to read.
+    `project` is the directory they run in, and `cwd` the one in which the agent's tools work, if that is another.
+    `transcripts` is where conversations are written for them to read.
     """
 
     def __init__(
@@ -46,6 +47,7 @@ class CommandHooks:
         hooks: Iterable[Mapping[str, Any] | Handler] = (),
         *,
         project: str | os.PathLike[str] = ".",
+        cwd: str | os.PathLike[str] | None = None,
         transcripts: str | os.PathLike[str] | None = None,
         spill: str | os.PathLike[str] | None = None,
         on_failure: Literal["open", "closed"] | None = None,
@@ -72,9 +74,9 @@ class CommandHooks:
         self.held_back: tuple[Handler, ...] = ()
         """Hooks of the repository that are off because it is not trusted, or has changed since."""
         directory = default_directory() if transcripts is None else Path(transcripts).expanduser()
-        self.runner = Runner(
-            self.project, Transcripts(directory), Spill(None if spill is None else Path(spill))
-        )
+        spilled = Spill(None if spill is None else Path(spill))
+        works_in = self.project if cwd is None else Path(cwd).expanduser().resolve()
+        self.runner = Runner(self.project, Transcripts(directory), spilled, works_in)
         self._background = Background(self.runner)
         self._protected: frozenset[str] = frozenset()
         self._groups: list[Group] = []
@@ -90,6 +92,7 @@ class CommandHooks:
         hooks: Iterable[Mapping[str, Any] | Handler] = (),
         trust: TrustStore | bool | None = None,
         managed: bool = True,
+        cwd: str | os.PathLike[str] | None = None,
         transcripts: str | os.PathLike[str] | None = None,
         on_failure: Literal["open", "closed"] | None = None,
         name: str = "command-hooks",
@@ -113,6 +116,7 @@ class CommandHooks:
         made = cls(
             [*handlers, *hooks],
             project=where,
+            cwd=cwd,
             transcripts=transcripts,
             on_failure=on_failure,
             name=name,
@@ -175,9 +179,10 @@ class CommandHooks:
     def _by_point(self) -> dict[str, list[Handler]]:
         found: dict[str, list[Handler]] = {}
         for handler in self.handlers:
-            point = DIALECTS[handler.source.dialect].point(handler.event)
-            assert point is not None
-            found.setdefault(point, []).append(handler)
+            dialect = DIALECTS[handler.source.dialect]
+            for point in (dialect.point(handler.event), dialect.also.get(handler.event)):
+                if point is not None:
+                    found.setdefault(point, []).append(handler)
         return found
 
     def _at(self, point: str, handlers: list[Handler]) -> Iterator[Registration]:
@@ -223,7 +228,7 @@ class CommandHooks:
         path = ctx.tool_call.args.get("path")
         if not isinstance(path, str):
             return None
-        full = os.path.realpath(self.project / path)
+        full = os.path.realpath(Path(self.runner.cwd) / path)
         if full in self._protected:
             return HookOutcome.block(
                 f"'{path}' belongs to a hook that watches this run, so it cannot be changed."

@@ -143,6 +143,12 @@ def home_directory() -> Path:
         return Path(os.devnull) / "nobody"
 
 
+def own_directory(home: Path, usual: str, variable: str) -> Path:
+    """Where a user keeps the files of an agent: in their home, or where a variable of that agent says."""
+    said = os.environ.get(variable, "")
+    return Path(said).expanduser() if said and home == home_directory() else home / usual
+
+
 def shown_path(path: str | os.PathLike[str], project: Path, home: Path) -> str:
     """A path as people write it: from the project, or from the home directory."""
     full = Path(path)

@@ -20,8 +20,13 @@ _KEPT_IN_REPOSITORIES = frozenset(
     "PATH HOME USER LOGNAME SHELL LANG LANGUAGE TERM TZ TMPDIR TEMP TMP PWD "  # noqa: SIM905 - as above
     "HOSTNAME EDITOR CI NO_COLOR VIRTUAL_ENV "
     "CONDA_PREFIX NVM_DIR PYENV_ROOT GOPATH GOROOT CARGO_HOME RUSTUP_HOME JAVA_HOME NODE_PATH XDG_CONFIG_HOME "
-    "XDG_CACHE_HOME XDG_DATA_HOME XDG_STATE_HOME XDG_RUNTIME_DIR SYSTEMROOT COMSPEC PATHEXT".split()
+    "XDG_CACHE_HOME XDG_DATA_HOME XDG_STATE_HOME XDG_RUNTIME_DIR SYSTEMROOT COMSPEC PATHEXT "
+    # Where other programs look for themselves, for what to trust, and for where a notice can be shown.
+    "VOLTA_HOME ASDF_DIR ASDF_DATA_DIR MISE_DATA_DIR FNM_DIR BUN_INSTALL DENO_DIR PNPM_HOME RBENV_ROOT GEM_HOME "
+    "SDKMAN_DIR HOMEBREW_PREFIX UV_CACHE_DIR PIP_CACHE_DIR SSL_CERT_FILE SSL_CERT_DIR REQUESTS_CA_BUNDLE "
+    "CURL_CA_BUNDLE NODE_EXTRA_CA_CERTS DISPLAY WAYLAND_DISPLAY DBUS_SESSION_BUS_ADDRESS WSL_DISTRO_NAME".split()
 )
+_PROXIES = frozenset({"http_proxy", "https_proxy", "no_proxy", "all_proxy"})
 _NEVER_SET = re.compile(
     r"(?i)(?:PATH|LD_.*|DYLD_.*|PYTHON.*|NODE_OPTIONS|BASH_ENV|ENV|IFS|PERL5?(?:LIB|OPT)|RUBYOPT|RUBYLIB|SHELL|HOME"
     r"|GIT_.*|HOOKLINE_.*|CLAUDE.*|PROMPT_COMMAND|PS[0-9])"
@@ -61,7 +66,8 @@ def _value_in(known: Mapping[str, str]) -> Callable[[re.Match[str]], str]:
 
 def _is_for_all(name: str, value: str) -> bool:
     """Whether a repository's hooks may see a variable: one that is known to be harmless, and holds no secret."""
-    if name not in _KEPT_IN_REPOSITORIES and not name.startswith("LC_"):
+    is_proxy = name.lower() in _PROXIES and "@" not in value
+    if name not in _KEPT_IN_REPOSITORIES and not name.startswith("LC_") and not is_proxy:
         return False
     from hookline.redaction import (
         is_secret_name,

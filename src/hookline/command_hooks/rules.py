@@ -9,19 +9,19 @@ from hookline.permissions import Rule
 from hookline.state import ToolCall
 
 
-def applies(rule: str, call: ToolCall, project: str) -> bool:
+def applies(rule: str, call: ToolCall, cwd: str) -> bool:
     """Whether a rule is about a call: all of it, one of its commands, or a command that cannot be read."""
     parsed = Rule.parse(rule)
     try:
         # Each command counts by itself, those inside of substitutions too, and without variables set before it.
-        if parsed.touches(call, project):
+        if parsed.touches(call, cwd):
             return True
     except HooklineError:  # what reads commands is not installed
         return True
     command = call.args.get("command")
     if not isinstance(command, str) or is_readable(command):
         return False
-    return Rule(parsed.tool).touches(call, project)
+    return Rule(parsed.tool).touches(call, cwd)
 
 
 def is_readable(command: str) -> bool:

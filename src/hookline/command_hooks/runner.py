@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import os
 import tempfile
@@ -39,12 +40,18 @@ class Asked(msgspec.Struct, frozen=True):
 class Runner:
     """Asks hooks on behalf of one agent."""
 
-    def __init__(self, project: Path, transcripts: Transcripts, spill: Spill) -> None:
+    def __init__(
+        self, project: Path, transcripts: Transcripts, spill: Spill, cwd: Path | None = None
+    ) -> None:
         self.project = project
+        self.cwd = str(cwd or project)
+        """Where the agent works: there begin the paths that its tools are given."""
+        self.mode = "default"
+        """The approval mode of runs whose state does not say one."""
         self.transcripts = transcripts
         self.spill = spill
         # Matchers look at the call alone, so that `explain` can say without a run whether a hook would be asked.
-        self._here = Place(str(project), str(project), "")
+        self._here = Place(str(project), self.cwd, "")
         self._kept: dict[str, dict[bool, dict[str, str]]] = {}
         """Variables that hooks have set, by session and by whether they are a repository's. They may be secrets, so
         no state has them."""
@@ -69,7 +76,7 @@ class Runner:
         if not handler.rule:
             return True
         call: ToolCall | None = getattr(ctx, "tool_call", None)
-        return call is not None and applies(handler.rule, call, place.project)
+        return call is not None and applies(handler.rule, call, place.cwd)
 
     def _is_answered(self, handler: Handler, ctx: Any) -> bool:
         is_told = handler.event in DIALECTS[handler.source.dialect].observing
@@ -107,6 +114,9 @@ class Runner:
             if problem:
                 return Ran(None, problem="spawn_error", detail=problem)
             return await http.post(handler, body)
+        if handler.source.data:  # plugins write there, and find it made
+            with contextlib.suppress(OSError):
+                os.makedirs(handler.source.data, exist_ok=True)
         argv = _argv(handler, place)
         if (
             handler.in_argument
@@ -195,13 +205,12 @@ class Runner:
         """Where this happens, without bringing the transcript up to date."""
         state: AgentState = ctx.state
         mode = state.metadata.get("hookline.approval")
-        named = mode.get("mode", "") if isinstance(mode, dict) else ""
+        named = mode.get("mode", "") if isinstance(mode, dict) else self.mode
         response = getattr(ctx, "response", None)
         child = getattr(ctx, "child_run_id", "")
-        directory = str(self.project)
         return Place(
-            project=directory,
-            cwd=directory,
+            project=str(self.project),
+            cwd=self.cwd,
             session_id=session_of(state),
             transcript=str(self.transcripts.path(state)),
             permission_mode=_MODES.get(named, "default"),
@@ -264,8 +273,9 @@ def _argv(handler: Handler, place: Place) -> tuple[str, ...]:
 
 
 def _directory(handler: Handler, place: Place) -> str:
+    # In the project, wherever the agent works: files that hooks name and keep are written from there.
     base = Path(place.project)
-    for each in (base / handler.cwd if handler.cwd else Path(place.cwd), base, home_directory()):
+    for each in (base / handler.cwd, base, home_directory()):
         if each.is_dir():
             return str(each)
     return "/"

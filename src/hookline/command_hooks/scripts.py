@@ -32,13 +32,24 @@ _VERBS = frozenset(
     {"run", "tsx", "ts-node", "python", "python3", "node", "exec", "-s", "--script", "x"}
 )
 _NO_SCRIPT = ("-c", "-e", "-m", "--eval", "--command", "-Command", "-p", "--print")
+_CODE = frozenset(
+    ".sh .bash .zsh .fish .py .pyw .js .mjs .cjs .ts .mts .cts .tsx .jsx .rb .pl .pm .php .lua .ps1 .psm1 .bat .cmd "  # noqa: SIM905 - a table of names
+    ".awk .sed .jq .r .go .rs .java .kts .exs .ex .wasm .exe".split()
+)
+_WRITTEN = re.compile(r"(?:\d|&)?>>?[|&]?\s*(?:\"[^\"]*\"|'[^']*'|[^\s;|&<>()]+)")
+"""Where a command sends its output to."""
 _DEEPEST = 4
 _LARGEST = 64 << 20
 
 
 def named_files(handler: Handler, project: Path) -> dict[str, str]:
-    """All files inside the project that a command may name, with their hashes: what trust is bound to."""
-    return _hashed(_words_of(handler), handler, project)
+    """The files inside the project that a command runs, and those it names that hold code, with their hashes.
+
+    It is what trust is bound to. What a hook writes, a log say, is not: it would take back its own trust.
+    """
+    named = _hashed(_words_of(handler), handler, project)
+    code = {path: mark for path, mark in named.items() if _holds_code(Path(path))}
+    return {**code, **scripts_of(handler, project)}
 
 
 def scripts_of(handler: Handler, project: Path) -> dict[str, str]:
@@ -58,6 +69,17 @@ def hash_of(path: Path) -> str:
         return hashlib.sha256(path.read_bytes()).hexdigest()
     except OSError:
         return "gone"
+
+
+def _holds_code(path: Path) -> bool:
+    """Whether a file is meant to be run, by its name, its mode or how it begins."""
+    if path.suffix.lower() in _CODE:
+        return True
+    try:
+        with path.open("rb") as file:
+            return os.access(path, os.X_OK) or file.read(2) == b"#!"
+    except OSError:
+        return True
 
 
 def _hashed(words: Iterable[str], handler: Handler, project: Path) -> dict[str, str]:
@@ -98,7 +120,7 @@ def _words_of(handler: Handler) -> set[str]:
     """What may be file names in a command, however it is quoted."""
     if handler.argv is not None:
         return {*handler.argv, *(each for word in handler.argv for each in _WORDS.findall(word))}
-    command = _SAYS_WHERE.sub("$PWD", handler.command)
+    command = _WRITTEN.sub(" ", _SAYS_WHERE.sub("$PWD", handler.command))
     words = {*_WORDS.findall(command), *_WORDS.findall(re.sub(r"[\"']", "", command))}
     with contextlib.suppress(ValueError):
         for word in shlex.split(command):

@@ -83,7 +83,7 @@ class Files:
         self.seconds = _checked_seconds(seconds)
         # Looked for now, before an agent has run anything.
         self._rg = program(self.jail.root) if ripgrep else None
-        self._ledger = Ledger()
+        self._ledger = Ledger(lambda path: self._now(path)[1])
         self._changing = threading.Lock()
         """Between looking at a file and replacing it nobody else who uses these tools gets in between."""
 
@@ -112,7 +112,8 @@ class Files:
         guard = Guard(self.jail, self.read_only, self.ask)
         jail = Options(name="files-jail", tier="policy", matcher=MATCHER)
         images = Options(name="files-images")
-        seen = Options(name="files-seen", matcher="/^(read|write|edit)$/", priority=-100)
+        # After all others: a hook may have put in order what was written.
+        seen = Options(name="files-seen", matcher="/^(read|write|edit)$/", priority=-1000)
         return [
             register(HookPoint.BEFORE_TOOL_USE, guard.judge, jail),
             register(HookPoint.AFTER_TOOL_USE, self._ledger.settle, seen),

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TypeAlias
 
+from hookline.errors import HooklineError
 from hookline.lifecycle import ToolHookContext
 from hookline.state import AgentState
 
@@ -21,10 +23,15 @@ MOST = 300
 """How many files are remembered, the latest ones."""
 
 
+_CHANGED = "[It has been changed since, by a hook: read it to see what it is now. `edit` goes on from there.]"
+
+
 class Ledger:
     """What was seen, including by calls of the step that is being made, which the state does not know of yet."""
 
-    def __init__(self) -> None:
+    def __init__(self, now: Callable[[str], str | None] = lambda _path: None) -> None:
+        self._now = now
+        """The fingerprint of a file as it is now; None if there is none."""
         self._fresh: dict[str, tuple[int, dict[str, str]]] = {}
         """By run: how many steps it had made, and what the calls of this step have seen."""
         self._noting = threading.Lock()
@@ -59,6 +66,11 @@ class Ledger:
             while len(self._fresh) > MOST:  # runs that are over
                 del self._fresh[next(iter(self._fresh))]
 
+    def _as_it_is(self, path: str) -> str | None:
+        with contextlib.suppress(HooklineError):  # what is no file any more is not ours to judge
+            return self._now(path)
+        return None
+
     def settle(self, ctx: ToolHookContext) -> ToolHookContext | None:
         """After a call: what it has seen becomes part of the run."""
         execution = ctx.execution
@@ -66,12 +78,18 @@ class Ledger:
         if not isinstance(seen, dict) or execution is None or not execution.is_success:
             return None
         path, fingerprint, lines = seen["path"], seen["fingerprint"], seen.get("lines")
+        now = self._as_it_is(path) if execution.name in ("write", "edit") else None
+        # Another call of this step may have changed it too. If it was neither, a hook has put it in order, say.
+        if now not in (None, fingerprint, self.seen(ctx.state, path)):
+            fingerprint, lines = str(now), NO_LINES
+            self.note(ctx.state, path, fingerprint, lines)
+            ctx = ctx.with_result(f"{execution.text()}\n{_CHANGED}")
         known = ctx.metadata.get(KEY)
         kept = {**known} if isinstance(known, dict) else {}
         before = kept.pop(path, None)
         kept[path] = _added(before, fingerprint, lines)
         if kept[path] == before:
-            return None
+            return None if ctx.execution is execution else ctx
         for oldest in list(kept)[: max(0, len(kept) - MOST)]:
             del kept[oldest]
         return ctx.with_metadata(KEY, kept)

@@ -143,7 +143,7 @@ async def _configure(
         from hookline.cli.assembly.hooks import ConfiguredHooks
 
         builder.with_capability(ConfiguredHooks(settings, extras.folder))
-    commands = command_hooks(settings, extras.warn)
+    commands = command_hooks(settings, extras.folder, extras.warn)
     if commands is not None:
         builder.with_capability(commands)
     servers = await _servers(settings, stack)

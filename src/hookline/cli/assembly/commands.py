@@ -19,13 +19,22 @@ _FOLDERS = {
     "copilot": (".github/hooks", ".copilot/hooks"),
 }
 """Where each agent keeps its files, in a project or at home. Where none of them is, nothing needs to be loaded."""
-_MANAGED = ("/etc/claude-code", "/etc/gemini-cli", "/etc/codex", "/etc/cursor")
+_ELSEWHERE = {"claude": "CLAUDE_CONFIG_DIR", "codex": "CODEX_HOME"}
+"""The variables that say where else a user keeps them."""
+_MANAGED = ("/etc/claude-code", "/etc/gemini-cli", "/etc/codex", "/etc/cursor", "/etc/copilot")
 _NOT_THEIRS = ("tier", "priority", "before", "after", "scope", "shadow")
 _VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
 
 
-def command_hooks(settings: Settings, warn: Callable[[str], None]) -> Any:
-    """The capability that runs them; None where there are none."""
+def command_hooks(settings: Settings, folder: Path, warn: Callable[[str], None]) -> Any:
+    """The capability that runs them, for an agent that works in a folder; None where there are none."""
+    found = _found(settings, folder, warn)
+    if found is not None:
+        found.runner.mode = settings.configuration.approvals.mode
+    return found
+
+
+def _found(settings: Settings, folder: Path, warn: Callable[[str], None]) -> Any:
     own = list(_own(settings))
     dialects = () if settings.is_bare else tuple(_dialects(settings))
     if not own and not dialects:
@@ -33,9 +42,9 @@ def command_hooks(settings: Settings, warn: Callable[[str], None]) -> Any:
     from hookline.command_hooks import CommandHooks
 
     if not dialects:
-        return CommandHooks(own, project=settings.project)
+        return CommandHooks(own, project=settings.project, cwd=folder)
     found = CommandHooks.discover(
-        settings.project, dialects=dialects, hooks=own, trust=trust_store()
+        settings.project, dialects=dialects, hooks=own, trust=trust_store(), cwd=folder
     )
     for warning in found.warnings:
         warn(warning)
@@ -57,7 +66,9 @@ def _dialects(settings: Settings) -> Iterator[str]:
     for dialect, folders in _FOLDERS.items():
         if named is not None and dialect not in named:
             continue
-        if managed or any((place / folder).is_dir() for place in places for folder in folders):
+        elsewhere = bool(os.environ.get(_ELSEWHERE.get(dialect, ""), ""))
+        here = any((place / folder).is_dir() for place in places for folder in folders)
+        if managed or elsewhere or here:
             yield dialect
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Any, ClassVar
 
 import msgspec
@@ -43,6 +44,8 @@ class Dialect:
     name: ClassVar[str]
     points: ClassVar[Mapping[str, str]]
     """Event -> the point where it happens here."""
+    also: ClassVar[Mapping[str, str]] = MappingProxyType({})
+    """Event -> another point where it happens, with the same name and another story."""
     known: ClassVar[frozenset[str]] = frozenset()
     """Events that exist and do not happen here."""
     observing: ClassVar[frozenset[str]] = frozenset()

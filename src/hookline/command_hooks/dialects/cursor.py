@@ -22,6 +22,7 @@ from hookline.command_hooks.dialects.base import (
 from hookline.command_hooks.matchers import Test
 from hookline.command_hooks.process import Ran
 from hookline.command_hooks.tool_names import CURSOR, Bridge, Shown
+from hookline.lifecycle import HookPoint
 from hookline.state import ToolCall
 
 _MCP = re.compile(r"mcp__(?P<server>.+?)__(?P<tool>.+)")
@@ -62,6 +63,7 @@ class Cursor(Dialect):
         "preCompact": "before_compact",
         "sessionEnd": "session_end",
     }
+    also: ClassVar[dict[str, str]] = {"stop": "agent_failed"}
     known = frozenset({"beforeTabFileRead", "afterTabFileEdit"})
     observing = frozenset({"afterAgentResponse", "afterAgentThought"})
     bridge = Bridge(CURSOR, milliseconds=True)
@@ -141,7 +143,8 @@ class Cursor(Dialect):
         if event == "afterAgentThought":
             return {"text": "\n".join(part.text for part in ctx.response.reasoning if part.text)}
         if event == "stop":
-            return {"status": "completed", "loop_count": place.objections}
+            status = "error" if ctx.point == HookPoint.AGENT_FAILED else "completed"
+            return {"status": status, "loop_count": place.objections}
         if event == "subagentStart":
             return {"subagent_id": ctx.child_run_id, "subagent_type": ctx.name, "task": ctx.prompt}
         if event == "subagentStop":

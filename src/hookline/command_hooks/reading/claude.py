@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from hookline.command_hooks.definition import Handler, Level, Source, shown_path
+from hookline.command_hooks.definition import Handler, Level, Source, own_directory, shown_path
 from hookline.command_hooks.reading.files import (
     Dropped,
     Warn,
@@ -46,6 +46,11 @@ class Settings(NamedTuple):
     content: Mapping[str, Any]
 
 
+def own_files(home: Path) -> Path:
+    """Where a user keeps settings and plugins."""
+    return own_directory(home, ".claude", "CLAUDE_CONFIG_DIR")
+
+
 def managed_directory() -> Path:
     """Where an administrator puts settings."""
     if sys.platform == "darwin":
@@ -63,7 +68,7 @@ def read_settings(
         more = sorted((managed / "managed-settings.d").glob("*.json"))
         places += [(Level.MANAGED, path) for path in more]
     places += [
-        (Level.USER, home / ".claude" / "settings.json"),
+        (Level.USER, own_files(home) / "settings.json"),
         (Level.PROJECT, project / ".claude" / "settings.json"),
         (Level.LOCAL, project / ".claude" / "settings.local.json"),
     ]
@@ -107,7 +112,7 @@ def _plugin(root: Path, project: Path, home: Path, warn: Warn) -> Settings:
     manifest = load_json(root / ".claude-plugin" / "plugin.json", told) or {}
     name = text_field(manifest, "name") or root.name
     path = root / "hooks" / "hooks.json"
-    data = home / ".claude" / "plugins" / "data" / name
+    data = own_files(home) / "plugins" / "data" / name
     source = Source("claude", Level.PLUGIN, str(path), f"{name}/hooks.json", str(root), str(data))
     contents = [load_json(path, told)]
     named = manifest.get("hooks")
@@ -135,7 +140,7 @@ def _installed(home: Path, found: Iterable[Settings], warn: Warn) -> Iterator[Pa
     if not any(value is True for value in enabled.values()):
         return
     told = about("~/.claude/plugins/installed_plugins.json", warn)
-    known = load_json(home / ".claude" / "plugins" / "installed_plugins.json", told) or {}
+    known = load_json(own_files(home) / "plugins" / "installed_plugins.json", told) or {}
     plugins = known.get("plugins")
     for name, entry in plugins.items() if isinstance(plugins, dict) else ():
         for each in entry if isinstance(entry, list) else [entry]:

@@ -10,7 +10,7 @@ from typing import Any
 
 import msgspec
 
-from hookline.command_hooks.definition import Handler, Level, Source, shown_path
+from hookline.command_hooks.definition import Handler, Level, Source, own_directory, shown_path
 from hookline.command_hooks.dialects.cursor import CLOSED
 from hookline.command_hooks.reading.claude import make as make_claude
 from hookline.command_hooks.reading.files import (
@@ -135,7 +135,10 @@ def _by_name(handlers: Iterable[Handler]) -> list[Handler]:
 def read_codex(project: Path, home: Path, warn: Warn, *, system: Path | None) -> list[Handler]:
     """`hooks.json` and `[hooks]` in `config.toml`, of each layer."""
     places = [] if system is None else [(Level.MANAGED, system / "codex")]
-    places += [(Level.USER, home / ".codex"), (Level.PROJECT, project / ".codex")]
+    places += [
+        (Level.USER, own_directory(home, ".codex", "CODEX_HOME")),
+        (Level.PROJECT, project / ".codex"),
+    ]
     found: list[Handler] = []
     for level, directory in places:
         if level is Level.PROJECT and project == home:
