@@ -109,6 +109,19 @@ def test_a_small_model_begins_with_a_likely_tool(
     assert {word for word in words if f'\\"{word}\\"' in grammar} == allowed
 
 
+def test_a_small_model_with_tools_is_brief_unless_told_otherwise() -> None:
+    """It has said what it has to say, or goes round in circles; without tools it may go on."""
+    long = asking().completion.max_tokens
+
+    def most(**fields: Any) -> int:
+        request = InferenceRequest(messages=[UserMessage("Go.")], **fields)
+        return Asking(request, is_small=True).completion.max_tokens
+
+    assert most(tools=TOOLS) < long
+    assert most(tools=TOOLS, options={"max_tokens": 2 * long}) == 2 * long
+    assert most() == long
+
+
 def test_a_required_tool_is_never_left_out() -> None:
     """However often it was called: somebody demands it."""
     assert sayable(asking(*called("look", "look"), tool_choice="look")) == {"look"}

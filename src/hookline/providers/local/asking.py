@@ -34,6 +34,8 @@ _OPTIONS: dict[str, tuple[type, ...]] = {
 
 
 _PENALTY = 1.2
+_SHORT = 200
+"""Tokens in which a small model with tools has said all that it has to say; after that it goes round in circles."""
 
 
 class Asking:
@@ -65,6 +67,8 @@ class Asking:
                 grammar = rules.text(rules.schema(request.output_schema))
             prompt = plain_prompt(request)
         options = _options(request.options)
+        if is_small and request.tools:
+            options.setdefault("max_tokens", _SHORT)
         self.completion = Completion(prompt, grammar, repeat_penalty=penalty, **options)
 
     def feed(self, text: str) -> Sequence[TextPiece | CallPiece]:
