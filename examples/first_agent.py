@@ -1,6 +1,6 @@
 """A first agent. The model is scripted, so it needs no key and no network; the rest is real.
 
-Run it with `python3 scripts/demo.py`.
+Run it with `.venv/bin/python examples/first_agent.py`.
 """
 
 from hookline import (

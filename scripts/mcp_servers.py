@@ -104,7 +104,8 @@ def _run(*command: str) -> str:
     if done.returncode == 0:
         return ""
     lines = done.stdout.decode(errors="replace").strip().splitlines()
-    return lines[-1] if lines else f"exit code {done.returncode}"
+    telling = [line for line in lines if "complete log of this run" not in line]  # npm's last words
+    return telling[-1] if telling else f"exit code {done.returncode}"
 
 
 def _is_current(kind: str) -> bool:

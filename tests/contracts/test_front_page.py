@@ -43,6 +43,15 @@ def test_the_list_names_every_page_and_no_other() -> None:
     assert [page for page in DOCS if page not in named and page != front] == []
 
 
+def test_the_table_of_guides_has_every_guide() -> None:
+    """Whoever looks for a pattern finds its page in the table, and every guide begins with Python."""
+    table = (ROOT / "docs/guides/README.md").read_text(encoding="utf-8")
+    guides = [page for page in DOCS if page.parent.name == "guides" and page.name != "README.md"]
+    assert [page.name for page in guides if f"]({page.name})" not in table] == []
+    first = [next(blocks_of(page.read_text(encoding="utf-8"))) for page in guides]
+    assert [block.text for block in first if not block.runs] == []
+
+
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
 def test_links_lead_somewhere(page: Path) -> None:
     """A link in a page is an address, or a file of the repository with that heading."""

@@ -100,6 +100,7 @@ def test_without_npm_there_is_a_reason(
     ("program", "problem"),
     [
         ("print('much'); raise SystemExit('not there')", "not there"),
+        ("raise SystemExit('E404\\nA complete log of this run is in x')", "E404"),
         ("raise SystemExit(4)", "exit code 4"),
         ("pass", ""),
     ],

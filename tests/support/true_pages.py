@@ -122,7 +122,9 @@ def _compare(block: Block, printed: str | None, path: Path) -> None:
 
 
 def _same(shown: str, printed: str, where: str, who: str) -> None:
-    if not SAME_OUTPUT(_trimmed(shown), _trimmed(printed), doctest.ELLIPSIS):
+    # `...` on the first or the last line stands for lines, and there may be none.
+    before, after = ("\n" * has for has in (shown.startswith("..."), shown.endswith("\n...\n")))
+    if not SAME_OUTPUT(_trimmed(shown), f"{before}{_trimmed(printed)}{after}", doctest.ELLIPSIS):
         pytest.fail(f"{where}\n{shown}\nand {who}\n{printed}")
 
 

@@ -77,6 +77,51 @@ def test_a_tool_is_not_called_a_third_time_in_vain(
     assert sayable(asking(*messages)) == allowed
 
 
+PATH = {"type": "object", "properties": {"path": {"type": "string"}}}
+FILE_TOOLS = (
+    ToolSpec("read", "Read a file.", {**PATH, "required": ["path"]}),
+    ToolSpec("list", "List files.", PATH),
+)
+
+
+@pytest.mark.parametrize(
+    ("messages", "choice", "allowed"),
+    [
+        ([UserMessage("What is in a.txt?")], "auto", {"read", "path"}),
+        ([UserMessage("List the files here.")], "auto", {"list"}),
+        ([UserMessage("Hello!")], "auto", {"read", "list", "path", "final_answer"}),
+        ([UserMessage("What is in a.txt?")], "required", {"read", "list", "path"}),
+        ([UserMessage("What is in a.txt?")], "none", {"final_answer"}),
+        (
+            [UserMessage("What is in a.txt?"), *called("read")[1:]],
+            "auto",
+            {"read", "list", "path", "final_answer"},
+        ),
+    ],
+)
+def test_a_small_model_begins_with_a_likely_tool(
+    messages: list[Message], choice: str, allowed: set[str]
+) -> None:
+    """With what it needs and no more; once it has begun, and where somebody else chooses, it may do all it could."""
+    request = InferenceRequest(messages=messages, tools=FILE_TOOLS, tool_choice=choice)
+    grammar = Asking(request, is_small=True).completion.grammar
+    words = ("read", "list", "path", "final_answer")
+    assert {word for word in words if f'\\"{word}\\"' in grammar} == allowed
+
+
+def test_a_small_model_with_tools_is_brief_unless_told_otherwise() -> None:
+    """It has said what it has to say, or goes round in circles; without tools it may go on."""
+    long = asking().completion.max_tokens
+
+    def most(**fields: Any) -> int:
+        request = InferenceRequest(messages=[UserMessage("Go.")], **fields)
+        return Asking(request, is_small=True).completion.max_tokens
+
+    assert most(tools=TOOLS) < long
+    assert most(tools=TOOLS, options={"max_tokens": 2 * long}) == 2 * long
+    assert most() == long
+
+
 def test_a_required_tool_is_never_left_out() -> None:
     """However often it was called: somebody demands it."""
     assert sayable(asking(*called("look", "look"), tool_choice="look")) == {"look"}

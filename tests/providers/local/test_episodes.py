@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from pydantic import BaseModel, Field
 
 from hookline import tool
-from hookline.providers.local.episodes import Episode, chosen, shown_first
+from hookline.providers.local.episodes import Episode, chosen, likely, shown_first
 from hookline.providers.local.episodes.bank import DIRECT, PARTS
 from hookline.providers.local.episodes.casting import episodes_for
 from hookline.state import ToolSpec
@@ -166,12 +166,41 @@ def test_the_nearest_episode_comes_last(question: str, expected: str) -> None:
     assert not set(map(repr, found)) & set(map(repr, first))
 
 
+@pytest.mark.parametrize(
+    ("question", "expected"),
+    [
+        ("What is in notes.txt?", {"read_file"}),
+        ("Which documents are in this directory?", {"list_files"}),
+        ("12 + 13", {"add"}),
+        ("What is the capital of Norway?", set()),
+        ("", set()),
+    ],
+)
+def test_a_question_is_likely_for_the_tools_of_what_is_like_it(
+    question: str, expected: set[str]
+) -> None:
+    """And for none, where what is like it needs none."""
+    assert likely([spec(list_files), spec(read_file), spec(add)], question) == expected
+
+
+def test_a_tool_that_looks_after_another_does_not_play_its_part() -> None:
+    """`bash_stop` is not shown running commands."""
+
+    def bash_stop(id: str) -> str:
+        """End a command that runs in the background."""
+        return ""
+
+    (episode,) = episodes_for(spec(bash_stop))
+    assert episode.args == {"id": "a7"}
+
+
 @settings(deadline=None, max_examples=50)
 @given(st.text(max_size=80))
 def test_any_question_finds_episodes(question: str) -> None:
     """Whatever is in it, or nothing."""
     tools = [spec(list_files), spec(add)]
     assert len(chosen(tools, question, without=shown_first(tools))) == 2
+    assert likely(tools, question) <= {"list_files", "add"}
 
 
 def test_the_episodes_are_plain() -> None:

@@ -130,6 +130,10 @@ def test_a_call_that_was_no_json_is_told_as_it_was() -> None:
         ("[not json]", "[not json]"),
         ('{"a":1}', '{"a":1}'),
         ("plain", "plain"),
+        ("a  12 bytes\nsub/\nb  1,024 bytes", "a (12 bytes), sub/, b (1,024 bytes)"),
+        ("     1\tRoses\n     2\t  are red", "Roses\n  are red"),
+        ("one, two\nthree", "one, two\nthree"),
+        ("\n".join(map(str, range(51))), "\n".join(map(str, range(51)))),
     ],
 )
 def test_a_list_of_plain_words_is_shown_plainly(result: str, shown: str) -> None:

@@ -5,11 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+import msgspec
+
 from hookline.errors import MalformedResponseError, UnsupportedError
 from hookline.providers.base import CallPiece, TextPiece
 from hookline.providers.local.engine import Completion
+from hookline.providers.local.episodes import likely
 from hookline.providers.local.grammar import Grammar
-from hookline.providers.local.prompt import END, plain_prompt, tool_prompt
+from hookline.providers.local.prompt import END, last_question, plain_prompt, tool_prompt
 from hookline.providers.local.speech import Hearing, answer_name, is_json, turn_grammar
 from hookline.state import (
     AssistantMessage,
@@ -31,12 +34,14 @@ _OPTIONS: dict[str, tuple[type, ...]] = {
 
 
 _PENALTY = 1.2
+_SHORT = 200
+"""Tokens in which a small model with tools has said all that it has to say; after that it goes round in circles."""
 
 
 class Asking:
     """A request as the model reads it (`completion`), and an ear for what it answers."""
 
-    def __init__(self, request: InferenceRequest) -> None:
+    def __init__(self, request: InferenceRequest, *, is_small: bool = False) -> None:
         _refuse_attachments(request.messages)
         self._hearing: Hearing | None = None
         self._is_structured = request.output_schema is not None
@@ -47,6 +52,9 @@ class Asking:
             self._hearing = Hearing(answering, is_structured=self._is_structured)
             tools = _offered(request)
             may_answer = request.tool_choice in ("auto", "none")
+            first = _first(request) if is_small else []
+            if first:
+                tools, may_answer = first, False
             grammar = turn_grammar(tools, answering if may_answer else "", request.output_schema)
             prompt = tool_prompt(request, answering)
             penalty = 1.0
@@ -59,6 +67,8 @@ class Asking:
                 grammar = rules.text(rules.schema(request.output_schema))
             prompt = plain_prompt(request)
         options = _options(request.options)
+        if is_small and request.tools:
+            options.setdefault("max_tokens", _SHORT)
         self.completion = Completion(prompt, grammar, repeat_penalty=penalty, **options)
 
     def feed(self, text: str) -> Sequence[TextPiece | CallPiece]:
@@ -95,6 +105,26 @@ def _offered(request: InferenceRequest) -> list[ToolSpec]:
         return [tool for tool in request.tools if tool.name == choice]
     tired = _repeated(request.messages)
     return [tool for tool in request.tools if tool.name != tired]
+
+
+def _first(request: InferenceRequest) -> list[ToolSpec]:
+    """The tools one of which a small model begins with, where that is plain from what it is asked; else none.
+
+    Left to itself it picks any of ten tools, or makes an answer up, and fills in whatever it may leave out.
+    """
+    is_begun = next(_last_calls(request.messages), None) is not None
+    if request.tool_choice != "auto" or is_begun:
+        return []
+    names = likely(request.tools, last_question(request.messages))
+    return [_with_what_it_needs(tool) for tool in request.tools if tool.name in names]
+
+
+def _with_what_it_needs(tool: ToolSpec) -> ToolSpec:
+    """A tool without the parameters that may be left out."""
+    needed = tool.parameters.get("required", ())
+    properties = tool.parameters.get("properties", {})
+    kept = {name: schema for name, schema in properties.items() if name in needed}
+    return msgspec.structs.replace(tool, parameters={**tool.parameters, "properties": kept})
 
 
 def _repeated(messages: Sequence[Message]) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -20,6 +21,11 @@ from hookline.state import (
 
 END = "<|im_end|>"
 """What the model writes when its turn is over."""
+_NUMBERED = re.compile(r" *\d+\t")
+"""What stands before the lines of a file that was read."""
+_SIZE = re.compile(r"  ([\d,]+ bytes)$")
+"""What stands behind a name in a directory."""
+_FEW = 50
 _BRIEF = 160
 """Characters of a tool's description that the model is shown."""
 
@@ -41,7 +47,7 @@ def tool_prompt(request: InferenceRequest, answering: str) -> str:
 
     What differs from one prompt to the next comes as late as it can: all before it has been read already.
     """
-    asked = _last_question(request.messages)
+    asked = last_question(request.messages)
     first = shown_first(request.tools)
     turns = [_turn("system", _system(request, answering))]
     turns += _worked(first, answering)
@@ -135,23 +141,32 @@ def _result(text: str) -> str:
 
 
 def _plainly(text: str) -> str:
-    """A list of plain words without its brackets and quotes: a small model copies what it need not rewrite."""
+    """A list of plain words, or lines, without what is around them: a small model copies what it need not rewrite."""
+    lines = text.splitlines()
+    if lines and all(map(_NUMBERED.match, lines)):
+        return "\n".join(_NUMBERED.sub("", line) for line in lines)
+    words = _listed(text) or lines
+    if 0 < len(words) <= _FEW and all(isinstance(one, str) and _is_plain(one) for one in words):
+        return ", ".join(_SIZE.sub(r" (\1)", word) for word in words)
+    return text
+
+
+def _listed(text: str) -> list[Any]:
+    """The words of a JSON list."""
     if not (text.startswith("[") and text.endswith("]")):
-        return text
+        return []
     try:
-        found: Any = json.loads(text)
+        found: list[Any] = json.loads(text)
     except (ValueError, RecursionError):
-        return text
-    if not found or not all(isinstance(one, str) and _is_plain(one) for one in found):
-        return text
-    return ", ".join(found)
+        return []
+    return found
 
 
 def _is_plain(word: str) -> bool:
-    return bool(word) and word.isprintable() and "," not in word
+    return bool(word) and word.isprintable() and "," not in _SIZE.sub("", word)
 
 
-def _last_question(messages: Sequence[Message]) -> str:
+def last_question(messages: Sequence[Message]) -> str:
     """What the person asked last."""
     for message in reversed(messages):
         if isinstance(message, UserMessage) and not message.by:

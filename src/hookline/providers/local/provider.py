@@ -67,7 +67,8 @@ class LocalProvider:
         self, request: InferenceRequest, *, streamed: bool
     ) -> AsyncGenerator[Piece, None]:
         """Ask the model; see Provider."""
-        asking = Asking(request)
+        is_small = self._engine is None and request.model in ("", DEFAULT.name)
+        asking = Asking(request, is_small=is_small)
         engine = await self._engine_for(request.model)
         unread, end = "", None
         async with aclosing(engine.complete(asking.completion)) as items:

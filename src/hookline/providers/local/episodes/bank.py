@@ -127,6 +127,9 @@ PARTS = (
         (
             _writing("Write hello into hi.txt.", "hi.txt", "hello"),
             _writing("Save the line port=80 as web.ini.", "web.ini", "port=80"),
+            _writing(
+                "Create a file called tea.txt with the text drink tea.", "tea.txt", "drink tea"
+            ),
         ),
     ),
     Part(
@@ -136,6 +139,14 @@ PARTS = (
             _running("Run date.", "date", "Mon May 4"),
             _running("Which user am I?", "whoami", "anna"),
             _running("Show the disk space with df.", "df", "/dev/sda1 40%"),
+        ),
+    ),
+    Part(
+        _words("glob"),
+        frozenset(),
+        (
+            _searching("Find all Python files.", "**/*.py", "main.py, test.py"),
+            _searching("Look for pictures in every folder.", "**/*.png", "tree.png, old/cat.png"),
         ),
     ),
     Part(

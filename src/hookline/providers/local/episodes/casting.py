@@ -21,6 +21,8 @@ _WORDS = (
     ("id", "a7"),
 )
 _DEEPEST = 4
+_ABOUT_ANOTHER = frozenset(["cancel", "kill", "poll", "status", "stop", "wait"])
+"""A tool with such a word in its name looks after what another has begun: `bash_stop` runs no command."""
 
 
 def episodes_for(tool: ToolSpec) -> list[Episode]:
@@ -35,7 +37,7 @@ def episodes_for(tool: ToolSpec) -> list[Episode]:
 
 def _fits(part: Part, name: str) -> bool:
     words = _words_of(name)
-    if not part.verbs.intersection(words):
+    if not part.verbs.intersection(words) or _ABOUT_ANOTHER.intersection(words):
         return False
     return not part.nouns or len(words) == 1 or bool(part.nouns.intersection(words))
 

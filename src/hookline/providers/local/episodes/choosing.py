@@ -16,6 +16,8 @@ _FIRST = 8
 """Episodes that do not depend on the question. They are read once, whatever is asked later."""
 _ROUNDS = 2
 _NEAREST = 2
+_LIKELY = 2
+"""Episodes whose tools are likely."""
 _FILE = re.compile(r"\b[\w-]+\.[a-z]\w{0,4}\b")
 _NUMBER = re.compile(r"\d+(?:\.\d+)?")
 _WORD = re.compile(r"<\w+>|[^\W\d_]+|[?!+]")
@@ -38,15 +40,33 @@ def chosen(
     First of all those that mention a file, or a number, where the question does and only there: what a call needs
     has to be found in the question.
     """
-    every = [*(one for tool in tools for one in episodes_for(tool)), *DIRECT]
-    candidates = [one for one in every if one not in without]
-    features = [_features(one.ask) for one in candidates]
+    candidates = [one for one in _all(tools) if one not in without]
+    return _by_nearness(candidates, question)[-_NEAREST:]
+
+
+def likely(tools: Sequence[ToolSpec], question: str) -> frozenset[str]:
+    """The tools that a question is plainly for: those in the episodes nearest to it.
+
+    None, where the nearest episode needs none, or where the question is like nothing that is known.
+    """
+    nearest = _by_nearness(_all(tools), question)[-_LIKELY:]
+    if not nearest[-1].tool or not _features(question).keys() & _features(nearest[-1].ask).keys():
+        return frozenset()
+    return frozenset(one.tool for one in nearest if one.tool)
+
+
+def _all(tools: Sequence[ToolSpec]) -> list[Episode]:
+    return [*(one for tool in tools for one in episodes_for(tool)), *DIRECT]
+
+
+def _by_nearness(episodes: Sequence[Episode], question: str) -> list[Episode]:
+    """Episodes by how near they are to a question, the nearest last."""
+    features = [_features(one.ask) for one in episodes]
     weigh = _Weights(features)
     words = _features(question)
     asked = weigh(words)
     ranks = [(_mentions(one) == _mentions(words), _cosine(asked, weigh(one))) for one in features]
-    order = sorted(range(len(candidates)), key=ranks.__getitem__)
-    return [candidates[n] for n in order[-_NEAREST:]]
+    return [episodes[n] for n in sorted(range(len(episodes)), key=ranks.__getitem__)]
 
 
 def _mentions(words: Counter[str]) -> tuple[bool, bool]:
