@@ -153,6 +153,11 @@ def test_words_that_are_not_known() -> None:
 def test_verbs(texts: list[str], verb: str | None) -> None:
     """Options before the verb are the program's own; a verb may have verbs of its own, or be missing."""
     inner = Program(only(texts="-p"), {"ps": only("-a")})
-    verbs = {"ps": only("-a"), "image ls": only(), "compose": inner, "": only()}
+    verbs: dict[str, Options | Program] = {
+        "ps": only("-a"),
+        "image ls": only(),
+        "compose": inner,
+        "": only(),
+    }
     use = read_use(Program(only("-q", takes="-f"), verbs), [Word(text) for text in texts])
     assert (use.verb if isinstance(use, Use) else None) == verb
