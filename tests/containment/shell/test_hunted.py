@@ -89,6 +89,11 @@ WRITTEN = r"""
     file -p x
     command rm -v
     git config edit
+    git config user.name -l
+    git config --includes core.editor --list
+    git config user.name --get
+    git branch evil --list
+    cloc x.tar.gz
     nmcli device wifi connect x
     ip link s lo down
     ip l s lo down

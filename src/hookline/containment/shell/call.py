@@ -36,8 +36,7 @@ def read_call(options: Options, words: Sequence[Word], *, to_operand: bool = Fal
 
 
 def _problem(options: Options, call: Call) -> str | None:
-    early = [name for name, _ in call.options[: call.early]]
-    if options.needs and options.needs.isdisjoint(early):
+    if options.needs and not call.begins_with(*options.needs):
         return "it does more than look"
     if options.operands is not None:
         late = len(call.options) - call.early  # to some programs these are names as well

@@ -31,8 +31,12 @@ class Call(msgspec.Struct, frozen=True):
     """The words that may name files: operands without a pattern, and the values of options that can name one."""
 
     def has(self, *names: str) -> bool:
-        """Whether one of some options is given."""
+        """Whether one of some options is given, wherever it stands."""
         return any(name in names for name, _ in self.options)
+
+    def begins_with(self, *names: str) -> bool:
+        """Whether one of them stands before the first operand, where every program reads it."""
+        return any(name in names for name, _ in self.options[: self.early])
 
     def values(self, *names: str) -> list[str]:
         """What some options are given."""

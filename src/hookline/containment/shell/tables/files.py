@@ -165,14 +165,6 @@ FILES: dict[str, Program] = {
         ),
         reads=False,
     ),
-    "cloc": Program(
-        only(
-            "--json --by-file --quiet --md --csv --yaml --hide-rate",
-            maybe="--exclude-dir --exclude-ext --exclude-lang --include-ext --include-lang",
-            bundles=False,
-        ),
-        reads=False,
-    ),
     "scc": Program(
         only(
             "-c -w --by-file --no-cocomo --no-complexity --wide",

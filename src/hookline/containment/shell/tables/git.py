@@ -58,7 +58,7 @@ def _no_signatures_of_refs(call: Call) -> str | None:
 
 def _listed(call: Call) -> str | None:
     """A name without `--list` and its like creates a branch or a tag."""
-    if call.operands and not call.has(*_LISTS, "--show-current"):
+    if call.operands and not call.begins_with(*_LISTS, "--show-current"):
         return f"it may create {call.texts[0]!r}"
     return _no_signatures_of_refs(call)
 
@@ -74,6 +74,8 @@ def _reflog(call: Call) -> str | None:
 def _config(call: Call) -> str | None:
     """One name is a question, two are a setting, unless an option or the first of them says that it asks."""
     names = call.texts
+    if call.early < len(call.options):
+        return "what follows a name is a setting, whatever it looks like"
     asks = call.has("--get", "--get-all", "--get-regexp", "--list", "-l") and len(names) <= 2
     if not all(word.exact for word in call.words):
         return "a pattern may become several names"

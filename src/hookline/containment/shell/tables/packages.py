@@ -23,7 +23,7 @@ def _npm_setting(call: Call) -> str | None:
 
 def _installed(call: Call) -> str | None:
     """Anything else looks for news in the network first."""
-    local = call.has("--installed", "-C", "--cacheonly") or call.texts[:1] == ["installed"]
+    local = call.begins_with("--installed", "-C", "--cacheonly") or call.texts[:1] == ["installed"]
     return plain_names()(call) if local else "it may use the network"
 
 
