@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 _SOURCE = Path(__file__).parents[2] / "src"
+# With -P, the working directory is not where modules are looked for, as with the installed command.
 _PROGRAM = "import sys; from hookline.cli import main; sys.exit(main())"
 
 
@@ -25,7 +26,7 @@ class Place:
         self.project = folder / "project"
         self.home.mkdir()
         self.project.mkdir()
-        self.command = f"{shlex.quote(sys.executable)} -c {shlex.quote(_PROGRAM)}"
+        self.command = f"{shlex.quote(sys.executable)} -P -c {shlex.quote(_PROGRAM)}"
         self.env = {"HOME": str(self.home), "PYTHONPATH": str(_SOURCE), "NO_COLOR": "1"}
 
     def script(self, *turns: dict[str, Any], name: str = "script.json") -> str:
@@ -47,7 +48,7 @@ class Place:
             name: value for name, value in os.environ.items() if not name.startswith("HOOKLINE_")
         }
         return subprocess.run(
-            [sys.executable, "-c", _PROGRAM, *arguments],
+            [sys.executable, "-P", "-c", _PROGRAM, *arguments],
             cwd=self.project,
             env={**known, **self.env, **env},
             input=stdin,

@@ -74,61 +74,6 @@ def test_no_color(place: Any) -> None:
     assert "done; 1 step" in terminal.seen
 
 
-@pytest.mark.parametrize(
-    ("keys", "told", "code"),
-    [
-        ("y", "Made 'a.txt'", 0),
-        ("a", "Made 'a.txt'", 0),
-        ("p", "Made 'a.txt'", 0),
-        ("n", "Denied: a person said no", 0),
-        ("dnot on a Friday\r", "Denied: not on a Friday", 0),
-        ("eb.txt\r", "b.txt", 0),
-        ("q", "paused: 1 question to answer", 5),
-    ],
-)
-def test_a_key_answers(keys: str, told: str, code: int, place: Any) -> None:
-    """What is asked, by whom and why is shown with the change as a diff; one key answers."""
-    write = {"call": "write", "args": {"path": "a.txt", "content": "new\n"}}
-    model = place.script(write, {"say": "That is all."})
-    terminal = opened(
-        place,
-        "run",
-        "--model",
-        model,
-        "--ask",
-        "write(a.txt)",
-        "Write.",
-        *_BARE,
-        EDITOR="",
-        VISUAL="",
-    )
-    terminal.wait_for("? explain")
-    assert "+new" in terminal.text
-    assert "asked by approval: the rule `write(a.txt)` asks about it" in terminal.text
-    terminal.press(keys[0])
-    if keys[1:]:
-        terminal.wait_for(": ")
-        terminal.press(keys[1:])
-    assert terminal.end() == code, terminal.text
-    assert told in terminal.text
-
-
-def test_an_answer_for_the_session_or_a_rule_is_not_asked_again(place: Any) -> None:
-    """`a` holds for the same call, `p` for those like it; ? explains and asks again."""
-    write = {"call": "write", "args": {"path": "a/b.txt", "content": "x\n"}}
-    other = {"call": "write", "args": {"path": "a/c.txt", "content": "x\n"}}
-    model = place.script(write, other, {"say": "That is all."})
-    terminal = opened(place, "run", "--model", model, "--ask", "write", "Write.", *_BARE)
-    terminal.wait_for("? explain")
-    terminal.press("?")
-    terminal.wait_for("before_tool_use")
-    terminal.wait_for("? explain")
-    terminal.press("p")
-    assert terminal.end() == 0, terminal.text
-    assert (place.project / "a/c.txt").exists()
-    assert terminal.text.count("wants to run") == 1
-
-
 def test_ctrl_c_once_stops_after_the_step_and_saves(place: Any) -> None:
     """The tool that runs is not cut off; the run can be gone on with."""
     place.write("slow.py", _SLOW)
@@ -261,7 +206,7 @@ def test_chat(place: Any) -> None:
     terminal.wait_for("reopen")
     terminal.wait_for("> ")
     terminal.press("/usage\r")
-    terminal.wait_for("1 requests")
+    terminal.wait_for("1 request")
     terminal.wait_for("> ")
     terminal.press("What is here?\r")
     terminal.wait_for("? explain")

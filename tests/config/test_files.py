@@ -54,6 +54,17 @@ def user_file(environ: dict[str, str], text: str) -> Path:
         ),
         ('[[hooks]]\non = "stop"\ndo = "log"\nurl = "x"', 1, "'hooks[0]' has 'url' and 'do'."),
         ('[[hooks]]\non = "stop"\ndo = "block"', 1, "is a rule to block without a reason."),
+        ("[limits]\nseconds = inf", 2, "'limits.seconds' is inf. Give a number"),
+        ("[limits]\ncost = nan", 2, "'limits.cost' is nan. Give a number"),
+        ("[capabilities]\nfiles = true", 2, "'capabilities.files' is true, and should be a table."),
+        ('[hooks]\non = "stop"', 1, "'hooks' is one table, and should be a list of them."),
+        ('dialects = ["claud"]', 1, "'dialects[0]' is 'claud': that is not one of its values."),
+        (
+            '[[hooks]]\non = "stop"\ndo = "log"\nmatch = { tol = "x" }',
+            4,
+            "'hooks[0].match.tol' is not a setting. Did you mean 'tool'?",
+        ),
+        ('[[hooks]]\non = "stop"\nurl = "x"', 3, "'hooks[0].url' is 'x'. Begin it with http://"),
         ("model = 1", 1, "'model' is 1: expected text or a list, got a whole number."),
     ],
 )
@@ -174,3 +185,16 @@ def test_the_schema_is_published() -> None:
     published = json.loads((_DOCS / "hookline.schema.json").read_text())
     assert published == json.loads(json.dumps(json_schema()))
     assert published["$defs"]["HookSettings"]["additionalProperties"] is False
+
+
+def test_a_table_for_another_file_is_told(project: Path, environ: dict[str, str]) -> None:
+    """[tool.hookline] is for pyproject.toml."""
+    (project / "hookline.toml").write_text('[tool.hookline]\nmodel = "x"\n')
+    with pytest.raises(ConfigError, match=r"Only in pyproject\.toml"):
+        load(project, environ)
+
+
+def test_a_variable_that_is_no_amount_is_told(project: Path, environ: dict[str, str]) -> None:
+    """Infinity is no limit, and leaving it out says so better."""
+    with pytest.raises(ConfigError, match=r"HOOKLINE_TIMEOUT: 'limits\.seconds' is inf"):
+        load(project, {**environ, "HOOKLINE_TIMEOUT": "inf"})

@@ -32,7 +32,7 @@ class Terminal:
         if pid == 0:  # the child
             os.chdir(cwd)
             environ = {**os.environ, "PYTHONPATH": str(_SOURCE), "TERM": "xterm-256color", **env}
-            os.execve(sys.executable, [sys.executable, "-c", _PROGRAM, *arguments], environ)
+            os.execve(sys.executable, [sys.executable, "-P", "-c", _PROGRAM, *arguments], environ)
         self.pid = pid
         self.resize(columns)
 

@@ -8,6 +8,7 @@ import difflib
 import json
 import os
 import shlex
+import signal
 import subprocess
 import sys
 import tempfile
@@ -15,7 +16,8 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from hookline.cli.terminal import Paint, printable
+from hookline.cli.board import Board
+from hookline.cli.terminal import TOGETHER, Paint, is_terminal, printable
 from hookline.permissions import suggest_rule
 from hookline.state import Decision, PendingApproval, ToolCall
 
@@ -26,6 +28,8 @@ if TYPE_CHECKING:
 
 _MOST_LINES = 60
 _MOST_BYTES = 1_000_000
+_MOST_TYPED = 2_000
+"""Characters that can be changed in a line; for more there are editors."""
 
 
 class Left(Exception):
@@ -40,6 +44,7 @@ class Desk:
         self._paint: Paint = screen.paint
         self._interrupts = interrupts
         self._folder = folder
+        self._board = Board(screen)
 
     async def ask(self, pending: Sequence[PendingApproval], agent: Agent) -> dict[str, Decision]:
         """An answer to each question. Raises Left when somebody gives none."""
@@ -51,6 +56,7 @@ class Desk:
 
     async def _one(self, question: PendingApproval, agent: Agent, count: str) -> Decision:
         rule = suggest_rule(question.tool_call, self._folder)
+        self._board = Board(self._screen)
         self._show(question, count)
         while True:
             key = await self._key(None if rule is None else str(rule))
@@ -73,18 +79,19 @@ class Desk:
             elif key in ("q", "\x04", ""):
                 raise Left
             else:
-                self._screen.say("  press one of the keys above")
+                self._board.put("  press one of the keys above")
 
     def _show(self, question: PendingApproval, count: str) -> None:
         paint, call = self._paint, question.tool_call
         askers = ", ".join(printable(name) for name in question.askers)
-        self._screen.say("")
-        self._screen.say(
+        put = self._board.put
+        put()
+        put(
             f"{paint('?', 'yellow', 'bold')} {paint(printable(call.name), 'bold')} wants to run{count}"
         )
         for line in shown(call, self._folder, paint):
-            self._screen.say(f"    {line}")
-        self._screen.say(f"  asked by {paint(askers, 'yellow')}: {printable(question.reason)}")
+            put(f"    {line}")
+        put(f"  asked by {paint(askers, 'yellow')}: {printable(question.reason)}", prose=True)
 
     def _keys(self, rule: str | None) -> None:
         paint = self._paint
@@ -92,33 +99,40 @@ class Desk:
         if rule is not None:
             keys.append(("p", f"all {printable(rule)}"))
         keys += [("e", "edit"), ("n", "no"), ("d", "no, and say why"), ("?", "explain")]
-        self._screen.say("  " + "  ".join(f"{paint(key, 'bold')} {what}" for key, what in keys))
+        shown = [f"{paint(key, 'bold')} {what}".replace(" ", TOGETHER) for key, what in keys]
+        line = "  ".join(shown)
+        self._board.put(f"  {line}", prose=True)
 
     def _explain(self, question: PendingApproval, agent: Agent) -> None:
         said = agent.explain(question.tool_call.name, **question.tool_call.args)
         for line in said.splitlines():
-            self._screen.say(f"  {printable(line)}")
+            self._board.put(f"  {printable(line)}")
         if question.run_id:
-            self._screen.say(f"  asked in run {question.run_id}, question {question.id}")
+            self._board.put(f"  asked in run {question.run_id}, question {question.id}", prose=True)
 
     async def _edited(self, call: ToolCall) -> Decision | None:
         """The call with other arguments; None if nothing came of it."""
         editor = os.environ.get("VISUAL") or os.environ.get("EDITOR")
+        whole = json.dumps(call.args, indent=2, ensure_ascii=False)
         if editor:
-            text = _in_editor(editor, json.dumps(call.args, indent=2, ensure_ascii=False))
+            text = await asyncio.to_thread(_in_editor, editor, whole)
+        elif _is_command(call):
+            said = await self._line("command: ", str(call.args["command"]))
+            return Decision.edit(command=said) if said else None
+        elif len(whole) > _MOST_TYPED:
+            self._board.put("  that is too long for one line: say which editor, EDITOR=vi")
+            return None
         else:
-            main = next((name for name in ("command", "path", "url") if name in call.args), None)
-            if main is not None:
-                said = await self._line(f"{main}: ")
-                return Decision.edit(**{main: said}) if said else None
-            text = await self._line("arguments as JSON: ")
+            text = await self._line("arguments: ", json.dumps(call.args, ensure_ascii=False))
+        if not text:
+            return None
         try:
             args = json.loads(text)
         except ValueError as error:
-            self._screen.say(f"  that is not JSON: {error}")
+            self._board.put(f"  that is not JSON: {error}", prose=True)
             return None
         if not isinstance(args, dict):
-            self._screen.say("  that is not an object with arguments")
+            self._board.put("  that is not an object with arguments")
             return None
         return Decision.edit(**args)
 
@@ -126,14 +140,24 @@ class Desk:
 
     async def _key(self, rule: str | None) -> str:
         # What was typed before the question was there is no answer to it: from here on keys count.
-        with _one_key_at_a_time():
+        with _one_key_at_a_time(), self._board.kept_in_shape():
             self._keys(rule)
             return (await self._read())[:1]
 
-    async def _line(self, prompt: str) -> str:
-        self._screen.err.write(f"  {prompt}")
-        self._screen.err.flush()
-        return (await self._read()).strip()
+    async def _line(self, prompt: str, now: str = "") -> str:
+        """A line that is typed; `now` is there already, and can be changed where the terminal has a line editor."""
+        if now and is_terminal(sys.stdout):
+            try:
+                said = _typed_over(f"  {prompt}", now)
+            except KeyboardInterrupt:
+                self._interrupts.hits += 1
+                raise Left from None
+        else:
+            self._screen.err.write(f"  {prompt}")
+            self._screen.err.flush()
+            said = await self._read()
+        self._board.typed(f"  {prompt}{said}")
+        return said.strip()
 
     async def _read(self) -> str:
         """What is typed: a key, or a line where the terminal collects lines."""
@@ -172,11 +196,41 @@ def _one_key_at_a_time() -> Iterator[None]:
         termios.tcsetattr(descriptor, termios.TCSADRAIN, before)
 
 
+def _typed_over(prompt: str, now: str) -> str:
+    """A line that begins as it is now, in the line editor. Nothing goes on meanwhile: the run is paused."""
+    try:
+        import readline
+    except ImportError:  # a Python without it
+        return input(prompt)
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    readline.set_startup_hook(lambda: readline.insert_text(now))
+    readline.set_auto_history(False)
+    try:
+        return input(prompt)
+    except EOFError:
+        raise Left from None
+    finally:
+        readline.set_auto_history(True)
+        readline.set_startup_hook()
+        signal.signal(signal.SIGINT, before)
+
+
+def _is_command(call: ToolCall) -> bool:
+    """Whether all there is to it is a command of one line."""
+    command = call.args.get("command")
+    rest = [value for name, value in call.args.items() if name != "command"]
+    return isinstance(command, str) and "\n" not in command and not any(rest)
+
+
 def _in_editor(editor: str, text: str) -> str:
     with tempfile.NamedTemporaryFile("w+", suffix=".json", encoding="utf-8") as file:
         file.write(text)
         file.flush()
-        subprocess.run([*shlex.split(editor), file.name], check=False)
+        try:
+            subprocess.run([*shlex.split(editor), file.name], check=False)
+        except (OSError, ValueError) as error:
+            print(f"  the editor {editor!r} cannot be started: {error}", file=sys.stderr)
+            return ""
         return Path(file.name).read_text(encoding="utf-8")
 
 

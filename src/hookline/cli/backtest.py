@@ -6,11 +6,10 @@ import argparse
 import asyncio
 import re
 from datetime import timedelta
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from hookline.cli.exits import Exit
-from hookline.cli.options import add_agent_flags, flags_of
+from hookline.cli.options import add_agent_flags, flags_of, take_target, whole_number
 
 if TYPE_CHECKING:
     from hookline.config import Settings
@@ -26,11 +25,18 @@ def add_to(commands: Any) -> None:
         description="Ask the hooks of now about everything that was decided in recorded runs, and show each verdict "
         "that would change. Nothing runs but the hooks.",
     )
-    parser.add_argument("runs", nargs="*", metavar="RUN", help="these runs; all of them otherwise")
+    parser.add_argument(
+        "runs",
+        nargs="*",
+        metavar="RUN",
+        help="these runs; all of them otherwise. May begin with module:agent",
+    )
     parser.add_argument(
         "--since", metavar="TIME", type=_time, help="runs of the last 7d, 12h, 30m or 2w"
     )
-    parser.add_argument("-n", "--limit", type=int, metavar="N", help="the newest so many runs")
+    parser.add_argument(
+        "-n", "--limit", type=whole_number, metavar="N", help="the newest so many runs"
+    )
     parser.add_argument("--json", action="store_true", help="the report as JSON")
     parser.add_argument("--html", metavar="FILE", help="write the report as a page")
     parser.add_argument(
@@ -42,9 +48,10 @@ def add_to(commands: Any) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Back-test them."""
-    from hookline.config import load
+    from hookline.cli.assembly.verify import load
 
-    settings = load(Path.cwd(), flags=flags_of(arguments), bare=arguments.bare)
+    take_target(arguments, arguments.runs)
+    settings = load(flags_of(arguments), bare=arguments.bare)
     return asyncio.run(_backtest(arguments, settings))
 
 

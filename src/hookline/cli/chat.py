@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from hookline.cli.options import add_agent_flags, flags_of
+from hookline.cli.options import add_agent_flags, flags_of, take_target
 
 if TYPE_CHECKING:
     from hookline.cli.keeping import Started
@@ -25,6 +25,7 @@ def add_to(commands: Any) -> None:
         description='Talk with an agent. /help lists what else can be said; a line that ends with \\ goes on, and """ '
         "begins and ends a text of several lines.",
     )
+    parser.add_argument("words", nargs="*", metavar="module:agent", help="an agent of your own")
     parser.add_argument(
         "-c",
         "--continue",
@@ -40,11 +41,19 @@ def add_to(commands: Any) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Talk."""
+    from hookline.cli.assembly.verify import load
     from hookline.cli.keeping import journal_path, opened_journal, started
-    from hookline.config import load
+    from hookline.errors import UsageError
 
+    words = list(arguments.words)
+    take_target(arguments, words)
+    if words:
+        raise UsageError(
+            f"there is nothing to do with {words[0]!r}.",
+            remedy='`hookline run "..."` runs a task; in a conversation, say it at the prompt.',
+        )
     flags = flags_of(arguments)
-    settings = load(Path.cwd(), flags=flags, bare=arguments.bare)
+    settings = load(flags, bare=arguments.bare)
     begun = started(Path.cwd(), flags, settings.agent, arguments.bare)
     with opened_journal(journal_path(settings)) as journal:
         session = _session(journal, arguments)
@@ -80,17 +89,18 @@ async def _chat(
     from hookline.cli.conversation import Conversation
     from hookline.cli.drive import Manner, Stage
     from hookline.cli.keeping import Noting
+    from hookline.cli.terminal import printable
 
-    stage = Stage(Manner(quiet=arguments.quiet), Path.cwd())
+    stage = Stage(Manner(quiet=arguments.quiet, journal=arguments.journal or ""), Path.cwd())
     if settings.trust_hint:
-        stage.screen.say(f"hookline: {settings.trust_hint}")
+        stage.screen.note(settings.trust_hint)
     found: dict[str, Any] = {}
     extras = Extras(
         journal=journal,
         listeners=(stage.listen,),
         capabilities=(stage.interrupts, Noting(begun)),
-        note=lambda text: stage.screen.line(f"hookline: {text}"),
-        warn=lambda text: stage.screen.say(f"hookline: {text}"),
+        note=lambda text: stage.screen.line(f"hookline: {printable(text)}"),
+        warn=stage.screen.note,
         found=found,
     )
     async with opened(settings, extras) as agent:

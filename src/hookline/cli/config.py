@@ -32,9 +32,11 @@ def add_to(commands: Any) -> None:
 
 
 def _show(arguments: argparse.Namespace) -> int:
-    from hookline.config import dotted, leaves, load
+    from hookline.cli.assembly.verify import load
+    from hookline.cli.terminal import printable
+    from hookline.config import dotted, leaves
 
-    settings = load(Path.cwd(), flags=flags_of(arguments), bare=arguments.bare)
+    settings = load(flags_of(arguments), bare=arguments.bare)
     rows = []
     for path, value in leaves(settings.merged.data):
         shown = "[hidden]" if _is_secret(path) else json.dumps(value, ensure_ascii=False)
@@ -46,9 +48,10 @@ def _show(arguments: argparse.Namespace) -> int:
     else:
         widest = max((len(key) for key, _, _ in rows), default=0)
         for key, shown, where in rows:
-            print(f"{key:<{widest}} = {shown}  # {where}")
+            print(printable(f"{key:<{widest}} = {shown}  # {where}"))
     for held in settings.held:
-        print(f"not in force until trusted: {held.setting}  # {held.where}", file=sys.stderr)
+        told = f"not in force until trusted: {held.setting}  # {held.where}"
+        print(printable(told), file=sys.stderr)
     return Exit.DONE
 
 

@@ -60,7 +60,7 @@ class Conversation:
                     elif said.strip():
                         code = await self._turn(said)
                 except KeyboardInterrupt:
-                    self.stage.screen.say("(Ctrl-D ends the conversation)")
+                    self.stage.screen.say("\n(Ctrl-D ends the conversation)")
         await self._close()
         if self._is_live:
             self.stage.screen.say(f"go on: hookline chat --session {self.session.id}")
@@ -86,7 +86,7 @@ class Conversation:
                 lambda _result, answers: session.resume_run(agent, answers),
             )
         except HooklineError as error:
-            self.stage.screen.say(f"hookline: {error}")
+            self.stage.screen.note(str(error))
             return Exit.FAILED
         finally:
             # Ctrl-C means the line that is typed again, once a run is over.
@@ -102,7 +102,7 @@ class Conversation:
         lines: list[str] = []
         quoted = False
         while True:
-            line = self._line("... " if lines else "> ")
+            line = self._line("... " if lines or quoted else "> ")
             if line is None:
                 return "\n".join(lines) if lines else None
             if line.strip() == '"""':
@@ -121,6 +121,9 @@ class Conversation:
             line = sys.stdin.readline()
             return line.rstrip("\n") if line else None
         signal.signal(signal.SIGINT, signal.default_int_handler)
+        if not is_terminal(sys.stdout):  # the answers go elsewhere: the prompt is not one of them
+            print(prompt, end="", file=sys.stderr, flush=True)
+            prompt = ""
         try:
             return input(prompt)
         except EOFError:
@@ -162,7 +165,7 @@ class Conversation:
             if done is not None:
                 await done
         except HooklineError as error:
-            self.stage.screen.say(f"hookline: {error}")
+            self.stage.screen.note(str(error))
         return True
 
     def _do_help(self, _rest: str) -> None:
@@ -188,7 +191,8 @@ class Conversation:
     def _do_usage(self, _rest: str) -> None:
         usage = self.session.refresh().state.usage
         cost = "" if usage.cost is None else f", ${usage.cost:.4f}"
-        self.stage.screen.say(f"{usage.total_tokens:,} tokens in {usage.requests} requests{cost}")
+        asked = f"{usage.requests} request{'s' * (usage.requests != 1)}"
+        self.stage.screen.say(f"{usage.total_tokens:,} tokens in {asked}{cost}")
 
     def _do_show(self, _rest: str) -> None:
         self.stage.screen.say(printable(str(self.session.refresh().show()), lines=True))

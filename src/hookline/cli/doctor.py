@@ -51,16 +51,16 @@ def add_to(commands: Any) -> None:
 
 def run(_arguments: argparse.Namespace) -> int:
     """Look at everything."""
-    from hookline.cli.terminal import Paint
+    from hookline.cli.terminal import Paint, printable
 
     paint = Paint(sys.stdout)
     colours = {"ok": "green", "no": "red", "--": "dim"}
     failed = False
     for check in checks():
         failed = failed or check.mark == "no"
-        print(f"{paint(check.mark, colours[check.mark])}  {check.what}")
+        print(f"{paint(check.mark, colours[check.mark])}  {printable(check.what, lines=True)}")
         if check.fix:
-            print(f"      {check.fix}")
+            print(f"      {printable(check.fix)}")
     return Exit.FAILED if failed else Exit.DONE
 
 
@@ -137,9 +137,10 @@ def _sandbox() -> Iterator[Check]:
 
 
 def _configuration() -> Iterator[Check]:
-    from hookline.config import OTHERS, VARIABLES, load
+    from hookline.cli.assembly.verify import load
+    from hookline.config import NO_FLAGS, OTHERS, VARIABLES
 
-    settings = load(Path.cwd())
+    settings = load(NO_FLAGS)
     for name in settings.files:
         yield Check("ok", f"configuration: {name}")
     if not settings.files:
@@ -147,12 +148,13 @@ def _configuration() -> Iterator[Check]:
             "ok", "configuration: no file, the defaults hold", "hookline init makes a project"
         )
     if settings.held:
-        names = ", ".join(held.setting for held in settings.held)
+        names = ", ".join(dict.fromkeys(held.setting for held in settings.held))
         yield Check(
             "--",
             f"trust: {settings.project} is {settings.standing.value}; not in force: {names}",
             f"hookline trust {settings.project}",
         )
+    yield from _foreign(settings.project)
     known = [*VARIABLES, *OTHERS, "HOOKLINE_DEBUG"]
     for name in os.environ:
         if name.startswith("HOOKLINE_") and name not in known:
@@ -164,17 +166,50 @@ def _configuration() -> Iterator[Check]:
             )
 
 
+def _foreign(project: Path) -> Iterator[Check]:
+    """The hooks that other agents' files in the project name."""
+    from hookline.cli.assembly.commands import trust_store
+    from hookline.cli.trust import foreign_hooks
+
+    found = foreign_hooks(project)
+    if found and not trust_store().is_trusted(project):
+        yield Check(
+            "--",
+            f"trust: {len(found)} hooks of other agents' files in {project} are off",
+            f"hookline trust --show {project}",
+        )
+
+
 def _journal() -> Iterator[Check]:
     from hookline.cli.keeping import journal_path, opened_journal
     from hookline.config import load
 
     path = journal_path(load(Path.cwd()))
     if not path.exists():
-        yield Check("ok", f"journal: {path}, made with the first run")
+        above = next(folder for folder in path.parents if folder.exists())
+        if os.access(above, os.W_OK | os.X_OK) and not _is_sealed(above):
+            yield Check("ok", f"journal: {path}, made with the first run")
+        else:
+            yield Check(
+                "no",
+                f"journal: nothing can be written in {above}, so runs cannot be kept",
+                "export HOOKLINE_DATA_DIR=..., or run with --no-save",
+            )
         return
     with opened_journal(path) as journal:
         report = journal.check()
     yield Check("ok" if not report.damage else "no", f"journal: {report}")
+
+
+def _is_sealed(folder: Path) -> bool:
+    """Whether not even somebody with all rights can write there, as in /proc or on a disk that is read-only."""
+    import tempfile
+
+    try:
+        with tempfile.TemporaryFile(dir=folder):
+            return False
+    except OSError:
+        return True
 
 
 def _terminal() -> Iterator[Check]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import logging
+import shlex
 import sys
 import time
 from collections.abc import Callable, Coroutine, Sequence
@@ -12,12 +13,13 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from hookline.cli.exits import Exit, exit_of
+from hookline.cli.exits import REFUSED, Exit, exit_of
 from hookline.cli.interrupts import Interrupts
 from hookline.cli.screen import Screen, shown_call
 from hookline.cli.terminal import is_terminal, printable
 from hookline.journal import (
     CallDelta,
+    HookRan,
     ReasoningDelta,
     Record,
     TextDelta,
@@ -42,6 +44,8 @@ class Manner(msgspec.Struct, frozen=True, kw_only=True):
     """It can be taken up again."""
     prompts: bool = True
     """A person may be asked."""
+    journal: str = ""
+    """The file that was named for the run, which whoever reopens it must name again."""
 
 
 class Telling(logging.Handler):
@@ -67,15 +71,30 @@ class Stage:
         self.interrupts = Interrupts(self.screen.say)
         self._folder = folder
         self._began = time.monotonic()
+        self._lost: OSError | None = None
+        """Why records cannot be printed any more."""
+        self._refused: HookRan | None = None
+        """The last hook that refused the run, the prompt, a step or the answer."""
         logging.getLogger("hookline").addHandler(Telling(self.screen))
 
     def listen(self, record: Record) -> None:
         """Show a record, or print it as JSON."""
+        if isinstance(record, HookRan) and record.verdict == "block":
+            self._refused = record
         if not self.manner.json:
             self.screen(record)
-        elif not isinstance(record, _NOT_JOURNALLED):
-            sys.stdout.write(encode(record).decode() + "\n")
+        elif not isinstance(record, _NOT_JOURNALLED) and self._lost is None:
+            self._print(encode(record) + b"\n")
+
+    def _print(self, line: bytes) -> None:
+        """A record, in UTF-8 whatever the terminal speaks. Where nobody takes it any more, the run ends."""
+        try:
             sys.stdout.flush()
+            sys.stdout.buffer.write(line)
+            sys.stdout.buffer.flush()
+        except OSError as error:  # nothing that a listener raises would reach the command
+            self._lost = error
+            self.interrupts.end()
 
     async def play(
         self,
@@ -86,6 +105,8 @@ class Stage:
         """Drive the run to its end, or to where nobody answers. `go_on` takes it up again with the answers."""
         gc.enable()
         self.interrupts.hits = 0
+        self.screen.begin()
+        self._refused = None
         self._began = time.monotonic()
         self.interrupts.cancel = lambda: agent.cancel(reason="interrupted")
         with self.interrupts.heard():
@@ -115,6 +136,8 @@ class Stage:
 
     def end(self, result: RunResult) -> Exit:
         """The answer, the closing line, and the exit code."""
+        if self._lost is not None:
+            raise self._lost
         code = exit_of(result.status, result.stop_reason)
         if self.interrupts.hits and code is Exit.WAITING:
             code = Exit.INTERRUPTED
@@ -127,7 +150,7 @@ class Stage:
         if not self.manner.quiet:
             self.screen.say(self.closing(result))
         elif code not in (Exit.DONE, Exit.WAITING):
-            self.screen.say(f"hookline: {why(result)}")
+            self.screen.say(f"hookline: {self.why(result)}")
         return code
 
     def _waiting(self, pending: Sequence[PendingApproval], run_id: str) -> None:
@@ -141,8 +164,15 @@ class Stage:
             self.screen.say("nobody can answer: the run was not saved (--no-save).")
             return
         for question in pending:
-            self.screen.say(f"  yes: hookline resume {run_id} --allow '{question.id}'")
-            self.screen.say(f"  no:  hookline resume {run_id} --deny '{question.id}'")
+            self.screen.say(f"  yes: {self._resume(run_id)} --allow '{question.id}'")
+            self.screen.say(f"  no:  {self._resume(run_id)} --deny '{question.id}'")
+
+    def _resume(self, run_id: str) -> str:
+        return f"hookline resume {run_id}{self._journal}"
+
+    @property
+    def _journal(self) -> str:
+        return f" --journal {shlex.quote(self.manner.journal)}" if self.manner.journal else ""
 
     def closing(self, result: RunResult) -> str:
         """Steps, tokens, cost, time, why it stopped, and the command that reopens the run."""
@@ -153,8 +183,21 @@ class Stage:
         parts.append(f"{time.monotonic() - self._began:.1f} s")
         paint = self.screen.paint
         colour = "green" if result.is_completed else "yellow"
-        reopen = f"; reopen: {reopening(result)}" if self.manner.saved else ""
-        return f"{paint(why(result), colour)}; {', '.join(parts)}{reopen}"
+        reopen = f"; reopen: {self._reopening(result)}" if self.manner.saved else ""
+        return f"{paint(self.why(result), colour)}; {', '.join(parts)}{reopen}"
+
+    def _reopening(self, result: RunResult) -> str:
+        """The command that goes on from here."""
+        if result.status is RunStatus.PAUSED:
+            return self._resume(result.run_id)
+        return f'hookline run --from {result.run_id}{self._journal} "..."'
+
+    def why(self, result: RunResult) -> str:
+        """Why the run stopped, in a few words: for a refusal, whose it was."""
+        refused = self._refused
+        if result.stop_reason is None or result.stop_reason.value not in REFUSED or refused is None:
+            return why(result)
+        return f"stopped by '{printable(refused.hook)}', {result.stop_reason.value}: {printable(refused.reason)}"
 
 
 def why(result: RunResult) -> str:
@@ -178,13 +221,6 @@ def why(result: RunResult) -> str:
     return f"stopped{by}, {result.stop_reason.value}{reason}"
 
 
-def reopening(result: RunResult) -> str:
-    """The command that goes on from here."""
-    if result.status is RunStatus.PAUSED:
-        return f"hookline resume {result.run_id}"
-    return f'hookline run --from {result.run_id} "..."'
-
-
 def answers_of(
     pending: Sequence[PendingApproval], allowed: list[str], denied: list[str], reason: str = ""
 ) -> dict[str, Decision]:
@@ -193,6 +229,9 @@ def answers_of(
     from hookline.state import Decision
 
     answers: dict[str, Decision] = {}
+    both = [each for each in allowed if each in denied]
+    if both:
+        raise UsageError(f"'{both[0]}' is both allowed and denied.", remedy="Say one of them.")
     for given, decision in [(each, Decision.allow()) for each in allowed] + [
         (each, Decision.deny(reason or "a person said no")) for each in denied
     ]:

@@ -33,9 +33,8 @@ MEANING = {
     Exit.INTERRUPTED: "interrupted",
 }
 
-_REFUSED = frozenset(
-    {"stopped_by_hook", "run_refused", "prompt_refused", "step_refused", "output_withheld"}
-)
+REFUSED = frozenset({"run_refused", "prompt_refused", "step_refused", "output_withheld"})
+"""Why a run stopped that a hook did not let begin, go on or answer."""
 
 
 def exit_of(status: RunStatus, stop_reason: StopReason | None) -> Exit:
@@ -49,7 +48,7 @@ def exit_of(status: RunStatus, stop_reason: StopReason | None) -> Exit:
         return Exit.WAITING
     if reason.endswith("_limit"):
         return Exit.LIMIT
-    return Exit.BLOCKED if reason in _REFUSED else Exit.DONE
+    return Exit.BLOCKED if reason in {*REFUSED, "stopped_by_hook"} else Exit.DONE
 
 
 def exit_for(error: BaseException) -> Exit:

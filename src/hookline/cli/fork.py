@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-from pathlib import Path
 from typing import Any
 
-from hookline.cli.options import add_agent_flags, flags_of
+from hookline.cli.options import add_agent_flags, flags_of, take_target
 
 
 def add_to(commands: Any) -> None:
@@ -21,7 +20,9 @@ def add_to(commands: Any) -> None:
         "stays done; answers that were given for the other run do not hold here.",
     )
     parser.add_argument("run_id", metavar="RUN", help="an id, the beginning of one, or `last`")
-    parser.add_argument("task", nargs="*", help="what to do from there")
+    parser.add_argument(
+        "task", nargs="*", help="what to do from there; may begin with module:agent"
+    )
     parser.add_argument(
         "--at",
         type=int,
@@ -43,17 +44,19 @@ def add_to(commands: Any) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Run the fork."""
+    from hookline.cli.assembly.verify import load
     from hookline.cli.keeping import found_run
     from hookline.cli.past import conversation, steps_of
     from hookline.cli.run import played_from, task_of
-    from hookline.config import load
 
+    words = list(arguments.task)
+    take_target(arguments, words)
     flags = flags_of(arguments)
-    settings = load(Path.cwd(), flags=flags, bare=arguments.bare)
+    settings = load(flags, bare=arguments.bare)
     journal, run_id = found_run(settings, arguments.run_id)
     with journal:
         at = steps_of(journal, run_id) if arguments.at is None else arguments.at
         state = conversation(journal, run_id, after=at)
-    prompt = task_of(arguments.task, arguments.file)
+    prompt = task_of(words, arguments.file)
     arguments.no_save = False
     return asyncio.run(played_from(arguments, prompt, settings, flags, state))

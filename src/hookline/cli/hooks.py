@@ -7,14 +7,14 @@ import asyncio
 import json
 import sys
 from collections.abc import Awaitable, Callable
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from hookline.cli.exits import Exit
-from hookline.cli.options import add_agent_flags, flags_of
+from hookline.cli.options import add_agent_flags, flags_of, take_target
 
 if TYPE_CHECKING:
     from hookline.agent import Agent
+    from hookline.config import Settings
 
 Action = Callable[["Agent", argparse.Namespace], Awaitable[int]]
 
@@ -40,9 +40,8 @@ def add_to(commands: Any) -> None:
     explaining = actions.add_parser(
         "explain", help="what runs in which order, or what a call would meet"
     )
-    explaining.add_argument("tool", nargs="?", help="a tool")
-    explaining.add_argument("args", nargs="?", default="{}", help="its arguments, as JSON")
-    explaining.set_defaults(run=lambda arguments: _with_agent(_explain, arguments))
+    _add_words(explaining)
+    explaining.set_defaults(takes_tool=True, run=lambda arguments: _with_agent(_explain, arguments))
     linting = actions.add_parser(
         "lint", help="what cannot be right about them; exit code 1 if there is something"
     )
@@ -53,10 +52,7 @@ def add_to(commands: Any) -> None:
         description="Ask each hook by itself. The tool does not run. Exit code 4 if one of them blocks or stops, 5 "
         "if one asks.",
     )
-    testing.add_argument("tool", nargs="?", help="a tool")
-    testing.add_argument(
-        "args", nargs="?", default="{}", help="its arguments, as JSON, or the command for bash"
-    )
+    _add_words(testing)
     testing.add_argument(
         "--result", metavar="TEXT", help="as if the tool had given this: asks the hooks after it"
     )
@@ -65,17 +61,46 @@ def add_to(commands: Any) -> None:
     )
     testing.add_argument("--answer", metavar="TEXT", help="ask the hooks at output about an answer")
     testing.add_argument("--json", action="store_true", help="one JSON object per hook")
-    testing.set_defaults(run=_test)
+    testing.set_defaults(takes_tool=True, run=_test)
+    for action in (listing, linting):
+        action.add_argument(
+            "words", nargs="*", metavar="[module:agent]", help="an agent of your own"
+        )
     for action in (listing, explaining, linting, testing):
         add_agent_flags(action)
 
 
-def _with_agent(action: Action, arguments: argparse.Namespace) -> int:
-    from hookline.config import load
+def _add_words(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "words",
+        nargs="*",
+        metavar="[module:agent] [TOOL] [ARGUMENTS]",
+        help="an agent of your own; a tool; its arguments, as JSON, or the command for bash",
+    )
 
-    settings = load(Path.cwd(), flags=flags_of(arguments), bare=arguments.bare)
-    if settings.trust_hint:
-        print(f"hookline: {settings.trust_hint}", file=sys.stderr)
+
+def _read_words(arguments: argparse.Namespace) -> None:
+    """The agent, the tool and its arguments, as far as they are there."""
+    from hookline.errors import UsageError
+
+    words = list(arguments.words)
+    take_target(arguments, words)
+    most = 2 if hasattr(arguments, "takes_tool") else 0
+    if len(words) > most:
+        raise UsageError(
+            f"there is nothing to do with {words[most]!r}.",
+            remedy="""Put the arguments into quotes: bash 'git push', read '{"path": "a.txt"}'.""",
+        )
+    arguments.tool = words[0] if words else None
+    arguments.args = words[1] if len(words) > 1 else "{}"
+
+
+def _with_agent(action: Action, arguments: argparse.Namespace) -> int:
+    from hookline.cli.assembly.verify import load
+
+    _read_words(arguments)
+    settings = load(flags_of(arguments), bare=arguments.bare)
+    _hint(settings)
 
     async def opened_for() -> int:
         from hookline.cli.assembly import Extras, opened
@@ -85,6 +110,13 @@ def _with_agent(action: Action, arguments: argparse.Namespace) -> int:
             return await action(agent, arguments)
 
     return asyncio.run(opened_for())
+
+
+def _hint(settings: Settings) -> None:
+    from hookline.cli.terminal import printable
+
+    if settings.trust_hint:
+        print(f"hookline: {printable(settings.trust_hint)}", file=sys.stderr)
 
 
 def _points() -> int:
@@ -160,17 +192,17 @@ def arguments_of(tool: str, text: str) -> dict[str, Any]:
 
 def _test(arguments: argparse.Namespace) -> int:
     from hookline.cli.asking import Occasion, asked
-    from hookline.config import load
+    from hookline.cli.assembly.verify import load
     from hookline.errors import UsageError
 
+    _read_words(arguments)
     given = [name for name in ("tool", "prompt", "answer") if getattr(arguments, name) is not None]
     if len(given) != 1:
         raise UsageError(
             "there is nothing to ask the hooks about.", remedy="Name a tool, --prompt or --answer."
         )
-    settings = load(Path.cwd(), flags=flags_of(arguments), bare=arguments.bare)
-    if settings.trust_hint:
-        print(f"hookline: {settings.trust_hint}", file=sys.stderr)
+    settings = load(flags_of(arguments), bare=arguments.bare)
+    _hint(settings)
     args = arguments_of(arguments.tool, arguments.args) if arguments.tool else {}
     occasion = Occasion(
         tool=arguments.tool or "",
@@ -185,6 +217,8 @@ def _test(arguments: argparse.Namespace) -> int:
             print(verdict.as_json())
         else:
             print(verdict)
+    if not verdicts:
+        print("no hook is asked about that", file=sys.stderr)
     kinds = {verdict.kind for verdict in verdicts if not (verdict.shadow or verdict.fails_open)}
     if kinds & {"block", "stop", "failed"}:
         return Exit.BLOCKED

@@ -117,7 +117,12 @@ def run(arguments: argparse.Namespace) -> int:
     from hookline.errors import UsageError
 
     folder = Path(arguments.folder).resolve()
-    folder.mkdir(parents=True, exist_ok=True)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise UsageError(
+            f"{folder} cannot be made a directory: {error.strerror}.", remedy="Name another one."
+        ) from None
     there = [name for name in FILES if (folder / name).exists() or (folder / name).is_symlink()]
     if "hookline.toml" in there:
         raise UsageError(

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from hookline.config import Layer, Settings, data_folder, journal_of, load
-from hookline.errors import UnknownRunError, UsageError
+from hookline.config import Layer, Settings, data_folder, journal_of
+from hookline.errors import JournalError, UnknownRunError, UsageError
 
 if TYPE_CHECKING:
     from hookline.hooks import Registration
@@ -41,7 +41,9 @@ class Started(msgspec.Struct, frozen=True):
             tuple(path.split(".")): said for path, said in self.sources.items()
         }
         flags = Layer("flag", self.flags, sources=sources)
-        return load(Path.cwd(), flags=flags, agent=self.agent, bare=self.bare)
+        from hookline.cli.assembly.verify import load
+
+        return load(flags, agent=self.agent, bare=self.bare)
 
     def noted(self, state: AgentState) -> AgentState:
         """The state with it."""
@@ -101,7 +103,13 @@ def opened_journal(path: Path, *, make: bool = True) -> SQLiteJournal:
     if not path.exists():
         if not make:
             raise UsageError("there are no runs here yet.", remedy='Begin with: hookline run "..."')
-        path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        except OSError as error:
+            raise JournalError(
+                f"runs cannot be kept in {path.parent}: {error.strerror}.",
+                remedy="Name another place (HOOKLINE_DATA_DIR, --journal FILE), or keep none: --no-save.",
+            ) from None
     return SQLiteJournal(path)
 
 

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
+import functools
 import gc
+import io
 import os
+import shlex
 import sys
 from collections.abc import Sequence
 from importlib import import_module
-from typing import NoReturn
+from typing import Any, NoReturn
 
 from hookline.cli.exits import Exit
 
@@ -39,14 +43,17 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Run the command."""
     given = list(sys.argv[1:] if argv is None else argv)
     gc.disable()  # what is loaded now stays: looking through it again and again takes a tenth of the start
+    _open_streams()
     try:
         code = _main(given)
         sys.stdout.flush()
         return code
     except BrokenPipeError:
-        # Whoever read our output has left. Python would complain once more when it closes it.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        _leave_stdout()
         return _BROKEN_PIPE
+    except OSError as error:  # what was said could not be written, as on a disk that is full
+        _leave_stdout()
+        return _told(error)
     except KeyboardInterrupt:
         print("hookline: interrupted.", file=sys.stderr)
         return Exit.INTERRUPTED
@@ -54,10 +61,31 @@ def main(argv: Sequence[str] | None = None) -> int:
         gc.enable()
 
 
+def _open_streams() -> None:
+    """Whoever starts a program may have closed its streams, or have them in an encoding that lacks most characters."""
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+        stream = getattr(sys, name)
+        if stream is None:
+            setattr(sys, name, open(os.devnull, mode, encoding="utf-8"))  # noqa: SIM115 - for as long as the process
+        elif mode == "w" and isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")
+
+
+def _leave_stdout() -> None:
+    """Whoever read our output has left. Python would complain once more when it closes it."""
+    with contextlib.suppress(OSError, ValueError):
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
 def _main(given: list[str]) -> int:
-    parser = make_parser(next((word for word in given if not word.startswith("-")), ""))
+    command = next((word for word in given if not word.startswith("-")), "")
+    if command == "help":
+        command, given = "", ["--help"]
+    if command and command not in COMMANDS:
+        return _unknown(command)
+    parser = make_parser(command)
     arguments, rest = parser.parse_known_args(given)
-    _take(arguments, rest, parser)
+    _take(arguments, rest, parser, command)
     if arguments.version:
         from hookline import __version__
 
@@ -69,14 +97,56 @@ def _main(given: list[str]) -> int:
     return _guarded(arguments)
 
 
-def _take(arguments: argparse.Namespace, rest: list[str], parser: argparse.ArgumentParser) -> None:
-    """Words of a task that come after a flag. argparse itself takes only those that stand together."""
-    if not rest:
-        return
-    if hasattr(arguments, "task") and not any(word.startswith("-") for word in rest):
-        arguments.task += rest
+def _unknown(command: str) -> int:
+    if " " in command:
+        remedy = f"To run an agent on a task: hookline run {shlex.quote(command)}"
     else:
-        parser.error(f"unrecognized arguments: {' '.join(rest)}")
+        remedy = closest(command, list(COMMANDS)) or "`hookline --help` lists them."
+    print(f"hookline: there is no command {command!r}. {remedy}", file=sys.stderr)
+    return Exit.USAGE
+
+
+def closest(word: str, known: Sequence[str]) -> str:
+    """What was probably meant, as a question; empty if that is anybody's guess."""
+    import difflib
+
+    close = difflib.get_close_matches(word, known, n=1, cutoff=0.6)
+    return f"Did you mean '{close[0]}'?" if close else ""
+
+
+def _take(
+    arguments: argparse.Namespace, rest: list[str], parser: argparse.ArgumentParser, command: str
+) -> None:
+    """Words of a task that come after a flag. argparse itself takes only those that stand together."""
+    flags = [word for word in rest if word.startswith("-")]
+    parser = of_command(parser, command)
+    if rest and hasattr(arguments, "task") and not flags:
+        arguments.task += rest
+        return
+    if flags:
+        flag = flags[0].partition("=")[0]
+        remedy = closest(flag, _flags(parser))
+        parser.error(f"there is no flag {flag!r} here. {remedy}".rstrip())
+    if rest:
+        parser.error(f"there is nothing to do with {rest[0]!r}.")
+
+
+def of_command(parser: argparse.ArgumentParser, command: str) -> argparse.ArgumentParser:
+    """The parser of one command."""
+    for action in parser._actions:
+        if isinstance(action, argparse._SubParsersAction) and command in action.choices:
+            return action.choices[command]  # type: ignore[no-any-return]
+    return parser
+
+
+def _flags(parser: argparse.ArgumentParser) -> list[str]:
+    """Every flag of a command, those of its actions too."""
+    found: list[str] = []
+    for action in parser._actions:
+        found += action.option_strings
+        if isinstance(action, argparse._SubParsersAction):
+            found += [flag for each in action.choices.values() for flag in _flags(each)]
+    return found
 
 
 def _guarded(arguments: argparse.Namespace) -> int:
@@ -91,35 +161,40 @@ def _guarded(arguments: argparse.Namespace) -> int:
 
 def _told(error: Exception) -> int:
     from hookline.cli.exits import exit_for
+    from hookline.cli.terminal import printable
     from hookline.errors import HooklineError
 
     if os.environ.get("HOOKLINE_DEBUG"):
         raise error
     said = str(error) or type(error).__name__
-    if not isinstance(error, HooklineError | OSError):
+    if isinstance(error, OSError) and error.strerror:
+        said = f"{error.filename}: {error.strerror}." if error.filename else f"{error.strerror}."
+    elif not isinstance(error, HooklineError | OSError):
         said = f"{type(error).__name__}: {said} (HOOKLINE_DEBUG=1 shows where)"
-    print(f"hookline: {said}", file=sys.stderr)
+    print(f"hookline: {printable(said, lines=True)}", file=sys.stderr)
     return exit_for(error)
 
 
 class Parser(argparse.ArgumentParser):
-    """A parser whose errors are one line, after the usage."""
+    """A parser whose errors are one line."""
 
     def error(self, message: str) -> NoReturn:
         """Wrong use."""
-        self.print_usage(sys.stderr)
-        self.exit(Exit.USAGE, f"hookline: {message}\n")
+        self.exit(Exit.USAGE, f"hookline: {message} (`{self.prog} --help` says more)\n")
 
 
 def make_parser(command: str = "") -> argparse.ArgumentParser:
     """The parser. Only the command that is named gets its arguments: loading all of them would take too long."""
     parser = Parser(
         prog="hookline",
+        allow_abbrev=False,
         description="An agent runtime in which hooks are the skeleton.",
         epilog="In Python: from hookline import AgentBuilder",
     )
     parser.add_argument("--version", action="store_true", help="show the version and exit")
-    commands = parser.add_subparsers(title="commands", metavar="COMMAND", parser_class=Parser)
+    # argparse only ever calls the class. Half a flag is none: a later one may begin like it.
+    strict: Any = functools.partial(Parser, allow_abbrev=False)
+    commands = parser.add_subparsers(title="commands", metavar="COMMAND", parser_class=strict)
     for name, (module, summary) in COMMANDS.items():
         if name == command:
             import_module(f"hookline.cli.{module}").add_to(commands)

@@ -7,7 +7,7 @@ import tomllib
 from typing import Any
 
 from hookline.config import Layer, checked, put
-from hookline.errors import ConfigError
+from hookline.errors import ConfigError, UsageError
 
 _MODES = ("default", "accept_edits", "ask_unlisted", "deny_unlisted", "plan")
 
@@ -37,8 +37,12 @@ def add_agent_flags(parser: argparse.ArgumentParser) -> None:
         help="leave a capability out: bash, ...",
     )
     held = parser.add_argument_group("how it is held")
-    held.add_argument("--max-steps", metavar="N", type=_count, help="stop after so many steps")
-    held.add_argument("--max-tokens", metavar="N", type=_count, help="stop after so many tokens")
+    held.add_argument(
+        "--max-steps", metavar="N", type=whole_number, help="stop after so many steps"
+    )
+    held.add_argument(
+        "--max-tokens", metavar="N", type=whole_number, help="stop after so many tokens"
+    )
     held.add_argument(
         "--max-cost", metavar="USD", type=_amount, help="stop when it has cost so much"
     )
@@ -81,6 +85,27 @@ def add_setting_flags(parser: argparse.ArgumentParser) -> None:
     group.add_argument("--journal", metavar="FILE", help="the file that runs are kept in")
 
 
+def take_target(arguments: argparse.Namespace, words: list[str]) -> None:
+    """Take `module:agent` from the front of the words, as what `--agent` says."""
+    if not words or not is_target(words[0]):
+        return
+    target = words.pop(0)
+    if arguments.agent:
+        raise UsageError(
+            f"there are two agents: {target} and --agent {arguments.agent}.",
+            remedy="Name one of them.",
+        )
+    arguments.agent = target
+
+
+def is_target(word: str) -> bool:
+    """Whether a word is `module:agent`."""
+    module, colon, name = word.partition(":")
+    return bool(colon) and all(
+        part.isidentifier() for text in (module, name) for part in text.split(".")
+    )
+
+
 _PATHS: dict[str, tuple[str, ...]] = {
     "agent": ("agent",),
     "model": ("model",),
@@ -116,8 +141,7 @@ def flags_of(arguments: argparse.Namespace) -> Layer:
         layer.sources["capabilities", name] = "--without"
     for text in getattr(arguments, "settings", ()):
         _set(layer, text)
-    # The other flags can say nothing wrong that argparse lets through.
-    return checked(layer) if getattr(arguments, "settings", ()) else layer
+    return checked(layer)
 
 
 def _set(layer: Layer, text: str) -> None:
@@ -133,7 +157,8 @@ def _set(layer: Layer, text: str) -> None:
     layer.sources[path] = "--set"
 
 
-def _count(text: str) -> int:
+def whole_number(text: str) -> int:
+    """A number on the command line."""
     if not text.isdecimal():
         raise argparse.ArgumentTypeError(f"{text!r} is not a whole number")
     return int(text)

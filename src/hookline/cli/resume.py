@@ -62,25 +62,31 @@ async def _resume(arguments: argparse.Namespace, journal: SQLiteJournal, run_id:
     from hookline.cli.assembly import Extras, opened
     from hookline.cli.drive import Manner, Stage, answers_of
     from hookline.cli.keeping import Started, turns_played
+    from hookline.cli.terminal import printable
     from hookline.journal import fold
 
     state = fold(journal.read(run_id)).state
     begun = Started.of(state)
     settings = begun.return_there()
     stage = Stage(
-        Manner(json=arguments.json, quiet=arguments.quiet, prompts=not arguments.no_input),
+        Manner(
+            json=arguments.json,
+            quiet=arguments.quiet,
+            prompts=not arguments.no_input,
+            journal=arguments.journal or "",
+        ),
         Path.cwd(),
     )
     if settings.trust_hint:
-        stage.screen.say(f"hookline: {settings.trust_hint}")
+        stage.screen.note(settings.trust_hint)
     answers = answers_of(state.pending, arguments.yes, arguments.no, arguments.reason)
     extras = Extras(
         journal=journal,
         listeners=(stage.listen,),
         capabilities=(stage.interrupts,),
         played=turns_played(journal, run_id),
-        note=lambda text: stage.screen.line(f"hookline: {text}"),
-        warn=lambda text: stage.screen.say(f"hookline: {text}"),
+        note=lambda text: stage.screen.line(f"hookline: {printable(text)}"),
+        warn=stage.screen.note,
     )
     async with opened(settings, extras) as agent:
         result = await stage.play(agent, lambda: agent.resume(run_id, answers), agent.resume)

@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from hookline.cli.options import add_agent_flags, flags_of
+from hookline.cli.options import add_agent_flags, flags_of, take_target
 
 if TYPE_CHECKING:
     from hookline.cli.drive import Stage
@@ -71,22 +71,14 @@ def add_output_flags(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Run the task."""
-    from hookline.config import load
+    from hookline.cli.assembly.verify import load
 
     words = list(arguments.task)
-    if words and _is_target(words[0]):
-        arguments.agent = words.pop(0)
+    take_target(arguments, words)
     prompt = task_of(words, arguments.file)
     flags = flags_of(arguments)
-    settings = load(Path.cwd(), flags=flags, bare=arguments.bare)
+    settings = load(flags, bare=arguments.bare)
     return asyncio.run(_run(arguments, prompt, settings, flags))
-
-
-def _is_target(word: str) -> bool:
-    module, colon, name = word.partition(":")
-    return bool(colon) and all(
-        part.isidentifier() for text in (module, name) for part in text.split(".")
-    )
 
 
 def task_of(words: list[str], files: list[str]) -> str:
@@ -98,6 +90,8 @@ def task_of(words: list[str], files: list[str]) -> str:
         piped = _input(wait=not parts)
         parts += [piped] if piped.strip() else []
     task = "\n\n".join(part for part in parts if part.strip())
+    # Bytes on the command line that are no text in UTF-8 reach Python as halves of characters.
+    task = task.encode(errors="surrogateescape").decode(errors="replace")
     if not task:
         from hookline.errors import UsageError
 
@@ -183,11 +177,15 @@ async def played_from(
 
     saved = not arguments.no_save
     manner = Manner(
-        json=arguments.json, quiet=arguments.quiet, saved=saved, prompts=not arguments.no_input
+        json=arguments.json,
+        quiet=arguments.quiet,
+        saved=saved,
+        prompts=not arguments.no_input,
+        journal=arguments.journal or "",
     )
     stage = Stage(manner, Path.cwd())
     if settings.trust_hint:
-        stage.screen.say(f"hookline: {settings.trust_hint}")
+        stage.screen.note(settings.trust_hint)
     if not saved:
         return await _played(stage, settings, None, state, prompt, new_run_id())
     state = started(Path.cwd(), flags, settings.agent, arguments.bare).noted(state)
@@ -204,13 +202,14 @@ async def _played(
     run_id: str,
 ) -> int:
     from hookline.cli.assembly import Extras, opened
+    from hookline.cli.terminal import printable
 
     extras = Extras(
         journal=journal,
         listeners=(stage.listen,),
         capabilities=(stage.interrupts,),
-        note=lambda text: stage.screen.line(f"hookline: {text}"),
-        warn=lambda text: stage.screen.say(f"hookline: {text}"),
+        note=lambda text: stage.screen.line(f"hookline: {printable(text)}"),
+        warn=stage.screen.note,
     )
     async with opened(settings, extras) as agent:
         result = await stage.play(

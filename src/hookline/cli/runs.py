@@ -8,7 +8,7 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from hookline.cli.options import add_setting_flags, flags_of
+from hookline.cli.options import add_setting_flags, flags_of, whole_number
 
 if TYPE_CHECKING:
     from hookline.journal import RunInfo
@@ -26,7 +26,7 @@ def add_to(commands: Any) -> None:
         "--status", choices=("running", "completed", "stopped", "paused", "cancelled", "failed")
     )
     parser.add_argument(
-        "-n", "--limit", type=int, default=20, metavar="N", help="at most so many (20)"
+        "-n", "--limit", type=whole_number, default=20, metavar="N", help="at most so many (20)"
     )
     parser.add_argument("--json", action="store_true", help="one JSON object per line")
     parser.add_argument(
@@ -77,7 +77,9 @@ def _print(infos: list[RunInfo], as_json: bool) -> None:
     if not infos:
         print('no runs here yet: hookline run "..."', file=sys.stderr)
     room = width() if is_terminal(sys.stdout) else 200
+    widest = max((len(info.run_id) for info in infos), default=0)
     for info in infos:
+        steps = f"{info.steps:>3} step{'s' if info.steps != 1 else ' '}"
         when = time.strftime("%Y-%m-%d %H:%M", time.localtime(info.started_at))
-        line = f"{info.run_id:<18}  {when}  {info.status.value:<9}  {info.steps:>3} steps  {printable(info.prompt)}"
+        line = f"{info.run_id:<{widest}}  {when}  {info.status.value:<9}  {steps}  {printable(info.prompt)}"
         print(fitted(line, room))

@@ -7,7 +7,16 @@ import threading
 import time
 from typing import TYPE_CHECKING, TextIO
 
-from hookline.cli.terminal import Paint, fitted, is_terminal, printable, width
+from hookline.cli.terminal import (
+    Paint,
+    fitted,
+    is_smart,
+    is_terminal,
+    printable,
+    reflows,
+    rows,
+    width,
+)
 from hookline.journal import (
     ApprovalAnswered,
     CallAdmitted,
@@ -51,12 +60,21 @@ class Screen:
         self.paint = Paint(self.err)
         self.is_live = is_terminal(self.out)
         """Somebody watches, and is shown the answer as it comes. Others get it once it is known to be the answer."""
-        self._spinner = Spinner(self.err) if spins and is_terminal(self.err) and not quiet else None
+        self._spinner = Spinner(self.err) if spins and is_smart(self.err) and not quiet else None
         self._mid_line = False
         self._streamed = ""
         self._top = ""
         self._calls: dict[tuple[str, str], ToolCall] = {}
         """The calls of the step, by run and id: a verdict says which one it is about."""
+
+    def begin(self) -> None:
+        """Another run is shown: what comes first from now on is not a child of the one before."""
+        self._top = ""
+        self._streamed = ""
+
+    def note(self, text: str) -> None:
+        """A line of the command itself, about something that others may have written."""
+        self.say(f"hookline: {printable(text)}")
 
     # --- records --------------------------------------------------------------------------------------
 
@@ -96,7 +114,7 @@ class Screen:
                 f"{depth}  {self.paint('subagent', 'cyan')} {printable(record.name)}: {record.status.value}"
             )
         elif isinstance(record, ApprovalAnswered) and record.decision is not None:
-            by = f" by {printable(record.by)}" if record.by else ""
+            by = f" by {printable(record.by)}" if record.by not in ("", "resume") else ""
             self.line(f"{depth}  {self.paint('answer', 'cyan')} {record.decision.answer.value}{by}")
         elif isinstance(record, ToolProgress) and isinstance(record.message, str):
             self.spin(printable(record.message))
@@ -167,7 +185,7 @@ class Screen:
     def line(self, text: str) -> None:
         """A line of progress."""
         if not self.quiet:
-            self.say(fitted_line(text, self._spinner is not None))
+            self.say(fitted_line(text, is_terminal(self.err)))
 
     def say(self, text: str) -> None:
         """A line that is also for those who want it quiet."""
@@ -230,16 +248,7 @@ def shown_call(call: ToolCall) -> str:
 
 def fitted_line(text: str, is_live: bool) -> str:
     """A line that fits the terminal. What is piped is not cut, except for what nobody would read."""
-    if "\x1b" in text:
-        room = width() + len(text) - len(_bare(text))
-        return fitted(text, room) + ("\x1b[0m" if len(text) > room else "")
     return fitted(text, width() if is_live else 500)
-
-
-def _bare(text: str) -> str:
-    import re
-
-    return re.sub(r"\x1b\[[0-9;]*m", "", text)
 
 
 class Spinner:
@@ -252,7 +261,7 @@ class Spinner:
         self._lock = threading.Lock()
         self._what = ""
         self._since = 0.0
-        self._shown = False
+        self._shown = ""
         self._wake = threading.Event()
         self._thread: threading.Thread | None = None
 
@@ -270,9 +279,14 @@ class Spinner:
         with self._lock:
             self._what = ""
             if self._shown:
-                self._stream.write("\r\x1b[K")
+                self._stream.write(self._erased())
                 self._stream.flush()
-                self._shown = False
+                self._shown = ""
+
+    def _erased(self) -> str:
+        """What takes away what is shown, also where a window that was made narrower shows it in several rows."""
+        above = rows(self._shown, width()) - 1 if self._shown and reflows() else 0
+        return f"\r\x1b[{above}A\x1b[J" if above else "\r\x1b[K"
 
     def _turn(self) -> None:
         frame = 0
@@ -288,6 +302,7 @@ class Spinner:
                     continue
                 frame += 1
                 text = f"{self._frames[frame % len(self._frames)]} {self._what} {passed:.0f} s"
-                self._stream.write(f"\r{fitted(text, width() - 1)}\x1b[K")
+                shown = fitted(text, width() - 1)
+                self._stream.write(f"{self._erased()}{shown}")
                 self._stream.flush()
-                self._shown = True
+                self._shown = shown

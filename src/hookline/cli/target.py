@@ -27,7 +27,7 @@ async def opened_agent(
     The last is for agents that need something to be open while they live, such as connections to MCP servers.
     `equip` may add to a builder before it builds; it is given None where the agent is built already.
     """
-    thing = _found(target)
+    thing = find_target(target)
     async with contextlib.AsyncExitStack() as stack:
         if callable(thing) and not isinstance(thing, Agent | AgentBuilder):
             thing = thing()
@@ -48,7 +48,8 @@ async def opened_agent(
         yield thing
 
 
-def _found(target: str) -> Any:
+def find_target(target: str) -> Any:
+    """What `module:name` names."""
     module_name, colon, path = target.partition(":")
     if not (module_name and colon and path):
         raise UsageError(

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
-import shutil
+import re
 import unicodedata
 from collections.abc import Mapping
 from typing import TextIO
 
 _JOINERS = "\u200c\u200d"
 """They hold emoji and letters of some scripts together, and move nothing."""
+_CODE = re.compile(r"(\x1b\[[0-9;]*m)")
+_LEAST = 10
+TOGETHER = "\N{NO-BREAK SPACE}"
 _COLOURS = {"dim": "2", "red": "31", "green": "32", "yellow": "33", "cyan": "36", "bold": "1"}
 
 
@@ -37,9 +41,33 @@ def is_terminal(stream: TextIO) -> bool:
         return False
 
 
+def is_smart(stream: TextIO, environ: Mapping[str, str] = os.environ) -> bool:
+    """Whether it is a terminal on which a line can be taken back."""
+    kind = environ.get("TERM", "" if os.name == "posix" else "windows")
+    return is_terminal(stream) and kind not in ("", "dumb")
+
+
 def width() -> int:
-    """How many columns the terminal has now."""
-    return max(shutil.get_terminal_size((100, 24)).columns, 20)
+    """How many columns the terminal has now. Output that is piped away does not hide it: the others are asked, too."""
+    for descriptor in (2, 1, 0):
+        with contextlib.suppress(OSError, ValueError):
+            columns = os.get_terminal_size(descriptor).columns
+            if columns:
+                return max(columns, _LEAST)
+    given = os.environ.get("COLUMNS", "")
+    return max(int(given), _LEAST) if given.isdecimal() else 100
+
+
+def reflows(environ: Mapping[str, str] = os.environ) -> bool:
+    """Whether lines go on in the next row when the window gets too narrow for them, as in nearly all terminals."""
+    kind = environ.get("TERM", "")
+    is_old_screen = kind.startswith("screen") and not environ.get("TMUX")
+    return not (kind == "linux" or is_old_screen or environ.get("XTERM_VERSION"))
+
+
+def rows(text: str, room: int) -> int:
+    """How many rows a line takes in a window of so many columns."""
+    return max(1, -(-columns(text) // room))
 
 
 def printable(text: str, *, lines: bool = False) -> str:
@@ -59,7 +87,11 @@ def _visible(char: str) -> str:
 
 
 def columns(text: str) -> int:
-    """How many columns a text takes: wide characters take two, marks on others none."""
+    """How many columns a text takes: wide characters take two, marks on others none, and neither do colours."""
+    if "\x1b" in text:
+        text = _CODE.sub("", text)
+    if text.isascii():
+        return len(text)
     return sum(_columns(char) for char in text)
 
 
@@ -73,10 +105,44 @@ def fitted(text: str, room: int) -> str:
     """As much of a text as fits into so many columns."""
     if columns(text) <= room:
         return text
-    taken, kept = 0, ""
-    for char in text:
+    taken, kept, is_painted = 0, "", False
+    for piece in _CODE.split(text):
+        if piece.startswith("\x1b"):
+            kept, is_painted = kept + piece, True
+            continue
+        for char in piece:
+            taken += _columns(char)
+            if taken > room - 1:
+                return kept + "…" + ("\x1b[0m" if is_painted else "")
+            kept += char
+    return kept
+
+
+def wrapped(text: str, room: int, indent: str = "") -> list[str]:
+    """A text in lines of at most so many columns, broken between words; all but the first begin with the indent.
+
+    What is joined by TOGETHER stays together, and is shown with a space.
+    """
+    lines, line = [], ""
+    for word in re.findall(r" *[^ ]+", text):
+        if line.strip() and columns(line + word) > room:
+            lines.append(line)
+            line = indent + word.lstrip()
+        else:
+            line += word
+        while columns(line) > room and columns(indent) < room - 2:
+            cut = _cut(line, room)
+            between = line.rfind(TOGETHER, len(indent) + 1, cut + 1)
+            lines.append(line[: between if between > 0 else cut])
+            line = indent + (line[between + 1 :] if between > 0 else line[cut:])
+    return [each.replace(TOGETHER, " ") for each in [*lines, line]]
+
+
+def _cut(text: str, room: int) -> int:
+    """How many characters of a text fit into so many columns: one at least."""
+    taken = 0
+    for place, char in enumerate(text):
         taken += _columns(char)
-        if taken > room - 1:
-            break
-        kept += char
-    return kept + "…"
+        if taken > room:
+            return max(place, 1)
+    return len(text)

@@ -6,10 +6,9 @@ import argparse
 import asyncio
 import json
 import sys
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from hookline.cli.options import add_agent_flags, flags_of
+from hookline.cli.options import add_agent_flags, flags_of, take_target
 
 if TYPE_CHECKING:
     from hookline.config import Settings
@@ -22,7 +21,12 @@ def add_to(commands: Any) -> None:
         help="list the tools the agent has here",
         description="The tools of the agent, and what each came with.",
     )
-    parser.add_argument("name", nargs="?", help="show one of them, with its parameters")
+    parser.add_argument(
+        "words",
+        nargs="*",
+        metavar="[module:agent] [NAME]",
+        help="an agent of your own; one of the tools, to see its parameters",
+    )
     parser.add_argument(
         "--json", action="store_true", help="one JSON object per line, with its schema"
     )
@@ -32,9 +36,14 @@ def add_to(commands: Any) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """List them."""
-    from hookline.config import load
+    from hookline.cli.assembly.verify import load
+    from hookline.cli.terminal import printable
 
-    settings = load(Path.cwd(), flags=flags_of(arguments), bare=arguments.bare)
+    take_target(arguments, arguments.words)
+    arguments.name = arguments.words[0] if arguments.words else None
+    settings = load(flags_of(arguments), bare=arguments.bare)
+    if settings.trust_hint:
+        print(f"hookline: {printable(settings.trust_hint)}", file=sys.stderr)
     return asyncio.run(_tools(arguments, settings))
 
 

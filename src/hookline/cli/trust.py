@@ -36,6 +36,8 @@ def add_to(commands: Any) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Trust it, or show what that would mean."""
     from hookline.cli.assembly.commands import trust_store
+    from hookline.cli.assembly.verify import verify
+    from hookline.cli.terminal import printable
     from hookline.config import (
         Standing,
         prints_of,
@@ -63,15 +65,16 @@ def run(arguments: argparse.Namespace) -> int:
         print(f"{project} {'is trusted no longer' if was else 'was not trusted'}.", file=sys.stderr)
         return Exit.DONE
     layers = [read_layer(path, is_project=True) for path in project_files(project)]
+    verify(tuple(layers), project)
     prints = prints_of(project, layers)
     standing = trust.standing(project, prints)
-    scripts = _foreign(project)
+    scripts = foreign_hooks(project)
     if standing is Standing.NOTHING and not scripts:
         print(f"{project} has no configuration: there is nothing to trust.", file=sys.stderr)
         return Exit.DONE
     changed = trust.changes(project, prints) if standing is Standing.CHANGED else []
     for name in prints:
-        print(f"  {name}{'  (changed)' if name in changed else ''}")
+        print(f"  {printable(name)}{'  (changed)' if name in changed else ''}")
     for line in scripts:
         print(f"  {line}")
     for layer in layers:
@@ -112,7 +115,7 @@ def _together(one: Standing, other: Standing) -> Standing:
     return min(one, other, key=order.index)
 
 
-def _foreign(project: Path) -> list[str]:
+def foreign_hooks(project: Path) -> list[str]:
     """The hooks that other agents' files in the project name, in words."""
     from hookline.cli.terminal import printable
     from hookline.command_hooks import CommandHooks
@@ -134,11 +137,12 @@ def _does(data: dict[str, Any]) -> list[str]:
         what = hook.get("run") or hook.get("command") or hook.get("url")
         if what:
             words = what if isinstance(what, str) else " ".join(what)
-            said.append(f"runs at {hook['on']}: {printable(words)}")
+            said.append(f"runs at {printable(hook['on'])}: {printable(words)}")
     for name, server in data.get("mcp", {}).items():
         words = " ".join([server.get("command", server.get("url", "")), *server.get("args", ())])
-        said.append(f"starts the MCP server {name}: {printable(words)}")
+        said.append(f"starts the MCP server {printable(name)}: {printable(words)}")
     for name, agent in data.get("agents", {}).items():
+        name = printable(name)
         said += [f"agent {name} {line}" for line in _does(agent)]
         if "target" in agent:
             said.append(f"agent {name} is {printable(agent['target'])}")

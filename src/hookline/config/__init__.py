@@ -5,6 +5,7 @@ from hookline.config.layers import Layer, checked, leaves, read_layer
 from hookline.config.lines import dotted
 from hookline.config.load import (
     DEFAULTS,
+    NO_FLAGS,
     Held,
     Settings,
     load,
@@ -37,6 +38,7 @@ from hookline.config.trust import Standing, Trust
 
 __all__ = [
     "DEFAULTS",
+    "NO_FLAGS",
     "OTHERS",
     "PROJECT_FILES",
     "VARIABLES",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import math
 from functools import cache
 from typing import Any, get_args, get_origin
 
@@ -10,6 +11,10 @@ import msgspec
 
 from hookline.config.lines import Path
 from hookline.config.schema import Configuration, HookSettings, McpSettings
+
+_IN_PYPROJECT = (
+    "Only in pyproject.toml do settings stand under [tool.hookline]; leave that out here."
+)
 
 
 class Wrong(Exception):
@@ -24,17 +29,37 @@ class Wrong(Exception):
 
 def check(data: Any, kind: Any = Configuration, path: Path = ()) -> None:
     """Raise Wrong for the first thing in data that is not as its type says."""
+    kind = _without_none(kind)
     parts = _parts(kind)
-    if isinstance(kind, type) and issubclass(kind, msgspec.Struct):
-        _check_table(data, kind, path)
+    table = _table_in(kind)
+    if table is not None and (kind is table or isinstance(data, dict)):
+        _check_table(data, table, path)
     elif parts == "tables" and isinstance(data, dict):
         for name, each in data.items():
             check(each, get_args(kind)[1], (*path, name))
-    elif parts == "list" and isinstance(data, list):
+    elif parts == "list" and isinstance(data, dict):
+        raise Wrong(path, "is one table, and should be a list of them", _as_table((*path, 0)))
+    elif parts in ("list", "words") and isinstance(data, list):
         for position, each in enumerate(data):
             check(each, get_args(kind)[0], (*path, position))
     else:
         _check_value(data, kind, path)
+
+
+def _without_none(kind: Any) -> Any:
+    """What a value may be that is there at all."""
+    rest = [part for part in get_args(kind) if part is not type(None)]
+    is_option = len(rest) == 1 and len(get_args(kind)) == 2
+    return rest[0] if is_option else kind
+
+
+def _table_in(kind: Any) -> Any:
+    """The table that a type is, or may be."""
+    if _is_table(kind):
+        return kind
+    if get_origin(kind) is tuple or get_origin(kind) is dict:
+        return None
+    return next((part for part in get_args(kind) if _is_table(part)), None)
 
 
 def _as_table(path: Path) -> str:
@@ -46,11 +71,11 @@ def _as_table(path: Path) -> str:
 
 def _parts(kind: Any) -> str:
     origin, args = get_origin(kind), get_args(kind)
-    if origin is dict and _is_table(args[1]):
+    if origin is dict and (_is_table(args[1]) or get_origin(args[1]) is dict):
         return "tables"
     if origin is tuple and _is_table(args[0]):
         return "list"
-    return ""
+    return "words" if origin is tuple and _literals(args[0]) else ""
 
 
 def _is_table(kind: Any) -> bool:
@@ -63,7 +88,8 @@ def _check_table(data: Any, kind: type[msgspec.Struct], path: Path) -> None:
     known = _fields(kind)
     for name, value in data.items():
         if name not in known:
-            raise Wrong((*path, name), "is not a setting", _closest(name, list(known)))
+            remedy = _IN_PYPROJECT if (*path, name) == ("tool",) else _closest(name, list(known))
+            raise Wrong((*path, name), "is not a setting", remedy)
         check(value, known[name], (*path, name))
     for field in msgspec.structs.fields(kind):
         if field.required and field.name not in data:
@@ -85,6 +111,9 @@ def _check_hook(data: dict[str, Any], path: Path) -> None:
     for name, needs in (("env", "command"), ("headers", "url"), ("reason", "do")):
         if name in data and needs not in data:
             raise Wrong((*path, name), f"goes with '{needs}', which this hook does not have")
+    url = str(data.get("url", "http://"))
+    if not url.startswith(("http://", "https://")):
+        raise Wrong((*path, "url"), f"is {_shown(url)}", "Begin it with http:// or https://.")
     if data.get("do") in ("block", "ask", "stop") and not data.get("reason"):
         raise Wrong(
             path,
@@ -101,6 +130,10 @@ def _one_of(data: dict[str, Any], names: tuple[str, ...], path: Path, kinds: str
 
 
 def _check_value(data: Any, kind: Any, path: Path) -> None:
+    if get_origin(kind) is dict and not isinstance(data, dict) and path:
+        raise Wrong(path, f"is {_shown(data)}, and should be a table", _as_table(path))
+    if isinstance(data, float) and not math.isfinite(data):
+        raise Wrong(path, f"is {data}", "Give a number, or leave it out.")
     try:
         msgspec.convert(data, kind, strict=True)
     except msgspec.ValidationError as error:

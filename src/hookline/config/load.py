@@ -13,7 +13,7 @@ from hookline.config.environment import from_environment
 from hookline.config.layers import Layer, Merged, read_layer
 from hookline.config.lines import Path as Way
 from hookline.config.lines import dotted
-from hookline.config.places import project_files, project_of, user_folder
+from hookline.config.places import is_there, project_files, project_of, user_folder
 from hookline.config.schema import Configuration
 from hookline.config.tighten import refuse_endpoints, tightened
 from hookline.config.trust import Standing, Trust, fingerprints
@@ -50,6 +50,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     """The name of the agent that was chosen from `agents`."""
     is_bare: bool = False
     """No file was read."""
+    layers: tuple[Layer, ...] = ()
+    """What each file says, in force or not."""
 
     def where(self, *path: str | int) -> str:
         """Where a value came from."""
@@ -83,17 +85,21 @@ def load(
     files: list[str] = []
     standing, held = Standing.NOTHING, list[Held]()
     environment = Layer("environment", {})
+    read: list[Layer] = []
     if not bare:
         own = user_folder(environ) / "config.toml"
-        if own.is_file():
-            merged.lay(read_layer(own))
+        if is_there(own):
+            read.append(read_layer(own))
+            merged.lay(read[0])
             files.append(str(own))
-        layers, standing, held = project_layers(project, environ, merged.data)
+        said = [read_layer(path, is_project=True) for path in project_files(project)]
+        read += said
+        layers, standing, held = project_layers(project, environ, merged.data, said)
         for layer in layers:
             merged.lay(layer)
             files.append(layer.name)
         environment = from_environment(environ)
-    chosen = _lay_agent(merged, agent, flags, environment)
+    chosen = _lay_agent(merged, _agent_named(merged, agent, flags, environment), held)
     merged.lay(environment)
     merged.lay(flags)
     return Settings(
@@ -105,14 +111,14 @@ def load(
         held=tuple(held),
         agent=chosen,
         is_bare=bare,
+        layers=tuple(read),
     )
 
 
 def project_layers(
-    project: Path, environ: Mapping[str, str], below: dict[str, Any]
+    project: Path, environ: Mapping[str, str], below: dict[str, Any], layers: list[Layer]
 ) -> tuple[list[Layer], Standing, list[Held]]:
     """The layers of a project: as they are where it is trusted, else what of them only tightens."""
-    layers = [read_layer(path, is_project=True) for path in project_files(project)]
     prints = prints_of(project, layers)
     standing = trust_of(environ).standing(project, prints)
     if standing is Standing.TRUSTED:
@@ -142,18 +148,29 @@ def trust_of(environ: Mapping[str, str]) -> Trust:
     return Trust(user_folder(environ) / "trusted-projects.json")
 
 
-def _lay_agent(merged: Merged, name: str, flags: Layer, environment: Layer) -> str:
-    """Put the chosen agent's settings on top of those that are for all agents."""
+def _agent_named(merged: Merged, name: str, flags: Layer, environment: Layer) -> str:
+    """The agent that was chosen from those of the configuration; empty if that is none, or one in Python."""
     name = (
         name
         or flags.data.get("agent")
         or environment.data.get("agent")
         or merged.data.get("agent", "")
     )
-    if not name or ":" in name:
+    return "" if ":" in name else str(name)
+
+
+def _lay_agent(merged: Merged, name: str, held: list[Held]) -> str:
+    """Put the chosen agent's settings on top of those that are for all agents."""
+    if not name:
         return ""
     agents = merged.data.get("agents", {})
     if name not in agents:
+        waits = next((each for each in held if each.setting.startswith(f"agents.{name}.")), None)
+        if waits is not None:
+            raise ConfigError(
+                f"the agent '{name}' is in {waits.where}, which is not trusted.",
+                remedy="Look at it, then: hookline trust.",
+            )
         raise ConfigError(
             f"there is no agent '{name}' in the configuration.",
             remedy=f"There are: {', '.join(agents)}." if agents else "Write [agents." + name + "].",
@@ -161,4 +178,4 @@ def _lay_agent(merged: Merged, name: str, flags: Layer, environment: Layer) -> s
     way: Way = ("agents", name)
     sources = {path[2:]: origin for path, origin in merged.origins.items() if path[:2] == way}
     merged.lay(Layer(f"agents.{name}", agents[name], sources=sources))
-    return str(name)
+    return name

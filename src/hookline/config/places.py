@@ -5,9 +5,12 @@ from __future__ import annotations
 import hashlib
 import os
 import re
+import stat
 import tomllib
 from collections.abc import Iterator, Mapping
 from pathlib import Path
+
+from hookline.errors import ConfigError
 
 PROJECT_FILES = ("pyproject.toml", "hookline.toml", ".hookline/config.toml")
 """The files of a project, the one that counts most last."""
@@ -64,8 +67,20 @@ def project_files(folder: Path) -> Iterator[Path]:
     """The configuration files in a directory."""
     for name in PROJECT_FILES:
         path = folder / name
-        if path.is_file() and (name != "pyproject.toml" or _has_table(path)):
+        if is_there(path) and (name != "pyproject.toml" or _has_table(path)):
             yield path
+
+
+def is_there(path: Path) -> bool:
+    """Whether it is a file. A directory that cannot be looked into is an error: it may hold what forbids something."""
+    try:
+        return stat.S_ISREG(path.stat().st_mode)
+    except (FileNotFoundError, NotADirectoryError):
+        return False
+    except OSError as error:
+        raise ConfigError(
+            f"{path} cannot be read: {error.strerror}.", remedy="Mend that, or use --bare."
+        ) from None
 
 
 def _has_table(path: Path) -> bool:

@@ -13,6 +13,7 @@ from typing import Any
 import msgspec
 
 from hookline.agent import Agent, AgentBuilder
+from hookline.blueprint import Plans
 from hookline.cli.assembly.capabilities import capabilities_of
 from hookline.cli.assembly.commands import command_hooks
 from hookline.config import AgentSettings, Settings, data_folder
@@ -52,6 +53,7 @@ async def opened(settings: Settings, extras: Extras) -> AsyncIterator[Agent]:
         if target:
             from hookline.cli.target import opened_agent
 
+            _check_target(target, settings)
             agent = await stack.enter_async_context(
                 opened_agent(target, lambda builder: _equip(builder, settings, extras))
             )
@@ -68,46 +70,104 @@ def _target(settings: Settings) -> str:
     return named if ":" in named else (settings.configuration.target or "")
 
 
+def _check_target(target: str, settings: Settings) -> None:
+    """A module that a file names, and that is not there, is told with the file."""
+    where = settings.where("agent" if settings.configuration.agent == target else "target")
+    if where.startswith("--"):
+        return
+    from hookline.cli.target import find_target
+
+    try:
+        find_target(target)
+    except UsageError as error:
+        raise ConfigError(f"{where}: {error.message}", remedy=error.remedy) from error
+
+
 # --- the user's own agent -----------------------------------------------------------------------------
 
 
 def _equip(builder: AgentBuilder | None, settings: Settings, extras: Extras) -> None:
     """Give the user's own builder what the flags say. An agent that is built already takes none of it."""
-    said = [
-        (path, origin)
+    said = {
+        path: origin
         for path, origin in settings.merged.origins.items()
-        if origin.startswith(("--", "$")) and path[0] not in ("agent", "journal")
-    ]
+        if origin.startswith("--") and path[0] not in ("agent", "journal")
+    }
     if builder is None:
-        if said:
+        for origin in said.values():
             raise UsageError(
-                f"the agent is built already, so {said[0][1]} cannot change it.",
+                f"the agent is built already, so {origin} cannot change it.",
                 remedy="Name its builder, or a function that gives one.",
             )
         return
-    paths = {path[0] for path, _ in said}
+    _refuse_changes(said)
+    paths = {path[0] for path in said}
     if "model" in paths or extras.driver is not None:
         _model(builder, settings, extras)
+    if "system_prompt" in paths:
+        builder.with_system_prompt(settings.configuration.system_prompt)
+    for capability in _named_by_flags(settings, said, extras):
+        builder.with_capability(capability)
     for each in extras.capabilities:
         builder.with_capability(each)
-    if "limits" in paths:
-        limits = settings.configuration.limits
-        builder.with_limits(
-            **{
-                str(path[1]): getattr(limits, str(path[1]))
-                for path, _ in said
-                if path[0] == "limits"
-            }
-        )
+    limits = {str(path[1]) for path in said if path[0] == "limits"}
+    if limits:
+        given = settings.configuration.limits
+        builder.with_limits(**{name: getattr(given, name) for name in limits})
     if "approvals" in paths:
         builder.with_capability(_approval(settings, extras))
 
 
+_HELD = frozenset(
+    {"model", "model_options", "system_prompt", "capabilities", "limits", "approvals"}
+)
+"""What flags can say about a builder of the user's own."""
+
+
+def _refuse_changes(said: Mapping[tuple[str | int, ...], str]) -> None:
+    """A flag that would do nothing is an error: whoever gave it relies on it."""
+    for path, origin in said.items():
+        takes_out = origin in ("--without", "--sandbox")
+        if path[0] not in _HELD or takes_out:
+            raise UsageError(
+                f"{origin} cannot change an agent of your own.",
+                remedy="Say it in Python, where its capabilities are given.",
+            )
+
+
+def _named_by_flags(
+    settings: Settings, said: Mapping[tuple[str | int, ...], str], extras: Extras
+) -> list[Any]:
+    """The capabilities that --capability adds."""
+    names = {str(path[1]) for path, origin in said.items() if path[0] == "capabilities"}
+    if not names:
+        return []
+    chosen = {
+        name: options
+        for name, options in settings.configuration.capabilities.items()
+        if name in names
+    }
+    configuration = msgspec.structs.replace(settings.configuration, capabilities=chosen)
+    limited = msgspec.structs.replace(settings, configuration=configuration)
+    return list(capabilities_of(limited, extras.folder, []))
+
+
 def _with_extras(agent: Agent, extras: Extras) -> Agent:
+    """The agent with what the command adds. Hooks are added to one that was built already, too."""
     definition = agent.definition
+    late = [
+        msgspec.structs.replace(registration, source=each.name)
+        for each in extras.capabilities
+        if each.name not in definition.capabilities
+        for registration in each.hooks()
+    ]
+    registrations = (*definition.registrations, *late)
     return Agent(
         msgspec.structs.replace(
             definition,
+            driver=definition.driver if extras.driver is None else extras.driver,
+            registrations=registrations,
+            plans=Plans(registrations) if late else definition.plans,
             listeners=(*definition.listeners, *extras.listeners),
             journal=extras.journal if definition.journal is None else definition.journal,
         )
@@ -253,6 +313,8 @@ async def _servers(settings: Settings, stack: contextlib.AsyncExitStack) -> Any:
                 cwd = settings.project if each.cwd is None else settings.project / each.cwd
                 env = expanded(each.env, where)
                 made.append(McpServer.stdio(each.command, each.args, env=env, cwd=cwd, **common))
+        except ConfigError:
+            raise
         except BuildError as error:
             raise ConfigError(f"{where}: {error.message}", remedy=error.remedy) from error
     pins = data_folder(os.environ) / "pins.json"

@@ -5,12 +5,15 @@ from __future__ import annotations
 import difflib
 import inspect
 import re
+import types
+import typing
+from collections import abc
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 from hookline.config import Settings
-from hookline.errors import BuildError, ConfigError
+from hookline.errors import BuildError, ConfigError, UsageError
 
 _NOT_BY_NAME = frozenset({"Approval", "Hooks", "Limits", "ErrorHandling", "Cancellation"})
 """What other parts of a configuration say: approvals, hooks, limits, errors."""
@@ -33,8 +36,81 @@ def _snake(name: str) -> str:
 
 def _is_capability(thing: Any) -> bool:
     return isinstance(thing, type) and any(
-        hasattr(thing, part) for part in ("hooks", "tools", "configure")
+        inspect.isfunction(getattr(thing, part, None))
+        for part in ("hooks", "tools", "tools_for", "configure")
     )
+
+
+def check_names(name: str, options: dict[str, Any]) -> Iterator[tuple[str, ConfigError]]:
+    """What is wrong with what is said about a capability: its name, an option, or the value of one."""
+    known = _known(name)
+    if known is None:
+        names = sorted(capability_names())
+        close = difflib.get_close_matches(name, names, n=1, cutoff=0.5)
+        remedy = f"Did you mean '{close[0]}'?" if close else f"There are: {', '.join(names)}."
+        yield "", ConfigError(f"there is no capability '{name}'.", remedy=remedy)
+    elif options.keys() - {"enabled"}:
+        yield from _check_options(name, known, options)
+
+
+def _check_options(
+    name: str, known: str, options: dict[str, Any]
+) -> Iterator[tuple[str, ConfigError]]:
+    from hookline import capabilities
+
+    kind = getattr(capabilities, known)
+    parameters = inspect.signature(kind).parameters
+    takes = ["enabled", *(_SOURCES if _is_made_of_files(parameters) else ()), *parameters]
+    hints = _hints(kind)
+    for option, value in options.items():
+        if option not in takes:
+            close = difflib.get_close_matches(option, takes, n=1, cutoff=0.5)
+            remedy = f"Did you mean '{close[0]}'?" if close else f"There are: {', '.join(takes)}."
+            yield option, ConfigError(f"'{name}' has no option '{option}'.", remedy=remedy)
+        elif option == "enabled" and not isinstance(value, bool):
+            yield option, ConfigError(f"'{name}.enabled' is {value!r}: expected true or false.")
+        elif (wanted := misfit(value, hints.get(option, Any))) is not None:
+            yield option, ConfigError(f"'{name}.{option}' is {value!r}: expected {wanted}.")
+
+
+def _hints(kind: Any) -> dict[str, Any]:
+    """The types of a class's options, as far as they can be known."""
+    try:
+        return typing.get_type_hints(kind.__init__)
+    except NameError:  # a type that only a checker sees
+        return {}
+
+
+_PLAIN = {str: "text", bool: "true or false", int: "a whole number", float: "a number"}
+_LISTS = (
+    list,
+    tuple,
+    set,
+    frozenset,
+    *(getattr(abc, name) for name in ("Sequence", "Collection", "Iterable", "Set")),
+)
+
+
+def misfit(value: Any, hint: Any) -> str | None:
+    """What was expected instead of a value; None where it fits, or where that is for the class itself to say."""
+    origin, parts = typing.get_origin(hint), typing.get_args(hint)
+    if origin is typing.Literal:
+        return None if value in parts else f"one of {', '.join(map(repr, parts))}"
+    if origin in (typing.Union, types.UnionType):
+        told = [misfit(value, part) for part in parts if part is not type(None)]
+        words = [said for said in told if said]
+        return " or ".join(words) if len(words) == len(told) else None
+    if hint in _PLAIN:
+        fits = type(value) is hint or (hint is float and type(value) is int)
+        return None if fits else _PLAIN[hint]
+    if hint is Path:
+        return None if isinstance(value, str) else "a path"
+    if (origin or hint) in _LISTS:
+        return None if isinstance(value, list) else "a list"
+    if (origin or hint) in (dict, abc.Mapping):
+        return None if isinstance(value, dict) else "a table"
+    is_ours = isinstance(hint, type) and hint.__module__.startswith("hookline.")
+    return "a table" if is_ours and not isinstance(value, dict) else None
 
 
 def capabilities_of(settings: Settings, folder: Path, skipped: list[str]) -> Iterator[Any]:
@@ -48,7 +124,7 @@ def capabilities_of(settings: Settings, folder: Path, skipped: list[str]) -> Ite
             yield _made(name, options, settings, folder)
         except ConfigError:
             raise
-        except BuildError as error:
+        except (BuildError, UsageError) as error:
             if not is_default:
                 raise ConfigError(
                     f"{settings.where('capabilities', name)}: {error.message}", remedy=error.remedy
@@ -60,18 +136,12 @@ def _made(name: str, options: dict[str, Any], settings: Settings, folder: Path) 
     from hookline import capabilities
 
     where = settings.where("capabilities", name)
-    known = _known(name)
-    if known is None:
-        names = sorted(capability_names())
-        close = difflib.get_close_matches(name, names, n=1, cutoff=0.5)
-        raise ConfigError(
-            f"{where}: there is no capability '{name}'.",
-            remedy=f"Did you mean '{close[0]}'?" if close else f"There are: {', '.join(names)}.",
-        )
-    kind = getattr(capabilities, known)
+    for option, problem in check_names(name, options):
+        at = settings.where("capabilities", name, option) if option else where
+        raise ConfigError(f"{at}: {problem.message}", remedy=problem.remedy)
+    kind = getattr(capabilities, _known(name) or "")
     parameters = inspect.signature(kind).parameters
     sources = _sources(name, options, parameters, settings, where)
-    _check_options(name, options, parameters, where)
     if "root" in parameters:
         options["root"] = (folder / options.get("root", ".")).resolve()
     _convert(name, options)
@@ -91,11 +161,18 @@ def _known(name: str) -> str | None:
     return capability_names().get(name)
 
 
+_SOURCES = ("sources",)
+
+
+def _is_made_of_files(parameters: Any) -> bool:
+    return any(each.kind is inspect.Parameter.VAR_POSITIONAL for each in parameters.values())
+
+
 def _sources(
     name: str, options: dict[str, Any], parameters: Any, settings: Settings, where: str
 ) -> tuple[Any, ...]:
     """For a capability that is made of files: which."""
-    if not any(each.kind is inspect.Parameter.VAR_POSITIONAL for each in parameters.values()):
+    if not _is_made_of_files(parameters):
         return ()
     given = options.pop("sources", ())
     listed = [given] if isinstance(given, str) else list(given)
@@ -105,18 +182,6 @@ def _sources(
             remedy=f'Name the directories: [capabilities.{name}] sources = [".hookline/{name}"].',
         )
     return tuple(str(settings.project / Path(each).expanduser()) for each in listed)
-
-
-def _check_options(name: str, options: dict[str, Any], parameters: Any, where: str) -> None:
-    for option in options:
-        if option not in parameters:
-            close = difflib.get_close_matches(option, list(parameters), n=1, cutoff=0.5)
-            raise ConfigError(
-                f"{where}: capability '{name}' has no option '{option}'.",
-                remedy=f"Did you mean '{close[0]}'?"
-                if close
-                else f"There are: {', '.join(parameters)}.",
-            )
 
 
 def _convert(name: str, options: dict[str, Any]) -> None:

@@ -78,12 +78,13 @@ def _own(settings: Settings) -> Iterator[Any]:
             continue
         where = settings.where("hooks", position)
         try:
-            yield _handler(hook, where, settings.project)
+            yield handler_of(hook, where, settings.project)
         except (BuildError, UsageError) as error:
             raise ConfigError(f"{where}: {error.message}", remedy=error.remedy) from error
 
 
-def _handler(hook: HookSettings, where: str, project: Path) -> Any:
+def handler_of(hook: HookSettings, where: str, project: Path) -> Any:
+    """The handler that a hook of the configuration is. Nothing of it is run yet."""
     from hookline.command_hooks import Level, read_hook
 
     default = HookSettings(on=hook.on)

@@ -9,6 +9,8 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
+import msgspec
+
 from hookline.cli.assembly.rules import matcher_of, rule_of
 from hookline.config import HookSettings, MatchSettings, Settings
 from hookline.errors import BuildError, ConfigError, UsageError
@@ -40,13 +42,16 @@ class ConfiguredHooks:
         point = point_named(hook.on)
         if hook.do is not None:
             function, matcher = rule_of(hook, point, self._root)
-            return register(point, function, options_of(hook, matcher, default=_named(hook)))
+            made = register(point, function, options_of(hook, matcher, default=_named(hook)))
+            # A name that nobody gave may be met twice: the second is numbered.
+            return made if hook.name else msgspec.structs.replace(made, named=False)
         assert hook.run is not None
         found = found_hook(hook.run, self._settings.project)
-        return register(point, found, options_of(hook, _matched(hook, point, self._root)))
+        return register(point, found, options_of(hook, matched(hook, point, self._root)))
 
 
-def _matched(hook: HookSettings, point: Point[Any], root: Path) -> Any:
+def matched(hook: HookSettings, point: Point[Any], root: Path) -> Any:
+    """What a Python hook is for."""
     if hook.match is None or isinstance(hook.match, MatchSettings):
         return matcher_of(hook.match or MatchSettings(), point, root)
     return (
@@ -58,7 +63,12 @@ def _matched(hook: HookSettings, point: Point[Any], root: Path) -> Any:
 
 def _named(hook: HookSettings) -> str:
     """What a rule without a name is called: what it does, and to what."""
-    about = hook.match if isinstance(hook.match, str) else ""
+    match = hook.match
+    if isinstance(match, MatchSettings):
+        args = ", ".join(f"{name}={value}" for name, value in match.args.items())
+        about = match.rule or " ".join(part for part in (match.tool, args, match.text) if part)
+    else:
+        about = match or ""
     return f"{hook.do}: {about}" if about else f"{hook.do} at {hook.on}"
 
 
@@ -90,13 +100,19 @@ def _found_in(project: Path) -> Iterator[None]:
         sys.path[:] = before
 
 
-def found_hook(target: str, project: Path) -> Any:
-    """The function, or the object, that `module:name` names."""
-    module_name, colon, path = target.partition(":")
-    if not (module_name and colon and path):
+def named_parts(target: str) -> tuple[str, str]:
+    """The module and the name in it that `module:name` says."""
+    module, colon, path = target.partition(":")
+    if not (module and colon and path):
         raise ConfigError(
             f"'{target}' does not name a hook.", remedy='Write run = "module:function".'
         )
+    return module, path
+
+
+def found_hook(target: str, project: Path) -> Any:
+    """The function, or the object, that `module:name` names."""
+    module_name, path = named_parts(target)
     try:
         with _found_in(project):
             found: Any = import_module(module_name)

@@ -1,0 +1,169 @@
+"""Questions on a real terminal: what is shown, what a key does, and what happens when the window changes."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import sys
+from typing import Any
+
+import pytest
+from terminal import Terminal
+
+pytestmark = pytest.mark.skipif(os.name != "posix", reason="there are no pseudo-terminals here")
+
+_BARE = ("--without", "bash")
+_WRITE = {"call": "write", "args": {"path": "a.txt", "content": "new\n"}}
+_PUSH = {"call": "bash", "args": {"command": "git push origin main"}}
+
+
+def opened(place: Any, *arguments: str, columns: int = 120, **env: str) -> Terminal:
+    """The command in a terminal."""
+    plain = {"HOME": str(place.home), "NO_COLOR": "1", "EDITOR": "", "VISUAL": ""}
+    return Terminal(*arguments, cwd=place.project, env={**plain, **env}, columns=columns)
+
+
+def asked(place: Any, call: dict[str, Any], columns: int = 120, **env: str) -> Terminal:
+    """A run that asks about a call."""
+    model = place.script(call, {"say": "That is all."})
+    rule = ("--ask", "write(a.txt)") if call is _WRITE else ()
+    return opened(place, "run", "--model", model, *rule, "Go.", columns=columns, **env)
+
+
+@pytest.mark.parametrize(
+    ("keys", "told", "code"),
+    [
+        ("y", "Made 'a.txt'", 0),
+        ("a", "Made 'a.txt'", 0),
+        ("p", "Made 'a.txt'", 0),
+        ("n", "Denied: a person said no", 0),
+        ("dnot on a Friday\r", "Denied: not on a Friday", 0),
+        ("q", "paused: 1 question to answer", 5),
+    ],
+)
+def test_a_key_answers(keys: str, told: str, code: int, place: Any) -> None:
+    """What is asked, by whom and why is shown with the change as a diff; one key answers."""
+    terminal = asked(place, _WRITE)
+    terminal.wait_for("? explain")
+    assert "+new" in terminal.text
+    assert "asked by approval: the rule `write(a.txt)` asks about it" in terminal.text
+    terminal.press(keys[0])
+    if keys[1:]:
+        terminal.wait_for(": ")
+        terminal.press(keys[1:])
+    assert terminal.end() == code, terminal.text
+    assert told in terminal.text
+
+
+def test_an_answer_for_the_session_or_a_rule_is_not_asked_again(place: Any) -> None:
+    """`a` holds for the same call, `p` for those like it; ? explains and asks again."""
+    write = {"call": "write", "args": {"path": "a/b.txt", "content": "x\n"}}
+    other = {"call": "write", "args": {"path": "a/c.txt", "content": "x\n"}}
+    model = place.script(write, other, {"say": "That is all."})
+    terminal = opened(place, "run", "--model", model, "--ask", "write", "Write.", *_BARE)
+    terminal.wait_for("? explain")
+    terminal.press("?")
+    terminal.wait_for("before_tool_use")
+    terminal.wait_for("? explain")
+    terminal.press("p")
+    assert terminal.end() == 0, terminal.text
+    assert (place.project / "a/c.txt").exists()
+    assert terminal.text.count("wants to run") == 1
+
+
+def test_arguments_are_changed_in_the_line(place: Any) -> None:
+    """`e` without an editor: what there is can be changed, and the changed call is what runs."""
+    terminal = asked(place, _WRITE)
+    terminal.wait_for("? explain")
+    terminal.press("e")
+    terminal.wait_for('arguments: {"path": "a.txt", "content": "new\\n"}')
+    terminal.press('\x15{"path": "b.txt", "content": "other"}\r')
+    assert terminal.end() == 0, terminal.text
+    assert (place.project / "b.txt").read_text() == "other"
+    assert not (place.project / "a.txt").exists()
+
+
+def test_a_command_is_changed_as_a_command(place: Any) -> None:
+    """Without JSON around it; what is changed is judged again."""
+    terminal = asked(place, _PUSH)
+    terminal.wait_for("? explain")
+    terminal.press("e")
+    terminal.wait_for("command: git push origin main")
+    terminal.press("\x15rm -rf /\r")
+    assert terminal.end() == 0, terminal.text
+    assert "Blocked" in terminal.text
+
+
+@pytest.mark.parametrize(("key", "code"), [("\x03", 130), ("\x15\x04", 5)])
+def test_leaving_the_line_leaves_the_question_open(key: str, code: int, place: Any) -> None:
+    """Ctrl-C and Ctrl-D are no answer: nothing runs, and the run waits."""
+    terminal = asked(place, _WRITE)
+    terminal.wait_for("? explain")
+    terminal.press("e")
+    terminal.wait_for('"new\\n"}')
+    terminal.press(key)
+    assert terminal.end() == code, terminal.text
+    assert "hookline resume" in terminal.text
+    assert not (place.project / "a.txt").exists()
+
+
+def test_an_editor_is_used_where_there_is_one(place: Any) -> None:
+    """It gets the arguments as JSON; one that cannot be started is told, and asks again."""
+    edit = "import sys; p = sys.argv[1]; t = open(p).read(); open(p, 'w').write(t.replace('a.txt', 'c.txt'))"
+    terminal = asked(place, _WRITE, EDITOR=f"{sys.executable} -c {shlex.quote(edit)}")
+    terminal.wait_for("? explain")
+    terminal.press("e")
+    assert terminal.end() == 0, terminal.text
+    assert (place.project / "c.txt").exists()
+    terminal = asked(place, _WRITE, EDITOR="no-such-editor")
+    terminal.wait_for("? explain")
+    terminal.press("e")
+    terminal.wait_for("cannot be started")
+    terminal.wait_for("? explain")
+    terminal.press("n")
+    assert terminal.end() == 0, terminal.text
+
+
+def test_the_question_is_drawn_again_when_the_window_changes(place: Any) -> None:
+    """In lines of the new width, over what was there; the key that follows still answers."""
+    terminal = asked(place, _PUSH, columns=100)
+    terminal.wait_for("? explain")
+    wide = terminal.text.splitlines()
+    assert any(len(line) > 60 for line in wide)
+    terminal.resize(40)
+    again = terminal.wait_for("? explain")
+    assert "A\x1b[J" in again  # what was there is taken away
+    assert "? bash wants to run" in again
+    assert "    $ git push origin main" in again
+    lines = again[again.index("wants to run") :].replace("\r", "").split("\n")
+    assert all(len(line) <= 40 for line in lines)
+    terminal.resize(90)
+    terminal.wait_for("? explain")
+    terminal.press("n")
+    assert terminal.end() == 0, terminal.text
+    assert "Denied: a person said no" in terminal.text
+
+
+@pytest.mark.parametrize("columns", [20, 33, 80])
+def test_a_question_fits_its_window(columns: int, place: Any) -> None:
+    """No line of it is wider, but for the command itself, which is never cut."""
+    terminal = asked(place, _PUSH, columns=columns)
+    terminal.wait_for("explain")
+    lines = terminal.text.replace("\r", "").split("\n")
+    assert [line for line in lines if len(line) > columns and "$ git" not in line] == []
+    words = " ".join(terminal.text.split())
+    assert "the verb push is not known to be read-only" in words
+    assert "y once a for this session p all bash(git push *)" in words
+    terminal.press("n")
+    assert terminal.end() == 0
+
+
+def test_colours_do_not_count_as_columns(place: Any) -> None:
+    """A coloured line is cut where the window ends, and its colour with it."""
+    terminal = asked(place, _PUSH, columns=44, NO_COLOR="", FORCE_COLOR="1")
+    terminal.wait_for("explain")
+    (line,) = [each for each in terminal.text.split("\n") if each.startswith("  hook bash-policy")]
+    assert len(line.rstrip()) == 44
+    assert "…\x1b[0m" in terminal.seen
+    terminal.press("n")
+    assert terminal.end() == 0

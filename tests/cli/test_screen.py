@@ -1,0 +1,132 @@
+"""What fits a window, what stays on it, and what nobody sees who does not look."""
+
+from __future__ import annotations
+
+import os
+import re
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from terminal import Terminal
+
+from hookline.cli.terminal import TOGETHER, columns, fitted, reflows, rows, wrapped
+
+_LETTERS = st.text(st.sampled_from("ab c漢字é\u0301 -"), max_size=60)
+_COLOURED = st.lists(st.one_of(_LETTERS, st.sampled_from(["\x1b[31m", "\x1b[0m"])), max_size=6)
+_needs_posix = pytest.mark.skipif(os.name != "posix", reason="there are no pseudo-terminals here")
+
+
+@given(_COLOURED, st.integers(2, 40))
+def test_what_is_fitted_fits(parts: list[str], room: int) -> None:
+    """Wide characters count twice, marks and colours not at all; what was cut says so, and ends its colour."""
+    text = "".join(parts)
+    shown = fitted(text, room)
+    assert columns(shown) <= room
+    if shown != text:
+        assert columns(text) > room
+        assert shown.removesuffix("\x1b[0m").endswith("…")
+        assert "\x1b" not in shown or shown.endswith("\x1b[0m")
+
+
+@given(_LETTERS, st.integers(8, 40), st.sampled_from(["", "  "]))
+def test_what_is_wrapped_fits_and_loses_nothing(text: str, room: int, indent: str) -> None:
+    """Every word is there, in order, and no line is too wide."""
+    lines = wrapped(text, room, indent)
+    assert all(columns(line) <= room for line in lines)
+    assert "".join("".join(lines).split()) == "".join(text.split())
+
+
+def test_words_that_belong_together_stay_together() -> None:
+    """Unless there is no room for them in any line."""
+    pair = f"d no,{TOGETHER}and{TOGETHER}say"
+    assert wrapped(f"one two {pair}", 14) == ["one two d", "no, and say"]
+    assert wrapped(pair, 8) == ["d", "no, and", "say"]
+
+
+@pytest.mark.parametrize(
+    ("text", "room", "taken"), [("", 10, 1), ("abc", 3, 1), ("abcd", 3, 2), ("漢字", 3, 2)]
+)
+def test_rows(text: str, room: int, taken: int) -> None:
+    """How often a line goes on below."""
+    assert rows(text, room) == taken
+
+
+@pytest.mark.parametrize(
+    ("environ", "does"),
+    [
+        ({"TERM": "xterm-256color"}, True),
+        ({"TERM": "screen-256color", "TMUX": "/tmp/x"}, True),
+        ({"TERM": "screen"}, False),
+        ({"TERM": "linux"}, False),
+        ({"TERM": "xterm", "XTERM_VERSION": "XTerm(379)"}, False),
+    ],
+)
+def test_which_terminals_break_lines_anew(environ: dict[str, str], does: bool) -> None:
+    """Those that do not must not lose a line of somebody else's."""
+    assert reflows(environ) is does
+
+
+_NAP = """
+import asyncio
+from hookline import AgentBuilder
+from hookline.drivers import ScriptedDriver, call, say
+
+async def nap(seconds: float) -> str:
+    '''Sleep.'''
+    await asyncio.sleep(seconds)
+    return "slept"
+
+def build():
+    turns = [call("nap", seconds=4), say("Rested.")]
+    return AgentBuilder().with_driver(ScriptedDriver(turns)).with_tools(nap)
+"""
+
+
+def _napping(place: Any, columns: int = 60, **env: str) -> Terminal:
+    place.write("naps.py", _NAP)
+    return Terminal(
+        "run",
+        "naps:build",
+        "x",
+        cwd=place.project,
+        env={"HOME": str(place.home), "NO_COLOR": "1", **env},
+        columns=columns,
+    )
+
+
+@_needs_posix
+def test_a_spinner_leaves_nothing_behind_when_the_window_gets_narrower(place: Any) -> None:
+    """What it showed goes on in a second row there: both are taken away, and the new one fits."""
+    terminal = _napping(place)
+    terminal.wait_for("running nap 1 s")
+    terminal.resize(12)
+    terminal.wait_for("\r\x1b[1A\x1b[J")
+    terminal.resize(60)
+    assert terminal.end() == 0, terminal.text
+    frames = re.findall(r"\x1b\[J([^\r\n\x1b]*)", terminal.seen)
+    assert frames
+    assert all(columns(frame) < 12 for frame in frames)
+
+
+@_needs_posix
+@pytest.mark.parametrize("kind", ["dumb", ""])
+def test_a_terminal_that_cannot_take_a_line_back_has_no_spinner(kind: str, place: Any) -> None:
+    """Nor any other sequence."""
+    terminal = _napping(place, TERM=kind, NO_COLOR="" if kind else "1")
+    assert terminal.end() == 0, terminal.text
+    assert "\x1b" not in terminal.seen
+    assert "thinking" not in terminal.seen
+    assert "ok 4." in terminal.seen
+
+
+@_needs_posix
+def test_nothing_is_coloured_in_a_pipe(place: Any) -> None:
+    """Neither the answer nor the progress, and no line is cut as if for a window."""
+    long = "word " * 40
+    model = place.script({"call": "read", "args": {"path": long.strip()}}, {"say": "Hi."})
+    done = place.run("run", "--model", model, "x", "--without", "bash", NO_COLOR="")
+    assert done.stdout == "Hi.\n"
+    assert "\x1b" not in done.stderr
+    assert f"run read({long.strip()})" in done.stderr

@@ -1,0 +1,133 @@
+"""Streams that are closed, full, left early, or in an encoding that lacks most characters."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+_BARE = ("--without", "bash", "--without", "files")
+pytestmark = pytest.mark.skipif(os.name != "posix", reason="these are a POSIX shell's")
+
+
+def shell(place: Any, ending: str, *arguments: str, **env: str) -> subprocess.CompletedProcess[str]:
+    """The command with what a shell says after it."""
+    words = subprocess.list2cmdline(arguments)
+    return subprocess.run(
+        ["bash", "-c", f"{place.command} {words} {ending}"],
+        cwd=place.project,
+        env={**os.environ, **place.env, **env},
+        capture_output=True,
+        text=True,
+        stdin=subprocess.DEVNULL,
+        timeout=100,
+        check=False,
+    )
+
+
+@pytest.mark.parametrize("closed", ["<&-", ">&-", "2>&-", "<&- >&- 2>&-"])
+def test_a_closed_stream_is_nobody_there(closed: str, place: Any) -> None:
+    """The run goes its way, and is kept."""
+    model = place.script({"say": "Hi."})
+    done = shell(place, closed, "run", "--model", model, "x", *_BARE)
+    assert done.returncode == 0, done.stderr
+    assert "Traceback" not in done.stderr
+    assert "completed" in place.run("runs").stdout
+
+
+@pytest.mark.parametrize("encoding", ["ascii", "latin-1"])
+def test_characters_that_a_stream_cannot_have_are_written_out(encoding: str, place: Any) -> None:
+    """The answer is not lost, and the exit code is that of the run."""
+    model = place.script({"say": "漢字 é"})
+    arguments = ("run", "--model", model, "漢", *_BARE)
+    done = subprocess.run(
+        ["bash", "-c", f"{place.command} {subprocess.list2cmdline(arguments)}"],
+        cwd=place.project,
+        env={**os.environ, **place.env, "PYTHONIOENCODING": encoding},
+        capture_output=True,
+        stdin=subprocess.DEVNULL,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout == "漢字 é\n".encode(encoding, errors="backslashreplace")
+    shown = shell(place, "", "show", PYTHONIOENCODING="ascii")
+    assert (shown.returncode, "\\u6f22" in shown.stdout) == (0, True)
+
+
+def test_json_is_utf_8_whatever_the_stream_speaks(place: Any) -> None:
+    """It is a format, not text for a terminal."""
+    model = place.script({"say": "漢字"})
+    arguments = ("run", "--json", "--model", model, "x", *_BARE)
+    done = shell(place, "", *arguments, PYTHONIOENCODING="ascii")
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout.splitlines()[-1])["text"] == "漢字"
+
+
+def test_a_reader_of_json_who_leaves_ends_the_run(place: Any) -> None:
+    """As for other programs the code is 141; nothing goes on that nobody reads about."""
+    turns = [{"call": "list", "args": {}} for _ in range(40)]
+    model = place.script(*turns, {"say": "x"})
+    done = shell(
+        place,
+        "| head -1; exit ${PIPESTATUS[0]}",
+        "run",
+        "--json",
+        "--model",
+        model,
+        "--without",
+        "bash",
+        "x",
+    )
+    assert done.returncode == 141, done.stderr
+    assert done.stdout.count("\n") == 1
+    assert "cancelled" in place.run("runs").stdout
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no /dev/full")
+@pytest.mark.parametrize("arguments", [("--version",), ("run", "x"), ("run", "--json", "x")])
+def test_a_full_disk_is_told_in_one_line(arguments: tuple[str, ...], place: Any) -> None:
+    """Not as success, and not with a traceback."""
+    model = place.script({"say": "Hi."})
+    more = ("--model", model, *_BARE) if arguments[0] == "run" else ()
+    done = shell(place, ">/dev/full", *arguments, *more)
+    assert done.returncode == 1
+    assert "hookline: No space left on device." in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_bytes_that_are_no_text_are_replaced(place: Any) -> None:
+    """On the command line as in a pipe."""
+    model = place.script({"say": "Hi."})
+    done = shell(place, "$'a\\xff\\xfe'", "run", "-q", "--model", model, *_BARE)
+    assert (done.returncode, done.stdout) == (0, "Hi.\n"), done.stderr
+    assert "a\N{REPLACEMENT CHARACTER}" in place.run("show").stdout
+
+
+def test_a_home_that_cannot_be_written_says_what_to_do(place: Any) -> None:
+    """The run is not begun, as nobody could go on with it; doctor says the same beforehand."""
+    model = place.script({"say": "Hi."})
+    nowhere = {"HOME": "/proc"} if Path("/proc").is_dir() else {"HOME": "/dev/null"}
+    done = place.run("run", "--model", model, "x", *_BARE, **nowhere)
+    assert done.returncode == 1
+    assert "runs cannot be kept in" in done.stderr
+    assert "--no-save" in done.stderr
+    assert place.run("run", "--model", model, "x", "--no-save", *_BARE, **nowhere).returncode == 0
+    doctor = place.run("doctor", **nowhere)
+    assert doctor.returncode == 1
+    assert "no  journal: nothing can be written in" in doctor.stdout
+
+
+def test_a_journal_of_its_own_is_in_the_command_that_reopens(place: Any) -> None:
+    """Without it nobody would find the run."""
+    model = place.script({"call": "list", "args": {}}, {"say": "Hi."})
+    file = place.home / "a journal.db"
+    arguments = ("--model", model, "--ask", "list", "--without", "bash", "x")
+    done = place.run("run", "--journal", str(file), *arguments)
+    assert done.returncode == 5
+    (line,) = [each for each in done.stderr.splitlines() if each.startswith("  yes: hookline ")]
+    again = shell(place, line.removeprefix("  yes: hookline "))
+    assert (again.returncode, again.stdout) == (0, "Hi.\n"), again.stderr

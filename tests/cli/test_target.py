@@ -1,0 +1,127 @@
+"""An agent of one's own in every command that has to do with an agent: as a builder, and built already."""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+import pytest
+from terminal import Terminal
+
+_AGENT = """
+import asyncio
+from pathlib import Path
+from hookline import AgentBuilder, HookOutcome
+from hookline.drivers import ScriptedDriver, call, say
+
+def touch(name: str) -> str:
+    '''Make a file.'''
+    Path(name).touch()
+    return "made"
+
+async def nap(seconds: float) -> str:
+    '''Sleep.'''
+    await asyncio.sleep(seconds)
+    return "slept"
+
+def no_secrets(ctx):
+    if "secret" in ctx.tool_call.args.get("name", ""):
+        return HookOutcome.block("not that")
+
+def build():
+    turns = [call("touch", name="made.txt"), say("Made it.")]
+    return (
+        AgentBuilder().with_driver(ScriptedDriver(turns)).with_tools(touch)
+        .on_before_tool_use(no_secrets, tier="policy")
+    )
+
+built = build().build()
+naps = AgentBuilder().with_driver(
+    ScriptedDriver([call("nap", seconds=2), call("nap", seconds=60), say("x")])
+).with_tools(nap).build()
+"""
+
+
+@pytest.fixture
+def own(place: Any) -> Any:
+    """A project with agents in Python."""
+    place.write("own.py", _AGENT)
+    return place
+
+
+@pytest.mark.parametrize("name", ["own:build", "own:built"])
+def test_every_command_takes_it(name: str, own: Any) -> None:
+    """As its first word."""
+    done = own.run("run", name, "Go.")
+    assert (done.returncode, done.stdout) == (0, "Made it.\n"), done.stderr
+    assert own.run("chat", name, stdin="Go.\n").stdout == "Made it.\n"
+    assert own.run("fork", "last", name, "Again.").stdout == "Made it.\n"
+    assert own.run("run", "-c", name, "Again.").stdout == "Made it.\n"
+    assert own.run("tools", name).stdout.startswith("touch ")
+    assert '"name"' in own.run("tools", name, "touch").stdout
+    assert "no_secrets" in own.run("hooks", "list", name).stdout
+    assert "no_secrets" in own.run("hooks", "explain", name, "touch", '{"name": "a"}').stdout
+    assert own.run("hooks", "lint", name).returncode == 0
+    report = own.run("backtest", name, "-n", "1")
+    assert "no verdict would change" in report.stdout, report.stderr
+
+
+@pytest.mark.parametrize("name", ["own:build", "own:built"])
+def test_asking_its_hooks_runs_nothing(name: str, own: Any) -> None:
+    """Neither the model nor a tool, also where the agent was built already."""
+    done = own.run("hooks", "test", name, "touch", '{"name": "secret.txt"}')
+    assert done.returncode == 4, done.stderr
+    assert "block      no_secrets" in done.stdout
+    done = own.run("hooks", "test", name, "touch", '{"name": "made.txt"}')
+    assert done.returncode == 0, done.stderr
+    assert not (own.project / "made.txt").exists()
+
+
+@pytest.mark.skipif(os.name != "posix", reason="there are no pseudo-terminals here")
+def test_ctrl_c_stops_one_that_was_built_after_its_step(own: Any) -> None:
+    """The hook that does it is added to what is built."""
+    env = {"HOME": str(own.home), "NO_COLOR": "1"}
+    terminal = Terminal("run", "own:naps", "x", cwd=own.project, env=env)
+    terminal.wait_for("run nap(seconds=2")
+    terminal.press("\x03")
+    assert terminal.end() == 130, terminal.text
+    assert "interrupted; 1 step" in terminal.text
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        (("own:built", "--model", "script:x"), "built already, so --model cannot change it"),
+        (("own:build", "--sandbox", "host"), "--sandbox cannot change an agent of your own"),
+        (("own:build", "--without", "bash"), "--without cannot change an agent of your own"),
+        (("own:build", "--set", "errors.tool='stop'"), "--set cannot change"),
+        (("own:build", "--agent", "own:built"), "there are two agents"),
+        (("nowhere:build",), "there is no module 'nowhere'"),
+        (("own:nobody",), "module 'own' has no 'nobody'"),
+    ],
+)
+def test_a_flag_that_would_do_nothing_is_an_error(
+    arguments: tuple[str, ...], told: str, own: Any
+) -> None:
+    """Whoever gave it relies on it."""
+    done = own.run("run", *arguments, "x")
+    assert done.returncode == 2, done.stderr
+    assert told in done.stderr
+
+
+def test_what_flags_say_holds_for_a_builder(own: Any) -> None:
+    """The model, the system prompt, capabilities, limits and rules."""
+    model = own.script({"call": "touch", "args": {"name": "x.txt"}}, {"say": "Done."})
+    flags = ("--model", model, "--system-prompt", "Be brief.", "--capability", "task_planning")
+    done = own.run("tools", "own:build", "--capability", "task_planning")
+    assert "todo_write" in done.stdout, done.stderr
+    done = own.run("run", "own:build", *flags, "--deny", "touch", "x")
+    assert (done.returncode, done.stdout) == (0, "Done.\n"), done.stderr
+    assert not (own.project / "x.txt").exists()
+    assert own.run("run", "own:build", *flags, "--max-steps", "1", "x").returncode == 3
+
+
+def test_a_variable_for_all_agents_does_not_get_in_its_way(own: Any) -> None:
+    """An agent that has a model keeps it."""
+    done = own.run("run", "own:built", "x", HOOKLINE_MODEL="anthropic:x", HOOKLINE_MAX_STEPS="9")
+    assert (done.returncode, done.stdout) == (0, "Made it.\n"), done.stderr
