@@ -523,7 +523,7 @@ def test_neither_pydantic_nor_docstring_parser_is_imported_before_the_first_tool
         "import sys, hookline.tools; hookline.tools.Toolbox(); slow = {'pydantic', 'docstring_parser'};"
         "assert not slow & set(sys.modules), slow & set(sys.modules);"
         "hookline.tools.tool(name='f')(lambda: None);"
-        "assert slow <= set(sys.modules)"
+        "assert 'pydantic' in sys.modules"
     )
     subprocess.run(
         [sys.executable, "-c", code],

@@ -1,7 +1,7 @@
 """From a signature to the JSON schema a model reads and the check its arguments pass.
 
 The only module that knows pydantic and docstring_parser. Both are slow to import, so this module is
-imported when the first tool is made, and not before.
+imported when the first tool is made, and the parser when the first docstring with parts is read.
 """
 
 from __future__ import annotations
@@ -11,7 +11,6 @@ import typing
 from collections.abc import Callable
 from typing import Any, NoReturn
 
-import docstring_parser
 import msgspec
 from pydantic import ConfigDict, TypeAdapter
 from pydantic.fields import FieldInfo
@@ -204,6 +203,10 @@ def _only_describes(note: Any) -> bool:
 
 def _read_doc(doc: str) -> tuple[str, dict[str, str]]:
     """The description and what is said about each parameter, in Google, NumPy, Sphinx or Epydoc style."""
+    if _is_one_sentence(doc):
+        return doc.strip(), {}
+    import docstring_parser  # slow to import, and only needed for docstrings with parts
+
     parsed = docstring_parser.parse(doc)
     texts = {
         name.strip(): param.description
@@ -213,6 +216,11 @@ def _read_doc(doc: str) -> tuple[str, dict[str, str]]:
     }
     # The parser keeps the line break in front of a section that follows a one-line summary.
     return (parsed.description or "").strip(), texts
+
+
+def _is_one_sentence(doc: str) -> bool:
+    """Whether a docstring is one line in which no parameter can be spoken of, in any style."""
+    return not any(mark in doc for mark in "\n\t:@")
 
 
 def _describe(
