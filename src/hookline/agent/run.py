@@ -33,7 +33,7 @@ from hookline.journal import (
     Redacting,
     TextDelta,
 )
-from hookline.lifecycle import AgentContext, HookPoint
+from hookline.lifecycle import AgentContext
 from hookline.lifecycle.changes import describe_changes
 from hookline.state import (
     EMPTY,
@@ -65,11 +65,6 @@ Drive: TypeAlias = Callable[["Run", str | UserMessage | None], Awaitable[RunResu
 """The loop: drives a run to its end. A run carries it so that children go through the same one."""
 _STOP_REASONS: frozenset[str] = frozenset(StopReason)
 _STOP = Kind.STOP
-_WITHHOLDING: tuple[str, ...] = (
-    HookPoint.AROUND_INFERENCE,
-    HookPoint.AFTER_INFERENCE,
-    HookPoint.OUTPUT,
-)
 _LEFT_TO_HOOKS = frozenset({"messages", "metadata"})
 """What hooks may change of the state."""
 
@@ -120,43 +115,13 @@ class Flight(msgspec.Struct):
         return not self.started and result is not None and result.status is ResultStatus.INVALID
 
 
-def _reporter(run: Run) -> Callable[[Crew, Sequence[float]], None]:
-    """The engine's report that hooks ran and let things be.
-
-    A closure, because this runs at every point of every step, and names in a closure are found faster
-    than attributes of an object.
-    """
-    append, next_seq = run.append, run.next_seq
-    run_id, wall = run.run_id, run.wall
-
-    def passed(crew: Crew, readings: Sequence[float]) -> None:
-        run.now = now = readings[-1]
-        run.at = at = wall + now
-        if not crew.hooks:
-            return  # they gave their verdict in another process
-        append(
-            HooksPassed(
-                run_id,
-                next_seq(),
-                at,
-                crew.point,
-                crew.hooks,
-                tuple(readings),
-                run.step_index,
-                run.call_id,
-                crew.tiers,
-            )
-        )
-
-    return passed
-
-
 class Run:
     """The mutable middle of a run. Everything hooks and callers see of it is immutable."""
 
     __slots__ = (
         "__weakref__",
         "_held",
+        "_hook_lock",
         "append",
         "aside",
         "asked",
@@ -176,7 +141,6 @@ class Run:
         "flights",
         "holds_answer",
         "holds_deltas",
-        "hook_lock",
         "inherited",
         "is_unasked",
         "ledger",
@@ -193,7 +157,6 @@ class Run:
         "on_step",
         "pace",
         "parent",
-        "passed",
         "plans",
         "recalls",
         "redact",
@@ -265,7 +228,6 @@ class Run:
         if memory is not None:
             self.append = self._append_what_is_new
             self.ledger.seconds_before += memory.seconds
-        self.passed = _reporter(self)
         self.evaluations: tuple[ContinuationEvaluation, ...] = ()
         self.stopping = False
         self.failing: BaseException | None = None
@@ -282,13 +244,18 @@ class Run:
         """What its hooks may do besides: there once it is driven."""
         self.is_unasked = False
         """No hook has a say in its turns, and nothing of them is kept or recalled: they are taken in one go."""
-        self.hook_lock = asyncio.Lock()
+        self._hook_lock: asyncio.Lock | None = None
         self.uncounted = NO_USAGE
         self.uncounted_calls = 0
         self.child_steps = 0
         self.noted: Counters | None = None
-        self.holds_deltas = any(_may_withhold(self.plans.of(point)) for point in _WITHHOLDING)
-        self.holds_answer = _may_withhold(self.plans.output)
+        plans = self.plans
+        self.holds_answer = _may_withhold(plans.output)
+        self.holds_deltas = (
+            self.holds_answer
+            or _may_withhold(plans.after_inference)
+            or _may_withhold(plans.around_inference)
+        )
         self._held: list[Delta] = []
         self.step_index: int | None = None
         self.asked = 0
@@ -331,11 +298,17 @@ class Run:
         self.recalls = False
         self.append = self.durable.append
         self.next_seq = itertools.count(len(self.durable.records)).__next__
-        self.passed = _reporter(self)
 
     def recalled(self, plan: Plan, ctx: Any) -> Plan:
         """The plan to ask: the agent's, or what is left of it when some hooks gave their verdict before."""
         return plan if self.memory is None else self.memory.recalled(plan, ctx, self.call_id)
+
+    @property
+    def hook_lock(self) -> asyncio.Lock:
+        """Held by whoever asks hooks while calls are running: hooks never run at the same time as each other."""
+        if self._hook_lock is None:
+            self._hook_lock = asyncio.Lock()
+        return self._hook_lock
 
     @property
     def has_begun(self) -> bool:
@@ -364,6 +337,27 @@ class Run:
         return definition
 
     # --- what hooks report: the engine's Trail ------------------------------------------------------
+
+    def passed(self, crew: Crew, readings: Sequence[float]) -> None:
+        """Hooks ran and let things be."""
+        self.now = now = readings[-1]
+        self.at = at = self.wall + now
+        if not crew.hooks:
+            return  # they gave their verdict in another process
+        append, next_seq = self.append, self.next_seq
+        append(
+            HooksPassed(
+                self.run_id,
+                next_seq(),
+                at,
+                crew.point,
+                crew.hooks,
+                tuple(readings),
+                self.step_index,
+                self.call_id,
+                crew.tiers,
+            )
+        )
 
     def appended(self, entry: Entry, started: float, ctx: Any) -> float:
         """A hook said whether to go on."""

@@ -72,17 +72,20 @@ def settle_step(run: Run, outcome: ContinuationOutcome | None = None, guard: str
     """
     response, flights, state, asked = run.response, run.flights, run.state, run.messages_asked
     messages, started = state.messages, run.step_started
-    kind, text = _INCOMPLETE, ""
     calls: tuple[ToolCall, ...] = ()
     results: tuple[ToolResult, ...] = ()
     turn: tuple[Message, ...] | None = None
-    if response is not None:
+    if response is None:
+        kind, text = _INCOMPLETE, ""
+    else:
         text, calls = response.text, response.calls
         kind = _TOOL_USE if calls else _FINAL_RESPONSE
         said = AssistantMessage(text, calls, response.reasoning)
         if len(flights) == 1:
             flight = flights[0]
-            calls, results = (flight.call,), (flight.result,)  # type: ignore[assignment]
+            if flight.call is not flight.made:
+                calls = (flight.call,)
+            results = (flight.result,)  # type: ignore[assignment]
             turn = (said, _answer(flight))
         else:
             calls = tuple([flight.call for flight in flights])

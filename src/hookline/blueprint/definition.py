@@ -12,7 +12,7 @@ from hookline.blueprint.clock import SYSTEM_CLOCK, Clock
 from hookline.blueprint.doubt import OnInDoubt
 from hookline.drivers import Driver
 from hookline.flow import ErrorPolicy
-from hookline.hooks import Plan, Registration, in_order, unique_names
+from hookline.hooks import Plan, Point, Registration, in_order, unique_names
 from hookline.journal import JournalStore, Listener, Redact
 from hookline.lifecycle import HookPoint
 from hookline.state import EMPTY, Decision, PendingApproval
@@ -32,8 +32,7 @@ class CancelSource(Protocol):
         ...
 
 
-_POINTS = tuple(HookPoint)
-_NAMES = tuple(point.value for point in _POINTS)
+_NAMES = tuple(point.value for point in HookPoint)
 
 
 class Plans:
@@ -67,21 +66,18 @@ class Plans:
     def __init__(
         self, own: tuple[Registration, ...], inherited: tuple[Registration, ...] = ()
     ) -> None:
-        by_point: dict[str, list[Registration]] = {}
+        by_point: dict[Point[Any], list[Registration]] = {}
         for registration in own:
             by_point.setdefault(registration.point, []).append(registration)
         names = {registration.name for registration in own}
-        above: dict[str, list[Registration]] = {}
+        above: dict[Point[Any], list[Registration]] = {}
         for registration in inherited:
             above.setdefault(registration.point, []).append(registration)
-        for point in _POINTS:
-            here = by_point.get(point)
-            from_above = above.get(point)
-            setattr(
-                self,
-                point.value,
-                _plan(point, here, from_above, names) if here or from_above else None,
-            )
+        for name in _NAMES:
+            setattr(self, name, None)
+        for point in {**by_point, **above}:
+            plan = _plan(point, by_point.get(point), above.get(point), names)
+            setattr(self, point.value, plan)
 
     def of(self, point: str) -> Plan | None:
         """The plan of a point, by name."""

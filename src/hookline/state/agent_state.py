@@ -136,9 +136,9 @@ class AgentState(msgspec.Struct, frozen=True, gc=False):
         return msgspec.structs.replace(
             self,
             counters=counters,
-            metadata=freeze_dict(self.metadata, "metadata"),
+            metadata=freeze_dict(self.metadata, "metadata") if self.metadata else EMPTY,
             messages=self.messages if type(self.messages) is Log else Log(self.messages),
-            remembered=FrozenDict(self.remembered),
+            remembered=FrozenDict(self.remembered) if self.remembered else EMPTY,
         )
 
     def last_text(self) -> str:
