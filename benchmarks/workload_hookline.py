@@ -27,16 +27,17 @@ class FakeDriver:
         if script.pause:
             await asyncio.sleep(0)
         # Script.turn by hand, as in the bare loop: what the model's side takes is not what is measured.
-        turn = script.turns
-        script.turns = turn + 1
-        if turn == script.first or turn == script.last:
+        count = script.turns
+        script.turns = count + 1
+        if count == script.first or count == script.last:
             script.stamp()
-            if turn == script.last:
+            if count == script.last:
                 return InferenceResponse(FINAL, (), USAGE)
+        calls: tuple[ToolCall, ...]
         if script.calls == 1:
-            calls = (ToolCall.from_json(f"call_{turn}", self.tool_name, ARGUMENTS),)
+            calls = (ToolCall.from_json(f"call_{count}", self.tool_name, ARGUMENTS),)
         else:
-            ids = [f"call_{turn}_{n}" for n in range(script.calls)]
+            ids = [f"call_{count}_{n}" for n in range(script.calls)]
             calls = tuple([ToolCall.from_json(id, self.tool_name, ARGUMENTS) for id in ids])
         return InferenceResponse("", calls, USAGE)
 

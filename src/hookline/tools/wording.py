@@ -51,7 +51,10 @@ def read_doc(doc: str) -> tuple[str, dict[str, str]]:
         return doc.strip(), {}
     import docstring_parser  # slow to import
 
-    parsed = docstring_parser.parse(doc)
+    try:
+        parsed = docstring_parser.parse(doc)
+    except Exception:
+        return doc.strip(), {}
     texts = {
         name.strip(): param.description
         for param in parsed.params
