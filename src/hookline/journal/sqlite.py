@@ -23,12 +23,13 @@ from hookline.journal.connect import (
     read_only,
     size_of,
 )
+from hookline.journal.faults import closed, forked
 from hookline.journal.lease import Lease, take_lease
 from hookline.journal.schema import first_id
 from hookline.journal.shelf import Shelf
 from hookline.journal.store import RunInfo, SessionInfo
 from hookline.journal.tables import Tables
-from hookline.journal.writer import Writer, closed, forked
+from hookline.journal.writer import Writer
 from hookline.state import RunStatus
 
 _IMPORTED_BATCH = 50
@@ -61,7 +62,8 @@ class SQLiteJournal(Shelf):
         self._claims: weakref.WeakSet[SQLiteClaim] = weakref.WeakSet()
         self._writer: Writer | None = None
         if is_writable(self.path):
-            self._writer = Writer(open_for_writing(self.path, synchronous), self.path)
+            connection = open_for_writing(self.path, synchronous)
+            self._writer = Writer(connection, self.path, waits_for_disk=synchronous == "FULL")
         else:
             open_for_reading(self.path).close()
         self._close = weakref.finalize(self, _let_go, self._readers, self._writer)
