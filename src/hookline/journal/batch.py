@@ -75,7 +75,7 @@ class SQLiteClaim(StoreClaim):
 
 
 class _Batch:
-    __slots__ = ("_after", "_before", "_bodies", "_claim", "_was", "size")
+    __slots__ = ("_after", "_before", "_bodies", "_claim", "_records", "_was", "size")
 
     def __init__(
         self, claim: SQLiteClaim, bodies: list[bytes], before: RunInfo, after: RunInfo
@@ -85,7 +85,8 @@ class _Batch:
         self._before = before
         self._after = after
         self._was: Tail | None = None
-        self.size = sum(map(len, bodies))
+        self._records = packed(bodies)
+        self.size = len(self._records)
 
     def write(self, cursor: sqlite3.Cursor) -> None:
         """The records, each linked to the one before it, and where the run ends now."""
@@ -98,7 +99,7 @@ class _Batch:
         links = linked(head, self._bodies)
         head = links[-1]
         number = self._enter(cursor, number, head)
-        new_batch(cursor, first_id(number) + count, links, self._bodies)
+        new_batch(cursor, first_id(number) + count, links, self._records)
         claim.tail = Tail(number, count + len(links), head)
 
     def _enter(self, cursor: sqlite3.Cursor, number: int, head: bytes) -> int:
@@ -144,10 +145,14 @@ def new_run(cursor: sqlite3.Cursor, info: RunInfo, head: bytes) -> int:
     return int(cursor.execute(_NEW_RUN, row).lastrowid or 0)
 
 
-def new_batch(cursor: sqlite3.Cursor, id: int, links: list[bytes], bodies: list[bytes]) -> None:
-    """Add records."""
-    row = (id, b"".join(links), b"[%s]" % b",".join(bodies))
-    cursor.execute(_NEW_BATCH, row)
+def new_batch(cursor: sqlite3.Cursor, id: int, links: list[bytes], records: bytes) -> None:
+    """Add records, packed, with the link of each."""
+    cursor.execute(_NEW_BATCH, (id, b"".join(links), records))
+
+
+def packed(bodies: list[bytes]) -> bytes:
+    """Records as they lie in a batch: a JSON array."""
+    return b"[%s]" % b",".join(bodies)
 
 
 def _description(info: RunInfo) -> tuple[str | None, ...]:

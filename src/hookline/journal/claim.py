@@ -60,8 +60,8 @@ class StoreClaim(ABC):
                     f"run '{self.run_id}' was given back, and cannot be written any more.",
                     remedy="Claim it again: journal.claim(run_id).",
                 )
-            if (refusal := self.refusal()) is not None:
-                return settled(refusal)
+            if self._broken_by is not None:
+                return settled(self.refusal())
             check_records(self.run_id, records)
             if records:
                 self._latest = self._encoded(records, soon=soon)

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from typing import Self, get_args
 
 from hookline.errors import JournalError, UsageError
-from hookline.journal.batch import SQLiteClaim, Tail, new_batch, new_run
+from hookline.journal.batch import SQLiteClaim, Tail, new_batch, new_run, packed
 from hookline.journal.chain import Stored, anchor
 from hookline.journal.claim import check_run_id
 from hookline.journal.connect import (
@@ -177,7 +177,7 @@ def _add(connection: sqlite3.Connection, runs: list[Stored]) -> None:
         for start in range(0, len(run.rows), _IMPORTED_BATCH):
             rows = run.rows[start : start + _IMPORTED_BATCH]
             links, bodies = [row.link for row in rows], [row.body for row in rows]
-            new_batch(cursor, first_id(number) + start, links, bodies)
+            new_batch(cursor, first_id(number) + start, links, packed(bodies))
     connection.execute("COMMIT")
 
 

@@ -219,9 +219,7 @@ class Writer:
             return True
         except Exception:
             return False
-        except (
-            BaseException
-        ) as error:  # an interruption, which may have come before the commit or after it
+        except BaseException as error:  # an interruption, before the commit or after it
             for batch in batches:
                 batch.fail(self._as_ours(error))
             raise
