@@ -13,11 +13,12 @@ import tempfile
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Literal, TypeAlias
+from typing import Literal, NamedTuple, TypeAlias
 
 import msgspec
 
-from hookline import AgentBuilder, Sessions, SQLiteJournal, tool
+from hookline import Agent, AgentBuilder, Sessions, SQLiteJournal, tool
+from hookline.drivers import InferenceRequest, InferenceResponse, Turn
 from hookline.journal import PromptSubmitted, Record, RunStarted
 from hookline.testing import ScriptedDriver, call, say
 
@@ -44,24 +45,46 @@ def main() -> None:
 # --- a step ----------------------------------------------------------------------------------------
 
 
+class Setting(NamedTuple):
+    """How agents are run whose steps are measured."""
+
+    words: str
+    agents: int = 1
+    waits: bool = False
+    """Whether the model lets others go on before it answers, as real ones do: what is known is committed then too."""
+    synchronous: Synchronous = "NORMAL"
+    goal: str = ""
+
+
+SETTINGS = (
+    Setting("NORMAL", goal=f"goal {GOAL_STEP_MS}"),
+    Setting("NORMAL, the model waits: two commits", waits=True),
+    Setting("NORMAL, 10 agents in one loop", agents=10, waits=True),
+    Setting("FULL", synchronous="FULL"),
+)
+
+
 def measure_steps(directory: Path, rounds: int) -> None:
-    """CPU of all threads per step of a whole run: its intent is waited for, its results are not."""
-    print(f"a step with one tool call, CPU ms over in-memory, {rounds} rounds of {STEPS} steps")
-    kinds: list[Synchronous] = ["NORMAL", "FULL"]
-    samples: dict[Synchronous, list[tuple[float, float]]] = {kind: [] for kind in kinds}
+    """CPU of all threads per step of whole runs: the intent is waited for, the results are not.
+
+    Each sample is a pair, in memory and on disk, one right after the other: what else the machine does changes from
+    minute to minute, and is in both.
+    """
+    print(f"a step with one tool call, CPU ms over in-memory, median of {rounds} rounds")
+    samples: dict[Setting, list[tuple[float, float, float]]] = {each: [] for each in SETTINGS}
     for turn in range(rounds):
-        baseline, _ = asyncio.run(one_run(None))
-        for kind in kinds:
-            path = directory / f"{turn}-{kind}.db"
-            with SQLiteJournal(path, synchronous=kind) as journal:
-                cpu, wall = asyncio.run(one_run(journal))
-            samples[kind].append((cpu - baseline, wall))
+        for number, setting in enumerate(SETTINGS):
+            memory, _ = asyncio.run(some_runs(setting, None))
+            path = directory / f"{turn}-{number}.db"
+            with SQLiteJournal(path, synchronous=setting.synchronous) as journal:
+                cpu, wall = asyncio.run(some_runs(setting, journal))
+            samples[setting].append((cpu - memory, wall, memory))
             path.unlink()
-    for kind, taken in samples.items():
-        cpu, wall = (statistics.median(column) for column in zip(*taken, strict=True))
-        best = min(cpu for cpu, _ in taken)
-        goal = f"goal {GOAL_STEP_MS}" if kind == "NORMAL" else ""
-        print(f"  {kind:36} {cpu:.3f} (best {best:.3f}; wall {wall:.3f})  {goal}")
+    for setting, taken in samples.items():
+        cpu, wall, memory = (statistics.median(column) for column in zip(*taken, strict=True))
+        best = min(cpu for cpu, *_ in taken)
+        told = f"{cpu:.3f} (best {best:.3f}; wall {wall:.3f}; in memory {memory:.3f})"
+        print(f"  {setting.words:36} {told}  {setting.goal}".rstrip())
 
 
 @tool
@@ -70,18 +93,34 @@ async def echo(text: str) -> str:
     return text
 
 
-async def one_run(journal: SQLiteJournal | None) -> tuple[float, float]:
+class Waiting(ScriptedDriver):
+    """A model that answers when the event loop has gone round once."""
+
+    async def infer(self, request: InferenceRequest, turn: Turn) -> InferenceResponse:
+        """The next turn of the script."""
+        await asyncio.sleep(0)
+        return await super().infer(request, turn)
+
+
+async def some_runs(setting: Setting, journal: SQLiteJournal | None) -> tuple[float, float]:
     """Milliseconds of CPU and of time per step."""
-    driver = ScriptedDriver([call("echo", text="hello")] * STEPS + [say("done")])
+    agents = [agent_of(setting, journal) for _ in range(setting.agents)]
+    started, began = time.process_time(), time.perf_counter()
+    await asyncio.gather(*(agent.run("hello") for agent in agents))
+    taken = time.process_time() - started, time.perf_counter() - began
+    steps = STEPS * setting.agents
+    return taken[0] / steps * 1000, taken[1] / steps * 1000
+
+
+def agent_of(setting: Setting, journal: SQLiteJournal | None) -> Agent:
+    """An agent that makes so many steps."""
+    kind = Waiting if setting.waits else ScriptedDriver
+    driver = kind([call("echo", text="hello")] * STEPS + [say("done")])
     builder = AgentBuilder().with_driver(driver).with_tools(echo)
     builder.with_limits(steps=STEPS + 1, tokens=None)
     if journal is not None:
         builder.with_journal(journal)
-    agent = builder.build()
-    started, began = time.process_time(), time.perf_counter()
-    await agent.run("hello")
-    taken = time.process_time() - started, time.perf_counter() - began
-    return taken[0] / STEPS * 1000, taken[1] / STEPS * 1000
+    return builder.build()
 
 
 # --- a large file ----------------------------------------------------------------------------------

@@ -24,12 +24,14 @@ RUNS = ("a", "b", "c")
 # writes to three runs as fast as it can, and reports each batch when its future is done.
 NURSERY = """
 import os, random, sys
+import hookline.journal.writer
 from hookline.journal import PromptSubmitted, SQLiteJournal
+
+hookline.journal.writer._LOG_PAGES = 40
 
 def child(seed):
     chance = random.Random(seed)
     journal = SQLiteJournal(sys.argv[1])
-    journal._writer.do(lambda connection: connection.execute("PRAGMA wal_autocheckpoint = 15"))
     claims = {run_id: journal.claim(run_id) for run_id in sys.argv[2:]}
     counts = {run_id: claim.tail.records for run_id, claim in claims.items()}
     os.write(1, b"begin %d\\n" % os.getpid())

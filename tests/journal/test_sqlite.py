@@ -204,20 +204,19 @@ async def test_a_commit_can_be_awaited(sqlite: SQLiteJournal, story: Story) -> N
     assert sqlite.read("r") == story()
 
 
-async def test_who_stops_waiting_does_not_stop_the_write(
-    sqlite: SQLiteJournal, story: Story
-) -> None:
+async def test_who_stops_waiting_does_not_stop_the_write(path: Path, story: Story) -> None:
     """What happened has happened, also when the task that waits for its record is cancelled."""
-    claim = sqlite.claim("r")
-    future = claim.write(story())
-    waiting = asyncio.ensure_future(asyncio.wrap_future(future))
-    await asyncio.sleep(0)
-    waiting.cancel()
-    with pytest.raises(asyncio.CancelledError):
-        await waiting
-    assert not future.cancel()
-    claim.give_back()
-    assert sqlite.read("r") == story()
+    with SQLiteJournal(path, synchronous="FULL") as journal:
+        claim = journal.claim("r")
+        future = claim.write(story())
+        waiting = asyncio.ensure_future(asyncio.wrap_future(future))
+        await asyncio.sleep(0)
+        waiting.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await waiting
+        assert not future.cancel()
+        claim.give_back()
+        assert journal.read("r") == story()
 
 
 # --- closing, forgetting, forking ------------------------------------------------------------------
@@ -261,7 +260,7 @@ def test_a_closed_journal_leaves_one_file_and_its_leases(path: Path, story: Stor
 def test_a_forgotten_journal_closes_itself(path: Path, story: Story) -> None:
     """Its thread ends, and what was queued is written; as long as a claim is in use it stays."""
     before = set(threading.enumerate())
-    claim = SQLiteJournal(path).claim("r")
+    claim = SQLiteJournal(path, synchronous="FULL").claim("r")
     gc.collect()
     claim.write(story())
     (thread,) = set(threading.enumerate()) - before

@@ -1,18 +1,23 @@
-"""The one thread that writes: what waits goes into one transaction, and one run's trouble is not another's."""
+"""Who writes, and in which order: what is small is written at once, what waits shares a transaction."""
 
 from __future__ import annotations
 
+import asyncio
+import gc
+import random
 import sqlite3
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, wait
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from hookline.errors import JournalError
-from hookline.journal import PromptSubmitted, Record, SQLiteJournal
+from hookline.journal import PromptSubmitted, Record, SQLiteJournal, Stored, batch
+from hookline.journal.writer import Batch, Writer
 
 Story = Callable[..., list[Record]]
 
@@ -135,5 +140,250 @@ def test_a_callback_that_crashes_does_not_stop_the_thread(
     with held_up(sqlite):
         claim.write(story()[:4]).add_done_callback(crash)
     claim.write(story()[4:]).result()
+    assert sqlite._writer is not None
+    sqlite._writer.do(lambda _: None)  # by then it has told everybody
     assert sqlite.read("r") == story()
     assert "in a callback" in caplog.text
+
+
+# --- here and now ----------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def places(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """For every transaction that is tried, where that is and how many batches it has."""
+    tried: list[str] = []
+    transact = Writer._transact
+
+    def noted(self: Writer, batches: Sequence[Batch]) -> None:
+        is_thread = threading.current_thread().name == "hookline-journal"
+        tried.append(f"{'thread' if is_thread else 'here'} {len(batches)}")
+        transact(self, batches)
+
+    monkeypatch.setattr(Writer, "_transact", noted)
+    return tried
+
+
+def test_what_is_small_is_committed_where_it_is_asked_for(
+    sqlite: SQLiteJournal, story: Story, places: list[str]
+) -> None:
+    """It is done at once, and no thread is started for it."""
+    before = threading.active_count()
+    claim = sqlite.claim("r")
+    for record in story():
+        assert claim.write([record]).done()
+    assert places == ["here 1"] * len(story())
+    assert threading.active_count() == before
+    assert sqlite.read("r") == story()
+
+
+def test_what_waits_for_the_disk_is_committed_by_the_thread(
+    path: Path, story: Story, places: list[str]
+) -> None:
+    """With FULL, always: nobody's event loop waits for a disk."""
+    with SQLiteJournal(path, synchronous="FULL") as journal:
+        claim = journal.claim("r")
+        for record in story():
+            claim.write([record]).result()
+        assert places == ["thread 1"] * len(story())
+
+
+def test_what_is_large_is_committed_by_the_thread(sqlite: SQLiteJournal, places: list[str]) -> None:
+    """And what is small after it, as long as that would overtake it."""
+    claim = sqlite.claim("r")
+    written = [
+        claim.write([PromptSubmitted("r", number, 0.0, "x" * size)])
+        for number, size in enumerate((10, 300_000, 10))
+    ]
+    wait(written)
+    assert places[:2] == ["here 1", "thread 1"] or places == ["here 1", "thread 2"]
+    assert [record.seq for record in sqlite.read("r")] == [0, 1, 2]
+    sqlite._writer.do(lambda _: None)  # type: ignore[union-attr]
+    claim.write([PromptSubmitted("r", 3, 0.0, "x")])
+    assert places[-1] == "here 1"
+
+
+def test_a_file_that_others_write_is_left_to_the_thread(
+    path: Path, sqlite: SQLiteJournal, story: Story, places: list[str]
+) -> None:
+    """Whoever writes is not held up, however long the others take."""
+    claim = sqlite.claim("r")
+    claim.write(story()[:3]).result()
+    other = sqlite3.connect(path, isolation_level=None)
+    other.execute("BEGIN IMMEDIATE")
+    written = [claim.write(story()[3:5]), claim.write(story()[5:])]
+    assert not any(future.done() for future in written)
+    other.execute("ROLLBACK")
+    other.close()
+    wait(written)
+    assert places[:2] == ["here 1", "here 1"]  # the second of them in vain
+    assert places[2].startswith("thread")
+    assert sqlite.read("r") == story()
+
+
+def test_the_log_is_cleared_by_the_thread(
+    path: Path, sqlite: SQLiteJournal, places: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It does not grow for ever, and whoever writes does not clear it: that waits for the disk."""
+    monkeypatch.setattr("hookline.journal.writer._LOG_PAGES", 60)
+    claim = sqlite.claim("r")
+    for number in range(400):
+        claim.write([PromptSubmitted("r", number, 0.0, "x" * 1000)]).result()
+    assert 15 < places.count("thread 1") < 60
+    assert path.with_name("journal.db-wal").stat().st_size < 100 * 4200
+    assert len(sqlite.read("r")) == 400
+
+
+def test_a_log_that_others_have_filled_is_cleared(
+    path: Path, sqlite: SQLiteJournal, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Many short processes, each of which writes too little to clear it, while another keeps the file open."""
+    monkeypatch.setattr("hookline.journal.writer._LOG_PAGES", 60)
+    for number in range(100):
+        with SQLiteJournal(path) as journal:
+            claim = journal.claim("r")
+            claim.write([PromptSubmitted("r", number, 0.0, "x" * 1000)]).result()
+            claim.give_back()
+    assert path.with_name("journal.db-wal").stat().st_size < 100 * 4200
+    assert len(sqlite.read("r")) == 100
+
+
+def test_a_slow_disk_is_left_to_the_thread_for_a_while(
+    sqlite: SQLiteJournal, story: Story, places: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An event loop waits for it once, and not with every commit."""
+    monkeypatch.setattr("hookline.journal.writer._SLOW_SECONDS", 0.0)
+    claim = sqlite.claim("r")
+    for record in story()[:3]:
+        claim.write([record]).result()
+    assert places == ["here 1", "thread 1", "thread 1"]
+
+
+def test_nothing_is_overtaken(sqlite: SQLiteJournal) -> None:
+    """Large and small ones in any order, from several threads: each run's records are in order."""
+
+    def fill(name: str) -> None:
+        claim, chance = sqlite.claim(name), random.Random(name)
+        for number in range(150):
+            size = chance.choice((10, 10, 10, 70_000))
+            written = claim.write([PromptSubmitted(name, number, 0.0, "x" * size)])
+            if chance.random() < 0.3:
+                written.result()
+        claim.give_back()
+
+    threads = [threading.Thread(target=fill, args=(name,)) for name in ("a", "b", "c")]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    for name in ("a", "b", "c"):
+        assert [record.seq for record in sqlite.read(name)] == list(range(150))
+    assert sqlite.check().ok
+
+
+def test_an_interruption_in_the_middle_of_a_commit(
+    sqlite: SQLiteJournal, story: Story, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It goes where interruptions go; nothing of the batch is there, and nothing can follow it."""
+    claim = sqlite.claim("r")
+    claim.write(story()[:3])
+
+    def interrupted(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr("hookline.journal.batch.new_batch", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            claim.write(story()[3:5])
+    with pytest.raises(JournalError, match="interrupted"):
+        claim.write(story()[3:5]).result()
+    claim.give_back()
+    assert sqlite.read("r") == story()[:3]
+    again = sqlite.claim("r")
+    again.write(story()[3:]).result()
+    assert sqlite.read("r") == story()
+
+
+@pytest.mark.parametrize("synchronous", ["NORMAL", "FULL"])
+def test_a_run_that_is_forgotten_in_the_middle_of_a_commit(
+    path: Path, story: Story, synchronous: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Garbage is collected anywhere, also there: what the run has to write is written later, by the thread."""
+    with SQLiteJournal(path, synchronous=synchronous) as journal:
+        forgotten = [Stored(journal, journal.claim("forgotten"), [])]
+        for record in story("forgotten"):
+            forgotten[0].append(record)
+        add = batch.new_batch
+
+        def collect(*row: Any) -> None:
+            forgotten.clear()
+            gc.collect()
+            add(*row)
+
+        monkeypatch.setattr(batch, "new_batch", collect)
+        claim = journal.claim("r")
+        claim.write(story()).result(20)
+        claim.give_back()
+        journal._writer.do(lambda _: None)  # type: ignore[union-attr]
+        assert journal.read("forgotten") == story("forgotten")
+        journal.claim("forgotten").give_back()
+
+
+# --- several runs in one event loop ----------------------------------------------------------------
+
+
+@pytest.mark.parametrize("synchronous", ["NORMAL", "FULL"])
+async def test_runs_of_one_event_loop_share_a_transaction(
+    path: Path, synchronous: Any, places: list[str]
+) -> None:
+    """What they have to write in one turn of it goes into one."""
+    with SQLiteJournal(path, synchronous=synchronous) as journal:
+        runs = [Stored(journal, journal.claim(f"r{number}"), []) for number in range(5)]
+        for step in range(3):
+            for run, name in zip(runs, "01234", strict=True):
+                run.append(PromptSubmitted(f"r{name}", step, 0.0, "x"))
+            await asyncio.gather(*(run.commit() for run in runs))
+        where = "here" if synchronous == "NORMAL" else "thread"
+        assert places[0] == f"{where} 5"
+        assert len(places) <= 6  # the one that was last may go first, and alone
+        for run in runs:
+            run.close()
+        assert all(len(journal.read(f"r{number}")) == 3 for number in range(5))
+
+
+async def test_one_runs_trouble_in_an_event_loop_is_not_anothers(
+    sqlite: SQLiteJournal, story: Story
+) -> None:
+    """The one that cannot be written hears of it, and the others are written all the same."""
+    claims = {name: sqlite.claim(name) for name in ("a", "bad", "b")}
+    runs = {name: Stored(sqlite, claim, []) for name, claim in claims.items()}
+    for name, run in runs.items():
+        for record in story(name)[:3]:
+            run.append(record)
+        await run.commit()
+    claims["bad"].tail = claims["bad"].tail._replace(head=b"not the head")
+    for name, run in runs.items():
+        for record in story(name)[3:]:
+            run.append(record)
+    outcomes = await asyncio.gather(
+        *(run.commit() for run in runs.values()), return_exceptions=True
+    )
+    assert [type(outcome) for outcome in outcomes] == [type(None), JournalError, type(None)]
+    for name, run in runs.items():
+        run.close()
+        assert sqlite.read(name) == (story(name)[:3] if name == "bad" else story(name))
+
+
+async def test_a_run_that_ends_writes_what_was_gathered(
+    sqlite: SQLiteJournal, story: Story
+) -> None:
+    """Without a turn of the loop: whoever gives back waits for what it has written."""
+    runs = {name: Stored(sqlite, sqlite.claim(name), []) for name in ("a", "b")}
+    for name, run in runs.items():
+        for record in story(name):
+            run.append(record)
+        run.flush_soon()
+    await asyncio.sleep(0)
+    for name, run in runs.items():
+        run.close()
+        assert sqlite.read(name) == story(name)

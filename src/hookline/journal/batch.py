@@ -7,7 +7,7 @@ from concurrent.futures import Future
 from typing import NamedTuple
 
 from hookline.errors import JournalError
-from hookline.journal.chain import link
+from hookline.journal.chain import linked
 from hookline.journal.claim import Lease, StoreClaim
 from hookline.journal.faults import before_it_began
 from hookline.journal.schema import first_id
@@ -38,21 +38,33 @@ class Tail(NamedTuple):
 
 
 class SQLiteClaim(StoreClaim):
-    """Queues what it is given for the thread that writes."""
+    """Hands what it is given to the writer of the file."""
 
     def __init__(
         self, info: RunInfo, tail: Tail, lease: Lease, writer: Writer, journal: object
     ) -> None:
         super().__init__(info, lease)
         self.tail = tail
-        """Changed by the thread that writes, and by no other."""
+        """Changed by whoever uses the connection that writes, and by no other."""
         self._writer = writer
         self._journal = journal  # a journal that is forgotten closes, and this one is in use
 
-    def _put(self, bodies: list[bytes], before: RunInfo, after: RunInfo) -> Future[None]:
+    def _put(
+        self, bodies: list[bytes], before: RunInfo, after: RunInfo, *, soon: bool
+    ) -> Future[None]:
         batch = _Batch(self, bodies, before, after)
-        self._writer.submit(batch)
-        return batch.done
+        if soon:
+            return self._writer.write_soon(batch, id(self))
+        return self._writer.write(batch)
+
+    def give_back(self) -> None:
+        """Let others have the run. What was queued is written first."""
+        self._writer.write_gathered()
+        super().give_back()
+
+    def _may_wait(self) -> bool:
+        # A run that was forgotten gives itself back when garbage is collected, also in the middle of a commit.
+        return not self._writer.is_used_here()
 
     def overtaken(self) -> JournalError:
         """Someone else has written to the run, lease or no lease."""
@@ -63,7 +75,7 @@ class SQLiteClaim(StoreClaim):
 
 
 class _Batch:
-    __slots__ = ("_after", "_before", "_bodies", "_claim", "_was", "done")
+    __slots__ = ("_after", "_before", "_bodies", "_claim", "_records", "_was", "size")
 
     def __init__(
         self, claim: SQLiteClaim, bodies: list[bytes], before: RunInfo, after: RunInfo
@@ -73,24 +85,22 @@ class _Batch:
         self._before = before
         self._after = after
         self._was: Tail | None = None
-        self.done: Future[None] = Future()
-        # From here on it cannot be cancelled: what happened has happened, whoever stops waiting for its record.
-        self.done.set_running_or_notify_cancel()
-
-    def refusal(self) -> JournalError | None:
-        """Set when an earlier batch of the run could not be written."""
-        return self._claim.refusal()
+        self._records = packed(bodies)
+        self.size = len(self._records)
 
     def write(self, cursor: sqlite3.Cursor) -> None:
         """The records, each linked to the one before it, and where the run ends now."""
-        self._was = number, count, head = self._claim.tail
-        links = []
-        for body in self._bodies:
-            head = link(head, body)
-            links.append(head)
+        claim = self._claim
+        if (refusal := claim.refusal()) is not None:
+            raise refusal
+        self._was = number, count, head = claim.tail
+        if count != self._before.records:
+            raise _out_of_turn(claim.run_id, count, self._before.records)
+        links = linked(head, self._bodies)
+        head = links[-1]
         number = self._enter(cursor, number, head)
-        new_batch(cursor, first_id(number) + count, links, self._bodies)
-        self._claim.tail = Tail(number, count + len(links), head)
+        new_batch(cursor, first_id(number) + count, links, self._records)
+        claim.tail = Tail(number, count + len(links), head)
 
     def _enter(self, cursor: sqlite3.Cursor, number: int, head: bytes) -> int:
         """Change the run's row, or make it."""
@@ -112,15 +122,20 @@ class _Batch:
         if self._was is not None:
             self._claim.tail = self._was
 
-    def settle(self, error: JournalError | None) -> None:
-        """It is committed, or it cannot be, and then nothing after it can."""
-        if error is None:
-            self.done.set_result(None)
-        else:
-            if not self._claim.tail.run and self._after.parent_run_id is None:
-                error = before_it_began(error)
-            self._claim.break_off(error)
-            self.done.set_exception(error)
+    def fail(self, error: JournalError) -> JournalError:
+        """It cannot be written, and then nothing after it can."""
+        if not self._claim.tail.run and self._after.parent_run_id is None:
+            error = before_it_began(error)
+        self._claim.break_off(error)
+        return error
+
+
+def _out_of_turn(run_id: str, count: int, expected: int) -> JournalError:
+    """A journal has no holes, whatever goes wrong in here."""
+    return JournalError(
+        f"run '{run_id}' has {count} records, and was about to be written from its record {expected}.",
+        remedy="This is a fault in Hookline. Resume the run: nothing that was written is lost.",
+    )
 
 
 def new_run(cursor: sqlite3.Cursor, info: RunInfo, head: bytes) -> int:
@@ -130,10 +145,14 @@ def new_run(cursor: sqlite3.Cursor, info: RunInfo, head: bytes) -> int:
     return int(cursor.execute(_NEW_RUN, row).lastrowid or 0)
 
 
-def new_batch(cursor: sqlite3.Cursor, id: int, links: list[bytes], bodies: list[bytes]) -> None:
-    """Add records."""
-    row = (id, b"".join(links), b"[%s]" % b",".join(bodies))
-    cursor.execute(_NEW_BATCH, row)
+def new_batch(cursor: sqlite3.Cursor, id: int, links: list[bytes], records: bytes) -> None:
+    """Add records, packed, with the link of each."""
+    cursor.execute(_NEW_BATCH, (id, b"".join(links), records))
+
+
+def packed(bodies: list[bytes]) -> bytes:
+    """Records as they lie in a batch: a JSON array."""
+    return b"[%s]" % b",".join(bodies)
 
 
 def _description(info: RunInfo) -> tuple[str | None, ...]:

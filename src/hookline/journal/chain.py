@@ -77,6 +77,15 @@ def link(previous: bytes, body: bytes) -> bytes:
     return hashlib.sha256(previous + body).digest()
 
 
+def linked(previous: bytes, bodies: list[bytes]) -> list[bytes]:
+    """The links of records that follow `previous`, and each other."""
+    links, digest_of = [], hashlib.sha256
+    for body in bodies:
+        previous = digest_of(previous + body).digest()
+        links.append(previous)
+    return links
+
+
 def examine(stored: Stored) -> Iterator[Damage]:
     """Everything that is wrong with a chain. After a break it goes on from there, to find the next."""
     run_id, count = stored.info.run_id, stored.info.records

@@ -29,7 +29,7 @@ class StoreClaim(ABC):
     def __init__(self, info: RunInfo, lease: Lease) -> None:
         self._info = info
         self._lease = lease
-        self._latest = settled()
+        self._latest = DONE
         self._broken_by: JournalError | None = None
         self._is_held = True
         self._lock = threading.Lock()
@@ -40,25 +40,34 @@ class StoreClaim(ABC):
         return self._info.run_id
 
     @abstractmethod
-    def _put(self, bodies: list[bytes], before: RunInfo, after: RunInfo) -> Future[None]:
+    def _put(
+        self, bodies: list[bytes], before: RunInfo, after: RunInfo, *, soon: bool
+    ) -> Future[None]:
         """Have the store write these records, which change the run's summary like this."""
 
     def write(self, records: Sequence[Record]) -> Future[None]:
-        """Queue records, in order. The future is done when they are committed, and fails if they cannot be."""
+        """Write records, in order. The future is done when they are committed, and fails if they cannot be."""
+        return self._write(records, soon=False)
+
+    def write_soon(self, records: Sequence[Record]) -> Future[None]:
+        """The same, perhaps together with what other runs write in this turn of the event loop that is running."""
+        return self._write(records, soon=True)
+
+    def _write(self, records: Sequence[Record], *, soon: bool) -> Future[None]:
         with self._lock:
             if not self._is_held:
                 raise UsageError(
                     f"run '{self.run_id}' was given back, and cannot be written any more.",
                     remedy="Claim it again: journal.claim(run_id).",
                 )
-            if (refusal := self.refusal()) is not None:
-                return settled(refusal)
+            if self._broken_by is not None:
+                return settled(self.refusal())
             check_records(self.run_id, records)
             if records:
-                self._latest = self._encoded(records)
+                self._latest = self._encoded(records, soon=soon)
             return self._latest
 
-    def _encoded(self, records: Sequence[Record]) -> Future[None]:
+    def _encoded(self, records: Sequence[Record], *, soon: bool) -> Future[None]:
         try:
             bodies = [encode_readable(record) for record in records]
         except (TypeError, ValueError, OverflowError, RecursionError) as error:
@@ -69,7 +78,7 @@ class StoreClaim(ABC):
             self.break_off(problem)
             return settled(problem)
         before, self._info = self._info, summarise(self._info, records)
-        return self._put(bodies, before, self._info)
+        return self._put(bodies, before, self._info, soon=soon)
 
     def refusal(self) -> JournalError | None:
         """Why nothing more is written, once a write has failed: a journal has no holes."""
@@ -88,9 +97,16 @@ class StoreClaim(ABC):
         with self._lock:
             self._is_held = False
             latest = self._latest
-        with suppress(HooklineError):  # whoever wrote it hears of it
-            latest.result()
-        self._lease.release()
+        if self._may_wait():
+            with suppress(HooklineError):  # whoever wrote it hears of it
+                latest.result()
+            self._lease.release()
+        else:
+            latest.add_done_callback(lambda _: self._lease.release())
+
+    def _may_wait(self) -> bool:
+        """Whether what was queued can be waited for here."""
+        return True
 
 
 def settled(error: JournalError | None = None) -> Future[None]:
@@ -101,6 +117,10 @@ def settled(error: JournalError | None = None) -> Future[None]:
     else:
         future.set_exception(error)
     return future
+
+
+DONE = settled()
+"""What has been written at once: the same for everybody, because making a future costs as much as a statement."""
 
 
 def check_run_id(run_id: str) -> None:

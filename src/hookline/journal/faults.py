@@ -1,4 +1,4 @@
-"""What SQLite reports, in words that say what to do."""
+"""What SQLite reports, and other reasons why a journal is of no use, in words that say what to do."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import sqlite3
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from hookline.errors import JournalError
+from hookline.errors import JournalError, UsageError
 
 BUSY_SECONDS = 30.0
 """How long to wait for another process that writes: its turns are short, unless it tidies a large file."""
@@ -71,3 +71,16 @@ def told(path: str, doing: str) -> Iterator[None]:
         yield
     except (sqlite3.Error, OverflowError, UnicodeDecodeError) as error:
         raise fault(error, path, doing) from error
+
+
+def closed() -> UsageError:
+    """Why nothing can be done with a journal any more."""
+    return UsageError("this journal is closed.", remedy="Open it again: SQLiteJournal(path).")
+
+
+def forked(path: str) -> JournalError:
+    """Why a journal that was opened before a fork is of no use after it."""
+    return JournalError(
+        f"the journal '{path}' was opened before this process was forked, and stays with its parent.",
+        remedy="Open it again in the child: SQLiteJournal(path).",
+    )

@@ -11,7 +11,7 @@ import msgspec
 
 from hookline.errors import JournalError, RunInUseError
 from hookline.journal.chain import Damage, Row, Stored, anchor, link
-from hookline.journal.claim import StoreClaim, check_run_id, settled
+from hookline.journal.claim import DONE, StoreClaim, check_run_id
 from hookline.journal.retention import owner_of
 from hookline.journal.session import session_info
 from hookline.journal.shelf import Shelf
@@ -117,9 +117,16 @@ class MemoryClaim(StoreClaim):
         super().__init__(journal._stored(lease.run_id).info, lease)
         self._journal = journal
 
-    def _put(self, bodies: list[bytes], before: RunInfo, after: RunInfo) -> Future[None]:  # noqa: ARG002 - for stores that write changes
+    def _put(
+        self,
+        bodies: list[bytes],
+        before: RunInfo,  # noqa: ARG002 - for stores that write changes
+        after: RunInfo,
+        *,
+        soon: bool,  # noqa: ARG002 - at once is soon
+    ) -> Future[None]:
         self._journal._append(bodies, after)
-        return settled()
+        return DONE
 
 
 class _Lease:

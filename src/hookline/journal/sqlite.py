@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from typing import Self, get_args
 
 from hookline.errors import JournalError, UsageError
-from hookline.journal.batch import SQLiteClaim, Tail, new_batch, new_run
+from hookline.journal.batch import SQLiteClaim, Tail, new_batch, new_run, packed
 from hookline.journal.chain import Stored, anchor
 from hookline.journal.claim import check_run_id
 from hookline.journal.connect import (
@@ -23,12 +23,13 @@ from hookline.journal.connect import (
     read_only,
     size_of,
 )
+from hookline.journal.faults import closed, forked
 from hookline.journal.lease import Lease, take_lease
 from hookline.journal.schema import first_id
 from hookline.journal.shelf import Shelf
 from hookline.journal.store import RunInfo, SessionInfo
 from hookline.journal.tables import Tables
-from hookline.journal.writer import Writer, closed, forked
+from hookline.journal.writer import Writer
 from hookline.state import RunStatus
 
 _IMPORTED_BATCH = 50
@@ -61,7 +62,8 @@ class SQLiteJournal(Shelf):
         self._claims: weakref.WeakSet[SQLiteClaim] = weakref.WeakSet()
         self._writer: Writer | None = None
         if is_writable(self.path):
-            self._writer = Writer(open_for_writing(self.path, synchronous), self.path)
+            connection = open_for_writing(self.path, synchronous)
+            self._writer = Writer(connection, self.path, waits_for_disk=synchronous == "FULL")
         else:
             open_for_reading(self.path).close()
         self._close = weakref.finalize(self, _let_go, self._readers, self._writer)
@@ -175,7 +177,7 @@ def _add(connection: sqlite3.Connection, runs: list[Stored]) -> None:
         for start in range(0, len(run.rows), _IMPORTED_BATCH):
             rows = run.rows[start : start + _IMPORTED_BATCH]
             links, bodies = [row.link for row in rows], [row.body for row in rows]
-            new_batch(cursor, first_id(number) + start, links, bodies)
+            new_batch(cursor, first_id(number) + start, links, packed(bodies))
     connection.execute("COMMIT")
 
 

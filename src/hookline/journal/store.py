@@ -53,9 +53,11 @@ class Claim(Protocol):
         ...
 
     def write(self, records: Sequence[Record]) -> Future[None]:
-        """Queue records, in order. The future is done when they are committed, and fails if they cannot be.
+        """Write records, in order, or queue them. The future is done when they are committed, and fails if they cannot.
 
-        Records of one call are written together or not at all. After a failure nothing more is written.
+        Records of one call are written together or not at all. After a failure nothing more is written. A claim may
+        also have a `write_soon` for runs in an event loop, which waits until the loop has gone round: what several
+        of them write can share a commit then.
         """
         ...
 

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import threading
 from collections.abc import Mapping
 from concurrent.futures import Future
 
-from hookline.errors import UnknownRunError, UsageError
+from hookline.errors import HooklineError, UnknownRunError, UsageError
 from hookline.journal.durable import InMemory, Listener
 from hookline.journal.record import Record
 from hookline.journal.store import Claim, JournalStore
@@ -17,7 +18,7 @@ from hookline.state import Decision
 class Stored(InMemory):
     """Records are kept in memory and written in batches: `flush` queues them, `commit` waits until they are safe."""
 
-    __slots__ = ("_claim", "_is_due", "_store", "_unwritten", "_written")
+    __slots__ = ("_claim", "_is_due", "_store", "_unwritten", "_write_soon", "_written")
 
     def __init__(
         self,
@@ -32,20 +33,23 @@ class Stored(InMemory):
         self.append = self._append_and_keep
         self._store = store
         self._claim: Claim | None = claim
+        self._write_soon = getattr(claim, "write_soon", claim.write)
         self._unwritten: list[Record] = []
         self._is_due = False
         self._written: Future[None] | None = None
 
     def _append_and_keep(self, record: Record) -> None:
         self._unwritten.append(record)
-        self._append_and_tell(record)
+        self.records.append(record)
+        if self._listeners:
+            self.tell(record)
 
     def take_answers(self, answers: Mapping[str, Decision]) -> None:
         """The answers that were handed to `resume`."""
         self._answers = answers
 
     def flush(self) -> None:
-        """Queue what is not written yet. Whether that worked is known at the next commit."""
+        """Write what is not written yet, or queue it. Whether that worked is known at the next commit."""
         if self._unwritten and self._claim is not None:
             batch, self._unwritten = self._unwritten, []
             self._written = self._claim.write(batch)
@@ -58,13 +62,23 @@ class Stored(InMemory):
 
     def _flush_now(self) -> None:
         self._is_due = False
-        self.flush()
+        self._flush_with_others()
+
+    def _flush_with_others(self) -> None:
+        if self._unwritten and self._claim is not None:
+            batch, self._unwritten = self._unwritten, []
+            self._written = self._write_soon(batch)
 
     async def commit(self) -> None:
         """Wait until everything that was appended is safe. Raises JournalError when it cannot be written."""
-        self.flush()
-        if self._written is not None:
-            await _done(self._written)
+        self._flush_with_others()
+        written = self._written
+        if written is None:
+            return
+        if written.done():
+            written.result()
+        else:
+            await _done(written)
 
     def for_child(self, run_id: str, listeners: tuple[Listener, ...]) -> Stored:
         """The record of a child run, in the same store; it may have begun in a process that died."""
@@ -84,12 +98,13 @@ class Stored(InMemory):
             claim.give_back()
 
     def __del__(self) -> None:
-        self.close()  # a run that was prepared and never started
+        with contextlib.suppress(HooklineError):  # the journal may be closed already
+            self.close()  # a run that was prepared and never started, or was given up
 
 
 def _done(written: Future[None]) -> asyncio.Future[None]:
     """A thread's future, for an event loop. Cheaper than `wrap_future`: every step waits once."""
-    loop = asyncio.get_running_loop()
+    loop, thread = asyncio.get_running_loop(), threading.get_ident()
     waiter: asyncio.Future[None] = loop.create_future()
 
     def wake() -> None:
@@ -103,7 +118,10 @@ def _done(written: Future[None]) -> asyncio.Future[None]:
 
     def tell(_: Future[None]) -> None:
         with contextlib.suppress(RuntimeError):  # the loop is closed: nobody waits any more
-            loop.call_soon_threadsafe(wake)
+            if threading.get_ident() == thread:
+                wake()
+            else:
+                loop.call_soon_threadsafe(wake)
 
     written.add_done_callback(tell)
     return waiter

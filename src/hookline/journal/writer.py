@@ -1,87 +1,180 @@
-"""The one thread that writes a journal file. Whatever is queued while it works goes into its next transaction."""
+"""What writes a journal file: whoever has something small to write, or a thread for what may take its time.
+
+A commit that need not wait for the disk is some thirty microseconds of work. Handing it to a thread and being woken
+when it is done costs more than that, so it is made where it is asked for. The thread is for the rest: where every
+commit waits for the disk (`synchronous="FULL"`), for large batches, for clearing the log, for a file that somebody
+else is writing, for a disk that has become slow, for what went wrong, and for work that is not a batch. Whatever is
+queued while it works goes into its next transaction. As long as anything is queued nothing overtakes it.
+
+Several runs in one event loop write in one transaction too, either way: what they write is gathered for one turn of
+the loop.
+"""
 
 from __future__ import annotations
 
+import asyncio
 import os
 import sqlite3
 import threading
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from contextlib import suppress
 from queue import SimpleQueue
-from typing import Any, Protocol, TypeVar
+from typing import Any, NamedTuple, Protocol, TypeVar
 
-from hookline.errors import JournalError, UsageError
-from hookline.journal.faults import fault
+from hookline.errors import JournalError
+from hookline.journal.claim import DONE
+from hookline.journal.faults import BUSY_SECONDS, closed, fault, forked
 
 T = TypeVar("T")
+
+_SMALL = 64 * 1024
+"""Bytes of a batch that is written where it is asked for: about a tenth of a millisecond."""
+_SLOW_SECONDS = 0.05
+_PAUSE_SECONDS = 0.5
+"""How long the thread takes over after a commit was that slow: an event loop is not to wait for the disk."""
+_PAGE = 4096
+_LOG_PAGES = 1000
+"""Pages in the log before it is cleared, as SQLite does by itself. Roughly counted."""
+_PAGES_OF_A_BATCH = 3
 
 
 class Batch(Protocol):
     """Records of one run that are written together or not at all."""
 
-    def refusal(self) -> JournalError | None:
-        """Why it may not be written, if it may not: an earlier batch of the run was not."""
+    @property
+    def size(self) -> int:
+        """Its bytes, about."""
         ...
 
     def write(self, cursor: sqlite3.Cursor) -> None:
-        """Put it into the tables, as a part of the transaction that is open."""
+        """Put it into the tables, as a part of the transaction that is open. Raises when an earlier one failed."""
         ...
 
     def withdraw(self) -> None:
         """The transaction it was a part of is undone."""
         ...
 
-    def settle(self, error: JournalError | None) -> None:
-        """It is committed, or it cannot be."""
+    def fail(self, error: JournalError) -> JournalError:
+        """It cannot be written, nor can what follows it. Gives the error as whoever waits is told it."""
         ...
 
 
-class Job:
+class _Queued(NamedTuple):
+    """A batch for the thread."""
+
+    batch: Batch
+    done: Future[None]
+
+
+class _Job(NamedTuple):
     """Something else to be done with the connection that writes, in a transaction of its own if it wants one."""
 
-    def __init__(self, work: Callable[[sqlite3.Connection], Any]) -> None:
-        self.work = work
-        self.done: Future[Any] = Future()
+    work: Callable[[sqlite3.Connection], Any]
+    done: Future[Any]
 
 
 class Writer:
-    """Takes batches and jobs in order."""
+    """Takes batches and jobs in order. The connection is used by one thread at a time: by the one that has `_using`."""
 
-    def __init__(self, connection: sqlite3.Connection, path: str) -> None:
+    def __init__(self, connection: sqlite3.Connection, path: str, *, waits_for_disk: bool) -> None:
         self._connection = connection
         self._cursor = connection.cursor()  # one for all batches: making them is not free
         self._path = path
         self._file = _identity(path)
         self._pid = os.getpid()
-        self._queue: SimpleQueue[Batch | Job | None] = SimpleQueue()
-        self._lock = threading.Lock()
+        self._waits_for_disk = waits_for_disk
+        self._not_before = 0.0
+        self._log_pages = _log_pages(path)
+        connection.execute(
+            "PRAGMA wal_autocheckpoint = 0"
+        )  # it would be whoever commits that waits
+        if not waits_for_disk:
+            connection.execute("PRAGMA busy_timeout = 0")  # waiting is for the thread
+        self._using = threading.Lock()
+        self._user: int | None = None
+        self._lock = (
+            threading.RLock()
+        )  # garbage may be collected, and write, while this thread has it
+        self._last_run = 0
+        self._gathered: list[_Queued] = []
+        self._queue: SimpleQueue[_Queued | _Job | None] = SimpleQueue()
+        self._waiting = 0
+        """How many are gathered, queued, or being done by the thread. Nothing overtakes them."""
         self._is_open = True
         self._thread: threading.Thread | None = None
 
-    def submit(self, item: Batch | Job) -> None:
-        """Queue something."""
+    def write(self, batch: Batch) -> Future[None]:
+        """Commit a batch, here and now if nothing speaks against it. The future is done when it is committed."""
         if os.getpid() != self._pid:
             raise forked(self._path)
-        with self._lock:  # or it might be queued behind the end
-            if not self._is_open:
-                raise closed()
-            if self._thread is None:
-                self._start()
-            self._queue.put(item)
+        if self._waiting:
+            done = self._gather(batch)
+            self.write_gathered()
+            return done
+        if self._is_quick(batch.size) and self._is_written_here((batch,)):
+            return DONE
+        done = self._gather(batch)
+        self._pass_on()
+        return done
+
+    def write_soon(self, batch: Batch, run: int) -> Future[None]:
+        """The same in the next turn of the event loop that is running: several runs in it share a transaction."""
+        if (
+            run == self._last_run
+        ):  # nobody else has written meanwhile, so there is nobody to share it with
+            return self.write(batch)
+        self._last_run = run
+        done = self._gather(batch)
+        asyncio.get_running_loop().call_soon(self.write_gathered)
+        return done
+
+    def _gather(self, batch: Batch) -> Future[None]:
+        """Keep a batch until `write_gathered` is called."""
+        done: Future[None] = Future()
+        # From here on it cannot be cancelled: what happened has happened, whoever stops waiting for its record.
+        done.set_running_or_notify_cancel()
+        with self._lock:
+            self._check_usable()
+            self._waiting += 1
+            self._gathered.append(_Queued(batch, done))
+        return done
+
+    def write_gathered(self) -> None:
+        """Commit what was gathered, here and now if nothing speaks against it."""
+        if not self._gathered:
+            return
+        with self._lock:
+            gathered, self._gathered = self._gathered, []
+            batches = [each.batch for each in gathered]
+            is_next = self._waiting == len(batches)
+            is_written = False
+            try:
+                if is_next and self._is_quick(sum([batch.size for batch in batches])):
+                    is_written = self._is_written_here(batches)
+            finally:  # after an interruption they have failed: those who wait are told so
+                if not is_written:
+                    self._hand_over(gathered)
+            if not is_written:
+                return
+            self._waiting -= len(gathered)
+        for each in gathered:
+            each.done.set_result(None)
 
     def do(self, work: Callable[[sqlite3.Connection], T]) -> T:
-        """Have something done by the thread that writes, and wait for it."""
-        job = Job(work)
-        self.submit(job)
-        result: T = job.done.result()
-        return result
+        """Have something done by the thread, and wait for it."""
+        done: Future[T] = Future()
+        with self._lock:
+            self._check_usable()
+            self._pass_on()
+            self._waiting += 1
+            self._hand_over([_Job(work, done)])
+        return done.result()
 
-    def _start(self) -> None:
-        # A daemon: a forgotten journal must not keep the process from ending. What is queued then is still
-        # written, because closing is among the last things a process does.
-        self._thread = threading.Thread(target=self._work, name="hookline-journal", daemon=True)
-        self._thread.start()
+    def is_used_here(self) -> bool:
+        """Whether this very thread is writing now. It is asked when garbage is collected in the middle of that."""
+        return self._user == threading.get_ident()
 
     def close(self) -> None:
         """Write what is queued, and close the connection."""
@@ -90,69 +183,159 @@ class Writer:
         with self._lock:
             if not self._is_open:
                 return
+            self._pass_on()
             self._is_open = False
             self._queue.put(None)
         if self._thread is None:
-            self._connection.close()
+            with self._using:
+                self._connection.close()
         elif self._thread is not threading.current_thread():
             self._thread.join()
 
-    # --- in the thread ---------------------------------------------------------------------------------
+    # --- here and now ----------------------------------------------------------------------------------
 
-    def _work(self) -> None:
-        queue = self._queue
-        while True:
-            item = queue.get()
-            batches = []
-            while item is not None and not isinstance(item, Job):
-                batches.append(item)
-                if queue.empty():
-                    break
-                item = queue.get()
-            if batches:
-                self._commit(batches)
-            if isinstance(item, Job):
-                self._do(item)
-            elif item is None:
-                break
-            del batches, item  # what they belong to may be given up before there is more to do
-        self._connection.close()
+    def _is_quick(self, size: int) -> bool:
+        """Whether a commit of so many bytes is over in no time, as far as anyone can tell."""
+        return (
+            size <= _SMALL
+            and not self._waits_for_disk
+            and self._log_pages < _LOG_PAGES
+            and time.monotonic() >= self._not_before
+        )
 
-    def _commit(self, batches: list[Batch]) -> None:
-        error = self._transact(batches)
-        if error is None:
+    def _is_written_here(self, batches: Sequence[Batch]) -> bool:
+        """Commit batches in this thread. False when that did not work: the other one waits, or tells what is wrong."""
+        if not self._using.acquire(blocking=False):
+            return False
+        try:
+            if not self._is_open:
+                return False
+            self._user = threading.get_ident()
+            began = time.monotonic()
+            self._transact(batches)
+            now = time.monotonic()
+            if now - began > _SLOW_SECONDS:
+                self._not_before = now + _PAUSE_SECONDS
+            return True
+        except Exception:
+            return False
+        except BaseException as error:  # an interruption, before the commit or after it
             for batch in batches:
-                batch.settle(None)
-        elif len(batches) == 1:
-            batches[0].settle(error)
-        else:  # one run's trouble is not another's
-            for batch in batches:
-                self._commit([batch])
+                batch.fail(self._as_ours(error))
+            raise
+        finally:
+            self._user = None
+            self._using.release()
 
-    def _transact(self, batches: list[Batch]) -> JournalError | None:
+    def _transact(self, batches: Sequence[Batch]) -> None:
         cursor = self._cursor
         try:
             self._check_in_place()
             cursor.execute("BEGIN IMMEDIATE")
             for batch in batches:
-                if (refusal := batch.refusal()) is not None:
-                    raise refusal
                 batch.write(cursor)
+                self._log_pages += _PAGES_OF_A_BATCH + batch.size // _PAGE
             cursor.execute("COMMIT")
-        except BaseException as error:  # whoever waits must hear of it, whatever it is
+        except BaseException:
             self._roll_back()
             for batch in reversed(batches):
                 batch.withdraw()
-            return self._as_ours(error)
-        return None
+            raise
 
-    def _do(self, job: Job) -> None:
+    # --- in the thread ---------------------------------------------------------------------------------
+
+    def _pass_on(self) -> None:
+        """Leave what was gathered to the thread."""
+        with self._lock:
+            gathered, self._gathered = self._gathered, []
+            if gathered:
+                self._hand_over(gathered)
+
+    def _hand_over(self, items: Sequence[_Queued | _Job]) -> None:
+        if self._thread is None:
+            # A daemon: a forgotten journal must not keep the process from ending. What is queued then is still
+            # written, because closing is among the last things a process does.
+            self._thread = threading.Thread(target=self._work, name="hookline-journal", daemon=True)
+            self._thread.start()
+        for item in items:
+            self._queue.put(item)
+
+    def _work(self) -> None:
+        queue = self._queue
+        while True:
+            item = queue.get()
+            queued: list[_Queued] = []
+            while isinstance(item, _Queued):
+                queued.append(item)
+                if queue.empty():
+                    break
+                item = queue.get()
+            if queued:
+                self._take_turn(len(queued), self._commit, queued)
+            if isinstance(item, _Job):
+                self._take_turn(1, self._do, item)
+            elif item is None:
+                break
+            del queued, item  # what they belong to may be given up before there is more to do
+        with self._using:
+            self._connection.close()
+
+    def _take_turn(self, count: int, work: Callable[[T], _Outcomes], item: T) -> None:
+        """Work with the connection. Those who wait are told when the thread is done: they may go on without it."""
+        with self._using:
+            self._user = threading.get_ident()
+            self._set_patience(BUSY_SECONDS)
+            outcomes = work(item)
+            self._set_patience(0)
+            self._user = None
+        with self._lock:
+            self._waiting -= count
+        for done, result, error in outcomes:
+            if error is None:
+                done.set_result(result)
+            else:
+                done.set_exception(error)
+
+    def _set_patience(self, seconds: float) -> None:
+        """How long the connection waits for others. Where the thread does everything, that is always the same."""
+        if not self._waits_for_disk:
+            with suppress(sqlite3.Error):
+                self._connection.execute(f"PRAGMA busy_timeout = {seconds * 1000:.0f}")
+
+    def _commit(self, queued: list[_Queued]) -> _Outcomes:
+        if self._log_pages >= _LOG_PAGES:
+            self._clear_log()
+        try:
+            self._transact([each.batch for each in queued])
+        except BaseException as error:  # whoever waits must hear of it, whatever it is
+            if len(queued) > 1:  # one run's trouble is not another's
+                return [outcome for each in queued for outcome in self._commit([each])]
+            ((batch, done),) = queued
+            return [(done, None, batch.fail(self._as_ours(error)))]
+        return [(each.done, None, None) for each in queued]
+
+    def _do(self, job: _Job) -> _Outcomes:
         try:
             self._check_in_place()
-            job.done.set_result(job.work(self._connection))
+            return [(job.done, job.work(self._connection), None)]
         except BaseException as error:
             self._roll_back()
-            job.done.set_exception(self._as_ours(error))
+            return [(job.done, None, self._as_ours(error))]
+
+    def _clear_log(self) -> None:
+        """Bring what is in the log into the file, and have it written from its beginning again."""
+        # Before a commit, not after it: the first one in a cleared log waits for the disk too.
+        self._log_pages = 0  # whoever still reads the log keeps it from being cleared: another time
+        with suppress(sqlite3.Error):  # if something is wrong with the file, the commit tells
+            self._cursor.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchall()
+
+    # --- what may be wrong -----------------------------------------------------------------------------
+
+    def _check_usable(self) -> None:
+        if os.getpid() != self._pid:
+            raise forked(self._path)
+        if not self._is_open:
+            raise closed()
 
     def _check_in_place(self) -> None:
         # SQLite would go on writing to a file that was deleted or moved, and all of it would be lost.
@@ -173,10 +356,19 @@ class Writer:
             return error
         if isinstance(error, sqlite3.Error | OverflowError):
             return fault(error, self._path, "written")
+        if not isinstance(error, Exception):
+            return JournalError(
+                f"writing the journal '{self._path}' was interrupted ({type(error).__name__}).",
+                remedy="Resume the run.",
+            )
         return JournalError(
             f"the journal '{self._path}' cannot be written: {type(error).__name__}: {error}.",
             remedy="This is a fault in Hookline, or the process ran out of memory.",
         )
+
+
+_Outcomes = list[tuple[Future[Any], Any, JournalError | None]]
+"""Whoever waits, with what they are told."""
 
 
 def _identity(path: str) -> tuple[int, int] | None:
@@ -187,14 +379,9 @@ def _identity(path: str) -> tuple[int, int] | None:
     return found.st_dev, found.st_ino
 
 
-def closed() -> UsageError:
-    """Why nothing can be done with a journal any more."""
-    return UsageError("this journal is closed.", remedy="Open it again: SQLiteJournal(path).")
-
-
-def forked(path: str) -> JournalError:
-    """Why a journal that was opened before a fork is of no use after it."""
-    return JournalError(
-        f"the journal '{path}' was opened before this process was forked, and stays with its parent.",
-        remedy="Open it again in the child: SQLiteJournal(path).",
-    )
+def _log_pages(path: str) -> int:
+    """How many pages the log may hold: others may have filled it, each of them too little to clear it."""
+    try:
+        return os.path.getsize(f"{path}-wal") // _PAGE
+    except OSError:
+        return 0
