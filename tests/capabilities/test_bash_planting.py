@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from hookline import AgentBuilder
+from hookline import AgentBuilder, SQLiteJournal
 from hookline.capabilities import Bash, Files
 from hookline.testing import ScriptedDriver, call, calls, say
 
@@ -51,3 +51,18 @@ def test_instructions_that_a_person_agreed_to_stay(tmp_path: Path) -> None:
     )
     assert "set aside" not in said[-1]
     assert (tmp_path / "AGENTS.md").read_text() == "rules"
+
+
+def test_a_command_cannot_change_what_is_on_record(tmp_path: Path) -> None:
+    """A journal in the work directory is written by the run and by nobody else."""
+    (tmp_path / "runs").mkdir()
+    spoil = "cd runs; for f in *; do echo spoiled > $f; rm -f $f; mv $f gone; done; cd ..; mv runs gone; ls gone"
+    with SQLiteJournal(tmp_path / "runs" / "journal.db") as journal:
+        bash = Bash(tmp_path, sandbox="required")
+        builder = AgentBuilder().with_journal(journal).with_capability(bash)
+        (said,) = run(builder, call("bash", command=spoil))
+        assert "Read-only file system" in said
+        (kept,) = journal.runs()
+        assert kept.status == "completed"
+        assert str(journal.check()).endswith("no damage")
+    assert (tmp_path / "runs" / "journal.db").read_bytes()[:6] == b"SQLite"

@@ -112,8 +112,11 @@ class Bash:
             made.append(register(HookPoint.AFTER_TOOL_USE, self._keep, kept))
         return made
 
-    def notes(self, _definition: Definition) -> Iterator[Note]:
-        """Where a command could put a module that this program would import, and so run outside."""
+    def notes(self, definition: Definition) -> Iterator[Note]:
+        """Where a command could put a module that this program would import. What is on record is not for it either."""
+        journal = getattr(definition.journal, "path", None)
+        if isinstance(journal, str):
+            self.sandbox.keep(journal, *(f"{journal}-{part}" for part in ("wal", "shm", "lease")))
         places = module_places_in(self.sandbox.writable) if self.sandbox.status.contained else []
         for place in places:
             yield Note(
