@@ -66,3 +66,22 @@ def test_a_command_cannot_change_what_is_on_record(tmp_path: Path) -> None:
         assert kept.status == "completed"
         assert str(journal.check()).endswith("no damage")
     assert (tmp_path / "runs" / "journal.db").read_bytes()[:6] == b"SQLite"
+
+
+def test_a_command_cannot_turn_what_is_kept_of_its_output_elsewhere(tmp_path: Path) -> None:
+    """A directory for output in the work directory can be read, and a link in it or in its place is not made."""
+    outside = tmp_path / "outside"
+    outside.mkdir()
+    work = tmp_path / "work"
+    work.mkdir()
+    bash = Bash(work, sandbox="required", output_dir=work / "logs", max_chars=1000)
+    turn = f"ln -s {outside}/x logs/command-2.txt; mv logs old; seq 1000"
+    first, second = run(
+        AgentBuilder().with_capability(bash),
+        call("bash", command=turn),
+        call("bash", command="seq 1000; cat logs/command-1.txt | wc -l"),
+    )
+    assert "Read-only file system" in first
+    assert second.splitlines()[-2].isdigit()
+    assert list(outside.iterdir()) == []
+    assert {path.name for path in (work / "logs").iterdir()} == {"command-1.txt", "command-2.txt"}

@@ -75,6 +75,7 @@ class Bash:
         else:
             paths = SandboxPaths(tmp=scratch.tmp, read=(scratch.output,))
             self.sandbox = Sandbox(root, sandbox, paths=paths, limits=limits, pass_env=pass_env)
+        self.sandbox.keep(scratch.output)  # we write there, outside: nothing is to be in the way
         self._runner = Runner(self.sandbox, scratch, max_chars)
         self._sessions: dict[str, Session] = {}
         """What the latest command of a run left, before the state has it."""
