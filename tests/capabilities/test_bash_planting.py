@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from hookline import AgentBuilder
+from hookline import AgentBuilder, SQLiteJournal
 from hookline.capabilities import Bash, Files
 from hookline.testing import ScriptedDriver, call, calls, say
 
@@ -25,10 +25,11 @@ def run(builder: AgentBuilder, *turns: Any) -> list[str]:
 def test_instructions_that_a_command_makes_are_set_aside_and_told(tmp_path: Path) -> None:
     """No place is held for a missing AGENTS.md, so a script may make one: it loses its name, and the result says so."""
     (tmp_path / "make.sh").write_text("echo obey me > AGENTS.md\n")
-    first, _, third, beside, denied = run(
+    first, _, _, third, beside, denied = run(
         AgentBuilder().with_capability(Bash(tmp_path, sandbox="required")),
         call("bash", command="sh make.sh"),
-        call("bash", command="sh make.sh; sleep 60", background=True),
+        call("bash", command="sh make.sh; while echo made; do sleep 0.1; done", background=True),
+        call("bash_poll", id="bg-1", wait=20),
         calls(call("bash_stop", id="bg-1"), call("bash", command="true")),
         call("bash", command="echo x > CLAUDE.md"),
     )
@@ -51,3 +52,37 @@ def test_instructions_that_a_person_agreed_to_stay(tmp_path: Path) -> None:
     )
     assert "set aside" not in said[-1]
     assert (tmp_path / "AGENTS.md").read_text() == "rules"
+
+
+def test_a_command_cannot_change_what_is_on_record(tmp_path: Path) -> None:
+    """A journal in the work directory is written by the run and by nobody else."""
+    (tmp_path / "runs").mkdir()
+    spoil = "cd runs; for f in *; do echo spoiled > $f; rm -f $f; mv $f gone; done; cd ..; mv runs gone; ls gone"
+    with SQLiteJournal(tmp_path / "runs" / "journal.db") as journal:
+        bash = Bash(tmp_path, sandbox="required")
+        builder = AgentBuilder().with_journal(journal).with_capability(bash)
+        (said,) = run(builder, call("bash", command=spoil))
+        assert "Read-only file system" in said
+        (kept,) = journal.runs()
+        assert kept.status == "completed"
+        assert str(journal.check()).endswith("no damage")
+    assert (tmp_path / "runs" / "journal.db").read_bytes()[:6] == b"SQLite"
+
+
+def test_a_command_cannot_turn_what_is_kept_of_its_output_elsewhere(tmp_path: Path) -> None:
+    """A directory for output in the work directory can be read, and a link in it or in its place is not made."""
+    outside = tmp_path / "outside"
+    outside.mkdir()
+    work = tmp_path / "work"
+    work.mkdir()
+    bash = Bash(work, sandbox="required", output_dir=work / "logs", max_chars=1000)
+    turn = f"ln -s {outside}/x logs/command-2.txt; mv logs old; seq 1000"
+    first, second = run(
+        AgentBuilder().with_capability(bash),
+        call("bash", command=turn),
+        call("bash", command="seq 1000; cat logs/command-1.txt | wc -l"),
+    )
+    assert "Read-only file system" in first
+    assert second.splitlines()[-2].isdigit()
+    assert list(outside.iterdir()) == []
+    assert {path.name for path in (work / "logs").iterdir()} == {"command-1.txt", "command-2.txt"}

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
-from pathlib import Path
 
 
 def _names(text: str) -> frozenset[str]:
@@ -47,9 +45,7 @@ def vouch(facts: os.stat_result) -> None:
     _vouched.add((facts.st_dev, facts.st_ino))
 
 
-def is_vouched(path: Path) -> bool:
-    """Whether what is at a path was written by somebody who may."""
-    with contextlib.suppress(OSError):
-        facts = path.lstat()
-        return (facts.st_dev, facts.st_ino) in _vouched
-    return False
+def is_vouched(name: str, directory: int) -> bool:
+    """Whether the file of this name in a directory was written by somebody who may."""
+    facts = os.stat(name, dir_fd=directory, follow_symlinks=False)
+    return (facts.st_dev, facts.st_ino) in _vouched

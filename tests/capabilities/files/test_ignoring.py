@@ -69,6 +69,7 @@ TREE = {f"{d}{n}/f": "" for d in ("", "a/", "build/", "x/y/") for n in NAMES} | 
         {".gitignore": "*.log\n", "x/.gitignore": "!*.log\n/a\n", "x/y/.gitignore": "*\n"},
         {".gitignore": "docs/*.log\ny/\n.env\n"},
         {".gitignore": "?.log\n[!a].log\nbuild\n"},
+        {".gitignore": "[[:alpha:]].log\n[![:upper:]].txt\n[[:nothing:]]*\n[]a]\n"},
         {".gitignore": "/**/y\na/**\n"},
         {".gitignore": "\ufeffa\n"},
         {".gitignore": "a/\n!a/f\n"},

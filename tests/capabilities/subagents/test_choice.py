@@ -262,7 +262,9 @@ async def test_models_by_name() -> None:
         "mine",
         "mine",
     ]
-    assert "'opus' is no model that is known here" in agent.explain().replace("\n" + " " * 16, " ")
+    assert "'opus' is no model that can be used here" in agent.explain().replace(
+        "\n" + " " * 16, " "
+    )
 
 
 def test_a_model_that_cannot_be_is_an_error_with_its_subagent() -> None:

@@ -189,6 +189,27 @@ async def test_what_one_command_made_is_not_there_for_good_because_another_began
     assert not planted.exists()
 
 
+def test_nothing_outside_is_renamed_or_removed_through_a_link(tmp_path: Path) -> None:
+    """What is done after a command is done outside the sandbox: a directory that became a link is not followed."""
+    work, outside = tmp_path / "work", tmp_path / "outside"
+    (work / ".github").mkdir(parents=True)
+    (work / "rules.md").write_text("rules")
+    (work / ".github" / "copilot-instructions.md").symlink_to("../rules.md")
+    outside.mkdir()
+    for name in ("copilot-instructions.md", "config.worktree"):
+        (outside / name).write_text("theirs")
+    paths = SandboxPaths(unprotected=(".git",), read=(outside,))
+    ran = Sandbox(work, "required", paths=paths).run_sync(
+        f"mv .github old; ln -s {outside} .github; ln -s {outside} .git"
+    )
+    assert ran.set_aside == ()
+    assert (work / ".github").is_symlink(), "the attempt was made"
+    assert {path.name for path in outside.iterdir()} == {
+        "copilot-instructions.md",
+        "config.worktree",
+    }
+
+
 def test_names_can_be_added_and_left_out(tmp_path: Path) -> None:
     """`protect` keeps more names, `unprotected` fewer."""
     paths = SandboxPaths(protect=("deploy/keys",), unprotected=(".vscode", ".git"))

@@ -75,6 +75,7 @@ class Bash:
         else:
             paths = SandboxPaths(tmp=scratch.tmp, read=(scratch.output,))
             self.sandbox = Sandbox(root, sandbox, paths=paths, limits=limits, pass_env=pass_env)
+        self.sandbox.keep(scratch.output)  # we write there, outside: nothing is to be in the way
         self._runner = Runner(self.sandbox, scratch, max_chars)
         self._sessions: dict[str, Session] = {}
         """What the latest command of a run left, before the state has it."""
@@ -112,8 +113,11 @@ class Bash:
             made.append(register(HookPoint.AFTER_TOOL_USE, self._keep, kept))
         return made
 
-    def notes(self, _definition: Definition) -> Iterator[Note]:
-        """Where a command could put a module that this program would import, and so run outside."""
+    def notes(self, definition: Definition) -> Iterator[Note]:
+        """Where a command could put a module that this program would import. What is on record is not for it either."""
+        journal = getattr(definition.journal, "path", None)
+        if isinstance(journal, str):
+            self.sandbox.keep(journal, *(f"{journal}-{part}" for part in ("wal", "shm", "lease")))
         places = module_places_in(self.sandbox.writable) if self.sandbox.status.contained else []
         for place in places:
             yield Note(

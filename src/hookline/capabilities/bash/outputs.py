@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import itertools
+import os
 import shutil
 import tempfile
 import weakref
@@ -37,7 +38,7 @@ class Scratch:
         """A name for one more file; the oldest is removed when there are too many."""
         while True:
             path = self.output / f"command-{next(self._numbers)}.txt"
-            if not path.exists():
+            if not os.path.lexists(path):
                 break
         self._files.append(path)
         if len(self._files) > _FILES:

@@ -99,6 +99,26 @@ def _innermost(text: str) -> tuple[int, int] | None:
     return (found.start(), found.end() - 1) if found else None
 
 
+_CLASS = re.compile(r"[!^]?(?>\[:\w*:\]|.)(?:\[:\w*:\]|[^\]])*+\]", re.DOTALL)
+"""What follows a `[`, to the `]` that ends it: one that comes first is a plain character."""
+_NAMED = re.compile(r"\[:(\w*):\]")
+_KINDS = {
+    "alpha": "a-zA-Z",
+    "digit": "0-9",
+    "alnum": "a-zA-Z0-9",
+    "upper": "A-Z",
+    "lower": "a-z",
+    "xdigit": "0-9a-fA-F",
+    "space": r" \t\n\r\f\v",
+    "blank": r" \t",
+    "cntrl": r"\x00-\x1f\x7f",
+    "punct": r"!-/:-@\[-`{-~",
+    "graph": "!-~",
+    "print": " -~",
+}
+"""`[[:digit:]]` and its like, as `.gitignore` files have them."""
+
+
 @functools.lru_cache(maxsize=512)
 def _compiled(pattern: str) -> Callable[[str], re.Match[str] | None]:
     return re.compile(_expression(pattern), re.DOTALL).fullmatch
@@ -146,15 +166,18 @@ def _tokens(pattern: str) -> Iterator[str]:
 
 
 def _end_of_class(pattern: str, start: int) -> int | None:
-    at = start + (pattern[start : start + 1] in ("!", "^"))
-    end = pattern.find("]", at + 1)  # one that comes first is a plain character
-    return end if end >= 0 else None
+    found = _CLASS.match(pattern, start)
+    return found.end() - 1 if found else None
 
 
 def _class(inside: str) -> str:
     negated = inside[:1] in ("!", "^")
     body = inside[1:] if negated else inside
-    safe = "".join(f"\\{char}" if char in "\\[]^&~|" else char for char in body)
+    parts = _NAMED.split(body)
+    if not _KINDS.keys() >= set(parts[1::2]):
+        return r"[^\s\S]"  # as for git, which has no such kind either
+    plain, kinds = "".join(parts[::2]), "".join(_KINDS[name] for name in parts[1::2])
+    safe = kinds + "".join(f"\\{char}" if char in "\\[]^&~|" else char for char in plain)
     try:
         re.compile(f"[{safe}]")
     except re.error:  # a range that runs backwards fits nothing

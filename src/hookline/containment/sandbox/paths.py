@@ -35,6 +35,8 @@ class SandboxPaths:
     """Further files and directories that cannot be read. `~` is the home directory."""
     protect: tuple[str, ...] = ()
     """Further names below what can be written that stay as they are, as `deploy/keys`."""
+    keep: tuple[str | Path, ...] = ()
+    """Further files and directories that stay as they are, where they exist when a command starts."""
     unprotected: tuple[str, ...] = ()
     """Names of the table of protected ones that may be changed after all, as `.vscode`."""
     tmp: str | Path | None = None
@@ -119,6 +121,9 @@ def protected_names(root: Path, paths: SandboxPaths) -> list[str]:
     linked = {name for name in (*PROTECTED, *there) if _is_linked_text(root, name)}
     names = [name for name in (*PROTECTED, *there) if name not in linked]
     names += [*_linked_to(root, linked), *environments_below(root), *paths.protect]
+    names += [
+        os.path.relpath(kept, root) for kept in existing(paths.keep) if inside_any(kept, [root])
+    ]
     for home in homes():
         if home.is_relative_to(root):
             inside = home.relative_to(root)

@@ -17,7 +17,7 @@ import time
 from collections.abc import Iterable
 from pathlib import Path
 
-from hookline.containment.sandbox.planted import Watch
+from hookline.containment.sandbox.planted import Watch, in_directory
 from hookline.containment.sandbox.tables import WITH_PARENT
 from hookline.errors import SandboxError
 
@@ -119,8 +119,7 @@ class Protection:
         is_repository = os.path.isdir(self._at("objects"))
         for name in self._absent:
             if "/" in name or is_repository:
-                with contextlib.suppress(OSError):
-                    os.unlink(self._at(name))
+                in_directory(self._root, name, _unlink)
         others = _at_work.get(self._root, [])
         others[:] = [each for each in others if each is not self._absent]
         if not others:
@@ -140,6 +139,10 @@ class Protection:
                 except OSError:  # there is something in it now, so it is the user's
                     with contextlib.suppress(OSError):
                         os.chmod(path, 0o755)
+
+
+def _unlink(name: str, directory: int) -> None:
+    os.unlink(name, dir_fd=directory)
 
 
 def _share(lock: int, root: Path) -> None:

@@ -6,7 +6,7 @@ import asyncio
 import logging
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal, TypeAlias, get_args
 
@@ -153,6 +153,12 @@ class Sandbox:
     def writable(self) -> tuple[Path, ...]:
         """The directories that commands can write in, the work directory first."""
         return self._tree.roots
+
+    def keep(self, *paths: str | Path) -> None:
+        """From the next command on, leave these as they are where they exist: what your own program writes, say."""
+        kept = dict.fromkeys((*self.paths.keep, *paths))
+        self.paths = replace(self.paths, keep=tuple(kept))
+        self._tree = replace(self._tree, paths=self.paths)
 
     # --- what it does -------------------------------------------------------------------------------
 
