@@ -96,6 +96,20 @@ def test_an_agent_may_look_around_and_change_nothing(stage: Any) -> None:
     assert (result.text, result.state.messages[-2].text) == ("better", "a.txt is empty")
 
 
+def test_nobody_is_asked_about_the_child_that_answers_for_a_hook(stage: Any) -> None:
+    """Or there would be no end of it."""
+    hook = {"type": "agent", "prompt": "Is all well?"}
+    told = {"type": "command", "command": "cat >> told"}
+    hooks = {
+        "Stop": [{"hooks": [hook]}],
+        "SubagentStop": [{"hooks": [hook, told]}],
+        "SubagentStart": [{"hooks": [told]}],
+    }
+    stage.file(".claude/settings.json", {"hooks": hooks})
+    assert stage.run(stage.discover(), say("draft"), YES).text == "draft"
+    assert not (stage.root / "told").exists()
+
+
 def test_cursor_has_such_hooks_too(stage: Any) -> None:
     """With its own answers."""
     hook = {"type": "prompt", "prompt": "Is this command safe?"}

@@ -251,6 +251,41 @@ def test_hooks_of_all_dialects_together(stage: Any) -> None:
     assert log.read_text().split() == ["claude", "gemini", "codex", "cursor", "copilot", "own"]
 
 
+LOOP_PY = """
+import json, pathlib, sys
+event = json.load(sys.stdin)
+if event["prompt"] not in ("", "Build it."):
+    answer = {"systemMessage": "another prompt: " + event["prompt"]}
+elif "DONE" in event["prompt_response"]:
+    answer = {"decision": "allow", "continue": False, "stopReason": "found the word"}
+else:
+    answer = {"decision": "deny", "reason": "Build it.", "clearContext": True}
+print(json.dumps(answer))
+"""
+
+
+def test_a_loop_for_gemini_that_begins_anew_each_time(stage: Any) -> None:
+    """What was said is gone, the prompt is the person's, and the run ends as one that is done."""
+    stage.script("loop.py", LOOP_PY)
+    context = {"hookSpecificOutput": {"additionalContext": "by the way"}}
+    after = [{"hooks": [{"type": "command", "command": f"echo '{json.dumps(context)}'"}]}]
+    loop = [{"hooks": [{"type": "command", "command": "python3 loop.py"}]}]
+    stage.file(".gemini/settings.json", {"hooks": {"AfterAgent": loop, "AfterTool": after}})
+    turns = (call("bash", command="ls"), say("first"), say("second"), say("DONE"))
+    result = stage.run(stage.discover(), *turns, prompt="Build it.")
+    assert (result.status, result.text) == (RunStatus.COMPLETED, "DONE")
+    assert texts(result) == ["Build it.", "DONE"]
+
+
+@pytest.mark.parametrize("order", [1, -1])
+def test_a_hook_that_wants_the_end_goes_before_one_that_objects(stage: Any, order: int) -> None:
+    """Whichever comes first."""
+    commands = ['echo \'{"continue": false, "stopReason": "enough"}\'', "echo more >&2; exit 2"]
+    hooks = stage.claude("Stop", *commands[::order])
+    result = stage.run(hooks, say("done"))
+    assert (result.status, result.text) == (RunStatus.COMPLETED, "done")
+
+
 GUARDIAN_SH = """#!/bin/bash
 set -euo pipefail
 INPUT=$(cat)

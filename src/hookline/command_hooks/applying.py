@@ -12,11 +12,13 @@ from hookline.command_hooks.model_requests import changed_request, response_text
 from hookline.command_hooks.texts import labelled
 from hookline.errors import HooklineError
 from hookline.hooks import HookOutcome, Kind
-from hookline.state import Decision
+from hookline.state import Decision, Log
 
 _WITHHOLDING = ("gemini", "hookline")
 """Dialects in which a refusal after a tool keeps its result from the model; in the others it is feedback."""
 _WORDLESS = "no reason was given"
+ENDS = ("stop", "subagent_stop")
+"""Points where a wish to stop is no more than no objection."""
 
 
 class Applying:
@@ -39,7 +41,7 @@ class Applying:
             "error",
         ):
             return self._said(self.ctx)
-        if answer.stops and "stop" in point.verdicts:
+        if answer.stops and "stop" in point.verdicts and point.value not in ENDS:
             reason = answer.stop_reason or answer.reason or "a hook ended the run"
             return HookOutcome.stop(reason, self.told())
         special = getattr(self, f"_{point.value}", None)
@@ -94,9 +96,11 @@ class Applying:
     def _stop(self) -> HookOutcome | None:
         answer, limit = self.answer, self.handler.loop_limit
         wishes = (self._reason(),) if answer.decision == "deny" else answer.contexts
+        if answer.stops:  # it stops as it is: nothing has to be ended for that
+            return self._said(self.ctx, (answer.stop_reason,))
         if not wishes or (limit is not None and self.place.objections >= limit):
             return self._said(self.ctx)
-        return HookOutcome.block("\n".join(wishes))
+        return HookOutcome.block("\n".join(wishes), self._cleared())
 
     _subagent_stop = _stop
 
@@ -168,7 +172,7 @@ class Applying:
 
     def _said(self, ctx: Any, more: tuple[str, ...] = ()) -> HookOutcome | None:
         """Nothing was decided; what the user is told is in the journal, as the reason."""
-        words = "\n".join(filter(None, (*self.answer.messages, *more)))
+        words = "\n".join(dict.fromkeys(filter(None, (*self.answer.messages, *more))))
         if not words and ctx is self.ctx:
             return None
         return HookOutcome(Kind.PROCEED, words, None if ctx is self.ctx else ctx)
@@ -183,6 +187,12 @@ class Applying:
         for text in texts:
             state = state.with_user_message(labelled(self.handler.name, text), by=self.handler.name)
         return ctx.with_state(state)
+
+    def _cleared(self) -> Any:
+        """The context without what was said before, where a hook wants the agent to begin anew; else None."""
+        if not (self.answer.extra or {}).get("clearContext"):
+            return None
+        return self.ctx.with_state(self.ctx.state.with_messages(Log()))
 
     def _changed_call(self) -> Any:
         """The call with the hook's changes, or what is wrong with it."""

@@ -13,7 +13,7 @@ from typing import Any
 
 import msgspec
 
-from hookline.command_hooks.applying import Applying
+from hookline.command_hooks.applying import ENDS, Applying
 from hookline.command_hooks.background import Background
 from hookline.command_hooks.definition import Handler
 from hookline.command_hooks.dialects import DIALECTS, Place
@@ -50,6 +50,8 @@ class _Batch:
         self.occasion = occasion
         self.place = place
         self.asked: dict[int, Asked] = {}
+        self.stops = False
+        """One of them wants the run to end, which goes before what any other wants."""
 
 
 class Group:
@@ -102,6 +104,7 @@ class Group:
             self._batches.pop(run_id, None)
             raise
         batch.asked = dict(zip(wanted, with_all_tools(answers), strict=True))
+        batch.stops = any(each.answer.stops and not each.answer.has_failed for each in answers)
         return batch
 
     def _is_asked(self, handler: Handler, ctx: Any) -> bool:
@@ -114,6 +117,8 @@ class Group:
             if stop is None:
                 raise CommandHookError(answer.problem)
             return stop
+        if batch.stops and ctx.point.value in ENDS:  # whoever objects is not heard
+            answer = msgspec.structs.replace(answer, stops=True)
         outcome = Applying(handler, ctx, answer, batch.place).outcome()
         if outcome is not None and outcome.answer is not None:
             self._runner.answered[ctx.state.run_id] = ctx.tool_call.id

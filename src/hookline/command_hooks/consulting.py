@@ -15,6 +15,7 @@ from hookline.state import InferenceRequest, UserMessage
 
 AGENT_ID = "hook-agent"
 """The agent that answers for a hook: no model is asked about what it does, or there would be no end of it."""
+
 _PLACE = "$ARGUMENTS"
 _MOST_STEPS = 50
 _OBJECT = re.compile(r"\{.*\}", re.DOTALL)
@@ -33,6 +34,11 @@ class Verdict(msgspec.Struct, frozen=True):
     ok: bool
     reason: str = ""
     impossible: bool = False
+
+
+def is_of_a_hook(ctx: Any) -> bool:
+    """Whether this is about a child run that answers for a hook: others need not hear of it."""
+    return str(getattr(ctx, "name", "")).startswith(f"{AGENT_ID}: ")
 
 
 async def consult(handler: Handler, ctx: Any, body: bytes) -> Ran:
@@ -80,7 +86,7 @@ async def _agent(handler: Handler, ctx: Any, asked: str) -> str:
         .with_limits(steps=_MOST_STEPS)
         .build()
     )
-    _, result = await ctx.run.spawn(ctx, agent, asked, name=handler.name)
+    _, result = await ctx.run.spawn(ctx, agent, asked, name=f"{AGENT_ID}: {handler.name}")
     return str(result.text)
 
 

@@ -14,7 +14,7 @@ import msgspec
 
 from hookline.command_hooks import http
 from hookline.command_hooks.answers import Answer, failed
-from hookline.command_hooks.consulting import AGENT_ID, consult
+from hookline.command_hooks.consulting import AGENT_ID, consult, is_of_a_hook
 from hookline.command_hooks.definition import Handler, home_directory
 from hookline.command_hooks.dialects import DIALECTS, Place
 from hookline.command_hooks.environment import environment, expanded, may_be_set, variables_in
@@ -64,7 +64,8 @@ class Runner:
 
     def matches(self, handler: Handler, ctx: Any) -> bool:
         """Whether a hook is asked about this."""
-        if handler.kind in ("prompt", "agent") and ctx.state.agent_id == AGENT_ID:
+        by_model = handler.kind in ("prompt", "agent")
+        if is_of_a_hook(ctx) or (by_model and ctx.state.agent_id == AGENT_ID):
             return False
         dialect = DIALECTS[handler.source.dialect]
         if not dialect.fires(handler.event, ctx) or self._is_answered(handler, ctx):

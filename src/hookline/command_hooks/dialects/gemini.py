@@ -113,9 +113,8 @@ class Gemini(Dialect):
         if event == "BeforeAgent":
             return {"prompt": ctx.prompt}
         if event == "AfterAgent":
-            asked = next(
-                (m.text for m in reversed(ctx.state.messages) if isinstance(m, UserMessage)), ""
-            )
+            said = (m for m in reversed(ctx.state.messages) if isinstance(m, UserMessage))
+            asked = next((m.text for m in said if not m.by), "")
             return {
                 "prompt": asked,
                 "prompt_response": last_words(ctx.state),
@@ -207,6 +206,11 @@ def _fields(event: str, found: dict[str, Any]) -> Answer:
         for key in ("llm_request", "llm_response", "toolConfig")
         if key in specific
     }
+    if event == "AfterAgent" and True in (
+        specific.get("clearContext"),
+        found.get("clearContext"),
+    ):
+        extra["clearContext"] = True
     return Answer(
         decision="deny" if word in _BLOCKS else "ask" if word == "ask" else "",
         reason=text_of(found.get("reason")),
