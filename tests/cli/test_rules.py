@@ -194,3 +194,16 @@ def test_python_hooks_of_a_project(place: Any) -> None:
     assert "changed since it was trusted" in done.stderr
     assert "no_deleting" not in done.stdout
     assert not (place.project / "ran").exists()
+
+
+def test_a_list_of_hooks_says_what_a_rule_matches(place: Any) -> None:
+    """In the words of whoever wrote the rule, not in those of our code."""
+    rule = '[[hooks]]\non = "{}"\nmatch = "{}"\ndo = "block"\nreason = "no"\n'
+    place.write(
+        "hookline.toml",
+        rule.format("before_tool_use", "bash(git push *)") + rule.format("output", "otter"),
+    )
+    shown = place.run("hooks", "list").stdout
+    assert "(when the call may be bash(git push *))" in shown
+    assert "(when the text has otter)" in shown
+    assert "<locals>" not in shown

@@ -232,3 +232,12 @@ def test_flags_hold_for_a_builder_and_not_for_what_is_built(place: Any) -> None:
     done = place.run("run", "mine:built", "x", "--max-steps", "1")
     assert done.returncode == Exit.USAGE
     assert "the agent is built already, so --max-steps cannot change it." in done.stderr
+
+
+def test_a_changed_request_is_left_to_the_journal(place: Any) -> None:
+    """A hook that adds to every request is not told of in every step."""
+    todos = [{"content": "dig", "status": "pending"}]
+    model = place.script({"call": "todo_write", "args": {"todos": todos}}, {"say": "Done."})
+    done = place.run("run", "--model", model, "x", "--capability", "task_planning", *_BARE)
+    assert done.returncode == 0, done.stderr
+    assert "changes request" not in done.stderr
