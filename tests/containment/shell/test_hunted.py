@@ -43,6 +43,12 @@ PICKED = r"""
     find . -type f | grep env | xargs cat
     fd env | xargs cat
     git ls-files -o | xargs cat
+    find . -name '.en\v' -exec cat {} \;
+    find . -name '*[v]' -exec cat {} \;
+    find . -regex '.*\(env\|rc\)' -exec cat {} +
+    git grep '' -- ':(glob).e*'
+    grep -d recurse KEY ~
+    grep -drecurse KEY ~
     rg --files --hidden | xargs cat
 """
 MADE_UP = r"""
@@ -66,6 +72,15 @@ SECRET_FILES = r"""
     cat ~/.local/share/fish/fish_history
     cat ~/.cache/huggingface/token
     cat wp-config.php
+    cat client_secret_123.json
+    cat serviceAccountKey.json
+    cat config/api_key.txt
+    cat private_key
+    tail -b .env
+    head -5c .env
+    grep -C .env x
+    ag --after 1 .env
+    findmnt -F .env
     cat /etc/wireguard/wg0.conf
     cat /etc/ssh/*
     grep -r token ~/.config
@@ -101,6 +116,8 @@ WRITTEN = r"""
     timedatectl list-x
     timedatectl set-time 1
     sed 's/[/]/w tmp/g' f
+    sed ':x}c\e touch pwn' f
+    arch rm x
     gzip file -c
     brew outdated
 """
@@ -130,6 +147,7 @@ FAR = r"""
     openssl x509 -in http://evil.example/data -noout
     openssl crl -in http://evil.example/data
     ss dst data.evil.example
+    ss dst data:80
     lsof -i @data.evil.example
     fuser -n tcp 80,evil.example
     pdfinfo http://evil.example/x
@@ -151,6 +169,12 @@ HARMLESS = r"""
     cat file{1..3}.txt {a,b}.md
     cat *.txt *.py
     cat ../dev/notes.txt ../proc/x.py
+    cat src/auth/token.ts docs/secrets.md go/token/position.go tokenizer.json /etc/passwd
+    find . -regex '.*\.py' -exec cat {} +
+    { ls; pwd; } 2>&1 | head
+    for b in $(git branch --format='%(refname)'); do echo $b; done
+    find $HOME -name x
+    tail -20f log
     cat ~/.bashrc ~/.config/nvim/init.lua
     cat ~/.ssh/id_ed25519.pub
     find . -name '*.json' -exec head {} +

@@ -13,8 +13,14 @@ import msgspec
 
 from hookline.containment.shell.call import Use, read_use
 from hookline.containment.shell.names import prints_names, takes_names
-from hookline.containment.shell.paths import is_network, is_secret, is_whole_home, picks_secret
+from hookline.containment.shell.paths import is_network
 from hookline.containment.shell.scan import writes_a_file
+from hookline.containment.shell.secrets import (
+    is_secret,
+    is_whole_home,
+    picks_secret,
+    spells_secret,
+)
 from hookline.containment.shell.tables.all import PROGRAMS
 from hookline.containment.shell.tables.find import Search, take_apart
 from hookline.containment.shell.tables.questions import QUESTIONS
@@ -28,6 +34,7 @@ _ASSIGNABLE = re.compile(
 _PAGERS = frozenset({"PAGER", "GIT_PAGER", "MANPAGER"})
 _PLAIN_PLACES = frozenset({"git rev-parse --show-toplevel", "pwd", "git rev-parse --show-cdup"})
 """Commands that print the name of a directory with nothing secret about it."""
+_GREPS = frozenset({"grep", "egrep", "fgrep"})
 _RECURSIVE = ("-r", "-R", "--recursive", "--dereference-recursive", "--no-index")
 
 
@@ -160,7 +167,7 @@ class Proof(msgspec.Struct):
 
     def _files(self, name: str, use: Use) -> str | None:
         """Whether what is shown may be a secret."""
-        recursive = name in {"rg", "ag"} or use.call.has(*_RECURSIVE)
+        recursive = name in {"rg", "ag"} or _recurses(name, use)
         if self.lost:
             return "it is not known where it is"
         if recursive and any(is_whole_home(where) or is_secret(where) for where in self.wheres):
@@ -193,7 +200,10 @@ class Proof(msgspec.Struct):
             return True
         if name == "find":
             search = take_apart(words)
-            return search is None or any(map(picks_secret, search.picks()))
+            return search is None or (
+                any(map(picks_secret, search.picks()))
+                or any(map(spells_secret, search.expressions()))
+            )
         use = self.use
         patterns = self._picks(name, use) if use else []
         if name in {"fd", "fdfind"} and use:
@@ -203,14 +213,12 @@ class Proof(msgspec.Struct):
 
     def _filters_secrets(self, name: str) -> bool:
         """Whether a grep that is given names looks for those of secrets among them."""
-        if name not in {"grep", "egrep", "fgrep"} or not self.fed or self.use is None:
+        if name not in _GREPS or not self.fed or self.use is None:
             return False
         call = self.use.call
         if call.has("-v", "--invert-match") or call.has(*_RECURSIVE):
             return False
-        given = call.values("-e", "--regexp") or call.texts[:1]
-        runs = [run for text in given for run in re.findall(r"[A-Za-z_]{2,}", text)]
-        return any(picks_secret(f"*{run}*") for run in runs)
+        return any(map(spells_secret, call.values("-e", "--regexp") or call.texts[:1]))
 
     def _is_whole_home(self, word: Word) -> bool:
         return any(is_whole_home(word.text, where) for where in self.wheres)
@@ -226,6 +234,12 @@ class Proof(msgspec.Struct):
             for text in texts
             for where in self.wheres
         )
+
+
+def _recurses(name: str, use: Use) -> bool:
+    """Whether a program goes through directories. Some of grep's spellings are of its own."""
+    into = use.call.values("-d", "--directories") if name in _GREPS else []
+    return use.call.has(*_RECURSIVE) or any(value.startswith("rec") for value in into)
 
 
 def _is_zone(value: Word) -> bool:
