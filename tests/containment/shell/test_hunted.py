@@ -75,6 +75,7 @@ SECRET_FILES = r"""
     cat client_secret_123.json
     cat serviceAccountKey.json
     cat config/api_key.txt
+    cat github_token.txt
     cat private_key
     tail -b .env
     head -5c .env
@@ -170,6 +171,8 @@ HARMLESS = r"""
     cat *.txt *.py
     cat ../dev/notes.txt ../proc/x.py
     cat src/auth/token.ts docs/secrets.md go/token/position.go tokenizer.json /etc/passwd
+    cat docs/credentials.md src/credentials/index.ts internal/keystore/keystore.go
+    cat design-tokens.json credentials.sample.json public.pem
     find . -regex '.*\.py' -exec cat {} +
     { ls; pwd; } 2>&1 | head
     for b in $(git branch --format='%(refname)'); do echo $b; done
@@ -244,3 +247,38 @@ def test_what_lies_beside_it_is_allowed(command: str) -> None:
     """The guards cost no more than they must."""
     verdict = ShellPolicy.default().judge(command)
     assert verdict.decision == "allow", verdict.reason
+
+
+@pytest.mark.parametrize(
+    ("command", "cwd"),
+    [
+        ("cat environ", "/proc/self"),
+        ("cat config", "/home/somebody/.ssh"),
+        ("cat *", "/root/.aws"),
+        ("grep -r KEY .", "/root"),
+        ("rg KEY", "/home/somebody"),
+        ("cd x && cat config", "/root/.kube"),
+    ],
+)
+def test_where_it_runs_counts(command: str, cwd: str) -> None:
+    """What is harmless in the work directory may show secrets in another one."""
+    policy = ShellPolicy.default()
+    assert policy.judge(command).decision == "allow"
+    assert policy.judge(command, cwd=cwd).decision == "ask"
+    assert policy.judge(command, cwd="src").decision == "allow"
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "sed 's/" + "[" * 7_000 + "/x/' f",
+        "cat " + "[" * 7_900,
+        "cat " + "{a,b}" * 1_500,
+        "cat x" + "{a," * 2_500,
+        "rg -g '" + "*a" * 3_900 + "' x",
+    ],
+    ids=["sed", "brackets", "braces", "open braces", "stars"],
+)
+def test_long_patterns_are_not_looked_at(command: str) -> None:
+    """They would take longer than a verdict may, so they are asked about."""
+    assert ShellPolicy.default().judge(command).decision == "ask"

@@ -105,14 +105,29 @@ _MAGIC = re.compile(r"^:(\([^)]*\)|[/!^]*)")
 _TELLING = re.compile(
     r"""
     (?:^|[._-])
-    (?: passwd | passwords? | secrets? | credentials? | tokens? | api[_-]?keys? | private[_-]?keys? | privkey
+    (?: passwd | passwords? | secrets? | credentials?
+      | (?:access|auth|api|bearer|refresh|github|gitlab|slack|npm|bot)[_-]?tokens? | (?<![._-])tokens?
+      | api[_-]?keys? | private[_-]?keys? | privkey
       | mnemonic | wallet | keystore | psk | sensitive | adminsdk | service[_-]?account[_-]?key | secret[_-]?key )
     (?:[_-][\w-]*)?
-    (?:\.(?:txt|json|ya?ml|csv|ini|conf|cfg|xml|properties|toml|db|sql|enc|client|secret))?$
+    (?:\.(?:txt|json|ya?ml|csv|ini|conf|cfg|xml|properties|toml|db|enc|client|secret))?$
     """,
     re.VERBOSE,
 )
 """The name of a file that tells what it holds, unless it is source code or prose."""
+_LONGEST = 255
+"""Of the name of a file. Longer words are no files, and longer patterns are not looked at."""
+_SAMPLE = re.compile(r"(?:^|[._-])(?:example|sample|template|dist|defaults?|schema)(?:[._-]|$)")
+_PUBLIC = re.compile(
+    r"(?:\w*pub(?:lic)?|certs?|ca|chain|fullchain|ca-bundle|bundle)(?:[._-]?key)?\.pem"
+)
+_SOURCE = re.compile(
+    r"\.(?:py|pyi|ts|tsx|js|jsx|mjs|go|rs|java|kt|c|h|cc|cpp|hpp|cs|rb|php|swift|scala|md|rst|html|css|scss|vue)$"
+)
+_MERE_WORDS = frozenset(
+    "credentials credential secrets secret keystore wallet token tokens keyrings gcloud".split()
+)
+"""Names of directories, or beginnings of names, that mean nothing where the file is source code or prose."""
 _BRACES = re.compile(r"\{([^{}]*)\}")
 _BRACKETS = re.compile(r"\[[!^]?\]?(?:\[:\w+:\]|[^\]/])*\]")
 
@@ -127,6 +142,8 @@ def is_secret(path: str, where: str = "") -> bool:
 
 def _spellings(path: str) -> list[str] | None:
     """What the braces of a path come to, and brackets as question marks. None if it is too much."""
+    if len(path) > _LONGEST:
+        return None if _is_pattern(path) else [path]
     done: list[str] = []
     pending = [_RANGES.sub("0", _BRACKETS.sub("?", path))]
     while pending:
@@ -138,7 +155,7 @@ def _spellings(path: str) -> list[str] | None:
             done.append(one)
         else:
             pending += [one[: found.start()] + x + one[found.end() :] for x in found[1].split(",")]
-        if len(done) + len(pending) > 32 or (len(one) > 200 and found):
+        if len(done) + len(pending) > 32:
             return None
     return done
 
@@ -172,9 +189,16 @@ def _is_secret_place(whole: str) -> bool:
         return True
     if not _SECRET_PAIRS.isdisjoint(pairwise(part.lower() for part in parts)):
         return True
-    if parts and parts[-1] != "passwd" and _TELLING.search(_CAPITAL.sub("_", parts[-1]).lower()):
+    if parts and _tells(parts[-1]):
         return True
-    return any(_names_secret(part) for part in parts)
+    mere = _MERE_WORDS if parts and _SOURCE.search(parts[-1]) else frozenset[str]()
+    return any(_names_secret(part) for part in parts if part.partition(".")[0] not in mere)
+
+
+def _tells(name: str) -> bool:
+    if name == "passwd" or len(name) > _LONGEST or _SAMPLE.search(name.lower()):
+        return False
+    return _TELLING.search(_CAPITAL.sub("_", name).lower()) is not None
 
 
 def _is_kept_in_home(whole: str, parts: list[str]) -> bool:
@@ -215,6 +239,8 @@ def _may_be_shadow(name: str, whole: str) -> bool:
 
 def _names_secret(name: str) -> bool:
     lower = name.lower()
+    if len(name) > _LONGEST or _SAMPLE.search(lower) or _PUBLIC.fullmatch(lower):
+        return len(name) > _LONGEST and _is_pattern(name)
     lower = _COPY_ENDINGS.sub("", lower) or lower
     if _HARMLESS_ENV.fullmatch(lower):
         return False
@@ -226,7 +252,7 @@ def _names_secret(name: str) -> bool:
         return True
     if lower.startswith(("service-account", "service_account", "credentials.")):
         return True
-    return _is_pattern(lower) and (len(lower) > 60 or _may_match_secret(lower))
+    return _is_pattern(lower) and _may_match_secret(lower)
 
 
 def _may_match_secret(pattern: str) -> bool:
@@ -247,7 +273,7 @@ def picks_secret(pattern: str) -> bool:
     """Whether a pattern by which a program itself picks files may pick a secret: to it a star is a leading dot, too."""
     plain = _MAGIC.sub("", pattern.lower().replace("\\", ""))
     spellings = _spellings(plain)
-    if spellings is None or len(pattern) > 200:
+    if spellings is None or len(pattern) > _LONGEST:
         return True
     if not re.search("[a-z0-9]", plain):
         return False
