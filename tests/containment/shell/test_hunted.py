@@ -51,6 +51,19 @@ PICKED = r"""
     grep -drecurse KEY ~
     rg --files --hidden | xargs cat
 """
+NAMED = r"""
+    f=.env; cat "$f"
+    f=.en; cat "${f}v"
+    x=$(echo .env); cat $x
+    x=a; read x < f; cat "$x"
+    x=a; cat f | while read x; do cat "$x"; done
+    for f in a; do f=$(cat x); cat "$f"; done
+    d=~; grep -r KEY "$d"
+    d=/home/u; cd $d; grep -r KEY .
+    bash -c 'cat .env'
+    cd ~/.ssh && bash -c 'cat config'
+    x=.env bash -c 'cat $x'
+"""
 MADE_UP = r"""
     find . -maxdepth 0 -exec printf '.%s\n' env \; | xargs cat
     git diff --name-only --line-prefix='.env ' | xargs cat
@@ -140,6 +153,17 @@ RUN = r"""
     [[ -v 'a[$(id)]' ]]
     [[ 'a[$(id)]' -eq 0 ]]
     dmesg -H
+    x=-o; sort $x f g
+    x=rm; $x f
+    x='BEGIN{system("id")}'; awk "$x" f
+    x=%n; printf "$x" PATH
+    http_proxy=evil; gh pr list
+    PATH=.; ls
+    a=1 b=2; ls
+    bash -c ls
+    bash -n -c ls
+    npm ls
+    npm run
 """
 FAR = r"""
     docker-compose -f https://github.com/x/y.git ps
@@ -178,6 +202,11 @@ HARMLESS = r"""
     for b in $(git branch --format='%(refname)'); do echo $b; done
     find $HOME -name x
     tail -20f log
+    f=README.md; cat "$f"
+    dir=src && ls $dir
+    x=$(git rev-parse HEAD); echo "$x"
+    n=5; head -n $n f
+    npm ls -g --depth=0
     cat ~/.bashrc ~/.config/nvim/init.lua
     cat ~/.ssh/id_ed25519.pub
     find . -name '*.json' -exec head {} +
@@ -230,7 +259,7 @@ def lines(*texts: str) -> list[str]:
     return [line.strip() for text in texts for line in text.strip().splitlines()]
 
 
-@pytest.mark.parametrize("command", lines(EXPANDED, CLIMBED, PICKED, MADE_UP, SECRET_FILES))
+@pytest.mark.parametrize("command", lines(EXPANDED, CLIMBED, PICKED, NAMED, MADE_UP, SECRET_FILES))
 def test_a_way_to_a_secret(command: str) -> None:
     """By what braces come to, by a detour, by a pattern, by a name made up on the way, by a lesser name."""
     assert ShellPolicy.default().judge(command).decision == "ask"
@@ -252,7 +281,7 @@ def test_what_lies_beside_it_is_allowed(command: str) -> None:
 @pytest.mark.parametrize(
     ("command", "cwd"),
     [
-        ("cat environ", "/proc/self"),
+        ("cat e*", "/proc/self"),
         ("cat config", "/home/somebody/.ssh"),
         ("cat *", "/root/.aws"),
         ("grep -r KEY .", "/root"),

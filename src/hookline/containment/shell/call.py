@@ -37,7 +37,7 @@ def read_call(options: Options, words: Sequence[Word], *, to_operand: bool = Fal
 
 def _problem(options: Options, call: Call) -> str | None:
     if options.needs and not call.begins_with(*options.needs):
-        return "it does more than look"
+        return f"without {' or '.join(sorted(options.needs)[:3])} it does more"
     if options.operands is not None:
         late = len(call.options) - call.early  # to some programs these are names as well
         counted = all(word.single for word in call.operands)

@@ -53,14 +53,16 @@ class Proof(msgspec.Struct):
     secrets_named: bool = False
     """Whether a command has named a place with secrets, so that what is found there must not be shown."""
     loops_homes: bool = False
-    """Whether the variable of a loop may be a whole home."""
+    """Whether a variable may be a whole home."""
     loops_unknown: bool = False
-    """Whether the variable of a loop may be anything."""
+    """Whether a variable may be anything."""
     use: Use | None = None
     """What the command that was looked at last comes to, without wrappers; None if it is a mere question."""
 
     def objection(self, command: Command) -> str | None:
         """Why a command may do more than look, or None. Later commands are seen from where it leaves the shell."""
+        if command.assignments and not command.words:
+            return self._named([value for _, value in command.assignments])
         problem = self._surroundings(command)
         if problem or not command.words:
             return problem
@@ -76,6 +78,9 @@ class Proof(msgspec.Struct):
         while words[0].text in {"builtin", "command"}:  # `builtin cd` moves as `cd` does
             words = inner_words(words[0].text, words[1:]) or (Word(""),)
         name = program_name(words[0].text)
+        self.loops_unknown = (
+            self.loops_unknown or name == "read"
+        )  # of a variable that was known, too
         if name in {"cd", "pushd"} and self.use:
             self._move(self.use.call.operands)
         printed = self.use is not None and prints_names(name, self.use)
@@ -87,6 +92,7 @@ class Proof(msgspec.Struct):
         target = operands[-1] if operands else Word("~")
         known = not target.hidden or (target.text == "$()" and self.last in _PLAIN_PLACES)
         strange = target.text == "-" or target.text.startswith("+")
+        strange = strange or ("$" in target.text and (self.loops_homes or self.loops_unknown))
         self.lost = self.lost or not known or strange or len(self.wheres) > 32
         if not self.lost:
             self.wheres += [
@@ -134,7 +140,7 @@ class Proof(msgspec.Struct):
         if name == "find":
             return self._found(take_apart(rest), rest)
         if name == "for":
-            return self._looped(use)
+            return self._named(use.call.operands)
         if program.reads and use.options.shows:
             return self._files(name, use)
         read = [
@@ -143,9 +149,9 @@ class Proof(msgspec.Struct):
         secret = next(filter(self._is_secret, read), None)
         return f"{secret.text} may hold secrets" if secret else None
 
-    def _looped(self, use: Use) -> str | None:
-        """What the variable of a loop will be. What is not known matters where it names files."""
-        for word in use.call.operands:
+    def _named(self, values: Sequence[Word]) -> str | None:
+        """What a variable will be. What is not known matters where it names files."""
+        for word in values:
             if self._is_secret(word):
                 return f"{word.text} may hold secrets"
             if word.hidden and not (word.text == "$()" and self._knows_names()):

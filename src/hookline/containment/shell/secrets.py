@@ -18,7 +18,7 @@ _SECRET_PARTS = frozenset(
     secret.yaml secret.txt secrets.txt passwords.txt master.key kubeconfig cookies.sqlite .credentials.json
     application_default_credentials.json oauth_creds.json .databrickscfg .yarnrc.yml token.json tokens.json key4.db
     logins.json kcore htpasswd .token .credentials .secrets auth.json wireguard system-connections keystore opasswd
-    debian.cnf settings-security.xml rclone.conf wp-config.php .dev.vars .vault_pass vault_pass.txt .flaskenv
+    debian.cnf settings-security.xml rclone.conf wp-config.php .dev.vars .vault_pass vault_pass.txt environ .flaskenv
     local.settings.json kaggle.json k3s.yaml ipsec.secrets ldap.secret vault.yml vault.yaml .vault_password .msmtprc
     .mutt muttrc .authinfo .wgetrc .curlrc .zhistory .xauthority .iceauthority chap-secrets pap-secrets
     """.split()
@@ -96,7 +96,7 @@ _WHOLE_PLACES = frozenset(
     """.split()
 )
 _FROM_ROOT = re.compile(
-    r"/$|/(etc|root|home|Users|var)(/|$)|/proc/(self|thread-self|[0-9*?]+)/|/dev/(sd|hd|vd|nvme|mem|disk|mapper|dm-|tty)"
+    r"/$|/(etc|root|home|Users|var)(/|$)|/proc/(self|thread-self|[0-9]+|[^/]*[*?][^/]*)/|/dev/(sd|hd|vd|nvme|mem|disk|mapper|dm-|tty)"
 )
 """Where a path that climbs leads, if it climbs to the root. Else it leads to a neighbour of this directory."""
 _RANGES = re.compile(r"\{[0-9]+\.\.[0-9]+\}")
@@ -165,6 +165,12 @@ def _places(path: str, where: str) -> list[str]:
     whole = resolve(path, where)
     if whole.startswith(".."):
         climbed = "/" + re.sub(r"^(\.\./?)+", "", whole)
+        first, _, rest = climbed[1:].partition("/")
+        if _is_pattern(first) and fnmatch.fnmatchcase("proc", first):  # `../../p*/self/maps`
+            of_process = any(
+                fnmatch.fnmatchcase(name, rest.partition("/")[0]) for name in ("self", "1")
+            )
+            climbed = f"/proc/{rest}" if of_process else climbed
         return [whole, climbed] if _FROM_ROOT.match(climbed) else [whole]
     joined = f"{where}/{path}" if where and not path.startswith(("/", "~")) else path
     if joined.startswith("~") and ".." in joined:
