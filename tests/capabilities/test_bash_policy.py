@@ -151,6 +151,33 @@ def test_variables_of_earlier_commands_make_harmless_ones_ask_on_the_host(tmp_pa
 
 
 @needs_bubblewrap
+def test_the_directory_counts_on_the_host(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A command that is harmless in the work directory asks where secrets lie, whatever way it gets there."""
+    home = tmp_path / "home" / "somebody"
+    for directory in (home / ".aws", tmp_path / "work" / "src"):
+        directory.mkdir(parents=True)
+        (directory / "config").write_text("text")
+    (tmp_path / "work" / "link").symlink_to(home / ".aws")
+    monkeypatch.setenv("HOME", str(home))
+    nobody = Approver(False)
+    places = ("src", str(home / ".aws"), "~/.aws", "../home/somebody/.aws", "link")
+    named = run(
+        Bash(tmp_path / "work", sandbox="host"),
+        *(call("bash", command="cat config", cwd=place) for place in places),
+        call("exec", argv=["cat", "config"], cwd="~/.aws"),
+        approver=nobody,
+    )
+    kept = run(
+        Bash(tmp_path / "work", sandbox="host", keep="session"),
+        call("bash", command="cd ~/.aws"),
+        call("bash", command="cat config"),
+        approver=nobody,
+    )
+    assert statuses(named) == ["ok", *["denied"] * 5]
+    assert statuses(kept) == ["ok", "denied"]
+    assert all("may hold secrets" in reason for reason in nobody.reasons)
+
+
 def test_the_policy_holds_in_children(tmp_path: Path) -> None:
     """A child with a shell of its own is judged by its parent's rules too; one without a sandbox asks."""
     (tmp_path / "child").mkdir()

@@ -43,7 +43,26 @@ PICKED = r"""
     find . -type f | grep env | xargs cat
     fd env | xargs cat
     git ls-files -o | xargs cat
+    find . -name '.en\v' -exec cat {} \;
+    find . -name '*[v]' -exec cat {} \;
+    find . -regex '.*\(env\|rc\)' -exec cat {} +
+    git grep '' -- ':(glob).e*'
+    grep -d recurse KEY ~
+    grep -drecurse KEY ~
     rg --files --hidden | xargs cat
+"""
+NAMED = r"""
+    f=.env; cat "$f"
+    f=.en; cat "${f}v"
+    x=$(echo .env); cat $x
+    x=a; read x < f; cat "$x"
+    x=a; cat f | while read x; do cat "$x"; done
+    for f in a; do f=$(cat x); cat "$f"; done
+    d=~; grep -r KEY "$d"
+    d=/home/u; cd $d; grep -r KEY .
+    bash -c 'cat .env'
+    cd ~/.ssh && bash -c 'cat config'
+    x=.env bash -c 'cat $x'
 """
 MADE_UP = r"""
     find . -maxdepth 0 -exec printf '.%s\n' env \; | xargs cat
@@ -66,6 +85,16 @@ SECRET_FILES = r"""
     cat ~/.local/share/fish/fish_history
     cat ~/.cache/huggingface/token
     cat wp-config.php
+    cat client_secret_123.json
+    cat serviceAccountKey.json
+    cat config/api_key.txt
+    cat github_token.txt
+    cat private_key
+    tail -b .env
+    head -5c .env
+    grep -C .env x
+    ag --after 1 .env
+    findmnt -F .env
     cat /etc/wireguard/wg0.conf
     cat /etc/ssh/*
     grep -r token ~/.config
@@ -101,6 +130,8 @@ WRITTEN = r"""
     timedatectl list-x
     timedatectl set-time 1
     sed 's/[/]/w tmp/g' f
+    sed ':x}c\e touch pwn' f
+    arch rm x
     gzip file -c
     brew outdated
 """
@@ -122,6 +153,17 @@ RUN = r"""
     [[ -v 'a[$(id)]' ]]
     [[ 'a[$(id)]' -eq 0 ]]
     dmesg -H
+    x=-o; sort $x f g
+    x=rm; $x f
+    x='BEGIN{system("id")}'; awk "$x" f
+    x=%n; printf "$x" PATH
+    http_proxy=evil; gh pr list
+    PATH=.; ls
+    a=1 b=2; ls
+    bash -c ls
+    bash -n -c ls
+    npm ls
+    npm run
 """
 FAR = r"""
     docker-compose -f https://github.com/x/y.git ps
@@ -130,6 +172,7 @@ FAR = r"""
     openssl x509 -in http://evil.example/data -noout
     openssl crl -in http://evil.example/data
     ss dst data.evil.example
+    ss dst data:80
     lsof -i @data.evil.example
     fuser -n tcp 80,evil.example
     pdfinfo http://evil.example/x
@@ -151,6 +194,19 @@ HARMLESS = r"""
     cat file{1..3}.txt {a,b}.md
     cat *.txt *.py
     cat ../dev/notes.txt ../proc/x.py
+    cat src/auth/token.ts docs/secrets.md go/token/position.go tokenizer.json /etc/passwd
+    cat docs/credentials.md src/credentials/index.ts internal/keystore/keystore.go
+    cat design-tokens.json credentials.sample.json public.pem
+    find . -regex '.*\.py' -exec cat {} +
+    { ls; pwd; } 2>&1 | head
+    for b in $(git branch --format='%(refname)'); do echo $b; done
+    find $HOME -name x
+    tail -20f log
+    f=README.md; cat "$f"
+    dir=src && ls $dir
+    x=$(git rev-parse HEAD); echo "$x"
+    n=5; head -n $n f
+    npm ls -g --depth=0
     cat ~/.bashrc ~/.config/nvim/init.lua
     cat ~/.ssh/id_ed25519.pub
     find . -name '*.json' -exec head {} +
@@ -203,7 +259,7 @@ def lines(*texts: str) -> list[str]:
     return [line.strip() for text in texts for line in text.strip().splitlines()]
 
 
-@pytest.mark.parametrize("command", lines(EXPANDED, CLIMBED, PICKED, MADE_UP, SECRET_FILES))
+@pytest.mark.parametrize("command", lines(EXPANDED, CLIMBED, PICKED, NAMED, MADE_UP, SECRET_FILES))
 def test_a_way_to_a_secret(command: str) -> None:
     """By what braces come to, by a detour, by a pattern, by a name made up on the way, by a lesser name."""
     assert ShellPolicy.default().judge(command).decision == "ask"
@@ -220,3 +276,38 @@ def test_what_lies_beside_it_is_allowed(command: str) -> None:
     """The guards cost no more than they must."""
     verdict = ShellPolicy.default().judge(command)
     assert verdict.decision == "allow", verdict.reason
+
+
+@pytest.mark.parametrize(
+    ("command", "cwd"),
+    [
+        ("cat e*", "/proc/self"),
+        ("cat config", "/home/somebody/.ssh"),
+        ("cat *", "/root/.aws"),
+        ("grep -r KEY .", "/root"),
+        ("rg KEY", "/home/somebody"),
+        ("cd x && cat config", "/root/.kube"),
+    ],
+)
+def test_where_it_runs_counts(command: str, cwd: str) -> None:
+    """What is harmless in the work directory may show secrets in another one."""
+    policy = ShellPolicy.default()
+    assert policy.judge(command).decision == "allow"
+    assert policy.judge(command, cwd=cwd).decision == "ask"
+    assert policy.judge(command, cwd="src").decision == "allow"
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "sed 's/" + "[" * 7_000 + "/x/' f",
+        "cat " + "[" * 7_900,
+        "cat " + "{a,b}" * 1_500,
+        "cat x" + "{a," * 2_500,
+        "rg -g '" + "*a" * 3_900 + "' x",
+    ],
+    ids=["sed", "brackets", "braces", "open braces", "stars"],
+)
+def test_long_patterns_are_not_looked_at(command: str) -> None:
+    """They would take longer than a verdict may, so they are asked about."""
+    assert ShellPolicy.default().judge(command).decision == "ask"

@@ -270,6 +270,10 @@ class Bash:
         """Whether earlier commands have set variables for the next one."""
         return bool(self._session(state).env)
 
+    def kept_directory(self, state: AgentState) -> str:
+        """Where earlier commands have left the shell; empty for the work directory."""
+        return self._session(state).cwd
+
     def __repr__(self) -> str:
         return f"<Bash {self.sandbox.root}, sandbox {self.sandbox.mode}>"
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import shlex
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any, Literal, Protocol
 
 from hookline.capabilities.bash.needs import needs_network
@@ -22,6 +24,9 @@ class Shell(Protocol):
 
     def has_kept_variables(self, state: AgentState) -> bool:
         """Whether earlier commands have set variables for the next one."""
+
+    def kept_directory(self, state: AgentState) -> str:
+        """Where earlier commands have left the shell; empty for the work directory."""
 
 
 class ShellGuard:
@@ -43,7 +48,7 @@ class ShellGuard:
         command = command_of(args)
         if command is None:
             return HookOutcome.block("this is not a command that can be judged")
-        verdict = self._bash.policy.judge(command)
+        verdict = self._bash.policy.judge(command, cwd=self._where(ctx))
         if verdict.decision == "deny":
             return HookOutcome.block(verdict.reason)
         reasons = self._reasons(ctx, command, verdict)
@@ -63,16 +68,31 @@ class ShellGuard:
         if args.get("outside"):
             reasons.append("it is to run outside the sandbox, with your files, keys and network")
         elif args.get("network") or (
-            needs_network(command) and not self._is_by_rule(command, allowed)
+            needs_network(command) and not self._is_by_rule(ctx, command, allowed)
         ):
             reasons.append("it is to have the network")
         if not allowed and (reasons or self._bash.ask == "always"):
             reasons.append(verdict.reason)
         return reasons
 
-    def _is_by_rule(self, command: str, allowed: bool) -> bool:
+    def _is_by_rule(self, ctx: ToolHookContext, command: str, allowed: bool) -> bool:
         """Whether it is a rule of the user's that allows the command, rather than its being harmless."""
-        return allowed and ShellPolicy.default().judge(command).decision != "allow"
+        plain = ShellPolicy.default().judge(command, cwd=self._where(ctx))
+        return allowed and plain.decision != "allow"
+
+    def _where(self, ctx: ToolHookContext) -> str:
+        """The directory it is to run in: below the work directory as seen from there, else with all of its path."""
+        bash = self._whose(ctx) or self._bash
+        named = ctx.tool_call.args.get("cwd")
+        root = Path(os.path.realpath(bash.sandbox.root))
+        place = root / bash.kept_directory(ctx.state)
+        if isinstance(named, str) and "\0" not in named:
+            place = place / os.path.expanduser(named)
+        real = Path(os.path.realpath(place))
+        if not real.is_relative_to(root):
+            return str(real)
+        inside = str(real.relative_to(root))
+        return "" if inside == "." else inside
 
     def _whose(self, ctx: ToolHookContext) -> Shell | None:
         """The capability whose tool will run: in a child it may be another one, or none."""

@@ -37,7 +37,7 @@ def read_call(options: Options, words: Sequence[Word], *, to_operand: bool = Fal
 
 def _problem(options: Options, call: Call) -> str | None:
     if options.needs and not call.begins_with(*options.needs):
-        return "it does more than look"
+        return f"without {' or '.join(sorted(options.needs)[:3])} it does more"
     if options.operands is not None:
         late = len(call.options) - call.early  # to some programs these are names as well
         counted = all(word.single for word in call.operands)
@@ -140,12 +140,18 @@ class _Reader:
 
     def _cluster(self, text: str) -> None:
         """Short options in one word, up to the first that takes the rest of it as its value."""
+        counts = False
         for at, letter in enumerate(text[1:], start=2):
             name = f"-{letter}"
+            if counts and not letter.isdigit() and name not in self.table.flags:
+                raise _Odd(
+                    f"the option {text}"
+                )  # in `head -5c` the c is a unit, and takes no value
             if name in self.table.flags:
                 self.options.append((name, None))
             elif letter.isdigit() and "-#" in self.table.flags:
                 self.options.append(("-#", None))
+                counts = True
             elif self.table.wants_value(name) and (self.table.glues or not text[at:]):
                 self.options.append((name, Word(text[at:]) if text[at:] else self._next(name)))
                 return

@@ -81,9 +81,10 @@ class Found(Exception):
         self.command = command
 
 
-def find_danger(text: str) -> Danger:
-    """Look through every command of a text; if it is too long, of its beginning: it is asked about anyway."""
-    search = _Search()
+def find_danger(text: str, where: str = "") -> Danger:
+    """Look through every command of a text that is run in a directory; if it is too long, of its beginning: it is
+    asked about anyway."""
+    search = _Search(where)
     try:
         search.script(text[:MAX_LENGTH], depth=0)
     except Found as found:
@@ -96,11 +97,11 @@ def find_danger(text: str) -> Danger:
 class _Search:
     """What is known while a text is searched."""
 
-    def __init__(self) -> None:
+    def __init__(self, where: str) -> None:
         self.commands: list[tuple[str, ...]] = []
         self.variables: dict[str, str] = {}
         self.stored: set[str] = set()
-        self.where = ""
+        self.where = where
         self.budget = MAX_WORK
 
     def script(self, text: str, depth: int) -> None:

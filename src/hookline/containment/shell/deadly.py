@@ -7,13 +7,8 @@ import re
 from collections.abc import Callable, Sequence
 from itertools import zip_longest
 
-from hookline.containment.shell.paths import (
-    is_device,
-    is_network,
-    is_outside,
-    is_protected,
-    is_whole_home,
-)
+from hookline.containment.shell.paths import is_device, is_network, is_outside, is_protected
+from hookline.containment.shell.secrets import is_whole_home
 from hookline.containment.shell.unwrap import name_of
 
 PRIVILEGE = frozenset(
@@ -125,9 +120,11 @@ def _owner(words: Sequence[str], where: str) -> Finding:
 
 
 def _mv(words: Sequence[str], where: str) -> Finding:
-    for word in words:
-        if not word.startswith("-") and (is_whole_home(word, where) or _is_above(word)):
-            return f"it moves {word}"
+    """Of several names the last is where the others go."""
+    names = [word for word in words if not word.startswith("-")]
+    for name in names[:-1] or names:
+        if is_whole_home(name, where) or _is_above(name):
+            return f"it moves {name}"
     return None
 
 

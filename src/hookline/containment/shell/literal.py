@@ -10,6 +10,7 @@ import re
 from collections.abc import Mapping
 
 MAX_WORDS = 64
+MAX_TEXT = 20_000
 MAX_DEPTH = 6
 
 _KNOWN = {"HOME": "~", "PWD": ".", "IFS": " ", "SHELL": "bash", "BASH": "bash", "0": "bash"}
@@ -71,7 +72,7 @@ def unescape(text: str) -> str:
 
 def _expand_braces(text: str) -> list[str]:
     pending, done = [text], list[str]()
-    while pending and len(done) + len(pending) < MAX_WORDS:
+    while pending and len(done) + len(pending) < MAX_WORDS and len(text) * len(pending) < MAX_TEXT:
         piece = pending.pop(0)
         found = _BRACES.search(piece)
         if found is None or "'" in piece or '"' in piece:

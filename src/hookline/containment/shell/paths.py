@@ -1,86 +1,13 @@
-"""Paths that matter: files that hold secrets, and places where a write changes what other programs do."""
+"""Paths that matter: where a removal or a write changes what others do, and devices that are no files."""
 
 from __future__ import annotations
 
-import fnmatch
 import posixpath
 import re
 from itertools import pairwise
 
-_SECRET_PARTS = frozenset(
-    """
-    .ssh .aws .gnupg .kube .azure .password-store .docker .netrc _netrc .pgpass .npmrc .pypirc .git-credentials .envrc
-    .htpasswd .vault-token .terraform.d .terraformrc .dockercfg .my.cnf .s3cfg .boto .lesshst .viminfo keyrings
-    keychains gcloud sudoers sudoers.d wallet.dat id_rsa id_dsa id_ecdsa id_ed25519 id_ecdsa_sk id_ed25519_sk
-    authorized_keys credentials credentials.json credentials.yml credentials.yaml credentials.xml credentials.toml
-    credentials.csv secrets secrets.json secrets.yml secrets.yaml secrets.toml secrets.env secret.json secret.yml
-    secret.yaml secret.txt secrets.txt passwords.txt master.key kubeconfig cookies.sqlite .credentials.json
-    application_default_credentials.json oauth_creds.json .databrickscfg .yarnrc.yml token.json tokens.json key4.db
-    token tokens logins.json kcore htpasswd .token .credentials .secrets auth.json wireguard system-connections keystore
-    opasswd debian.cnf settings-security.xml rclone.conf wp-config.php .dev.vars .vault_pass vault_pass.txt vault.yml
-    vault.yaml .vault_password .msmtprc .mutt muttrc .authinfo .wgetrc .curlrc .zhistory .xauthority .iceauthority
-    chap-secrets pap-secrets
-    """.split()
-) | {"login data"}
-_SECRET_ENDINGS = tuple(
-    """
-    .pem .key .p12 .pfx .keystore .jks .kdbx .kdb .ovpn .ppk .asc .gpg .age .tfstate .tfvars .env .keytab .nmconnection
-    _history
-    """.split()
-)
-_COPY_ENDINGS = re.compile(r"(?:\.(?:bak|old|orig|backup|save|swp|copy|tmp|[0-9])|~|-)+$")
-"""A copy of a secret is a secret."""
-_HARMLESS_ENV = re.compile(
-    r"\.env[._-](example|sample|template|dist|defaults?|schema|test)|(example|sample|template|test)\.env"
-)
-_OF_PROCESS = frozenset(
-    """
-    cgroup cmdline comm io limits loadavg maps mountinfo mounts mountstats oom_adj oom_score oom_score_adj sched
-    schedstat smaps smaps_rollup stat statm status uid_map gid_map wchan
-    """.split()
-)
-_DEVICES = frozenset("null zero full random urandom stdin stdout stderr tty fd".split())
-_LIKELY = tuple(
-    """
-    .env .env.local .env.production prod.env .ssh .aws .netrc .npmrc .git-credentials .pypirc .gnupg .kube .htpasswd
-    .pgpass id_rsa id_ed25519 credentials
-    """.split()
-)
-_PLAIN_IN_HOME = tuple(
-    tuple(path.split("/"))
-    for path in """
-    .bashrc .bash_profile .bash_login .bash_logout .bash_aliases .profile .zshrc .zshenv .zprofile .zlogin .zlogout
-    .inputrc .vimrc .vim .gvimrc .nanorc .emacs .emacs.d .tmux.conf .tmux .screenrc .gitconfig .gitignore
-    .gitignore_global .gitattributes .editorconfig .dircolors .selected_editor .local/bin .local/lib .cache .rustup .nvm
-    .pyenv .rbenv .asdf .sdkman .oh-my-zsh .vscode-server .npm .cargo .rvm .goenv .venv .venvs .virtualenvs .condarc
-    .prettierrc .eslintrc .hushlogin .xinitrc .xprofile .xresources .ideavimrc .wezterm.lua .zsh .fzf .dotfiles
-    .config/nvim .config/git .config/htop .config/alacritty .config/kitty .config/i3 .config/sway .config/tmux
-    .config/bat .config/fontconfig .config/zed .config/helix .config/starship.toml .config/user-dirs.dirs
-    .config/systemd .config/yapf .config/flake8 .config/pycodestyle .config/ruff .config/fish/config.fish
-    .claude/skills .claude/commands .claude/agents .claude/claude.md .m2/repository .gradle/wrapper .gradle/caches
-    """.split()
-)
-"""What in a home begins with a dot and holds nothing secret. Programs keep their tokens in all the others."""
-_SAMPLES = (
-    *(name for name in _LIKELY if not name.startswith(".")),
-    *(f"x{ending}" for ending in _SECRET_ENDINGS),
-    *(
-        "my_secret",
-        "my_credentials",
-        "my_password",
-        "passwords",
-        "terraform.tfstate",
-    ),
-)
-"""Names that a pattern which spells out some of a secret's name would match."""
-_WHOLE_PLACES = frozenset("/ ~ /root /home /Users /etc /proc /var /run /etc/ssh ~/.config".split())
-_FROM_ROOT = re.compile(
-    r"/$|/(etc|root|home|Users|var)(/|$)|/proc/(self|thread-self|[0-9*?]+)/|/dev/(sd|hd|vd|nvme|mem|disk|mapper|dm-|tty)"
-)
-"""Where a path that climbs leads, if it climbs to the root. Else it leads to a neighbour of this directory."""
-_RANGES = re.compile(r"\{[0-9]+\.\.[0-9]+\}")
-_BRACES = re.compile(r"\{([^{}]*)\}")
-_BRACKETS = re.compile(r"\[[!^]?\]?(?:\[:\w+:\]|[^\]/])*\]")
+DEVICES = frozenset("null zero full random urandom stdin stdout stderr tty fd".split())
+"""Devices that are harmless to read and to write."""
 
 SYSTEM = frozenset(
     "bin boot dev etc lib lib32 lib64 libx32 proc sbin sys usr system library applications".split()
@@ -129,157 +56,6 @@ def parts_of(path: str) -> list[str]:
     return [part for part in re.split(r"[/:=]", path) if part]
 
 
-def is_secret(path: str, where: str = "") -> bool:
-    """Whether a path, or what a pattern may match, holds secrets: keys, tokens, environments, histories."""
-    spellings = _spellings(path)
-    return spellings is None or any(
-        _is_secret_place(place) for one in spellings for place in _places(one, where)
-    )
-
-
-def _spellings(path: str) -> list[str] | None:
-    """What the braces of a path come to, and brackets as question marks. None if it is too much."""
-    done: list[str] = []
-    pending = [_RANGES.sub("0", _BRACKETS.sub("?", path))]
-    while pending:
-        one = pending.pop()
-        found = _BRACES.search(one)
-        if found and ".." in found[1] and "," not in found[1]:  # a range of letters
-            return None
-        if found is None:
-            done.append(one)
-        else:
-            pending += [one[: found.start()] + x + one[found.end() :] for x in found[1].split(",")]
-        if len(done) + len(pending) > 32 or (len(one) > 200 and found):
-            return None
-    return done
-
-
-def _places(path: str, where: str) -> list[str]:
-    """Where a path may lead, without detours: one that climbs may lead from the root."""
-    whole = resolve(path, where)
-    if whole.startswith(".."):
-        climbed = "/" + re.sub(r"^(\.\./?)+", "", whole)
-        return [whole, climbed] if _FROM_ROOT.match(climbed) else [whole]
-    joined = f"{where}/{path}" if where and not path.startswith(("/", "~")) else path
-    if joined.startswith("~") and ".." in joined:
-        below = joined.partition("/")[2]
-        return [resolve(f"/root/{below}"), resolve(f"/home/someone/{below}")]
-    return [whole]
-
-
-def _is_secret_place(whole: str) -> bool:
-    parts = parts_of(whole)
-    if whole.startswith("/dev/") and len(parts) > 1 and parts[1] not in _DEVICES:
-        return True
-    if whole.startswith("/") and parts and (_is_pattern(parts[0]) or _is_process(parts)):
-        return True
-    if parts and parts[-2:-1] in ([], ["etc"], ["backups"]) and _may_be_shadow(parts[-1], whole):
-        return True
-    if parts[:2] == ["etc", "ssh"] and _is_pattern(parts[-1]):
-        return True
-    if parts[-2:-1] == [".ssh"] and re.fullmatch(r"[\w.-]+\.pub", parts[-1]):
-        return False
-    if _is_kept_in_home(whole, parts):
-        return True
-    if not {("gh", "hosts.yml"), ("ssl", "private")}.isdisjoint(pairwise(parts)):
-        return True
-    return any(_names_secret(part) for part in parts)
-
-
-def _is_kept_in_home(whole: str, parts: list[str]) -> bool:
-    """Whether a path leads into one of the hidden places of a home that are not known to be plain."""
-    if whole.startswith(("~", "/root/")):
-        below = parts[1:]
-    elif whole.startswith(("/home/", "/Users/")):
-        below = parts[2:]
-    else:
-        return False
-    names = [name.lower() for name in below]
-    if not names or not names[0].startswith("."):
-        return False
-    return not any(tuple(names[: len(plain)]) == plain for plain in _PLAIN_IN_HOME)
-
-
-def _is_pattern(name: str) -> bool:
-    return not set("*?[{").isdisjoint(name)
-
-
-def _is_process(parts: list[str]) -> bool:
-    """Whether a path below `/proc` shows what a process knows: only some of its files are known not to."""
-    if parts[0] != "proc" or len(parts) < 2:
-        return False
-    name = parts[1]
-    if name in {"kcore", "kmsg", "keys"} or _is_pattern(name):
-        return True
-    of_process = name in {"self", "thread-self"} or not re.fullmatch("[a-z][a-z_-]*", name)
-    return of_process and (len(parts) < 3 or parts[-1] not in _OF_PROCESS)
-
-
-def _may_be_shadow(name: str, whole: str) -> bool:
-    names = ("shadow", "gshadow")
-    if not _is_pattern(name):
-        return _COPY_ENDINGS.sub("", name) in names
-    return whole.startswith("/etc/") and any(fnmatch.fnmatchcase(one, name) for one in names)
-
-
-def _names_secret(name: str) -> bool:
-    lower = name.lower()
-    lower = _COPY_ENDINGS.sub("", lower) or lower
-    if _HARMLESS_ENV.fullmatch(lower):
-        return False
-    if lower in _SECRET_PARTS or lower.endswith(_SECRET_ENDINGS):
-        return True
-    if re.match(r"\.env([._~-]|$)", lower):
-        return True
-    if lower.startswith("ssh_host_") and not lower.endswith(".pub"):
-        return True
-    if lower.startswith(("service-account", "service_account", "credentials.")):
-        return True
-    return _is_pattern(lower) and (len(lower) > 60 or _may_match_secret(lower))
-
-
-def _may_match_secret(pattern: str) -> bool:
-    """Only patterns that spell out some of the name: `*` matches no hidden file, and asking about it helps nobody."""
-    if pattern.endswith(_SECRET_ENDINGS):
-        return True
-    if pattern.startswith("."):
-        return pattern.startswith(".env") or any(
-            fnmatch.fnmatchcase(name, pattern) for name in _LIKELY
-        )
-    if pattern.startswith(("id_", "cred", "secret")):
-        return True
-    spelled = len(re.findall("[a-z0-9]", pattern)) > 1 or re.search(r"\.[a-z0-9]", pattern)
-    return bool(spelled) and any(fnmatch.fnmatchcase(name, pattern) for name in _SAMPLES)
-
-
-def picks_secret(pattern: str) -> bool:
-    """Whether a pattern by which a program itself picks files may pick a secret: to it a star is a leading dot, too."""
-    spellings = _spellings(pattern.lower())
-    if spellings is None or len(pattern) > 200:
-        return True
-    for part in (part for one in spellings for part in one.split("/")):
-        telling = _is_pattern(part) and re.search("[a-z0-9]", part)
-        if telling and any(fnmatch.fnmatchcase(name, part) for name in _LIKELY):
-            return True
-    return False
-
-
-def is_whole_home(path: str, where: str = "") -> bool:
-    """Whether a path is somebody's home, or all homes, or everything, or a place where many secrets lie."""
-    spellings = _spellings(path)
-    return spellings is None or any(
-        _is_home_place(place) for one in spellings for place in _places(one, where)
-    )
-
-
-def _is_home_place(whole: str) -> bool:
-    parts = parts_of(whole)
-    if whole in _WHOLE_PLACES or (whole.startswith("~") and len(parts) == 1):
-        return True
-    return len(parts) == 2 and parts[0] in {"home", "Users"} and whole.startswith("/")
-
-
 def is_outside(path: str, where: str = "") -> bool:
     """Whether a removal aims at the root, at a home, at a system directory or above where it starts."""
     whole = resolve(path, where)
@@ -314,7 +90,7 @@ def is_device(path: str) -> bool:
     whole = resolve(path)
     if not whole.startswith("/dev/"):
         return False
-    return parts_of(whole)[1] not in _DEVICES | {"shm", "pts"}
+    return parts_of(whole)[1] not in DEVICES | {"shm", "pts"}
 
 
 def is_network(path: str) -> bool:

@@ -50,8 +50,11 @@ class ShellPolicy(msgspec.Struct, frozen=True):
             self.allow_denied + (allowed if even_denied else ()),
         )
 
-    def judge(self, command: str) -> Verdict:
-        """Say whether a command may run. Never raises, whatever the text."""
+    def judge(self, command: str, *, cwd: str = "") -> Verdict:
+        """Say whether a command may run. Never raises, whatever the text.
+
+        `cwd` is where it would run, if that is not the work directory: `cat config` in `~/.ssh` shows a secret.
+        """
         if not isinstance(command, str):
             raise UsageError(
                 f"a command is a text, not {type(command).__name__}.",
@@ -59,13 +62,13 @@ class ShellPolicy(msgspec.Struct, frozen=True):
             )
         try:
             reading = read_command(command)
-            danger = find_danger(command)
+            danger = find_danger(command, cwd)
         except UsageError as missing:
             return Verdict("ask", str(missing), _shown(command))
         return (
             self._denied(reading, danger, command)
             or self._asked(reading, danger)
-            or self._allowed(reading)
+            or self._allowed(reading, cwd)
         )
 
     def _denied(self, reading: Reading, danger: Danger, whole: str) -> Verdict | None:
@@ -91,12 +94,12 @@ class ShellPolicy(msgspec.Struct, frozen=True):
             return Verdict("ask", f"`{shown}` holds more than can be looked at.", shown)
         return None
 
-    def _allowed(self, reading: Reading) -> Verdict:
+    def _allowed(self, reading: Reading, cwd: str) -> Verdict:
         if not reading.known or not reading.commands:
             shown = _shown(reading.commands[0].text if reading.commands else "")
             why = reading.problem or "there is no command"
             return Verdict("ask", f"It cannot be said what `{shown}` runs: {why}.", shown)
-        proof, by_rule = Proof(), False
+        proof, by_rule = Proof(wheres=[cwd]), False
         for command in reading.commands:
             if self._by_rule(command):
                 by_rule, proof.names_only = True, False

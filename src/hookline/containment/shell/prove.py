@@ -13,8 +13,14 @@ import msgspec
 
 from hookline.containment.shell.call import Use, read_use
 from hookline.containment.shell.names import prints_names, takes_names
-from hookline.containment.shell.paths import is_network, is_secret, is_whole_home, picks_secret
+from hookline.containment.shell.paths import is_network
 from hookline.containment.shell.scan import writes_a_file
+from hookline.containment.shell.secrets import (
+    is_secret,
+    is_whole_home,
+    picks_secret,
+    spells_secret,
+)
 from hookline.containment.shell.tables.all import PROGRAMS
 from hookline.containment.shell.tables.find import Search, take_apart
 from hookline.containment.shell.tables.questions import QUESTIONS
@@ -28,6 +34,7 @@ _ASSIGNABLE = re.compile(
 _PAGERS = frozenset({"PAGER", "GIT_PAGER", "MANPAGER"})
 _PLAIN_PLACES = frozenset({"git rev-parse --show-toplevel", "pwd", "git rev-parse --show-cdup"})
 """Commands that print the name of a directory with nothing secret about it."""
+_GREPS = frozenset({"grep", "egrep", "fgrep"})
 _RECURSIVE = ("-r", "-R", "--recursive", "--dereference-recursive", "--no-index")
 
 
@@ -46,14 +53,16 @@ class Proof(msgspec.Struct):
     secrets_named: bool = False
     """Whether a command has named a place with secrets, so that what is found there must not be shown."""
     loops_homes: bool = False
-    """Whether the variable of a loop may be a whole home."""
+    """Whether a variable may be a whole home."""
     loops_unknown: bool = False
-    """Whether the variable of a loop may be anything."""
+    """Whether a variable may be anything."""
     use: Use | None = None
     """What the command that was looked at last comes to, without wrappers; None if it is a mere question."""
 
     def objection(self, command: Command) -> str | None:
         """Why a command may do more than look, or None. Later commands are seen from where it leaves the shell."""
+        if command.assignments and not command.words:
+            return self._named([value for _, value in command.assignments])
         problem = self._surroundings(command)
         if problem or not command.words:
             return problem
@@ -69,6 +78,9 @@ class Proof(msgspec.Struct):
         while words[0].text in {"builtin", "command"}:  # `builtin cd` moves as `cd` does
             words = inner_words(words[0].text, words[1:]) or (Word(""),)
         name = program_name(words[0].text)
+        self.loops_unknown = (
+            self.loops_unknown or name == "read"
+        )  # of a variable that was known, too
         if name in {"cd", "pushd"} and self.use:
             self._move(self.use.call.operands)
         printed = self.use is not None and prints_names(name, self.use)
@@ -80,6 +92,7 @@ class Proof(msgspec.Struct):
         target = operands[-1] if operands else Word("~")
         known = not target.hidden or (target.text == "$()" and self.last in _PLAIN_PLACES)
         strange = target.text == "-" or target.text.startswith("+")
+        strange = strange or ("$" in target.text and (self.loops_homes or self.loops_unknown))
         self.lost = self.lost or not known or strange or len(self.wheres) > 32
         if not self.lost:
             self.wheres += [
@@ -127,7 +140,7 @@ class Proof(msgspec.Struct):
         if name == "find":
             return self._found(take_apart(rest), rest)
         if name == "for":
-            return self._looped(use)
+            return self._named(use.call.operands)
         if program.reads and use.options.shows:
             return self._files(name, use)
         read = [
@@ -136,9 +149,9 @@ class Proof(msgspec.Struct):
         secret = next(filter(self._is_secret, read), None)
         return f"{secret.text} may hold secrets" if secret else None
 
-    def _looped(self, use: Use) -> str | None:
-        """What the variable of a loop will be. What is not known matters where it names files."""
-        for word in use.call.operands:
+    def _named(self, values: Sequence[Word]) -> str | None:
+        """What a variable will be. What is not known matters where it names files."""
+        for word in values:
             if self._is_secret(word):
                 return f"{word.text} may hold secrets"
             if word.hidden and not (word.text == "$()" and self._knows_names()):
@@ -160,7 +173,7 @@ class Proof(msgspec.Struct):
 
     def _files(self, name: str, use: Use) -> str | None:
         """Whether what is shown may be a secret."""
-        recursive = name in {"rg", "ag"} or use.call.has(*_RECURSIVE)
+        recursive = name in {"rg", "ag"} or _recurses(name, use)
         if self.lost:
             return "it is not known where it is"
         if recursive and any(is_whole_home(where) or is_secret(where) for where in self.wheres):
@@ -193,7 +206,10 @@ class Proof(msgspec.Struct):
             return True
         if name == "find":
             search = take_apart(words)
-            return search is None or any(map(picks_secret, search.picks()))
+            return search is None or (
+                any(map(picks_secret, search.picks()))
+                or any(map(spells_secret, search.expressions()))
+            )
         use = self.use
         patterns = self._picks(name, use) if use else []
         if name in {"fd", "fdfind"} and use:
@@ -203,14 +219,12 @@ class Proof(msgspec.Struct):
 
     def _filters_secrets(self, name: str) -> bool:
         """Whether a grep that is given names looks for those of secrets among them."""
-        if name not in {"grep", "egrep", "fgrep"} or not self.fed or self.use is None:
+        if name not in _GREPS or not self.fed or self.use is None:
             return False
         call = self.use.call
         if call.has("-v", "--invert-match") or call.has(*_RECURSIVE):
             return False
-        given = call.values("-e", "--regexp") or call.texts[:1]
-        runs = [run for text in given for run in re.findall(r"[A-Za-z_]{2,}", text)]
-        return any(picks_secret(f"*{run}*") for run in runs)
+        return any(map(spells_secret, call.values("-e", "--regexp") or call.texts[:1]))
 
     def _is_whole_home(self, word: Word) -> bool:
         return any(is_whole_home(word.text, where) for where in self.wheres)
@@ -226,6 +240,12 @@ class Proof(msgspec.Struct):
             for text in texts
             for where in self.wheres
         )
+
+
+def _recurses(name: str, use: Use) -> bool:
+    """Whether a program goes through directories. Some of grep's spellings are of its own."""
+    into = use.call.values("-d", "--directories") if name in _GREPS else []
+    return use.call.has(*_RECURSIVE) or any(value.startswith("rec") for value in into)
 
 
 def _is_zone(value: Word) -> bool:

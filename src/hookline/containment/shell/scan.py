@@ -24,6 +24,7 @@ _DESCRIPTOR = re.compile(r"[0-9]{1,4}(?=[<>])")
 _DUPLICATE = re.compile(r"(?:[0-9]{1,4}|-)(?=[ \t\n|&;)]|$)")
 _KEYWORD = re.compile(r"(if|for|while|\[\[)(?=[ \t\n])")
 _FILLED = re.compile(r"[a-z_][a-z0-9_]*")
+_OWN = re.compile(r"(?!\w*_proxy$|auto_resume$|histchars$)[a-z][a-z0-9_]*")
 _LOOP = re.compile(r"for[ \t]+(?!\w*_proxy\b)([a-z][a-z0-9_]*)[ \t]+in(?=[ \t])")
 """The name is in small letters: a loop over PATH would change what the commands in it are, one over http_proxy whom
 they talk to."""
@@ -190,8 +191,18 @@ class _Scanner(WordScanner):
             end = self.at
             self._skip_blanks()
         if not parts.words:
-            raise Unreadable("a command without a name")
+            self._check_variable(parts)
         self._keep(parts.command(self.text[start:end], piped=piped), parts)
+
+    def _check_variable(self, parts: _Parts) -> None:
+        """A variable that is set for the commands that follow, if it means nothing to the shell or to programs."""
+        if parts.redirects or len(parts.assignments) != 1:
+            raise Unreadable("a command without a name")
+        name = parts.assignments[0][0]
+        if not _OWN.fullmatch(name):
+            raise Unreadable(f"{name} is set for what follows")
+        self.plain = False
+        self.looped.append(name)
 
     def _read_one(self, parts: _Parts) -> None:
         """One redirect, assignment or word."""
@@ -274,9 +285,10 @@ class _Scanner(WordScanner):
             raise Unreadable("an unusual loop")
         self._skip_blanks(newlines=True)
         self._close("do")
+        outer = len(self.looped)
         self.looped.append(head[1])
         self._read_body(("done",))
-        self.looped.pop()
+        del self.looped[outer:]
         self._close("done")
         self._read_trailing()
 

@@ -50,7 +50,7 @@ class WordScanner:
         self.text = text
         self.at = 0
         self.looped: list[str] = []
-        """The variables of the loops around the position."""
+        """The variables of the loops around the position, and those that were set before it."""
         self.filled: list[list[str]] = []
         """The variables that loops around the position read from their input."""
 
@@ -200,10 +200,10 @@ class WordScanner:
         return self.ends_word(self.at + 1)
 
     def _read_variable(self, word: OpenWord, name: str, *, quoted: bool) -> None:
-        if name in self.looped:
-            word.open_loop(name, quoted=quoted)
-        elif any(name in names for names in self.filled):
+        if any(name in names for names in self.filled):
             word.open_output(quoted=quoted)
+        elif name in self.looped:
+            word.open_loop(name, quoted=quoted)
         elif name in VARIABLES:
             word.open_variable(name, quoted=quoted)
         else:

@@ -53,6 +53,10 @@ class Search(NamedTuple):
         """The patterns that say which files are found."""
         return [word.text for before, word in pairwise(self.words) if before.text in _PICKING]
 
+    def expressions(self) -> list[str]:
+        """Those of them that are regular expressions."""
+        return [word.text for before, word in pairwise(self.words) if "regex" in before.text]
+
 
 def take_apart(words: Sequence[Word]) -> Search | None:
     """The two kinds of words of a find. None where it cannot be said where a command begins or ends."""

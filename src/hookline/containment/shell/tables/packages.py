@@ -1,7 +1,7 @@
 """Package managers: what is installed, never installing.
 
 Managers that run code out of the project directory whatever they are asked, or send what its configuration says to
-where its configuration says, are missing on purpose: yarn, pnpm, poetry, bundler, `cargo tree`, `npm view`; `go`, which
+where its configuration says, are missing on purpose: yarn, pnpm, poetry, bundler, `cargo tree`, `npm ls`; `go`, which
 fetches and runs the version that `go.mod` names; `hg`, whose `.hg/hgrc` can lie in any checkout.
 """
 
@@ -14,11 +14,6 @@ from hookline.containment.shell.tables.checks import plain_names
 
 _FORMULA = r"[a-z0-9][a-z0-9+_-]*(@[0-9]+(\.[0-9]+)*)?"
 """The name of something that brew knows. A file that ends in `.rb` would be loaded, and so would an address."""
-
-
-def _npm_setting(call: Call) -> str | None:
-    harmless = {"registry", "prefix", "cache", "loglevel", "engine-strict"}
-    return None if all(text in harmless for text in call.texts) else "it may show a token"
 
 
 def _installed(call: Call) -> str | None:
@@ -49,20 +44,12 @@ _PIP_VERBS: dict[str, Options | Program] = {
     "check": only(_PIP),
     **dict.fromkeys(("help", "cache dir", "cache info", "cache list"), only(_PIP)),
 }
-_NPM = only(
-    """
-    -g -a -l -p -s --global --json --long --parseable --prod --production --dev --all --link --silent --no-color
-    --color --no-unicode --workspaces --package-lock-only
-    """,
-    texts="-w --depth --omit --include --workspace",
+_NPM = only(  # else it asks the address in the project's `.npmrc` for news, with variables put into it
+    "-g -a -l -p -s --global --json --long --parseable --all --link --silent --no-color --color --no-unicode",
+    texts="--depth --omit --include",
+    needs="-g --global",
     bundles=False,
 )
-_NPM_VERBS: dict[str, Options | Program] = {
-    **dict.fromkeys("ls list ll la explain why root prefix bin".split(), _NPM),
-    **dict.fromkeys(("run", "run-script"), only("--json", operands=0)),
-    "pkg get": _NPM,
-    "config get": only(check=_npm_setting),
-}
 _BREW = """
     -v --versions --formula --formulae --cask --casks -1 -l --full-name --installed --tree --pinned --multiple
     --include-build --include-optional --direct --topological --annotate --recursive
@@ -81,7 +68,7 @@ PACKAGES: dict[str, Program] = {
         ("pip", "pip3"),
         _with(_PIP_VERBS, "--disable-pip-version-check --no-color -v -q --isolated"),
     ),
-    "npm": _with(_NPM_VERBS),
+    "npm": _with(dict.fromkeys("ls list ll la root prefix bin".split(), _NPM)),
     "rustup": _with(
         {"toolchain list": only("-v")}
     ),  # others fetch the version that the project names

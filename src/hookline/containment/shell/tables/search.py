@@ -73,9 +73,10 @@ SEARCH: dict[str, Program] = {
         only(
             _AG,
             texts="""
-            -A -B -C -m --after --before --context --color-line-number --color-match --color-path --depth --ignore
+            -A -B -C -m --color-line-number --color-match --color-path --depth --ignore
             --ignore-dir --max-count --width --workers
             """,
+            maybe="--after --before --context",
             takes="-p --path-to-ignore",
             picks="-g -G --file-search-regex",
             pattern="-g",

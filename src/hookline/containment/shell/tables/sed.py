@@ -11,6 +11,8 @@ _ADDRESS = re.compile(r"[0-9]+(?:~[0-9]+)?|\$|\+[0-9]+|~[0-9]+")
 _BRACKET = re.compile(r"\[\^?\]?(?:\[:\w+:\]|[^\]\n])*\]")
 _SIMPLE = frozenset("pdDPqQ=nNhHgGxlF")
 _TEXT = re.compile(r"[ \t]*(?:\\\n?)?[^\\\n]+(?=\n|\Z)")
+_LONGEST = 1_000
+"""The time that brackets take grows with the square of a script's length."""
 _SUBSTITUTE_FLAGS = re.compile(r"[gpiImM0-9]*")
 
 
@@ -30,6 +32,8 @@ def check_sed(call: Call) -> str | None:
 
 
 def _script_problem(script: str) -> str | None:
+    if len(script) > _LONGEST:
+        return "its script is too long to be read"
     try:
         _Script(script).read()
     except _Odd as odd:

@@ -99,7 +99,7 @@ TEXT: dict[str, Program] = {
     ),
     "tail": _tame(
         "-# -f -F -q -v -z -r --retry --quiet --silent --verbose --zero-terminated",
-        texts="-b -c -n -s --bytes --lines --sleep-interval --pid --max-unchanged-stats",
+        texts="-c -n -s --bytes --lines --sleep-interval --pid --max-unchanged-stats",
         maybe="--follow",
     ),
     "wc": _tame(
