@@ -4,19 +4,25 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Sequence
-from typing import Any, Literal, Protocol
+from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 from hookline.capabilities.bash.needs import needs_network
-from hookline.containment import Sandbox, ShellPolicy
+from hookline.containment import Sandbox
 from hookline.hooks import HookOutcome
 from hookline.lifecycle import ToolHookContext
 from hookline.state import AgentState
+
+if TYPE_CHECKING:
+    from hookline.containment import ShellPolicy
 
 
 class Shell(Protocol):
     """What is to be known of whoever runs commands."""
 
-    policy: ShellPolicy
+    @property
+    def policy(self) -> ShellPolicy:
+        """What judges them."""
+
     ask: Literal["outside-sandbox", "always"]
     sandbox: Sandbox
 
