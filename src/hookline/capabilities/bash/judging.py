@@ -78,6 +78,8 @@ class ShellGuard:
 
     def _is_by_rule(self, command: str, allowed: bool) -> bool:
         """Whether it is a rule of the user's that allows the command, rather than its being harmless."""
+        from hookline.containment import ShellPolicy
+
         return allowed and ShellPolicy.default().judge(command).decision != "allow"
 
     def _whose(self, ctx: ToolHookContext) -> Shell | None:
