@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -123,6 +124,8 @@ class Examiner:
 async def asked(settings: Settings, occasion: Occasion) -> list[Said]:
     """What each hook says, in the order in which they would be asked."""
     examiner = Examiner(occasion)
+    # What rules would log is about a run that nobody has asked for.
+    logging.getLogger("hookline").addHandler(logging.NullHandler())
     turns = (
         [call(occasion.tool, **occasion.args)] if occasion.tool else [say(occasion.answer or "")]
     )

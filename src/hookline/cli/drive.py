@@ -143,10 +143,12 @@ class Stage:
             code = Exit.INTERRUPTED
         if self.manner.json:
             self.screen.close()
-            return code
-        self.screen.finish(result)
+        else:
+            self.screen.finish(result)
         if result.status is RunStatus.PAUSED:
             self._waiting(result.pending, result.run_id)
+        if self.manner.json:
+            return code
         if not self.manner.quiet:
             self.screen.say(self.closing(result))
         elif code not in (Exit.DONE, Exit.WAITING):

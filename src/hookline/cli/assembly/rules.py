@@ -119,6 +119,7 @@ def _by_rule(text: str, root: Path) -> Callable[[Any], bool]:
     def touches(ctx: ToolHookContext) -> bool:
         return rule.touches(ctx.tool_call, root)
 
+    touches.__qualname__ = f"the rule {text} fits"
     return touches
 
 
@@ -153,6 +154,7 @@ def _by_text(text: str) -> Callable[[Any], bool]:
     def has(ctx: Any) -> bool:
         return any(pattern.search(said) is not None for said in _texts(ctx))
 
+    has.__qualname__ = f"it says {text!r}"
     return has
 
 
