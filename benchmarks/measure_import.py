@@ -9,13 +9,13 @@ from bench import Bench
 from candidates import BARE, Candidate
 from remote import Failed, environment
 
-# Pydantic is imported when the first tool is made; a program with tools pays for it then.
+# Pydantic is imported when the first tool is made that takes more than text and numbers.
 FIRST_TOOL = """
 import hookline
 @hookline.tool
-def add(a: int, b: int) -> int:
-    "Add two numbers."
-    return a + b
+def add(numbers: dict[str, int]) -> int:
+    "Add numbers."
+    return sum(numbers.values())
 """
 COUNT_MODULES = "import sys; print(len(sys.modules))"
 

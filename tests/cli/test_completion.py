@@ -28,7 +28,8 @@ _LINES = [
 def offered(place: Any, shell: str, line: str) -> list[str]:
     """What a shell offers at the end of a line."""
     script = place.home / f"completion.{shell}"
-    script.write_text(place.run("completion", shell).stdout, encoding="utf-8")
+    if not script.exists():
+        script.write_text(place.run("completion", shell).stdout, encoding="utf-8")
     words = line.split(" ")
     quoted = " ".join(f"'{word}'" for word in words)
     if shell == "fish":

@@ -209,3 +209,25 @@ def test_rules_without_names_may_be_alike(place: Any) -> None:
     done = place.run("run", "--model", model, "x", "--without", "bash")
     assert done.returncode == 0, done.stderr
     assert "hook block: path=. at before_tool_use: block: one" in done.stderr
+
+
+def test_a_helper_that_changes_takes_the_trust_away(place: Any) -> None:
+    """What a hook imports is trusted with it; and no module of a project takes the place of Python's own."""
+    mark = place.home / "mark"
+    hook = "import colorsys\nfrom helper import reason\nfrom hookline import HookOutcome\n"
+    place.write("hooks.py", hook + "def no(ctx):\n    return HookOutcome.block(reason())\n")
+    place.write("helper.py", "def reason():\n    return 'not so'\n")
+    place.write("colorsys.py", f"open({str(mark)!r}, 'w').write('loaded')\n")
+    place.write("hookline.toml", '[[hooks]]\non = "before_tool_use"\nrun = "hooks:no"\n')
+    trusted = place.run("trust")
+    assert trusted.returncode == 0, trusted.stderr
+    assert "helper.py" in trusted.stdout
+    arguments = ("hooks", "test", "list", "{}", "--without", "bash")
+    done = place.run(*arguments)
+    assert (done.returncode, "not so" in done.stdout) == (4, True), done.stderr
+    assert not mark.exists()
+    place.write("helper.py", f"open({str(mark)!r}, 'w').write('changed')\n")
+    done = place.run(*arguments)
+    assert done.returncode == 0
+    assert "changed since it was trusted: hooks[0] not in force" in done.stderr
+    assert not mark.exists()

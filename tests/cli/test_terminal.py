@@ -36,7 +36,7 @@ def naps():
     return AgentBuilder().with_driver(ScriptedDriver(turns)).with_tools(nap)
 
 def words():
-    return AgentBuilder().with_driver(Slowly([say("")]))
+    return AgentBuilder().with_driver(Slowly([say(""), say("")]))
 
 def long_nap():
     return AgentBuilder().with_driver(ScriptedDriver([call("nap", seconds=60), say("x")])).with_tools(nap)
@@ -220,3 +220,42 @@ def test_chat(place: Any) -> None:
     terminal.press_until("\x04", "go on: hookline chat")
     assert terminal.end() == 0, terminal.text
     assert "go on: hookline chat --session chat-" in terminal.text
+
+
+def test_every_turn_of_a_conversation_streams(place: Any) -> None:
+    """The second run is not taken for a child of the first: its words are there before its answer is whole."""
+    place.write("slow.py", _SLOW)
+    terminal = opened(place, "chat", "slow:words")
+    for _turn in range(2):
+        terminal.wait_for("> ")
+        terminal.press("Count.\r")
+        terminal.wait_for("one two")
+        told = terminal.wait_for("three")
+        assert "step" not in told
+        told = terminal.wait_for("reopen")
+        assert "step 1 scripted" in told
+        assert "| step" not in told
+    terminal.wait_for("> ")
+    terminal.press_until("\x04", "go on: hookline chat")
+    assert terminal.end() == 0, terminal.text
+
+
+def test_a_text_of_several_lines_and_an_interrupted_one(place: Any) -> None:
+    """The prompt says that a text goes on; Ctrl-C leaves the line that was begun, and says so below it."""
+    model = place.script({"say": "Read."})
+    terminal = opened(place, "chat", "--model", model, *_BARE)
+    terminal.wait_for("> ")
+    terminal.press('"""\r')
+    for word in ("one", "two"):
+        terminal.wait_for("... ")
+        terminal.press(f"{word}\r")
+    terminal.wait_for("... ")
+    terminal.press('"""\r')
+    terminal.wait_for("Read.")
+    terminal.wait_for("> ")
+    terminal.press("half")
+    terminal.wait_for("half")
+    terminal.press_until("\x03", "\n(Ctrl-D ends the conversation)")
+    terminal.press_until("\x04", "go on: hookline chat")
+    assert terminal.end() == 0, terminal.text
+    assert "> one two" in place.run("show").stdout.replace("\n", " ").replace("  ", " ")

@@ -22,6 +22,7 @@ from hookline.config import (
     tightened,
     trust_of,
 )
+from hookline.config.imports import files_of
 from hookline.errors import ConfigError, TrustError
 
 _HOSTILE = """
@@ -218,3 +219,32 @@ def test_links_do_not_lead_trust_astray(
     layers = [read_layer(path) for path in project_files(project)]
     assert list(prints_of(project, layers)) == ["hookline.toml"]
     assert os.path.exists(tmp_path / "outside.sh")
+
+
+def test_what_a_hook_imports_is_trusted_with_it(tmp_path: Path) -> None:
+    """Helpers beside it, their helpers, and packages as a whole; not what it does not import."""
+    project = tmp_path / "project"
+    for name, text in {
+        "hooks.py": "import json\nfrom helper import check\n",
+        "helper.py": "def check():\n    import deep.down\n",
+        "deep/__init__.py": "",
+        "deep/down.py": "from . import further\nimport hooks\n",
+        "deep/further.py": "",
+        ".hookline/json.py": "",
+        "other.py": "",
+        "broken.py": "def (",
+    }.items():
+        path = project / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+    names = sorted(str(path.relative_to(project)) for path in files_of(project, "hooks"))
+    assert names == [
+        ".hookline/json.py",
+        "deep/__init__.py",
+        "deep/down.py",
+        "deep/further.py",
+        "helper.py",
+        "hooks.py",
+    ]
+    assert files_of(project, "broken") == [project / "broken.py"]
+    assert files_of(project, "nowhere") == []

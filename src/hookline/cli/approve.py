@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import difflib
 import json
 import os
 import shlex
@@ -14,9 +13,10 @@ import sys
 import tempfile
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from hookline.cli.board import Board
+from hookline.cli.proposal import shown
 from hookline.cli.terminal import TOGETHER, Paint, is_terminal, printable
 from hookline.permissions import suggest_rule
 from hookline.state import Decision, PendingApproval, ToolCall
@@ -26,8 +26,6 @@ if TYPE_CHECKING:
     from hookline.cli.interrupts import Interrupts
     from hookline.cli.screen import Screen
 
-_MOST_LINES = 60
-_MOST_BYTES = 1_000_000
 _MOST_TYPED = 2_000
 """Characters that can be changed in a line; for more there are editors."""
 
@@ -99,8 +97,8 @@ class Desk:
         if rule is not None:
             keys.append(("p", f"all {printable(rule)}"))
         keys += [("e", "edit"), ("n", "no"), ("d", "no, and say why"), ("?", "explain")]
-        shown = [f"{paint(key, 'bold')} {what}".replace(" ", TOGETHER) for key, what in keys]
-        line = "  ".join(shown)
+        said = [f"{paint(key, 'bold')} {what}".replace(" ", TOGETHER) for key, what in keys]
+        line = "  ".join(said)
         self._board.put(f"  {line}", prose=True)
 
     def _explain(self, question: PendingApproval, agent: Agent) -> None:
@@ -232,72 +230,3 @@ def _in_editor(editor: str, text: str) -> str:
             print(f"  the editor {editor!r} cannot be started: {error}", file=sys.stderr)
             return ""
         return Path(file.name).read_text(encoding="utf-8")
-
-
-# --- what a call would do -------------------------------------------------------------------------------
-
-
-def shown(call: ToolCall, folder: Path, paint: Paint) -> list[str]:
-    """A call as people read it: a command, a diff, or its arguments."""
-    args = call.args
-    if isinstance(args.get("command"), str):
-        rest = {
-            name: value
-            for name, value in args.items()
-            if name != "command" and value not in (None, False, "")
-        }
-        return [*_lines(f"$ {args['command']}"), *_arguments(rest)]
-    if isinstance(args.get("argv"), list | tuple):
-        return _lines("$ " + shlex.join(map(str, args["argv"])))
-    if "path" in args and (
-        "content" in args or "old" in args or "new" in args or "old_string" in args
-    ):
-        return _diff(args, folder, paint)
-    return _arguments(args)
-
-
-def _arguments(args: Any) -> list[str]:
-    return [
-        line
-        for name, value in args.items()
-        for line in _lines(
-            f"{name}: {value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)}"
-        )
-    ]
-
-
-def _lines(text: str) -> list[str]:
-    lines = printable(text, lines=True).expandtabs(4).split("\n")
-    if len(lines) > _MOST_LINES:
-        lines = [*lines[:_MOST_LINES], f"... and {len(lines) - _MOST_LINES:,} lines more"]
-    return lines
-
-
-def _diff(args: Any, folder: Path, paint: Paint) -> list[str]:
-    path = str(args["path"])
-    if "content" in args:
-        before, after = _present(folder / path), str(args["content"])
-    else:
-        before = str(args.get("old", args.get("old_string", "")))
-        after = str(args.get("new", args.get("new_string", "")))
-    made = difflib.unified_diff(
-        before.splitlines(), after.splitlines(), path, path, lineterm="", n=2
-    )
-    lines = [line for text in made for line in _lines(text)]
-    if len(lines) > _MOST_LINES:
-        lines = [*lines[:_MOST_LINES], f"... and {len(lines) - _MOST_LINES:,} lines more"]
-    colours = {"+": "green", "-": "red", "@": "cyan"}
-    return [
-        paint(line, colours[line[0]]) if line[:1] in colours else line
-        for line in lines or [f"{path}: no change"]
-    ]
-
-
-def _present(path: Path) -> str:
-    """What is in a file now, if it is one that can be shown."""
-    try:
-        if not path.is_file() or path.stat().st_size > _MOST_BYTES:
-            return ""
-        return path.read_text(encoding="utf-8", errors="replace")
-    except OSError:
-        return ""

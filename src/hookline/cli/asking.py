@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
@@ -163,6 +164,8 @@ class Examiner:
 async def asked(settings: Settings, occasion: Occasion) -> list[Said]:
     """What each hook says, in the order in which they would be asked."""
     examiner = Examiner(occasion)
+    # What rules would log is about a run that nobody has asked for.
+    logging.getLogger("hookline").addHandler(logging.NullHandler())
     turns = (
         [call(occasion.tool, **occasion.args)] if occasion.tool else [say(occasion.answer or "")]
     )

@@ -202,7 +202,8 @@ def _fish_shape(when: str, shape: Shape) -> Iterator[str]:
         )
         yield f"{start} {names}{_fish_values(flag)} -d {_quoted(flag.help)}"
     if shape.words == "RUN":
-        yield f"{start} -a last -a {_quoted(_FISH_RUNS)}"
+        yield f"{start} -a last"
+        yield f"{start} -a {_quoted(_FISH_RUNS)}"
     elif shape.words == "DIR":
         yield f"{start} -a '(__fish_complete_directories)'"
     elif shape.choices:

@@ -143,10 +143,12 @@ class Stage:
             code = Exit.INTERRUPTED
         if self.manner.json:
             self.screen.close()
-            return code
-        self.screen.finish(result)
+        else:
+            self.screen.finish(result)
         if result.status is RunStatus.PAUSED:
             self._waiting(result.pending, result.run_id)
+        if self.manner.json:
+            return code
         if not self.manner.quiet:
             self.screen.say(self.closing(result))
         elif code not in (Exit.DONE, Exit.WAITING):
@@ -180,6 +182,8 @@ class Stage:
         parts = [f"{steps} step{'s' * (steps != 1)}", f"{usage.total_tokens:,} tokens"]
         if usage.cost is not None:
             parts.append(f"${usage.cost:.4f}" + (" and more" if usage.unpriced_requests else ""))
+        elif usage.total_tokens:
+            parts.append("cost unknown")
         parts.append(f"{time.monotonic() - self._began:.1f} s")
         paint = self.screen.paint
         colour = "green" if result.is_completed else "yellow"

@@ -65,9 +65,9 @@ def _story(journal: JournalStore, run_id: str, *, hooks: bool, full: bool) -> No
         if isinstance(record, PromptSubmitted):
             print(f"> {printable(record.text, lines=True)}")
         elif isinstance(record, RunFinished):
-            print(
-                f"{record.status.value}: {record.stop_reason or ''} {printable(record.reason)}".rstrip()
-            )
+            status, stop = record.status.value, record.stop_reason or ""
+            why = " ".join(part for part in (stop if stop != status else "", record.reason) if part)
+            print(f"{status}: {printable(why)}" if why else status)
             for question in record.pending:
                 print(f"waits: {question.id}: {printable(question.reason)}")
             if record.text:

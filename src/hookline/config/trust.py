@@ -177,13 +177,10 @@ def _named(project: Path, data: Any, key: str = "") -> Iterator[Path]:
 
 
 def _modules(project: Path, target: str) -> Iterator[Path]:
-    """The package that `module:name` is in, all of it: a module is what it imports, too."""
-    top = target.partition(":")[0].partition(".")[0]
-    for base in (project, project / "src", project / ".hookline"):
-        if top and (base / top).is_dir():
-            yield from sorted(path for path in (base / top).rglob("*.py") if path.is_file())
-        if top and (base / f"{top}.py").is_file():
-            yield base / f"{top}.py"
+    """The files that are run when `module:name` is loaded: a module is what it imports, too."""
+    from hookline.config.imports import files_of
+
+    yield from files_of(project, target.partition(":")[0])
 
 
 def _files(project: Path, text: str) -> Iterator[Path]:

@@ -5,8 +5,9 @@ from __future__ import annotations
 import math
 import shlex
 from collections.abc import Iterator, Sequence
+from importlib.util import find_spec
 from pathlib import Path
-from typing import Any, Literal, TypeAlias, get_args
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, get_args
 
 from hookline.blueprint import Definition, Note
 from hookline.capabilities.bash.describing import describe
@@ -14,13 +15,16 @@ from hookline.capabilities.bash.judging import ShellGuard
 from hookline.capabilities.bash.outputs import Scratch
 from hookline.capabilities.bash.runner import Order, Runner
 from hookline.capabilities.bash.session import Keeper, Session, lost
-from hookline.containment import Sandbox, SandboxLimits, SandboxPaths, ShellPolicy, read_command
+from hookline.containment import Sandbox, SandboxLimits, SandboxPaths
 from hookline.containment.interpreter import module_places_in
 from hookline.errors import BuildError, ToolError
 from hookline.hooks import Options, Registration, register
 from hookline.lifecycle import ExecutionHookContext, HookPoint, ToolHookContext
 from hookline.state import AgentState, RunStatus, ToolResult
 from hookline.tools import AnyTool, ToolContext, tool
+
+if TYPE_CHECKING:
+    from hookline.containment import ShellPolicy
 
 Ask: TypeAlias = Literal["outside-sandbox", "always"]
 Keep: TypeAlias = Literal["nothing", "session"]
@@ -59,11 +63,9 @@ class Bash:
         _check_choice("ask", ask, get_args(Ask))
         _check_choice("keep", keep, get_args(Keep))
         _check_numbers(timeout=timeout, max_timeout=max_timeout, max_chars=max_chars)
-        read_command(
-            "true"
-        )  # says now, and not at the first command, if what reads commands is not installed
+        _check_reader()
         self.name = name
-        self.policy = _checked_policy(policy)
+        self._policy = None if policy is None else _checked_policy(policy)
         self.ask: Ask = ask
         self.keep: Keep = keep
         self.timeout = min(timeout, max_timeout)
@@ -79,6 +81,15 @@ class Bash:
         self._runner = Runner(self.sandbox, scratch, max_chars)
         self._sessions: dict[str, Session] = {}
         """What the latest command of a run left, before the state has it."""
+
+    @property
+    def policy(self) -> ShellPolicy:
+        """What judges commands. The default one knows hundreds of programs, and is loaded for the first command."""
+        if self._policy is None:
+            from hookline.containment import ShellPolicy
+
+            self._policy = ShellPolicy.default()
+        return self._policy
 
     # --- a capability ---------------------------------------------------------------------------------
 
@@ -286,9 +297,15 @@ def _check_choice(option: str, value: object, known: tuple[str, ...]) -> None:
         )
 
 
-def _checked_policy(policy: ShellPolicy | None) -> ShellPolicy:
-    if policy is None:
-        return ShellPolicy.default()
+def _check_reader() -> None:
+    """Say now, and not at the first command, if what reads commands is not installed."""
+    if find_spec("tree_sitter") is None or find_spec("tree_sitter_bash") is None:
+        from hookline.containment import read_command
+
+        read_command("true")
+
+
+def _checked_policy(policy: ShellPolicy) -> ShellPolicy:
     if not callable(getattr(policy, "judge", None)) or isinstance(policy, type):
         raise BuildError(
             f"Bash: policy={policy!r} is no ShellPolicy.",

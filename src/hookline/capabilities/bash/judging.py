@@ -6,19 +6,25 @@ import os
 import shlex
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, Literal, Protocol
+from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 from hookline.capabilities.bash.needs import needs_network
-from hookline.containment import Sandbox, ShellPolicy
+from hookline.containment import Sandbox
 from hookline.hooks import HookOutcome
 from hookline.lifecycle import ToolHookContext
 from hookline.state import AgentState
+
+if TYPE_CHECKING:
+    from hookline.containment import ShellPolicy
 
 
 class Shell(Protocol):
     """What is to be known of whoever runs commands."""
 
-    policy: ShellPolicy
+    @property
+    def policy(self) -> ShellPolicy:
+        """What judges them."""
+
     ask: Literal["outside-sandbox", "always"]
     sandbox: Sandbox
 
@@ -77,6 +83,8 @@ class ShellGuard:
 
     def _is_by_rule(self, ctx: ToolHookContext, command: str, allowed: bool) -> bool:
         """Whether it is a rule of the user's that allows the command, rather than its being harmless."""
+        from hookline.containment import ShellPolicy
+
         plain = ShellPolicy.default().judge(command, cwd=self._where(ctx))
         return allowed and plain.decision != "allow"
 

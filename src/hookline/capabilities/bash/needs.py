@@ -7,8 +7,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from hookline import containment  # what reads commands is loaded for the first of them
 from hookline.capabilities.bash.keys import Ground, objection
-from hookline.containment import Sandbox, SandboxGrant, read_command
+from hookline.containment import Sandbox, SandboxGrant
 
 _PROGRAMS = """
     curl wget ssh scp sftp ftp lftp telnet nc ncat netcat ping traceroute dig nslookup host whois gh glab npx bunx
@@ -62,7 +63,9 @@ class Given:
 
 def needs_network(command: str) -> bool:
     """Whether some part of a command is a program that goes out on the network, as far as can be told from it."""
-    return any(_goes_out(each.argv) for each in read_command(command).commands if each.argv)
+    return any(
+        _goes_out(each.argv) for each in containment.read_command(command).commands if each.argv
+    )
 
 
 def _goes_out(argv: tuple[str, ...]) -> bool:
@@ -100,7 +103,7 @@ def network_grant(command: str, cwd: Path, sandbox: Sandbox) -> Given:
     grant = _with_keys(_sets_upstream(command))
     variables = sandbox.environment(grant=grant)
     ground = Ground(sandbox.root, sandbox.writable, variables)
-    reason = objection(ground, (read_command(command).commands[0].argv or ())[1:])
+    reason = objection(ground, (containment.read_command(command).commands[0].argv or ())[1:])
     if reason is not None:
         return replace(bare, note=f"git got no keys: {reason}" if reason else "")
     return Given(replace(grant, env={**ground.variables(), **grant.env}))
@@ -119,7 +122,7 @@ def _with_keys(sets_upstream: bool) -> SandboxGrant:
 
 
 def _is_plain_git(command: str) -> bool:
-    reading = read_command(command)
+    reading = containment.read_command(command)
     if not reading.static or len(reading.commands) != 1 or not reading.commands[0].argv:
         return False
     program, *rest = reading.commands[0].argv
@@ -131,7 +134,7 @@ def _is_plain_git(command: str) -> bool:
 
 def _sets_upstream(command: str) -> bool:
     """Whether a push also writes down where the branch came to be, as `git push -u` does."""
-    words = read_command(command).commands[0].argv or ()
+    words = containment.read_command(command).commands[0].argv or ()
     return "push" in words[1:2] and any(
         word == "-u" or word.startswith("--set-up") for word in words
     )

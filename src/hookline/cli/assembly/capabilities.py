@@ -61,7 +61,6 @@ def _check_options(
     kind = getattr(capabilities, known)
     parameters = inspect.signature(kind).parameters
     takes = ["enabled", *(_SOURCES if _is_made_of_files(parameters) else ()), *parameters]
-    hints = _hints(kind)
     for option, value in options.items():
         if option not in takes:
             close = difflib.get_close_matches(option, takes, n=1, cutoff=0.5)
@@ -69,16 +68,21 @@ def _check_options(
             yield option, ConfigError(f"'{name}' has no option '{option}'.", remedy=remedy)
         elif option == "enabled" and not isinstance(value, bool):
             yield option, ConfigError(f"'{name}.enabled' is {value!r}: expected true or false.")
-        elif (wanted := misfit(value, hints.get(option, Any))) is not None:
+        elif (wanted := misfit(value, _hint(kind, option))) is not None:
             yield option, ConfigError(f"'{name}.{option}' is {value!r}: expected {wanted}.")
 
 
-def _hints(kind: Any) -> dict[str, Any]:
-    """The types of a class's options, as far as they can be known."""
+def _hint(kind: Any, option: str) -> Any:
+    """The type of an option of a class, as far as it can be known."""
+
+    def carrier() -> None: ...
+
+    made = kind.__init__
+    carrier.__annotations__ = {"it": made.__annotations__.get(option, Any)}
     try:
-        return typing.get_type_hints(kind.__init__)
+        return typing.get_type_hints(carrier, made.__globals__)["it"]
     except NameError:  # a type that only a checker sees
-        return {}
+        return Any
 
 
 _PLAIN = {str: "text", bool: "true or false", int: "a whole number", float: "a number"}

@@ -91,9 +91,14 @@ def options_of(hook: HookSettings, matcher: Any, *, default: str | None = None) 
 
 @contextlib.contextmanager
 def _found_in(project: Path) -> Iterator[None]:
-    """Look for modules in the project, for a moment: what is loaded later is not to be taken from there."""
+    """Look for modules in the project, for a moment: what is loaded later is not to be taken from there.
+
+    It comes before what is installed, and after the standard library: nothing of a project takes the place of that.
+    """
     before = list(sys.path)
-    sys.path[:0] = [str(project), str(project / ".hookline")]
+    places = [place for place, path in enumerate(before) if path.endswith("-packages")]
+    at = min(places, default=len(before))
+    sys.path[at:at] = [str(project), str(project / ".hookline")]
     try:
         yield
     finally:
