@@ -9,7 +9,16 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from hookline import AgentBuilder, ErrorPolicy, RunResult, ToolCall, ToolContext, ToolResult, tool
+from hookline import (
+    AgentBuilder,
+    ErrorPolicy,
+    HookOutcome,
+    RunResult,
+    ToolCall,
+    ToolContext,
+    ToolResult,
+    tool,
+)
 from hookline.agent import loop
 from hookline.drivers import InferenceResponse
 from hookline.errors import ModelError, RateLimitError
@@ -112,7 +121,15 @@ POLICIES = {
 batches = st.lists(st.sampled_from(list(CALLS)), min_size=1, max_size=2).map(tuple)
 turns = st.one_of(batches, batches, st.sampled_from(list(TURNS)))
 scripts = st.lists(turns, min_size=1, max_size=5).map(tuple)
-WATCHED = ("before_step", "after_step", "should_continue", "stop", "error", "execution_end")
+BETWEEN = ("before_step", "after_step", "should_continue", "stop", "error", "execution_end")
+WATCHED = (
+    *BETWEEN,
+    "before_tool_use",
+    "after_tool_use",
+    "stop at error",
+    "stop at before_step",
+    "note at before_step",
+)
 
 
 class Told:
@@ -140,6 +157,23 @@ class Told:
         return TURNS[turn]
 
 
+def watch(ctx: object) -> None:
+    """A hook that lets things be."""
+
+
+def stop(ctx: object) -> HookOutcome:
+    """A hook that ends the run."""
+    return HookOutcome.stop("enough")
+
+
+def note(ctx: Any) -> Any:
+    """A hook that says something to the model."""
+    return ctx.state.with_user_message("a note")
+
+
+ACTIONS: dict[str, Any] = {"": watch, "stop": stop, "note": note}
+
+
 async def driven(
     script: tuple[Any, ...], policy: str, cancel_at: int | None, watched: tuple[str, ...]
 ) -> tuple[RunResult, list[Any]]:
@@ -160,8 +194,9 @@ async def driven(
             agent.cancel("run", "from a listener")
 
     builder.on_event(listen)
-    for point in watched:
-        builder.add_hook(point, lambda ctx: None, name=f"watch-{point}")
+    for each in watched:
+        action, _, point = each.rpartition(" at ")
+        builder.add_hook(point, ACTIONS[action], name=each.replace(" ", "-"))
     agent = builder.build()
     outcome = await agent.run("go", run_id="run", session="session")
     return outcome, driver.asked
@@ -176,7 +211,10 @@ async def driven(
 )
 @example((("fine",), ("words",)), "default", None, ())
 @example((("fails",), ("fine",)), "retry", None, ())
+@example((("fails",), ("fine",)), "default", None, ("stop at error",))
+@example((("fine",),), "default", None, ("note at before_step",))
 @example((("fine",),), "default", 4, ())
+@example((("fine",),), "default", 7, ())
 @example((("fine",),), "default", 5, ("after_step",))
 def test_it_does_what_the_long_way_does(
     script: tuple[Any, ...], policy: str, cancel_at: int | None, watched: tuple[str, ...]
@@ -208,7 +246,7 @@ async def test_it_is_the_usual_way(monkeypatch: pytest.MonkeyPatch) -> None:
 
     unasked = loop.take_turn_unasked
     monkeypatch.setattr(loop, "take_turn_unasked", note)
-    await driven((("fine",), ("words",)), "default", None, WATCHED)
+    await driven((("fine",), ("words",)), "default", None, BETWEEN)
     assert taken == [0, 1, 2]
 
 

@@ -35,7 +35,7 @@ from hookline.agent.tool_phase import (
     use_tools_again,
 )
 from hookline.agent.turn import Unrecovered, take_turn
-from hookline.agent.unasked import has_no_say, take_turn_unasked
+from hookline.agent.unasked import has_no_say, judges_calls, take_turn_unasked
 from hookline.errors import HookError, PastError, in_words
 from hookline.flow import ErrorAction, classify
 from hookline.hooks import Kind, Plan, Point, Result
@@ -76,7 +76,7 @@ async def _drive(
 ) -> RunResult:
     run.token.attach()
     run.aside = Aside(run)
-    run.is_unasked = has_no_say(run)
+    run.is_unasked, run.judges_calls = has_no_say(run), judges_calls(run)
     run.ledger.started = run.clock()  # until now it was waiting to be driven
     cancelled: asyncio.CancelledError | None = None
     output: Any = None
@@ -293,7 +293,7 @@ def _step(run: Run) -> Awaitable[Ending | None]:
     if plan is not None:
         if plan.brief is None or plan.brief(run) is not None:
             return _ask_first(run, plan)
-        guard = plan.crew.hooks[0]
+        guard = plan.guard
     begin_step(run, guard)
     return _work(run, again=False)
 
@@ -380,7 +380,7 @@ async def _work(run: Run, *, again: bool) -> Ending | None:
         if run.plans.after_step is None and (outcome.should_continue or run.plans.stop is None):
             # Nobody is to look at the step before its outcome is known: it is settled in one go.
             run.evaluations = outcome.evaluations
-            settle_step(run, outcome, plan.crew.hooks[0])
+            settle_step(run, outcome, plan.guard)
             return None if outcome.should_continue else _ended(outcome)
     step = settle_step(run)
     try:

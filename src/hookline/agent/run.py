@@ -143,6 +143,7 @@ class Run:
         "holds_deltas",
         "inherited",
         "is_unasked",
+        "judges_calls",
         "ledger",
         "lingers",
         "memory",
@@ -243,7 +244,9 @@ class Run:
         self.aside: Any = None
         """What its hooks may do besides: there once it is driven."""
         self.is_unasked = False
-        """No hook has a say in its turns, and nothing of them is kept or recalled: they are taken in one go."""
+        """No hook has a say in what the model says, and nothing is kept or recalled: turns are taken in one go."""
+        self.judges_calls = True
+        """Hooks have a say in what the model calls."""
         self._hook_lock: asyncio.Lock | None = None
         self.uncounted = NO_USAGE
         self.uncounted_calls = 0

@@ -44,7 +44,6 @@ def open_step(run: Run) -> None:
     run.step_active = 0.0
     run.evaluations = ()
     run.response = None
-    run.asked = 0
     run.flights = []
     run.step_usage = NO_USAGE
     run.step_errors = ()

@@ -41,6 +41,7 @@ async def take_turn(run: Run) -> None:
     """Ask the model. `run.response` is its settled answer; None when there is none to go on with."""
     definition, plans = run.definition, run.plans
     messages = run.state.messages
+    run.asked = 0
     request = InferenceRequest(messages, definition.system_prompt, definition.toolbox.specs)
     supplied, altered = None, None
     if plans.before_inference is not None:

@@ -2,7 +2,8 @@
 
 Most turns of most agents are like this, and what they cost is what the runtime costs. This does what `take_turn` and
 `use_tools` do, in their order and with their records, without what those have to ask of every run at every turn.
-Whatever turns out to be unusual goes on there: a model that fails, several calls, one that is not valid.
+Whatever is, or turns out to be, out of the ordinary goes on there: a model that fails, several calls, one that is not
+valid, hooks that judge calls.
 """
 
 from __future__ import annotations
@@ -21,20 +22,24 @@ _ADMITTED, _SETTLED = CallStage.ADMITTED, CallStage.SETTLED
 
 
 def has_no_say(run: Run) -> bool:
-    """Whether no hook is ever asked during a turn of this run, and nothing of it is kept on disk or recalled."""
+    """Whether no hook is ever asked about what the model says, and nothing is kept on disk or recalled from there."""
     plans = run.plans
     asked = (
         plans.before_inference,
         plans.around_inference,
         plans.after_inference,
-        plans.before_tool_use,
-        plans.around_tool_use,
-        plans.after_tool_use,
         plans.output,
         run.memory,
         run.commit,
     )
     return asked.count(None) == len(asked) and run.definition.driver is not None
+
+
+def judges_calls(run: Run) -> bool:
+    """Whether hooks are asked about what the model calls."""
+    plans = run.plans
+    asked = (plans.before_tool_use, plans.around_tool_use, plans.after_tool_use)
+    return asked.count(None) < len(asked)
 
 
 def _direct(toolbox: Toolbox, call: ToolCall) -> AnyTool | None:
@@ -59,6 +64,7 @@ async def take_turn_unasked(run: Run) -> None:
     try:
         response = received(run, await definition.driver.infer(request, run))  # type: ignore[union-attr]
     except (Exception, SystemExit, asyncio.CancelledError) as error:
+        run.asked = 1
         response = await try_again(run, request, error, altered=None)
         take(run, response, supplied=False)
         if response.calls:
@@ -77,7 +83,7 @@ async def take_turn_unasked(run: Run) -> None:
     if not calls:
         return
     call = calls[0]
-    tool = _direct(toolbox, call)
+    tool = None if run.judges_calls else _direct(toolbox, call)
     if tool is None or len(calls) > 1 or run.token.is_cancelled:
         await use_tools(run)
         return

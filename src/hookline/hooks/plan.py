@@ -89,7 +89,17 @@ class Entry:
 class Plan:
     """The hooks of one point in the order they run. An empty plan is falsy and costs one look-up."""
 
-    __slots__ = ("brief", "crew", "hooks", "is_flat", "judges", "observers", "point", "policies")
+    __slots__ = (
+        "brief",
+        "crew",
+        "guard",
+        "hooks",
+        "is_flat",
+        "judges",
+        "observers",
+        "point",
+        "policies",
+    )
 
     def __init__(self, point: Point[Any], registrations: Sequence[Registration] = ()) -> None:
         entries = [Entry(registration) for registration in registrations]
@@ -103,6 +113,7 @@ class Plan:
             entry.is_middleware or entry.shadow or entry.matches for entry in self.judges
         )
         self.brief = _brief(entries[0]) if self.is_flat and len(entries) == 1 else None
+        self.guard = "" if self.brief is None else entries[0].name
 
     def __bool__(self) -> bool:
         return bool(self.judges or self.observers)

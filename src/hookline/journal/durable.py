@@ -47,7 +47,7 @@ class Durable(Protocol):
 
     @property
     def commit(self) -> Callable[[], Awaitable[None]] | None:
-        """Waits until everything that was appended is safe; None when nothing ever is."""
+        """Waits until everything that was appended is safe; None when nothing ever is, nor remembered under a key."""
         ...
 
     def flush(self) -> None:
