@@ -17,6 +17,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 PROGRAM = [
@@ -77,8 +78,8 @@ def measurements(folder: Path) -> dict[str, Callable[[], float]]:
     }
     for name, place in (("", plain), (", configured", configured)):
         if Path("/proc/self/stat").exists():
-            found[f"first step{name}"] = lambda place=place: first_step(run, place, home)
-        found[f"whole run{name}"] = lambda place=place: whole([*PROGRAM, *run], place, home)
+            found[f"first step{name}"] = partial(first_step, run, place, home)
+        found[f"whole run{name}"] = partial(whole, [*PROGRAM, *run], place, home)
     return found
 
 
