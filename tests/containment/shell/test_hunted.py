@@ -141,8 +141,11 @@ RUN = r"""
     echo a | sed -e s,a,*,
     hg status
     rustup --version
-    go version
-    go env
+    go env -w GOPROXY=x
+    go env GOFLAGS=x
+    go list ./...
+    docker compose ps
+    docker-compose logs web
     brew info x.rb
     brew deps x.rb
     find . -name '*.rb' -exec brew info {} \;
@@ -217,7 +220,10 @@ HARMLESS = r"""
     grep -r KEY --include='*.py' .
     grep --include *.py -rn x src
     docker inspect --format '{{.State.Status}} {{json .NetworkSettings.Ports}}' web
-    docker compose -f compose.dev.yml ps
+    docker compose ls
+    go version
+    echo `date`
+    wc -l `git ls-files`
     sed 's/[/]/x/g' f
     sed '3a new line' f
     sed '/a/i\text' f

@@ -6,7 +6,6 @@ import re
 from collections.abc import Iterator, Mapping
 
 from hookline.containment.shell.options import Call, Options, Program, only
-from hookline.containment.shell.tables.checks import no_address
 
 
 def _verbs(names: str, options: Options | Program) -> dict[str, Options | Program]:
@@ -52,21 +51,11 @@ _INSPECT = only("-s --size -v --verbose", texts="-f --format --type")
 _INSPECT_ENVIRONMENT = only(
     "-s --size", texts="-f --format --type", check=_no_container_environment
 )
-_COMPOSE = Program(
-    only(
-        takes="-f --file --project-directory",
-        texts="-p --project-name --profile --ansi --progress",
-        check=no_address,
-    ),
+_COMPOSE = Program(  # other verbs read the project's file, and fetch what it includes, with variables put in
+    only(),
     {
-        **_verbs(
-            "ps ls images top version port",
-            only(
-                "-a -q --all --quiet --services --orphans --no-trunc --short",
-                texts="--format --filter --status --index --protocol",
-            ),
-        ),
-        "logs": _DOCKER_LOGS,
+        "ls": only("-a -q --all --quiet", texts="--format --filter"),
+        "version": only("--short", texts="-f --format"),
     },
     reads=False,
 )
