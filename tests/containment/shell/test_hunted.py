@@ -56,6 +56,8 @@ NAMED = r"""
     f=.en; cat "${f}v"
     x=$(echo .env); cat $x
     x=a; read x < f; cat "$x"
+    x='a .netrc'; cat $x
+    for f in 'a .netrc'; do cat $f; done
     x=a; cat f | while read x; do cat "$x"; done
     for f in a; do f=$(cat x); cat "$f"; done
     d=~; grep -r KEY "$d"

@@ -150,13 +150,14 @@ class Proof(msgspec.Struct):
         return f"{secret.text} may hold secrets" if secret else None
 
     def _named(self, values: Sequence[Word]) -> str | None:
-        """What a variable will be. What is not known matters where it names files."""
+        """What a variable will be: bash may take it apart at blanks. What is not known matters where it names files."""
         for word in values:
-            if self._is_secret(word):
+            pieces = [Word(piece) for piece in word.text.split()]
+            if any(map(self._is_secret, (word, *pieces))):
                 return f"{word.text} may hold secrets"
+            self.loops_homes = self.loops_homes or any(map(self._is_whole_home, pieces))
             if word.hidden and not (word.text == "$()" and self._knows_names()):
                 self.loops_unknown = True
-            self.loops_homes = self.loops_homes or self._is_whole_home(word)
         return None
 
     def _found(self, search: Search | None, rest: Sequence[Word]) -> str | None:
