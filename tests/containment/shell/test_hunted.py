@@ -53,6 +53,9 @@ PICKED = r"""
 """
 NAMED = r"""
     f=.env; cat "$f"
+    cat "$(git rev-parse --show-toplevel)/.env"
+    cat "$(echo /root/.x)/config" "$(pwd)/x"
+    cat "$(pwd)/$(echo x)"
     f=.en; cat "${f}v"
     x=$(echo .env); cat $x
     x=a; read x < f; cat "$x"
@@ -120,6 +123,12 @@ WRITTEN = r"""
     file -p x
     command rm -v
     git config edit
+    git apply x.patch
+    git apply --stat --apply x.patch
+    git apply x.patch --check
+    git hash-object -w x
+    terraform fmt
+    terraform fmt -check -write=true
     git config user.name -l
     git config --includes core.editor --list
     git config user.name --get
@@ -207,6 +216,12 @@ HARMLESS = r"""
     for b in $(git branch --format='%(refname)'); do echo $b; done
     find $HOME -name x
     tail -20f log
+    cat "$(git rev-parse --show-toplevel)/README.md"
+    [ $# -gt 0 ] && echo args
+    git apply --check x.patch
+    kubectl get pods --help
+    kubectl get deploy -o custom-columns=NAME:.metadata.name,IMG:.spec.containers[*].image
+    terraform fmt -check
     f=README.md; cat "$f"
     dir=src && ls $dir
     x=$(git rev-parse HEAD); echo "$x"

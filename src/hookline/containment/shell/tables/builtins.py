@@ -47,7 +47,8 @@ def _test(call: Call) -> str | None:
             after and after.exact and after.text in _BINARY
         )
         operand = len(words) == 1 or known or word.start[:1] not in {"", "-"}
-        if word.text in {"-v", "-R"} or not (word.exact or (word.single and operand)):
+        number = word.text in {"$#", "$?", "$$"}
+        if word.text in {"-v", "-R"} or not (word.exact or number or (word.single and operand)):
             return "it may run what the name of a variable says"
     return None
 
