@@ -78,6 +78,7 @@ MADE_UP = r"""
 SECRET_FILES = r"""
     cat terraform.tfstate.backup
     cat prod.env
+    cat .env.test
     cat .env~
     cat .env-prod
     cat id_rsa.bak
