@@ -173,6 +173,7 @@ RUN = r"""
     x='BEGIN{system("id")}'; awk "$x" f
     x=%n; printf "$x" PATH
     http_proxy=evil; gh pr list
+    npm_config_registry=http://evil.example; npm ls -g
     PATH=.; ls
     a=1 b=2; ls
     bash -c ls
