@@ -55,6 +55,11 @@ def valued(table: Options) -> list[str]:
     return short[:2] + sorted(name for name in alone if name.startswith("--"))[:2]
 
 
+def names_of(table: Options) -> frozenset[str]:
+    """All options of a table."""
+    return table.flags | table.maybe | table.takes | table.texts | table.pairs
+
+
 def needed(table: Options) -> str:
     """An option without which the table asks in any case."""
     return next(iter(sorted(table.needs)), "")
@@ -112,7 +117,7 @@ def test_an_option_cut_short_is_asked_about() -> None:
     commands = [
         f"{words} {needed(table)} {name[:-1]} x"
         for words, table in READ
-        for name in table.names()
+        for name in names_of(table)
         if name.startswith("--") and not table.knows(name[:-1])
     ]
     assert len(commands) > 2000
@@ -125,8 +130,8 @@ def test_no_table_contradicts_itself() -> None:
         kinds = (table.flags, table.takes, table.texts, table.pairs)
         assert sum(map(len, kinds)) == len(frozenset().union(*kinds)), words
         assert not table.flags & table.maybe, words
-        assert table.needs <= table.names(), words
-        for name in table.names() if table.bundles else ():
+        assert table.needs <= names_of(table), words
+        for name in names_of(table) if table.bundles else ():
             glued = re.fullmatch("-[^-].+", name) and table.knows(name[:2])
             assert not glued or name[:2] in table.flags, (words, name)
 

@@ -53,9 +53,14 @@ PICKED = r"""
 """
 NAMED = r"""
     f=.env; cat "$f"
+    cat "$(git rev-parse --show-toplevel)/.env"
+    cat "$(echo /root/.x)/config" "$(pwd)/x"
+    cat "$(pwd)/$(echo x)"
     f=.en; cat "${f}v"
     x=$(echo .env); cat $x
     x=a; read x < f; cat "$x"
+    x='a .netrc'; cat $x
+    for f in 'a .netrc'; do cat $f; done
     x=a; cat f | while read x; do cat "$x"; done
     for f in a; do f=$(cat x); cat "$f"; done
     d=~; grep -r KEY "$d"
@@ -73,6 +78,7 @@ MADE_UP = r"""
 SECRET_FILES = r"""
     cat terraform.tfstate.backup
     cat prod.env
+    cat .env.test
     cat .env~
     cat .env-prod
     cat id_rsa.bak
@@ -118,6 +124,12 @@ WRITTEN = r"""
     file -p x
     command rm -v
     git config edit
+    git apply x.patch
+    git apply --stat --apply x.patch
+    git apply x.patch --check
+    git hash-object -w x
+    terraform fmt
+    terraform fmt -check -write=true
     git config user.name -l
     git config --includes core.editor --list
     git config user.name --get
@@ -141,8 +153,11 @@ RUN = r"""
     echo a | sed -e s,a,*,
     hg status
     rustup --version
-    go version
-    go env
+    go env -w GOPROXY=x
+    go env GOFLAGS=x
+    go list ./...
+    docker compose ps
+    docker-compose logs web
     brew info x.rb
     brew deps x.rb
     find . -name '*.rb' -exec brew info {} \;
@@ -158,6 +173,7 @@ RUN = r"""
     x='BEGIN{system("id")}'; awk "$x" f
     x=%n; printf "$x" PATH
     http_proxy=evil; gh pr list
+    npm_config_registry=http://evil.example; npm ls -g
     PATH=.; ls
     a=1 b=2; ls
     bash -c ls
@@ -202,6 +218,12 @@ HARMLESS = r"""
     for b in $(git branch --format='%(refname)'); do echo $b; done
     find $HOME -name x
     tail -20f log
+    cat "$(git rev-parse --show-toplevel)/README.md"
+    [ $# -gt 0 ] && echo args
+    git apply --check x.patch
+    kubectl get pods --help
+    kubectl get deploy -o custom-columns=NAME:.metadata.name,IMG:.spec.containers[*].image
+    terraform fmt -check
     f=README.md; cat "$f"
     dir=src && ls $dir
     x=$(git rev-parse HEAD); echo "$x"
@@ -217,7 +239,10 @@ HARMLESS = r"""
     grep -r KEY --include='*.py' .
     grep --include *.py -rn x src
     docker inspect --format '{{.State.Status}} {{json .NetworkSettings.Ports}}' web
-    docker compose -f compose.dev.yml ps
+    docker compose ls
+    go version
+    echo `date`
+    wc -l `git ls-files`
     sed 's/[/]/x/g' f
     sed '3a new line' f
     sed '/a/i\text' f

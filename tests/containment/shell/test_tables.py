@@ -45,6 +45,7 @@ HARMLESS = r"""
     test -n "a" -a -d b
     [ "$HOME" = /root ]
     xargs -n1 echo
+    echo `ls`
     ls | xargs
     ls | xargs -I{} echo {}
     find . -type d | xargs du -sh
@@ -212,7 +213,8 @@ ASKED = r"""
     bin/ls
     /tmp/ls
     ls;
-    echo `ls`
+    echo `ls '`'`
+    echo `touch x`
     echo ${PATH#x}
     ls | cat > x
 """

@@ -96,10 +96,6 @@ class Options(msgspec.Struct, frozen=True):
         """Whether an option is one of these."""
         return name in self.flags or name in self.maybe or self.wants_value(name)
 
-    def names(self) -> frozenset[str]:
-        """All of them."""
-        return self.flags | self.maybe | self.takes | self.texts | self.pairs
-
     def wants_value(self, name: str) -> bool:
         """Whether an option has a value, be it in the next word."""
         return name in self.takes or name in self.texts or name in self.pairs

@@ -45,6 +45,8 @@ class Proof(msgspec.Struct):
     """Every directory it may stand in: a `cd` may fail, or be in a shell of its own."""
     lost: bool = False
     """Whether it may stand somewhere that is not known."""
+    outputs: int = 0
+    """How many substitutions the command holds."""
     fed: bool = False
     """Whether the input of the command is what the one before it prints."""
     last: str = ""
@@ -67,6 +69,7 @@ class Proof(msgspec.Struct):
         if problem or not command.words:
             return problem
         self.fed = _is_fed(command)
+        self.outputs = sum(word.text.count("$()") for word in command.words)
         self.use = None
         problem = self._words(command.words)
         if problem is None:
@@ -150,13 +153,14 @@ class Proof(msgspec.Struct):
         return f"{secret.text} may hold secrets" if secret else None
 
     def _named(self, values: Sequence[Word]) -> str | None:
-        """What a variable will be. What is not known matters where it names files."""
+        """What a variable will be: bash may take it apart at blanks. What is not known matters where it names files."""
         for word in values:
-            if self._is_secret(word):
+            pieces = [Word(piece) for piece in word.text.split()]
+            if any(map(self._is_secret, (word, *pieces))):
                 return f"{word.text} may hold secrets"
+            self.loops_homes = self.loops_homes or any(map(self._is_whole_home, pieces))
             if word.hidden and not (word.text == "$()" and self._knows_names()):
                 self.loops_unknown = True
-            self.loops_homes = self.loops_homes or self._is_whole_home(word)
         return None
 
     def _found(self, search: Search | None, rest: Sequence[Word]) -> str | None:
@@ -179,6 +183,7 @@ class Proof(msgspec.Struct):
         if recursive and any(is_whole_home(where) or is_secret(where) for where in self.wheres):
             return "it searches where secrets lie"
         for word in use.files:
+            word = self._from_place(word)
             hidden = word.hidden or (self.loops_unknown and not word.exact and "$" in word.text)
             if hidden and not (word.text == "$()" and self._knows_names()):
                 return "it is not known which files it shows"
@@ -188,6 +193,12 @@ class Proof(msgspec.Struct):
                 return f"{word.text} holds secrets somewhere"
         picked = next(filter(picks_secret, self._picks(name, use)), None)
         return f"{picked} may pick files with secrets" if picked else None
+
+    def _from_place(self, word: Word) -> Word:
+        """A path below what the command before has printed, if that is a place with nothing secret about it."""
+        place, _, below = word.text.partition("$()/")
+        known = self.outputs == 1 and self.last in _PLAIN_PLACES and not place and "$" not in below
+        return Word(below, exact=False, prefix="/") if known and below else word
 
     def _picks(self, name: str, use: Use) -> list[str]:
         """The patterns by which a program itself picks files: to them a star may be a leading dot."""

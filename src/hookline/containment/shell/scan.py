@@ -24,7 +24,7 @@ _DESCRIPTOR = re.compile(r"[0-9]{1,4}(?=[<>])")
 _DUPLICATE = re.compile(r"(?:[0-9]{1,4}|-)(?=[ \t\n|&;)]|$)")
 _KEYWORD = re.compile(r"(if|for|while|\[\[)(?=[ \t\n])")
 _FILLED = re.compile(r"[a-z_][a-z0-9_]*")
-_OWN = re.compile(r"(?!\w*_proxy$|auto_resume$|histchars$)[a-z][a-z0-9_]*")
+_OWN = re.compile(r"(?!\w*_proxy$|npm_|auto_resume$|histchars$)[a-z][a-z0-9_]*")
 _LOOP = re.compile(r"for[ \t]+(?!\w*_proxy\b)([a-z][a-z0-9_]*)[ \t]+in(?=[ \t])")
 """The name is in small letters: a loop over PATH would change what the commands in it are, one over http_proxy whom
 they talk to."""
@@ -106,10 +106,10 @@ class _Scanner(WordScanner):
                 break
         self.depth -= 1
 
-    def read_inner(self) -> None:
-        """Read the commands of a substitution, up to and with its closing bracket."""
-        self.read_list((")",))
-        self._close(")")
+    def read_inner(self, closer: str = ")") -> None:
+        """Read the commands of a substitution, up to and with what closes it."""
+        self.read_list((closer,))
+        self._close(closer)
 
     def _at_end(self, closers: tuple[str, ...]) -> bool:
         return self.at >= len(self.text) or any(self._stands(closer) for closer in closers)
@@ -118,7 +118,7 @@ class _Scanner(WordScanner):
         """Whether a bracket, or a word of the shell, stands at the position."""
         if not self.text.startswith(word, self.at):
             return False
-        return word == ")" or self.ends_word(self.at + len(word))
+        return word in {")", "`"} or self.ends_word(self.at + len(word))
 
     def _close(self, closer: str) -> None:
         if not self._stands(closer):
@@ -185,7 +185,7 @@ class _Scanner(WordScanner):
         start = end = self.at
         parts = _Parts()
         while self.at < len(self.text) and not _OPERATOR.match(self.text, self.at):
-            if self.text[self.at] == ")":
+            if self.text[self.at] == ")" or (self.in_backticks and self.text[self.at] == "`"):
                 break
             self._read_one(parts)
             end = self.at

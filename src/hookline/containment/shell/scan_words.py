@@ -30,6 +30,7 @@ _ASSIGNMENT_LIKE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*(\[|\+?=)")
 _VARIABLE = re.compile(r"\$(?:([A-Za-z_][A-Za-z0-9_]*)|\{([A-Za-z_][A-Za-z0-9_]*)\}|([?$#!]))")
 _ESCAPE = re.compile(r"\\([\x21-\x7e ])")
 _RESTING_DOLLAR = re.compile(r"\$(?=[\"' |)/.,:;%])")
+_BETWEEN_BACKTICKS = re.compile(r"`[^`\\'\"$#()]*`")
 _SUM = re.compile(r"\$\(\((?:[0-9 ]|(?:\*\*|[+*/%-])(?=[0-9 ]))+\)\)")
 """Arithmetic on numbers alone. With a name in it, bash would run what the variable's value says."""
 
@@ -53,9 +54,10 @@ class WordScanner:
         """The variables of the loops around the position, and those that were set before it."""
         self.filled: list[list[str]] = []
         """The variables that loops around the position read from their input."""
+        self.in_backticks = False
 
-    def read_inner(self) -> None:
-        """Read the commands of a substitution, up to and with its closing bracket."""
+    def read_inner(self, closer: str = ")") -> None:
+        """Read the commands of a substitution, up to and with what closes it."""
         raise NotImplementedError
 
     def read_word(self, *, first: bool = False, empty: bool = False) -> Word:
@@ -78,7 +80,9 @@ class WordScanner:
 
     def ends_word(self, at: int) -> bool:
         """Whether a word ends before this position."""
-        return at >= len(self.text) or self.text[at] in _META
+        if at >= len(self.text) or self.text[at] in _META:
+            return True
+        return self.in_backticks and self.text[at] == "`"
 
     @staticmethod
     def _check_name(raw: str, word: OpenWord) -> None:
@@ -109,6 +113,8 @@ class WordScanner:
             self._read_double(word)
         elif character == "$":
             self._read_dollar(word, quoted=False)
+        elif character == "`":
+            self._read_backticks(word, quoted=False)
         elif character == "\\":
             self._read_escape(word)
         elif character == "~":
@@ -145,6 +151,8 @@ class WordScanner:
                 self.at = plain.end()
             elif self.text.startswith("$", self.at):
                 self._read_dollar(word, quoted=True)
+            elif self.text.startswith("`", self.at):
+                self._read_backticks(word, quoted=True)
             elif escape := _ESCAPE.match(self.text, self.at):
                 word.text += escape[1] if escape[1] in '$`"\\' else escape[0]
                 self.at = escape.end()
@@ -192,6 +200,17 @@ class WordScanner:
             self.at += 1
         else:
             raise Unreadable("an expansion")
+
+    def _read_backticks(self, word: OpenWord, *, quoted: bool) -> None:
+        """Without a backslash or a quote between them, they are what `$(..)` is."""
+        inner = _BETWEEN_BACKTICKS.match(self.text, self.at)
+        if inner is None or self.in_backticks:
+            raise Unreadable("backticks with quotes or escapes in them")
+        self.at += 1
+        self.in_backticks = True
+        self.read_inner("`")
+        self.in_backticks = False
+        word.open_output(quoted=quoted)
 
     def _dollar_rests(self, *, quoted: bool) -> bool:
         """Whether a dollar sign is only itself."""

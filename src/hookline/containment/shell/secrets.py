@@ -49,7 +49,7 @@ _CAPITAL = re.compile(r"(?<=[a-z])(?=[A-Z])")
 _COPY_ENDINGS = re.compile(r"(?:\.(?:bak|old|orig|backup|save|swp|copy|tmp|[0-9])|~|-)+$")
 """A copy of a secret is a secret."""
 _HARMLESS_ENV = re.compile(
-    r"\.env[._-](example|sample|template|dist|defaults?|schema|test)|(example|sample|template|test)\.env"
+    r"\.env[._-](example|sample|template|dist|defaults?|schema)|(example|sample|template)\.env"
 )
 _OF_PROCESS = frozenset(
     """

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import re
 
-import msgspec
-
-from hookline.containment.shell.options import WORDS, Call, Options, Program, only
+from hookline.containment.shell.options import WORDS, Call, Check, Options, Program, only
 from hookline.containment.shell.scan_words import VARIABLES
 from hookline.containment.shell.tables.files import tame
 from hookline.containment.shell.words import Word
@@ -47,7 +45,8 @@ def _test(call: Call) -> str | None:
             after and after.exact and after.text in _BINARY
         )
         operand = len(words) == 1 or known or word.start[:1] not in {"", "-"}
-        if word.text in {"-v", "-R"} or not (word.exact or (word.single and operand)):
+        number = word.text in {"$#", "$?", "$$"}
+        if word.text in {"-v", "-R"} or not (word.exact or number or (word.single and operand)):
             return "it may run what the name of a variable says"
     return None
 
@@ -80,16 +79,12 @@ def _read(call: Call) -> str | None:
     return None if plain else "it may set what the shell goes by"
 
 
-def _words(check: Options | None = None) -> Program:
-    return Program(check or WORDS, reads=False)
+def _words(check: Check | None = None, *, tame: bool = True) -> Program:
+    """A builtin of whose words none is an option to the reader: the check looks at all of them."""
+    return Program(Options(plain_words=True, tame=tame, check=check), reads=False)
 
 
-def _checked(options: Options) -> Options:
-    """Words of which none is an option to the reader: the check looks at all of them."""
-    return msgspec.structs.replace(options, plain_words=True)
-
-
-_TEST = _words(_checked(only(check=_test, tame=True)))
+_TEST = _words(_test)
 _NUMFMT = """
     --debug --grouping --zero-terminated -z
 """
@@ -99,10 +94,10 @@ BUILTINS: dict[str, Program] = {
     **dict.fromkeys(("echo", ":", "true", "false", "expr", "exit", "return"), _words()),
     "for": Program(WORDS),
     **dict.fromkeys(("test", "["), _TEST),
-    "[[": _words(_checked(only(check=_double_test, tame=True))),
-    "printf": _words(_checked(only(check=_printf, tame=True))),
-    "set": _words(_checked(only(check=_set))),
-    "printenv": _words(_checked(only(check=_printenv))),
+    "[[": _words(_double_test),
+    "printf": _words(_printf),
+    "set": _words(_set, tame=False),
+    "printenv": _words(_printenv, tame=False),
     "read": Program(only("-r", check=_read), reads=False),
     "cd": tame("-L -P -e -@"),
     "pwd": tame("-L -P --logical --physical"),

@@ -239,6 +239,14 @@ _VERBS: dict[str, Options | Program] = {
         "-n -v -A -u --dry-run --verbose --all --update", needs="-n --dry-run", shows=False
     ),
     "clean": only("-n -d -x -X --dry-run", texts="-e --exclude", needs="-n --dry-run", shows=False),
+    "hash-object": _lists("--stdin --no-filters", texts="-t --path"),
+    "apply": only(
+        "--check --stat --numstat --summary -v --verbose",
+        texts="-p --directory",
+        needs="--check --stat --numstat --summary",
+        shows=False,
+    ),
+    **dict.fromkeys(("bundle verify", "bundle list-heads", "sparse-checkout list"), _lists()),
     "fsck": _lists(
         """
         --full --strict --dangling --no-dangling --unreachable --no-reflogs --connectivity-only --progress

@@ -1,8 +1,8 @@
 """Package managers: what is installed, never installing.
 
 Managers that run code out of the project directory whatever they are asked, or send what its configuration says to
-where its configuration says, are missing on purpose: yarn, pnpm, poetry, bundler, `cargo tree`, `npm ls`; `go`, which
-fetches and runs the version that `go.mod` names; `hg`, whose `.hg/hgrc` can lie in any checkout.
+where its configuration says, are missing on purpose: yarn, pnpm, poetry, bundler, `cargo tree`, `npm ls`; and `hg`,
+whose `.hg/hgrc` can lie in any checkout.
 """
 
 from __future__ import annotations
@@ -69,6 +69,13 @@ PACKAGES: dict[str, Program] = {
         _with(_PIP_VERBS, "--disable-pip-version-check --no-color -v -q --isolated"),
     ),
     "npm": _with(dict.fromkeys("ls list ll la root prefix bin".split(), _NPM)),
+    "go": _with(  # it may fetch the version that `go.mod` names, but no other than Go's own, checked
+        {
+            "version": only("-m -v", bundles=False),
+            "env": only("-json -changed", bundles=False, check=plain_names("[A-Z0-9_]+")),
+            "help": only(bundles=False),
+        }
+    ),
     "rustup": _with(
         {"toolchain list": only("-v")}
     ),  # others fetch the version that the project names

@@ -90,7 +90,7 @@ _SS_WORDS = re.compile(
     state | exclude | src | dst | sport | dport | dev | fwmark | cgroup | autobound | and | or | not | eq | neq?
     | g[te] | l[te] | all | connected | synchronized | bucket | big | established | syn-sent | syn-recv | fin-wait-[12]
     | time-wait | closed? | close-wait | last-ack | listen(?:ing)? | closing
-    | [=!<>]+ | [()&|!]+ | (?:\*|[\d.]+|\[[\da-f:]+\])?:[\w*-]+ | [\d.:/*\[\]]+ | (?=.*:)[\da-f.:/\[\]]+
+    | [=!<>]+ | [()&|!]+ | (?:\*|[\d.]+|\[[\da-f:]+\])?:[\w*-]+ | (?=.*[\d*:])[\d.:/*\[\]]+ | (?=.*:)[\da-f.:/\[\]]+
     """,
     re.VERBOSE,
 )

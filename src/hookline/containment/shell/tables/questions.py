@@ -8,13 +8,13 @@ and sbt take options of the Java machine, flake8, rubocop, composer and bundler 
 from __future__ import annotations
 
 _LONG = """
-    R ag apt apt-get awk aws bash black brew bzip2 cat chmod clang clang++ cmake conda convert cp crystal curl dart
-    dash deno docker docker-compose emacs ffmpeg ffprobe find fish fzf g++ gawk gcc gcloud gdb gem gh ghc git
-    gofmt grep gunzip gzip head helm htop isort java javac jq julia kubectl ld ldd less ls lua luajit make mamba meson
-    minikube mkdir mv mypy mysql nano nginx ninja node nodejs npm npx nvim ocaml openssl perl pg_dump php pip pip3
-    podman psql pypy3 python python2 python3 redis-cli redis-server rg rm rsync ruby ruff sed sh shellcheck snap sort
-    sqlite3 ssh svn swift systemctl tar terraform tmux touch tree tsc unzip uv vim virtualenv wc wget xargs xz yq zig
-    zip zsh zstd
+    R ag apt apt-get awk aws bash bat batcat black brew btm bzip2 cat chmod clang clang++ cmake conda convert cp crystal
+    curl dart dash delta deno docker docker-compose emacs exa eza fd fdfind ffmpeg ffprobe find fish fzf g++ gawk gcc
+    gcloud gdb gem gh ghc git gofmt grep gunzip gzip head helm hexyl htop hyperfine isort java javac jq julia kubectl ld
+    ldd less ls lsd lua luajit make mamba meson minikube mkdir mv mypy mysql nano nginx ninja node nodejs npm npx nvim
+    ocaml openssl pandoc perl pg_dump php pip pip3 podman psql pypy3 python python2 python3 redis-cli redis-server rg rm
+    rsync ruby ruff sd sed sh shellcheck snap sort sqlite3 ssh svn swift systemctl tar terraform tmux tokei touch tree
+    tsc unzip uv vim virtualenv wc wget xargs xz yq zig zip zsh zstd
 """
 QUESTIONS: dict[str, frozenset[str]] = {name: frozenset({"--version"}) for name in _LONG.split()}
 """The single word that each may be given."""

@@ -5,13 +5,13 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 
-from hookline.containment.shell.options import Call, Options, Program, only
-from hookline.containment.shell.tables.checks import no_address
+from hookline.containment.shell.options import Call, Options, Program, more, only
+from hookline.containment.shell.words import Word
 
 
-def _verbs(names: str, options: Options | Program) -> dict[str, Options | Program]:
-    """Verbs with the same options. A verb of two words is written with a star between them."""
-    return {name.replace("*", " "): options for name in names.split()}
+def _verbs(names: str, options: Options) -> dict[str, Options | Program]:
+    """Verbs with the same options, and `--help`. A verb of two words is written with a star between them."""
+    return {name.replace("*", " "): more(options, "--help") for name in names.split()}
 
 
 # --- containers -----------------------------------------------------------------------------------
@@ -52,21 +52,11 @@ _INSPECT = only("-s --size -v --verbose", texts="-f --format --type")
 _INSPECT_ENVIRONMENT = only(
     "-s --size", texts="-f --format --type", check=_no_container_environment
 )
-_COMPOSE = Program(
-    only(
-        takes="-f --file --project-directory",
-        texts="-p --project-name --profile --ansi --progress",
-        check=no_address,
-    ),
+_COMPOSE = Program(  # other verbs read the project's file, and fetch what it includes, with variables put in
+    only(),
     {
-        **_verbs(
-            "ps ls images top version port",
-            only(
-                "-a -q --all --quiet --services --orphans --no-trunc --short",
-                texts="--format --filter --status --index --protocol",
-            ),
-        ),
-        "logs": _DOCKER_LOGS,
+        "ls": only("-a -q --all --quiet", texts="--format --filter"),
+        "version": only("--short", texts="-f --format"),
     },
     reads=False,
 )
@@ -75,6 +65,7 @@ _DOCKER_VERBS: dict[str, Options | Program] = {
         """
         ps images stats port container*ls container*ps container*list container*port container*stats image*ls image*list
         network*ls network*list volume*ls volume*list system*df context*ls context*list context*show buildx*ls
+        plugin*ls node*ls service*ls stack*ls stack*services
         buildx*version
         """,
         _DOCKER_LISTS,
@@ -84,6 +75,7 @@ _DOCKER_VERBS: dict[str, Options | Program] = {
     **_verbs("image*inspect network*inspect volume*inspect", _INSPECT),
     **_verbs("version info system*info", only(texts="-f --format")),
     **_verbs("diff container*diff", only()),
+    "events": only(texts="-f --filter --format --since --until"),
     **_verbs(
         "history image*history",
         only("-q --quiet --no-trunc", texts="--format --platform", maybe="-H --human"),
@@ -106,14 +98,18 @@ _KUBECTL_FLAGS = """
 """
 _KUBECTL_VERBS = """
     get describe top*pod top*pods top*node top*nodes explain api-resources api-versions version events
-    config*get-contexts config*current-context config*get-clusters config*view auth*can-i auth*whoami
+    config*get-contexts config*get-users config*current-context config*get-clusters config*view auth*can-i auth*whoami
     rollout*status rollout*history
 """
 
 
+def _is_open(word: Word) -> bool:
+    return not word.exact and not word.start.startswith(("custom-columns=", "jsonpath="))
+
+
 def _no_secrets(call: Call) -> str | None:
     """Neither secrets of the cluster, nor a file that is printed as a template."""
-    if any("file=" in word.text or not word.exact for word in call.words):
+    if any("file=" in word.text or _is_open(word) for word in call.words):
         return "it may show a file"
     shows = any(re.search(r"(^|[,/.])secrets?($|[,/.])", text.lower()) for text in call.texts)
     return "it may show secrets" if shows else None
@@ -184,7 +180,7 @@ _AWS_SHOWS_SECRETS = frozenset("secretsmanager ssm lambda cognito-idp codebuild 
 _AWS_TEXTS = """
     --region --output --query --profile --color --max-items --page-size --starting-token --max-results --limit --filters
     --filter --instance-ids --group-ids --group-names --vpc-ids --subnet-ids --image-ids --volume-ids --snapshot-ids
-    --owners --owner-ids --bucket --prefix --delimiter --cluster --clusters --services --tasks --service-name
+    --owners --owner-ids --bucket --key --prefix --delimiter --cluster --clusters --services --tasks --service-name
     --log-group-name --log-group-name-prefix --log-group-name-pattern --log-stream-name-prefix --order-by --table-name
     --stack-name --user-name --role-name --group-name --policy-arn --db-instance-identifier --load-balancer-arns --names
     --target-group-arn --hosted-zone-id --queue-name-prefix --topic-arn --name --repository-name
@@ -208,7 +204,17 @@ class _Described(Mapping[str, Options]):
         bundles=False,
         check=_aws,
     )
-    examples = ("ec2 describe-instances", "s3 ls", "sts get-caller-identity")
+    examples = (
+        *(
+            "ec2 describe-instances",
+            "s3 ls",
+            "sts get-caller-identity",
+            "iam get-user",
+            "iam get-role",
+        ),
+        *("iam get-policy", "s3api head-object", "s3api head-bucket", "s3api get-bucket-location"),
+        "s3api get-bucket-versioning",
+    )
 
     def __getitem__(self, verb: str) -> Options:
         service, _, asked = verb.partition(" ")
@@ -239,7 +245,8 @@ _CLOUD = only(
 _GCLOUD = """
     projects*list config*list auth*list services*list functions*list run*services*list compute*instances*list
     compute*zones*list compute*regions*list container*clusters*list sql*instances*list app*services*list
-    app*versions*list storage*buckets*list
+    app*versions*list storage*buckets*list config*get-value config*configurations*list version projects*describe
+    compute*instances*describe
 """
 _AZ = """
     account*list account*show group*list group*show vm*list vm*show aks*list aks*show webapp*list acr*list resource*list
@@ -261,7 +268,7 @@ SERVICES: dict[str, Program] = {
     "helm": Program(
         only(texts="-n --namespace"),
         _verbs(
-            "list ls status history version repo*list",
+            "list ls status history version repo*list search*repo",
             only(
                 "-A -a -q -d -r --all-namespaces --all --short --versions --deployed --failed --pending --reverse",
                 texts="-n -o -l -f -m --namespace --output --max --filter --selector --offset --revision",
@@ -289,6 +296,13 @@ SERVICES: dict[str, Program] = {
     ),
     "gcloud": Program(only(), _verbs(_GCLOUD, _CLOUD), reads=False),
     "az": Program(only(), _verbs(_AZ, _CLOUD), reads=False),
-    "terraform": Program(only(), {"version": only("-json", bundles=False)}, reads=False),
+    "terraform": Program(
+        only(),
+        {
+            "version": only("-json", bundles=False),
+            "fmt": only("-check -diff -recursive", needs="-check", bundles=False, shows=False),
+        },
+        reads=False,
+    ),
     "minikube": Program(only(), _verbs("status ip version", only(operands=0)), reads=False),
 }
