@@ -334,6 +334,10 @@ class Run:
         """The plan to ask: the agent's, or what is left of it when some hooks gave their verdict before."""
         return plan if self.memory is None else self.memory.recalled(plan, ctx, self.call_id)
 
+    def was_in_doubt(self, call_id: str) -> bool:  # noqa: ARG002 - for a run that is played
+        """Whether a call of this step is on record as one that had started, and nobody knows what it did."""
+        return False
+
     @property
     def has_begun(self) -> bool:
         """It has come to a step: before that there is nothing to go on with, so nothing is written yet."""
