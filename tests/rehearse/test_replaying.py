@@ -423,6 +423,30 @@ async def test_a_call_in_doubt_is_what_it_became() -> None:
         await check_identical(case, tape)
 
 
+async def test_a_call_in_doubt_that_a_new_policy_does_not_let_run_again() -> None:
+    """It had started, so it stays in doubt: then and when it is played."""
+    case = Case((("pay",),), approver="nobody")
+    whole, _ = await recorded(case)
+    died = next(
+        at for at in range(1, len(whole.batches)) if whole.cut(at).read("run")[-1].type == "call"
+    )
+    tape = whole.cut(died)
+
+    def stricter() -> Agent:
+        made = World(case).builder().with_journal(tape, on_in_doubt="ask")
+        made.on_before_tool_use(
+            lambda ctx: HookOutcome.block("no more"), matcher="pay", tier="policy", name="stricter"
+        )
+        return made.build()
+
+    paused = await stricter().resume("run")
+    result = await stricter().resume("run", {paused.pending[0].id: Decision.allow()})
+    refused = result.steps[0].results[0]
+    assert (refused.status, refused.decided_by) == (ResultStatus.IN_DOUBT, "stricter")
+    replayed = await replay(tape, "run", stricter())
+    assert replayed.identical, str(replayed)
+
+
 # --- children -------------------------------------------------------------------------------------------
 
 

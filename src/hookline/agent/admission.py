@@ -66,7 +66,7 @@ async def admit_again(run: Run, flight: Flight) -> None:
     if plan is not None and plan.policies:
         result = await _ask_hooks(run, flight, policies_only=True)
         if result.kind >= Kind.BLOCK:
-            _refuse(flight, result)
+            _refuse(run, flight, result)
             return
         if result.is_asking:
             ask = Ask.of(result) if before is None else Ask.anew(before, result)
@@ -123,7 +123,7 @@ async def _judge(run: Run, flight: Flight, approved: PendingApproval | None = No
     flight.call = ctx.tool_call
     flight.result = _supplied(flight.call, ctx.execution)
     if result.kind >= _BLOCK:
-        _refuse(flight, result)
+        _refuse(run, flight, result)
     elif result.kind is not _ASK:
         _let_through(run, flight)
     else:
@@ -140,20 +140,20 @@ async def _settle_ask(run: Run, flight: Flight, ask: Ask) -> None:
     if decision is None:
         flight.stage = CallStage.SETTLED if run.stopping else CallStage.ASKED
         if run.stopping:
-            flight.result = unrun(flight, "the run was stopped")
+            flight.result = unrun(run, flight, "the run was stopped")
     elif decision.answer is Answer.ALLOW:
         _let_through(run, flight)
     elif decision.answer is Answer.EDIT:
         await _judge_edited(run, flight, decision)
     else:
-        deny(flight, decision, ask.asked_by)
+        deny(run, flight, decision, ask.asked_by)
 
 
 async def _judge_edited(run: Run, flight: Flight, decision: Decision) -> None:
     """A person changed the arguments: that is a yes to exactly the changed call, if nothing forbids it."""
     flight.edits += 1
     if flight.edits > MOST_EDITS:
-        deny(flight, Decision.deny(f"it was edited more than {MOST_EDITS} times"), "")
+        deny(run, flight, Decision.deny(f"it was edited more than {MOST_EDITS} times"), "")
         return
     edited = flight.call.with_args(**(decision.args or {}))
     asked = flight.approval
@@ -177,7 +177,7 @@ async def _answer_invalid(run: Run, flight: Flight, call: ToolCall, error: ToolE
     info = ErrorInfo.from_exception(error, ErrorClass.VALIDATION)
     flight.result = ToolResult(None, info, ResultStatus.INVALID, call.id, call.name)
     flight.stage = CallStage.SETTLED
-    if had_started(flight):
+    if had_started(run, flight):
         stay_in_doubt(flight, str(info))
     if _follows_a_valid_call(run, flight):
         on_success(run, ErrorClass.VALIDATION)
@@ -260,7 +260,7 @@ async def _judge_changed(run: Run, flight: Flight, call: ToolCall) -> bool:
         result = await _ask_hooks(run, flight)
         flight.call = result.context.tool_call
         if result.kind >= Kind.BLOCK:
-            _refuse(flight, result)
+            _refuse(run, flight, result)
             return False
         flight.result = _supplied(flight.call, result.context.execution)
         if result.is_asking:
@@ -271,6 +271,7 @@ async def _judge_changed(run: Run, flight: Flight, call: ToolCall) -> bool:
     if decision is not None and decision.answer is Answer.ALLOW:
         return flight.result is not None
     deny(
+        run,
         flight,
         decision or Decision.deny("the changed call needs an approval"),
         ask.asked_by,
@@ -308,9 +309,9 @@ def _let_through(run: Run, flight: Flight) -> None:
         flight.started = True  # its hooks see the result as if the tool had run
 
 
-def _refuse(flight: Flight, result: Result[Any]) -> None:
+def _refuse(run: Run, flight: Flight, result: Result[Any]) -> None:
     flight.stage = CallStage.SETTLED
-    if had_started(flight):
+    if had_started(run, flight):
         stay_in_doubt(flight, result.reason, result.decided_by)
     elif result.kind is Kind.STOP:
         flight.result = not_run(flight.call, result.reason, result.decided_by)
@@ -326,9 +327,9 @@ def _refuse(flight: Flight, result: Result[Any]) -> None:
         )
 
 
-def unrun(flight: Flight, reason: str) -> ToolResult:
+def unrun(run: Run, flight: Flight, reason: str) -> ToolResult:
     """The result of a call that the run ended before; of one in doubt nobody can say that it did not run."""
-    if not had_started(flight):
+    if not had_started(run, flight):
         return not_run(flight.call, reason)
     stay_in_doubt(flight, reason)
     assert flight.result is not None

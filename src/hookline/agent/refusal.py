@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from hookline.agent.run import Flight
+from hookline.agent.run import Flight, Run
 from hookline.state import CallStage, Decision, ResultStatus, ToolResult
 
 
-def deny(flight: Flight, decision: Decision, asked_by: str) -> None:
+def deny(run: Run, flight: Flight, decision: Decision, asked_by: str) -> None:
     """The call does not run; the model reads why. Of one that had started nobody can say that it did not run."""
     call, reason = flight.call, decision.reason or "permission was not given"
-    if had_started(flight):
+    if had_started(run, flight):
         stay_in_doubt(flight, reason, asked_by)
         return
     flight.stage = CallStage.SETTLED
@@ -17,9 +17,10 @@ def deny(flight: Flight, decision: Decision, asked_by: str) -> None:
     flight.result = ToolResult(None, None, denied, call.id, call.name, reason, asked_by)
 
 
-def had_started(flight: Flight) -> bool:
+def had_started(run: Run, flight: Flight) -> bool:
     """Whether a call had started in a process that died, and somebody was asked whether to run it again."""
-    return flight.approval is not None and flight.approval.is_again
+    is_asked_again = flight.approval is not None and flight.approval.is_again
+    return is_asked_again or run.was_in_doubt(flight.call.id)
 
 
 def stay_in_doubt(flight: Flight, reason: str, decided_by: str = "") -> None:

@@ -306,6 +306,10 @@ class Run:
         """The plan to ask: the agent's, or what is left of it when some hooks gave their verdict before."""
         return plan if self.memory is None else self.memory.recalled(plan, ctx, self.call_id)
 
+    def was_in_doubt(self, call_id: str) -> bool:  # noqa: ARG002 - for a run that is played
+        """Whether a call of this step is on record as one that had started, and nobody knows what it did."""
+        return False
+
     @property
     def hook_lock(self) -> asyncio.Lock:
         """Held by whoever asks hooks while calls are running: hooks never run at the same time as each other."""

@@ -191,7 +191,7 @@ def settle_unrun(run: Run) -> None:
         if flight.stage is not _SETTLED or flight.result is None:
             if flight.stage is CallStage.ADMITTED and not flight.started:
                 run.ledger.add_tool_calls(-1)
-            flight.result = unrun(flight, _why_unrun(run))
+            flight.result = unrun(run, flight, _why_unrun(run))
             flight.stage = CallStage.SETTLED
             flight.is_refused = True
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import threading
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from concurrent.futures import Future
 
 from hookline.errors import HooklineError, UnknownRunError, UsageError
@@ -18,7 +18,7 @@ from hookline.state import Decision
 class Stored(InMemory):
     """Records are kept in memory and written in batches: `flush` queues them, `commit` waits until they are safe."""
 
-    __slots__ = ("_claim", "_is_due", "_store", "_unwritten", "_write_soon", "_written")
+    __slots__ = ("_claim", "_is_due", "_store", "_unwritten", "_written")
 
     def __init__(
         self,
@@ -33,7 +33,6 @@ class Stored(InMemory):
         self.append = self._append_and_keep
         self._store = store
         self._claim: Claim | None = claim
-        self._write_soon = getattr(claim, "write_soon", claim.write)
         self._unwritten: list[Record] = []
         self._is_due = False
         self._written: Future[None] | None = None
@@ -65,9 +64,13 @@ class Stored(InMemory):
         self._flush_with_others()
 
     def _flush_with_others(self) -> None:
-        if self._unwritten and self._claim is not None:
+        claim = self._claim
+        if self._unwritten and claim is not None:
             batch, self._unwritten = self._unwritten, []
-            self._written = self._write_soon(batch)
+            # Not every store has something to gain from that.
+            write: Callable[[list[Record]], Future[None]]
+            write = getattr(claim, "write_soon", claim.write)
+            self._written = write(batch)
 
     async def commit(self) -> None:
         """Wait until everything that was appended is safe. Raises JournalError when it cannot be written."""

@@ -22,7 +22,14 @@ from hookline.rehearse.players import Player, leave, use_as_then
 from hookline.rehearse.playing import PlayedClock, Playing, Unwritten
 from hookline.rehearse.reading import Read
 from hookline.rehearse.recording import Part, Recording
-from hookline.state import AgentState, InferenceResponse, PendingApproval, RunStatus, UserMessage
+from hookline.state import (
+    AgentState,
+    InferenceResponse,
+    PendingApproval,
+    ResultStatus,
+    RunStatus,
+    UserMessage,
+)
 from hookline.tools import ToolContext
 
 _LOST = "it is asked what came of a call, and that is missing from the record"
@@ -99,6 +106,13 @@ class Rehearsed(Run):
         if played is None:
             raise UsageError(f"the child run '{child_id}' that a hook starts is not on record.")
         return played
+
+    def was_in_doubt(self, call_id: str) -> bool:
+        """Whether it had started then: whoever refuses it now cannot say that it did not run, either."""
+        use = self.playing.recording.uses.get((self.step_index or 0, call_id))
+        if use is None or use.intent is None or use.result is None:
+            return False
+        return use.result.status is ResultStatus.IN_DOUBT
 
     def recalled(self, plan: Plan, ctx: Any) -> Plan:
         """Whoever the cast says."""
