@@ -22,7 +22,8 @@ async def test_lines_are_told_whole() -> None:
         tells.add(piece)
         await asyncio.sleep(0.1)
     tells.finish()
-    assert heard == ["one\n", "two\n", "three\n"]
+    assert "".join(heard) == "one\ntwo\nthree\n"
+    assert all(each.endswith("\n") for each in heard)
 
 
 async def test_a_question_is_told_though_its_line_does_not_end(
@@ -33,15 +34,17 @@ async def test_a_question_is_told_though_its_line_does_not_end(
     heard: list[str] = []
     tells = Telling(heard.append)
     tells.add(b"Go on? ")
-    await asyncio.sleep(0.3)
+    while not heard:  # noqa: ASYNC110 - nobody tells us
+        await asyncio.sleep(0.01)
     assert heard == ["Go on? "]
-    for _ in range(12):
+    dots = 0
+    while len(heard) == 1:
         tells.add(b".")
-        await asyncio.sleep(0.04)
-    assert len(heard) > 1
+        dots += 1
+        await asyncio.sleep(0.01)
     tells.add(b"end")
     tells.finish()
-    assert "".join(heard) == f"Go on? {'.' * 12}end"
+    assert "".join(heard) == f"Go on? {'.' * dots}end"
 
 
 async def test_much_is_told_by_its_end() -> None:

@@ -7,7 +7,6 @@ whoever wanted it does, which shows in the end of a pipe. It knows nothing of wh
 
 from __future__ import annotations
 
-import _ctypes
 import os
 import select
 import sys
@@ -45,11 +44,14 @@ def start(argv: list[str]) -> int:
 
 def adopt_orphans() -> None:
     """Become the parent of every process below that loses its own. Elsewhere than on Linux nothing can."""
-    if sys.platform == "linux":
-        # What `ctypes` does, without importing it, which takes longer than all else here.
-        program = _ctypes.dlopen(None, 0)  # type: ignore[arg-type]
-        found = _ctypes.dlsym(program, "prctl")
-        _ctypes.call_function(found, (_ADOPT_ORPHANS, 1, 0, 0, 0))
+    if sys.platform != "linux":
+        return
+    try:
+        import _ctypes  # what `ctypes` does, without importing it, which takes longer than all else here
+    except ImportError:  # a Python that was built without it
+        return
+    program = _ctypes.dlopen(None, 0)  # type: ignore[arg-type]
+    _ctypes.call_function(_ctypes.dlsym(program, "prctl"), (_ADOPT_ORPHANS, 1, 0, 0, 0))
 
 
 def wait(leader: int, pipe: int) -> int:
