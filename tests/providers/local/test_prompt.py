@@ -131,7 +131,7 @@ def test_a_call_that_was_no_json_is_told_as_it_was() -> None:
         ('{"a":1}', '{"a":1}'),
         ("plain", "plain"),
         ("a  12 bytes\nsub/\nb  1,024 bytes", "a (12 bytes), sub/, b (1,024 bytes)"),
-        ("     1\tRoses\n     2\t  are red", "Roses\n  are red"),
+        ("     1\tRoses\n     2\tare red", "     1\tRoses\n     2\tare red"),
         ("one, two\nthree", "one, two\nthree"),
         ("\n".join(map(str, range(51))), "\n".join(map(str, range(51)))),
     ],

@@ -21,8 +21,6 @@ from hookline.state import (
 
 END = "<|im_end|>"
 """What the model writes when its turn is over."""
-_NUMBERED = re.compile(r" *\d+\t")
-"""What stands before the lines of a file that was read."""
 _SIZE = re.compile(r"  ([\d,]+ bytes)$")
 """What stands behind a name in a directory."""
 _FEW = 50
@@ -142,10 +140,7 @@ def _result(text: str) -> str:
 
 def _plainly(text: str) -> str:
     """A list of plain words, or lines, without what is around them: a small model copies what it need not rewrite."""
-    lines = text.splitlines()
-    if lines and all(map(_NUMBERED.match, lines)):
-        return "\n".join(_NUMBERED.sub("", line) for line in lines)
-    words = _listed(text) or lines
+    words = _listed(text) or text.splitlines()
     if 0 < len(words) <= _FEW and all(isinstance(one, str) and _is_plain(one) for one in words):
         return ", ".join(_SIZE.sub(r" (\1)", word) for word in words)
     return text
