@@ -49,11 +49,12 @@ class Codex(Claude):
         "SubagentStart": "subagent_start",
         "SubagentStop": "subagent_stop",
         "PreCompact": "before_compact",
+        "PostCompact": "before_inference",
         "SessionEnd": "session_end",
         "notify": "stop",
     }
-    known = frozenset({"PostCompact"})
-    observing = frozenset({"notify"})
+    known: ClassVar[frozenset[str]] = frozenset()
+    observing = frozenset({"notify", "PostCompact"})
 
     def fires(self, event: str, ctx: Any) -> bool:
         """After a tool there is one event, however it went."""
