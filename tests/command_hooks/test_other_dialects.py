@@ -156,9 +156,12 @@ def test_cursors_follow_up_sends_the_agent_back() -> None:
 
 
 def test_cursors_exit_codes() -> None:
-    """2 denies, anything else has failed, and so has an answer that is no JSON."""
+    """2 denies, anything else has failed unless it says no, and so has an answer that is no JSON."""
     assert said("cursor", "preToolUse", Ran(2, "", "no")).decision == "deny"
     assert said("cursor", "preToolUse", Ran(1)).has_failed
+    assert said("cursor", "preToolUse", Ran(3, '{"permission": "allow"}')).has_failed
+    refusal = said("cursor", "preToolUse", Ran(3, '{"permission": "deny", "user_message": "no"}'))
+    assert (refusal.decision, refusal.reason) == ("deny", "no")
     assert said("cursor", "preToolUse", Ran(0, "ok")).has_failed
     assert said("cursor", "afterFileEdit", Ran(0, "formatted")).is_silent
 

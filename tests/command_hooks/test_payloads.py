@@ -57,7 +57,7 @@ def events() -> list[tuple[str, str]]:
         (name, event)
         for name, dialect in DIALECTS.items()
         for event, point in dialect.points.items()
-        if name != "hookline" and point not in NEEDS_MORE and event != "notify"
+        if name != "hookline" and point not in NEEDS_MORE and event not in ("notify", "PostCompact")
     ]
 
 

@@ -286,6 +286,27 @@ def test_a_hook_that_wants_the_end_goes_before_one_that_objects(stage: Any, orde
     assert (result.status, result.text) == (RunStatus.COMPLETED, "done")
 
 
+POLICY_PY = """
+import json, sys
+event = json.load(sys.stdin)
+if event["tool_name"] == "Bash" and ".env" in event["tool_input"]["command"]:
+    print("not the .env: " + event["tool_input"]["command"].split()[0], file=sys.stderr)
+    sys.exit(2)
+"""
+
+
+def test_a_guard_of_codex_over_commands_guards_what_is_read(stage: Any) -> None:
+    """There files are read by commands, so that is what a guard looks at."""
+    stage.script("policy.py", POLICY_PY)
+    hook = {"type": "command", "command": "python3 policy.py"}
+    group = {"matcher": "^Bash$", "hooks": [hook]}
+    stage.file(".codex/hooks.json", {"hooks": {"PreToolUse": [group]}})
+    turns = (call("read", path=".env"), call("bash", command="cat .env"), call("read", path="a"))
+    result = stage.run(stage.discover(), *turns, say("done"))
+    told = [m.text for m in result.state.messages if m.role == "tool"]
+    assert told == ["Blocked: not the .env: cat", "Blocked: not the .env: cat", "content of a"]
+
+
 GUARDIAN_SH = """#!/bin/bash
 set -euo pipefail
 INPUT=$(cat)

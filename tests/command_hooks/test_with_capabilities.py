@@ -35,6 +35,40 @@ def test_a_hook_before_a_summary(stage: Any) -> None:
     assert result.state.metadata.get("summaries", {}).get("count", 0) == 0
 
 
+def test_hooks_after_a_summary(stage: Any) -> None:
+    """They are told once of each, and may tell the model what it has to know again."""
+    log = stage.root / "log"
+    entry = {"type": "command", "command": f"cat >> {log}; echo Mind the dust."}
+    events = {"PostCompact": "auto", "SessionStart": "compact|resume"}
+    hooks = {event: [{"matcher": m, "hooks": [entry]}] for event, m in events.items()}
+    stage.file(".claude/settings.json", {"hooks": hooks})
+    result = looking(stage.discover())
+    assert result.state.metadata["summaries"]["count"] == 1
+    start, after = [json.loads(line) for line in log.read_text().splitlines()]
+    assert (start["hook_event_name"], start["source"]) == ("SessionStart", "compact")
+    assert (after["hook_event_name"], after["trigger"]) == ("PostCompact", "auto")
+    assert "only dust" in after["compact_summary"]
+    assert sum("Mind the dust." in message.text for message in result.state.messages) == 1
+
+
+def test_nothing_happens_after_a_summary_that_was_not_made(stage: Any) -> None:
+    """Nor where a hook is for the beginning of sessions only."""
+    again = [{"hooks": [{"type": "command", "command": "cat >> again"}]}]
+    refuse = [{"hooks": [{"type": "command", "command": "exit 2"}]}]
+    hooks = {
+        "PreCompact": refuse,
+        "PostCompact": again,
+        "SessionStart": [{**again[0], "matcher": "compact"}],
+    }
+    stage.file(".claude/settings.json", {"hooks": hooks})
+    looking(stage.discover())
+    assert not (stage.root / "again").exists()
+    stage.file(
+        ".claude/settings.json", {"hooks": {"SessionStart": [{**again[0], "matcher": "startup"}]}}
+    )
+    assert stage.discover().at("before_inference") == ()
+
+
 def test_hooks_for_subagents(stage: Any) -> None:
     """Their start has the name of the subagent; the tool has the name that scripts know."""
     log = stage.root / "log"

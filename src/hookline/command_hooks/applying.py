@@ -136,6 +136,8 @@ class Applying:
         return self._decided(ctx)
 
     def _before_inference(self) -> HookOutcome | None:
+        if self.handler.event == "SessionStart":  # after a summary; it decides nothing there
+            return self._said(self._told_at_once())
         ctx, extra = self.told(), self.answer.extra or {}
         request = changed_request(ctx.request, extra)
         if request is not ctx.request:
@@ -187,6 +189,14 @@ class Applying:
         for text in texts:
             state = state.with_user_message(labelled(self.handler.name, text), by=self.handler.name)
         return ctx.with_state(state)
+
+    def _told_at_once(self) -> Any:
+        """The context, with what the hook tells the model also in the request that is about to go out."""
+        ctx = self.told()
+        added = ctx.state.messages.since(self.ctx.state.messages) or ()
+        if not added:
+            return ctx
+        return ctx.with_request(ctx.request.with_messages((*ctx.request.messages, *added)))
 
     def _cleared(self) -> Any:
         """The context without what was said before, where a hook wants the agent to begin anew; else None."""

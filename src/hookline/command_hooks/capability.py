@@ -167,6 +167,10 @@ class CommandHooks:
             options = Options(name=f"{self.name}-news", scope="tree")
             yield register(HookPoint.BEFORE_STEP, self._background.tell, options)
             yield register(HookPoint.STOP, self._background.object, options)
+        if any(self.runner.waits_for_summary(each) for each in self.at("before_inference")):
+            options = Options(name=f"{self.name}-summaries", tier="observer", priority=-1000)
+            yield register(HookPoint.BEFORE_COMPACT, self.runner.compacting, options)
+            yield register(HookPoint.BEFORE_INFERENCE, self.runner.compacted, options)
         if self.handlers:
             options = Options(name=f"{self.name}-end", scope="tree", priority=-1000)
             yield register(HookPoint.EXECUTION_END, self._end, options)
@@ -179,10 +183,8 @@ class CommandHooks:
     def _by_point(self) -> dict[str, list[Handler]]:
         found: dict[str, list[Handler]] = {}
         for handler in self.handlers:
-            dialect = DIALECTS[handler.source.dialect]
-            for point in (dialect.point(handler.event), dialect.also.get(handler.event)):
-                if point is not None:
-                    found.setdefault(point, []).append(handler)
+            for point in DIALECTS[handler.source.dialect].points_of(handler):
+                found.setdefault(point, []).append(handler)
         return found
 
     def _at(self, point: str, handlers: list[Handler]) -> Iterator[Registration]:

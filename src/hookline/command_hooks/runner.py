@@ -25,7 +25,7 @@ from hookline.command_hooks.tool_calling import call_tool
 from hookline.command_hooks.transcript import Transcripts
 from hookline.command_hooks.trusting import changed_script
 from hookline.lifecycle import HookPoint
-from hookline.state import AgentState, AssistantMessage, Message, ToolCall
+from hookline.state import AgentState, AssistantMessage, Log, Message, ToolCall
 
 _MODES = {"plan": "plan", "accept_edits": "acceptEdits", "deny_unlisted": "dontAsk"}
 
@@ -57,6 +57,8 @@ class Runner:
         no state has them."""
         self.answered: dict[str, str] = {}
         """The call whose question a hook has answered last, by run: nobody needs to be told of it."""
+        self._before_summary: dict[str, Log[Message]] = {}
+        """The conversation that is about to be summarised, by run."""
         self.sent_back: dict[str, int] = {}
         """How often hooks have sent a child back to work, by its run."""
 
@@ -70,6 +72,9 @@ class Runner:
         dialect = DIALECTS[handler.source.dialect]
         if not dialect.fires(handler.event, ctx) or self._is_answered(handler, ctx):
             return False
+        is_late = ctx.point == HookPoint.BEFORE_INFERENCE and self.waits_for_summary(handler)
+        if is_late and not self._is_summarised(ctx.state):
+            return False
         place = self._here
         subject = dialect.subject(handler.event, ctx, place)
         if subject is not None and not dialect.test(handler)(subject):
@@ -78,6 +83,23 @@ class Runner:
             return True
         call: ToolCall | None = getattr(ctx, "tool_call", None)
         return call is not None and applies(handler.rule, call, place.cwd)
+
+    @staticmethod
+    def waits_for_summary(handler: Handler) -> bool:
+        """Whether a hook is asked once history has been summarised."""
+        return handler.event in DIALECTS[handler.source.dialect].after_compacting
+
+    def compacting(self, ctx: Any) -> None:
+        """History is about to be summarised, if nobody objects."""
+        self._before_summary[ctx.state.run_id] = ctx.state.messages
+
+    def compacted(self, ctx: Any) -> None:
+        """Whoever wanted to know has been told."""
+        self._before_summary.pop(ctx.state.run_id, None)
+
+    def _is_summarised(self, state: AgentState) -> bool:
+        before = self._before_summary.get(state.run_id)
+        return before is not None and state.messages.since(before) is None
 
     def _is_answered(self, handler: Handler, ctx: Any) -> bool:
         is_told = handler.event in DIALECTS[handler.source.dialect].observing
@@ -195,6 +217,7 @@ class Runner:
         """A session is over."""
         self._kept.pop(session_of(state), None)
         self.answered.pop(state.run_id, None)
+        self._before_summary.pop(state.run_id, None)
         self.sent_back = {
             run: n for run, n in self.sent_back.items() if not run.startswith(f"{state.run_id}/")
         }

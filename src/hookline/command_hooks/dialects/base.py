@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from types import MappingProxyType
 from typing import Any, ClassVar
 
@@ -46,6 +46,8 @@ class Dialect:
     """Event -> the point where it happens here."""
     also: ClassVar[Mapping[str, str]] = MappingProxyType({})
     """Event -> another point where it happens, with the same name and another story."""
+    after_compacting: ClassVar[frozenset[str]] = frozenset()
+    """Events that happen before the model is asked, if history has just been summarised."""
     known: ClassVar[frozenset[str]] = frozenset()
     """Events that exist and do not happen here."""
     observing: ClassVar[frozenset[str]] = frozenset()
@@ -58,6 +60,12 @@ class Dialect:
     def point(self, event: str) -> str | None:
         """The point where an event happens; None if there is none here."""
         return self.points.get(event)
+
+    def points_of(self, handler: Handler) -> Iterator[str]:
+        """The points where a handler is asked."""
+        for point in (self.points.get(handler.event), self.also.get(handler.event)):
+            if point is not None:
+                yield point
 
     def fires(self, event: str, ctx: Any) -> bool:  # noqa: ARG002 - for those that look at more than the point
         """Whether what happens at the point is this event."""
@@ -182,10 +190,9 @@ def agent_fields(ctx: Any) -> dict[str, str]:
 
 
 def session_source(ctx: Any) -> str:
-    """How a session began, in the words that scripts know."""
-    return (
-        ctx.source if ctx.source in ("startup", "resume", "clear", "compact", "fork") else "startup"
-    )
+    """How a session began, in the words that scripts know; where none begins, its history was summarised."""
+    source = getattr(ctx, "source", "compact")
+    return source if source in ("startup", "resume", "clear", "compact", "fork") else "startup"
 
 
 def user_name() -> str:

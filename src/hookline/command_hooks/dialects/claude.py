@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
 from typing import Any, ClassVar
 
 from hookline.command_hooks import matchers
@@ -32,6 +33,7 @@ from hookline.command_hooks.process import Ran
 from hookline.command_hooks.tool_names import CLAUDE, Bridge
 from hookline.flow import ErrorClass
 from hookline.hooks import Kind
+from hookline.state import UserMessage
 
 TOOL_EVENTS = frozenset(
     {"PreToolUse", "PermissionRequest", "PostToolUse", "PostToolUseFailure", "PermissionDenied"}
@@ -92,19 +94,29 @@ class Claude(Dialect):
         "SubagentStart": "subagent_start",
         "SubagentStop": "subagent_stop",
         "PreCompact": "before_compact",
+        "PostCompact": "before_inference",
         "StopFailure": "agent_failed",
         "SessionEnd": "session_end",
     }
     known = frozenset(
         "Setup InstructionsLoaded UserPromptExpansion PermissionDenied TaskCreated "  # noqa: SIM905 - a table of names
         "TaskCompleted TeammateIdle "
-        "ConfigChange CwdChanged FileChanged DirectoryAdded WorktreeCreate WorktreeRemove PostCompact Elicitation "
+        "ConfigChange CwdChanged FileChanged DirectoryAdded WorktreeCreate WorktreeRemove Elicitation "
         "ElicitationResult".split()
     )
-    observing = frozenset({"Notification", "MessageDisplay"})
+    also: ClassVar[dict[str, str]] = {"SessionStart": "before_inference"}
+    after_compacting = frozenset({"SessionStart", "PostCompact"})
+    observing = frozenset({"Notification", "MessageDisplay", "PostCompact"})
     bridge = Bridge(CLAUDE, milliseconds=True)
 
     # --- when ---------------------------------------------------------------------------------------
+
+    def points_of(self, handler: Handler) -> Iterator[str]:
+        """The points where a handler is asked; a session goes on after a summary, for those who want to know."""
+        for point in super().points_of(handler):
+            is_again = handler.event == "SessionStart" and point == "before_inference"
+            if not is_again or self.test(handler)(("compact",)):
+                yield point
 
     def fires(self, event: str, ctx: Any) -> bool:
         """Success and failure of a tool are two events; a batch has calls; people are told what nobody answered."""
@@ -239,6 +251,10 @@ class Claude(Dialect):
 
     def _precompact(self, ctx: Any, _place: Place) -> dict[str, Any]:
         return {"trigger": "auto", "custom_instructions": ctx.instructions}
+
+    def _postcompact(self, ctx: Any, _place: Place) -> dict[str, Any]:
+        said = (m for m in ctx.state.messages if isinstance(m, UserMessage) and m.by)
+        return {"trigger": "auto", "compact_summary": next((m.text for m in said), "")}
 
     def _stopfailure(self, ctx: Any, _place: Place) -> dict[str, Any]:
         return {

@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+import shlex
 from typing import Any, ClassVar
 
 from hookline.command_hooks import matchers
 from hookline.command_hooks.answers import Answer, failed, json_object, text_of
 from hookline.command_hooks.definition import Handler
-from hookline.command_hooks.dialects.base import Place, failure_words, last_words, unfinished
+from hookline.command_hooks.dialects.base import (
+    Place,
+    failure_words,
+    last_words,
+    output_text,
+    unfinished,
+)
 from hookline.command_hooks.dialects.claude import Claude, problem_in
 from hookline.command_hooks.matchers import Test
 from hookline.command_hooks.process import Ran
@@ -35,6 +42,15 @@ _BLOCKING = (
 )
 
 
+_READING = {
+    "read": ("cat",),
+    "list": ("ls",),
+    "glob": ("rg", "--files", "-g"),
+    "search": ("rg",),
+}
+"""Our tools that read, and the commands by which it is done there: it has no tools for that."""
+
+
 class Codex(Claude):
     """Codex's protocol."""
 
@@ -49,11 +65,12 @@ class Codex(Claude):
         "SubagentStart": "subagent_start",
         "SubagentStop": "subagent_stop",
         "PreCompact": "before_compact",
+        "PostCompact": "before_inference",
         "SessionEnd": "session_end",
         "notify": "stop",
     }
-    known = frozenset({"PostCompact"})
-    observing = frozenset({"notify"})
+    known: ClassVar[frozenset[str]] = frozenset()
+    observing = frozenset({"notify", "PostCompact"})
 
     def fires(self, event: str, ctx: Any) -> bool:
         """After a tool there is one event, however it went."""
@@ -66,10 +83,13 @@ class Codex(Claude):
         return matchers.codex(handler.matcher)
 
     def show(self, call: ToolCall, place: Place) -> Shown:
-        """A call under Codex's names: files are changed by patches."""
+        """A call under Codex's names: files are changed by patches, and read by commands, which guards look at."""
         if call.name in ("write", "edit"):
             return Shown("apply_patch", {"command": patch_text(call, place.cwd)}, ("Write", "Edit"))
         shown = super().show(call, place)
+        if call.name in _READING:
+            words = [*_READING[call.name], *_named(shown.input)]
+            return Shown("Bash", {"command": shlex.join(words)}, (shown.name,))
         return (
             shown._replace(name="spawn_agent", aliases=("Agent",))
             if shown.name == "Agent"
@@ -78,11 +98,12 @@ class Codex(Claude):
 
     def back(self, call: ToolCall, shown: Shown, answer: Answer) -> ToolCall:
         """The call with a hook's changes; a changed patch is none that we could take apart."""
-        if shown.name == "apply_patch":
+        if shown.name == "apply_patch" or call.name in _READING:
             if answer.updated_input == shown.input:
                 return call
             raise UsageError(
-                "a changed patch cannot be taken back.", remedy="Deny the call, and say why."
+                f"a changed call of '{call.name}' cannot be taken back.",
+                remedy="Deny the call, and say why.",
             )
         return super().back(call, shown, answer)
 
@@ -99,6 +120,9 @@ class Codex(Claude):
                 "last-assistant-message": last_words(ctx.state),
             }
         sent = super().payload(handler, ctx, place)
+        if "tool_response" in sent and ctx.tool_call.name in _READING:
+            text = output_text(ctx.execution)
+            sent["tool_response"] = {"stdout": text, "stderr": "", "interrupted": False}
         return {**sent, "turn_id": f"{ctx.state.run_id}", "model": place.model}
 
     def variables(self, handler: Handler, place: Place) -> dict[str, str]:
@@ -133,6 +157,11 @@ class Codex(Claude):
         return (
             failed(f"its output does not fit: {problem}") if problem else self.fields(event, found)
         )
+
+
+def _named(given: dict[str, Any]) -> list[str]:
+    """What a tool that reads is given: what it looks for, and where."""
+    return [str(given[key]) for key in ("pattern", "file_path", "path") if given.get(key)]
 
 
 def _unsupported(event: str, found: dict[str, Any]) -> str:

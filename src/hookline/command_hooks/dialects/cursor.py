@@ -221,7 +221,10 @@ class Cursor(Dialect):
             reason = said.reason or ran.stderr.strip() or "no reason was given"
             return Answer(decision="deny", reason=reason, status="blocked", contexts=said.contexts)
         if ran.code != 0:
-            return failed(failure_words(ran))
+            # Some say no in words and leave with a code of their own. It is a no; a yes would not count.
+            said = _fields(event, found or {})
+            refuses = said.decision in ("deny", "ask") or said.stops
+            return said if refuses else failed(failure_words(ran))
         if found is None:
             if ran.stdout.strip() and event in _DECIDING:
                 return failed("its output is not JSON")
