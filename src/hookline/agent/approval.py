@@ -9,6 +9,7 @@ from typing import Any
 
 import msgspec
 
+from hookline import permissions  # rules are read in when one is given, and not before
 from hookline._aio import is_being_cancelled
 from hookline.agent.run import Flight, Run
 from hookline.agent.unsaid import decision_without
@@ -16,7 +17,6 @@ from hookline.errors import ToolError, UsageError, in_words
 from hookline.hooks import CRASHES, Result
 from hookline.journal import ApprovalAnswered, ApprovalAsked, with_remembered
 from hookline.lifecycle import HookPoint, ToolHookContext
-from hookline.permissions import Rule
 from hookline.state import (
     Answer,
     Decision,
@@ -305,7 +305,7 @@ def _by_rule(
         decision = answers[0]
         if decision is None or any(each != decision for each in answers):
             continue
-        rule, call = Rule.parse(text), approval.tool_call
+        rule, call = permissions.Rule.parse(text), approval.tool_call
         tool = run.definition.toolbox.get(call.name)
         root = (tool and tool.root) or "."
         if rule.covers(call, root) if decision.answer is Answer.ALLOW else rule.touches(call, root):
@@ -380,7 +380,7 @@ def _with_valid_rule(decision: Decision) -> Decision:
     if not decision.rule:
         return decision
     try:
-        Rule.parse(decision.rule)
+        permissions.Rule.parse(decision.rule)
     except UsageError as error:
         return Decision.deny(f"the answer came with a rule that is none: {in_words(error)}")
     return decision
