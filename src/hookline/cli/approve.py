@@ -104,7 +104,7 @@ class Desk:
     def _explain(self, question: PendingApproval, agent: Agent) -> None:
         said = agent.explain(question.tool_call.name, **question.tool_call.args)
         for line in said.splitlines():
-            self._board.put(f"  {printable(line)}")
+            self._board.put(f"  {printable(line)}", prose=True)
         if question.run_id:
             self._board.put(f"  asked in run {question.run_id}, question {question.id}", prose=True)
 
