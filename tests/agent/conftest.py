@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import pytest
+from approving import Bench
 from tree import World
 
 
@@ -8,3 +9,9 @@ from tree import World
 def world() -> World:
     """No agents yet."""
     return World()
+
+
+@pytest.fixture
+def bench() -> Bench:
+    """Tools that have not run yet."""
+    return Bench()

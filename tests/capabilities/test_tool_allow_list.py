@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from pretend import bash, read, write
 
 from hookline import (
     AgentBuilder,
@@ -21,24 +22,6 @@ from hookline.capabilities import ToolAllowList
 from hookline.errors import BuildError, UsageError
 from hookline.permissions import Rule
 from hookline.testing import ScriptedDriver, call, calls, check_hook, say
-
-
-@tool(effect="pure")
-def read(path: str) -> str:
-    """Read a file."""
-    return f"text of {path}"
-
-
-@tool
-def write(path: str) -> str:
-    """Write a file."""
-    return f"wrote {path}"
-
-
-@tool
-def bash(command: str) -> str:
-    """Run a command."""
-    return f"ran {command}"
 
 
 @tool

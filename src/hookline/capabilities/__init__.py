@@ -4,8 +4,9 @@ None imports another, and each is loaded when its name is first used."""
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from hookline import lazy
 
 if TYPE_CHECKING:
     from hookline.capabilities.approval import Approval, ApprovalMode
@@ -82,10 +83,4 @@ __all__ = [
     "ToolRegistry",
 ]
 
-
-def __getattr__(name: str) -> Any:
-    if name not in _HOME:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    value = getattr(import_module(f"{__name__}.{_HOME[name]}"), name)
-    globals()[name] = value
-    return value
+__getattr__ = lazy.names_from(__name__, _HOME)

@@ -5,9 +5,9 @@ The stores are loaded when they are first used: a run in memory needs neither SQ
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+from hookline import lazy
 from hookline.journal.answered import answers_on_record, still_waiting
 from hookline.journal.durable import Durable, InMemory, Key, Listener
 from hookline.journal.fold import Story, counted_on, fold, with_changes, with_remembered
@@ -155,10 +155,4 @@ _STORES = {
     "SQLiteJournal": "sqlite",
 }
 
-
-def __getattr__(name: str) -> Any:
-    if name not in _STORES:
-        raise AttributeError(f"module 'hookline.journal' has no attribute {name!r}")
-    value = getattr(import_module(f"hookline.journal.{_STORES[name]}"), name)
-    globals()[name] = value
-    return value
+__getattr__ = lazy.names_from(__name__, _STORES)

@@ -4,8 +4,9 @@ Each is loaded when its name is first used."""
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from hookline import lazy
 
 if TYPE_CHECKING:
     from hookline.markdown.document import Document, names_in
@@ -41,10 +42,4 @@ __all__ = [
     "names_in",
 ]
 
-
-def __getattr__(name: str) -> Any:
-    if name not in _HOME:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    value = getattr(import_module(f"{__name__}.{_HOME[name]}"), name)
-    globals()[name] = value
-    return value
+__getattr__ = lazy.names_from(__name__, _HOME)

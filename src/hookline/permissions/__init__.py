@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from hookline import lazy
 
 if TYPE_CHECKING:
     from hookline.permissions.paths import Root
@@ -22,10 +23,4 @@ _HOME: dict[str, str] = {
 
 __all__ = ["Root", "Rule", "Rules", "Ruling", "suggest_rule"]
 
-
-def __getattr__(name: str) -> Any:
-    if name not in _HOME:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    value = getattr(import_module(f"{__name__}.{_HOME[name]}"), name)
-    globals()[name] = value
-    return value
+__getattr__ = lazy.names_from(__name__, _HOME)

@@ -5,30 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from pretend import bash, read, write
 
 from hookline import AgentBuilder, HookOutcome, hook, tool
 from hookline.capabilities import Metadata, Subagent, Subagents
 from hookline.errors import BuildError
 from hookline.flow import Limits
 from hookline.testing import ScriptedDriver, call, calls, say
-
-
-@tool(effect="pure")
-def read(path: str) -> str:
-    """Read a file."""
-    return f"text of {path}"
-
-
-@tool
-def write(path: str) -> str:
-    """Write a file."""
-    return f"wrote {path}"
-
-
-@tool
-def bash(command: str) -> str:
-    """Run a command."""
-    return f"ran {command}"
 
 
 @tool(effect="pure")

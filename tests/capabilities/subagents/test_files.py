@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from pretend import bash, read, write
 
 from hookline import AgentBuilder, HookOutcome, hook, tool
 from hookline.capabilities import Subagent, Subagents
@@ -32,27 +33,9 @@ Be strict.
 
 
 @tool(effect="pure")
-def read(path: str) -> str:
-    """Read a file."""
-    return f"text of {path}"
-
-
-@tool(effect="pure")
 def search(pattern: str) -> str:
     """Search files."""
     return f"lines with {pattern}"
-
-
-@tool
-def write(path: str) -> str:
-    """Write a file."""
-    return f"wrote {path}"
-
-
-@tool
-def bash(command: str) -> str:
-    """Run a command."""
-    return f"ran {command}"
 
 
 def agent_file(folder: Path, name: str, fields: str, body: str = "You help.") -> Path:
