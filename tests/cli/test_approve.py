@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shlex
+import signal
 import sys
 from typing import Any
 
@@ -167,3 +168,19 @@ def test_colours_do_not_count_as_columns(place: Any) -> None:
     assert "…\x1b[0m" in terminal.seen
     terminal.press("n")
     assert terminal.end() == 0
+
+
+@pytest.mark.parametrize("key", ["", "d", "e"])
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
+def test_being_told_to_end_is_heard_at_a_question(
+    key: str, number: signal.Signals, place: Any
+) -> None:
+    """Whatever is being typed: the question stays open, and the run can be gone on with."""
+    terminal = asked(place, _WRITE)
+    terminal.wait_for("? explain")
+    if key:
+        terminal.press(key)
+        terminal.wait_for("tell the model: " if key == "d" else '"new\\n"}')
+    terminal.tell_until(number, "paused: 1 question to answer")
+    assert terminal.end() == 130, terminal.text
+    assert "paused" in place.run("runs").stdout

@@ -133,3 +133,21 @@ def test_another_project_has_runs_of_its_own(place: Any) -> None:
     assert place.run("runs").stdout == ""
     assert run_id in place.run("runs", "--all").stdout
     assert "> Here." in place.run("show", run_id).stdout
+
+
+def test_a_broken_journal_of_another_project_is_left_out(place: Any) -> None:
+    """And told: it keeps nobody from their own runs, nor from those of a third project."""
+    model = place.script({"say": "Hi."})
+    done = place.run("run", "--model", model, "x", "--without", "bash")
+    assert done.returncode == 0, done.stderr
+    (own,) = place.run("runs").stdout.splitlines()
+    broken = place.home / ".local/share/hookline/projects/a-broken/journal.db"
+    broken.parent.mkdir()
+    broken.write_text("not a journal")
+    listed = place.run("runs", "--all")
+    assert (listed.returncode, listed.stdout) == (0, f"{own}\n")
+    assert f"left out: the journal '{broken}' cannot be opened" in listed.stderr
+    place.project = place.home  # elsewhere
+    shown = place.run("show", own.split()[0])
+    assert (shown.returncode, "Hi." in shown.stdout) == (0, True), shown.stderr
+    assert place.run("show", "nosuch").returncode == 1

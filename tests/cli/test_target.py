@@ -125,3 +125,16 @@ def test_a_variable_for_all_agents_does_not_get_in_its_way(own: Any) -> None:
     """An agent that has a model keeps it."""
     done = own.run("run", "own:built", "x", HOOKLINE_MODEL="anthropic:x", HOOKLINE_MAX_STEPS="9")
     assert (done.returncode, done.stdout) == (0, "Made it.\n"), done.stderr
+
+
+def test_time_is_up_in_the_middle_of_a_step(own: Any) -> None:
+    """A tool that does not end does not keep a run from its limit; the code is that of a limit."""
+    own.write("late.py", _AGENT + "\ndef long():\n    return AgentBuilder().with_tools(nap)\n")
+    model = own.script({"call": "nap", "args": {"seconds": 60}}, {"say": "x"})
+    done = own.run("run", "late:long", "--model", model, "--timeout", "1", "x")
+    assert done.returncode == 3, done.stderr
+    assert "stopped, time_limit: 1 s are over" in done.stderr
+    done = own.run("run", "late:long", "--model", model, "--timeout", "1", "--json", "x")
+    assert done.returncode == 3
+    assert '"reason":"the time is up"' in done.stdout.splitlines()[-1]
+    assert "cancelled" in own.run("runs", "-n", "1").stdout

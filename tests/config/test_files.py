@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 
 import pytest
 
-from hookline.config import Layer, json_schema, load, put
+from hookline.config import Layer, home, json_schema, load, put
 from hookline.errors import ConfigError
 
 _DOCS = Path(__file__).parents[2] / "docs"
@@ -198,3 +199,12 @@ def test_a_variable_that_is_no_amount_is_told(project: Path, environ: dict[str, 
     """Infinity is no limit, and leaving it out says so better."""
     with pytest.raises(ConfigError, match=r"HOOKLINE_TIMEOUT: 'limits\.seconds' is inf"):
         load(project, {**environ, "HOOKLINE_TIMEOUT": "inf"})
+
+
+def test_nobody_knows_where_home_is(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As in a container whose user has no entry: nothing is read there, and nothing is made in a directory named ~."""
+    monkeypatch.setattr("os.path.expanduser", lambda path: path)
+    assert home({}) == Path(os.devnull)
+    assert home({"HOME": "relative"}) == Path(os.devnull)
+    (project / "hookline.toml").write_text('[approvals]\ndeny = ["bash"]\n')
+    assert load(project, {}).configuration.approvals.deny == ("bash",)

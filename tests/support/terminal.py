@@ -63,6 +63,18 @@ class Terminal:
             self._more(0.3)
         self.wait_for(text)
 
+    def tell_until(self, number: signal.Signals, text: str, seconds: float = 30.0) -> None:
+        """Send a signal until the text is there: a line editor that is about to wait for keys misses one."""
+        until = time.monotonic() + seconds
+        while text not in self.seen[self._read_to :] and time.monotonic() < until:
+            os.kill(self.pid, number)
+            patience = time.monotonic() + 5
+            while text not in self.seen[self._read_to :] and self._more(
+                patience - time.monotonic()
+            ):
+                pass
+        self.wait_for(text)
+
     def end(self, seconds: float = 30.0) -> int:
         """Read to the end; gives the exit code."""
         until = time.monotonic() + seconds

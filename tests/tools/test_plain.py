@@ -59,7 +59,7 @@ _VALUES = st.one_of(
     st.floats(allow_nan=False, allow_infinity=False),
     st.text(max_size=3),
     st.lists(st.one_of(st.text(max_size=2), st.integers(-3, 3)), max_size=2),
-    st.fixed_dictionaries({"name": st.text(max_size=2)}, optional={"count": st.integers()}),
+    st.fixed_dictionaries({"name": st.text(max_size=2)}, optional={"count": st.integers(-9, 9)}),
 )
 
 

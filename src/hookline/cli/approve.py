@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from hookline.cli.interrupts import Interrupts
     from hookline.cli.screen import Screen
 
+_ENDING = ("SIGINT", "SIGTERM", "SIGHUP")
 _MOST_TYPED = 2_000
 """Characters that can be changed in a line; for more there are editors."""
 
@@ -104,7 +105,7 @@ class Desk:
     def _explain(self, question: PendingApproval, agent: Agent) -> None:
         said = agent.explain(question.tool_call.name, **question.tool_call.args)
         for line in said.splitlines():
-            self._board.put(f"  {printable(line)}")
+            self._board.put(f"  {printable(line)}", prose=True)
         if question.run_id:
             self._board.put(f"  asked in run {question.run_id}, question {question.id}", prose=True)
 
@@ -200,7 +201,8 @@ def _typed_over(prompt: str, now: str) -> str:
         import readline
     except ImportError:  # a Python without it
         return input(prompt)
-    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    ending = [getattr(signal, name) for name in _ENDING if hasattr(signal, name)]
+    before = {each: signal.signal(each, signal.default_int_handler) for each in ending}
     readline.set_startup_hook(lambda: readline.insert_text(now))
     readline.set_auto_history(False)
     try:
@@ -210,7 +212,8 @@ def _typed_over(prompt: str, now: str) -> str:
     finally:
         readline.set_auto_history(True)
         readline.set_startup_hook()
-        signal.signal(signal.SIGINT, before)
+        for each, handler in before.items():
+            signal.signal(each, handler)
 
 
 def _is_command(call: ToolCall) -> bool:

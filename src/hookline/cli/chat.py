@@ -87,11 +87,14 @@ async def _chat(
 ) -> int:
     from hookline.cli.assembly import Extras, opened
     from hookline.cli.conversation import Conversation
-    from hookline.cli.drive import Manner, Stage
+    from hookline.cli.drive import Manner, Stage, time_for
     from hookline.cli.keeping import Noting
     from hookline.cli.terminal import printable
 
-    stage = Stage(Manner(quiet=arguments.quiet, journal=arguments.journal or ""), Path.cwd())
+    manner = Manner(
+        quiet=arguments.quiet, journal=arguments.journal or "", seconds=time_for(settings)
+    )
+    stage = Stage(manner, Path.cwd())
     if settings.trust_hint:
         stage.screen.note(settings.trust_hint)
     found: dict[str, Any] = {}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import gc
 import logging
 import shlex
@@ -30,9 +31,22 @@ from hookline.state import RunStatus, StopReason
 
 if TYPE_CHECKING:
     from hookline.agent import Agent, RunResult
+    from hookline.config import Settings
     from hookline.state import Decision, PendingApproval
 
 _NOT_JOURNALLED = (TextDelta, ReasoningDelta, CallDelta, ToolProgress)
+
+
+_GRACE = 0.3
+"""Seconds in which the limit itself can stop the run, between two steps."""
+
+
+def time_for(settings: Settings) -> float | None:
+    """How long a run of these settings may go on. An agent in Python has limits of its own, unless a flag says so."""
+    configuration = settings.configuration
+    is_own = ":" in (configuration.agent or "") or configuration.target
+    is_said = settings.where("limits", "seconds").startswith("--")
+    return configuration.limits.seconds if is_said or not is_own else None
 
 
 class Manner(msgspec.Struct, frozen=True, kw_only=True):
@@ -46,6 +60,8 @@ class Manner(msgspec.Struct, frozen=True, kw_only=True):
     """A person may be asked."""
     journal: str = ""
     """The file that was named for the run, which whoever reopens it must name again."""
+    seconds: float | None = None
+    """How long it may go on, in the middle of a step too: a limit alone is looked at between steps."""
 
 
 class Telling(logging.Handler):
@@ -75,6 +91,9 @@ class Stage:
         """Why records cannot be printed any more."""
         self._refused: HookRan | None = None
         """The last hook that refused the run, the prompt, a step or the answer."""
+        self._active = 0.0
+        """Seconds that the run went on, without those in which a person was asked."""
+        self._is_late = False
         logging.getLogger("hookline").addHandler(Telling(self.screen))
 
     def listen(self, record: Record) -> None:
@@ -106,17 +125,37 @@ class Stage:
         gc.enable()
         self.interrupts.hits = 0
         self.screen.begin()
-        self._refused = None
+        self._refused, self._active, self._is_late = None, 0.0, False
         self._began = time.monotonic()
-        self.interrupts.cancel = lambda: agent.cancel(reason="interrupted")
+        self.interrupts.cancel = lambda: agent.cancel(
+            reason="the time is up" if self._is_late else "interrupted"
+        )
         with self.interrupts.heard():
-            result = await start()
+            result = await self._timed(start())
             while result.status is RunStatus.PAUSED and self.asks and not self.interrupts.hits:
                 answers = await self._answers(result, agent)
                 if answers is None:
                     break
-                result = await go_on(result, answers)
+                result = await self._timed(go_on(result, answers))
         return result
+
+    async def _timed(self, running: Coroutine[Any, Any, RunResult]) -> RunResult:
+        """The run, ended where it is once its time is over."""
+        if self.manner.seconds is None:
+            return await running
+        began = time.monotonic()
+        left = max(self.manner.seconds - self._active, 0.0) + _GRACE
+        timer = asyncio.get_running_loop().call_later(left, self._time_is_up)
+        try:
+            return await running
+        finally:
+            timer.cancel()
+            self._active += time.monotonic() - began
+
+    def _time_is_up(self) -> None:
+        self._is_late = True
+        self.screen.line("the time is up: stopping now")
+        self.interrupts.cancel()
 
     async def _answers(self, result: RunResult, agent: Agent) -> dict[str, Decision] | None:
         """What a person says to the questions of a run; None if they leave without an answer."""
@@ -141,6 +180,8 @@ class Stage:
         code = exit_of(result.status, result.stop_reason)
         if self.interrupts.hits and code is Exit.WAITING:
             code = Exit.INTERRUPTED
+        elif self._is_late and not self.interrupts.hits and code is Exit.INTERRUPTED:
+            code = Exit.LIMIT
         if self.manner.json:
             self.screen.close()
         else:
@@ -199,6 +240,8 @@ class Stage:
     def why(self, result: RunResult) -> str:
         """Why the run stopped, in a few words: for a refusal, whose it was."""
         refused = self._refused
+        if self._is_late and result.status is RunStatus.CANCELLED and not self.interrupts.hits:
+            return f"stopped, time_limit: {self.manner.seconds:g} s are over"
         if result.stop_reason is None or result.stop_reason.value not in REFUSED or refused is None:
             return why(result)
         return f"stopped by '{printable(refused.hook)}', {result.stop_reason.value}: {printable(refused.reason)}"

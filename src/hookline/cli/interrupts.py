@@ -56,6 +56,8 @@ class Interrupts:
     def end(self) -> None:
         """Told to end."""
         self.hits += 2
+        if self.leave is not None:
+            self.leave()
         self.cancel()
 
     @contextlib.contextmanager

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import secrets
+import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -121,14 +122,8 @@ def new_run_id() -> str:
 def found_run(settings: Settings, given: str) -> tuple[SQLiteJournal, str]:
     """The journal that has a run, and its whole id: here, else in another project. `last` is the last one here."""
     here = journal_path(settings)
-    places = [here]
-    if given != "last" and not settings.configuration.journal:
-        others = sorted((data_folder(os.environ) / "projects").glob("*/journal.db"))
-        places += [path for path in others if path != here]
-    for path in places:
-        if not path.exists():
-            continue
-        journal = opened_journal(path)
+    looks_further = given != "last" and not settings.configuration.journal
+    for journal in journals(here, others=looks_further):
         found = _matching(journal, given)
         if len(found) == 1 or (found and given == "last"):
             return journal, found[0].run_id
@@ -138,6 +133,22 @@ def found_run(settings: Settings, given: str) -> tuple[SQLiteJournal, str]:
             raise UsageError(f"'{given}' may be any of: {ids}.", remedy="Give more of the id.")
     what = "no run here yet" if given == "last" else f"no run '{given}'"
     raise UnknownRunError(f"there is {what}.", remedy="`hookline runs` lists them.")
+
+
+def journals(here: Path, *, others: bool) -> Iterator[SQLiteJournal]:
+    """The journal of this project, if there is one, and those of all others. One of these that is broken is told."""
+    if here.exists():
+        yield opened_journal(here)
+    elsewhere = sorted((data_folder(os.environ) / "projects").glob("*/journal.db"))
+    for path in elsewhere if others else ():
+        if path == here:
+            continue
+        try:
+            journal = opened_journal(path)
+        except (JournalError, OSError) as error:
+            print(f"hookline: left out: {error}", file=sys.stderr)
+            continue
+        yield journal
 
 
 def _matching(journal: SQLiteJournal, given: str) -> list[RunInfo]:

@@ -60,7 +60,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 async def _resume(arguments: argparse.Namespace, journal: SQLiteJournal, run_id: str) -> int:
     from hookline.cli.assembly import Extras, opened
-    from hookline.cli.drive import Manner, Stage, answers_of
+    from hookline.cli.drive import Manner, Stage, answers_of, time_for
     from hookline.cli.keeping import Started, turns_played
     from hookline.cli.terminal import printable
     from hookline.journal import fold
@@ -74,6 +74,7 @@ async def _resume(arguments: argparse.Namespace, journal: SQLiteJournal, run_id:
             quiet=arguments.quiet,
             prompts=not arguments.no_input,
             journal=arguments.journal or "",
+            seconds=time_for(settings),
         ),
         Path.cwd(),
     )

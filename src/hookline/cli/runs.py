@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import os
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -38,8 +37,8 @@ def add_to(commands: Any) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """List them, or drop some."""
-    from hookline.cli.keeping import found_run, journal_path, opened_journal
-    from hookline.config import data_folder, load
+    from hookline.cli.keeping import found_run, journal_path, journals
+    from hookline.config import load
 
     settings = load(Path.cwd(), flags=flags_of(arguments), bare=arguments.bare)
     for given in arguments.delete:
@@ -48,15 +47,10 @@ def run(arguments: argparse.Namespace) -> int:
             print(f"dropped {', '.join(journal.delete(run_id))}")
     if arguments.delete:
         return 0
-    places = [journal_path(settings)]
-    if arguments.all:
-        others = (data_folder(os.environ) / "projects").glob("*/journal.db")
-        places = sorted({*places, *others})
     infos: list[RunInfo] = []
-    for path in places:
-        if path.exists():
-            with opened_journal(path) as journal:
-                infos += [info for info in journal.runs() if info.parent_run_id is None]
+    for journal in journals(journal_path(settings), others=arguments.all):
+        with journal:
+            infos += [info for info in journal.runs() if info.parent_run_id is None]
     infos.sort(key=lambda info: -info.started_at)
     wanted = [info for info in infos if arguments.status in (None, info.status.value)]
     _print(wanted[: arguments.limit], arguments.json)

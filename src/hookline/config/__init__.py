@@ -16,6 +16,7 @@ from hookline.config.load import (
 from hookline.config.places import (
     PROJECT_FILES,
     data_folder,
+    home,
     journal_of,
     project_files,
     project_of,
@@ -59,6 +60,7 @@ __all__ = [
     "checked",
     "data_folder",
     "dotted",
+    "home",
     "journal_of",
     "json_schema",
     "leaves",

@@ -36,8 +36,9 @@ def _under(environ: Mapping[str, str], own: str, base: str, otherwise: str) -> P
 
 
 def home(environ: Mapping[str, str]) -> Path:
-    """The home directory, also where nobody has said where that is."""
-    return Path(environ.get("HOME") or os.path.expanduser("~"))
+    """The home directory. Where nobody can say where that is, it is a place in which there is and can be nothing."""
+    known = environ.get("HOME") or os.path.expanduser("~")
+    return Path(known) if os.path.isabs(known) else Path(os.devnull)
 
 
 def project_of(start: Path, environ: Mapping[str, str]) -> Path:

@@ -90,7 +90,7 @@ class Trust:
     def _read(self) -> dict[str, Any]:
         try:
             descriptor = os.open(self.path, os.O_RDONLY | getattr(os, "O_CLOEXEC", 0))
-        except FileNotFoundError:
+        except (FileNotFoundError, NotADirectoryError):
             return {}
         except OSError as error:
             raise TrustError(f"{self.path} cannot be read: {error.strerror}.") from None

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-from hookline.config import HookSettings, MatchSettings, Settings
+from hookline.config import HookSettings, MatchSettings, Settings, home
 from hookline.errors import BuildError, ConfigError, UsageError
 
 _FOLDERS = {
@@ -61,7 +61,7 @@ def trust_store() -> Any:
 def _dialects(settings: Settings) -> Iterator[str]:
     """The dialects that have files here."""
     named = settings.configuration.dialects
-    places = (settings.project, Path.home())
+    places = (settings.project, home(os.environ))
     managed = any(os.path.isdir(folder) for folder in _MANAGED)
     for dialect, folders in _FOLDERS.items():
         if named is not None and dialect not in named:
