@@ -223,7 +223,7 @@ def test_it_does_what_the_long_way_does(
     case = (script, policy, cancel_at, watched)
     short, asked = asyncio.run(driven(*case))
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(loop, "has_no_say", lambda run: False)
+        patch.setattr(loop, "is_unasked", lambda run: False)
         long, asked_long = asyncio.run(driven(*case))
     assert short.records == long.records
     assert asked == asked_long

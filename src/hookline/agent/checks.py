@@ -23,7 +23,8 @@ from hookline.state import (
 )
 
 _STATUSES = tuple(status.value for status in ResultStatus)
-_0 = 0
+_ZERO = 0
+"""Compared by identity: what is not this very zero (False, 0.0) is looked at more closely."""
 
 
 def check_request(entry: Entry, before: Any, request: object) -> None:
@@ -52,9 +53,11 @@ def is_plain(response: Any) -> bool:
         given, made, asked = usage.input_tokens, usage.output_tokens, usage.requests
         if type(given) is not int or type(made) is not int or type(asked) is not int:
             return False
-        if given | made | asked < 0 or usage.cost is not None or response.reasoning:
+        if given | made | asked < 0 or usage.cost is not None:
             return False  # one comparison for three: a negative one makes it negative
-        if not usage.unpriced_requests is usage.cache_read_tokens is usage.cache_write_tokens is _0:
+        if usage.unpriced_requests is not _ZERO or usage.cache_read_tokens is not _ZERO:
+            return False
+        if usage.cache_write_tokens is not _ZERO or response.reasoning:
             return False
         # One look at all words: only text adds up to text.
         words = response.model + response.text + response.finish

@@ -35,7 +35,7 @@ from hookline.agent.tool_phase import (
     use_tools_again,
 )
 from hookline.agent.turn import Unrecovered, take_turn
-from hookline.agent.unasked import has_no_say, judges_calls, take_turn_unasked
+from hookline.agent.unasked import is_unasked, judges_calls, take_turn_unasked
 from hookline.errors import HookError, PastError, in_words
 from hookline.flow import ErrorAction, classify
 from hookline.hooks import Kind, Plan, Point, Result
@@ -76,7 +76,7 @@ async def _drive(
 ) -> RunResult:
     run.token.attach()
     run.aside = Aside(run)
-    run.is_unasked, run.judges_calls = has_no_say(run), judges_calls(run)
+    run.is_unasked, run.judges_calls = is_unasked(run), judges_calls(run)
     run.ledger.started = run.clock()  # until now it was waiting to be driven
     cancelled: asyncio.CancelledError | None = None
     output: Any = None

@@ -29,6 +29,7 @@ from hookline.state import (
     tool_message,
 )
 
+_sum = Usage.__add__  # an operator that is a function of Python costs a detour through C
 _INCOMPLETE, _TOOL_USE, _FINAL_RESPONSE = (
     StepType.INCOMPLETE,
     StepType.TOOL_USE,
@@ -139,7 +140,7 @@ def counted(run: Run, *, steps: int = 0) -> tuple[Usage, Counters]:
     """The state's usage and counters with what was used since the last count."""
     used, state, ledger = run.uncounted, run.state, run.ledger
     counters = state.counters
-    total = counters.usage + used
+    total = _sum(counters.usage, used)
     # In a first run the conversation has used what the run has used: one sum is enough.
     usage = total if state.usage is counters.usage else state.usage + used
     counters = Counters(

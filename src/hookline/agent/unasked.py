@@ -21,7 +21,7 @@ from hookline.tools import AnyTool, Toolbox
 _ADMITTED, _SETTLED = CallStage.ADMITTED, CallStage.SETTLED
 
 
-def has_no_say(run: Run) -> bool:
+def is_unasked(run: Run) -> bool:
     """Whether no hook is ever asked about what the model says, and nothing is kept on disk or recalled from there."""
     plans = run.plans
     asked = (
