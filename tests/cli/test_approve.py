@@ -35,6 +35,7 @@ def asked(place: Any, call: dict[str, Any], columns: int = 120, **env: str) -> T
     ("keys", "told", "code"),
     [
         ("y", "Made 'a.txt'", 0),
+        ("Y", "Made 'a.txt'", 0),
         ("a", "Made 'a.txt'", 0),
         ("p", "Made 'a.txt'", 0),
         ("n", "Denied: a person said no", 0),

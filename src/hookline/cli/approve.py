@@ -141,7 +141,7 @@ class Desk:
         # What was typed before the question was there is no answer to it: from here on keys count.
         with _one_key_at_a_time(), self._board.kept_in_shape():
             self._keys(rule)
-            return (await self._read())[:1]
+            return (await self._read())[:1].lower()
 
     async def _line(self, prompt: str, now: str = "") -> str:
         """A line that is typed; `now` is there already, and can be changed where the terminal has a line editor."""

@@ -223,8 +223,6 @@ class Stage:
         parts = [f"{steps} step{'s' * (steps != 1)}", f"{usage.total_tokens:,} tokens"]
         if usage.cost is not None:
             parts.append(f"${usage.cost:.4f}" + (" and more" if usage.unpriced_requests else ""))
-        elif usage.total_tokens:
-            parts.append("cost unknown")
         parts.append(f"{time.monotonic() - self._began:.1f} s")
         paint = self.screen.paint
         colour = "green" if result.is_completed else "yellow"
