@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 from typing import Any
 
 import pytest
@@ -20,6 +21,7 @@ from hookline import (
     tool,
 )
 from hookline.agent import loop
+from hookline.agent.run import Run
 from hookline.drivers import InferenceResponse
 from hookline.errors import ModelError, RateLimitError
 from hookline.state import NO_USAGE, Usage
@@ -279,3 +281,17 @@ async def test_what_it_costs_is_counted_up_the_tree() -> None:
     counters = ended.state.counters
     assert (counters.steps, counters.tool_calls) == (4, 2)
     assert counters.usage != NO_USAGE
+
+
+async def test_a_run_leaves_nothing_for_the_garbage_collector() -> None:
+    """A run that is over is gone with its result: a server that makes many does not pile them up."""
+    agent = AgentBuilder().with_driver(Told((("words",), ("default",)))).with_tools(words).build()
+    CLOCKS[:] = [FakeClock()]
+    gc.collect()
+    gc.disable()
+    try:
+        await agent.run("go")
+        left = [each for each in gc.get_objects() if isinstance(each, Run)]
+        assert [run for run in left if run.definition is agent.definition] == []
+    finally:
+        gc.enable()

@@ -75,7 +75,7 @@ async def _drive(
     run: Run, prompt: str | UserMessage | None, watches: contextlib.ExitStack | None = None
 ) -> RunResult:
     run.token.attach()
-    run.aside = Aside(run)
+    run.make_aside = Aside
     run.is_unasked, run.judges_calls = is_unasked(run), judges_calls(run)
     run.ledger.started = run.clock()  # until now it was waiting to be driven
     cancelled: asyncio.CancelledError | None = None

@@ -120,10 +120,10 @@ class Run:
 
     __slots__ = (
         "__weakref__",
+        "_aside",
         "_held",
         "_hook_lock",
         "append",
-        "aside",
         "asked",
         "at",
         "call_id",
@@ -146,6 +146,7 @@ class Run:
         "judges_calls",
         "ledger",
         "lingers",
+        "make_aside",
         "memory",
         "messages_asked",
         "messages_before",
@@ -241,8 +242,8 @@ class Run:
         self.pace: Callable[[], Awaitable[None]] | None = None if parent is None else parent.pace
         self.lingers = False
         """The last step is made, and shown to whoever drives step by step: leaving now is not cancelling."""
-        self.aside: Any = None
-        """What its hooks may do besides: there once it is driven."""
+        self.make_aside: Callable[[Run], Any] | None = None
+        self._aside: Any = None
         self.is_unasked = False
         """No hook has a say in what the model says, and nothing is kept or recalled: turns are taken in one go."""
         self.judges_calls = True
@@ -309,6 +310,16 @@ class Run:
     def was_in_doubt(self, call_id: str) -> bool:  # noqa: ARG002 - for a run that is played
         """Whether a call of this step is on record as one that had started, and nobody knows what it did."""
         return False
+
+    @property
+    def aside(self) -> Any:
+        """What its hooks may do besides: there once it is driven, and made for the first of them that does.
+
+        It knows its run. A run that needs none is gone with the last who knows it, without the garbage collector.
+        """
+        if self._aside is None and self.make_aside is not None:
+            self._aside = self.make_aside(self)
+        return self._aside
 
     @property
     def hook_lock(self) -> asyncio.Lock:
