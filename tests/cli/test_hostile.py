@@ -208,7 +208,7 @@ def test_rules_without_names_may_be_alike(place: Any) -> None:
     model = place.script({"call": "list", "args": {"path": "."}}, {"say": "Hi."})
     done = place.run("run", "--model", model, "x", "--without", "bash")
     assert done.returncode == 0, done.stderr
-    assert "hook block: path=. at before_tool_use: block: one" in done.stderr
+    assert "hook block: path=. at before_tool_use: block list(.): one" in done.stderr
 
 
 def test_a_helper_that_changes_takes_the_trust_away(place: Any) -> None:
