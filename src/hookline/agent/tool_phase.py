@@ -19,7 +19,7 @@ from hookline.agent.admission import (
     unrun,
 )
 from hookline.agent.execution import execute, execute_one, intend, recall_calls, record_result
-from hookline.agent.failure import on_error, on_success
+from hookline.agent.failure import on_error, on_success, speechless
 from hookline.agent.past_errors import past_error
 from hookline.agent.run import Flight, Run
 from hookline.errors import HookError, in_words
@@ -225,9 +225,7 @@ async def _look_at(run: Run, plan: Plan, flight: Flight) -> None:
     try:
         if ran:
             result = await run_hooks(run.recalled(plan, ctx), ctx, run, run.settle)
-            flight.result = _looked_at(flight, run.take(result))
-            if flight.errors:
-                _forget_errors(run, flight)
+            _settle_as(run, plan, flight, result)
         elif plan.observers:
             await observe(run.recalled(plan, ctx), ctx, _verdict(flight), run)
     except asyncio.CancelledError:
@@ -240,6 +238,18 @@ async def _look_at(run: Run, plan: Plan, flight: Flight) -> None:
         raise
     finally:
         run.call_id = ""
+
+
+def _settle_as(run: Run, plan: Plan, flight: Flight, result: Any) -> None:
+    """The hooks are done with a call: what they leave of it is its result."""
+    shown = flight.result
+    flight.result = _looked_at(flight, run.take(result))
+    if not flight.errors:
+        return
+    if flight.result is not shown:
+        _forget_errors(run, flight)
+    elif plan.decides:
+        _hush_errors(run, flight)
 
 
 def _looked_at(flight: Flight, result: Any) -> ToolResult:
@@ -260,6 +270,17 @@ def _looked_at(flight: Flight, result: Any) -> ToolResult:
     if execution is not flight.result:
         return msgspec.structs.replace(execution, call_id=flight.call.id, name=flight.call.name)
     return execution
+
+
+def _hush_errors(run: Run, flight: Flight) -> None:
+    """Hooks let the result of a later try be. The words of those before it they never saw, so nobody else does."""
+    result = flight.result
+    assert result is not None
+    if result.error == flight.errors[-1]:
+        return
+    own = set(map(id, flight.errors))
+    hushed = tuple(speechless(info) if id(info) in own else info for info in run.step_errors)
+    run.step_errors, flight.errors = hushed, ()
 
 
 def _forget_errors(run: Run, flight: Flight) -> None:
