@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any
 
 import pytest
 
-from hookline import AgentBuilder, ErrorPolicy, RunResult, tool
+from hookline import AgentBuilder, ErrorPolicy, HookOutcome, RunResult, RunStatus, tool
 from hookline.testing import ScriptedDriver, call, say
+
+UNSEEN = "Result withheld: the run was cancelled before the hooks had seen it"
 
 
 def look(ctx: object) -> None:
@@ -49,3 +52,61 @@ def test_words_that_hooks_never_saw_are_not_kept_where_hooks_judge(tier: str) ->
     watched = after_two_failures(tier=tier)
     assert watched.steps[0].results[0].text() == "up"
     assert [(each.type, each.message) for each in watched.steps[0].errors] == [("OSError", "")] * 2
+
+
+async def cancelled_meanwhile(*judges: Any, **options: Any) -> RunResult:
+    """A run that is cancelled while a hook with these options takes its time over a call that is done."""
+    reached = asyncio.Event()
+
+    async def slow(ctx: object) -> None:
+        reached.set()
+        await asyncio.Event().wait()
+
+    @tool
+    async def pay(n: int) -> str:
+        """Pay."""
+        return f"paid {n}"
+
+    builder = AgentBuilder().with_driver(ScriptedDriver([call("pay", n=1), say("done")]))
+    builder.with_tools(pay)
+    for judge in judges:
+        builder.on_after_tool_use(judge)
+    agent = builder.on_after_tool_use(slow, name="slow", **options).build()
+    run = asyncio.ensure_future(agent.run("go"))
+    await reached.wait()
+    agent.cancel(reason="enough")
+    return await run
+
+
+def hide(ctx: Any) -> Any:
+    """A hook that shows something else."""
+    return ctx.with_result("hidden")
+
+
+def refuse(ctx: object) -> HookOutcome:
+    """A hook that withholds the result."""
+    return HookOutcome.block("not for you")
+
+
+@pytest.mark.parametrize(
+    ("judges", "options", "text"),
+    [
+        ((), {"tier": "observer"}, "paid 1"),
+        ((), {"shadow": True}, "paid 1"),
+        ((look,), {"tier": "observer"}, "paid 1"),
+        ((hide,), {"tier": "observer"}, "hidden"),
+        ((refuse,), {"tier": "observer"}, "Result withheld: not for you"),
+        ((), {"tier": "hook"}, UNSEEN),
+        ((look,), {"tier": "policy"}, UNSEEN),
+        ((hide,), {"shadow": True}, UNSEEN),
+    ],
+)
+async def test_a_cancelled_run_keeps_what_the_hooks_had_cleared(
+    judges: tuple[Any, ...], options: dict[str, Any], text: str
+) -> None:
+    """Whoever only looks on costs a call nothing; a result that not everyone has judged is withheld."""
+    ended = await cancelled_meanwhile(*judges, **options)
+    assert ended.status is RunStatus.CANCELLED
+    assert [each.text() for each in ended.steps[0].results] == [text]
+    settled = [each.result.text() for each in ended.records if each.type == "tool_result"]
+    assert settled == [text]

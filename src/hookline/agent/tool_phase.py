@@ -24,7 +24,7 @@ from hookline.agent.past_errors import past_error
 from hookline.agent.run import Flight, Run
 from hookline.errors import HookError, in_words
 from hookline.flow import ErrorAction, ErrorClass
-from hookline.hooks import Kind, Plan, Verdict, observe, run_hooks
+from hookline.hooks import Kind, Plan, Result, Verdict, observe, run_hooks
 from hookline.lifecycle import HookPoint
 from hookline.state import CallStage, ErrorInfo, ResultStatus, ToolResult
 from hookline.tools import Effect
@@ -222,25 +222,33 @@ async def _look_at(run: Run, plan: Plan, flight: Flight) -> None:
     run.call_id = flight.call.id
     # Not what the result's status says: a tool may give a result with any status.
     ran = flight.started and not flight.is_refused
+    decided: list[Result[Any]] = []
     try:
         if ran:
-            result = await run_hooks(run.recalled(plan, ctx), ctx, run, run.settle)
+            asked = run.recalled(plan, ctx)
+            result = await run_hooks(asked, ctx, run, run.settle, decided=decided.append)
             _settle_as(run, plan, flight, result)
         elif plan.observers:
             await observe(run.recalled(plan, ctx), ctx, _verdict(flight), run)
     except asyncio.CancelledError:
-        if ran:  # no hook has cleared it, so nobody gets to see it
-            why = "the run was cancelled before the hooks had seen it"
-            call = flight.call
-            flight.result = ToolResult(None, None, ResultStatus.WITHHELD, call.id, call.name, why)
-            _forget_errors(run, flight)
+        if decided:  # those who were still looking on have no say in it
+            _settle_as(run, plan, flight, decided[0])
+        elif ran and plan.decides:
+            _withhold(run, flight)
         record_result(run, flight)
         raise
     finally:
         run.call_id = ""
 
 
-def _settle_as(run: Run, plan: Plan, flight: Flight, result: Any) -> None:
+def _withhold(run: Run, flight: Flight) -> None:
+    """The run is cancelled while hooks judge a result: not all of them have cleared it, so nobody gets to see it."""
+    call, why = flight.call, "the run was cancelled before the hooks had seen it"
+    flight.result = ToolResult(None, None, ResultStatus.WITHHELD, call.id, call.name, why)
+    _forget_errors(run, flight)
+
+
+def _settle_as(run: Run, plan: Plan, flight: Flight, result: Result[Any]) -> None:
     """The hooks are done with a call: what they leave of it is its result."""
     shown = flight.result
     flight.result = _looked_at(flight, run.take(result))
