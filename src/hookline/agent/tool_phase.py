@@ -12,6 +12,7 @@ from hookline.agent.admission import (
     admit,
     admit_again,
     admit_unasked,
+    is_spent,
     prepare,
     readmit,
     take_up,
@@ -46,7 +47,7 @@ def use_tools(run: Run) -> Awaitable[None]:
     assert run.response is not None
     calls = run.response.calls
     run.flights = flights = list(map(Flight, calls, calls))
-    if run.plans.before_tool_use is not None:
+    if run.plans.before_tool_use is not None or is_spent(run):
         return _admit_and_run(run)
     for flight in flights:
         if run.memory is not None and readmit(run, flight):
