@@ -65,13 +65,8 @@ class LimitsGuard(Brief):
         spent = {"steps": ledger.steps, **_spent_in_a_step(ledger, ctx.live.now)}
         return _used_up(self.limits, spent, self.levels)
 
-    def before_calls(self, ctx: ToolHookContext) -> HookOutcome | None:
-        """The same before calls. The step they are in has begun, so how many steps there may be says nothing here."""
-        spent = _spent_in_a_step(ctx.live.ledger.above(self.levels), ctx.live.now)
-        return _used_up(self.limits, spent, self.levels)
-
     def has_room(self) -> HasRoom | None:
-        """The brief form of `before_calls`, if there is anything to compare."""
+        """Whether it has anything against calls of a step, in brief; None when nothing is limited that a step uses."""
         return _has_room(self.limits, self.levels) if _given(self.limits, _IN_A_STEP) else None
 
     def seconds_left(self, run: Any) -> float:
@@ -127,9 +122,26 @@ def _has_room(limits: Limits, levels: int) -> HasRoom:
     return has_room
 
 
-def room_for_calls(before_step: Plan | None) -> HasRoom | None:
-    """Whether the limits that are checked before a step leave room for its calls; None when there are none."""
-    rooms = [room for _, guard in _guards(before_step) if (room := guard.has_room()) is not None]
+class SpendingGuard:
+    """The limits guard before calls: the step they are in has begun, so how many there may be says nothing here."""
+
+    def __init__(self, limits: Limits, levels: int) -> None:
+        self.limits = limits
+        self.levels = levels
+
+    def __call__(self, ctx: ToolHookContext) -> HookOutcome | None:
+        """Compare what was spent with the limits."""
+        spent = _spent_in_a_step(ctx.live.ledger.above(self.levels), ctx.live.now)
+        return _used_up(self.limits, spent, self.levels)
+
+
+def room_for_calls(before_step: Plan | None, *, own_only: bool = False) -> HasRoom | None:
+    """Whether the limits that are checked before a step leave room for its calls; None when there are none.
+
+    `own_only` leaves out what the runs above may spend.
+    """
+    guards = (guard for _, guard in _guards(before_step) if not (own_only and guard.levels))
+    rooms = [room for guard in guards if (room := guard.has_room()) is not None]
     if len(rooms) < 2:
         return rooms[0] if rooms else None
     return lambda run: all(has_room(run) for has_room in rooms)
@@ -141,7 +153,9 @@ def limits_on_calls(before_step: Plan | None) -> Plan:
         HookPoint.BEFORE_TOOL_USE,
         [
             msgspec.structs.replace(
-                registration, point=HookPoint.BEFORE_TOOL_USE, hook=guard.before_calls
+                registration,
+                point=HookPoint.BEFORE_TOOL_USE,
+                hook=SpendingGuard(guard.limits, guard.levels),
             )
             for registration, guard in _guards(before_step)
         ],
