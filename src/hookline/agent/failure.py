@@ -52,6 +52,7 @@ async def on_error(
         decision = in_time(run, exception, decision)
     info = ErrorInfo.from_exception(exception, error_class)
     run.step_errors = (*run.step_errors, info)
+    run.clock()
     run.append(
         ErrorRaised(
             *run.head(),

@@ -157,6 +157,7 @@ async def _deal_with_failures(run: Run, ran: list[Flight]) -> None:
             return
         if delay:
             await run.definition.clock.sleep(delay)
+            run.clock()
         await execute(run, again)
         ran = again
 
