@@ -321,7 +321,7 @@ async def test_limits_hold_over_a_pause_in_a_child(world: World) -> None:
     while result.status is RunStatus.PAUSED:
         state = AgentState.from_json(result.state.to_json())
         result = await agent.resume(state, {state.pending[0].id: True})
-    assert (len(world.ran), result.stop_reason) == (3, StopReason.TOKEN_LIMIT)
+    assert (len(world.ran), result.stop_reason) == (2, StopReason.TOKEN_LIMIT)
     assert result.usage.total_tokens == 120
 
 

@@ -176,13 +176,13 @@ async def test_the_time_of_a_step_that_was_not_settled_counts() -> None:
     async def slow(_: Any) -> None:
         await clock.sleep(7)
 
-    def builder(*turns: Any) -> AgentBuilder:
-        limited = till.builder(*turns).with_limits(seconds=5).with_clock(clock)
+    def builder(seconds: float, *turns: Any) -> AgentBuilder:
+        limited = till.builder(*turns).with_limits(seconds=seconds).with_clock(clock)
         return limited.on_before_inference(slow, name="slow")
 
-    await builder(call("pay", amount=5), say("done")).build().run("go", run_id="run")
+    await builder(30, call("pay", amount=5), say("done")).build().run("go", run_id="run")
     till.die_after("call")
     await clock.sleep(1000)
-    result = await builder().build().resume("run")
+    result = await builder(5).build().resume("run")
     assert result.stop_reason is StopReason.TIME_LIMIT
     assert result.state.counters.active_seconds == 7

@@ -177,7 +177,11 @@ ACTIONS: dict[str, Any] = {"": watch, "stop": stop, "note": note}
 
 
 async def driven(
-    script: tuple[Any, ...], policy: str, cancel_at: int | None, watched: tuple[str, ...]
+    script: tuple[Any, ...],
+    policy: str,
+    cancel_at: int | None,
+    watched: tuple[str, ...],
+    tokens: int = 60,
 ) -> tuple[RunResult, list[Any]]:
     """Drive an agent through a script; gives its result and the requests its model got."""
     clock = FakeClock()
@@ -186,7 +190,7 @@ async def driven(
     builder = (
         AgentBuilder().with_driver(driver).with_tools(*TOOLS).with_clock(clock).with_id("agent")
     )
-    builder.with_limits(steps=7, tokens=60).with_error_policy(POLICIES[policy])
+    builder.with_limits(steps=7, tokens=tokens, seconds=3).with_error_policy(POLICIES[policy])
     heard = 0
 
     def listen(_record: object) -> None:
@@ -210,19 +214,26 @@ async def driven(
     st.sampled_from(list(POLICIES)),
     st.one_of(st.none(), st.none(), st.integers(0, 30)),
     st.lists(st.sampled_from(WATCHED), unique=True, max_size=2).map(tuple),
+    st.sampled_from((60, 60, 6, 3)),
 )
-@example((("fine",), ("words",)), "default", None, ())
-@example((("fails",), ("fine",)), "retry", None, ())
-@example((("fails",), ("fine",)), "default", None, ("stop at error",))
-@example((("fine",),), "default", None, ("note at before_step",))
-@example((("fine",),), "default", 4, ())
-@example((("fine",),), "default", 7, ())
-@example((("fine",),), "default", 5, ("after_step",))
+@example((("fine",), ("words",)), "default", None, (), 60)
+@example((("fails",), ("fine",)), "retry", None, (), 60)
+@example((("fails",), ("fine",)), "default", None, ("stop at error",), 60)
+@example((("fine",),), "default", None, ("note at before_step",), 60)
+@example((("fine",),), "default", 4, (), 60)
+@example((("fine",),), "default", 7, (), 60)
+@example((("fine",),), "default", 5, ("after_step",), 60)
+@example((("fine",), ("fine",)), "default", None, (), 6)
+@example((("fine",),) * 5, "default", None, (), 60)
 def test_it_does_what_the_long_way_does(
-    script: tuple[Any, ...], policy: str, cancel_at: int | None, watched: tuple[str, ...]
+    script: tuple[Any, ...],
+    policy: str,
+    cancel_at: int | None,
+    watched: tuple[str, ...],
+    tokens: int,
 ) -> None:
     """The same records at the same times, the same requests and the same result, whatever happens."""
-    case = (script, policy, cancel_at, watched)
+    case = (script, policy, cancel_at, watched, tokens)
     short, asked = asyncio.run(driven(*case))
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(loop, "is_unasked", lambda run: False)

@@ -595,3 +595,32 @@ async def test_wrong_use_is_refused_with_what_to_do() -> None:
         await replay(tape, "run", agent, children={"child": "agent"})  # type: ignore[dict-item]
     with pytest.raises(hookline.errors.JournalError, match="does not begin"):
         await replay(tape.read("run")[1:], "run", agent)
+
+
+@pytest.mark.parametrize("watched", [False, True])
+@pytest.mark.parametrize("limit", [{"tokens": 10}, {"seconds": 300.0}])
+async def test_calls_that_limits_left_no_room_for_are_not_run_again(
+    limit: dict[str, Any], watched: bool, tmp_path: Path
+) -> None:
+    """What the limits said before the calls of a turn they say again, also where it is about the time."""
+    clock = FakeClock()
+
+    def slow(state: object) -> Any:
+        clock.advance(400)
+        return call("act", n=1, tokens=20)
+
+    def builder() -> AgentBuilder:
+        @tool
+        async def act(n: int) -> int:
+            """Act."""
+            return n
+
+        made = AgentBuilder().with_driver(ScriptedDriver([slow, say("done")])).with_tools(act)
+        made.with_id("agent").with_clock(clock).with_limits(**limit)
+        return made.on_before_tool_use(lambda ctx: None, name="watch") if watched else made
+
+    with SQLiteJournal(tmp_path / "journal.db") as journal:
+        ended = await builder().with_journal(journal).build().run("go", run_id="run")
+        assert ended.steps[0].results[0].status is ResultStatus.NOT_RUN
+        replayed = await replay(journal, "run", builder().build())
+    assert replayed.identical, replayed

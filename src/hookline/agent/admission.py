@@ -11,9 +11,10 @@ from hookline.agent.approval import Ask, ask_person, is_same, question
 from hookline.agent.failure import on_error, on_success
 from hookline.agent.refusal import deny, had_started, stay_in_doubt
 from hookline.agent.run import Flight, Run
+from hookline.blueprint.guards import limits_on_calls
 from hookline.errors import ToolError
 from hookline.flow import ErrorAction, ErrorClass
-from hookline.hooks import Kind, Result, run_hooks
+from hookline.hooks import Kind, Plan, Result, run_hooks
 from hookline.journal import with_changes, with_remembered
 from hookline.lifecycle import HookPoint, ToolHookContext
 from hookline.state import (
@@ -59,6 +60,8 @@ def admit(run: Run, flight: Flight) -> Awaitable[None]:
 async def admit_again(run: Run, flight: Flight) -> None:
     """Judge a call of a resumed step: what hooks made of it stands, and the policies of now judge it anew."""
     if not await _validate(run, flight, flight.call):
+        return
+    if is_spent(run) and await _refused_by_limits(run, flight):
         return
     plan = run.plans.before_tool_use
     before = flight.approval
@@ -112,10 +115,24 @@ async def take_up(run: Run, flight: Flight) -> None:
     flight.started = await _validate(run, flight, flight.call)
 
 
+def is_spent(run: Run) -> bool:
+    """Whether what the run has used leaves no room for calls: then the limits are asked, and they stop it."""
+    has_room = run.plans.has_room
+    return has_room is not None and not has_room(run)
+
+
+async def _refused_by_limits(run: Run, flight: Flight) -> bool:
+    result = await _ask_hooks(run, flight, limits_on_calls(run.plans.before_step))
+    if result.kind >= _BLOCK:
+        _refuse(run, flight, result)
+    return result.kind >= _BLOCK
+
+
 async def _judge(run: Run, flight: Flight, approved: PendingApproval | None = None) -> None:
     """Ask the hooks about a call. `approved` is a question that a person has said yes to by making this call."""
-    plan = run.plans.before_tool_use
-    if plan is None:
+    if is_spent(run) and await _refused_by_limits(run, flight):
+        return
+    if run.plans.before_tool_use is None:
         _clear(run, flight)
         return
     result = await _ask_hooks(run, flight)
@@ -214,8 +231,10 @@ def prepare(run: Run, flight: Flight, call: ToolCall) -> ToolError | None:
     return None
 
 
-async def _ask_hooks(run: Run, flight: Flight, *, policies_only: bool = False) -> Result[Any]:
-    plan = run.plans.before_tool_use
+async def _ask_hooks(
+    run: Run, flight: Flight, plan: Plan | None = None, *, policies_only: bool = False
+) -> Result[Any]:
+    plan = plan or run.plans.before_tool_use
     assert plan is not None
     run.flight = flight
     run.call_id = flight.call.id

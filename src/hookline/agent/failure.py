@@ -52,10 +52,11 @@ async def on_error(
         decision = in_time(run, exception, decision)
     info = ErrorInfo.from_exception(exception, error_class)
     run.step_errors = (*run.step_errors, info)
+    run.clock()
     run.append(
         ErrorRaised(
             *run.head(),
-            _speechless(run, info) if call is not None else info,
+            _written(run, info) if call is not None else info,
             decision.action.value,
             decision.delay,
             run.step_index,
@@ -66,14 +67,19 @@ async def on_error(
     return decision
 
 
-def _speechless(run: Run, info: ErrorInfo) -> ErrorInfo:
+def _written(run: Run, info: ErrorInfo) -> ErrorInfo:
     """A failed call as it is written down at once: its words may still be withheld by the hooks after the tool.
 
     When they are let through they are in the result of the call, and in the errors of the step.
     """
     plan = run.plans.after_tool_use
-    if plan is None or not plan.judges or info.error_class != ErrorClass.TOOL:
+    if plan is None or not plan.decides or info.error_class != ErrorClass.TOOL:
         return info
+    return speechless(info)
+
+
+def speechless(info: ErrorInfo) -> ErrorInfo:
+    """That something failed, without its words."""
     return msgspec.structs.replace(info, message="")
 
 

@@ -565,7 +565,8 @@ class Run:
             self.durable.tell(delta)
 
     def _place(self) -> tuple[str, int, float]:
-        """Where a delta stands among the records, of which it is none."""
+        """Where and when a delta stands among the records, of which it is none."""
+        self.clock()
         return self.run_id, len(self.durable.records), self.at
 
     async def keep_pace(self) -> None:

@@ -12,6 +12,7 @@ from hookline.agent.admission import (
     admit,
     admit_again,
     admit_unasked,
+    is_spent,
     prepare,
     readmit,
     take_up,
@@ -19,12 +20,12 @@ from hookline.agent.admission import (
     unrun,
 )
 from hookline.agent.execution import execute, execute_one, intend, recall_calls, record_result
-from hookline.agent.failure import on_error, on_success
+from hookline.agent.failure import on_error, on_success, speechless
 from hookline.agent.past_errors import past_error
 from hookline.agent.run import Flight, Run
 from hookline.errors import HookError, in_words
 from hookline.flow import ErrorAction, ErrorClass
-from hookline.hooks import Kind, Plan, Verdict, observe, run_hooks
+from hookline.hooks import Kind, Plan, Result, Verdict, observe, run_hooks
 from hookline.lifecycle import HookPoint
 from hookline.state import CallStage, ErrorInfo, ResultStatus, ToolResult
 from hookline.tools import Effect
@@ -46,7 +47,7 @@ def use_tools(run: Run) -> Awaitable[None]:
     assert run.response is not None
     calls = run.response.calls
     run.flights = flights = list(map(Flight, calls, calls))
-    if run.plans.before_tool_use is not None:
+    if run.plans.before_tool_use is not None or is_spent(run):
         return _admit_and_run(run)
     for flight in flights:
         if run.memory is not None and readmit(run, flight):
@@ -156,6 +157,7 @@ async def _deal_with_failures(run: Run, ran: list[Flight]) -> None:
             return
         if delay:
             await run.definition.clock.sleep(delay)
+            run.clock()
         await execute(run, again)
         ran = again
 
@@ -222,24 +224,42 @@ async def _look_at(run: Run, plan: Plan, flight: Flight) -> None:
     run.call_id = flight.call.id
     # Not what the result's status says: a tool may give a result with any status.
     ran = flight.started and not flight.is_refused
+    decided: list[Result[Any]] = []
     try:
         if ran:
-            result = await run_hooks(run.recalled(plan, ctx), ctx, run, run.settle)
-            flight.result = _looked_at(flight, run.take(result))
-            if flight.errors:
-                _forget_errors(run, flight)
+            asked = run.recalled(plan, ctx)
+            result = await run_hooks(asked, ctx, run, run.settle, decided=decided.append)
+            _settle_as(run, plan, flight, result)
         elif plan.observers:
             await observe(run.recalled(plan, ctx), ctx, _verdict(flight), run)
     except asyncio.CancelledError:
-        if ran:  # no hook has cleared it, so nobody gets to see it
-            why = "the run was cancelled before the hooks had seen it"
-            call = flight.call
-            flight.result = ToolResult(None, None, ResultStatus.WITHHELD, call.id, call.name, why)
-            _forget_errors(run, flight)
+        if decided:  # those who were still looking on have no say in it
+            _settle_as(run, plan, flight, decided[0])
+        elif ran and plan.decides:
+            _withhold(run, flight)
         record_result(run, flight)
         raise
     finally:
         run.call_id = ""
+
+
+def _withhold(run: Run, flight: Flight) -> None:
+    """The run is cancelled while hooks judge a result: not all of them have cleared it, so nobody gets to see it."""
+    call, why = flight.call, "the run was cancelled before the hooks had seen it"
+    flight.result = ToolResult(None, None, ResultStatus.WITHHELD, call.id, call.name, why)
+    _forget_errors(run, flight)
+
+
+def _settle_as(run: Run, plan: Plan, flight: Flight, result: Result[Any]) -> None:
+    """The hooks are done with a call: what they leave of it is its result."""
+    shown = flight.result
+    flight.result = _looked_at(flight, run.take(result))
+    if not flight.errors:
+        return
+    if flight.result is not shown:
+        _forget_errors(run, flight)
+    elif plan.decides:
+        _hush_errors(run, flight)
 
 
 def _looked_at(flight: Flight, result: Any) -> ToolResult:
@@ -260,6 +280,17 @@ def _looked_at(flight: Flight, result: Any) -> ToolResult:
     if execution is not flight.result:
         return msgspec.structs.replace(execution, call_id=flight.call.id, name=flight.call.name)
     return execution
+
+
+def _hush_errors(run: Run, flight: Flight) -> None:
+    """Hooks let the result of a later try be. The words of those before it they never saw, so nobody else does."""
+    result = flight.result
+    assert result is not None
+    if result.error == flight.errors[-1]:
+        return
+    own = set(map(id, flight.errors))
+    hushed = tuple(speechless(info) if id(info) in own else info for info in run.step_errors)
+    run.step_errors, flight.errors = hushed, ()
 
 
 def _forget_errors(run: Run, flight: Flight) -> None:

@@ -114,6 +114,7 @@ async def try_again(
         if run.token.is_cancelled:
             raise asyncio.CancelledError
         attempt += 1
+        run.clock()
         _record_request(run, request, attempt, altered)
         failed.append(classify(error))
         try:

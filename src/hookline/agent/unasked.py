@@ -3,7 +3,7 @@
 Most turns of most agents are like this, and what they cost is what the runtime costs. This does what `take_turn` and
 `use_tools` do, in their order and with their records, without what those have to ask of every run at every turn.
 Whatever is, or turns out to be, out of the ordinary goes on there: a model that fails, several calls, one that is not
-valid, hooks that judge calls.
+valid, hooks that judge calls, limits that leave no room for one.
 """
 
 from __future__ import annotations
@@ -82,9 +82,10 @@ async def take_turn_unasked(run: Run) -> None:
     )  # fmt: skip
     if not calls:
         return
-    call = calls[0]
+    call, has_room = calls[0], run.plans.has_room
     tool = None if run.judges_calls else _direct(toolbox, call)
-    if tool is None or len(calls) > 1 or run.token.is_cancelled:
+    is_spent = has_room is not None and not has_room(run)
+    if tool is None or len(calls) > 1 or is_spent or run.token.is_cancelled:
         await use_tools(run)
         return
     args = call.args

@@ -10,6 +10,7 @@ import msgspec
 
 from hookline.blueprint.clock import SYSTEM_CLOCK, Clock
 from hookline.blueprint.doubt import OnInDoubt
+from hookline.blueprint.guards import room_for_calls
 from hookline.drivers import Driver
 from hookline.flow import ErrorPolicy
 from hookline.hooks import Plan, Point, Registration, in_order, unique_names
@@ -38,7 +39,7 @@ _NAMES = tuple(point.value for point in HookPoint)
 class Plans:
     """One attribute per hook point: its plan, or None, so that a point without hooks costs one look-up."""
 
-    __slots__ = _NAMES
+    __slots__ = (*_NAMES, "has_room")
 
     session_start: Plan | None
     execution_start: Plan | None
@@ -78,6 +79,8 @@ class Plans:
         for point in {**by_point, **above}:
             plan = _plan(point, by_point.get(point), above.get(point), names)
             setattr(self, point.value, plan)
+        self.has_room = room_for_calls(self.before_step)
+        """Whether the limits leave room for the calls of a step; None when nothing is limited that a step uses."""
 
     def of(self, point: str) -> Plan | None:
         """The plan of a point, by name."""

@@ -7,14 +7,14 @@ the last allowed step is a completed run. They hold for the whole tree of child 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import lru_cache
 from typing import Any
 
 import msgspec
 
-from hookline.flow import STOP_REASONS, Limits
-from hookline.hooks import Brief, HookOutcome, Options, Registration, register
+from hookline.flow import STOP_REASONS, Ledger, Limits
+from hookline.hooks import Brief, HookOutcome, Options, Plan, Registration, register
 from hookline.lifecycle import HookPoint, StepHookContext, StopHookContext, ToolHookContext
 from hookline.state import ContinuationDecision, ContinuationEvaluation, ContinuationOutcome
 
@@ -42,8 +42,12 @@ class ToolCallPresence(Brief):
         return _GOES_ON if run.response is not None and run.response.calls else _STOPS
 
 
-_BEFORE_STEP = ("steps", "tokens", "seconds", "cost")
+_IN_A_STEP = ("tokens", "seconds", "cost")
+"""What the model's answer may have used up before its calls are run."""
+_BEFORE_STEP = ("steps", *_IN_A_STEP)
 _BEFORE_CALLS = ("tool_calls",)
+HasRoom = Callable[[Any], bool]
+"""(run) -> whether it may go on spending."""
 
 
 class LimitsGuard(Brief):
@@ -53,18 +57,17 @@ class LimitsGuard(Brief):
         self.limits = limits
         self.levels = levels
         self.keeps = _given(limits, _BEFORE_STEP)
-        self.brief = _has_room(limits, levels)
+        self.brief = _brief(limits, levels)
 
     def __call__(self, ctx: StepHookContext) -> HookOutcome | None:
         """Compare what was spent with the limits."""
         ledger = ctx.live.ledger.above(self.levels)
-        spent = {
-            "steps": ledger.steps,
-            "tokens": ledger.tokens,
-            "seconds": ledger.seconds(ctx.live.now),
-            "cost": ledger.cost,
-        }
+        spent = {"steps": ledger.steps, **_spent_in_a_step(ledger, ctx.live.now)}
         return _used_up(self.limits, spent, self.levels)
+
+    def has_room(self) -> HasRoom | None:
+        """Whether it has anything against calls of a step, in brief; None when nothing is limited that a step uses."""
+        return _has_room(self.limits, self.levels) if _given(self.limits, _IN_A_STEP) else None
 
     def seconds_left(self, run: Any) -> float:
         """How much active time the run it guards has left."""
@@ -80,7 +83,11 @@ class LimitsGuard(Brief):
         return LimitsGuard(self.limits, self.levels + 1)
 
 
-def _has_room(limits: Limits, levels: int) -> Callable[[Any], Any]:
+def _spent_in_a_step(ledger: Ledger, now: float) -> dict[str, float]:
+    return {"tokens": ledger.tokens, "seconds": ledger.seconds(now), "cost": ledger.cost}
+
+
+def _brief(limits: Limits, levels: int) -> Callable[[Any], Any]:
     """The guard's brief form. A closure rather than a method: it runs before every step of every run."""
     given = [getattr(limits, name) for name in _BEFORE_STEP]
     steps, tokens, seconds, cost = (math.inf if limit is None else limit for limit in given)
@@ -97,6 +104,69 @@ def _has_room(limits: Limits, levels: int) -> Callable[[Any], Any]:
         return NotImplemented
 
     return brief
+
+
+def _has_room(limits: Limits, levels: int) -> HasRoom:
+    """The brief form before calls. It runs before the calls of every step."""
+    given = [getattr(limits, name) for name in _IN_A_STEP]
+    tokens, seconds, cost = (math.inf if limit is None else limit for limit in given)
+
+    def has_room(run: Any) -> bool:
+        ledger = run.ledger.above(levels) if levels else run.ledger
+        return (  # type: ignore[no-any-return]
+            ledger.tokens < tokens
+            and ledger.seconds_before + run.now - ledger.started < seconds
+            and ledger.cost < cost
+        )
+
+    return has_room
+
+
+class SpendingGuard:
+    """The limits guard before calls: the step they are in has begun, so how many there may be says nothing here."""
+
+    def __init__(self, limits: Limits, levels: int) -> None:
+        self.limits = limits
+        self.levels = levels
+
+    def __call__(self, ctx: ToolHookContext) -> HookOutcome | None:
+        """Compare what was spent with the limits."""
+        spent = _spent_in_a_step(ctx.live.ledger.above(self.levels), ctx.live.now)
+        return _used_up(self.limits, spent, self.levels)
+
+
+def room_for_calls(before_step: Plan | None, *, own_only: bool = False) -> HasRoom | None:
+    """Whether the limits that are checked before a step leave room for its calls; None when there are none.
+
+    `own_only` leaves out what the runs above may spend.
+    """
+    guards = (guard for _, guard in _guards(before_step) if not (own_only and guard.levels))
+    rooms = [room for guard in guards if (room := guard.has_room()) is not None]
+    if len(rooms) < 2:
+        return rooms[0] if rooms else None
+    return lambda run: all(has_room(run) for has_room in rooms)
+
+
+def limits_on_calls(before_step: Plan | None) -> Plan:
+    """The same guards as hooks before a call: they are asked when there is no room, and say so on record."""
+    return Plan(
+        HookPoint.BEFORE_TOOL_USE,
+        [
+            msgspec.structs.replace(
+                registration,
+                point=HookPoint.BEFORE_TOOL_USE,
+                hook=SpendingGuard(guard.limits, guard.levels),
+            )
+            for registration, guard in _guards(before_step)
+        ],
+    )
+
+
+def _guards(before_step: Plan | None) -> Iterator[tuple[Registration, LimitsGuard]]:
+    for entry in () if before_step is None else before_step.judges:
+        hook = entry.registration.hook
+        if isinstance(hook, LimitsGuard) and not entry.shadow:
+            yield entry.registration, hook
 
 
 class CallsGuard:

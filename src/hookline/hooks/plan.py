@@ -139,6 +139,11 @@ class Plan:
         return plan
 
     @property
+    def decides(self) -> bool:
+        """Whether anyone here can make a difference: not those who only look on, nor those in shadow."""
+        return any(not entry.shadow for entry in self.judges)
+
+    @property
     def entries(self) -> tuple[Entry, ...]:
         """All of them, in order."""
         return self.judges + self.observers

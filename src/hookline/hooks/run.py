@@ -84,6 +84,8 @@ class NoTrail:
 
 Settle = Callable[[Entry, Any, Any], Any]
 """(hook, context before, context after) -> the context to go on with. Called when a hook changed the context."""
+Decided = Callable[[Any], object]
+"""Told the result once everyone has judged, and before observers look on: it stands, also when they are cut off."""
 
 
 class _Tally:
@@ -179,10 +181,12 @@ async def run_hooks(
     *,
     policies_only: bool = False,
     started: float | None = None,
+    decided: Decided | None = None,
 ) -> Result[C]:
     """Ask every hook of a point. Raises HookError when one failed closed at a point where that is an error."""
     if policies_only or not plan.is_flat:
-        return await _run_any(plan, ctx, trail, settle, policies_only=policies_only)
+        tiers = (plan.policies,) if policies_only else (plan.hooks, plan.policies)
+        return await _run_any(plan, tiers, ctx, trail, settle, decided)
     tally: _Tally | None = None
     point, crew, monotonic = plan.point, plan.crew, trail.monotonic
     readings = [monotonic() if started is None else started]
@@ -223,7 +227,7 @@ async def run_hooks(
         return Result(ctx)
     if tally is not None and tally.leaves_it_to_policies(point):
         ctx = await _in_tiers((plan.policies,), ctx, tally, trail, settle)
-    return await _conclude(plan, ctx, tally or _Tally(), trail)
+    return await _conclude(plan, ctx, tally or _Tally(), trail, decided)
 
 
 def _tell(trail: Trail, crew: Crew, first: int, readings: list[float]) -> int:
@@ -235,13 +239,17 @@ def _tell(trail: Trail, crew: Crew, first: int, readings: list[float]) -> int:
 
 
 async def _run_any(
-    plan: Plan, ctx: C, trail: Trail, settle: Settle | None, *, policies_only: bool
+    plan: Plan,
+    tiers: tuple[tuple[Entry, ...], ...],
+    ctx: C,
+    trail: Trail,
+    settle: Settle | None,
+    decided: Decided | None,
 ) -> Result[C]:
     """The same for a plan with everything it may contain."""
     tally = _Tally()
-    tiers = (plan.policies,) if policies_only else (plan.hooks, plan.policies)
     ctx = await _in_tiers(tiers, ctx, tally, trail, settle)
-    return await _conclude(plan, ctx, tally, trail)
+    return await _conclude(plan, ctx, tally, trail, decided)
 
 
 async def _in_tiers(
@@ -264,11 +272,15 @@ async def _in_tiers(
     return ctx
 
 
-async def _conclude(plan: Plan, ctx: C, tally: _Tally, trail: Trail) -> Result[C]:
+async def _conclude(
+    plan: Plan, ctx: C, tally: _Tally, trail: Trail, decided: Decided | None
+) -> Result[C]:
     """Everyone was asked: the observers look on, and what was decided is the result."""
     result = tally.result(ctx)
     if tally.failure is not None or tally.cancelled is not None:
         trail.left(ctx)
+    elif decided is not None:
+        decided(result)
     if plan.observers:
         await observe(plan, ctx, tally.verdict(result), trail)
     tally.raise_what_is_left()

@@ -10,6 +10,7 @@ import msgspec
 from hookline.agent import Agent
 from hookline.blueprint import SOURCE as DEFAULT
 from hookline.blueprint import Definition, Plans
+from hookline.blueprint.guards import HasRoom, room_for_calls
 from hookline.hooks import Entry, Plan, Point, Registration, Tier
 from hookline.journal import HookRan
 from hookline.lifecycle import HookPoint
@@ -159,7 +160,15 @@ def trimmed(plans: Plans, asked: set[str]) -> Plans:
         elif plan is not None and plan.brief is not None and point.value == "before_step":
             plan = joined(plan, plan.judges)
         setattr(kept, point.value, plan)
+    if plans.has_room is not None:
+        kept.has_room = _room_as_then(kept.before_step)
     return kept
+
+
+def _room_as_then(before_step: Plan | None) -> HasRoom:
+    """Whether limits leave room for calls: not where they did not then, whatever the time is and others have used."""
+    own = room_for_calls(before_step, own_only=True)
+    return lambda run: (own is None or own(run)) and not run.playing.was_spent
 
 
 def placeholder(point: Point[Any]) -> Plan:

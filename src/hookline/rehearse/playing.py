@@ -8,13 +8,16 @@ from typing import Any
 
 from hookline.agent.run import Run
 from hookline.errors import UsageError
-from hookline.journal import InMemory, Listener, Record, StepFinished
+from hookline.journal import HookRan, InMemory, Listener, Record, StepFinished
 from hookline.lifecycle import AgentContext
 from hookline.rehearse.doubts import Driven
 from hookline.rehearse.facts import Facts
 from hookline.rehearse.occasions import Occasion, Place, place_of
 from hookline.rehearse.recording import Part, Recording
-from hookline.state import Decision, PendingApproval
+from hookline.state import Decision, PendingApproval, StopReason
+
+_SPENT = frozenset({StopReason.TOKEN_LIMIT, StopReason.TIME_LIMIT, StopReason.COST_LIMIT})
+"""What a run stops for when its turn leaves no room for calls."""
 
 
 class PlayedClock:
@@ -91,6 +94,17 @@ class Playing:
         return (self.run.step_index if self.run is not None else None) or 0
 
     # --- what is on record ------------------------------------------------------------------------
+
+    @property
+    def was_spent(self) -> bool:
+        """Whether limits left no room for the calls of this step then."""
+        return any(
+            isinstance(record, HookRan)
+            and (record.point, record.step) == ("before_tool_use", self.step)
+            and (record.hook, record.verdict) == ("limits", "stop")
+            and record.stop_reason in _SPENT
+            for record in self.recording.records
+        )
 
     def occasion(self, ctx: AgentContext) -> tuple[Place, Occasion]:
         """What hooks said when they were asked about this, the next time that is on record."""
