@@ -118,7 +118,7 @@ class Aside:
         definition = getattr(agent, "definition", None)
         if not isinstance(definition, Definition):
             raise UsageError(f"spawn takes an Agent, not {agent!r}.")
-        checked_text(prompt, "the prompt")
+        prompt, name = checked_text(prompt, "the prompt"), checked_text(name, "the child's name")
         self._next(name)
         key = run.aside_key(f"{name}/{_digest(run.call_id, prompt)}")
         flight = Flight(ToolCall(key, name), ToolCall(key, name))

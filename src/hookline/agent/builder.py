@@ -26,7 +26,7 @@ from hookline.blueprint import (
     default_guards,
 )
 from hookline.drivers import FALLBACK_ON, Driver, driver_for
-from hookline.errors import BuildError
+from hookline.errors import BuildError, NotJSONError
 from hookline.flow import ErrorClass, ErrorPolicy, Limits
 from hookline.hooks import (
     CompositeMatcher,
@@ -57,7 +57,7 @@ from hookline.lifecycle import (
     ToolHookContext,
     point_named,
 )
-from hookline.state import EMPTY, FrozenDict, InferenceResponse, ToolResult
+from hookline.state import EMPTY, FrozenDict, InferenceResponse, ToolResult, checked_text
 from hookline.tools import Toolbox, as_tool
 
 C = TypeVar("C", bound=Context)
@@ -222,9 +222,7 @@ class AgentBuilder:
 
     def with_id(self, agent_id: str) -> AgentBuilder:
         """A name for the agent; a random one is made otherwise."""
-        if not isinstance(agent_id, str):
-            raise BuildError(f"the agent's id is text, not {agent_id!r}.")
-        self._id = agent_id
+        self._id = _text(agent_id, "the agent's id")
         return self
 
     def with_driver(self, driver: Driver) -> AgentBuilder:
@@ -269,9 +267,7 @@ class AgentBuilder:
 
     def with_system_prompt(self, text: str) -> AgentBuilder:
         """What the model is told before the conversation."""
-        if not isinstance(text, str):
-            raise BuildError(f"the system prompt is text, not {text!r}.")
-        self._system_prompt = text
+        self._system_prompt = _text(text, "the system prompt")
         return self
 
     def with_limits(
@@ -598,6 +594,16 @@ _DEFAULT_LIMITS = Limits()
 _DEFAULT_POLICY = ErrorPolicy()
 _EVERY_LIMIT = Limits(steps=0, tokens=0, seconds=0, cost=0, tool_calls=0)
 """So that every default guard there may be is among the guards of these limits."""
+
+
+def _text(given: object, what: str) -> str:
+    """Text as plain text; refuses what is none, and what could not be saved."""
+    if not isinstance(given, str):
+        raise BuildError(f"{what} is text, not {given!r}.")
+    try:
+        return checked_text(given, what)
+    except NotJSONError as error:
+        raise BuildError(error.message, remedy=error.remedy) from None
 
 
 def _configured(model: str) -> Driver:

@@ -89,6 +89,7 @@ def register(
     where = f"hook '{name}' at {point.value}"
     if not (isinstance(name, str) and name):
         raise RegistrationError(f"{where}: name= takes a name as text, not {name!r}.")
+    name = _plain_name(name, point)
     if not isinstance(options.shadow, bool):
         raise RegistrationError(f"{where}: shadow= takes True or False, not {options.shadow!r}.")
     shape = _shape(point, hook, where)
@@ -129,6 +130,18 @@ def register(
         shape=shape,
         source=source,
     )
+
+
+def _plain_name(name: str, point: Point[Any]) -> str:
+    """A name as plain text that can be saved: verdicts are on record under it."""
+    try:
+        name.encode()
+    except UnicodeEncodeError as error:
+        raise RegistrationError(
+            f"hook {name!a} at {point.value}: its name is not valid Unicode (position {error.start}).",
+            remedy="Give it another with name=.",
+        ) from None
+    return str.__str__(name)
 
 
 def name_of(hook: HookLike) -> str:
