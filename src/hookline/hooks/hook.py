@@ -9,6 +9,7 @@ from typing import Any, TypeAlias
 
 import msgspec
 
+from hookline._aio import is_generator_callable
 from hookline.errors import RegistrationError
 from hookline.hooks.arity import MANY, positional
 from hookline.hooks.match import Matcher, as_matcher
@@ -168,10 +169,7 @@ def _shape(point: Point[Any], hook: HookLike, where: str) -> Shape:
             f"{where}: {hook!r} is not a hook.",
             remedy="Pass a function of the context, or an object with handle(ctx, next).",
         )
-    if any(
-        inspect.isasyncgenfunction(function) or inspect.isgeneratorfunction(function)
-        for function in (target, getattr(target, "__call__", None))  # noqa: B004 - the method itself
-    ):
+    if is_generator_callable(target):
         raise RegistrationError(
             f"{where}: it is a generator function, whose body would never run.",
             remedy="Use a plain or async function that returns its answer instead of yielding.",
