@@ -11,7 +11,7 @@ from typing import Any, Generic, Protocol, TypeAlias, TypeVar, overload
 
 import msgspec
 
-from hookline._aio import is_async_callable
+from hookline._aio import is_async_callable, is_generator_callable
 from hookline.agent.agent import Agent
 from hookline.agent.capability import completed, hooks_of, tools_of
 from hookline.agent.decorators import registrations_of
@@ -232,6 +232,11 @@ class AgentBuilder:
                 f"{driver!r} is not a driver.",
                 remedy="A driver has `async def infer(self, request, turn)`.",
             )
+        if is_generator_callable(driver.infer):
+            raise BuildError(
+                f"the infer of {driver!r} is a generator function, and gives no response.",
+                remedy="Return the response instead of yielding; hand on pieces of it with turn.emit_text(piece).",
+            )
         self._driver = driver
         return self
 
@@ -327,6 +332,12 @@ class AgentBuilder:
             raise BuildError(
                 f"{approver!r} is not an approver.",
                 remedy='Use a function (PendingApproval) -> Decision, or "deny".',
+            )
+        before = self._approver
+        if self._source and before is not None and approver not in (before, "deny"):
+            raise BuildError(
+                f"capability '{self._source}' cannot replace the approver of this agent.",
+                remedy='Set one for both yourself, after the capability; a capability may only set "deny" here.',
             )
         self._approver = approver
         return self
