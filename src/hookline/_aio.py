@@ -25,6 +25,16 @@ def is_async_callable(function: object) -> bool:
     )
 
 
+def is_generator_callable(function: object) -> bool:
+    """Whether calling `function` runs nothing yet and gives a generator, async or not."""
+    if isinstance(function, type):
+        return False
+    return any(
+        inspect.isgeneratorfunction(each) or inspect.isasyncgenfunction(each)
+        for each in (function, getattr(function, "__call__", None))  # noqa: B004 - as above
+    )
+
+
 async def call_in_thread(function: Callable[..., T], /, *args: Any, **kwargs: Any) -> T:
     """Run a sync function in a daemon thread of its own.
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from hookline import AgentBuilder, ToolContext, tool
+from hookline import AgentBuilder, Decision, ToolContext, tool
 from hookline.agent import Note
 from hookline.errors import BuildError
 from hookline.testing import ScriptedDriver, call, say
@@ -137,3 +137,43 @@ def test_hooks_see_the_runs_above() -> None:
     )
     agent.run_sync("go")
     assert seen == [(1, "safe", None), ("Be brief.", "")]
+
+
+class Approves:
+    """A capability that says who answers."""
+
+    def __init__(self, approver: Any) -> None:
+        self.approver = approver
+
+    def configure(self, builder: AgentBuilder) -> None:
+        builder.with_approver(self.approver)
+
+
+def says_yes(pending: Any) -> Decision:
+    """An approver."""
+    return Decision.allow()
+
+
+def says_no(pending: Any) -> Decision:
+    """Another one."""
+    return Decision.deny("no")
+
+
+@pytest.mark.parametrize("own", [says_no, "deny"])
+def test_a_capability_cannot_replace_the_approver_of_its_user(own: Any) -> None:
+    """Who answers is the user's to say; the builder stays as it was."""
+    builder = AgentBuilder().with_approver(own)
+    with pytest.raises(
+        BuildError, match=r"'Approves' cannot replace the approver.*after the capability"
+    ):
+        builder.with_capability(Approves(says_yes))
+    assert builder.build().definition.approver == own
+
+
+def test_a_capability_may_set_an_approver_and_make_it_stricter() -> None:
+    """Where there is none, where it is the same, and where nobody is to answer; the user has the last word."""
+    for before, given in ((None, says_yes), (says_yes, says_yes), (says_yes, "deny")):
+        builder = AgentBuilder() if before is None else AgentBuilder().with_approver(before)
+        builder.with_capability(Approves(given))
+        assert builder.build().definition.approver == given
+        assert builder.with_approver(says_no).build().definition.approver is says_no

@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 
 import hookline
-from hookline import HookOutcome, HookPoint, ToolCall, ToolHookContext
-from hookline.errors import RegistrationError
+from hookline import HookOutcome, HookPoint, PromptHookContext, ToolCall, ToolHookContext
+from hookline.errors import RegistrationError, UsageError
 from hookline.hooks import Context, Point
 from hookline.lifecycle import HookStack
 
@@ -45,3 +45,12 @@ async def test_points_of_ones_own_work_too() -> None:
     """A stack is not bound to the lifecycle."""
     upload = Point("upload", Context, blocks="the upload")
     assert (await HookStack().with_hook(no, upload).process(Context(point=upload))).is_blocked
+
+
+async def test_a_context_that_is_not_of_its_point_is_refused() -> None:
+    """Hooks there read what such a context does not have."""
+    context = PromptHookContext(point=HookPoint.BEFORE_TOOL_USE, prompt="x")
+    with pytest.raises(
+        UsageError, match=r"at before_tool_use are shown a ToolHookContext, not a Prompt"
+    ):
+        await HookStack().process(context)

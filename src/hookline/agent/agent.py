@@ -357,11 +357,8 @@ def _begin(
     if prompt is None and not state.messages:
         raise UsageError("there is nothing to run: no prompt, and no conversation to go on with.")
     check_transcript(state.messages)
-    for option, value in (("session", session), ("run_id", run_id)):
-        if value is not None and not isinstance(value, str):
-            raise UsageError(f"{option}= takes text, not {value!r}.")
-    run_id = run_id or os.urandom(16).hex()
-    session = session or state.session_id or run_id
+    run_id = _identity(run_id, "run_id") or os.urandom(16).hex()
+    session = _identity(session, "session") or state.session_id or run_id
     if session != state.session_id:  # what was answered for one session is no answer in another
         state = msgspec.structs.replace(state, remembered=EMPTY)
     return msgspec.structs.replace(
@@ -375,3 +372,12 @@ def _begin(
         ending=None,
         first_step=len(state.steps),
     )
+
+
+def _identity(given: object, option: str) -> str:
+    """An id that somebody chose, as plain text; empty when none was given."""
+    if given is None:
+        return ""
+    if not isinstance(given, str):
+        raise UsageError(f"{option}= takes text, not {given!r}.")
+    return checked_text(given, f"{option}=")

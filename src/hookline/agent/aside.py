@@ -19,6 +19,7 @@ from hookline.agent.run import Flight, Run
 from hookline.agent.unsaid import result_without
 from hookline.blueprint import Definition
 from hookline.drivers import Driver
+from hookline.drivers.base import awaitable
 from hookline.errors import ModelError, UsageError, in_words
 from hookline.flow import ErrorAction, ErrorDecision, classify
 from hookline.hooks import Result, run_hooks
@@ -88,7 +89,8 @@ class Aside:
         while True:
             try:
                 key = (run.step_index, "aside", name, number, failures)
-                response = await run.durable.step(key, driver.infer, request, QuietTurn(run))
+                given = run.durable.step(key, driver.infer, request, QuietTurn(run))
+                response = await awaitable(driver, given)
                 return check_response(response, f"the driver ({type(driver).__qualname__})")
             except Exception as error:
                 failures += 1
@@ -118,7 +120,7 @@ class Aside:
         definition = getattr(agent, "definition", None)
         if not isinstance(definition, Definition):
             raise UsageError(f"spawn takes an Agent, not {agent!r}.")
-        checked_text(prompt, "the prompt")
+        prompt, name = checked_text(prompt, "the prompt"), checked_text(name, "the child's name")
         self._next(name)
         key = run.aside_key(f"{name}/{_digest(run.call_id, prompt)}")
         flight = Flight(ToolCall(key, name), ToolCall(key, name))

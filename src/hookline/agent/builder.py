@@ -11,7 +11,7 @@ from typing import Any, Generic, Protocol, TypeAlias, TypeVar, overload
 
 import msgspec
 
-from hookline._aio import is_async_callable
+from hookline._aio import is_async_callable, is_generator_callable
 from hookline.agent.agent import Agent
 from hookline.agent.capability import completed, hooks_of, tools_of
 from hookline.agent.decorators import registrations_of
@@ -26,7 +26,7 @@ from hookline.blueprint import (
     default_guards,
 )
 from hookline.drivers import FALLBACK_ON, Driver, driver_for
-from hookline.errors import BuildError
+from hookline.errors import BuildError, NotJSONError
 from hookline.flow import ErrorClass, ErrorPolicy, Limits
 from hookline.hooks import (
     CompositeMatcher,
@@ -57,7 +57,7 @@ from hookline.lifecycle import (
     ToolHookContext,
     point_named,
 )
-from hookline.state import EMPTY, FrozenDict, InferenceResponse, ToolResult
+from hookline.state import EMPTY, FrozenDict, InferenceResponse, ToolResult, checked_text
 from hookline.tools import Toolbox, as_tool
 
 C = TypeVar("C", bound=Context)
@@ -222,9 +222,7 @@ class AgentBuilder:
 
     def with_id(self, agent_id: str) -> AgentBuilder:
         """A name for the agent; a random one is made otherwise."""
-        if not isinstance(agent_id, str):
-            raise BuildError(f"the agent's id is text, not {agent_id!r}.")
-        self._id = agent_id
+        self._id = _text(agent_id, "the agent's id")
         return self
 
     def with_driver(self, driver: Driver) -> AgentBuilder:
@@ -233,6 +231,11 @@ class AgentBuilder:
             raise BuildError(
                 f"{driver!r} is not a driver.",
                 remedy="A driver has `async def infer(self, request, turn)`.",
+            )
+        if is_generator_callable(driver.infer):
+            raise BuildError(
+                f"the infer of {driver!r} is a generator function, and gives no response.",
+                remedy="Return the response instead of yielding; hand on pieces of it with turn.emit_text(piece).",
             )
         self._driver = driver
         return self
@@ -269,9 +272,7 @@ class AgentBuilder:
 
     def with_system_prompt(self, text: str) -> AgentBuilder:
         """What the model is told before the conversation."""
-        if not isinstance(text, str):
-            raise BuildError(f"the system prompt is text, not {text!r}.")
-        self._system_prompt = text
+        self._system_prompt = _text(text, "the system prompt")
         return self
 
     def with_limits(
@@ -331,6 +332,12 @@ class AgentBuilder:
             raise BuildError(
                 f"{approver!r} is not an approver.",
                 remedy='Use a function (PendingApproval) -> Decision, or "deny".',
+            )
+        before = self._approver
+        if self._source and before is not None and approver not in (before, "deny"):
+            raise BuildError(
+                f"capability '{self._source}' cannot replace the approver of this agent.",
+                remedy='Set one for both yourself, after the capability; a capability may only set "deny" here.',
             )
         self._approver = approver
         return self
@@ -598,6 +605,16 @@ _DEFAULT_LIMITS = Limits()
 _DEFAULT_POLICY = ErrorPolicy()
 _EVERY_LIMIT = Limits(steps=0, tokens=0, seconds=0, cost=0, tool_calls=0)
 """So that every default guard there may be is among the guards of these limits."""
+
+
+def _text(given: object, what: str) -> str:
+    """Text as plain text; refuses what is none, and what could not be saved."""
+    if not isinstance(given, str):
+        raise BuildError(f"{what} is text, not {given!r}.")
+    try:
+        return checked_text(given, what)
+    except NotJSONError as error:
+        raise BuildError(error.message, remedy=error.remedy) from None
 
 
 def _configured(model: str) -> Driver:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 
@@ -22,6 +22,7 @@ from hookline.state import (
     checked_text,
 )
 
+S = TypeVar("S", bound=msgspec.Struct)
 _STATUSES = tuple(status.value for status in ResultStatus)
 _ZERO = 0
 """Compared by identity: what is not this very zero (False, 0.0) is looked at more closely."""
@@ -59,54 +60,81 @@ def is_plain(response: Any) -> bool:
             return False
         if usage.cache_write_tokens is not _ZERO or response.reasoning:
             return False
-        # One look at all words: only text adds up to text.
-        words = response.model + response.text + response.finish
+        model, text, finish = response.model, response.text, response.finish
+        if type(model) is not str or type(text) is not str or type(finish) is not str:
+            return False
+        words = model + text + finish  # one look at all of them
         if calls:
             (call,) = calls
             if type(call) is not ToolCall or not call.id:
                 return False
-            words += call.id + call.name + call.malformed
-        return type(words) is str and words.isascii() and type(calls) is tuple
+            id_, name, malformed = call.id, call.name, call.malformed
+            if type(id_) is not str or type(name) is not str or type(malformed) is not str:
+                return False
+            words += id_ + name + malformed
+        return words.isascii() and type(calls) is tuple
     except (AttributeError, TypeError, ValueError):
         return False
 
 
 def check_response(response: object, who: str) -> InferenceResponse:
-    """Refuse a response no conversation can hold, and say which part of it; gives it with its calls in a tuple."""
+    """Refuse a response no conversation can hold, and say which part of it.
+
+    Gives it with its calls in a tuple, and its words in plain text.
+    """
     if not isinstance(response, InferenceResponse):
         raise TypeError(f"{who} gave {response!r} instead of an InferenceResponse.")
-    for name in ("text", "model", "finish"):
-        _check_type(getattr(response, name), str, f"response.{name}", who)
-    if not response.text.isascii():
-        checked_text(response.text, f"the text that {who} gave")
+    response = _worded(response, ("text", "model", "finish"), "response", who)
     _check_usage(response.usage, who)
-    calls: object = response.calls
-    if isinstance(calls, list):
-        response = msgspec.structs.replace(response, calls=tuple(calls))
-    _check_type(response.calls, tuple, "response.calls", who)
-    _check_parts(response.reasoning, Reasoning, "response.reasoning", who)
+    given: object = response.calls
+    calls = _parts(
+        tuple(given) if isinstance(given, list) else given,
+        ToolCall, ("id", "name", "malformed"), "response.calls", who,
+    )  # fmt: skip
+    _check_ids(calls, who)
+    reasoning = _parts(
+        response.reasoning, Reasoning, Reasoning.__struct_fields__, "response.reasoning", who
+    )
+    if calls is response.calls and reasoning is response.reasoning:
+        return response
+    return msgspec.structs.replace(response, calls=calls, reasoning=reasoning)
+
+
+def _check_ids(calls: tuple[ToolCall, ...], who: str) -> None:
+    """Refuse calls that cannot be told apart by their ids."""
     ids = set()
-    for position, call in enumerate(response.calls):
+    for position, call in enumerate(calls):
         where = f"response.calls[{position}]"
-        _check_type(call, ToolCall, where, who)
-        _check_type(call.id, str, f"{where}.id", who)
-        _check_type(call.name, str, f"{where}.name", who)
-        _check_type(call.malformed, str, f"{where}.malformed", who)
         if not call.id:
             raise ValueError(f"{who} gave a call without an id ({where}).")
         if call.id in ids:
             raise ValueError(f"{who} gave two calls with the same id ({where}.id).")
         ids.add(call.id)
-    return response
 
 
-def _check_parts(parts: Any, kind: type, where: str, who: str) -> None:
-    """Refuse what is no tuple of a kind that is made of text."""
+def _parts(
+    parts: Any, kind: type[S], names: tuple[str, ...], where: str, who: str
+) -> tuple[S, ...]:
+    """A tuple of parts of a kind, the words of these names in plain text; refuses what is none."""
     _check_type(parts, tuple, where, who)
+    worded = []
     for position, part in enumerate(parts):
         _check_type(part, kind, f"{where}[{position}]", who)
-        for name in part.__struct_fields__:
-            _check_type(getattr(part, name), str, f"{where}[{position}].{name}", who)
+        worded.append(_worded(part, names, f"{where}[{position}]", who))
+    is_same = all(new is old for new, old in zip(worded, parts, strict=True))
+    return parts if is_same else tuple(worded)
+
+
+def _worded(part: S, names: tuple[str, ...], where: str, who: str) -> S:
+    """The part with the words of these names in plain text; refuses what is no text, or cannot be saved as it is."""
+    plain = {}
+    for name in names:
+        value = getattr(part, name)
+        _check_type(value, str, f"{where}.{name}", who)
+        if type(value) is not str or not value.isascii():
+            plain[name] = checked_text(value, f"{where}.{name} that {who} gave")
+    is_same = all(getattr(part, name) is text for name, text in plain.items())
+    return part if is_same else msgspec.structs.replace(part, **plain)
 
 
 def _check_type(value: object, kind: type, where: str, who: str) -> None:
@@ -131,14 +159,14 @@ def check_result(result: ToolResult, who: str) -> ToolResult:
             known = ", ".join(_STATUSES)
             raise TypeError(f"{who} gave result.status={status!r}. It is one of: {known}.")
         result = msgspec.structs.replace(result, status=ResultStatus(status))
-    for name in ("call_id", "name", "reason", "decided_by"):
-        _check_type(getattr(result, name), str, f"result.{name}", who)
+    result = _worded(result, ("call_id", "name", "reason", "decided_by"), "result", who)
     duration: object = result.duration
     if type(duration) not in (int, float) or not math.isfinite(result.duration):
         raise TypeError(f"{who} gave result.duration={duration!r}, which is not a number.")
-    error: object = result.error
+    error = result.error
     if error is not None:
         _check_type(error, ErrorInfo, "result.error", who)
-        for name in ErrorInfo.__struct_fields__:
-            _check_type(getattr(error, name), str, f"result.error.{name}", who)
+        worded = _worded(error, ErrorInfo.__struct_fields__, "result.error", who)
+        if worded is not error:
+            result = msgspec.structs.replace(result, error=worded)
     return result

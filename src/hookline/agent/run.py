@@ -496,7 +496,9 @@ class Run:
             elif problem := value.problem():
                 raise HookError(entry.name, before.point, f"it gave a result whose {problem}.")
         if getattr(after, "prompt", None) is not getattr(before, "prompt", None):
-            checked_text(after.prompt, "the prompt it made")
+            prompt = checked_text(after.prompt, "the prompt it made")
+            if prompt is not after.prompt:
+                after = msgspec.structs.replace(after, prompt=prompt)
         return after if self.redact is None else context_without(before, after, self.redact)
 
     def _settle_state(self, entry: Entry, before: Any, after: Any) -> Any:
@@ -656,20 +658,21 @@ def _with_source(entry: Entry, before: AgentContext, after: AgentContext) -> Age
             "it removed evaluations of other hooks.",
             remedy="Append with ctx.forbid(...).",
         )
-    for evaluation in after.evaluations[count:]:
-        _check_evaluation(entry, before, evaluation)
     signed = tuple(
-        evaluation if evaluation.source else msgspec.structs.replace(evaluation, source=entry.name)
-        for evaluation in after.evaluations[count:]
+        _checked_evaluation(entry, before, evaluation) for evaluation in after.evaluations[count:]
     )
     return msgspec.structs.replace(after, evaluations=(*before.evaluations, *signed))
 
 
-def _check_evaluation(entry: Entry, before: AgentContext, said: Any) -> None:
+def _checked_evaluation(entry: Entry, before: AgentContext, said: Any) -> ContinuationEvaluation:
+    """An evaluation of a hook, in plain text and with its source; refuses one that says nothing."""
     if problem := said.problem():
         raise HookError(
             entry.name, before.point, f"something is wrong with its evaluation: {problem}.",
             remedy="Use ctx.forbid(...), ctx.request_continue(...) and so on.",
         )  # fmt: skip
-    checked_text(said.source, "the source of an evaluation")
-    checked_text(said.reason, "the reason of an evaluation")
+    source = checked_text(said.source, "the source of an evaluation") or entry.name
+    reason = checked_text(said.reason, "the reason of an evaluation")
+    if source is said.source and reason is said.reason:
+        return said  # type: ignore[no-any-return]
+    return ContinuationEvaluation(source, said.decision, reason, said.stop_reason)

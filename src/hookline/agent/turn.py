@@ -12,6 +12,7 @@ from hookline.agent.checks import check_response, is_plain
 from hookline.agent.failure import fail_again, on_error, on_success
 from hookline.agent.recall import Memory
 from hookline.agent.run import Run
+from hookline.drivers.base import awaitable
 from hookline.errors import ModelError, in_words
 from hookline.flow import ErrorAction, ErrorClass, classify
 from hookline.hooks import Kind, Result, observe
@@ -147,7 +148,8 @@ def _ask_driver(run: Run, request: InferenceRequest) -> Awaitable[InferenceRespo
             remedy='Give it one: AgentBuilder().with_model("provider:NAME"), or set HOOKLINE_MODEL.',
         )
     run.asked += 1
-    return run.durable.step((run.step_index, "inference", run.asked), driver.infer, request, run)
+    key = (run.step_index, "inference", run.asked)
+    return awaitable(driver, run.durable.step(key, driver.infer, request, run))
 
 
 def received(run: Run, response: InferenceResponse) -> InferenceResponse:

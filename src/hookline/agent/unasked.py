@@ -9,11 +9,13 @@ valid, hooks that judge calls, limits that leave no room for one.
 from __future__ import annotations
 
 import asyncio
+from types import CoroutineType
 
 from hookline.agent.execution import as_result, settle_raised
 from hookline.agent.run import Flight, Run
 from hookline.agent.tool_phase import finish_failed, use_tools
 from hookline.agent.turn import received, take, try_again
+from hookline.drivers.base import awaitable
 from hookline.journal import CallAdmitted, CallSettled, RequestSent, ResponseReceived
 from hookline.state import CallStage, FrozenDict, InferenceRequest, ToolCall
 from hookline.tools import AnyTool, Toolbox
@@ -62,7 +64,10 @@ async def take_turn_unasked(run: Run) -> None:
     run.messages_asked = messages
     append(RequestSent(run_id, next_seq(), run.at, step, len(messages)))
     try:
-        response = received(run, await definition.driver.infer(request, run))  # type: ignore[union-attr]
+        given = definition.driver.infer(request, run)  # type: ignore[union-attr]
+        if type(given) is not CoroutineType:
+            given = awaitable(definition.driver, given)  # type: ignore[arg-type]
+        response = received(run, await given)
     except (Exception, SystemExit, asyncio.CancelledError) as error:
         run.asked = 1
         response = await try_again(run, request, error, altered=None)

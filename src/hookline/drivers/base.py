@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Protocol, runtime_checkable
+import inspect
+from collections.abc import Awaitable
+from types import CoroutineType
+from typing import Protocol, TypeVar, runtime_checkable
 
 from hookline.state import AgentState, InferenceRequest, InferenceResponse, Usage
+
+T = TypeVar("T")
 
 
 class Turn(Protocol):
@@ -52,3 +57,13 @@ class Driver(Protocol):
     async def infer(self, request: InferenceRequest, turn: Turn) -> InferenceResponse:
         """Ask the model."""
         ...
+
+
+def awaitable(driver: Driver, given: Awaitable[T]) -> Awaitable[T]:
+    """What `infer` gave, to be awaited; refuses what nobody can await."""
+    if type(given) is CoroutineType or inspect.isawaitable(given):
+        return given
+    raise TypeError(
+        f"the driver ({type(driver).__qualname__}) gave {given!r}, which cannot be awaited. "
+        "Make its infer async: `async def infer(self, request, turn)`, and return the response."
+    )

@@ -6,7 +6,7 @@ from collections.abc import Collection
 
 import msgspec
 
-from hookline.drivers.base import Driver, Turn
+from hookline.drivers.base import Driver, Turn, awaitable
 from hookline.errors import BuildError
 from hookline.flow import ErrorClass, classify, wait_asked_for
 from hookline.providers.options import portable
@@ -46,7 +46,7 @@ class FallbackDriver:
         failures: list[Exception] = []
         for position, driver in enumerate(firsts, start=1):
             try:
-                return await driver.infer(request, turn)
+                return await awaitable(driver, driver.infer(request, turn))
             except Exception as error:
                 if classify(error) not in self._on:
                     raise
@@ -55,7 +55,7 @@ class FallbackDriver:
                 request = _for_another(request, driver, drivers[position])
                 failures.append(error)
         try:
-            return await last.infer(request, turn)
+            return await awaitable(last, last.infer(request, turn))
         except Exception as error:
             _wait_for_all(error, failures)
             raise

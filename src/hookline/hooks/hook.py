@@ -9,6 +9,7 @@ from typing import Any, TypeAlias
 
 import msgspec
 
+from hookline._aio import is_generator_callable
 from hookline.errors import RegistrationError
 from hookline.hooks.arity import MANY, positional
 from hookline.hooks.match import Matcher, as_matcher
@@ -89,6 +90,7 @@ def register(
     where = f"hook '{name}' at {point.value}"
     if not (isinstance(name, str) and name):
         raise RegistrationError(f"{where}: name= takes a name as text, not {name!r}.")
+    name = _plain_name(name, point)
     if not isinstance(options.shadow, bool):
         raise RegistrationError(f"{where}: shadow= takes True or False, not {options.shadow!r}.")
     shape = _shape(point, hook, where)
@@ -131,6 +133,18 @@ def register(
     )
 
 
+def _plain_name(name: str, point: Point[Any]) -> str:
+    """A name as plain text that can be saved: verdicts are on record under it."""
+    try:
+        name.encode()
+    except UnicodeEncodeError as error:
+        raise RegistrationError(
+            f"hook {name!a} at {point.value}: its name is not valid Unicode (position {error.start}).",
+            remedy="Give it another with name=.",
+        ) from None
+    return str.__str__(name)
+
+
 def name_of(hook: HookLike) -> str:
     """The name a hook has when none is given."""
     name = getattr(hook, "name", None)
@@ -155,10 +169,7 @@ def _shape(point: Point[Any], hook: HookLike, where: str) -> Shape:
             f"{where}: {hook!r} is not a hook.",
             remedy="Pass a function of the context, or an object with handle(ctx, next).",
         )
-    if any(
-        inspect.isasyncgenfunction(function) or inspect.isgeneratorfunction(function)
-        for function in (target, getattr(target, "__call__", None))  # noqa: B004 - the method itself
-    ):
+    if is_generator_callable(target):
         raise RegistrationError(
             f"{where}: it is a generator function, whose body would never run.",
             remedy="Use a plain or async function that returns its answer instead of yielding.",

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from hookline._aio import is_async_callable
+from hookline._aio import is_async_callable, is_generator_callable
 from hookline.errors import RegistrationError, UsageError
 from hookline.hooks.arity import positional
 from hookline.hooks.point import Context, Point
@@ -97,7 +97,7 @@ class ToolArgsMatcher(Matcher):
                 remedy="Use ToolArgsMatcher({'path': '/etc/passwd'}).",
             )
         for wanted in self.args.values():
-            _refuse_async(wanted)
+            _refuse_always_true(wanted)
 
     def matches(self, ctx: Context) -> bool:
         call = getattr(ctx, "tool_call", None)
@@ -155,7 +155,7 @@ class MetadataMatcher(Matcher):
                 f"a metadata matcher takes a key as text, not {self.key!r}.",
                 remedy="Use MetadataMatcher('key') or MetadataMatcher('key', value).",
             )
-        _refuse_async(self.value)
+        _refuse_always_true(self.value)
 
     def matches(self, ctx: Context) -> bool:
         metadata = getattr(ctx, "metadata", {})
@@ -175,7 +175,7 @@ class CallableMatcher(Matcher):
             raise RegistrationError(
                 f"a callable matcher takes a function of the context, not {self.test!r}."
             )
-        _refuse_async(self.test)
+        _refuse_always_true(self.test)
         least, most = positional(self.test)
         if not least <= 1 <= most:
             raise RegistrationError(
@@ -199,6 +199,11 @@ class CompositeMatcher(Matcher):
             raise RegistrationError(
                 f"a composite matcher takes a tuple of matchers and a bool, not {self.parts!r} and {self.needs_all!r}.",
                 remedy="Use CompositeMatcher.all_of(...) or CompositeMatcher.any_of(...).",
+            )
+        if not self.parts:
+            raise RegistrationError(
+                f"a composite matcher without parts matches {'everything' if self.needs_all else 'nothing'}.",
+                remedy="Give it parts. Leave matcher= out for a hook that always runs.",
             )
         for part in self.parts:
             _refuse_no_matcher(part)
@@ -234,7 +239,7 @@ class NotMatcher(Matcher):
 def as_matcher(given: object) -> Matcher:
     """A matcher from what people write: a matcher, text (a tool name) or a function of the context."""
     if isinstance(given, Matcher):
-        _refuse_async(given.matches)
+        _refuse_always_true(given.matches)
         return given
     if isinstance(given, Point):
         return EventTypeMatcher(given)
@@ -290,7 +295,7 @@ def _fits(value: object, wanted: object) -> bool:
 
 
 def _truth(answer: object) -> bool:
-    """A matcher's answer. One that would have to be awaited is always true, which nobody means."""
+    """A matcher's answer. One that would have to be awaited or run is always true, which nobody means."""
     if answer is True or answer is False:
         return answer
     if inspect.isawaitable(answer):
@@ -300,14 +305,25 @@ def _truth(answer: object) -> bool:
             f"its matcher gave a {type(answer).__name__}, which nobody awaits and which is always true.",
             remedy="Match with a plain function that returns True or False.",
         )
+    if inspect.isgenerator(answer) or inspect.isasyncgen(answer):
+        raise UsageError(
+            f"its matcher gave a {type(answer).__name__}, which nobody runs and which is always true.",
+            remedy="Match with a plain function that returns True or False.",
+        )
     return bool(answer)
 
 
-def _refuse_async(test: object) -> None:
+def _refuse_always_true(test: object) -> None:
+    """Refuse a function whose answer is true before it has said anything: negated, it would never match."""
     if is_async_callable(test):
         raise RegistrationError(
             f"matcher {test!r} is async: nobody awaits it, and a coroutine is always true.",
             remedy="Use a plain function of the context.",
+        )
+    if is_generator_callable(test):
+        raise RegistrationError(
+            f"matcher {test!r} is a generator function: nobody runs its body, and a generator is always true.",
+            remedy="Use a plain function of the context that returns its answer instead of yielding it.",
         )
 
 
@@ -317,4 +333,4 @@ def _refuse_no_matcher(part: object) -> None:
             f"{part!r} is not a matcher.",
             remedy="Use a Matcher, or CompositeMatcher.all_of(...), which also takes names and functions.",
         )
-    _refuse_async(part.matches)
+    _refuse_always_true(part.matches)

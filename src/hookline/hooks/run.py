@@ -552,6 +552,7 @@ def _meaning(entry: Entry, ctx: Any, answer: Any, settle: Settle | None) -> Answ
             remedy="Give it as text.",
         )
     answer.reason.encode()  # half a surrogate pair cannot be saved: the hook's failure, here and now
+    reason = str.__str__(answer.reason)  # of a class of its own it could not be saved either
     own_answer = answer.answer is not None and kind is not Kind.FAILED
     if kind is not Kind.PROCEED and not own_answer and kind.label not in point.verdicts:
         allowed = ", ".join(sorted({"proceed", *point.verdicts}))
@@ -566,7 +567,7 @@ def _meaning(entry: Entry, ctx: Any, answer: Any, settle: Settle | None) -> Answ
             remedy="Return None.",
         )
     after = ctx if answer.context is None else _changed(entry, ctx, answer.context, settle)
-    return Answered(ctx, after, kind, answer.reason, answer.stop_reason, answer.answer)
+    return Answered(ctx, after, kind, reason, answer.stop_reason, answer.answer)
 
 
 _DONE = {

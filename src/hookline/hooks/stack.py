@@ -87,4 +87,10 @@ class HookStack:
                 f"the hooks at {context.point.value} wrap an action, and a stack alone has none.",
                 remedy="Ask it about another point, or let an agent run them.",
             )
+        if not isinstance(context, context.point.context):
+            raise UsageError(
+                f"the hooks at {context.point.value} are shown a {context.point.context.__name__}, "
+                f"not a {type(context).__name__}.",
+                remedy=f"Pass {context.point.context.__name__}(point=..., ...).",
+            )
         return await run_hooks(self.plan(context.point), context)

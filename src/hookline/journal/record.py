@@ -485,7 +485,14 @@ def _retold(messages: tuple[Message, ...], was: str, text: str) -> tuple[Message
     )
 
 
-_ENCODER = msgspec.json.Encoder()
+def _plain(value: object) -> str:
+    """Text of a class of its own, in a message that somebody made, as the text it is."""
+    if isinstance(value, str):
+        return str.__str__(value)
+    raise TypeError(f"{type(value).__qualname__} cannot be written to a journal")
+
+
+_ENCODER = msgspec.json.Encoder(enc_hook=_plain)
 _DECODER = msgspec.json.Decoder(AnyRecord)
 
 
@@ -496,7 +503,7 @@ def encode(record: Record) -> bytes:
     except (
         UnicodeEncodeError
     ):  # half a character in someone's words: the record matters more than that half
-        return _ENCODER.encode(valid_text(msgspec.to_builtins(record)))
+        return _ENCODER.encode(valid_text(msgspec.to_builtins(record, enc_hook=_plain)))
 
 
 def encode_readable(record: Record) -> bytes:

@@ -87,4 +87,6 @@ def _without(record: Record, redact: Redact) -> Record:
 
 def _plain(value: object) -> object:
     """What is not JSON in what a tool reports while it runs is told as text."""
+    if isinstance(value, str):
+        return str.__str__(value)
     return list(value) if isinstance(value, Log) else repr(value)

@@ -129,12 +129,14 @@ def _state(old: AgentState, new: AgentState) -> dict[str, Any]:
 def _messages(old: Log[Message], new: Log[Message]) -> dict[str, Any]:
     added = new.since(old)
     if added is None:
-        return {"replaced": msgspec.to_builtins(list(new))}
-    return {"added": msgspec.to_builtins(added)}
+        return {"replaced": msgspec.to_builtins(list(new), enc_hook=_encode)}
+    return {"added": msgspec.to_builtins(added, enc_hook=_encode)}
 
 
 def _encode(value: object) -> object:
     """Values that are not JSON are in the journal by their type and text: a child's result, an exception."""
+    if isinstance(value, str):
+        return str.__str__(value)
     return list(value) if isinstance(value, Log) else repr(value)
 
 

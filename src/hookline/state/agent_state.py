@@ -119,6 +119,7 @@ class AgentState(msgspec.Struct, frozen=True, gc=False):
         self, text: str, *, by: str = "", attachments: tuple[Attachment, ...] = ()
     ) -> AgentState:
         """This state with a message to the model appended."""
+        by = checked_text(by, "who a user message is by")
         message = UserMessage(checked_text(text, "a user message"), by, attachments)
         return self.with_messages(self.messages.append(message))
 
@@ -206,6 +207,8 @@ class _Envelope(msgspec.Struct):
 def _encode_log(value: object) -> object:
     if isinstance(value, Log):
         return list(value)
+    if isinstance(value, str):
+        return str.__str__(value)  # of a class of its own, in a message that somebody made
     raise NotImplementedError(type(value).__qualname__)
 
 

@@ -11,7 +11,7 @@ import msgspec
 from hookline.errors import UsageError
 from hookline.state.calls import ErrorInfo, ToolCall, ToolResult
 from hookline.state.continuation import ContinuationEvaluation
-from hookline.state.frozen import FrozenDict, freeze_dict
+from hookline.state.frozen import FrozenDict, checked_text, freeze_dict, valid_text
 from hookline.state.messages import Reasoning
 from hookline.state.usage import NO_USAGE, Usage
 
@@ -48,6 +48,9 @@ class Decision(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
             raise UsageError(f"the reason of a decision is text, not {self.reason!r}.")
         if not isinstance(self.rule, str):
             raise UsageError(f"the rule of a decision is text, not {self.rule!r}.")
+        if type(self.reason) is not str or not self.reason.isascii():
+            set_field(self, "reason", valid_text(self.reason))  # a no must not fail of its words
+        set_field(self, "rule", checked_text(self.rule, "the rule of a decision"))
         if type(self.remember) is not bool:
             raise UsageError(
                 f"remember={self.remember!r} of a decision says neither yes nor no.",

@@ -69,7 +69,7 @@ class ContinuationEvaluation(msgspec.Struct, frozen=True, gc=False, omit_default
             return f"it decides {self.decision!r}, which is not a ContinuationDecision"
         if self.stop_reason is not None and type(self.stop_reason) is not StopReason:
             return f"its stop reason is {self.stop_reason!r}, which is not a StopReason"
-        if type(self.source) is not str or type(self.reason) is not str:
+        if not isinstance(self.source, str) or not isinstance(self.reason, str):
             return f"its source or its reason is not text ({self.source!r}, {self.reason!r})"
         return ""
 

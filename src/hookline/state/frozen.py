@@ -137,12 +137,17 @@ def thaw(value: JSONValue) -> Any:
 
 
 def checked_text(text: str, what: str = "this text") -> str:
-    """Text that UTF-8 can hold; half of a surrogate pair is refused here rather than when state is saved."""
-    if not isinstance(text, str):
-        raise NotJSONError(
-            f"{what} is {text!r} ({type(text).__name__}), which is not text.",
-            remedy="Pass a str.",
-        )
+    """Plain text that UTF-8 can hold; half of a surrogate pair is refused here rather than when state is saved.
+
+    Text of a class of its own (markup, a member of an enum of texts) becomes the text it is.
+    """
+    if type(text) is not str:
+        if not isinstance(text, str):
+            raise NotJSONError(
+                f"{what} is {text!r} ({type(text).__name__}), which is not text.",
+                remedy="Pass a str.",
+            )
+        text = str.__str__(text)
     if not text.isascii():
         try:
             text.encode()

@@ -12,6 +12,7 @@ import msgspec
 
 from hookline.errors import TranscriptError, UsageError
 from hookline.state.calls import ResultStatus, ToolCall, ToolResult
+from hookline.state.frozen import checked_text, valid_text
 
 T = TypeVar("T")
 _OK = ResultStatus.OK
@@ -29,6 +30,7 @@ class Attachment(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     name: str = ""
 
     def __post_init__(self) -> None:
+        _make_plain(self, self.__struct_fields__)
         problem = _problem(self)
         if problem:
             raise UsageError(
@@ -53,7 +55,8 @@ class Attachment(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
                 remedy="Use Attachment.from_bytes(content, media_type).",
             )
         with open(path, "rb") as file:
-            return cls.from_bytes(file.read(), media_type, os.path.basename(path))
+            name = valid_text(os.path.basename(path))  # a file's name may be any bytes
+            return cls.from_bytes(file.read(), media_type, name)
 
     @property
     def is_image(self) -> bool:
@@ -74,11 +77,21 @@ class Attachment(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
         return self.content().decode(errors="replace")
 
 
+def _make_plain(part: msgspec.Struct, names: tuple[str, ...]) -> None:
+    """Make text of a class of its own (markup, say) the text it is, as which it can be sent and saved."""
+    for name in names:
+        value = getattr(part, name)
+        if type(value) is not str and isinstance(value, str):
+            msgspec.structs.force_setattr(part, name, str.__str__(value))
+
+
 def _problem(attachment: Attachment) -> str:
     """What is wrong with an attachment that no model could be given."""
     for name in attachment.__struct_fields__:
         if not isinstance(getattr(attachment, name), str):
             return f"has a {name} that is not text"
+        if not getattr(attachment, name).isascii():
+            checked_text(getattr(attachment, name), f"the {name} of an attachment")
     if not attachment.media_type:
         return "does not say of what type it is"
     if not attachment.data and not attachment.url:
@@ -112,6 +125,9 @@ class UserMessage(
     text: str
     by: str = ""
     attachments: tuple[Attachment, ...] = ()
+
+    def __post_init__(self) -> None:
+        _make_plain(self, ("text", "by"))
 
     @property
     def role(self) -> str:
@@ -212,6 +228,8 @@ def _check_parts(message: object) -> None:
             raise TranscriptError(
                 f"a message has {word!r} where there should be text: {message!r}."
             )
+        if not word.isascii():
+            checked_text(word, f"what a message of the {message.role} says")
 
 
 def _each(parts: tuple[T, ...], kind: type[T]) -> tuple[T, ...]:
