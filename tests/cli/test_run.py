@@ -241,3 +241,12 @@ def test_a_changed_request_is_left_to_the_journal(place: Any) -> None:
     done = place.run("run", "--model", model, "x", "--capability", "task_planning", *_BARE)
     assert done.returncode == 0, done.stderr
     assert "changes request" not in done.stderr
+
+
+def test_an_answer_is_given_whatever_fails_when_the_session_ends(place: Any) -> None:
+    """The failure is told beside it."""
+    place.write("hookline.toml", '[[hooks]]\non = "session_end"\ncommand = "exit 7"\n')
+    assert place.run("trust").returncode == 0
+    ran = place.run("run", "--model", place.script({"say": "The answer."}), "x")
+    assert (ran.returncode, ran.stdout) == (0, "The answer.\n"), ran.stderr
+    assert "at session_end: failed: it ended with exit code 7" in ran.stderr

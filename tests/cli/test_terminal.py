@@ -85,6 +85,8 @@ def test_ctrl_c_once_stops_after_the_step_and_saves(place: Any) -> None:
     assert "slept" in terminal.text
     assert "interrupted; 1 step" in terminal.text
     assert "stopped" in place.run("runs").stdout
+    replayed = place.run("replay", "last")
+    assert (replayed.returncode, "is identical" in replayed.stdout) == (0, True), replayed.stdout
 
 
 def test_ctrl_c_twice_stops_now(place: Any) -> None:

@@ -21,6 +21,7 @@ from hookline.command_hooks.background import Background
 from hookline.command_hooks.dialects import Place
 from hookline.command_hooks.process import Ran
 from hookline.command_hooks.runner import Asked, Runner
+from hookline.journal import hooks_in
 from hookline.lifecycle import HookStack
 from hookline.state import AgentState, ToolCall
 from hookline.testing import ScriptedDriver, call, say
@@ -210,3 +211,18 @@ def test_an_own_hook_that_blocks_first_is_enough(stage: Any) -> None:
     hooks = stage.claude("PreToolUse", f"touch {mark}")
     stage.run(hooks, on_before_tool_use=lambda ctx: HookOutcome.block("no"))
     assert not mark.exists()
+
+
+@pytest.mark.parametrize(
+    ("event", "dialect"),
+    [("session_end", "hookline"), ("SessionEnd", "claude"), ("sessionEnd", "copilot")],
+)
+def test_a_hook_that_fails_when_the_session_is_over_takes_nothing_back(
+    stage: Any, event: str, dialect: str
+) -> None:
+    """The run has its answer, and the journal has the failure."""
+    hook = {"on": event, "dialect": dialect, "command": "exit 7", "on_failure": "closed"}
+    result = stage.run(stage.hooks(hook), say("the answer"))
+    assert (result.status, result.text) == (RunStatus.COMPLETED, "the answer")
+    (ran,) = [each for each in hooks_in(result.records) if each.verdict == "failed"]
+    assert (ran.point, ran.tier) == ("session_end", "hook")

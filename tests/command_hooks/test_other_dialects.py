@@ -182,6 +182,15 @@ def test_copilots_answer_may_follow_lines_of_progress() -> None:
     assert said("copilot", "preToolUse", Ran(0, text)).reason == "no"
 
 
+def test_copilots_answer_that_is_no_json_denies_before_a_tool() -> None:
+    """It has failed, and says so; what is plain text is no answer."""
+    answer = said("copilot", "preToolUse", Ran(0, "checking\n{oops"))
+    assert (answer.decision, answer.status) == ("deny", "blocked")
+    assert "not valid" in answer.reason
+    assert said("copilot", "postToolUse", Ran(0, "{oops")).has_failed
+    assert said("copilot", "preToolUse", Ran(0, "all {fine}")).is_silent
+
+
 def test_copilots_arguments_may_be_text() -> None:
     """As they were sent."""
     text = json.dumps({"permissionDecision": "allow", "modifiedArgs": '{"command": "ls"}'})

@@ -31,6 +31,9 @@ _OF_THE_TREE = frozenset(
 )  # fmt: skip
 """Points where hooks are asked in child runs too; the rest a child has not, or its parent has for it."""
 
+_OVER = HookPoint.SESSION_END.value
+"""Where everything is done and said: a hook that fails has nothing to keep from happening, and is only told of."""
+
 
 class CommandHooks:
     """Hooks that are programs or addresses: JSON in, an exit code or JSON out.
@@ -211,7 +214,7 @@ class CommandHooks:
             matcher=HandlerMatcher(self.runner, handler),
             tier="observer" if observes else "hook",
             scope="tree" if point in _OF_THE_TREE else "self",
-            on_failure="open" if observes else handler.on_failure,
+            on_failure="open" if observes or point == _OVER else handler.on_failure,
             priority=_PRIORITY,
         )
         return register(point_named(point), group.hook(index), options)

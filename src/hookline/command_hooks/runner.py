@@ -230,7 +230,6 @@ class Runner:
         state: AgentState = ctx.state
         mode = state.metadata.get("hookline.approval")
         named = mode.get("mode", "") if isinstance(mode, dict) else self.mode
-        response = getattr(ctx, "response", None)
         child = getattr(ctx, "child_run_id", "")
         return Place(
             project=str(self.project),
@@ -238,7 +237,7 @@ class Runner:
             session_id=session_of(state),
             transcript=str(self.transcripts.path(state)),
             permission_mode=_MODES.get(named, "default"),
-            model=response.model if response is not None else "",
+            model=_model(ctx),
             objections=self.sent_back.get(child, 0) if child else state.counters.objections,
         )
 
@@ -273,6 +272,14 @@ def _turn(ctx: Any) -> tuple[Message, ...]:
     if response is None:
         return ()
     return (AssistantMessage(response.text, response.calls, response.reasoning),)
+
+
+def _model(ctx: Any) -> str:
+    """The model that has answered, or the one that is asked; empty where the agent's driver does not say."""
+    response = getattr(ctx, "response", None)
+    if response is not None and response.model:
+        return str(response.model)
+    return "" if ctx.run is None else ctx.run.model.partition(", then ")[0]  # of several the first
 
 
 def session_of(state: AgentState) -> str:

@@ -144,6 +144,11 @@ class Bridge:
         shown = {key: value for key, value in shown.items() if not _is_left_out(value, key)}
         return Shown(name, shown, aliases)
 
+    @staticmethod
+    def path(call: ToolCall, cwd: str) -> str:
+        """The file that a call is about, as an absolute path."""
+        return _absolute(str(call.args.get("path", "")), cwd)
+
     def back(self, call: ToolCall, shown: Shown, updated: Mapping[str, Any]) -> ToolCall:
         """The call with what a script made of its input. Keys that we do not rename are taken as they are."""
         form = self._forms.get(call.name)

@@ -40,8 +40,8 @@ class Transcripts:
 
     def __init__(self, directory: Path) -> None:
         self.directory = directory
-        self._written: dict[Path, tuple[Log[Message], int]] = {}
-        """By file: the messages that are in it, and where they end."""
+        self._written: dict[Path, tuple[Log[Message], int, str | None]] = {}
+        """By file: the messages that are in it, where they end, and the id of the last of their lines."""
         self._lock = threading.Lock()
 
     def path(self, state: AgentState) -> Path:
@@ -62,19 +62,20 @@ class Transcripts:
     def _bring_up(
         self, path: Path, state: AgentState, place: Place, turn: Sequence[Message]
     ) -> None:
-        before, end = self._written.get(path, (Log[Message](), 0))
+        before, end, last = self._written.get(path, (Log[Message](), 0, None))
         added = state.messages.since(before) if end else None
         if added is None:
-            added, end = tuple(state.messages), 0
+            added, end, last = tuple(state.messages), 0, None
         if not self._written:
             self._clear_up()
         descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
         with os.fdopen(descriptor, "r+b") as file:
             file.truncate(end)
             file.seek(end)
-            file.write(_lines(added, place, _usages(added, state)))
-            self._written[path] = (state.messages, file.tell())
-            file.write(_lines(turn, place))
+            lines, last = _lines(added, place, last, _usages(added, state))
+            file.write(lines)
+            self._written[path] = (state.messages, file.tell(), last)
+            file.write(_lines(turn, place, last)[0])
 
     def _clear_up(self) -> None:
         """Make the directory, and take out what nobody has written to for a month."""
@@ -102,20 +103,26 @@ def _usages(messages: Sequence[Message], state: AgentState) -> dict[int, Usage]:
 
 
 def _lines(
-    messages: Sequence[Message], place: Place, usages: Mapping[int, Usage] = MappingProxyType({})
-) -> bytes:
-    """Compact JSON: scripts look for `"role":"assistant"` without a blank."""
+    messages: Sequence[Message],
+    place: Place,
+    last: str | None,
+    usages: Mapping[int, Usage] = MappingProxyType({}),
+) -> tuple[bytes, str | None]:
+    """Compact JSON: scripts look for `"role":"assistant"` without a blank. Each line names the one before it.
+
+    `last` is the id of the line that these come after; given back is the id of the last of them.
+    """
     text = ""
     for at, message in enumerate(messages):
-        entry = _entry(message, place, usages.get(at, NO_USAGE))
+        entry = {"parentUuid": last, **_entry(message, place, usages.get(at, NO_USAGE))}
+        last = entry["uuid"]
         text += json.dumps(entry, ensure_ascii=False, separators=(",", ":")) + "\n"
-    return text.encode(errors="replace")
+    return text.encode(errors="replace"), last
 
 
 def _entry(message: Message, place: Place, usage: Usage) -> dict[str, Any]:
     now = datetime.now(UTC).isoformat(timespec="milliseconds")
     return {
-        "parentUuid": None,
         "isSidechain": False,
         "userType": "external",
         "cwd": place.cwd,

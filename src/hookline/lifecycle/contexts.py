@@ -84,6 +84,11 @@ class RunHandle:
         return self._live.definition.system_prompt  # type: ignore[no-any-return]
 
     @property
+    def model(self) -> str:
+        """The model of the run's agent, as its driver names it; empty if it does not."""
+        return str(getattr(self._live.definition.driver, "model", "") or "")
+
+    @property
     def spent(self) -> Spent:
         """What the run and its children have used so far, as it is now."""
         live = self._live

@@ -145,7 +145,8 @@ class Recording:
         outcome = settled.step.outcome if settled is not None else None
         is_cut_short = any(each.status is ResultStatus.CANCELLED for each in self._results(step))
         is_cancelled = outcome is not None and outcome.stop_reason is StopReason.CANCELLED
-        return is_cancelled and not is_cut_short
+        by_hook = outcome is not None and outcome.resolved_by is not None  # which says so again
+        return is_cancelled and not by_hook and not is_cut_short
 
     def keeps(self, part: Part, place: Place) -> bool:
         """Whether what hooks were shown at a place is on record, as they left it."""

@@ -92,19 +92,20 @@ def as_far_as_seen(recording: Recording, plan: Plan, occasion: Occasion, hidden:
 
 
 def limited(recording: Recording, plan: Plan, occasion: Occasion) -> Plan:
-    """A plan in which default guards answer from the record where they look at what nobody can know exactly again.
+    """A plan in which hooks answer from the record where they looked at what nobody can know exactly again.
 
-    That is the time, and what other children of the same run had used by then.
+    That is the time, what other children of the same run had used by then, and that somebody wanted it to end.
     """
-    if not any(_looks_elsewhere(entry) or _is_late(occasion) for entry in plan.judges):
+    is_ended = any(map(_ends_from_outside, occasion))
+    if not any(_looks_elsewhere(entry) or is_ended for entry in plan.judges):
         return plan
 
     def answering(entry: Entry) -> Entry:
         from_above = _looks_elsewhere(entry)
         for ran in occasion:
             is_it = ran.hook == entry.name and ran.reason.endswith(_OF_TREE) is from_above
-            is_late = ran.stop_reason == StopReason.TIME_LIMIT
-            if is_it and ran.verdict == "stop" and (from_above or is_late):
+            is_of_tree = from_above and ran.verdict == "stop"
+            if is_it and (is_of_tree or _ends_from_outside(ran)):
                 return Entry(stand_in(recording, plan.point, ran))
         return entry.recalling(_pass) if from_above else entry
 
@@ -121,8 +122,10 @@ def _looks_elsewhere(entry: Entry) -> bool:
     return registration.source == DEFAULT and getattr(registration.hook, "levels", 0) > 0
 
 
-def _is_late(occasion: Occasion) -> bool:
-    return any(ran.stop_reason == StopReason.TIME_LIMIT for ran in occasion)
+def _ends_from_outside(ran: HookRan) -> bool:
+    """Whether a hook ended the run because time was up, or because somebody wanted it to end: Ctrl-C, say."""
+    said = (ran.stop_reason, *(each.stop_reason for each in ran.evaluations))
+    return any(reason in (StopReason.TIME_LIMIT, StopReason.CANCELLED) for reason in said)
 
 
 def _pass(ctx: Any) -> None:

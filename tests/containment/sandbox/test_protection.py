@@ -167,6 +167,49 @@ def test_instructions_that_are_a_link_stay_one(tmp_path: Path) -> None:
     assert os.readlink(tmp_path / "CLAUDE.md") == "docs/rules.txt"
 
 
+@pytest.mark.parametrize(
+    "attempt",
+    [
+        "rm hookline.toml",
+        "rm hookline.toml; echo evil > hookline.toml",
+        "ln -sf evil hookline.toml",
+    ],
+)
+def test_configuration_that_is_a_link_stays_one(tmp_path: Path, attempt: str) -> None:
+    """Also when it is removed. Commands run, and its file is kept, wherever it is."""
+    work, shared = tmp_path / "work", tmp_path / "work" / "shared"
+    shared.mkdir(parents=True)
+    for target in (shared / "h.toml", tmp_path / "outside.toml"):
+        target.write_text("as it was")
+        link = work / "hookline.toml"
+        link.unlink(missing_ok=True)
+        link.symlink_to(target)
+        ran = Sandbox(work, "required").run_sync(
+            f"echo x > hookline.toml; mv shared moved; {attempt}; echo ran"
+        )
+        assert ran.text.endswith("ran\n")
+        assert os.readlink(link) == str(target)
+        assert target.read_text() == "as it was"
+
+
+def test_configuration_whose_link_leads_where_it_could_be_changed_is_refused(
+    tmp_path: Path,
+) -> None:
+    """By way of another link, or into another directory that can be written."""
+    work, other = tmp_path / "work", tmp_path / "other"
+    work.mkdir()
+    other.mkdir()
+    (other / "h.toml").write_text("as it was")
+    (work / "hookline.toml").symlink_to(other / "h.toml")
+    with pytest.raises(SandboxError, match=r"symbolic link"):
+        Sandbox(work, "required", paths=SandboxPaths(write=(other,))).run_sync("true")
+    (work / "hop").symlink_to(other / "h.toml")
+    (work / "hookline.toml").unlink()
+    (work / "hookline.toml").symlink_to("hop")
+    with pytest.raises(SandboxError, match=r"symbolic link"):
+        Sandbox(work, "required").run_sync("true")
+
+
 async def test_what_one_command_made_is_not_there_for_good_because_another_began_later(
     tmp_path: Path,
 ) -> None:

@@ -19,6 +19,17 @@ from hookline.state import AgentState, AssistantMessage, ResultStatus, ToolCall,
 
 _NAMES_ERROR = re.compile(r"(?:Uncaught )?[\w.]*(?:Error|Exception)\b[^:]*: ")
 """How Python, Node and others begin the line that matters, after or before others that do not."""
+_HOW_IT_ENDED = re.compile(
+    r"^\[(?:exit code -?\d|stopped after |timed out after |ended because ).*\]$", re.M
+)
+"""The note under what a command printed; the sandbox and others may have added theirs below it."""
+_NUMBERED = re.compile(r" *(?P<number>\d+)\t(?P<line>.*)", re.DOTALL)
+_ENDINGS = {
+    "timeout": "The command took too long and was ended",
+    "output": "The command printed too much and was ended",
+    "processes": "The command started too many processes and was ended",
+    "stopped": "The command was stopped",
+}
 TOOL_POINTS = ("before_tool_use", "permission_request", "after_tool_use")
 SHELL_TOOLS = ("bash", "exec")
 
@@ -132,16 +143,38 @@ def has_failed(execution: ToolResult | None) -> bool:
 
 
 def output_text(execution: ToolResult) -> str:
-    """What a tool gave, as text; of a command what it printed, without our note on how it ended."""
+    """What a tool gave, as text: what a command printed, without our notes; of a file its lines, without numbers."""
     text = execution.text()
     if "exit_code" in execution.metadata:
-        head, _, last = text.rpartition("\n")
-        if last.startswith("[") and last.endswith("]"):
-            return head
+        notes = list(_HOW_IT_ENDED.finditer(text))
+        return text[: notes[-1].start()].removesuffix("\n") if notes else text
+    if execution.name == "read" and execution.is_success:
+        return plain_lines(text)
     return text
 
 
-def response_of(call: ToolCall, execution: ToolResult, shown: Shown) -> Any:
+def plain_lines(text: str) -> str:
+    """Lines without the numbers that a model is shown; a text that is not numbered throughout is left as it is."""
+    lines = text.split("\n")
+    if len(lines) > 1 and lines[-1].startswith("[") and lines[-1].endswith("]"):
+        lines.pop()  # our note on which lines these are
+    found = [_NUMBERED.fullmatch(line) for line in lines]
+    numbers = [int(each["number"]) for each in found if each is not None]
+    if not numbers or numbers != list(range(numbers[0], numbers[0] + len(lines))):
+        return text
+    return "\n".join(each["line"] for each in found if each is not None)
+
+
+def failure_text(execution: ToolResult) -> str:
+    """Why a tool failed: of a command how it ended, in a sentence, and after it what it printed."""
+    said, code = output_text(execution), execution.metadata.get("exit_code")
+    if code in (0, None):
+        return said
+    how = _ENDINGS.get(str(execution.metadata.get("ended", "")), "The command failed")
+    return "\n".join(filter(None, (f"{how} (exit code {code}).", said)))
+
+
+def response_of(call: ToolCall, execution: ToolResult, path: str) -> Any:
     """What a tool gave, in the form in which scripts look for it."""
     if call.name in SHELL_TOOLS:
         ended = execution.metadata.get("ended", "")
@@ -151,11 +184,10 @@ def response_of(call: ToolCall, execution: ToolResult, shown: Shown) -> Any:
             "interrupted": ended not in ("", "exited", "running"),
             "isImage": False,
         }
-    path = shown.input.get("file_path")
     if call.name in ("write", "edit"):
         return {"filePath": path, "success": execution.is_success, "message": execution.text()}
     if call.name == "read":
-        return {"type": "text", "file": {"filePath": path, "content": execution.text()}}
+        return {"type": "text", "file": {"filePath": path, "content": output_text(execution)}}
     return thaw(execution.result) if execution.is_success else execution.text()
 
 

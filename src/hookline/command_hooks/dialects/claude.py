@@ -20,10 +20,10 @@ from hookline.command_hooks.dialects.base import (
     Dialect,
     Place,
     agent_fields,
+    failure_text,
     failure_words,
     has_failed,
     last_words,
-    output_text,
     response_of,
     session_source,
     unfinished,
@@ -181,9 +181,11 @@ class Claude(Dialect):
         if event != "PermissionRequest":
             sent["tool_use_id"] = call.id
         if event == "PostToolUse":
-            sent["tool_response"] = response_of(call, ctx.execution, shown)
+            sent["tool_response"] = response_of(
+                call, ctx.execution, self.bridge.path(call, place.cwd)
+            )
         if event == "PostToolUseFailure":
-            sent["error"] = output_text(ctx.execution)
+            sent["error"] = failure_text(ctx.execution)
             sent["is_interrupt"] = False
         if event in _FEEDBACK:
             sent["duration_ms"] = round(ctx.execution.duration * 1000)

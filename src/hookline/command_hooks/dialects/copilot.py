@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import time
 from typing import Any, ClassVar
 
@@ -12,6 +13,7 @@ from hookline.command_hooks.definition import Handler
 from hookline.command_hooks.dialects.base import (
     Dialect,
     Place,
+    failure_text,
     failure_words,
     has_failed,
     last_words,
@@ -24,6 +26,8 @@ from hookline.command_hooks.tool_names import COPILOT, Bridge
 
 _TOOLS = frozenset({"preToolUse", "permissionRequest", "postToolUse", "postToolUseFailure"})
 _DENYING = frozenset({"preToolUse", "permissionRequest"})
+_BEGINS = re.compile(r"^\s*\{", re.MULTILINE)
+"""A line that is meant to be JSON."""
 _LONGEST_CONTEXT = 10_240
 _DECISIONS = {"allow": "allow", "deny": "deny", "ask": "ask", "block": "deny", "approve": "allow"}
 
@@ -114,7 +118,7 @@ class Copilot(Dialect):
             text = output_text(ctx.execution)
             sent["toolResult"] = {"resultType": "success", "textResultForLlm": text}
         if event == "postToolUseFailure":
-            sent["error"] = output_text(ctx.execution)
+            sent["error"] = failure_text(ctx.execution)
             sent["toolResult"] = {"resultType": "failure", "textResultForLlm": sent["error"]}
         if event == "notification":
             sent |= {"type": "permission_prompt", "message": f"{shown.name} needs permission"}
@@ -137,8 +141,13 @@ class Copilot(Dialect):
             return Answer(decision="deny", reason=lost.problem, status="blocked")
         found = _object(ran.stdout)
         said = Answer() if found is None else _fields(event, found)
-        if ran.code == 0:
+        if ran.code == 0 and (found is not None or not _BEGINS.search(ran.stdout)):
             return said
+        if ran.code == 0:
+            wrong = "its output begins like JSON, and is not valid"
+            if event not in _DENYING:
+                return failed(wrong)
+            return Answer(decision="deny", reason=f"the hook failed: {wrong}", status="blocked")
         if event in _DENYING:
             printed = ran.stdout.strip() if found is None else ""
             reason = said.reason or ran.stderr.strip() or printed or failure_words(ran)

@@ -14,6 +14,7 @@ from hookline.command_hooks.dialects.base import (
     SHELL_TOOLS,
     Dialect,
     Place,
+    failure_text,
     failure_words,
     has_failed,
     output_text,
@@ -195,8 +196,10 @@ class Cursor(Dialect):
             sent |= {"tool_output": json.dumps(execution.text()), "duration": milliseconds}
         if event == "postToolUseFailure":
             sent |= {
-                "error_message": output_text(execution),
-                "failure_type": "error",
+                "error_message": failure_text(execution),
+                "failure_type": "timeout"
+                if execution.metadata.get("ended") == "timeout"
+                else "error",
                 "duration": milliseconds,
             }
         return sent

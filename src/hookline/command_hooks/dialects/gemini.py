@@ -13,6 +13,7 @@ from hookline.command_hooks.definition import Handler
 from hookline.command_hooks.dialects.base import (
     Dialect,
     Place,
+    failure_text,
     failure_words,
     has_failed,
     last_words,
@@ -140,7 +141,8 @@ class Gemini(Dialect):
             text = output_text(ctx.execution)
             sent["tool_response"] = {"llmContent": text, "returnDisplay": text}
             if has_failed(ctx.execution):
-                sent["tool_response"]["error"] = {"message": text, "type": "execution_failed"}
+                why = failure_text(ctx.execution)
+                sent["tool_response"]["error"] = {"message": why, "type": "execution_failed"}
         return sent
 
     def variables(self, handler: Handler, place: Place) -> dict[str, str]:

@@ -118,7 +118,7 @@ def emptied() -> tuple[Path, ...]:
 def protected_names(root: Path, paths: SandboxPaths) -> list[str]:
     """What is not to change below a directory that can be written, relative to it."""
     there = [name for name in PROTECTED_IF_THERE if os.path.lexists(f"{root}/{name}")]
-    linked = {name for name in (*PROTECTED, *there) if _is_linked_text(root, name)}
+    linked = {name for name in (*PROTECTED, *there) if _is_linked(root, name, paths)}
     names = [name for name in (*PROTECTED, *there) if name not in linked]
     names += [*_linked_to(root, linked), *environments_below(root), *paths.protect]
     names += [
@@ -132,9 +132,9 @@ def protected_names(root: Path, paths: SandboxPaths) -> list[str]:
 
 
 def watched_names(root: Path, paths: SandboxPaths) -> list[str]:
-    """Where nothing new may stay: what is protected only where it exists, and instructions that are a link."""
+    """Where nothing new may stay: what is protected only where it exists, and links that are made again."""
     names = [name for name in PROTECTED_IF_THERE if not os.path.lexists(f"{root}/{name}")]
-    names += [name for name in (*PROTECTED, *PROTECTED_IF_THERE) if _is_linked_text(root, name)]
+    names += [name for name in (*PROTECTED, *PROTECTED_IF_THERE) if _is_linked(root, name, paths)]
     return _without((*paths.unprotected, *paths.protect), names)
 
 
@@ -148,13 +148,25 @@ def _without(left_out: Iterable[str], names: Iterable[str]) -> list[str]:
     ]
 
 
-def _is_linked_text(root: Path, name: str) -> bool:
-    """Whether instructions are only a link to others, as CLAUDE.md to AGENTS.md."""
-    return os.path.basename(name) in INSTRUCTIONS and os.path.islink(f"{root}/{name}")
+def _is_linked(root: Path, name: str, paths: SandboxPaths) -> bool:
+    """Whether this is a link whose file is kept, and that is made again when a command replaces it.
+
+    So are instructions, as CLAUDE.md to AGENTS.md. So is what nothing holds the place of while it is missing, such as
+    hookline.toml, if its file is one step away and where this directory, or nobody, can write.
+    """
+    path = root / name
+    if not path.is_symlink():
+        return False
+    if os.path.basename(name) in INSTRUCTIONS:
+        return True
+    real = Path(os.path.realpath(path))
+    is_next = os.path.normpath(path.parent / os.readlink(path)) == str(real)
+    is_kept = inside_any(real, [root]) or not inside_any(real, existing(paths.write))
+    return name in PROTECTED_IF_THERE and real.is_file() and is_next and is_kept
 
 
 def _linked_to(root: Path, names: Iterable[str]) -> Iterator[str]:
-    """The files below the root that instructions are links to: who changes those changes what is obeyed."""
+    """The files below the root that there are links to: who changes those changes what is obeyed."""
     for name in names:
         real = Path(os.path.realpath(root / name))
         if real.is_relative_to(root) and real.is_file():

@@ -35,7 +35,7 @@ class Watch:
         }
 
     def set_aside(self) -> list[str]:
-        """Rename what was made since, and say under which names it is now. A link that was replaced is made again."""
+        """Rename what was made since, and say under which names it is now. A link that is gone is made again."""
         names = (*self._absent, *self._links)
         moved = (
             in_directory(self._root, name, _aside, self._links.get(name, "")) for name in names
@@ -66,8 +66,9 @@ def _aside(name: str, directory: int, target: str) -> str:
     """Move away what is there, unless it is the link to `target` that it was, and make that link again."""
     if target and _target(name, directory) == target:
         return ""
+    was_there = _is_there(name, directory)
     moved = _moved(name, directory)
-    if moved and target:
+    if target and (moved or not was_there):
         os.symlink(target, name, dir_fd=directory)
     return moved
 
