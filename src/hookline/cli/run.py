@@ -75,10 +75,27 @@ def run(arguments: argparse.Namespace) -> int:
 
     words = list(arguments.task)
     take_target(arguments, words)
+    _refuse_contradictions(arguments)
     prompt = task_of(words, arguments.file)
     flags = flags_of(arguments)
     settings = load(flags, bare=arguments.bare)
     return asyncio.run(_run(arguments, prompt, settings, flags))
+
+
+def _refuse_contradictions(arguments: argparse.Namespace) -> None:
+    from hookline.errors import UsageError
+
+    goes_on = arguments.go_on or arguments.origin is not None
+    if arguments.go_on and arguments.origin is not None:
+        raise UsageError(
+            f"-c goes on with the last conversation, and --from with that of {arguments.origin}.",
+            remedy="Say one of them.",
+        )
+    if arguments.no_save and arguments.journal and not goes_on:
+        raise UsageError(
+            f"--no-save keeps nothing of the run, and --journal keeps it in {arguments.journal}.",
+            remedy="Say one of them.",
+        )
 
 
 def task_of(words: list[str], files: list[str]) -> str:

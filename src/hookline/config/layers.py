@@ -34,6 +34,9 @@ class Layer(msgspec.Struct, frozen=True):
         for length in range(len(path), 0, -1):
             if path[:length] in self.sources:
                 return self.sources[path[:length]]
+        for way, said in self.sources.items():
+            if way[: len(path)] == path:
+                return said
         line = line_of(self.text, (*self.prefix, *path)) if self.text else None
         return f"{self.name}:{line}" if line else self.name
 
