@@ -69,6 +69,10 @@ def _open_streams() -> None:
             setattr(sys, name, open(os.devnull, mode, encoding="utf-8"))  # noqa: SIM115 - for as long as the process
         elif mode == "w" and isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")
+    if sys.stderr is sys.__stderr__:
+        from hookline.cli.telling import never_failing
+
+        sys.stderr = never_failing(sys.stderr)
 
 
 def _leave_stdout() -> None:
