@@ -92,3 +92,29 @@ def test_a_rule_of_a_file_is_told_where_it_is_clear_what_it_means(place: Any) ->
     assert done.stderr == (
         f"hookline: {path}:2: there is no tool 'bsah' here for 'bsah(ls)'. Did you mean 'bash'?\n"
     )
+
+
+@pytest.mark.parametrize("action", ["test", "explain"])
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (("raed", "ls"), "there is no tool 'raed'. Did you mean 'read'?"),
+        (("nosuch", "ls"), "there is no tool 'nosuch'. Your tools are: read,"),
+        (("read", "ls"), "the arguments are not JSON"),
+    ],
+)
+def test_a_tool_that_is_not_there_is_told_first(
+    action: str, words: tuple[str, ...], told: str, place: Any
+) -> None:
+    """What its arguments would be does not matter then."""
+    done = place.run("hooks", action, *words)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert told in done.stderr
+
+
+def test_a_fork_without_a_task_says_how_to_fork(place: Any) -> None:
+    """With the step that it would go on from."""
+    assert place.run("run", "--model", place.script({"say": "Hi."}), "x").returncode == 0
+    done = place.run("fork", "last")
+    assert done.returncode == 2
+    assert 'Say what to do: hookline fork last --at 1 "..."' in done.stderr

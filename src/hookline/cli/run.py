@@ -98,7 +98,7 @@ def _refuse_contradictions(arguments: argparse.Namespace) -> None:
         )
 
 
-def task_of(words: list[str], files: list[str]) -> str:
+def task_of(words: list[str], files: list[str], command: str = "hookline run") -> str:
     """The task: the words, the files, and what is piped in."""
     parts = [" ".join(words)] if words else []
     for name in files:
@@ -114,7 +114,7 @@ def task_of(words: list[str], files: list[str]) -> str:
 
         raise UsageError(
             "there is no task.",
-            remedy='Say what to do: hookline run "...", -f FILE, or pipe it in.',
+            remedy=f'Say what to do: {command} "...", -f FILE, or pipe it in.',
         )
     return task
 
