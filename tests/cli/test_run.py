@@ -153,7 +153,7 @@ _STOP = '[[hooks]]\non = "{on}"\ndo = "{do}"\nreason = "not now"\n'
         (Exit.BLOCKED, [_LOOK], [], _STOP.format(on="before_tool_use", do="stop")),
         (Exit.WAITING, [_LOOK], ["--ask", "list"], ""),
         (Exit.CONFIG, [{"say": "ok"}], [], "modle = 1"),
-        (Exit.CONFIG, [{"say": "ok"}], ["--capability", "filse"], ""),
+        (Exit.USAGE, [{"say": "ok"}], ["--capability", "filse"], ""),
     ],
 )
 def test_exit_codes(

@@ -99,6 +99,44 @@ def test_a_full_disk_is_told_in_one_line(arguments: tuple[str, ...], place: Any)
     assert "Traceback" not in done.stderr
 
 
+_GONE = [
+    pytest.param("2>&1 >answer | head -1; exit ${PIPESTATUS[0]}", id="left"),
+    pytest.param(
+        "2>/dev/full >answer",
+        id="full",
+        marks=pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no /dev/full"),
+    ),
+]
+
+
+@pytest.mark.parametrize("ending", _GONE)
+@pytest.mark.parametrize("more", [(), ("--json",), ("--deny", "lost")])
+def test_a_run_goes_on_when_nobody_hears_of_it(
+    ending: str, more: tuple[str, ...], place: Any
+) -> None:
+    """What is told about a run never becomes a failure in it: all steps are made, and the answer is given."""
+    turns = [{"call": "write", "args": {"path": f"{n}.txt", "content": "x"}} for n in range(4)]
+    model = place.script(*turns, {"say": "Hi."})
+    rules = ("--mode", "accept_edits", "--without", "bash")
+    done = shell(place, ending, "run", "--model", model, "x", *rules, *more)
+    assert done.returncode == 0, done.stderr
+    assert "Hi." in (place.project / "answer").read_text()
+    assert len(list(place.project.glob("*.txt"))) == 4
+    assert "completed" in place.run("runs").stdout
+    assert "rror" not in place.run("show").stdout
+
+
+def test_the_code_is_that_of_a_pipe_when_the_answer_is_not_taken_either(place: Any) -> None:
+    """The run is done and kept all the same."""
+    turns = [{"call": "write", "args": {"path": f"{n}.txt", "content": "x"}} for n in range(4)]
+    model = place.script(*turns, {"say": "Hi."})
+    arguments = ("run", "--model", model, "x", "--mode", "accept_edits", "--without", "bash")
+    done = shell(place, "2>&1 | head -1; exit ${PIPESTATUS[0]}", *arguments)
+    assert (done.returncode, done.stdout.count("\n")) == (141, 1), done.stdout
+    assert len(list(place.project.glob("*.txt"))) == 4
+    assert "completed" in place.run("runs").stdout
+
+
 def test_bytes_that_are_no_text_are_replaced(place: Any) -> None:
     """On the command line as in a pipe."""
     model = place.script({"say": "Hi."})

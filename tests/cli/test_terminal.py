@@ -103,6 +103,28 @@ def test_ctrl_c_twice_stops_now(place: Any) -> None:
     assert "cancelled" in place.run("runs").stdout
 
 
+def test_ctrl_c_while_a_hook_waits_is_told_in_words(place: Any) -> None:
+    """As it happens, and when the run is shown later."""
+    begun = place.home / "begun"
+    place.write(
+        "hookline.toml",
+        f'[[hooks]]\non = "before_tool_use"\ncommand = "touch {begun}; sleep 60"\n',
+    )
+    assert place.run("trust").returncode == 0
+    model = place.script({"call": "list", "args": {}}, {"say": "x"})
+    terminal = opened(place, "run", "--model", model, "x", *_BARE, columns=300)
+    terminal.wait_for("step 1")
+    while not begun.exists():
+        time.sleep(0.05)
+    terminal.press("\x03")
+    terminal.wait_for("stopping after this step")
+    terminal.press("\x03")
+    assert terminal.end() == 130, terminal.text
+    for told in (terminal.text, place.run("show").stdout):
+        assert "failed list(): it was cancelled while it waited" in " ".join(told.split())
+        assert "CancelledError" not in told
+
+
 def test_ctrl_c_at_a_question_leaves_it_open(place: Any) -> None:
     """The run stays paused, and can be answered later."""
     model = place.script({"call": "list", "args": {}}, {"say": "Done."})

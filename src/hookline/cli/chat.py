@@ -52,6 +52,11 @@ def run(arguments: argparse.Namespace) -> int:
             f"there is nothing to do with {words[0]!r}.",
             remedy='`hookline run "..."` runs a task; in a conversation, say it at the prompt.',
         )
+    if arguments.go_on and arguments.session:
+        raise UsageError(
+            f"-c goes on with the last conversation, and --session with {arguments.session}.",
+            remedy="Say one of them.",
+        )
     flags = flags_of(arguments)
     settings = load(flags, bare=arguments.bare)
     begun = started(Path.cwd(), flags, settings.agent, arguments.bare)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import gc
 import logging
 import shlex
@@ -72,10 +73,11 @@ class Telling(logging.Handler):
         self._screen = screen
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Show it."""
-        self._screen.line(
-            f"  {self._screen.paint('log', 'yellow')} {printable(record.getMessage())}"
-        )
+        """Show it. Whoever logs is in the middle of the run, which goes on where nothing can be shown."""
+        with contextlib.suppress(OSError):
+            self._screen.line(
+                f"  {self._screen.paint('log', 'yellow')} {printable(record.getMessage())}"
+            )
 
 
 class Stage:

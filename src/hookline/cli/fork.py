@@ -57,6 +57,6 @@ def run(arguments: argparse.Namespace) -> int:
     with journal:
         at = steps_of(journal, run_id) if arguments.at is None else arguments.at
         state = conversation(journal, run_id, after=at)
-    prompt = task_of(words, arguments.file)
+    prompt = task_of(words, arguments.file, f"hookline fork {arguments.run_id} --at {at}")
     arguments.no_save = False
     return asyncio.run(played_from(arguments, prompt, settings, flags, state))

@@ -157,9 +157,23 @@ async def _list(agent: Agent, arguments: argparse.Namespace) -> int:
 
 
 async def _explain(agent: Agent, arguments: argparse.Namespace) -> int:
-    args = arguments_of(arguments.tool, arguments.args) if arguments.tool else {}
+    args = _arguments_for(agent, arguments) if arguments.tool else {}
     print(agent.explain(arguments.tool, **args))
     return Exit.DONE
+
+
+def _arguments_for(agent: Agent, arguments: argparse.Namespace) -> dict[str, Any]:
+    """The arguments of the call. Where they make no sense, it may be that there is no such tool to begin with."""
+    from hookline.errors import UsageError
+
+    try:
+        return arguments_of(arguments.tool, arguments.args)
+    except UsageError:
+        toolbox = agent.definition.toolbox
+        if toolbox.get(arguments.tool) is not None:
+            raise
+        unknown = toolbox.unknown(arguments.tool)
+        raise UsageError(unknown.message, remedy=unknown.remedy) from None
 
 
 async def _lint(agent: Agent, _arguments: argparse.Namespace) -> int:
@@ -190,6 +204,21 @@ def arguments_of(tool: str, text: str) -> dict[str, Any]:
     return args
 
 
+def _call_arguments(arguments: argparse.Namespace, settings: Settings) -> dict[str, Any]:
+    from hookline.cli.assembly import Extras, opened
+    from hookline.drivers import ScriptedDriver
+    from hookline.errors import UsageError
+
+    async def looked_up() -> dict[str, Any]:
+        async with opened(settings, Extras(driver=ScriptedDriver([]))) as agent:
+            return _arguments_for(agent, arguments)
+
+    try:
+        return arguments_of(arguments.tool, arguments.args)
+    except UsageError:
+        return asyncio.run(looked_up())
+
+
 def _test(arguments: argparse.Namespace) -> int:
     from hookline.cli.asking import Occasion, asked
     from hookline.cli.assembly.verify import load
@@ -203,7 +232,7 @@ def _test(arguments: argparse.Namespace) -> int:
         )
     settings = load(flags_of(arguments), bare=arguments.bare)
     _hint(settings)
-    args = arguments_of(arguments.tool, arguments.args) if arguments.tool else {}
+    args = _call_arguments(arguments, settings) if arguments.tool else {}
     occasion = Occasion(
         tool=arguments.tool or "",
         args=args,

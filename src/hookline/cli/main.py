@@ -69,6 +69,11 @@ def _open_streams() -> None:
             setattr(sys, name, open(os.devnull, mode, encoding="utf-8"))  # noqa: SIM115 - for as long as the process
         elif mode == "w" and isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")
+    told = sys.__stderr__
+    if told is not None and sys.stderr is told:
+        from hookline.cli.telling import never_failing
+
+        sys.stderr = never_failing(told)
 
 
 def _leave_stdout() -> None:

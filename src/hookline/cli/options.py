@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import tomllib
+from pathlib import Path
 from typing import Any
 
 from hookline.config import Layer, checked, put
@@ -121,7 +122,7 @@ _PATHS: dict[str, tuple[str, ...]] = {
 
 
 def flags_of(arguments: argparse.Namespace) -> Layer:
-    """The settings that the flags say."""
+    """The settings that the flags say. A flag that says nothing, or takes back what another says, is an error."""
     layer = Layer("flag", {}, sources={})
     for name, path in _PATHS.items():
         value = getattr(arguments, name, None)
@@ -129,31 +130,76 @@ def flags_of(arguments: argparse.Namespace) -> Layer:
             put(layer.data, path, value)
             layer.sources[path] = f"--{name.replace('_', '-')}"
     for name in ("allow", "ask", "deny"):
-        rules = [rule for rule in getattr(arguments, name, ()) if rule]
+        rules = getattr(arguments, name, ())
         if rules:
-            put(layer.data, ("approvals", name), rules)
+            put(layer.data, ("approvals", name), _rules(name, rules))
             layer.sources["approvals", name] = f"--{name}"
+    _refuse_contradictions(arguments)
     for name in getattr(arguments, "capability", ()):
-        layer.data.setdefault("capabilities", {}).setdefault(name, {})["enabled"] = True
+        put(layer.data, ("capabilities", name, "enabled"), True)
         layer.sources["capabilities", name] = "--capability"
     for name in getattr(arguments, "without", ()):
         put(layer.data, ("capabilities", name, "enabled"), False)
         layer.sources["capabilities", name] = "--without"
     for text in getattr(arguments, "settings", ()):
         _set(layer, text)
-    return checked(layer)
+    return _verified(layer)
+
+
+def _rules(name: str, rules: list[str]) -> list[str]:
+    if not all(rule.strip() for rule in rules):
+        raise UsageError(
+            f"--{name} names no call.", remedy=f"Write a rule: --{name} 'bash(git push *)'."
+        )
+    return rules
+
+
+def _refuse_contradictions(arguments: argparse.Namespace) -> None:
+    """Whoever gives two flags relies on both."""
+    without = getattr(arguments, "without", ())
+    for name in getattr(arguments, "capability", ()):
+        if name in without:
+            raise UsageError(
+                f"--capability {name} adds what --without {name} leaves out.",
+                remedy="Say one of them.",
+            )
+
+
+def _verified(layer: Layer) -> Layer:
+    """The layer, if all it says means something. What a flag gets wrong is wrong use, not a wrong configuration."""
+    try:
+        checked(layer)
+        if not layer.data.keys().isdisjoint(("agents", "approvals", "capabilities", "hooks")):
+            from hookline.cli.assembly.verify import verify
+
+            verify((layer,), Path.cwd())
+    except ConfigError as error:
+        raise UsageError(error.message, remedy=error.remedy) from None
+    for name, options in layer.data.get("capabilities", {}).items():
+        for option in options.keys() - {"enabled"} if options.get("enabled") is False else ():
+            about, out = (layer.where(("capabilities", name, each)) for each in (option, "enabled"))
+            raise UsageError(
+                f"{about} is about '{name}', which {out} leaves out.", remedy="Say one of them."
+            )
+    return layer
 
 
 def _set(layer: Layer, text: str) -> None:
     key, equals, value = text.partition("=")
     path = tuple(part.strip() for part in key.split("."))
     if not equals or not all(path):
-        raise ConfigError(f"--set {text!r} says nothing.", remedy="Write --set KEY=VALUE.")
+        raise UsageError(f"--set {text!r} says nothing.", remedy="Write --set KEY=VALUE.")
     try:
         meant: Any = tomllib.loads(f"value = {value}")["value"]
-    except tomllib.TOMLDecodeError:
+    except (tomllib.TOMLDecodeError, RecursionError):
         meant = value  # a word without its quotes, which a shell has taken
-    put(layer.data, path, meant)
+    try:
+        put(layer.data, path, meant)
+    except (AttributeError, TypeError):  # something above it is a value by now
+        raise UsageError(
+            f"--set {text!r} is about a part of what, as another flag says, has none.",
+            remedy="Say one of them.",
+        ) from None
     layer.sources[path] = "--set"
 
 

@@ -75,13 +75,30 @@ def run(arguments: argparse.Namespace) -> int:
 
     words = list(arguments.task)
     take_target(arguments, words)
+    _refuse_contradictions(arguments)
     prompt = task_of(words, arguments.file)
     flags = flags_of(arguments)
     settings = load(flags, bare=arguments.bare)
     return asyncio.run(_run(arguments, prompt, settings, flags))
 
 
-def task_of(words: list[str], files: list[str]) -> str:
+def _refuse_contradictions(arguments: argparse.Namespace) -> None:
+    from hookline.errors import UsageError
+
+    goes_on = arguments.go_on or arguments.origin is not None
+    if arguments.go_on and arguments.origin is not None:
+        raise UsageError(
+            f"-c goes on with the last conversation, and --from with that of {arguments.origin}.",
+            remedy="Say one of them.",
+        )
+    if arguments.no_save and arguments.journal and not goes_on:
+        raise UsageError(
+            f"--no-save keeps nothing of the run, and --journal keeps it in {arguments.journal}.",
+            remedy="Say one of them.",
+        )
+
+
+def task_of(words: list[str], files: list[str], command: str = "hookline run") -> str:
     """The task: the words, the files, and what is piped in."""
     parts = [" ".join(words)] if words else []
     for name in files:
@@ -97,7 +114,7 @@ def task_of(words: list[str], files: list[str]) -> str:
 
         raise UsageError(
             "there is no task.",
-            remedy='Say what to do: hookline run "...", -f FILE, or pipe it in.',
+            remedy=f'Say what to do: {command} "...", -f FILE, or pipe it in.',
         )
     return task
 

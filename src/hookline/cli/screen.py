@@ -34,7 +34,7 @@ from hookline.journal import (
 
 if TYPE_CHECKING:
     from hookline.agent import RunResult
-    from hookline.state import ToolCall
+    from hookline.state import ErrorInfo, ToolCall
 
 _FRAMES = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
 _PLAIN_FRAMES = "|/-\\"
@@ -167,7 +167,7 @@ class Screen:
         about = f" {shown_call(call)}" if call is not None else ""
         shadow = " (shadow)" if record.shadow else ""
         why = f": {printable(record.reason)}" if record.reason else ""
-        failed = f": {printable(str(record.error))}" if record.error is not None else ""
+        failed = f": {_in_words(record.error)}" if record.error is not None else ""
         self.line(
             f"{depth}  {self.paint('hook', colour)} {printable(record.hook)} at {record.point}: "
             f"{self.paint(what, colour)}{about}{shadow}{failed or why}"
@@ -176,7 +176,7 @@ class Screen:
     def _failed(self, record: ErrorRaised, depth: str) -> None:
         assert record.error is not None
         does = record.action + (f" in {record.delay:.1f} s" if record.delay else "")
-        self.line(f"{depth}  {self.paint('error', 'red')} {printable(str(record.error))} ({does})")
+        self.line(f"{depth}  {self.paint('error', 'red')} {_in_words(record.error)} ({does})")
         if record.action in ("retry", "fallback"):
             self._streamed = ""
 
@@ -228,6 +228,13 @@ class Screen:
         """Take leave of the terminal."""
         self._hide_spinner()
         self._fresh_line()
+
+
+def _in_words(error: ErrorInfo) -> str:
+    """What an error says. One that ends whatever was waited for says nothing, and its name nothing to most people."""
+    if not error.message and error.type.endswith("CancelledError"):
+        return "it was cancelled while it waited"
+    return printable(str(error))
 
 
 def shown_call(call: ToolCall) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 from collections.abc import Mapping
 from typing import Any
 
@@ -30,10 +31,24 @@ OTHERS = frozenset(
     }
 )
 """Variables that are no settings: where things are."""
+_PASSING = frozenset(
+    {
+        "HOOKLINE_COMMAND",
+        "HOOKLINE_DEBUG",
+        "HOOKLINE_HOOK_RUN",
+        "HOOKLINE_POINT",
+        "HOOKLINE_PROJECT_DIR",
+        "HOOKLINE_SESSION_ID",
+    }
+)
+"""Variables that say nothing about the agent: most are set by the runtime itself, for what it starts."""
+_PREFIX = "HOOKLINE_"
+_ALIKE = 0.8
 
 
 def from_environment(environ: Mapping[str, str]) -> Layer:
     """What the environment says. A variable that is empty says nothing."""
+    _refuse_slips(environ)
     layer = Layer("environment", {}, sources={})
     for name, path in VARIABLES.items():
         given = environ.get(name, "").strip()
@@ -41,6 +56,22 @@ def from_environment(environ: Mapping[str, str]) -> Layer:
             put(layer.data, path, _value(name, path, given))
             layer.sources[path] = f"${name}"
     return checked(layer)
+
+
+def _refuse_slips(environ: Mapping[str, str]) -> None:
+    """A variable that is almost one of ours was meant to be it. Others are somebody else's."""
+    known = {*VARIABLES, *OTHERS, *_PASSING}
+    for name, given in environ.items():
+        if not name.startswith(_PREFIX) or name in known or not given.strip():
+            continue
+        endings = sorted(each.removeprefix(_PREFIX) for each in known)
+        ending = name.removeprefix(_PREFIX)
+        close = difflib.get_close_matches(ending, endings, n=1, cutoff=_ALIKE)
+        if close:
+            raise ConfigError(
+                f"the variable {name} means nothing.",
+                remedy=f"Did you mean {_PREFIX}{close[0]}?",
+            )
 
 
 def _value(name: str, path: Path, given: str) -> Any:

@@ -14,6 +14,8 @@ from hookline.config.check import Wrong, check
 from hookline.config.lines import Path, dotted, line_of
 from hookline.errors import ConfigError
 
+_DEEPEST = 60
+
 
 class Layer(msgspec.Struct, frozen=True):
     """What one file, the environment or the flags say."""
@@ -34,6 +36,9 @@ class Layer(msgspec.Struct, frozen=True):
         for length in range(len(path), 0, -1):
             if path[:length] in self.sources:
                 return self.sources[path[:length]]
+        for way, said in self.sources.items():
+            if way[: len(path)] == path:
+                return said
         line = line_of(self.text, (*self.prefix, *path)) if self.text else None
         return f"{self.name}:{line}" if line else self.name
 
@@ -44,17 +49,38 @@ def read_layer(path: FilePath, *, is_project: bool = False) -> Layer:
     try:
         text = path.read_text(encoding="utf-8")
         data = tomllib.loads(text)
+        if _depth(data) > _DEEPEST:
+            raise RecursionError
     except OSError as error:
         raise ConfigError(f"{name} cannot be read: {error.strerror or error}.") from None
     except UnicodeDecodeError as error:
         raise ConfigError(f"{name} is not text in UTF-8: {error.reason}.") from None
     except tomllib.TOMLDecodeError as error:
         raise ConfigError(f"{name} is not TOML: {error}.", remedy="Mend that line.") from None
+    except RecursionError:
+        raise ConfigError(
+            f"{name} has lists or tables in each other that go deeper than {_DEEPEST} levels.",
+            remedy="No setting is as deep: mend that.",
+        ) from None
     prefix: tuple[str, ...] = ()
     if path.name == "pyproject.toml":
         prefix = ("tool", "hookline")
         data = data.get("tool", {}).get("hookline", {})
     return checked(Layer(name, data, is_project, text, prefix))
+
+
+def _depth(data: Any) -> int:
+    """How many tables and lists are in each other, as far as that matters."""
+    depth, level = 0, [data]
+    while level and depth <= _DEEPEST:
+        depth += 1
+        level = [
+            inner
+            for outer in level
+            for inner in (outer.values() if isinstance(outer, dict) else outer)
+            if isinstance(inner, dict | list)
+        ]
+    return depth
 
 
 def checked(layer: Layer) -> Layer:

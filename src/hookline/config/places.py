@@ -12,7 +12,9 @@ from pathlib import Path
 
 from hookline.errors import ConfigError
 
-PROJECT_FILES = ("pyproject.toml", "hookline.toml", ".hookline/config.toml")
+_SHARED = "pyproject.toml"
+"""It is there for others, too: one without settings in it is none of ours."""
+PROJECT_FILES = (_SHARED, "hookline.toml", ".hookline/config.toml")
 """The files of a project, the one that counts most last."""
 
 
@@ -49,9 +51,16 @@ def project_of(start: Path, environ: Mapping[str, str]) -> Path:
     start = start.resolve()
     above = list(_candidates(start, home(environ).resolve()))
     for folder in above:
-        if any(True for _ in project_files(folder)):
+        if _is_configured(folder):
             return folder
     return next((folder for folder in above if (folder / ".git").exists()), start)
+
+
+def _is_configured(folder: Path) -> bool:
+    try:
+        return any(True for _ in project_files(folder))
+    except ConfigError:  # it is meant to be: whoever reads the files says what is wrong with them
+        return True
 
 
 def _candidates(start: Path, own: Path) -> Iterator[Path]:
@@ -68,20 +77,36 @@ def project_files(folder: Path) -> Iterator[Path]:
     """The configuration files in a directory."""
     for name in PROJECT_FILES:
         path = folder / name
-        if is_there(path) and (name != "pyproject.toml" or _has_table(path)):
+        if is_there(path) and (name != _SHARED or _has_table(path)):
             yield path
 
 
 def is_there(path: Path) -> bool:
-    """Whether it is a file. A directory that cannot be looked into is an error: it may hold what forbids something."""
+    """Whether it is a file. What is there and cannot be read is an error: it may be what forbids something."""
     try:
-        return stat.S_ISREG(path.stat().st_mode)
-    except (FileNotFoundError, NotADirectoryError):
+        found = path.stat()
+    except NotADirectoryError:
+        return False
+    except FileNotFoundError:
+        if path.is_symlink() and path.name != _SHARED:
+            raise _unreadable(path, "it is a link to nothing") from None
         return False
     except OSError as error:
-        raise ConfigError(
-            f"{path} cannot be read: {error.strerror}.", remedy="Mend that, or use --bare."
-        ) from None
+        raise _unreadable(path, str(error.strerror)) from None
+    if stat.S_ISREG(found.st_mode):
+        return True
+    if _is_nothing(found) or path.name == _SHARED:
+        return False
+    raise _unreadable(path, "it is a directory" if stat.S_ISDIR(found.st_mode) else "it is no file")
+
+
+def _unreadable(path: Path, why: str) -> ConfigError:
+    return ConfigError(f"{path} cannot be read: {why}.", remedy="Mend that, or use --bare.")
+
+
+def _is_nothing(found: os.stat_result) -> bool:
+    """Whether it is the null device, which stands in the place of files that are not to be seen."""
+    return stat.S_ISCHR(found.st_mode) and found.st_rdev == os.stat(os.devnull).st_rdev
 
 
 def _has_table(path: Path) -> bool:
@@ -89,7 +114,7 @@ def _has_table(path: Path) -> bool:
     try:
         text = path.read_text(encoding="utf-8")
         return "hookline" in text and "hookline" in tomllib.loads(text).get("tool", {})
-    except (OSError, ValueError, AttributeError):
+    except (OSError, ValueError, AttributeError, RecursionError):
         return False
 
 

@@ -16,6 +16,7 @@ from hookline.agent import Agent, AgentBuilder
 from hookline.blueprint import Plans
 from hookline.cli.assembly.capabilities import capabilities_of
 from hookline.cli.assembly.commands import command_hooks
+from hookline.cli.assembly.strangers import warn_of_strangers
 from hookline.config import AgentSettings, Settings, data_folder
 from hookline.drivers import ScriptedDriver
 from hookline.errors import BuildError, ConfigError, UsageError
@@ -57,12 +58,16 @@ async def opened(settings: Settings, extras: Extras) -> AsyncIterator[Agent]:
             agent = await stack.enter_async_context(
                 opened_agent(target, lambda builder: _equip(builder, settings, extras))
             )
-            yield await stack.enter_async_context(_with_extras(agent, extras))
+            agent = await stack.enter_async_context(_with_extras(agent, extras))
+            warn_of_strangers(agent, settings, extras.warn, is_own=True)
+            yield agent
             return
         builder = AgentBuilder()
         _model(builder, settings, extras)
         await _configure(builder, settings, extras, stack)
-        yield await stack.enter_async_context(builder.build())
+        agent = await stack.enter_async_context(builder.build())
+        warn_of_strangers(agent, settings, extras.warn)
+        yield agent
 
 
 def _target(settings: Settings) -> str:

@@ -49,6 +49,9 @@ def check_names(name: str, options: dict[str, Any]) -> Iterator[tuple[str, Confi
         close = difflib.get_close_matches(name, names, n=1, cutoff=0.5)
         remedy = f"Did you mean '{close[0]}'?" if close else f"There are: {', '.join(names)}."
         yield "", ConfigError(f"there is no capability '{name}'.", remedy=remedy)
+    elif not isinstance(options.get("enabled", True), bool):
+        said = options["enabled"]
+        yield "enabled", ConfigError(f"'{name}.enabled' is {said!r}: expected true or false.")
     elif options.keys() - {"enabled"}:
         yield from _check_options(name, known, options)
 
@@ -66,8 +69,6 @@ def _check_options(
             close = difflib.get_close_matches(option, takes, n=1, cutoff=0.5)
             remedy = f"Did you mean '{close[0]}'?" if close else f"There are: {', '.join(takes)}."
             yield option, ConfigError(f"'{name}' has no option '{option}'.", remedy=remedy)
-        elif option == "enabled" and not isinstance(value, bool):
-            yield option, ConfigError(f"'{name}.enabled' is {value!r}: expected true or false.")
         elif (wanted := misfit(value, _hint(kind, option))) is not None:
             yield option, ConfigError(f"'{name}.{option}' is {value!r}: expected {wanted}.")
 
