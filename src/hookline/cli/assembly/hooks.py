@@ -64,6 +64,8 @@ def matched(hook: HookSettings, point: Point[Any], root: Path) -> Any:
 def _named(hook: HookSettings) -> str:
     """What a rule without a name is called: what it does, and to what."""
     match = hook.match
+    if hook.do == "redact":
+        return f"redact at {hook.on}"  # names are in journals, and the words must not be
     if isinstance(match, MatchSettings):
         args = ", ".join(f"{name}={value}" for name, value in match.args.items())
         about = match.rule or " ".join(part for part in (match.tool, args, match.text) if part)

@@ -76,9 +76,9 @@ def _match(settings: HookSettings, point: Point[Any]) -> MatchSettings:
         return given
     if given is None:
         return MatchSettings()
-    is_expression = len(given) > 1 and given.startswith("/")
-    if not _has_tool(point) or (settings.do == "redact" and is_expression):
+    if not _has_tool(point) or settings.do == "redact":
         return MatchSettings(text=given)
+    is_expression = len(given) > 1 and given.startswith("/")
     return (
         MatchSettings(rule=given)
         if "(" in given and not is_expression
