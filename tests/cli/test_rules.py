@@ -116,6 +116,30 @@ def test_what_is_redacted_is_words_at_every_point(on: str, words: str, tmp_path:
     assert results(result) == ["ran echo [redacted]"]
 
 
+def test_redacted_words_are_in_no_part_of_a_result(tmp_path: Path) -> None:
+    """Neither in a name or a value deep in it, nor in what a failed call says."""
+
+    def look() -> dict[str, Any]:
+        """Look."""
+        return {"users": [{"hunter2": 1, "password": "it is hunter2"}]}
+
+    def fail() -> str:
+        """Fail."""
+        raise ValueError("cannot log in with hunter2")
+
+    hooks = [rule("after_tool_use", "redact", match="hunter2")]
+    settings = load(
+        tmp_path, {"HOME": str(tmp_path)}, flags=checked(Layer("flag", {"hooks": hooks}))
+    )
+    model = ScriptedDriver([call("look"), call("fail"), say("Done.")])
+    builder = AgentBuilder().with_driver(model).with_tools(look, fail)
+    result = builder.with_capability(ConfiguredHooks(settings, tmp_path)).build().run_sync("Go.")
+    looked, failed = results(result)
+    assert (looked.count("[redacted]"), "hunter2" in looked) == (2, False)
+    assert "cannot log in with [redacted]" in failed
+    assert [made.is_success for step in result.steps for made in step.results] == [True, False]
+
+
 def test_redacted_words_are_not_in_the_journal(place: Any) -> None:
     """Neither in a result nor in the name of a rule that was given none."""
     place.write("notes.txt", "The password is hunter2.\n")
