@@ -163,9 +163,11 @@ async def _explain(agent: Agent, arguments: argparse.Namespace) -> int:
 
 
 async def _lint(agent: Agent, _arguments: argparse.Namespace) -> int:
+    from hookline.cli.terminal import printable
+
     findings = agent.lint()
     for finding in findings:
-        print(finding)
+        print(printable(str(finding)))
     if not findings:
         print("nothing to complain about", file=sys.stderr)
     return Exit.FAILED if findings else Exit.DONE
