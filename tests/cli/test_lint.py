@@ -91,3 +91,18 @@ def test_so_is_what_was_left_out_of_other_agents_files(
     done = place.run("hooks", "lint")
     assert done.returncode == Exit.FAILED, done.stderr
     assert told in done.stdout
+
+
+def test_so_is_a_guard_that_waits_for_trust(place: Any) -> None:
+    """It guards nothing yet, whichever file it is in; once it is trusted there is nothing to complain about."""
+    place.write("hookline.toml", _HOOK + 'command = "true"\n')
+    hooks = {"PreToolUse": [{"hooks": [{"type": "command", "command": "true"}]}]}
+    place.write(".claude/settings.json", json.dumps({"hooks": hooks}))
+    done = place.run("hooks", "lint")
+    assert done.returncode == Exit.FAILED
+    assert (
+        "hookline.toml:1: the hook is not in force. Look at it, then: hookline trust" in done.stdout
+    )
+    assert "1 hook of .claude/settings.json are not trusted" in done.stdout
+    place.run("trust")
+    assert place.run("hooks", "lint").returncode == 0

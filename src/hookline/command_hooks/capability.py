@@ -179,13 +179,9 @@ class CommandHooks:
             yield register(HookPoint.SESSION_END, self._forget, options)
 
     def notes(self, definition: Definition) -> Iterator[Note]:
-        """What is wrong with files that were read, and with hooks that would never run."""
-        held = (
-            self.warnings[-1:] if self.held_back else ()
-        )  # nothing is wrong with what waits for trust
+        """What is wrong with files that were read, which hooks are off, and which would never run."""
         for warning in self.warnings:
-            if warning not in held:
-                yield Note(warning, is_problem=True)
+            yield Note(warning, is_problem=True)
         tools = [tool.name for tool in definition.toolbox]
         yield from doubts(self.handlers, tools, self.project)
 
