@@ -52,7 +52,7 @@ def main() -> int:
 def _has_model() -> bool:
     """Install and fetch the local model, if that can be done here; says so in a line if it cannot."""
     try:
-        environment.ensure("local")
+        environment.ensure("terminal")
     except SystemExit:
         return _without_model("what runs it could not be installed")
     if environment.run(HOOKLINE, "model", "get", quiet=True) != 0:

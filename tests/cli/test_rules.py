@@ -89,7 +89,9 @@ def test_ask_and_stop(tmp_path: Path) -> None:
 def test_redact(tmp_path: Path) -> None:
     """What matches, or secrets where nothing is said, in a result, in a prompt and in the answer."""
     turns = (call("read", path="a"),)
-    secrets = run_with(tmp_path, rule("after_tool_use", "redact", match="read"), turns=turns)
+    secrets = run_with(
+        tmp_path, rule("after_tool_use", "redact", match={"tool": "read"}), turns=turns
+    )
     assert "sk-abc" not in results(secrets)[0]
     words = run_with(
         tmp_path,
@@ -102,6 +104,54 @@ def test_redact(tmp_path: Path) -> None:
     assert results(words) == ["[redacted] of a"]
     assert words.text == "The password is [redacted]."
     assert words.state.messages[0].text == "My pin is [redacted]."
+
+
+@pytest.mark.parametrize("on", ["after_tool_use", "PostToolUse", "before_tool_use"])
+@pytest.mark.parametrize("words", ["hunter2", "hunt(er2)", "/hunter\\d/"])
+def test_what_is_redacted_is_words_at_every_point(on: str, words: str, tmp_path: Path) -> None:
+    """Never a tool's name or a rule about a call, with which it would stay where it was and nobody would know."""
+    said = words.strip("/").replace("\\d", "2")
+    turns = (call("bash", command=f"echo {said}"),)
+    result = run_with(tmp_path, rule(on, "redact", match=words), turns=turns)
+    assert results(result) == ["ran echo [redacted]"]
+
+
+def test_redacted_words_are_in_no_part_of_a_result(tmp_path: Path) -> None:
+    """Neither in a name or a value deep in it, nor in what a failed call says."""
+
+    def look() -> dict[str, Any]:
+        """Look."""
+        return {"users": [{"hunter2": 1, "password": "it is hunter2"}]}
+
+    def fail() -> str:
+        """Fail."""
+        raise ValueError("cannot log in with hunter2")
+
+    hooks = [rule("after_tool_use", "redact", match="hunter2")]
+    settings = load(
+        tmp_path, {"HOME": str(tmp_path)}, flags=checked(Layer("flag", {"hooks": hooks}))
+    )
+    model = ScriptedDriver([call("look"), call("fail"), say("Done.")])
+    builder = AgentBuilder().with_driver(model).with_tools(look, fail)
+    result = builder.with_capability(ConfiguredHooks(settings, tmp_path)).build().run_sync("Go.")
+    looked, failed = results(result)
+    assert (looked.count("[redacted]"), "hunter2" in looked) == (2, False)
+    assert "cannot log in with [redacted]" in failed
+    assert [made.is_success for step in result.steps for made in step.results] == [True, False]
+
+
+def test_redacted_words_are_not_in_the_journal(place: Any) -> None:
+    """Neither in a result nor in the name of a rule that was given none."""
+    place.write("notes.txt", "The password is hunter2.\n")
+    place.write(
+        "hookline.toml", '[[hooks]]\non = "after_tool_use"\nmatch = "hunter2"\ndo = "redact"\n'
+    )
+    model = place.script({"call": "read", "args": {"path": "notes.txt"}}, {"say": "Read."})
+    done = place.run("run", "--model", model, "What is in the notes?", "--without", "bash")
+    assert done.returncode == 0, done.stderr
+    shown = place.run("show", "last", "--json").stdout
+    assert "[redacted]" in shown
+    assert "hunter2" not in shown + done.stderr
 
 
 def test_log(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:

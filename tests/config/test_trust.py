@@ -24,6 +24,7 @@ from hookline.config import (
 )
 from hookline.config.imports import files_of
 from hookline.errors import ConfigError, TrustError
+from hookline.lifecycle import HookPoint, point_named
 
 _HOSTILE = """
 model = "openai:evil"
@@ -111,6 +112,40 @@ def test_hostile_configuration_does_nothing_but_tighten(
         settings
     )
     assert "hookline trust" in settings.trust_hint
+
+
+@pytest.mark.parametrize("point", list(HookPoint), ids=lambda point: point.value)
+@pytest.mark.parametrize("do", ["block", "ask", "stop", "log", "redact"])
+def test_a_point_is_one_point_in_every_spelling(do: str, point: HookPoint) -> None:
+    """Whether a stranger's rule holds does not depend on which of its names the point was given."""
+    names = [spelling for name in point.spellings for spelling in (name, f"on_{name}")]
+    names = [name for name in names if point_named(name) == point]
+    rules = [{"on": name, "do": do, "match": "hunter2"} for name in (point.value, *names)]
+    kept, _ = tightened(Layer("x", {"hooks": rules}), {})
+    assert len(kept.data.get("hooks", [])) in (0, len(rules))
+
+
+@pytest.mark.parametrize(
+    ("on", "do", "holds"),
+    [
+        ("before_tool", "block", True),
+        ("onBeforeToolUse", "ask", True),
+        ("post-tool-use", "redact", True),
+        ("prompt_submit", "redact", True),
+        ("UserPromptSubmit", "redact", True),
+        ("after_inference", "redact", True),
+        ("output", "redact", True),
+        ("before_tool", "redact", False),
+        ("stop", "block", False),
+    ],
+)
+def test_rules_that_hold_without_trust(on: str, do: str, holds: bool) -> None:
+    """Those that forbid or hide; not one that would change what is called, or send a run on."""
+    rule = {"on": on, "do": do, "match": "hunter2"}
+    kept, waiting = tightened(Layer("x", {"hooks": [rule]}), {})
+    assert (kept.data.get("hooks", []), waiting) == (
+        ([rule], []) if holds else ([], [("hooks", 0)])
+    )
 
 
 def test_trusted_it_may_set_almost_everything(project: Path, environ: dict[str, str]) -> None:

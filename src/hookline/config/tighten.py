@@ -26,15 +26,22 @@ _STRICT_OPTIONS: dict[Path, Any] = {
 }
 _STRICT_RULES: dict[str, tuple[str, ...]] = {
     "beforetooluse": ("block", "ask", "stop", "log"),
-    "pretooluse": ("block", "ask", "stop", "log"),
     "aftertooluse": ("block", "stop", "log", "redact"),
-    "posttooluse": ("block", "stop", "log", "redact"),
-    "promptsubmit": ("block", "stop", "log"),
-    "userpromptsubmit": ("block", "stop", "log"),
+    "promptsubmit": ("block", "stop", "log", "redact"),
     "beforestep": ("stop", "log"),
+    "afterinference": ("log", "redact"),
     "output": ("block", "log", "redact"),
 }
 """Where a rule can only forbid. Elsewhere it might send a run on (a block at `stop`), or change what is called."""
+_SPELLINGS: dict[str, tuple[str, ...]] = {
+    "beforetooluse": ("pretooluse", "beforetoolcall", "beforetool"),
+    "aftertooluse": ("posttooluse", "aftertoolcall", "aftertool"),
+    "promptsubmit": ("userpromptsubmit", "inputsubmitted"),
+    "beforestep": ("stepstart",),
+    "afterinference": ("postinference",),
+}
+"""The other names of these points. The lifecycle, which has them all, is a floor above; a test compares the two."""
+_POINTS = {name: point for point, names in _SPELLINGS.items() for name in names}
 _OF_RULE = frozenset({"on", "match", "do", "reason", "name"})
 _NEVER = frozenset({"base_url", "api_key", "headers"})
 
@@ -61,13 +68,23 @@ def tightened(layer: Layer, below: dict[str, Any]) -> tuple[Layer, list[Path]]:
 
 
 def _is_strict_rule(hook: dict[str, Any]) -> bool:
-    point = str(hook.get("on", "")).replace("_", "").replace("-", "").lower()
-    if hook.get("do") not in _STRICT_RULES.get(point, ()) or set(hook) - _OF_RULE:
+    strict = _STRICT_RULES.get(_point_of(str(hook.get("on", ""))), ())
+    if hook.get("do") not in strict or set(hook) - _OF_RULE:
         return False
     # An expression of a stranger's could take for ever, and keep the run from its limits.
     match = hook.get("match", "")
     said = [match] if isinstance(match, str) else [*match.get("args", {}).values(), *match.values()]
     return not any(isinstance(text, str) and text.startswith("/") for text in said)
+
+
+def _point_of(text: str) -> str:
+    """A point by its first name, whichever of its spellings was given: `PreToolUse`, `before_tool`, `onOutput`."""
+    name = text.replace("_", "").replace("-", "").lower()
+    for spelling in (name, name.removeprefix("on")):
+        point = _POINTS.get(spelling, spelling)
+        if point in _STRICT_RULES:
+            return point
+    return name
 
 
 def _is_stricter(path: Path, value: Any, below: dict[str, Any]) -> bool:

@@ -124,8 +124,10 @@ def _dead(registration: Registration, matcher: Matcher, toolbox: Toolbox) -> Fin
 
 def _suggestion(matcher: Matcher, toolbox: Toolbox) -> str:
     names = [tool.name for tool in toolbox]
-    pattern = matcher.pattern if isinstance(matcher, ToolNameMatcher) else ""
-    close = difflib.get_close_matches(pattern, names, n=1)
+    patterns = [leaf.pattern for leaf in _leaves(matcher) if isinstance(leaf, ToolNameMatcher)]
+    close = [
+        name for each in patterns for name in difflib.get_close_matches(each.lower(), names, n=1)
+    ]
     return (
         f"Did you mean '{close[0]}'?"
         if close

@@ -48,7 +48,7 @@ def _found(settings: Settings, folder: Path, warn: Callable[[str], None]) -> Any
     )
     for warning in found.warnings:
         warn(warning)
-    return found if found.handlers or own else None
+    return found if found.handlers or found.warnings else None
 
 
 def trust_store() -> Any:

@@ -11,11 +11,13 @@ from typing import Any
 
 import msgspec
 
+from hookline.blueprint import Definition, Note
 from hookline.cli.assembly.rules import matcher_of, rule_of
 from hookline.config import HookSettings, MatchSettings, Settings
 from hookline.errors import BuildError, ConfigError, UsageError
 from hookline.hooks import Options, Point, Registration, register
-from hookline.lifecycle import point_named
+from hookline.lifecycle import ToolHookContext, point_named
+from hookline.state import ToolCall
 
 
 class ConfiguredHooks:
@@ -38,6 +40,23 @@ class ConfiguredHooks:
                 where = self._settings.where("hooks", position)
                 raise ConfigError(f"{where}: {error.message}", remedy=error.remedy) from error
 
+    def notes(self, definition: Definition) -> Iterator[Note]:
+        """Which of them are about tools that there are none of: they guard nothing."""
+        tools = tuple(tool.name for tool in definition.toolbox)
+        for position, hook in enumerate(self._settings.configuration.hooks):
+            if hook.run is None and hook.do is None:
+                continue
+            for name, meant in _unmet(hook, tools):
+                where = self._settings.where("hooks", position)
+                yield Note(
+                    f"{where}: the hook '{hook.name or hook.run or _named(hook)}' is for a tool '{name}' that there "
+                    "is none of here.",
+                    is_problem=True,
+                    remedy=f"Did you mean '{meant}'?"
+                    if meant
+                    else "Correct its name, or leave it out.",
+                )
+
     def _registration(self, hook: HookSettings) -> Registration:
         point = point_named(hook.on)
         if hook.do is not None:
@@ -48,6 +67,33 @@ class ConfiguredHooks:
         assert hook.run is not None
         found = found_hook(hook.run, self._settings.project)
         return register(point, found, options_of(hook, matched(hook, point, self._root)))
+
+
+def _unmet(hook: HookSettings, tools: tuple[str, ...]) -> Iterator[tuple[str, str]]:
+    """The tools that a hook is for and that are not here, each with the one that was probably meant."""
+    from hookline.command_hooks.doubts import strangers
+    from hookline.permissions import Rule
+
+    rule, name = _about(hook)
+    yield from strangers([rule] if rule else [], tools)
+    if not name or name in tools or name.startswith("/") or set(name) & set("*?["):
+        return
+    # A rule knows a tool by the names that other agents have for it. A plain name has to be ours.
+    ours = [tool for tool in tools if Rule(name).touches(ToolCall("", tool))]
+    yield from [(name, ours[0])] if ours else strangers([name], tools)
+
+
+def _about(hook: HookSettings) -> tuple[str, str]:
+    """The rule and the name of a tool by which a hook says what it is for; empty where it says none."""
+    match = hook.match
+    if match is None or not issubclass(point_named(hook.on).context, ToolHookContext):
+        return "", ""
+    if isinstance(match, MatchSettings):
+        return match.rule or "", match.tool or ""
+    if hook.do == "redact":
+        return "", ""
+    is_rule = "(" in match and not match.startswith("/")
+    return (match, "") if is_rule else ("", match)
 
 
 def matched(hook: HookSettings, point: Point[Any], root: Path) -> Any:
@@ -64,6 +110,8 @@ def matched(hook: HookSettings, point: Point[Any], root: Path) -> Any:
 def _named(hook: HookSettings) -> str:
     """What a rule without a name is called: what it does, and to what."""
     match = hook.match
+    if hook.do == "redact":
+        return f"redact at {hook.on}"  # names are in journals, and the words must not be
     if isinstance(match, MatchSettings):
         args = ", ".join(f"{name}={value}" for name, value in match.args.items())
         about = match.rule or " ".join(part for part in (match.tool, args, match.text) if part)

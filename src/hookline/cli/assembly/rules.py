@@ -8,6 +8,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import msgspec
+
 from hookline.config import HookSettings, MatchSettings
 from hookline.errors import ConfigError
 from hookline.hooks import (
@@ -29,6 +31,7 @@ from hookline.lifecycle import (
 
 if TYPE_CHECKING:
     from hookline.redaction import Redactor
+    from hookline.state import ToolResult
 
 _log = logging.getLogger("hookline.rules")
 _REDACTED = "[redacted]"
@@ -76,9 +79,9 @@ def _match(settings: HookSettings, point: Point[Any]) -> MatchSettings:
         return given
     if given is None:
         return MatchSettings()
-    is_expression = len(given) > 1 and given.startswith("/")
-    if not _has_tool(point) or (settings.do == "redact" and is_expression):
+    if not _has_tool(point) or settings.do == "redact":
         return MatchSettings(text=given)
+    is_expression = len(given) > 1 and given.startswith("/")
     return (
         MatchSettings(rule=given)
         if "(" in given and not is_expression
@@ -218,7 +221,7 @@ def _mapped(value: Any, change: Callable[[str], str]) -> Any:
     if isinstance(value, str):
         return change(value)
     if isinstance(value, dict):
-        return {name: _mapped(each, change) for name, each in value.items()}
+        return {change(name): _mapped(each, change) for name, each in value.items()}
     if isinstance(value, list | tuple):
         return [_mapped(each, change) for each in value]
     return value
@@ -228,12 +231,11 @@ def _redacted(ctx: Any, without: Callable[[Any], Any]) -> Any:
     """The context without what is not to be seen; None where there was nothing of it."""
     if isinstance(ctx, ToolHookContext):
         if ctx.point == HookPoint.BEFORE_TOOL_USE:
-            args = without(dict(ctx.tool_call.args))
+            given = ctx.tool_call.args  # their names are the tool's, and stay
+            args = {name: without({name: value}).popitem()[1] for name, value in given.items()}
             return ctx.with_args(**args) if args != ctx.tool_call.args else None
-        if ctx.execution is None or not ctx.execution.is_success:
-            return None
-        result = without(ctx.execution.result)
-        return ctx.with_result(result) if result != ctx.execution.result else None
+        made = None if ctx.execution is None else _cleaned(ctx.execution, without)
+        return None if made is None or made == ctx.execution else ctx.with_execution(made)
     if isinstance(ctx, PromptHookContext):
         prompt = without(ctx.prompt)
         return ctx.with_prompt(prompt) if prompt != ctx.prompt else None
@@ -246,3 +248,13 @@ def _redacted(ctx: Any, without: Callable[[Any], Any]) -> Any:
             ctx.with_response(ctx.response.with_text(text)) if text != ctx.response.text else None
         )
     return None
+
+
+def _cleaned(made: ToolResult, without: Callable[[Any], Any]) -> ToolResult:
+    """What came of a call, a failed one too, without what is not to be seen."""
+    error = made.error
+    if error is not None:
+        error = msgspec.structs.replace(error, message=without(error.message))
+    return msgspec.structs.replace(
+        made, result=without(made.result), error=error, reason=without(made.reason)
+    )

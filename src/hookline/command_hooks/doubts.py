@@ -1,0 +1,110 @@
+"""What cannot be right about hooks that are programs, found without running one: no such tool, no such program."""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+import shutil
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+from hookline.blueprint import Note
+from hookline.command_hooks.definition import Handler
+from hookline.command_hooks.scripts import programs_of, with_project
+from hookline.command_hooks.tool_names import CLAUDE
+from hookline.lifecycle import ToolHookContext, point_named
+from hookline.permissions import Rules
+
+_NAMES = re.compile(r"[A-Za-z0-9_\- ,|]+")
+_MORE_THAN_ONE = re.compile(r"[;|&<>(){}`$*?!\n]")
+"""What makes a line more than one plain command: what it runs then depends."""
+_OF_THE_SHELL = frozenset(
+    ". : [ alias break builtin cd command continue declare echo eval exec exit export false getopts hash help kill let "  # noqa: SIM905 - a table of names
+    "local printf pwd read readonly return set shift source test times trap true type ulimit umask unset wait".split()
+)
+
+
+def doubts(handlers: Iterable[Handler], tools: Iterable[str], project: Path) -> Iterator[Note]:
+    """What is wrong with them in an agent that has these tools."""
+    names = tuple(tools)
+    for handler in handlers:
+        for name, meant in strangers(_named(handler), names):
+            yield Note(
+                f"{_who(handler)} is for a tool '{name}' that there is none of here.",
+                is_problem=True,
+                remedy=f"Did you mean '{meant}'?"
+                if meant
+                else "Correct its name, or leave it out.",
+            )
+        missing = _missing(handler, project)
+        if missing:
+            yield Note(
+                f"{_who(handler)} cannot run: {missing}.",
+                is_problem=True,
+                remedy=f"Commands start in {project}; correct the path, or put the file there.",
+            )
+
+
+def strangers(written: Iterable[str], tools: tuple[str, ...]) -> Iterator[tuple[str, str]]:
+    """Those of the names that are of no tool, here or in what capabilities bring; each with the one it may mean."""
+    for name in written:
+        for rule, meant in Rules(deny=[name]).strangers(tools):
+            yield rule.tool, meant
+
+
+def _who(handler: Handler) -> str:
+    return f"{handler.source.label}: the hook '{handler.name}' at {handler.event}"
+
+
+def _named(handler: Handler) -> Iterator[str]:
+    """The tools that a hook in our own dialect names. Other agents have tools that we do not know."""
+    if handler.source.dialect != "hookline":
+        return
+    if not issubclass(point_named(handler.event).context, ToolHookContext):
+        return
+    if handler.rule:
+        yield handler.rule
+    theirs = {name for form in CLAUDE.values() for name in (form.name, *form.aliases)}
+    if _NAMES.fullmatch(handler.matcher):
+        names = (part.strip() for part in re.split(r"[|,]", handler.matcher))
+        yield from (name for name in names if name and name not in theirs)
+
+
+def _missing(handler: Handler, project: Path) -> str:
+    """What keeps a plain command from being started; empty if nothing does, or if that cannot be told."""
+    words = _words(handler, project)
+    if not words:
+        return ""
+    base = project / handler.cwd
+    for word in dict.fromkeys(programs_of(words)):
+        path = base / os.path.expanduser(word)
+        is_program = word == words[0]
+        if "/" not in word and (is_program or not Path(word).suffix):
+            if is_program and not _is_found(word, handler):
+                return f"there is no program '{word}'"
+        elif not path.exists():
+            return f"there is no file '{word}'"
+        elif is_program and not os.access(path, os.X_OK):
+            return f"'{word}' is not executable (chmod +x {shlex.quote(word)})"
+    return ""
+
+
+def _is_found(word: str, handler: Handler) -> bool:
+    is_shells = handler.argv is None and word in _OF_THE_SHELL
+    return is_shells or shutil.which(word, path=handler.env.get("PATH")) is not None
+
+
+def _words(handler: Handler, project: Path) -> list[str]:
+    """The words of a command that is a plain one, for a shell that we can read; none for another."""
+    if handler.kind != "command" or handler.shell:
+        return []
+    if handler.argv is not None:
+        return list(handler.argv)
+    line = with_project(handler.command, project)
+    if _MORE_THAN_ONE.search(line):
+        return []
+    try:
+        return shlex.split(line)
+    except ValueError:
+        return []

@@ -1,0 +1,108 @@
+"""`hookline hooks lint`: a guard that guards nothing is a complaint, and the exit code says so."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from hookline.cli.exits import Exit
+
+_HOOK = '[[hooks]]\non = "before_tool_use"\n'
+
+
+def linted(place: Any, hook: str, *arguments: str) -> tuple[int, str]:
+    """What lint says about a hook of a trusted project."""
+    reason = '\nreason = "no"\n' if '"block"' in hook or '"ask"' in hook else "\n"
+    place.write("hookline.toml", _HOOK + hook + reason)
+    place.run("trust")
+    done = place.run("hooks", "lint", *arguments)
+    return done.returncode, done.stdout + done.stderr
+
+
+@pytest.mark.parametrize(
+    ("hook", "told"),
+    [
+        ('match = "bsah"\ndo = "block"', "a tool 'bsah' that there is none of here. Did you mean 'bash'?"),
+        ('match = "nothing_like_it"\ndo = "block"', "a tool 'nothing_like_it'"),
+        ('match = "Bash"\ndo = "block"', "Did you mean 'bash'?"),
+        ('match = "bsah(git push *)"\ndo = "ask"', "Did you mean 'bash'?"),
+        ('match = { tool = "raed", text = "x" }\ndo = "block"', "Did you mean 'read'?"),
+        ('match = "bsah"\ncommand = "true"', "Did you mean 'bash'?"),
+        ('match = "bsah(rm *)"\ncommand = "true"', "Did you mean 'bash'?"),
+        ('command = "./missing.sh"', "cannot run: there is no file './missing.sh'"),
+        ('command = "bash ./missing.sh --fast"', "there is no file './missing.sh'"),
+        ('command = ["python3", "missing.py"]', "there is no file 'missing.py'"),
+        ('command = "no-such-program-here x"', "there is no program 'no-such-program-here'"),
+        ('command = "./plain.sh"', "'./plain.sh' is not executable"),
+    ],
+)  # fmt: skip
+def test_a_dead_guard_is_a_complaint(hook: str, told: str, place: Any) -> None:
+    """A tool that there is none of, in whichever way it is named, and a program that cannot be started."""
+    place.write("plain.sh", "exit 0\n")
+    code, said = linted(place, hook)
+    assert code == Exit.FAILED, said
+    assert told in said
+    assert "nothing to complain about" not in said
+
+
+@pytest.mark.parametrize(
+    "hook",
+    [
+        'match = "bash"\ndo = "block"',
+        'match = "mcp__*"\ndo = "block"',
+        'match = "Bash(git push *)"\ndo = "ask"',
+        'match = "hunter2"\ndo = "redact"',
+        'match = "Bash"\ncommand = "true"',
+        'match = "/^(bash|read)$/"\ncommand = "true"',
+        'command = "./check.sh --fast"',
+        'command = "sh plain.sh"',
+        'command = "sh -c true"',
+        'command = "test -x ./missing.sh && ./missing.sh"',
+        'command = "echo done"',
+    ],
+)
+def test_what_may_be_right_is_none(hook: str, place: Any) -> None:
+    """Other agents' names in rules, patterns of what may come, and commands that look before they run."""
+    place.write("plain.sh", "exit 0\n")
+    place.write("check.sh", "#!/bin/sh\nexit 0\n").chmod(0o755)
+    code, said = linted(place, hook)
+    assert (code, "nothing to complain about" in said) == (0, True), said
+
+
+@pytest.mark.parametrize(
+    ("hooks", "told"),
+    [
+        ({"PreToolUs": [{"hooks": [{"type": "command", "command": "true"}]}]}, "'PreToolUs' is no event"),
+        ({"PreToolUse": [{"matcher": "(", "hooks": [{"type": "command", "command": "true"}]}]}, "is left out"),
+        (
+            {"PreToolUse": [{"hooks": [{"type": "command", "command": '"$CLAUDE_PROJECT_DIR"/no.sh'}]}]},
+            "there is no file",
+        ),
+    ],
+)  # fmt: skip
+def test_so_is_what_was_left_out_of_other_agents_files(
+    hooks: dict[str, Any], told: str, place: Any
+) -> None:
+    """An event that there is not, a matcher that cannot be read, a script that is gone."""
+    place.write(".claude/settings.json", json.dumps({"hooks": hooks}))
+    place.run("trust")
+    done = place.run("hooks", "lint")
+    assert done.returncode == Exit.FAILED, done.stderr
+    assert told in done.stdout
+
+
+def test_so_is_a_guard_that_waits_for_trust(place: Any) -> None:
+    """It guards nothing yet, whichever file it is in; once it is trusted there is nothing to complain about."""
+    place.write("hookline.toml", _HOOK + 'command = "true"\n')
+    hooks = {"PreToolUse": [{"hooks": [{"type": "command", "command": "true"}]}]}
+    place.write(".claude/settings.json", json.dumps({"hooks": hooks}))
+    done = place.run("hooks", "lint")
+    assert done.returncode == Exit.FAILED
+    assert (
+        "hookline.toml:1: the hook is not in force. Look at it, then: hookline trust" in done.stdout
+    )
+    assert "1 hook of .claude/settings.json are not trusted" in done.stdout
+    place.run("trust")
+    assert place.run("hooks", "lint").returncode == 0
