@@ -30,6 +30,8 @@ def linted(place: Any, hook: str, *arguments: str) -> tuple[int, str]:
         ('match = "bsah(git push *)"\ndo = "ask"', "Did you mean 'bash'?"),
         ('match = { tool = "raed", text = "x" }\ndo = "block"', "Did you mean 'read'?"),
         ('match = "bsah"\ncommand = "true"', "Did you mean 'bash'?"),
+        ('match = "my tool"\ncommand = "true"', "a tool 'my tool'"),
+        ('match = "my tool"\ndo = "block"', "a tool 'my tool'"),
         ('match = "bsah(rm *)"\ncommand = "true"', "Did you mean 'bash'?"),
         ('command = "./missing.sh"', "cannot run: there is no file './missing.sh'"),
         ('command = "bash ./missing.sh --fast"', "there is no file './missing.sh'"),

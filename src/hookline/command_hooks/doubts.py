@@ -13,6 +13,7 @@ from hookline.blueprint import Note
 from hookline.command_hooks.definition import Handler
 from hookline.command_hooks.scripts import programs_of, with_project
 from hookline.command_hooks.tool_names import CLAUDE
+from hookline.errors import UsageError
 from hookline.lifecycle import ToolHookContext, point_named
 from hookline.permissions import Rules
 
@@ -49,8 +50,12 @@ def doubts(handlers: Iterable[Handler], tools: Iterable[str], project: Path) -> 
 def strangers(written: Iterable[str], tools: tuple[str, ...]) -> Iterator[tuple[str, str]]:
     """Those of the names that are of no tool, here or in what capabilities bring; each with the one it may mean."""
     for name in written:
-        for rule, meant in Rules(deny=[name]).strangers(tools):
-            yield rule.tool, meant
+        try:
+            found = list(Rules(deny=[name]).strangers(tools))
+        except UsageError:  # no tool can be called that
+            yield name, ""
+            continue
+        yield from ((rule.tool, meant) for rule, meant in found)
 
 
 def _who(handler: Handler) -> str:
