@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from rehearsal import Case, Tape, World, cases, recorded
 
@@ -76,8 +76,14 @@ def test_a_run_that_paused_is_followed_through_its_pauses(case: Case, where: int
     asyncio.run(main())
 
 
+SENT_BACK = Case((("delegate",),), (("subagent_stop", "object"),), (("busy",),), (), "edit")
+"""A child that is sent back to work: its process may die before that is on record."""
+
+
 @settings(max_examples=30, deadline=None)
 @given(case=cases, where=st.integers(0, 10_000), resumes=st.booleans())
+@example(case=SENT_BACK, where=5, resumes=False)
+@example(case=SENT_BACK, where=6, resumes=False)
 def test_a_run_that_died_is_followed_as_far_as_its_record_goes(
     case: Case, where: int, resumes: bool
 ) -> None:

@@ -124,6 +124,13 @@ class Recording:
         """The run ended, or paused, and said so."""
         return self.parts[-1].finished is not None
 
+    def tells_end_of(self, child_run_id: str) -> bool:
+        """Whether it is known how a child run came back: from its own end, or because the whole run has ended."""
+        return self.is_finished or any(
+            isinstance(record, ChildFinished) and record.child_run_id == child_run_id
+            for record in self.records
+        )
+
     @property
     def is_cancelled(self) -> bool:
         """Somebody cancelled it."""

@@ -213,6 +213,9 @@ class Stage:
         playing = self.playing(child.run_id)
         part = playing.next_part()
         if part is None:
+            assert child.parent is not None
+            if not self.playing(child.parent.run_id).recording.tells_end_of(child.run_id):
+                await self.stop_here(child.parent)  # its hooks may have sent it back then, too
             self.differ(Parting(playing, len(playing.now), "it is sent back to work"))
             await leave(self._top, "it is no longer the same run")
         assert part is not None
