@@ -37,9 +37,8 @@ class Tally:
             self.ended = self.ended or not goes_on
             if strictest[0] is Kind.STOP and not is_stop:
                 self.withheld = self.withheld or (said.reason, entry.name)
-            elif (
-                strictest[0] is Kind.BLOCK and is_stop
-            ):  # middleware's, over what hooks inside it said
+            elif strictest[0] is Kind.BLOCK and is_stop:
+                # Middleware's, over what hooks inside it said.
                 self.withheld = strictest[1], strictest[2]
             # A second blocker never hides the first one's reason; only something stricter replaces it.
             if said.kind > self.strictest[0]:

@@ -76,9 +76,8 @@ def encode(record: Record) -> bytes:
     """A record as one line of JSON, without the line break."""
     try:
         return _ENCODER.encode(record)
-    except (
-        UnicodeEncodeError
-    ):  # half a character in someone's words: the record matters more than that half
+    except UnicodeEncodeError:
+        # Half a character in someone's words: the record matters more than that half.
         return _ENCODER.encode(valid_text(msgspec.to_builtins(record, enc_hook=_plain)))
 
 
