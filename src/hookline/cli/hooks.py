@@ -18,6 +18,10 @@ if TYPE_CHECKING:
 
 Action = Callable[["Agent", argparse.Namespace], Awaitable[int]]
 
+_WIDEST = 140
+"""Columns that an explanation takes at most: longer lines are hard to read."""
+_PIPED = 100
+
 
 def add_to(commands: Any) -> None:
     """Add the command to the parser's commands."""
@@ -140,34 +144,42 @@ def _points() -> int:
 
 
 async def _list(agent: Agent, arguments: argparse.Namespace) -> int:
+    from hookline.cli.terminal import in_columns, printable
     from hookline.hooks import describe
     from hookline.lifecycle import HookPoint
 
+    rows: list[dict[str, str]] = []
     for point in HookPoint:
         plan = agent.definition.plans.of(point.value)
         for entry in plan.entries if plan is not None else ():
             registration = entry.registration
             when = "always" if registration.matcher is None else describe(registration.matcher)
             source = registration.source or "yours"
-            if arguments.json:
-                told = {
+            rows.append(
+                {
                     "point": point.value,
                     "hook": entry.name,
                     "tier": entry.tier_name,
                     "from": source,
                     "when": when,
                 }
-                print(json.dumps(told, ensure_ascii=False))
-            else:
-                print(
-                    f"{point.value:<20} {entry.name:<24} {entry.tier_name:<9} {source:<14} {when}"
-                )
+            )
+    if arguments.json:
+        lines = [json.dumps(row, ensure_ascii=False) for row in rows]
+    else:
+        lines = in_columns([[printable(cell) for cell in row.values()] for row in rows])
+    for line in lines:
+        print(line)
     return Exit.DONE
 
 
 async def _explain(agent: Agent, arguments: argparse.Namespace) -> int:
+    from hookline.cli.terminal import is_terminal, printable, width
+    from hookline.insight import explain
+
     args = _arguments_for(agent, arguments) if arguments.tool else {}
-    print(agent.explain(arguments.tool, **args))
+    room = min(width(), _WIDEST) if is_terminal(sys.stdout) else _PIPED
+    print(printable(explain(agent.definition, arguments.tool, args, width=room), lines=True))
     return Exit.DONE
 
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from hookline.config import Layer, Settings, data_folder, journal_of
+from hookline.config import NO_FLAGS, Layer, Merged, Settings, data_folder, journal_of
 from hookline.errors import JournalError, UnknownRunError, UsageError
 
 if TYPE_CHECKING:
@@ -33,18 +33,24 @@ class Started(msgspec.Struct, frozen=True):
     sources: dict[str, str] = {}
     agent: str = ""
     bare: bool = False
+    played: int = 0
+    """How many turns of a script were played by runs that it goes on from."""
 
-    def return_there(self) -> Settings:
-        """Go to where the run was started. Gives the settings of now for it, with the flags of then."""
+    def return_there(self, now: Layer = NO_FLAGS, *, bare: bool = False) -> Settings:
+        """Go to where the run was started. Gives the settings of now for it, with the flags of then, and of now."""
         if os.path.isdir(self.folder):
             os.chdir(self.folder)
         sources: dict[tuple[str | int, ...], str] = {
             tuple(path.split(".")): said for path, said in self.sources.items()
         }
-        flags = Layer("flag", self.flags, sources=sources)
+        merged = Merged()
+        merged.lay(Layer("flag", self.flags, sources=sources))
+        merged.lay(now)
+        flags = Layer("flag", merged.data, sources=merged.origins)
         from hookline.cli.assembly.verify import load
 
-        return load(flags, agent=self.agent, bare=self.bare)
+        agent = now.data.get("agent") or self.agent
+        return load(flags, agent=agent, bare=self.bare or bare)
 
     def noted(self, state: AgentState) -> AgentState:
         """The state with it."""
@@ -131,8 +137,12 @@ def found_run(settings: Settings, given: str) -> tuple[SQLiteJournal, str]:
         if found:
             ids = ", ".join(info.run_id for info in found[:5])
             raise UsageError(f"'{given}' may be any of: {ids}.", remedy="Give more of the id.")
-    what = "no run here yet" if given == "last" else f"no run '{given}'"
-    raise UnknownRunError(f"there is {what}.", remedy="`hookline runs` lists them.")
+    if given == "last":
+        raise UnknownRunError("there is no run here yet.", remedy='Begin with: hookline run "...".')
+    raise UnknownRunError(
+        f"there is no run '{given}'.",
+        remedy="`hookline runs` lists those of this project, and `hookline runs --all` those of all.",
+    )
 
 
 def journals(here: Path, *, others: bool) -> Iterator[SQLiteJournal]:

@@ -75,5 +75,6 @@ def _print(infos: list[RunInfo], as_json: bool) -> None:
     for info in infos:
         steps = f"{info.steps:>3} step{'s' if info.steps != 1 else ' '}"
         when = time.strftime("%Y-%m-%d %H:%M", time.localtime(info.started_at))
-        line = f"{info.run_id:<{widest}}  {when}  {info.status.value:<9}  {steps}  {printable(info.prompt)}"
+        said = printable(info.prompt) or "(went on without a new prompt)"
+        line = f"{info.run_id:<{widest}}  {when}  {info.status.value:<9}  {steps}  {said}"
         print(fitted(line, room))

@@ -6,7 +6,7 @@ import contextlib
 import os
 import re
 import unicodedata
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TextIO
 
 _JOINERS = "\u200c\u200d"
@@ -116,6 +116,17 @@ def fitted(text: str, room: int) -> str:
                 return kept + "…" + ("\x1b[0m" if is_painted else "")
             kept += char
     return kept
+
+
+def in_columns(rows: Sequence[Sequence[str]]) -> list[str]:
+    """Rows in which each cell but the last has room for the longest in its column."""
+    widths = [max(map(columns, column)) for column in zip(*rows, strict=True)]
+    return [
+        "  ".join(
+            cell + " " * (room - columns(cell)) for cell, room in zip(row, widths, strict=True)
+        ).rstrip()
+        for row in rows
+    ]
 
 
 def wrapped(text: str, room: int, indent: str = "") -> list[str]:
