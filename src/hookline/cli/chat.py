@@ -72,7 +72,14 @@ def _session(journal: SQLiteJournal, arguments: argparse.Namespace) -> Session:
 
     sessions = Sessions(journal)
     if arguments.session:
-        return sessions.get(arguments.session)
+        try:
+            return sessions.get(arguments.session)
+        except UnknownSessionError as error:
+            known = ", ".join(info.id for info in sessions.list(limit=5))
+            raise UnknownSessionError(
+                error.message,
+                remedy=f"There are: {known}." if known else "Begin one: hookline chat.",
+            ) from None
     if arguments.go_on:
         listed = sessions.list(limit=1)
         if not listed:

@@ -272,7 +272,8 @@ class Stage:
 def why(result: RunResult) -> str:
     """Why the run stopped, in a few words."""
     if result.status is RunStatus.FAILED:
-        return f"failed: {printable(str(result.error or result.state.explain_stop()))}"
+        said = str(result.error or result.state.explain_stop())
+        return f"failed: {printable(said).rstrip('.')}"
     if result.status is RunStatus.PAUSED:
         count = len(result.pending)
         return f"paused: {count} question{'s' * (count != 1)} to answer"

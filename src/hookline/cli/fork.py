@@ -6,7 +6,7 @@ import argparse
 import asyncio
 from typing import Any
 
-from hookline.cli.options import add_agent_flags, flags_of, take_target
+from hookline.cli.options import add_agent_flags, flags_of, take_target, whole_number
 
 
 def add_to(commands: Any) -> None:
@@ -25,7 +25,7 @@ def add_to(commands: Any) -> None:
     )
     parser.add_argument(
         "--at",
-        type=int,
+        type=whole_number,
         metavar="STEP",
         help="after which step, counted from one; the last otherwise",
     )

@@ -193,6 +193,7 @@ def make_parser(command: str = "") -> argparse.ArgumentParser:
     parser = Parser(
         prog="hookline",
         allow_abbrev=False,
+        formatter_class=functools.partial(argparse.HelpFormatter, max_help_position=24),
         description="An agent runtime in which hooks are the skeleton.",
         epilog="In Python: from hookline import AgentBuilder",
     )

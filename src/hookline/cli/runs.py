@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import sys
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -53,13 +54,16 @@ def run(arguments: argparse.Namespace) -> int:
             infos += [info for info in journal.runs() if info.parent_run_id is None]
     infos.sort(key=lambda info: -info.started_at)
     wanted = [info for info in infos if arguments.status in (None, info.status.value)]
+    if infos and not wanted:
+        count = f"{len(infos)} run{'s' * (len(infos) != 1)} here"
+        print(f"of {count}, none is {arguments.status}", file=sys.stderr)
+    elif not infos and not arguments.json:
+        print('no runs here yet: hookline run "..."', file=sys.stderr)
     _print(wanted[: arguments.limit], arguments.json)
     return 0
 
 
 def _print(infos: list[RunInfo], as_json: bool) -> None:
-    import sys
-
     import msgspec
 
     from hookline.cli.terminal import fitted, is_terminal, printable, width
@@ -68,8 +72,6 @@ def _print(infos: list[RunInfo], as_json: bool) -> None:
         for info in infos:
             print(msgspec.json.encode(info).decode())
         return
-    if not infos:
-        print('no runs here yet: hookline run "..."', file=sys.stderr)
     room = width() if is_terminal(sys.stdout) else 200
     widest = max((len(info.run_id) for info in infos), default=0)
     for info in infos:

@@ -38,8 +38,13 @@ def run(arguments: argparse.Namespace) -> int:
     """List them."""
     from hookline.cli.assembly.verify import load
     from hookline.cli.terminal import printable
+    from hookline.errors import UsageError
 
     take_target(arguments, arguments.words)
+    if len(arguments.words) > 1:
+        raise UsageError(
+            f"there is nothing to do with {arguments.words[1]!r}.", remedy="Name one tool, or none."
+        )
     arguments.name = arguments.words[0] if arguments.words else None
     settings = load(flags_of(arguments), bare=arguments.bare)
     if settings.trust_hint:
@@ -51,12 +56,14 @@ async def _tools(arguments: argparse.Namespace, settings: Settings) -> int:
     from hookline.cli.assembly import Extras, opened
     from hookline.cli.terminal import printable
     from hookline.drivers import ScriptedDriver
+    from hookline.errors import UsageError
 
     notes: list[str] = []
     async with opened(settings, Extras(driver=ScriptedDriver([]), note=notes.append)) as agent:
         definition = agent.definition
         if arguments.name and arguments.name not in definition.toolbox:
-            raise definition.toolbox.unknown(arguments.name)
+            unknown = definition.toolbox.unknown(arguments.name)
+            raise UsageError(unknown.message, remedy=unknown.remedy)
         listed: list[list[str]] = []
         for spec in definition.toolbox.specs:
             source = definition.brought.get(spec.name, "")

@@ -1,0 +1,69 @@
+"""What people get wrong: the exit code says what kind of mistake it is, and the line what to do."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from hookline.cli.exits import Exit
+
+_BARE = ("--without", "bash")
+
+
+@pytest.mark.parametrize(
+    ("code", "words", "told"),
+    [
+        (2, "run --model nope:x hi", "--model: there is no provider 'nope'"),
+        (2, "run --model script:nowhere.json hi", "--model: the script 'nowhere.json' cannot"),
+        (2, "run --agent nope hi", "there is no agent 'nope' in the configuration"),
+        (6, "run --model openai:x hi", "model_settings.api_key in your own file"),
+        (2, "hooks explain nope", "there is no tool 'nope'"),
+        (2, "hooks list nope", "An agent of your own is named module:agent."),
+        (2, "hooks test --prompt a --answer b", "--prompt and --answer are several things"),
+        (2, "hooks test --prompt a --result b", "--result is what a tool gives"),
+        (2, "tools nope", "there is no tool 'nope'"),
+        (2, "tools read write", "there is nothing to do with 'write'"),
+        (2, "fork last --at x hi", "'x' is not a whole number"),
+        (2, "mcp-serve nope", "'nope' does not name an agent"),
+        (2, "mcp-serve nope:agent", "there is no module 'nope'"),
+        (1, "chat --session nope", "Begin one: hookline chat."),
+        (0, "trust --list", "you trust no directory yet"),
+        (0, "runs", 'no runs here yet: hookline run "..."'),
+    ],
+)
+def test_a_mistake_is_told(code: int, words: str, told: str, place: Any) -> None:
+    """In one line, which is about the command and not about Python."""
+    done = place.run(*words.split(), OPENAI_API_KEY="")
+    assert (done.returncode, done.stdout) == (code, ""), done.stderr
+    assert told in done.stderr
+    assert len(done.stderr.splitlines()) == 1
+
+
+def test_a_list_of_runs_says_when_none_is_like_that(place: Any) -> None:
+    """There are some, and none of them waits."""
+    model = place.script({"say": "ok"})
+    assert place.run("run", "--model", model, "x", *_BARE).returncode == Exit.DONE
+    assert place.run("runs", "--status", "paused").stderr == "of 1 run here, none is paused\n"
+    assert place.run("runs", "-n", "0").stderr == ""
+
+
+def test_a_conversation_that_is_not_there_is_told_with_those_that_are(place: Any) -> None:
+    """By the ids that --session takes."""
+    model = place.script({"say": "ok"})
+    assert place.run("chat", "--model", model, *_BARE, stdin="Hi.\n").returncode == Exit.DONE
+    assert "There are: chat-" in place.run("chat", "--session", "nope").stderr
+
+
+def test_a_failure_is_told_without_two_ends_of_a_sentence(place: Any) -> None:
+    """The closing line goes on after what failed."""
+    done = place.run("run", "--model", place.script(), "x", *_BARE)
+    assert done.returncode == Exit.FAILED
+    assert "find out why the run went on; 1 step" in done.stderr
+
+
+def test_help_has_one_line_for_each_command(place: Any) -> None:
+    """Long names, too."""
+    lines = place.run("--help", COLUMNS="100").stdout.splitlines()
+    assert any(line.split()[:2] == ["mcp-serve", "offer"] for line in lines)
+    assert any(line.split()[:2] == ["completion", "print"] for line in lines)
