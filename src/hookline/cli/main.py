@@ -180,6 +180,14 @@ def _told(error: Exception) -> int:
     return exit_for(error)
 
 
+class _Help(argparse.HelpFormatter):
+    """Help in which the longest command has its line: argparse forgets that commands are indented."""
+
+    def __init__(self, prog: str) -> None:
+        super().__init__(prog, max_help_position=24)
+        self._action_max_length = 4 + max(map(len, COMMANDS))
+
+
 class Parser(argparse.ArgumentParser):
     """A parser whose errors are one line."""
 
@@ -193,7 +201,7 @@ def make_parser(command: str = "") -> argparse.ArgumentParser:
     parser = Parser(
         prog="hookline",
         allow_abbrev=False,
-        formatter_class=functools.partial(argparse.HelpFormatter, max_help_position=24),
+        formatter_class=_Help,
         description="An agent runtime in which hooks are the skeleton.",
         epilog="In Python: from hookline import AgentBuilder",
     )
