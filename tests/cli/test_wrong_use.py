@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 from typing import Any
 
 import pytest
@@ -9,6 +12,7 @@ import pytest
 from hookline.cli.exits import Exit
 
 _BARE = ("--without", "bash")
+_MAIN = "import sys; from hookline.cli import main; sys.exit(main())"
 
 
 @pytest.mark.parametrize(
@@ -67,3 +71,41 @@ def test_help_has_one_line_for_each_command(place: Any) -> None:
     lines = place.run("--help", COLUMNS="100").stdout.splitlines()
     assert any(line.split()[:2] == ["mcp-serve", "offer"] for line in lines)
     assert any(line.split()[:2] == ["completion", "print"] for line in lines)
+
+
+def test_nothing_is_kept_of_a_conversation_or_a_fork_that_is_not_saved(place: Any) -> None:
+    """No file is written, and nothing is said about reopening."""
+    model = place.script({"say": "ok"})
+    talked = place.run("chat", "--no-save", "--model", model, *_BARE, stdin="Hi.\nAgain.\n")
+    assert talked.stdout.startswith("ok\n"), talked.stderr
+    assert "reopen" not in talked.stderr
+    assert list(place.home.rglob("journal.db")) == []
+    assert place.run("chat", "--no-save", "-c").returncode == Exit.USAGE
+    assert place.run("chat", "--no-save", "--journal", "x.db").returncode == Exit.USAGE
+    assert place.run("run", "--model", model, "x", *_BARE).returncode == Exit.DONE
+    forked = place.run("fork", "last", "--no-save", "--model", model, "y", *_BARE)
+    assert (forked.returncode, forked.stdout) == (Exit.DONE, "ok\n"), forked.stderr
+    assert len(place.run("runs").stdout.splitlines()) == 1
+
+
+def test_a_directory_that_is_gone_is_told(place: Any) -> None:
+    """And not only that something is not there."""
+    program = f"import os, subprocess; os.rmdir({str(place.project)!r}); {_MAIN}"
+    done = subprocess.run(
+        [sys.executable, "-P", "-c", program, "runs"],
+        cwd=place.project,
+        env={**os.environ, **place.env},
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == Exit.FAILED
+    assert "not there any more. Go to another one." in done.stderr
+
+
+def test_the_doctor_says_where_a_model_cannot_be_kept(place: Any) -> None:
+    """Before it is fetched in vain."""
+    place.write("file", "")
+    told = place.run("doctor", HOOKLINE_CACHE_DIR=str(place.project / "file/models")).stdout
+    if "local model" not in told:
+        pytest.skip("local models cannot run here")
+    assert "export HOOKLINE_CACHE_DIR=..., and then: hookline model get" in told

@@ -62,7 +62,7 @@ class Conversation:
                 except KeyboardInterrupt:
                     self.stage.screen.say("\n(Ctrl-D ends the conversation)")
         await self._close()
-        if self._is_live:
+        if self._is_live and self.stage.manner.saved:
             self.stage.screen.say(f"go on: hookline chat --session {self.session.id}")
         return Exit.DONE if self._is_live else code
 

@@ -6,7 +6,7 @@ import os
 import secrets
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -54,15 +54,42 @@ class Started(msgspec.Struct, frozen=True):
 
     def noted(self, state: AgentState) -> AgentState:
         """The state with it."""
-        return state.with_metadata(KEY, msgspec.to_builtins(self))
+        return state.with_metadata(KEY, _each_text(msgspec.to_builtins(self), _as_text))
 
     @classmethod
     def of(cls, state: AgentState) -> Started:
         """How the run that this is the state of was started."""
         try:
-            return msgspec.convert(msgspec.to_builtins(state.metadata.get(KEY, {})), cls)
+            kept = msgspec.to_builtins(state.metadata.get(KEY, {}))
+            return msgspec.convert(_each_text(kept, _as_given), cls)
         except msgspec.ValidationError:
             return cls(os.getcwd())
+
+
+_BYTES = "bytes:"
+"""What a name begins with, on record, that is no text: a path may be any bytes."""
+
+
+def _each_text(data: Any, change: Callable[[str], str]) -> Any:
+    if isinstance(data, str):
+        return change(data)
+    if isinstance(data, dict):
+        return {name: _each_text(value, change) for name, value in data.items()}
+    return [_each_text(each, change) for each in data] if isinstance(data, list) else data
+
+
+def _as_text(given: str) -> str:
+    try:
+        given.encode()
+    except UnicodeEncodeError:
+        return _BYTES + os.fsencode(given).decode("latin-1")
+    return given
+
+
+def _as_given(kept: str) -> str:
+    if not kept.startswith(_BYTES):
+        return kept
+    return os.fsdecode(kept.removeprefix(_BYTES).encode("latin-1", errors="replace"))
 
 
 class Noting:

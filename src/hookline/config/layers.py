@@ -78,7 +78,9 @@ def _text(path: FilePath) -> str:
     try:
         data = path.read_bytes()
     except OSError as error:
-        raise ConfigError(f"{path} cannot be read: {error.strerror or error}.") from None
+        raise ConfigError(
+            f"{path} cannot be read: {error.strerror or error}.", remedy="Mend that, or use --bare."
+        ) from None
     try:
         return data.decode()
     except UnicodeDecodeError as error:
