@@ -204,3 +204,17 @@ def test_an_explanation_is_as_wide_as_the_window(place: Any) -> None:
     terminal.wait_for("? explain")
     terminal.press("n")
     assert terminal.end() == 0, terminal.text
+
+
+def test_the_hooks_of_a_conversation_fit_the_window(place: Any) -> None:
+    """`/hooks` in a chat, and `hooks explain` on a terminal."""
+    model = place.script({"say": "ok"})
+    talk = opened(place, "chat", "--model", model, *_BARE, columns=62)
+    talk.press_until("/hooks\r", "no hooks at")
+    talk.press_until("\x04", "go on: ")
+    assert talk.end() == 0
+    explained = opened(place, "hooks", "explain", *_BARE, columns=62)
+    assert explained.end() == 0
+    for told in (talk.text, explained.text):
+        lines = told.replace("\r", "").splitlines()
+        assert max(len(line) for line in lines if not line.startswith("session ")) <= 62

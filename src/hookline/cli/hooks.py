@@ -19,10 +19,6 @@ if TYPE_CHECKING:
 
 Action = Callable[["Agent", argparse.Namespace], Awaitable[int]]
 
-_WIDEST = 140
-"""Columns that an explanation takes at most: longer lines are hard to read."""
-_PIPED = 100
-
 
 def add_to(commands: Any) -> None:
     """Add the command to the parser's commands."""
@@ -176,14 +172,14 @@ async def _list(agent: Agent, arguments: argparse.Namespace) -> int:
 
 
 async def _explain(agent: Agent, arguments: argparse.Namespace) -> int:
-    from hookline.cli.terminal import is_terminal, printable, width
+    from hookline.cli.terminal import page_width, printable
     from hookline.insight import explain
 
     args = _arguments_for(agent, arguments) if arguments.tool else {}
     if arguments.tool and agent.definition.toolbox.get(arguments.tool) is None:
         raise _unknown(agent, arguments.tool)
-    room = min(width(), _WIDEST) if is_terminal(sys.stdout) else _PIPED
-    print(printable(explain(agent.definition, arguments.tool, args, width=room), lines=True))
+    told = explain(agent.definition, arguments.tool, args, width=page_width(sys.stdout))
+    print(printable(told, lines=True))
     return Exit.DONE
 
 

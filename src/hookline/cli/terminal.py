@@ -13,6 +13,8 @@ _JOINERS = "\u200c\u200d"
 """They hold emoji and letters of some scripts together, and move nothing."""
 _CODE = re.compile(r"(\x1b\[[0-9;]*m)")
 _LEAST = 10
+_WIDEST = 140
+_PIPED = 100
 TOGETHER = "\N{NO-BREAK SPACE}"
 _COLOURS = {"dim": "2", "red": "31", "green": "32", "yellow": "33", "cyan": "36", "bold": "1"}
 
@@ -56,6 +58,11 @@ def width() -> int:
                 return max(columns, _LEAST)
     given = os.environ.get("COLUMNS", "")
     return max(int(given), _LEAST) if given.isdecimal() else 100
+
+
+def page_width(stream: TextIO) -> int:
+    """How many columns a page of text has there: those of a terminal, up to where lines get hard to read."""
+    return min(width(), _WIDEST) if is_terminal(stream) else _PIPED
 
 
 def reflows(environ: Mapping[str, str] = os.environ) -> bool:
