@@ -109,3 +109,39 @@ def test_the_doctor_says_where_a_model_cannot_be_kept(place: Any) -> None:
     if "local model" not in told:
         pytest.skip("local models cannot run here")
     assert "export HOOKLINE_CACHE_DIR=..., and then: hookline model get" in told
+
+
+def test_a_run_is_dropped_only_when_all_that_are_named_are_there(place: Any) -> None:
+    """And never one that was not named."""
+    model = place.script({"say": "ok"})
+    assert place.run("run", "--model", model, "x", *_BARE).returncode == Exit.DONE
+    assert place.run("runs", "--delete", "").returncode == Exit.USAGE
+    assert place.run("runs", "--delete", "last", "--delete", "nope").returncode == Exit.FAILED
+    assert len(place.run("runs").stdout.splitlines()) == 1
+    dropped = place.run("runs", "--delete", "last", "--delete", "last")
+    assert dropped.stdout.startswith("dropped ")
+    assert len(dropped.stdout.splitlines()) == 1
+    assert place.run("runs").stdout == ""
+
+
+@pytest.mark.parametrize("command", ["runs", "show"])
+def test_a_setting_that_would_do_nothing_is_told(command: str, place: Any) -> None:
+    """Whoever sets it relies on it."""
+    told = place.run(command, "--set", "limits.steps=3")
+    assert told.returncode == Exit.USAGE
+    assert "would do nothing" in told.stderr
+
+
+def test_the_hooks_of_now_are_asked_about_a_run_of_another_project(place: Any) -> None:
+    """A run is found wherever it is, by its id."""
+    model = place.script({"say": "ok"})
+    assert place.run("run", "--model", model, "x", *_BARE).returncode == Exit.DONE
+    run_id = place.run("runs").stdout.split()[0]
+    place.project = place.home.parent / "other"
+    place.project.mkdir()
+    asked = place.run("backtest", run_id, *_BARE)
+    assert (asked.returncode, asked.stdout.split(",")[0]) == (Exit.DONE, "1 run"), asked.stderr
+    assert place.run("run", "--model", model, "y", *_BARE).returncode == Exit.DONE
+    mixed = place.run("backtest", "last", run_id)
+    assert mixed.returncode == Exit.USAGE
+    assert "is in another project" in mixed.stderr

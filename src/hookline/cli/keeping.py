@@ -154,6 +154,8 @@ def new_run_id() -> str:
 
 def found_run(settings: Settings, given: str) -> tuple[SQLiteJournal, str]:
     """The journal that has a run, and its whole id: here, else in another project. `last` is the last one here."""
+    if not given.strip():
+        raise UsageError("the name of the run is empty.", remedy="Give its id, or `last`.")
     here = journal_path(settings)
     looks_further = given != "last" and not settings.configuration.journal
     for journal in journals(here, others=looks_further):

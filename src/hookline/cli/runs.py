@@ -8,10 +8,10 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from hookline.cli.options import add_setting_flags, flags_of, whole_number
+from hookline.cli.options import add_setting_flags, flags_of, refuse_settings, whole_number
 
 if TYPE_CHECKING:
-    from hookline.journal import RunInfo
+    from hookline.journal import RunInfo, SQLiteJournal
 
 
 def add_to(commands: Any) -> None:
@@ -41,12 +41,10 @@ def run(arguments: argparse.Namespace) -> int:
     from hookline.cli.keeping import found_run, journal_path, journals
     from hookline.config import load
 
+    refuse_settings(arguments)
     settings = load(Path.cwd(), flags=flags_of(arguments), bare=arguments.bare)
-    for given in arguments.delete:
-        journal, run_id = found_run(settings, given)
-        with journal:
-            print(f"dropped {', '.join(journal.delete(run_id))}")
     if arguments.delete:
+        _drop([found_run(settings, given) for given in arguments.delete])
         return 0
     infos: list[RunInfo] = []
     for journal in journals(journal_path(settings), others=arguments.all):
@@ -61,6 +59,17 @@ def run(arguments: argparse.Namespace) -> int:
         print('no runs here yet: hookline run "..."', file=sys.stderr)
     _print(wanted[: arguments.limit], arguments.json)
     return 0
+
+
+def _drop(found: list[tuple[SQLiteJournal, str]]) -> None:
+    """Drop runs, once all of them are known to be there. One that is named twice is dropped once."""
+    dropped: set[str] = set()
+    for journal, run_id in found:
+        with journal:
+            gone = [] if run_id in dropped else journal.delete(run_id)
+        dropped.update(gone)
+        if gone:
+            print(f"dropped {', '.join(gone)}")
 
 
 def _print(infos: list[RunInfo], as_json: bool) -> None:
