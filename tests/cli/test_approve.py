@@ -184,3 +184,36 @@ def test_being_told_to_end_is_heard_at_a_question(
     terminal.tell_until(number, "paused: 1 question to answer")
     assert terminal.end() == 130, terminal.text
     assert "paused" in place.run("runs").stdout
+
+
+def test_an_explanation_is_as_wide_as_the_window(place: Any) -> None:
+    """Also when the window gets another width while it is shown."""
+    terminal = asked(place, _WRITE, columns=60)
+    terminal.wait_for("? explain")
+    terminal.press("?")
+    told = terminal.wait_for("asked in run")
+    assert "for this call: runs" in told  # too narrow for a table
+    assert max(map(len, told.replace("\r", "").splitlines())) < 60
+    terminal.wait_for("? explain")
+    terminal.resize(150)
+    told = terminal.wait_for("asked in run")
+    assert "for this call  " in told
+    widths = [len(line) for line in told.replace("\r", "").splitlines() if "\x1b" not in line]
+    assert 100 < max(widths) < 150
+    terminal.wait_for("? explain")
+    terminal.press("n")
+    assert terminal.end() == 0, terminal.text
+
+
+def test_the_hooks_of_a_conversation_fit_the_window(place: Any) -> None:
+    """`/hooks` in a chat, and `hooks explain` on a terminal."""
+    model = place.script({"say": "ok"})
+    talk = opened(place, "chat", "--model", model, *_BARE, columns=62)
+    talk.press_until("/hooks\r", "no hooks at")
+    talk.press_until("\x04", "go on: ")
+    assert talk.end() == 0
+    explained = opened(place, "hooks", "explain", *_BARE, columns=62)
+    assert explained.end() == 0
+    for told in (talk.text, explained.text):
+        lines = told.replace("\r", "").splitlines()
+        assert max(len(line) for line in lines if not line.startswith("session ")) <= 62

@@ -109,7 +109,7 @@ def test_doctor_says_what_to_do(place: Any) -> None:
 
 def test_tools_and_hooks_are_listed(place: Any) -> None:
     """With what each came with."""
-    assert "read                 files" in place.run("tools", *_BARE).stdout
+    assert "read    files  Read a file." in place.run("tools", *_BARE).stdout
     told = json.loads(place.run("tools", "read", "--json", *_BARE).stdout)
     assert "path" in told["parameters"]["properties"]
     listed = place.run("hooks", "list", "--json", *_BARE).stdout.splitlines()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -169,3 +170,27 @@ def test_a_journal_of_its_own_is_in_the_command_that_reopens(place: Any) -> None
     (line,) = [each for each in done.stderr.splitlines() if each.startswith("  yes: hookline ")]
     again = shell(place, line.removeprefix("  yes: hookline "))
     assert (again.returncode, again.stdout) == (0, "Hi.\n"), again.stderr
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="names of files are text there")
+def test_a_directory_may_have_any_name(place: Any) -> None:
+    """One that is no text in UTF-8 is remembered with the run, which goes on there."""
+    odd = place.project / os.fsdecode(b"lat\xe9n")
+    try:
+        odd.mkdir()
+    except OSError:
+        pytest.skip("this file system takes only text")
+    place.project = odd
+    model = place.script(
+        {"call": "write", "args": {"path": "a.txt", "content": "x"}}, {"say": "ok"}
+    )
+    script = odd / os.fsdecode(b"s\xe9.json")
+    script.write_bytes(Path(model.removeprefix("script:")).read_bytes())
+    named = f"script:{script.name}"
+    paused = place.run("run", "--model", named, "--ask", "write", "x", "--without", "bash")
+    assert paused.returncode == 5, paused.stderr
+    place.project = odd.parent
+    journal = next(place.home.rglob("journal.db"))
+    done = place.run("resume", "--allow", "all", "--journal", str(journal))
+    assert done.returncode == 0, done.stderr
+    assert (odd / "a.txt").read_text() == "x"

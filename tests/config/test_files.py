@@ -84,7 +84,7 @@ def test_a_mistake_is_told_with_its_line(
 def test_what_is_not_toml(project: Path, environ: dict[str, str]) -> None:
     """A file that cannot be read says so, with its line."""
     (project / "hookline.toml").write_text("model = \n")
-    with pytest.raises(ConfigError, match=r"hookline\.toml is not TOML: .*line 1"):
+    with pytest.raises(ConfigError, match=r"hookline\.toml:1: it is not TOML: .*line 1"):
         load(project, environ)
 
 

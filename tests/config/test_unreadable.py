@@ -62,18 +62,105 @@ def test_the_null_device_is_no_file(project: Path, environ: dict[str, str]) -> N
     assert load(project, environ).files == ()
 
 
+TOO_DEEP = [
+    "a = " + "[" * 100_000,
+    "a = " + "{ a = " * 100_000,
+    "capabilities.bash." + ".".join("a" * 900) + " = 1",
+    "a = [" + "\n[" * 100 + "]" * 101,
+]
+
+
+@pytest.mark.parametrize("text", TOO_DEEP)
+def test_what_is_too_deep_is_told(text: str, project: Path, environ: dict[str, str]) -> None:
+    """As any other mistake in a file, with its name and the line."""
+    (project / "hookline.toml").write_text(f'model = "local:"\n\n{text}\n')
+    line = 3 + (60 if text.startswith("a = [\n") else 0)
+    with pytest.raises(
+        ConfigError, match=rf"hookline\.toml:{line}: there are lists or tables in each other"
+    ):
+        load(project, environ)
+
+
+BROKEN = ['x = "never ends', "= 1", "[[[", "a = 1\na = 2", *TOO_DEEP[:2]]
+OURS = [
+    "[tool.hookline]\n",
+    "[tool.hookline.approvals]\n",
+    "[[tool.hookline.hooks]]\n",
+    '[ "tool" . "hookline" ]\n',
+    "[tool]\nhookline.model = 'local:'\n",
+    "tool.hookline.model = 'local:'\n",
+    "tool = { hookline = { model = 'local:' } }\n",
+]
+
+
+@pytest.mark.parametrize("broken", BROKEN, ids=range(len(BROKEN)))
+@pytest.mark.parametrize("table", OURS)
+def test_a_broken_pyproject_with_a_table_of_ours_is_told(
+    table: str, broken: str, project: Path, environ: dict[str, str]
+) -> None:
+    """It may forbid something; file and line are named, and --bare does without."""
+    (project / "pyproject.toml").write_text(f"{table}{broken}\n")
+    with pytest.raises(ConfigError, match=r"pyproject\.toml:\d+: "):
+        load(project, environ)
+    assert load(project, environ, bare=True).files == ()
+
+
+@pytest.mark.parametrize("broken", BROKEN, ids=range(len(BROKEN)))
 @pytest.mark.parametrize(
-    "text",
+    "said",
     [
-        "a = " + "[" * 100_000,
-        "a = " + "{ a = " * 100_000,
-        "capabilities.bash." + ".".join("a" * 900) + " = 1",
+        '[project]\nname = "hookline"\n',
+        'dependencies = ["hookline>=0.1"]\n',
+        "# like hookline\n",
+        "",
     ],
 )
-def test_what_is_too_deep_is_told(text: str, project: Path, environ: dict[str, str]) -> None:
-    """As any other mistake in a file, with its name."""
-    (project / "hookline.toml").write_text(text)
-    with pytest.raises(ConfigError, match=r"hookline\.toml has lists or tables in each other"):
+def test_a_broken_pyproject_of_others_is_theirs(
+    said: str, broken: str, project: Path, environ: dict[str, str]
+) -> None:
+    """That the name is somewhere in it makes no table of it."""
+    (project / "pyproject.toml").write_text(f"{said}{broken}\n")
+    assert load(project, environ).files == ()
+
+
+@pytest.mark.parametrize("text", ['tool = "hookline"\n', "tool = 3\n", '[tool]\nx = "hookline"\n'])
+def test_a_pyproject_whose_tool_is_something_else_is_theirs(
+    text: str, project: Path, environ: dict[str, str]
+) -> None:
+    """It is TOML, so it is known to have no table of ours."""
+    (project / "pyproject.toml").write_text(text)
+    assert load(project, environ).files == ()
+
+
+def test_what_others_nest_in_a_pyproject_is_theirs(project: Path, environ: dict[str, str]) -> None:
+    """Only our table has to be as flat as settings are."""
+    deep = f"[tool.other]\na = {'[' * 80}{']' * 80}\n"
+    path = project / "pyproject.toml"
+    path.write_text(f"{deep}[tool.hookline.limits]\nsteps = 3\n")
+    assert load(project, environ).configuration.limits.steps == 3
+    path.write_text("[tool]\nhookline = 3\n")
+    with pytest.raises(ConfigError, match=r"pyproject\.toml.*table"):
+        load(project, environ)
+
+
+def test_a_pyproject_in_another_encoding_is_told(project: Path, environ: dict[str, str]) -> None:
+    """With the line where it ceases to be UTF-8."""
+    path = project / "pyproject.toml"
+    path.write_bytes('[tool.hookline]\n\nmodel = "caf\u00e9"\n'.encode("latin-1"))
+    with pytest.raises(ConfigError, match=r"pyproject\.toml:3: it is not text in UTF-8"):
+        load(project, environ)
+    path.write_bytes("[tool.hookline]\n".encode("utf-16"))
+    with pytest.raises(ConfigError, match=r"pyproject\.toml:1: it is not text in UTF-8"):
+        load(project, environ)
+
+
+@pytest.mark.skipif(os.name != "posix" or os.geteuid() == 0, reason="root reads everything")
+def test_a_pyproject_that_cannot_be_read_is_told(project: Path, environ: dict[str, str]) -> None:
+    """It may have a table of ours."""
+    path = project / "pyproject.toml"
+    path.write_text("[tool.hookline]\n")
+    path.chmod(0)
+    with pytest.raises(ConfigError, match=r"pyproject\.toml cannot be read"):
         load(project, environ)
 
 

@@ -93,6 +93,15 @@ def test_the_first_screen_is_short() -> None:
     assert len(example.text.splitlines()) <= 12
 
 
+def test_the_second_example_is_a_hook_that_stops_a_tool() -> None:
+    """It follows the first, its output shows what the model read, and one picture is enough."""
+    runs = [block for block in blocks_of(README) if block.is_python or block.comment == OUTPUT]
+    assert [block.is_python for block in runs[:4]] == [True, False, True, False]
+    assert "HookOutcome.block" in runs[2].text
+    assert "Blocked: " in runs[3].text
+    assert re.findall(r"!\[[^]]*\]\((.*?)\)", README) == ["docs/terminal.svg"]
+
+
 def test_what_the_first_page_installs_is_all_that_the_command_uses() -> None:
     """The extra it names brings the model without a key, the bash tool of its example, and Markdown."""
     named = re.search(r'^pip install "\.\[(\w+)\]"', README, re.MULTILINE)
@@ -119,10 +128,9 @@ def test_the_first_page_goes_from_the_example_to_the_notes() -> None:
     assert re.findall(r"^## (.*)$", README, re.MULTILINE) == [
         "Install",
         "An agent",
-        "The command",
         "A hook that stops a tool",
         "The lifecycle",
-        "The engine alone",
+        "The command",
         "Where to read on",
         "Status",
         "Security",

@@ -103,9 +103,15 @@ class Desk:
         self._board.put(f"  {line}", prose=True)
 
     def _explain(self, question: PendingApproval, agent: Agent) -> None:
-        said = agent.explain(question.tool_call.name, **question.tool_call.args)
-        for line in said.splitlines():
-            self._board.put(f"  {printable(line)}", prose=True)
+        from hookline.insight import explain
+
+        call = question.tool_call
+
+        def laid(room: int) -> list[str]:
+            said = explain(agent.definition, call.name, call.args, width=room - 2)
+            return [f"  {printable(line)}".rstrip() for line in said.splitlines()]
+
+        self._board.put_laid(laid)
         if question.run_id:
             self._board.put(f"  asked in run {question.run_id}, question {question.id}", prose=True)
 

@@ -6,6 +6,7 @@ import argparse
 import asyncio
 import re
 from datetime import timedelta
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from hookline.cli.exits import Exit
@@ -60,14 +61,22 @@ async def _backtest(arguments: argparse.Namespace, settings: Settings) -> int:
     from hookline.cli.interrupts import Interrupts
     from hookline.cli.keeping import found_run, journal_path, opened_journal
     from hookline.drivers import ScriptedDriver
+    from hookline.errors import UsageError
     from hookline.rehearse import backtest
 
-    named = []
+    named: list[str] = []
+    path = journal_path(settings)
     for given in arguments.runs:
         found, run_id = found_run(settings, given)
         found.close()
+        if named and Path(found.path) != path:
+            raise UsageError(
+                f"run '{run_id}' is in another project than '{named[0]}'.",
+                remedy="Ask about those of one project at a time.",
+            )
+        path = Path(found.path)
         named.append(run_id)
-    with opened_journal(journal_path(settings), make=False) as journal:
+    with opened_journal(path, make=False) as journal:
         extras = Extras(driver=ScriptedDriver([]), capabilities=(Interrupts(print),))
         async with opened(settings, extras) as agent:
             report = await backtest(

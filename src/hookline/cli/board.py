@@ -6,10 +6,10 @@ import asyncio
 import contextlib
 import os
 import signal
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from hookline.cli.terminal import TOGETHER, is_smart, reflows, rows, width, wrapped
+from hookline.cli.terminal import TOGETHER, columns, is_smart, reflows, rows, width, wrapped
 
 if TYPE_CHECKING:
     from hookline.cli.screen import Screen
@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 _A_MOMENT = 0.15
 """Seconds without another signal: a window that is dragged sends dozens."""
 _INDENT = "    "
+Laid = Callable[[int], Sequence[str]]
+"""What lays something out in so many columns."""
 
 
 class Board:
@@ -24,7 +26,7 @@ class Board:
 
     def __init__(self, screen: Screen) -> None:
         self._screen = screen
-        self._said: list[tuple[str, bool]] = []
+        self._said: list[tuple[str | Laid, bool]] = []
         self._drawn: list[str] = []
         self._room = width()
 
@@ -34,6 +36,16 @@ class Board:
         for line in self._broken(text, prose):
             self._drawn.append(line)
             self._screen.say(line)
+
+    def put_laid(self, laid: Laid) -> None:
+        """Lines that are laid out for the width of the window, and laid out again for another."""
+        self._said.append((laid, False))
+        is_live = is_smart(self._screen.err)
+        for text in laid(self._room - 1):
+            fits = not is_live or columns(text) < self._room
+            for line in [text] if fits else wrapped(text, self._room - 1, _INDENT):
+                self._drawn.append(line)
+                self._screen.say(line)
 
     def typed(self, text: str) -> None:
         """Somebody has typed something, and it is on the terminal: the question ends a line further down."""
@@ -75,8 +87,11 @@ class Board:
             return
         said, drawn, self._said, self._drawn = self._said, self._drawn, [], []
         self._screen.err.write(self._erased(drawn))
-        for text, prose in said:
-            self.put(text, prose=prose)
+        for what, prose in said:
+            if isinstance(what, str):
+                self.put(what, prose=prose)
+            else:
+                self.put_laid(what)
 
     def _erased(self, drawn: list[str]) -> str:
         room = self._room if reflows() else max(self._room, 10**6)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import contextlib
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -13,7 +14,7 @@ from hookline.cli.options import add_agent_flags, flags_of, take_target
 if TYPE_CHECKING:
     from hookline.cli.keeping import Started
     from hookline.config import Settings
-    from hookline.journal import SQLiteJournal
+    from hookline.journal import JournalStore
     from hookline.sessions import Session
 
 
@@ -35,6 +36,7 @@ def add_to(commands: Any) -> None:
     )
     parser.add_argument("--session", metavar="ID", help="go on with a conversation")
     parser.add_argument("-q", "--quiet", action="store_true", help="the answers alone")
+    parser.add_argument("--no-save", action="store_true", help="keep nothing of the conversation")
     add_agent_flags(parser)
     parser.set_defaults(run=run, json=False, no_input=False)
 
@@ -44,6 +46,7 @@ def run(arguments: argparse.Namespace) -> int:
     from hookline.cli.assembly.verify import load
     from hookline.cli.keeping import journal_path, opened_journal, started
     from hookline.errors import UsageError
+    from hookline.journal import MemoryJournal
 
     words = list(arguments.words)
     take_target(arguments, words)
@@ -57,22 +60,44 @@ def run(arguments: argparse.Namespace) -> int:
             f"-c goes on with the last conversation, and --session with {arguments.session}.",
             remedy="Say one of them.",
         )
+    kept = next((flag for flag, given in _kept(arguments).items() if given), "")
+    if arguments.no_save and kept:
+        raise UsageError(
+            f"--no-save keeps nothing of the conversation, and {kept} is about one that is kept.",
+            remedy="Say one of them.",
+        )
     flags = flags_of(arguments)
     settings = load(flags, bare=arguments.bare)
     begun = started(Path.cwd(), flags, settings.agent, arguments.bare)
-    with opened_journal(journal_path(settings)) as journal:
+    store = MemoryJournal() if arguments.no_save else opened_journal(journal_path(settings))
+    with contextlib.closing(store) as journal:
         session = _session(journal, arguments)
         return asyncio.run(_chat(arguments, settings, journal, session, begun))
 
 
-def _session(journal: SQLiteJournal, arguments: argparse.Namespace) -> Session:
+def _kept(arguments: argparse.Namespace) -> dict[str, Any]:
+    return {
+        "-c": arguments.go_on,
+        "--session": arguments.session,
+        "--journal": arguments.journal,
+    }
+
+
+def _session(journal: JournalStore, arguments: argparse.Namespace) -> Session:
     from hookline.cli.keeping import new_run_id
     from hookline.errors import UnknownSessionError
     from hookline.sessions import Sessions
 
     sessions = Sessions(journal)
     if arguments.session:
-        return sessions.get(arguments.session)
+        try:
+            return sessions.get(arguments.session)
+        except UnknownSessionError as error:
+            known = ", ".join(info.id for info in sessions.list(limit=5))
+            raise UnknownSessionError(
+                error.message,
+                remedy=f"There are: {known}." if known else "Begin one: hookline chat.",
+            ) from None
     if arguments.go_on:
         listed = sessions.list(limit=1)
         if not listed:
@@ -86,7 +111,7 @@ def _session(journal: SQLiteJournal, arguments: argparse.Namespace) -> Session:
 async def _chat(
     arguments: argparse.Namespace,
     settings: Settings,
-    journal: SQLiteJournal,
+    journal: JournalStore,
     session: Session,
     begun: Started,
 ) -> int:
@@ -97,7 +122,10 @@ async def _chat(
     from hookline.cli.terminal import printable
 
     manner = Manner(
-        quiet=arguments.quiet, journal=arguments.journal or "", seconds=time_for(settings)
+        quiet=arguments.quiet,
+        saved=not arguments.no_save,
+        journal=arguments.journal or "",
+        seconds=time_for(settings),
     )
     stage = Stage(manner, Path.cwd())
     if settings.trust_hint:

@@ -9,7 +9,7 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 from hookline.cli.exits import Exit
-from hookline.cli.terminal import is_terminal, printable
+from hookline.cli.terminal import is_terminal, page_width, printable
 from hookline.config import data_folder
 from hookline.errors import HooklineError
 from hookline.state import RunStatus
@@ -62,7 +62,7 @@ class Conversation:
                 except KeyboardInterrupt:
                     self.stage.screen.say("\n(Ctrl-D ends the conversation)")
         await self._close()
-        if self._is_live:
+        if self._is_live and self.stage.manner.saved:
             self.stage.screen.say(f"go on: hookline chat --session {self.session.id}")
         return Exit.DONE if self._is_live else code
 
@@ -176,7 +176,11 @@ class Conversation:
         self.stage.screen.say(", ".join(names) or "none")
 
     def _do_hooks(self, _rest: str) -> None:
-        self.stage.screen.say(self.agent.explain())
+        from hookline.insight import explain
+
+        screen = self.stage.screen
+        told = explain(self.agent.definition, None, {}, width=page_width(screen.err))
+        screen.say(printable(told, lines=True))
 
     def _do_mode(self, rest: str) -> None:
         approval = self._found.get("approval")

@@ -110,9 +110,16 @@ def _extras() -> Iterator[Check]:
 def _local() -> Iterator[Check]:
     if not _has("xllamacpp"):
         return
-    from hookline.providers.local.weights import DEFAULT, is_intact
+    from hookline.providers.local.weights import DEFAULT, is_intact, models_folder
 
-    if not DEFAULT.is_here:
+    above = _nearest(models_folder())
+    if not DEFAULT.is_here and not _is_writable(above):
+        yield Check(
+            "--",
+            f"local model: nothing can be written in {above}, so {DEFAULT.title} cannot be fetched",
+            "export HOOKLINE_CACHE_DIR=..., and then: hookline model get",
+        )
+    elif not DEFAULT.is_here:
         yield Check(
             "--",
             f"local model: {DEFAULT.title} is fetched when it is first used",
@@ -186,8 +193,8 @@ def _journal() -> Iterator[Check]:
 
     path = journal_path(load(Path.cwd()))
     if not path.exists():
-        above = next(folder for folder in path.parents if folder.exists())
-        if os.access(above, os.W_OK | os.X_OK) and not _is_sealed(above):
+        above = _nearest(path.parent)
+        if _is_writable(above):
             yield Check("ok", f"journal: {path}, made with the first run")
         else:
             yield Check(
@@ -201,15 +208,20 @@ def _journal() -> Iterator[Check]:
     yield Check("ok" if not report.damage else "no", f"journal: {report}")
 
 
-def _is_sealed(folder: Path) -> bool:
-    """Whether not even somebody with all rights can write there, as in /proc or on a disk that is read-only."""
+def _nearest(folder: Path) -> Path:
+    """The folder, or what there is of the way to it."""
+    return next(each for each in (folder, *folder.parents) if each.exists())
+
+
+def _is_writable(folder: Path) -> bool:
+    """Whether a file can be made there: in /proc, or on a disk that is read-only, not even with all rights."""
     import tempfile
 
     try:
         with tempfile.TemporaryFile(dir=folder):
-            return False
+            return True
     except OSError:
-        return True
+        return False
 
 
 def _terminal() -> Iterator[Check]:

@@ -17,6 +17,7 @@ import msgspec
 
 from hookline.cli.exits import REFUSED, Exit, exit_of
 from hookline.cli.interrupts import Interrupts
+from hookline.cli.past import is_cut_off
 from hookline.cli.screen import Screen, shown_call
 from hookline.cli.terminal import is_terminal, printable
 from hookline.journal import (
@@ -61,6 +62,8 @@ class Manner(msgspec.Struct, frozen=True, kw_only=True):
     """A person may be asked."""
     journal: str = ""
     """The file that was named for the run, which whoever reopens it must name again."""
+    settings: tuple[str, ...] = ()
+    """What was set for it besides, which whoever reopens it must set again."""
     seconds: float | None = None
     """How long it may go on, in the middle of a step too: a limit alone is looked at between steps."""
 
@@ -198,6 +201,22 @@ class Stage:
             self.screen.say(f"hookline: {self.why(result)}")
         return code
 
+    def recall(self, result: RunResult) -> Exit:
+        """What a run that is over had come to, and how to go on from there."""
+        code = exit_of(result.status, result.stop_reason)
+        if self.manner.json:
+            self._print(encode(result.records[-1]) + b"\n")
+            if self._lost is not None:
+                raise self._lost
+        else:
+            self.screen.finish(result)
+        if not self.manner.quiet or code is not Exit.DONE:
+            self.screen.say(
+                f"hookline: run {result.run_id} is over ({self.why(result)}): nothing in it waits. "
+                f"To go on from there: {self._reopening(result)}"
+            )
+        return code
+
     def _waiting(self, pending: Sequence[PendingApproval], run_id: str) -> None:
         """How to answer."""
         for question in pending:
@@ -213,7 +232,10 @@ class Stage:
             self.screen.say(f"  no:  {self._resume(run_id)} --deny '{question.id}'")
 
     def _resume(self, run_id: str) -> str:
-        return f"hookline resume {run_id}{self._journal}"
+        # What is set about a model may be its key, which is not shown.
+        told = [each for each in self.manner.settings if not each.startswith("model_settings")]
+        again = "".join(f" --set {shlex.quote(each)}" for each in told)
+        return f"hookline resume {run_id}{self._journal}{again}"
 
     @property
     def _journal(self) -> str:
@@ -232,8 +254,8 @@ class Stage:
         return f"{paint(self.why(result), colour)}; {', '.join(parts)}{reopen}"
 
     def _reopening(self, result: RunResult) -> str:
-        """The command that goes on from here."""
-        if result.status is RunStatus.PAUSED:
+        """The command that goes on from here. What was interrupted needs no new prompt."""
+        if result.status is RunStatus.PAUSED or is_cut_off(result.stop_reason, result.state):
             return self._resume(result.run_id)
         return f'hookline run --from {result.run_id}{self._journal} "..."'
 
@@ -250,7 +272,8 @@ class Stage:
 def why(result: RunResult) -> str:
     """Why the run stopped, in a few words."""
     if result.status is RunStatus.FAILED:
-        return f"failed: {printable(str(result.error or result.state.explain_stop()))}"
+        said = str(result.error or result.state.explain_stop())
+        return f"failed: {printable(said).rstrip('.')}"
     if result.status is RunStatus.PAUSED:
         count = len(result.pending)
         return f"paused: {count} question{'s' * (count != 1)} to answer"

@@ -6,7 +6,7 @@ import argparse
 import asyncio
 from typing import Any
 
-from hookline.cli.options import add_agent_flags, flags_of, take_target
+from hookline.cli.options import add_agent_flags, flags_of, take_target, whole_number
 
 
 def add_to(commands: Any) -> None:
@@ -25,7 +25,7 @@ def add_to(commands: Any) -> None:
     )
     parser.add_argument(
         "--at",
-        type=int,
+        type=whole_number,
         metavar="STEP",
         help="after which step, counted from one; the last otherwise",
     )
@@ -38,6 +38,7 @@ def add_to(commands: Any) -> None:
         help="read the task from a file",
     )
     add_output_flags(parser)
+    parser.add_argument("--no-save", action="store_true", help="keep nothing of the new run")
     add_agent_flags(parser)
     parser.set_defaults(run=run)
 
@@ -58,5 +59,4 @@ def run(arguments: argparse.Namespace) -> int:
         at = steps_of(journal, run_id) if arguments.at is None else arguments.at
         state = conversation(journal, run_id, after=at)
     prompt = task_of(words, arguments.file, f"hookline fork {arguments.run_id} --at {at}")
-    arguments.no_save = False
     return asyncio.run(played_from(arguments, prompt, settings, flags, state))

@@ -15,6 +15,7 @@ from hookline.cli.options import add_agent_flags, flags_of, take_target
 if TYPE_CHECKING:
     from hookline.agent import Agent
     from hookline.config import Settings
+    from hookline.errors import UsageError
 
 Action = Callable[["Agent", argparse.Namespace], Awaitable[int]]
 
@@ -87,9 +88,10 @@ def _read_words(arguments: argparse.Namespace) -> None:
     take_target(arguments, words)
     most = 2 if hasattr(arguments, "takes_tool") else 0
     if len(words) > most:
+        quoted = """Put the arguments into quotes: bash 'git push', read '{"path": "a.txt"}'."""
         raise UsageError(
             f"there is nothing to do with {words[most]!r}.",
-            remedy="""Put the arguments into quotes: bash 'git push', read '{"path": "a.txt"}'.""",
+            remedy=quoted if most else "An agent of your own is named module:agent.",
         )
     arguments.tool = words[0] if words else None
     arguments.args = words[1] if len(words) > 1 else "{}"
@@ -140,34 +142,44 @@ def _points() -> int:
 
 
 async def _list(agent: Agent, arguments: argparse.Namespace) -> int:
+    from hookline.cli.terminal import in_columns, printable
     from hookline.hooks import describe
     from hookline.lifecycle import HookPoint
 
+    rows: list[dict[str, str]] = []
     for point in HookPoint:
         plan = agent.definition.plans.of(point.value)
         for entry in plan.entries if plan is not None else ():
             registration = entry.registration
             when = "always" if registration.matcher is None else describe(registration.matcher)
             source = registration.source or "yours"
-            if arguments.json:
-                told = {
+            rows.append(
+                {
                     "point": point.value,
                     "hook": entry.name,
                     "tier": entry.tier_name,
                     "from": source,
                     "when": when,
                 }
-                print(json.dumps(told, ensure_ascii=False))
-            else:
-                print(
-                    f"{point.value:<20} {entry.name:<24} {entry.tier_name:<9} {source:<14} {when}"
-                )
+            )
+    if arguments.json:
+        lines = [json.dumps(row, ensure_ascii=False) for row in rows]
+    else:
+        lines = in_columns([[printable(cell) for cell in row.values()] for row in rows])
+    for line in lines:
+        print(line)
     return Exit.DONE
 
 
 async def _explain(agent: Agent, arguments: argparse.Namespace) -> int:
+    from hookline.cli.terminal import page_width, printable
+    from hookline.insight import explain
+
     args = _arguments_for(agent, arguments) if arguments.tool else {}
-    print(agent.explain(arguments.tool, **args))
+    if arguments.tool and agent.definition.toolbox.get(arguments.tool) is None:
+        raise _unknown(agent, arguments.tool)
+    told = explain(agent.definition, arguments.tool, args, width=page_width(sys.stdout))
+    print(printable(told, lines=True))
     return Exit.DONE
 
 
@@ -178,11 +190,16 @@ def _arguments_for(agent: Agent, arguments: argparse.Namespace) -> dict[str, Any
     try:
         return arguments_of(arguments.tool, arguments.args)
     except UsageError:
-        toolbox = agent.definition.toolbox
-        if toolbox.get(arguments.tool) is not None:
+        if agent.definition.toolbox.get(arguments.tool) is not None:
             raise
-        unknown = toolbox.unknown(arguments.tool)
-        raise UsageError(unknown.message, remedy=unknown.remedy) from None
+        raise _unknown(agent, arguments.tool) from None
+
+
+def _unknown(agent: Agent, tool: str) -> UsageError:
+    from hookline.errors import UsageError
+
+    unknown = agent.definition.toolbox.unknown(tool)
+    return UsageError(unknown.message, remedy=unknown.remedy)
 
 
 async def _lint(agent: Agent, arguments: argparse.Namespace) -> int:
@@ -242,8 +259,17 @@ def _test(arguments: argparse.Namespace) -> int:
     _read_words(arguments)
     given = [name for name in ("tool", "prompt", "answer") if getattr(arguments, name) is not None]
     if len(given) != 1:
+        both = " and ".join("a tool" if name == "tool" else f"--{name}" for name in given)
         raise UsageError(
-            "there is nothing to ask the hooks about.", remedy="Name a tool, --prompt or --answer."
+            f"{both} are several things to ask the hooks about."
+            if given
+            else "there is nothing to ask the hooks about.",
+            remedy="Name a tool, --prompt or --answer.",
+        )
+    if arguments.result is not None and not arguments.tool:
+        raise UsageError(
+            "--result is what a tool gives, and there is none.",
+            remedy="""Name it: hookline hooks test read '{"path": "a.txt"}' --result TEXT.""",
         )
     settings = load(flags_of(arguments), bare=arguments.bare)
     _hint(settings)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import shlex
 import sys
 from pathlib import Path
 from typing import Any
@@ -46,15 +47,16 @@ _AGENT = '''\
 from hooks import no_deleting
 
 from hookline import AgentBuilder
-from hookline.capabilities import Files
+from hookline.capabilities import Bash, Files
 
 
 def build() -> AgentBuilder:
-    """The agent, without a model: `hookline run --model ...` names one."""
+    """The agent. `hookline run agent:build --model ...` gives it another model."""
     return (
         AgentBuilder()
         .with_model("local:")
         .with_capability(Files("."))
+        .with_capability(Bash("."))
         .on_before_tool_use(no_deleting, matcher="bash", tier="policy")
     )
 '''
@@ -139,12 +141,13 @@ def run(arguments: argparse.Namespace) -> int:
         print(folder / name)
     layer = read_layer(folder / "hookline.toml", is_project=True)
     trust_of(os.environ).approve(folder, prints_of(folder, [layer]))
-    inside = "" if folder == Path.cwd() else f"cd {arguments.folder} && "
+    inside = "" if folder == Path.cwd() else f"cd {shlex.quote(arguments.folder)} && "
     print(
         f"The directory is trusted as written. Now:\n"
         f'  {inside}hookline run "What is in notes.txt?"\n'
         f"  {inside}hookline hooks test bash 'rm notes.txt'\n"
-        f"  {inside}python test_hooks.py",
+        f"  {inside}python test_hooks.py\n"
+        f'  {inside}hookline run agent:build "What is in notes.txt?"',
         file=sys.stderr,
     )
     return Exit.DONE

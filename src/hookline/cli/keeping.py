@@ -6,13 +6,13 @@ import os
 import secrets
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from hookline.config import Layer, Settings, data_folder, journal_of
+from hookline.config import NO_FLAGS, Layer, Merged, Settings, data_folder, journal_of
 from hookline.errors import JournalError, UnknownRunError, UsageError
 
 if TYPE_CHECKING:
@@ -33,30 +33,63 @@ class Started(msgspec.Struct, frozen=True):
     sources: dict[str, str] = {}
     agent: str = ""
     bare: bool = False
+    played: int = 0
+    """How many turns of a script were played by runs that it goes on from."""
 
-    def return_there(self) -> Settings:
-        """Go to where the run was started. Gives the settings of now for it, with the flags of then."""
+    def return_there(self, now: Layer = NO_FLAGS, *, bare: bool = False) -> Settings:
+        """Go to where the run was started. Gives the settings of now for it, with the flags of then, and of now."""
         if os.path.isdir(self.folder):
             os.chdir(self.folder)
         sources: dict[tuple[str | int, ...], str] = {
             tuple(path.split(".")): said for path, said in self.sources.items()
         }
-        flags = Layer("flag", self.flags, sources=sources)
+        merged = Merged()
+        merged.lay(Layer("flag", self.flags, sources=sources))
+        merged.lay(now)
+        flags = Layer("flag", merged.data, sources=merged.origins)
         from hookline.cli.assembly.verify import load
 
-        return load(flags, agent=self.agent, bare=self.bare)
+        agent = now.data.get("agent") or self.agent
+        return load(flags, agent=agent, bare=self.bare or bare)
 
     def noted(self, state: AgentState) -> AgentState:
         """The state with it."""
-        return state.with_metadata(KEY, msgspec.to_builtins(self))
+        return state.with_metadata(KEY, _each_text(msgspec.to_builtins(self), _as_text))
 
     @classmethod
     def of(cls, state: AgentState) -> Started:
         """How the run that this is the state of was started."""
         try:
-            return msgspec.convert(msgspec.to_builtins(state.metadata.get(KEY, {})), cls)
+            kept = msgspec.to_builtins(state.metadata.get(KEY, {}))
+            return msgspec.convert(_each_text(kept, _as_given), cls)
         except msgspec.ValidationError:
             return cls(os.getcwd())
+
+
+_BYTES = "bytes:"
+"""What a name begins with, on record, that is no text: a path may be any bytes."""
+
+
+def _each_text(data: Any, change: Callable[[str], str]) -> Any:
+    if isinstance(data, str):
+        return change(data)
+    if isinstance(data, dict):
+        return {name: _each_text(value, change) for name, value in data.items()}
+    return [_each_text(each, change) for each in data] if isinstance(data, list) else data
+
+
+def _as_text(given: str) -> str:
+    try:
+        given.encode()
+    except UnicodeEncodeError:
+        return _BYTES + os.fsencode(given).decode("latin-1")
+    return given
+
+
+def _as_given(kept: str) -> str:
+    if not kept.startswith(_BYTES):
+        return kept
+    return os.fsdecode(kept.removeprefix(_BYTES).encode("latin-1", errors="replace"))
 
 
 class Noting:
@@ -121,6 +154,8 @@ def new_run_id() -> str:
 
 def found_run(settings: Settings, given: str) -> tuple[SQLiteJournal, str]:
     """The journal that has a run, and its whole id: here, else in another project. `last` is the last one here."""
+    if not given.strip():
+        raise UsageError("the name of the run is empty.", remedy="Give its id, or `last`.")
     here = journal_path(settings)
     looks_further = given != "last" and not settings.configuration.journal
     for journal in journals(here, others=looks_further):
@@ -131,8 +166,12 @@ def found_run(settings: Settings, given: str) -> tuple[SQLiteJournal, str]:
         if found:
             ids = ", ".join(info.run_id for info in found[:5])
             raise UsageError(f"'{given}' may be any of: {ids}.", remedy="Give more of the id.")
-    what = "no run here yet" if given == "last" else f"no run '{given}'"
-    raise UnknownRunError(f"there is {what}.", remedy="`hookline runs` lists them.")
+    if given == "last":
+        raise UnknownRunError("there is no run here yet.", remedy='Begin with: hookline run "...".')
+    raise UnknownRunError(
+        f"there is no run '{given}'.",
+        remedy="`hookline runs` lists those of this project, and `hookline runs --all` those of all.",
+    )
 
 
 def journals(here: Path, *, others: bool) -> Iterator[SQLiteJournal]:

@@ -172,12 +172,30 @@ def _told(error: Exception) -> int:
     if os.environ.get("HOOKLINE_DEBUG"):
         raise error
     said = str(error) or type(error).__name__
-    if isinstance(error, OSError) and error.strerror:
+    if isinstance(error, FileNotFoundError) and _is_nowhere():
+        said = "the directory this was started in is not there any more. Go to another one."
+    elif isinstance(error, OSError) and error.strerror:
         said = f"{error.filename}: {error.strerror}." if error.filename else f"{error.strerror}."
     elif not isinstance(error, HooklineError | OSError):
         said = f"{type(error).__name__}: {said} (HOOKLINE_DEBUG=1 shows where)"
     print(f"hookline: {printable(said, lines=True)}", file=sys.stderr)
     return exit_for(error)
+
+
+def _is_nowhere() -> bool:
+    try:
+        os.getcwd()
+    except FileNotFoundError:
+        return True
+    return False
+
+
+class _Help(argparse.HelpFormatter):
+    """Help in which the longest command has its line: argparse forgets that commands are indented."""
+
+    def __init__(self, prog: str) -> None:
+        super().__init__(prog, max_help_position=24)
+        self._action_max_length = 4 + max(map(len, COMMANDS))
 
 
 class Parser(argparse.ArgumentParser):
@@ -193,6 +211,7 @@ def make_parser(command: str = "") -> argparse.ArgumentParser:
     parser = Parser(
         prog="hookline",
         allow_abbrev=False,
+        formatter_class=_Help,
         description="An agent runtime in which hooks are the skeleton.",
         epilog="In Python: from hookline import AgentBuilder",
     )

@@ -39,13 +39,14 @@ def add_to(commands: Any) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Serve until the input ends, or until interrupted."""
+    from hookline.cli.exits import exit_for
     from hookline.errors import HooklineError
 
     try:
         asyncio.run(_serve(arguments))
     except HooklineError as error:
         print(f"hookline: {error}", file=sys.stderr)
-        return 1
+        return exit_for(error)
     except (KeyboardInterrupt, asyncio.CancelledError):
         return _INTERRUPTED
     return 0

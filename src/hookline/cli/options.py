@@ -86,6 +86,16 @@ def add_setting_flags(parser: argparse.ArgumentParser) -> None:
     group.add_argument("--journal", metavar="FILE", help="the file that runs are kept in")
 
 
+def refuse_settings(arguments: argparse.Namespace) -> None:
+    """Where no agent is made, a setting of it would do nothing."""
+    for text in arguments.settings:
+        if text.partition("=")[0].strip() != "journal":
+            raise UsageError(
+                f"--set {text!r} would do nothing: no agent is made here.",
+                remedy="Leave it out; `--journal FILE` says where runs are kept.",
+            )
+
+
 def take_target(arguments: argparse.Namespace, words: list[str]) -> None:
     """Take `module:agent` from the front of the words, as what `--agent` says."""
     if not words or not is_target(words[0]):

@@ -8,7 +8,7 @@ import msgspec
 
 from hookline.errors import UsageError
 from hookline.journal import Record, StepFinished, fold
-from hookline.state import AgentState
+from hookline.state import AgentState, AssistantMessage, StopReason
 
 if TYPE_CHECKING:
     from hookline.journal import JournalStore
@@ -42,6 +42,12 @@ def _until(records: list[Record], run_id: str, after: int) -> list[Record]:
             else "It has none.",
         )
     return records[: ends[after - 1] + 1]
+
+
+def is_cut_off(stop_reason: StopReason | None, state: AgentState) -> bool:
+    """Whether a run that ended like this was interrupted before there was an answer: no prompt is needed to go on."""
+    is_answered = state.messages and isinstance(state.messages[-1], AssistantMessage)
+    return stop_reason is StopReason.CANCELLED and not is_answered
 
 
 def steps_of(journal: JournalStore, run_id: str) -> int:

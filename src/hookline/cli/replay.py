@@ -11,6 +11,7 @@ from hookline.cli.exits import Exit
 from hookline.cli.options import add_setting_flags, flags_of
 
 if TYPE_CHECKING:
+    from hookline.config import Layer
     from hookline.journal import SQLiteJournal
 
 
@@ -38,13 +39,14 @@ def run(arguments: argparse.Namespace) -> int:
     from hookline.cli.keeping import found_run
     from hookline.config import load
 
-    settings = load(Path.cwd(), flags=flags_of(arguments), bare=arguments.bare)
+    flags = flags_of(arguments)
+    settings = load(Path.cwd(), flags=flags, bare=arguments.bare)
     journal, run_id = found_run(settings, arguments.run_id)
     with journal:
-        return asyncio.run(_replay(journal, run_id))
+        return asyncio.run(_replay(journal, run_id, flags, arguments.bare))
 
 
-async def _replay(journal: SQLiteJournal, run_id: str) -> int:
+async def _replay(journal: SQLiteJournal, run_id: str, flags: Layer, bare: bool) -> int:
     from hookline.cli.assembly import Extras, opened
     from hookline.cli.interrupts import Interrupts
     from hookline.cli.keeping import Started
@@ -53,8 +55,9 @@ async def _replay(journal: SQLiteJournal, run_id: str) -> int:
     from hookline.rehearse import replay
 
     begun = Started.of(fold(journal.read(run_id)).state)
+    settings = begun.return_there(flags, bare=bare)
     async with opened(
-        begun.return_there(), Extras(driver=ScriptedDriver([]), capabilities=(Interrupts(print),))
+        settings, Extras(driver=ScriptedDriver([]), capabilities=(Interrupts(print),))
     ) as agent:
         replayed = await replay(journal, run_id, agent)
     print(replayed)

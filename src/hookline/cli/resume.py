@@ -7,10 +7,17 @@ import asyncio
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import msgspec
+
 from hookline.cli.options import add_setting_flags, flags_of
 
 if TYPE_CHECKING:
-    from hookline.journal import SQLiteJournal
+    from hookline.agent import Agent, RunResult
+    from hookline.cli.drive import Stage
+    from hookline.config import Layer, Settings
+    from hookline.journal import Record, SQLiteJournal, Story
+    from hookline.sessions import Session
+    from hookline.state import AgentState
 
 
 def add_to(commands: Any) -> None:
@@ -20,8 +27,9 @@ def add_to(commands: Any) -> None:
     parser = commands.add_parser(
         "resume",
         help="go on with a run that waits, or was cut off",
-        description="Go on with a run: with the configuration of now, and the flags it was started with. Questions "
-        "are answered with --allow and --deny, or on the terminal.",
+        description="Go on with a run: with the configuration of now, the flags it was started with, and --set over "
+        "both. Of a run that is over, the answer is shown. Questions are answered with --allow and --deny, or on the "
+        "terminal.",
     )
     parser.add_argument(
         "run_id",
@@ -51,44 +59,108 @@ def run(arguments: argparse.Namespace) -> int:
     """Go on with the run."""
     from hookline.cli.keeping import found_run
     from hookline.config import load
+    from hookline.errors import UsageError
 
-    settings = load(Path.cwd(), flags=flags_of(arguments), bare=arguments.bare)
+    if arguments.reason and not arguments.no:
+        raise UsageError(
+            "--reason is what the model reads with a no, and there is none.",
+            remedy="Say no to a question: --deny ID, or --deny all.",
+        )
+    flags = flags_of(arguments)
+    settings = load(Path.cwd(), flags=flags, bare=arguments.bare)
     journal, run_id = found_run(settings, arguments.run_id)
     with journal:
-        return asyncio.run(_resume(arguments, journal, run_id))
+        return asyncio.run(_resume(arguments, flags, journal, run_id))
 
 
-async def _resume(arguments: argparse.Namespace, journal: SQLiteJournal, run_id: str) -> int:
+async def _resume(
+    arguments: argparse.Namespace, flags: Layer, journal: SQLiteJournal, run_id: str
+) -> int:
     from hookline.cli.assembly import Extras, opened
-    from hookline.cli.drive import Manner, Stage, answers_of, time_for
+    from hookline.cli.drive import answers_of
     from hookline.cli.keeping import Started, turns_played
+    from hookline.cli.past import conversation
     from hookline.cli.terminal import printable
     from hookline.journal import fold
 
-    state = fold(journal.read(run_id)).state
-    begun = Started.of(state)
-    settings = begun.return_there()
-    stage = Stage(
-        Manner(
-            json=arguments.json,
-            quiet=arguments.quiet,
-            prompts=not arguments.no_input,
-            journal=arguments.journal or "",
-            seconds=time_for(settings),
-        ),
-        Path.cwd(),
-    )
-    if settings.trust_hint:
-        stage.screen.note(settings.trust_hint)
-    answers = answers_of(state.pending, arguments.yes, arguments.no, arguments.reason)
+    records = journal.read(run_id)
+    story = fold(records)
+    begun = Started.of(story.state)
+    settings = begun.return_there(flags, bare=arguments.bare)
+    stage = _stage(arguments, settings)
+    answers = answers_of(story.state.pending, arguments.yes, arguments.no, arguments.reason)
     extras = Extras(
         journal=journal,
         listeners=(stage.listen,),
         capabilities=(stage.interrupts,),
-        played=turns_played(journal, run_id),
+        played=begun.played + turns_played(journal, run_id),
         note=lambda text: stage.screen.line(f"hookline: {printable(text)}"),
         warn=stage.screen.note,
     )
     async with opened(settings, extras) as agent:
-        result = await stage.play(agent, lambda: agent.resume(run_id, answers), agent.resume)
+        if _was_interrupted(story, records[-1]):
+            noted = msgspec.structs.replace(begun, played=extras.played)
+            state = noted.noted(conversation(journal, run_id))
+            return stage.end(await _gone_on(stage, agent, state, run_id))
+        if story.is_over:
+            return stage.recall(await agent.resume(run_id))
+        session = _session_of(journal, story)
+        if session is None:
+            result = await stage.play(agent, lambda: agent.resume(run_id, answers), agent.resume)
+        else:
+            result = await stage.play(
+                agent,
+                lambda: session.resume_run(agent, answers),
+                lambda _result, more: session.resume_run(agent, more),
+            )
         return stage.end(result)
+
+
+def _session_of(journal: SQLiteJournal, story: Story) -> Session | None:
+    """The conversation of `hookline chat` that the run belongs to: it goes on there, and keeps others off meanwhile."""
+    from hookline.errors import UnknownSessionError
+    from hookline.sessions import Sessions
+
+    try:
+        return Sessions(journal).get(story.state.session_id) if story.state.session_id else None
+    except UnknownSessionError:
+        return None
+
+
+def _stage(arguments: argparse.Namespace, settings: Settings) -> Stage:
+    from hookline.cli.drive import Manner, Stage, time_for
+
+    manner = Manner(
+        json=arguments.json,
+        quiet=arguments.quiet,
+        prompts=not arguments.no_input,
+        journal=arguments.journal or "",
+        settings=tuple(arguments.settings),
+        seconds=time_for(settings),
+    )
+    stage = Stage(manner, Path.cwd())
+    if settings.trust_hint:
+        stage.screen.note(settings.trust_hint)
+    return stage
+
+
+def _was_interrupted(story: Story, last: Record) -> bool:
+    """Whether a person ended the run before there was an answer."""
+    from hookline.cli.past import is_cut_off
+    from hookline.journal import RunFinished
+
+    return (
+        story.is_over
+        and isinstance(last, RunFinished)
+        and is_cut_off(last.stop_reason, story.state)
+    )
+
+
+async def _gone_on(stage: Stage, agent: Agent, state: AgentState, run_id: str) -> RunResult:
+    """What was interrupted stays that, on record: from where it was, another run goes on, without a new prompt."""
+    from hookline.cli.keeping import new_run_id
+
+    another = new_run_id()
+    if not stage.manner.quiet:
+        stage.screen.note(f"run {run_id} was interrupted: it goes on as run {another}.")
+    return await stage.play(agent, lambda: agent.run(state=state, run_id=another), agent.resume)

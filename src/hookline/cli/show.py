@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from hookline.cli.options import add_setting_flags, flags_of
+from hookline.cli.options import add_setting_flags, flags_of, refuse_settings
 
 if TYPE_CHECKING:
     from hookline.journal import JournalStore, Record
@@ -42,6 +42,7 @@ def run(arguments: argparse.Namespace) -> int:
     from hookline.config import load
     from hookline.journal import encode
 
+    refuse_settings(arguments)
     settings = load(Path.cwd(), flags=flags_of(arguments), bare=arguments.bare)
     journal, run_id = found_run(settings, arguments.run_id)
     with journal:

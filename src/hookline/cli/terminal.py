@@ -6,13 +6,15 @@ import contextlib
 import os
 import re
 import unicodedata
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TextIO
 
 _JOINERS = "\u200c\u200d"
 """They hold emoji and letters of some scripts together, and move nothing."""
 _CODE = re.compile(r"(\x1b\[[0-9;]*m)")
 _LEAST = 10
+_WIDEST = 140
+_PIPED = 100
 TOGETHER = "\N{NO-BREAK SPACE}"
 _COLOURS = {"dim": "2", "red": "31", "green": "32", "yellow": "33", "cyan": "36", "bold": "1"}
 
@@ -56,6 +58,11 @@ def width() -> int:
                 return max(columns, _LEAST)
     given = os.environ.get("COLUMNS", "")
     return max(int(given), _LEAST) if given.isdecimal() else 100
+
+
+def page_width(stream: TextIO) -> int:
+    """How many columns a page of text has there: those of a terminal, up to where lines get hard to read."""
+    return min(width(), _WIDEST) if is_terminal(stream) else _PIPED
 
 
 def reflows(environ: Mapping[str, str] = os.environ) -> bool:
@@ -116,6 +123,17 @@ def fitted(text: str, room: int) -> str:
                 return kept + "…" + ("\x1b[0m" if is_painted else "")
             kept += char
     return kept
+
+
+def in_columns(rows: Sequence[Sequence[str]]) -> list[str]:
+    """Rows in which each cell but the last has room for the longest in its column."""
+    widths = [max(map(columns, column)) for column in zip(*rows, strict=True)]
+    return [
+        "  ".join(
+            cell + " " * (room - columns(cell)) for cell, room in zip(row, widths, strict=True)
+        ).rstrip()
+        for row in rows
+    ]
 
 
 def wrapped(text: str, room: int, indent: str = "") -> list[str]:

@@ -38,8 +38,13 @@ def run(arguments: argparse.Namespace) -> int:
     """List them."""
     from hookline.cli.assembly.verify import load
     from hookline.cli.terminal import printable
+    from hookline.errors import UsageError
 
     take_target(arguments, arguments.words)
+    if len(arguments.words) > 1:
+        raise UsageError(
+            f"there is nothing to do with {arguments.words[1]!r}.", remedy="Name one tool, or none."
+        )
     arguments.name = arguments.words[0] if arguments.words else None
     settings = load(flags_of(arguments), bare=arguments.bare)
     if settings.trust_hint:
@@ -49,15 +54,17 @@ def run(arguments: argparse.Namespace) -> int:
 
 async def _tools(arguments: argparse.Namespace, settings: Settings) -> int:
     from hookline.cli.assembly import Extras, opened
-    from hookline.cli.terminal import fitted, is_terminal, printable, width
+    from hookline.cli.terminal import printable
     from hookline.drivers import ScriptedDriver
+    from hookline.errors import UsageError
 
     notes: list[str] = []
     async with opened(settings, Extras(driver=ScriptedDriver([]), note=notes.append)) as agent:
         definition = agent.definition
         if arguments.name and arguments.name not in definition.toolbox:
-            raise definition.toolbox.unknown(arguments.name)
-        room = width() if is_terminal(sys.stdout) else 200
+            unknown = definition.toolbox.unknown(arguments.name)
+            raise UsageError(unknown.message, remedy=unknown.remedy)
+        listed: list[list[str]] = []
         for spec in definition.toolbox.specs:
             source = definition.brought.get(spec.name, "")
             told = {
@@ -77,7 +84,16 @@ async def _tools(arguments: argparse.Namespace, settings: Settings) -> int:
                 print(json.dumps(spec.parameters, indent=2, ensure_ascii=False))
             else:
                 first = spec.description.strip().splitlines()[0] if spec.description.strip() else ""
-                print(fitted(f"{spec.name:<20} {source:<12} {printable(first)}", room))
+                listed.append([printable(spec.name), printable(source), printable(first)])
+        _print(listed)
     for note in notes:
         print(f"hookline: {note}", file=sys.stderr)
     return 0
+
+
+def _print(listed: list[list[str]]) -> None:
+    from hookline.cli.terminal import fitted, in_columns, is_terminal, width
+
+    room = width() if is_terminal(sys.stdout) else 200
+    for line in in_columns(listed):
+        print(fitted(line, room))

@@ -51,8 +51,11 @@ def run(arguments: argparse.Namespace) -> int:
 
     trust = trust_of(os.environ)
     if arguments.listing:
-        for folder in trust.directories():
+        folders = list(trust.directories())
+        for folder in folders:
             print(folder)
+        if not folders:
+            print("you trust no directory yet", file=sys.stderr)
         return Exit.DONE
     given = Path(arguments.folder)
     if not given.is_dir():

@@ -1,7 +1,7 @@
 """Settings: files, environment and flags, checked and put together, each value with where it came from."""
 
 from hookline.config.environment import OTHERS, VARIABLES, put
-from hookline.config.layers import Layer, checked, leaves, read_layer
+from hookline.config.layers import Layer, Merged, checked, leaves, read_layer
 from hookline.config.lines import dotted
 from hookline.config.load import (
     DEFAULTS,
@@ -53,6 +53,7 @@ __all__ = [
     "LimitSettings",
     "MatchSettings",
     "McpSettings",
+    "Merged",
     "ModelSettings",
     "Settings",
     "Standing",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import re
 import tomllib
 from collections.abc import Iterator
 from pathlib import Path as FilePath
@@ -11,10 +12,11 @@ from typing import Any
 import msgspec
 
 from hookline.config.check import Wrong, check
-from hookline.config.lines import Path, dotted, line_of
+from hookline.config.lines import Path, deepest_line, dotted, line_of
 from hookline.errors import ConfigError
 
 _DEEPEST = 60
+_LINE = re.compile(r"at line (\d+)")
 
 
 class Layer(msgspec.Struct, frozen=True):
@@ -46,27 +48,47 @@ class Layer(msgspec.Struct, frozen=True):
 def read_layer(path: FilePath, *, is_project: bool = False) -> Layer:
     """The settings in a TOML file, checked."""
     name = str(path)
+    text = _text(path)
+    prefix: tuple[str, ...] = ("tool", "hookline") if path.name == "pyproject.toml" else ()
     try:
-        text = path.read_text(encoding="utf-8")
-        data = tomllib.loads(text)
+        data: Any = tomllib.loads(text)
+        for word in prefix:
+            data = data.get(word, {}) if isinstance(data, dict) else {}
+        if not isinstance(data, dict):
+            raise ConfigError(
+                f"{name}: '{dotted(prefix)}' is {data!r}, and not a table.",
+                remedy=f"Write [{dotted(prefix)}], and the settings below it.",
+            )
         if _depth(data) > _DEEPEST:
             raise RecursionError
-    except OSError as error:
-        raise ConfigError(f"{name} cannot be read: {error.strerror or error}.") from None
-    except UnicodeDecodeError as error:
-        raise ConfigError(f"{name} is not text in UTF-8: {error.reason}.") from None
     except tomllib.TOMLDecodeError as error:
-        raise ConfigError(f"{name} is not TOML: {error}.", remedy="Mend that line.") from None
+        line = _LINE.search(str(error))
+        where = f"{name}:{line[1]}" if line else name
+        raise ConfigError(f"{where}: it is not TOML: {error}.", remedy="Mend that line.") from None
     except RecursionError:
         raise ConfigError(
-            f"{name} has lists or tables in each other that go deeper than {_DEEPEST} levels.",
+            f"{name}:{deepest_line(text, _DEEPEST)}: there are lists or tables in each other that go deeper "
+            f"than {_DEEPEST} levels.",
             remedy="No setting is as deep: mend that.",
         ) from None
-    prefix: tuple[str, ...] = ()
-    if path.name == "pyproject.toml":
-        prefix = ("tool", "hookline")
-        data = data.get("tool", {}).get("hookline", {})
     return checked(Layer(name, data, is_project, text, prefix))
+
+
+def _text(path: FilePath) -> str:
+    try:
+        data = path.read_bytes()
+    except OSError as error:
+        raise ConfigError(
+            f"{path} cannot be read: {error.strerror or error}.", remedy="Mend that, or use --bare."
+        ) from None
+    try:
+        return data.decode()
+    except UnicodeDecodeError as error:
+        line = data.count(b"\n", 0, error.start) + 1
+        raise ConfigError(
+            f"{path}:{line}: it is not text in UTF-8: {error.reason}.",
+            remedy="Save the file in UTF-8.",
+        ) from None
 
 
 def _depth(data: Any) -> int:

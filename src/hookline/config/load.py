@@ -17,7 +17,7 @@ from hookline.config.places import is_there, project_files, project_of, user_fol
 from hookline.config.schema import Configuration
 from hookline.config.tighten import refuse_endpoints, tightened
 from hookline.config.trust import Standing, Trust, fingerprints
-from hookline.errors import ConfigError
+from hookline.errors import ConfigError, UsageError
 
 DEFAULTS: dict[str, Any] = {
     "model": "local:",
@@ -99,7 +99,8 @@ def load(
             merged.lay(layer)
             files.append(layer.name)
         environment = from_environment(environ)
-    chosen = _lay_agent(merged, _agent_named(merged, agent, flags, environment), held)
+    named = _agent_named(merged, agent, flags, environment)
+    chosen = _lay_agent(merged, named, held, is_flag=named == flags.data.get("agent"))
     merged.lay(environment)
     merged.lay(flags)
     return Settings(
@@ -159,7 +160,7 @@ def _agent_named(merged: Merged, name: str, flags: Layer, environment: Layer) ->
     return "" if ":" in name else str(name)
 
 
-def _lay_agent(merged: Merged, name: str, held: list[Held]) -> str:
+def _lay_agent(merged: Merged, name: str, held: list[Held], *, is_flag: bool) -> str:
     """Put the chosen agent's settings on top of those that are for all agents."""
     if not name:
         return ""
@@ -171,9 +172,10 @@ def _lay_agent(merged: Merged, name: str, held: list[Held]) -> str:
                 f"the agent '{name}' is in {waits.where}, which is not trusted.",
                 remedy="Look at it, then: hookline trust.",
             )
-        raise ConfigError(
+        kind = UsageError if is_flag else ConfigError
+        raise kind(
             f"there is no agent '{name}' in the configuration.",
-            remedy=f"There are: {', '.join(agents)}." if agents else "Write [agents." + name + "].",
+            remedy=f"There are: {', '.join(agents)}." if agents else f"Write [agents.{name}].",
         )
     way: Way = ("agents", name)
     sources = {path[2:]: origin for path, origin in merged.origins.items() if path[:2] == way}

@@ -14,6 +14,16 @@ from hookline.errors import ConfigError
 
 _SHARED = "pyproject.toml"
 """It is there for others, too: one without settings in it is none of ours."""
+_BYTE_ORDER = b"\xef\xbb\xbf\xff\xfe"
+_MAY_BE_OURS = re.compile(
+    rb"""
+    ^ \s* \[\[? \s* ["']? tool ["']? \s* \. \s* ["']? hookline \b  # [tool.hookline], [tool.hookline.limits]
+    | ^ \s* (?: ["']? tool ["']? \s* \. \s* )? ["']? hookline ["']? \s* [.=]  # tool.hookline.model =
+    | ^ \s* ["']? tool ["']? \s* = .* hookline  # tool = { hookline = ... }
+    """,
+    re.MULTILINE | re.VERBOSE,
+)
+"""How a table of ours begins in a file that is no TOML, as far as one can tell."""
 PROJECT_FILES = (_SHARED, "hookline.toml", ".hookline/config.toml")
 """The files of a project, the one that counts most last."""
 
@@ -110,12 +120,24 @@ def _is_nothing(found: os.stat_result) -> bool:
 
 
 def _has_table(path: Path) -> bool:
-    """Whether a pyproject.toml is one of ours. One that cannot be read is somebody else's business."""
+    """Whether a pyproject.toml is one of ours: it has a [tool.hookline], or is broken and may have one.
+
+    One that is broken and does not speak of such a table is somebody else's business.
+    """
     try:
-        text = path.read_text(encoding="utf-8")
-        return "hookline" in text and "hookline" in tomllib.loads(text).get("tool", {})
-    except (OSError, ValueError, AttributeError, RecursionError):
+        data = path.read_bytes()
+    except OSError as error:
+        raise _unreadable(path, str(error.strerror)) from None
+    plain = data.replace(b"\0", b"").lstrip(
+        _BYTE_ORDER
+    )  # as far as ASCII goes, whatever the encoding
+    if b"hookline" not in plain:
         return False
+    try:
+        tables = tomllib.loads(data.decode()).get("tool", {})
+        return isinstance(tables, dict) and "hookline" in tables
+    except (ValueError, RecursionError):
+        return _MAY_BE_OURS.search(plain) is not None
 
 
 def journal_of(project: Path, environ: Mapping[str, str]) -> Path:

@@ -23,7 +23,7 @@ from hookline.hooks import (
     name_of,
 )
 from hookline.insight.foresee import foresee_call
-from hookline.insight.layout import WIDTH, Row, Section, facts, tables, wrapped
+from hookline.insight.layout import WIDTH, Page, Row, Section
 from hookline.lifecycle import HookPoint
 from hookline.state import ToolCall
 from hookline.tools import AnyTool, Effect, Toolbox
@@ -38,23 +38,28 @@ _CALL_POINTS = (
 )
 
 
-def explain(definition: Definition, tool: str | None, args: Mapping[str, Any]) -> str:
+def explain(
+    definition: Definition, tool: str | None, args: Mapping[str, Any], *, width: int = WIDTH
+) -> str:
     """What runs at each point and why; for a tool call, what would run and what would not."""
+    page = Page(width)
     found = None if tool is None else definition.toolbox.get(tool)
     if found is not None:
-        lines = _call(definition, found, ToolCall("", found.name, dict(args)))
+        lines = _call(definition, found, ToolCall("", found.name, dict(args)), page)
+    elif tool is None:
+        lines = _agent(definition, page)
     else:
-        lines = _agent(definition) if tool is None else _unknown(definition.toolbox, tool)
+        lines = _unknown(definition.toolbox, tool, page)
     return "\n".join(lines).rstrip()
 
 
 # --- the whole agent ----------------------------------------------------------------------------
 
 
-def _agent(definition: Definition) -> Iterator[str]:
+def _agent(definition: Definition, page: Page) -> Iterator[str]:
     yield f"agent {definition.agent_id}"
     yield ""
-    yield from facts(
+    yield from page.facts(
         ("driver", [_driver(definition)]),
         ("tools", list(_tools(definition.toolbox))),
         ("limits", [_limits(definition)]),
@@ -67,8 +72,10 @@ def _agent(definition: Definition) -> Iterator[str]:
     sections = [
         (_heading(point, _meaning(point)), list(_rows(plan))) for point, plan in plans if plan
     ]
-    yield from tables(_TITLES, sections)
-    yield from wrapped("no hooks at  ", ", ".join(point.value for point, plan in plans if not plan))
+    yield from page.tables(_TITLES, sections)
+    yield from page.wrapped(
+        "no hooks at  ", ", ".join(point.value for point, plan in plans if not plan)
+    )
 
 
 def _driver(definition: Definition) -> str:
@@ -205,31 +212,34 @@ def _flags(registration: Registration) -> Iterator[str]:
 # --- one call -----------------------------------------------------------------------------------
 
 
-def _unknown(toolbox: Toolbox, name: str) -> Iterator[str]:
+def _unknown(toolbox: Toolbox, name: str, page: Page) -> Iterator[str]:
     if not len(toolbox):
         yield f"There is no tool '{name}': this agent has none."
         return
-    yield f"T{toolbox.unknown(name).message.removeprefix('t')}"
-    yield from wrapped("The tools are  ", ", ".join(tool.name for tool in toolbox))
+    yield from page.wrapped("", f"T{toolbox.unknown(name).message.removeprefix('t')}")
+    yield from page.wrapped("The tools are  ", ", ".join(tool.name for tool in toolbox))
 
 
-def _call(definition: Definition, tool: AnyTool, made: ToolCall) -> Iterator[str]:
+def _call(definition: Definition, tool: AnyTool, made: ToolCall, page: Page) -> Iterator[str]:
     call, arguments = _validated(tool, made)
     refused = call is made
-    yield f"a call to {tool.name}, by agent {definition.agent_id}"
+    yield from page.wrapped("", f"a call to {tool.name}, by agent {definition.agent_id}")
     yield ""
-    yield from facts(
+    yield from page.facts(
         ("effect", [_EFFECTS[tool.effect]]), ("runs", [_runs(tool)]), ("arguments", [arguments])
     )
     yield ""
     if refused:
-        yield "It would not run, and the model would read why."
+        yield from page.wrapped("", "It would not run, and the model would read why.")
         yield ""
     sections = [_call_section(definition, point, tool, call, refused) for point in _CALL_POINTS]
-    yield from tables(_CALL_TITLES, [each for each in sections if each[1] or not refused])
+    yield from page.tables(_CALL_TITLES, [each for each in sections if each[1] or not refused])
     plan = definition.plans.before_tool_use
     if plan is not None and plan.hooks and not refused:
-        yield "This is the call as the model makes it: a hook that rewrites it changes what later ones see."
+        yield from page.wrapped(
+            "",
+            "This is the call as the model makes it: a hook that rewrites it changes what later ones see.",
+        )
 
 
 def _validated(tool: AnyTool, made: ToolCall) -> tuple[ToolCall | None, str]:

@@ -19,7 +19,7 @@ from hookline.cli.assembly.commands import command_hooks
 from hookline.cli.assembly.strangers import warn_of_strangers
 from hookline.config import AgentSettings, Settings, data_folder
 from hookline.drivers import ScriptedDriver
-from hookline.errors import BuildError, ConfigError, UsageError
+from hookline.errors import AuthenticationError, BuildError, ConfigError, UsageError
 from hookline.flow import ErrorClass, ErrorPolicy
 from hookline.journal import JournalStore, Listener
 
@@ -249,7 +249,15 @@ def _model(builder: AgentBuilder, settings: Settings, extras: Extras) -> None:
                 f"no model was named, and the local one is not here: {error.message}",
                 remedy=f"{error.remedy} Or name another: hookline run --model anthropic:NAME.".strip(),
             ) from error
-        raise ConfigError(f"{where}: {error.message}", remedy=error.remedy) from error
+        kind = UsageError if where.startswith("--") else ConfigError
+        raise kind(f"{where}: {error.message}", remedy=error.remedy) from error
+    except AuthenticationError as error:
+        raise ConfigError(
+            error.message,
+            remedy=error.remedy.replace(
+                "give api_key=", "set model_settings.api_key in your own file"
+            ),
+        ) from error
 
 
 def _errors(configuration: AgentSettings) -> ErrorPolicy:

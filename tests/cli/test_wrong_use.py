@@ -1,0 +1,147 @@
+"""What people get wrong: the exit code says what kind of mistake it is, and the line what to do."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from typing import Any
+
+import pytest
+
+from hookline.cli.exits import Exit
+
+_BARE = ("--without", "bash")
+_MAIN = "import sys; from hookline.cli import main; sys.exit(main())"
+
+
+@pytest.mark.parametrize(
+    ("code", "words", "told"),
+    [
+        (2, "run --model nope:x hi", "--model: there is no provider 'nope'"),
+        (2, "run --model script:nowhere.json hi", "--model: the script 'nowhere.json' cannot"),
+        (2, "run --agent nope hi", "there is no agent 'nope' in the configuration"),
+        (6, "run --model openai:x hi", "model_settings.api_key in your own file"),
+        (2, "hooks explain nope", "there is no tool 'nope'"),
+        (2, "hooks list nope", "An agent of your own is named module:agent."),
+        (2, "hooks test --prompt a --answer b", "--prompt and --answer are several things"),
+        (2, "hooks test --prompt a --result b", "--result is what a tool gives"),
+        (2, "tools nope", "there is no tool 'nope'"),
+        (2, "tools read write", "there is nothing to do with 'write'"),
+        (2, "fork last --at x hi", "'x' is not a whole number"),
+        (2, "mcp-serve nope", "'nope' does not name an agent"),
+        (2, "mcp-serve nope:agent", "there is no module 'nope'"),
+        (1, "chat --session nope", "Begin one: hookline chat."),
+        (0, "trust --list", "you trust no directory yet"),
+        (0, "runs", 'no runs here yet: hookline run "..."'),
+    ],
+)
+def test_a_mistake_is_told(code: int, words: str, told: str, place: Any) -> None:
+    """In one line, which is about the command and not about Python."""
+    done = place.run(*words.split(), OPENAI_API_KEY="")
+    assert (done.returncode, done.stdout) == (code, ""), done.stderr
+    assert told in done.stderr
+    assert len(done.stderr.splitlines()) == 1
+
+
+def test_a_list_of_runs_says_when_none_is_like_that(place: Any) -> None:
+    """There are some, and none of them waits."""
+    model = place.script({"say": "ok"})
+    assert place.run("run", "--model", model, "x", *_BARE).returncode == Exit.DONE
+    assert place.run("runs", "--status", "paused").stderr == "of 1 run here, none is paused\n"
+    assert place.run("runs", "-n", "0").stderr == ""
+
+
+def test_a_conversation_that_is_not_there_is_told_with_those_that_are(place: Any) -> None:
+    """By the ids that --session takes."""
+    model = place.script({"say": "ok"})
+    assert place.run("chat", "--model", model, *_BARE, stdin="Hi.\n").returncode == Exit.DONE
+    assert "There are: chat-" in place.run("chat", "--session", "nope").stderr
+
+
+def test_a_failure_is_told_without_two_ends_of_a_sentence(place: Any) -> None:
+    """The closing line goes on after what failed."""
+    done = place.run("run", "--model", place.script(), "x", *_BARE)
+    assert done.returncode == Exit.FAILED
+    assert "find out why the run went on; 1 step" in done.stderr
+
+
+def test_help_has_one_line_for_each_command(place: Any) -> None:
+    """Long names, too."""
+    lines = place.run("--help", COLUMNS="100").stdout.splitlines()
+    assert any(line.split()[:2] == ["mcp-serve", "offer"] for line in lines)
+    assert any(line.split()[:2] == ["completion", "print"] for line in lines)
+
+
+def test_nothing_is_kept_of_a_conversation_or_a_fork_that_is_not_saved(place: Any) -> None:
+    """No file is written, and nothing is said about reopening."""
+    model = place.script({"say": "ok"})
+    talked = place.run("chat", "--no-save", "--model", model, *_BARE, stdin="Hi.\nAgain.\n")
+    assert talked.stdout.startswith("ok\n"), talked.stderr
+    assert "reopen" not in talked.stderr
+    assert list(place.home.rglob("journal.db")) == []
+    assert place.run("chat", "--no-save", "-c").returncode == Exit.USAGE
+    assert place.run("chat", "--no-save", "--journal", "x.db").returncode == Exit.USAGE
+    assert place.run("run", "--model", model, "x", *_BARE).returncode == Exit.DONE
+    forked = place.run("fork", "last", "--no-save", "--model", model, "y", *_BARE)
+    assert (forked.returncode, forked.stdout) == (Exit.DONE, "ok\n"), forked.stderr
+    assert len(place.run("runs").stdout.splitlines()) == 1
+
+
+def test_a_directory_that_is_gone_is_told(place: Any) -> None:
+    """And not only that something is not there."""
+    program = f"import os, subprocess; os.rmdir({str(place.project)!r}); {_MAIN}"
+    done = subprocess.run(
+        [sys.executable, "-P", "-c", program, "runs"],
+        cwd=place.project,
+        env={**os.environ, **place.env},
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == Exit.FAILED
+    assert "not there any more. Go to another one." in done.stderr
+
+
+def test_the_doctor_says_where_a_model_cannot_be_kept(place: Any) -> None:
+    """Before it is fetched in vain."""
+    place.write("file", "")
+    told = place.run("doctor", HOOKLINE_CACHE_DIR=str(place.project / "file/models")).stdout
+    if "local model" not in told:
+        pytest.skip("local models cannot run here")
+    assert "export HOOKLINE_CACHE_DIR=..., and then: hookline model get" in told
+
+
+def test_a_run_is_dropped_only_when_all_that_are_named_are_there(place: Any) -> None:
+    """And never one that was not named."""
+    model = place.script({"say": "ok"})
+    assert place.run("run", "--model", model, "x", *_BARE).returncode == Exit.DONE
+    assert place.run("runs", "--delete", "").returncode == Exit.USAGE
+    assert place.run("runs", "--delete", "last", "--delete", "nope").returncode == Exit.FAILED
+    assert len(place.run("runs").stdout.splitlines()) == 1
+    dropped = place.run("runs", "--delete", "last", "--delete", "last")
+    assert dropped.stdout.startswith("dropped ")
+    assert len(dropped.stdout.splitlines()) == 1
+    assert place.run("runs").stdout == ""
+
+
+@pytest.mark.parametrize("command", ["runs", "show"])
+def test_a_setting_that_would_do_nothing_is_told(command: str, place: Any) -> None:
+    """Whoever sets it relies on it."""
+    told = place.run(command, "--set", "limits.steps=3")
+    assert told.returncode == Exit.USAGE
+    assert "would do nothing" in told.stderr
+
+
+def test_the_hooks_of_now_are_asked_about_a_run_of_another_project(place: Any) -> None:
+    """A run is found wherever it is, by its id."""
+    model = place.script({"say": "ok"})
+    assert place.run("run", "--model", model, "x", *_BARE).returncode == Exit.DONE
+    run_id = place.run("runs").stdout.split()[0]
+    place.project = place.home.parent / "other"
+    place.project.mkdir()
+    asked = place.run("backtest", run_id, *_BARE)
+    assert (asked.returncode, asked.stdout.split(",")[0]) == (Exit.DONE, "1 run"), asked.stderr
+    assert place.run("run", "--model", model, "y", *_BARE).returncode == Exit.DONE
+    mixed = place.run("backtest", "last", run_id)
+    assert mixed.returncode == Exit.USAGE
+    assert "is in another project" in mixed.stderr
