@@ -15,13 +15,21 @@ from hookline.command_hooks.background import Background
 from hookline.command_hooks.definition import Handler, Level, home_directory
 from hookline.command_hooks.dialects import DIALECTS
 from hookline.command_hooks.doubts import doubts
-from hookline.command_hooks.reading import FOREIGN, find_hooks, read_file, read_hook
+from hookline.command_hooks.holding import kept_from_starting, untrusted, why_held_back
+from hookline.command_hooks.reading import (
+    FOREIGN,
+    Page,
+    find_hooks,
+    read_file,
+    read_hook,
+    read_pages,
+)
 from hookline.command_hooks.runner import Runner
 from hookline.command_hooks.scripts import scripts_of
 from hookline.command_hooks.texts import Spill
 from hookline.command_hooks.transcript import Transcripts, default_directory
 from hookline.command_hooks.trusting import TrustStore, pinned
-from hookline.errors import BuildError, UsageError
+from hookline.errors import BuildError
 from hookline.hooks import HookOutcome, Options, Registration, register
 from hookline.lifecycle import HookPoint, ToolHookContext, point_named
 from hookline.state import RunStatus
@@ -78,6 +86,7 @@ class CommandHooks:
         """What is wrong with files that were read, in sentences."""
         self.held_back: tuple[Handler, ...] = ()
         """Hooks of the repository that are off because it is not trusted, or has changed since."""
+        self._pages: tuple[Page, ...] = ()
         directory = default_directory() if transcripts is None else Path(transcripts).expanduser()
         spilled = Spill(None if spill is None else Path(spill))
         works_in = self.project if cwd is None else Path(cwd).expanduser().resolve()
@@ -94,6 +103,8 @@ class CommandHooks:
         dialects: Iterable[str] = FOREIGN,
         home: str | os.PathLike[str] | None = None,
         plugins: Iterable[str | os.PathLike[str]] = (),
+        agents: Iterable[str | os.PathLike[str]] = (),
+        skills: Iterable[str | os.PathLike[str]] = (),
         hooks: Iterable[Mapping[str, Any] | Handler] = (),
         trust: TrustStore | bool | None = None,
         managed: bool = True,
@@ -104,20 +115,22 @@ class CommandHooks:
     ) -> CommandHooks:
         """All hooks that a user has: of the machine, their own, those of plugins, and, once trusted, the project's.
 
-        `trust` is where it is kept what is trusted; True trusts the project now, False never.
+        `agents` and `skills` are the places whose subagents and skills the agent has: the hooks in their front matter
+        are among those that are read. `trust` is where it is kept what is trusted; True trusts the project now, False
+        never.
         """
         where = Path(project).expanduser().resolve()
         own = Path(home).expanduser() if home is not None else home_directory()
         given = [Path(each).expanduser() for each in plugins]
-        found = find_hooks(where, own, dialects, plugins=given, managed=managed)
+        warnings: list[str] = []
+        pages = read_pages(where, own, warnings.append, agents=agents, skills=skills)
+        found = find_hooks(where, own, dialects, plugins=given, pages=pages, managed=managed)
         handlers = [pinned(each, where) for each in found.handlers]
-        warnings = list(found.warnings)
-        held: list[Handler] = []
-        of_repository = [each for each in handlers if each.source.level.is_repository]
-        if of_repository and not _is_trusted(where, trust):
-            held = of_repository
-            handlers = [each for each in handlers if not each.source.level.is_repository]
-            warnings.append(_held_back(where, held, trust))
+        warnings += found.warnings
+        held = untrusted(handlers, where, trust)
+        if held:
+            handlers = [each for each in handlers if each not in held]
+            warnings.append(why_held_back(where, held, trust))
         made = cls(
             [*handlers, *hooks],
             project=where,
@@ -127,6 +140,7 @@ class CommandHooks:
             name=name,
         )
         made.warnings, made.held_back = tuple(warnings), tuple(held)
+        made._pages = tuple(pages)
         return made
 
     @classmethod
@@ -163,6 +177,10 @@ class CommandHooks:
                 name=f"{self.name}-protection", tier="policy", matcher="/^(write|edit)$/"
             )
             yield register(HookPoint.BEFORE_TOOL_USE, self._protect, options)
+        labels = {each.source.label for each in self.held_back}
+        for page in self._pages:
+            if page.label in labels:
+                yield from kept_from_starting(page, self.project)
         if self.at("session_start"):
             options = Options(
                 name=f"{self.name}-variables", scope="tree", matcher="/^(bash|exec)$/"
@@ -188,6 +206,11 @@ class CommandHooks:
         tools = [tool.name for tool in definition.toolbox]
         yield from doubts(self.handlers, tools, self.project)
 
+    def knows(self, page: str | os.PathLike[str]) -> bool:
+        """Whether the hooks of a subagent's or a skill's page were read: they run, or it is kept from starting."""
+        real = os.path.realpath(page)
+        return any(os.path.realpath(each.path) == real for each in self._pages)
+
     def at(self, point: str) -> tuple[Handler, ...]:
         """The handlers of a point, in the order in which they are heard."""
         return tuple(self._by_point().get(point_named(point).value, ()))
@@ -200,10 +223,11 @@ class CommandHooks:
         return found
 
     def _at(self, point: str, handlers: list[Handler]) -> Iterator[Registration]:
-        groups: dict[tuple[str, bool], list[Handler]] = {}
+        groups: dict[tuple[str, bool, str], list[Handler]] = {}
         for handler in handlers:
-            # Who only looks on is not started with those who decide: there may be nothing to see then.
-            key = (handler.source.dialect, _observes(handler))
+            # Who only looks on is not started with those who decide: there may be nothing to see then. Nor is, in a
+            # child run, who is not asked there.
+            key = (handler.source.dialect, _observes(handler), _scope(point, handler))
             groups.setdefault(key, []).append(handler)
         names: dict[str, int] = {}
         for members in groups.values():
@@ -222,7 +246,7 @@ class CommandHooks:
             name=name,
             matcher=HandlerMatcher(self.runner, handler),
             tier="observer" if observes else "hook",
-            scope="tree" if point in _OF_THE_TREE else "self",
+            scope=_scope(point, handler),
             on_failure="open" if observes or point == _OVER else handler.on_failure,
             priority=_PRIORITY,
         )
@@ -262,28 +286,10 @@ class CommandHooks:
         return f"<CommandHooks {len(self.handlers)} in {self.project}>"
 
 
+def _scope(point: str, handler: Handler) -> str:
+    """Whether it is asked in child runs too; one of a subagent is asked nowhere else."""
+    return "tree" if point in _OF_THE_TREE or handler.agent else "self"
+
+
 def _observes(handler: Handler) -> bool:
     return handler.event in DIALECTS[handler.source.dialect].observing
-
-
-def _is_trusted(project: Path, trust: TrustStore | bool | None) -> bool:
-    if isinstance(trust, bool):
-        return trust
-    try:
-        return (trust or TrustStore()).is_trusted(project)
-    except UsageError:
-        return False
-
-
-def _held_back(project: Path, held: list[Handler], trust: TrustStore | bool | None) -> str:
-    files = ", ".join(dict.fromkeys(each.source.label for each in held))
-    count = f"{len(held)} hook{'s' * (len(held) != 1)} of {files}"
-    why = "changed since they were trusted" if _was_trusted(project, trust) else "are not trusted"
-    return f"{count} {why}, so they are off. Look at them, then: hookline trust {project}"
-
-
-def _was_trusted(project: Path, trust: TrustStore | bool | None) -> bool:
-    try:
-        return (trust if isinstance(trust, TrustStore) else TrustStore()).was_trusted(project)
-    except UsageError:  # nobody's home, and nothing trusted
-        return False

@@ -89,6 +89,12 @@ class Handler(msgspec.Struct, frozen=True):
     """The event is its last argument, and not on its input: a program that is only told."""
     loop_limit: int | None = None
     """How often it may object to stopping; None for as often as any hook may."""
+    agent: str = ""
+    """The subagent whose page describes it: it is asked in that one's runs only, and in those below them."""
+    skill: str = ""
+    """The skill whose page describes it: it is asked from when that was loaded."""
+    once: bool = False
+    """Once it has been asked, and did not object, it is not asked again in that session."""
     pins: Mapping[str, str] = EMPTY
     """Scripts by path, with the hash under which they were trusted. One that is another now is not run."""
     definition: Mapping[str, Any] = EMPTY
@@ -113,6 +119,13 @@ class Handler(msgspec.Struct, frozen=True):
         return f"{where}: {said}"
 
     @property
+    def scope(self) -> str:
+        """Where it is asked at all, in words; empty for everywhere."""
+        if self.agent:
+            return f"in subagent '{self.agent}'"
+        return f"once skill '{self.skill}' is loaded" if self.skill else ""
+
+    @property
     def identity(self) -> tuple[object, ...]:
         """What makes two hooks the same one."""
         return (
@@ -128,6 +141,8 @@ class Handler(msgspec.Struct, frozen=True):
             self.tool,
             repr(self.input),
             self.shell,
+            self.agent,
+            self.skill,
         )
 
 

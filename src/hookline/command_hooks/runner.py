@@ -20,6 +20,7 @@ from hookline.command_hooks.dialects import DIALECTS, Place
 from hookline.command_hooks.environment import environment, expanded, may_be_set, variables_in
 from hookline.command_hooks.process import Order, Ran, run_program
 from hookline.command_hooks.rules import applies
+from hookline.command_hooks.scoping import is_in_scope, is_over
 from hookline.command_hooks.texts import Spill
 from hookline.command_hooks.tool_calling import call_tool
 from hookline.command_hooks.transcript import Transcripts
@@ -64,8 +65,10 @@ class Runner:
 
     # --- when ---------------------------------------------------------------------------------------
 
-    def matches(self, handler: Handler, ctx: Any) -> bool:
-        """Whether a hook is asked about this."""
+    def matches(self, handler: Handler, ctx: Any, *, anywhere: bool = False) -> bool:
+        """Whether a hook is asked about this; `anywhere` as if its subagent or its skill were at work."""
+        if not anywhere and (not is_in_scope(handler, ctx) or is_over(handler, ctx)):
+            return False
         by_model = handler.kind in ("prompt", "agent")
         if is_of_a_hook(ctx) or (by_model and ctx.state.agent_id == AGENT_ID):
             return False

@@ -197,7 +197,8 @@ async def _configure(
     builder.with_error_policy(_errors(configuration))
     builder.with_approval_expiry(configuration.approvals.expire_after or None)
     skipped: list[str] = []
-    for capability in capabilities_of(settings, extras.folder, skipped):
+    commands = command_hooks(settings, extras.folder, extras.warn)
+    for capability in capabilities_of(settings, extras.folder, skipped, commands):
         builder.with_capability(capability)
     for told in skipped:
         extras.note(told)
@@ -208,7 +209,6 @@ async def _configure(
         from hookline.cli.assembly.hooks import ConfiguredHooks
 
         builder.with_capability(ConfiguredHooks(settings, extras.folder))
-    commands = command_hooks(settings, extras.folder, extras.warn)
     if commands is not None:
         builder.with_capability(commands)
     servers = await _servers(settings, stack)

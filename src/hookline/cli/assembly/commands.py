@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from hookline.cli.assembly.capabilities import places_of
 from hookline.config import HookSettings, MatchSettings, Settings, home
 from hookline.errors import BuildError, ConfigError, UsageError
 
@@ -37,18 +38,35 @@ def command_hooks(settings: Settings, folder: Path, warn: Callable[[str], None])
 def _found(settings: Settings, folder: Path, warn: Callable[[str], None]) -> Any:
     own = list(_own(settings))
     dialects = () if settings.is_bare else tuple(_dialects(settings))
-    if not own and not dialects:
+    pages = pages_in(settings.configuration.capabilities, settings.project)
+    if not own and not dialects and not pages:
         return None
     from hookline.command_hooks import CommandHooks
 
-    if not dialects:
+    if not dialects and not pages:
         return CommandHooks(own, project=settings.project, cwd=folder)
     found = CommandHooks.discover(
-        settings.project, dialects=dialects, hooks=own, trust=trust_store(), cwd=folder
+        settings.project,
+        dialects=dialects,
+        hooks=own,
+        trust=trust_store(),
+        cwd=folder,
+        agents=pages.get("agents", ()),
+        skills=pages.get("skills", ()),
     )
     for warning in found.warnings:
         warn(warning)
-    return found if found.handlers or found.warnings else None
+    return found if found.handlers or found.warnings or pages else None
+
+
+def pages_in(capabilities: Mapping[str, Any], project: Path) -> dict[str, list[str]]:
+    """Where the subagents and the skills of an agent are: their pages may describe hooks."""
+    found = {}
+    for option, name in (("agents", "subagents"), ("skills", "skills")):
+        options = capabilities.get(name)
+        if isinstance(options, dict) and options.get("enabled", True) and options.get("sources"):
+            found[option] = places_of(options["sources"], project)
+    return found
 
 
 def trust_store() -> Any:

@@ -10,6 +10,7 @@ import msgspec
 
 from hookline.command_hooks.definition import Handler, Level
 from hookline.command_hooks.reading.claude import (
+    Settings,
     managed_directory,
     read_settings,
     read_settings_file,
@@ -26,6 +27,7 @@ from hookline.command_hooks.reading.others import (
     read_gemini_file,
 )
 from hookline.command_hooks.reading.own import read_hook
+from hookline.command_hooks.reading.pages import Page, read_pages
 from hookline.errors import UsageError
 
 FOREIGN = ("claude", "gemini", "codex", "cursor", "copilot")
@@ -45,17 +47,22 @@ def find_hooks(
     dialects: Iterable[str] = FOREIGN,
     *,
     plugins: Iterable[Path] = (),
+    pages: Iterable[Page] = (),
     managed: bool = True,
 ) -> Found:
-    """The hooks of all files that these dialects have, for a project and a user."""
+    """The hooks of all files that these dialects have, for a project and a user, and those of pages."""
     warnings: list[str] = []
     handlers: list[Handler] = []
     system = _SYSTEM if managed else None
+    written = [Settings(each.level, each.handlers, {}) for each in pages]
+    dialects = tuple(dialects)
+    if written and "claude" not in dialects:
+        handlers += [each for settings in written for each in settings.handlers]
     for dialect in dialects:
         if dialect == "claude":
             place = managed_directory() if managed else None
             handlers += read_settings(
-                project, home, warnings.append, managed=place, plugins=plugins
+                project, home, warnings.append, managed=place, plugins=plugins, pages=written
             )
         elif dialect == "gemini":
             handlers += read_gemini(project, home, warnings.append, system=system)
@@ -103,4 +110,4 @@ def read_file(path: Path, dialect: str, level: Level, project: Path, home: Path)
     return Found(tuple(handlers), tuple(warnings))
 
 
-__all__ = ["FOREIGN", "Found", "find_hooks", "read_file", "read_hook"]
+__all__ = ["FOREIGN", "Found", "Page", "find_hooks", "read_file", "read_hook", "read_pages"]

@@ -59,9 +59,15 @@ def managed_directory() -> Path:
 
 
 def read_settings(
-    project: Path, home: Path, warn: Warn, *, managed: Path | None, plugins: Iterable[Path] = ()
+    project: Path,
+    home: Path,
+    warn: Warn,
+    *,
+    managed: Path | None,
+    plugins: Iterable[Path] = (),
+    pages: Iterable[Settings] = (),
 ) -> list[Handler]:
-    """The hooks of all levels that are in force, those of the administrator first."""
+    """The hooks of all levels that are in force, those of the administrator first, those of pages last."""
     places: list[tuple[Level, Path]] = []
     if managed is not None:
         places.append((Level.MANAGED, managed / "managed-settings.json"))
@@ -79,6 +85,7 @@ def read_settings(
     ]
     roots = [*plugins, *_installed(home, found, warn)]
     found += [_plugin(root, project, home, warn) for root in dict.fromkeys(roots)]
+    found += pages
     return _once(_ending(_in_force(with_variables(found), warn)))
 
 
@@ -233,7 +240,7 @@ def _may_call(handler: Handler, found: list[Settings], warn: Warn) -> bool:
 
 
 def _once(handlers: list[Handler]) -> list[Handler]:
-    """The same hook in several settings files runs once; a plugin's copy is its own."""
+    """The same hook in several settings files runs once; a plugin's, a subagent's or a skill's copy is its own."""
     seen: set[tuple[object, ...]] = set()
     kept = []
     for handler in handlers:
