@@ -13,12 +13,13 @@ from typing import Any
 
 import msgspec
 
-from hookline.command_hooks.applying import ENDS, Applying
+from hookline.command_hooks.applying import Applying
 from hookline.command_hooks.background import Background
 from hookline.command_hooks.definition import Handler
 from hookline.command_hooks.dialects import DIALECTS, Place
 from hookline.command_hooks.runner import Asked, Runner
 from hookline.command_hooks.scoping import with_its_time_over
+from hookline.command_hooks.stopping import ENDS
 from hookline.errors import CommandHookError
 from hookline.hooks import HookOutcome, Kind, Matcher
 from hookline.lifecycle import HookPoint

@@ -26,6 +26,7 @@ from hookline.command_hooks.reading import (
 )
 from hookline.command_hooks.runner import Runner
 from hookline.command_hooks.scripts import scripts_of
+from hookline.command_hooks.stopping import ENDS
 from hookline.command_hooks.texts import Spill
 from hookline.command_hooks.transcript import Transcripts, default_directory
 from hookline.command_hooks.trusting import TrustStore, pinned
@@ -210,6 +211,12 @@ class CommandHooks:
         """Whether the hooks of a subagent's or a skill's page were read: they run, or it is kept from starting."""
         real = os.path.realpath(page)
         return any(os.path.realpath(each.path) == real for each in self._pages)
+
+    @property
+    def counts_objections(self) -> bool:
+        """Whether a hook of another agent has a say in stopping: it may object so often in a row, not in a run."""
+        ends = [each for point in ENDS for each in self.at(point)]
+        return any(each.source.dialect != "hookline" for each in ends)
 
     def at(self, point: str) -> tuple[Handler, ...]:
         """The handlers of a point, in the order in which they are heard."""

@@ -21,6 +21,7 @@ from hookline.command_hooks.environment import environment, expanded, may_be_set
 from hookline.command_hooks.process import Order, Ran, run_program
 from hookline.command_hooks.rules import applies
 from hookline.command_hooks.scoping import is_in_scope, is_over
+from hookline.command_hooks.stopping import ENDS, objections_in_a_row
 from hookline.command_hooks.texts import Spill
 from hookline.command_hooks.tool_calling import call_tool
 from hookline.command_hooks.transcript import Transcripts
@@ -242,6 +243,7 @@ class Runner:
             permission_mode=_MODES.get(named, "default"),
             model=_model(ctx),
             objections=self.sent_back.get(child, 0) if child else state.counters.objections,
+            in_a_row=objections_in_a_row(ctx) if ctx.point.value in ENDS else 0,
         )
 
     def placed(self, ctx: Any) -> Place:

@@ -25,6 +25,8 @@ from hookline.journal import JournalStore, Listener
 
 _VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
 _SCRIPT = "script:"
+_MANY = 10_000
+"""Objections to stopping, where hooks of other agents have caps of their own: so many in a row."""
 
 
 class Extras(msgspec.Struct, frozen=True, kw_only=True):
@@ -211,6 +213,8 @@ async def _configure(
         builder.with_capability(ConfiguredHooks(settings, extras.folder))
     if commands is not None:
         builder.with_capability(commands)
+        if commands.counts_objections:
+            builder.with_limits(objections=_MANY)
     servers = await _servers(settings, stack)
     if servers is not None:
         builder.with_capability(servers)
