@@ -16,6 +16,7 @@ import msgspec
 from hookline.command_hooks.applying import Applying
 from hookline.command_hooks.background import Background
 from hookline.command_hooks.definition import Handler
+from hookline.command_hooks.detaching import ask_or_leave
 from hookline.command_hooks.dialects import DIALECTS, Place
 from hookline.command_hooks.runner import Asked, Runner
 from hookline.command_hooks.scoping import with_its_time_over
@@ -109,7 +110,7 @@ class Group:
         batch = self._batches[run_id] = _Batch(occasion, self._runner.placed(ctx))
         others = () if self._in_order else range(index + 1, len(self.handlers))
         wanted = [index, *(each for each in others if self._is_asked(self.handlers[each], ctx))]
-        tasks = [self._runner.ask(self.handlers[each], ctx, batch.place) for each in wanted]
+        tasks = [self._ask(self.handlers[each], ctx, batch.place) for each in wanted]
         try:
             answers = await _all(tasks)
         except BaseException:
@@ -118,6 +119,13 @@ class Group:
         batch.asked = dict(zip(wanted, with_all_tools(answers), strict=True))
         batch.stops = any(each.answer.stops and not each.answer.has_failed for each in answers)
         return batch
+
+    async def _ask(self, handler: Handler, ctx: Any, place: Place) -> Asked:
+        """What a hook says. One that goes on beside the agent has said nothing yet."""
+        asked, rest = await ask_or_leave(self._runner, handler, ctx, place)
+        if rest is not None:
+            self._background.adopt(handler, ctx, rest)
+        return asked
 
     def _is_asked(self, handler: Handler, ctx: Any) -> bool:
         return not handler.is_async and self._runner.matches(handler, ctx)

@@ -10,12 +10,14 @@ from typing import Any, Literal
 import msgspec
 
 from hookline.blueprint import Definition, Note
+from hookline.command_hooks.announcing import may_detach
 from hookline.command_hooks.asking import Group, HandlerMatcher
 from hookline.command_hooks.background import Background
 from hookline.command_hooks.definition import Handler, Level, home_directory
 from hookline.command_hooks.dialects import DIALECTS
 from hookline.command_hooks.doubts import doubts
 from hookline.command_hooks.holding import kept_from_starting, untrusted, why_held_back
+from hookline.command_hooks.models import Models
 from hookline.command_hooks.reading import (
     FOREIGN,
     Page,
@@ -33,7 +35,7 @@ from hookline.command_hooks.trusting import TrustStore, pinned
 from hookline.errors import BuildError
 from hookline.hooks import HookOutcome, Options, Registration, register
 from hookline.lifecycle import HookPoint, ToolHookContext, point_named
-from hookline.state import RunStatus
+from hookline.state import EMPTY, RunStatus
 
 _PRIORITY = -100
 """After the agent's own hooks: they judge what those made of it."""
@@ -106,6 +108,7 @@ class CommandHooks:
         plugins: Iterable[str | os.PathLike[str]] = (),
         agents: Iterable[str | os.PathLike[str]] = (),
         skills: Iterable[str | os.PathLike[str]] = (),
+        models: Mapping[str, Any] = EMPTY,
         hooks: Iterable[Mapping[str, Any] | Handler] = (),
         trust: TrustStore | bool | None = None,
         managed: bool = True,
@@ -117,7 +120,8 @@ class CommandHooks:
         """All hooks that a user has: of the machine, their own, those of plugins, and, once trusted, the project's.
 
         `agents` and `skills` are the places whose subagents and skills the agent has: the hooks in their front matter
-        are among those that are read. `trust` is where it is kept what is trusted; True trusts the project now, False
+        are among those that are read. `models` says what names of models mean that hooks have (`{"haiku":
+        "anthropic:NAME"}`). `trust` is where it is kept what is trusted; True trusts the project now, False
         never.
         """
         where = Path(project).expanduser().resolve()
@@ -140,6 +144,8 @@ class CommandHooks:
             on_failure=on_failure,
             name=name,
         )
+        made.runner.models = Models(models)
+        warnings += made.runner.models.complaints(made.handlers)
         made.warnings, made.held_back = tuple(warnings), tuple(held)
         made._pages = tuple(pages)
         return made
@@ -163,7 +169,7 @@ class CommandHooks:
         made = cls(
             found.handlers, project=where, transcripts=transcripts, on_failure=on_failure, name=name
         )
-        made.warnings = found.warnings
+        made.warnings = (*found.warnings, *made.runner.models.complaints(made.handlers))
         return made
 
     # --- a capability -------------------------------------------------------------------------------
@@ -187,7 +193,7 @@ class CommandHooks:
                 name=f"{self.name}-variables", scope="tree", matcher="/^(bash|exec)$/"
             )
             yield register(HookPoint.AROUND_TOOL_USE, self.runner.around_command, options)
-        if any(each.is_async for each in self.handlers):
+        if any(each.is_async or may_detach(each) for each in self.handlers):
             options = Options(name=f"{self.name}-news", scope="tree")
             yield register(HookPoint.BEFORE_STEP, self._background.tell, options)
             yield register(HookPoint.STOP, self._background.object, options)
@@ -288,6 +294,10 @@ class CommandHooks:
 
     def _forget(self, ctx: Any) -> None:
         self.runner.forget(ctx.state)
+
+    async def aclose(self) -> None:
+        """Close the models that hooks have named."""
+        await self.runner.models.aclose()
 
     def __repr__(self) -> str:
         return f"<CommandHooks {len(self.handlers)} in {self.project}>"

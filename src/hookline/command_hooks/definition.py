@@ -65,6 +65,8 @@ class Handler(msgspec.Struct, frozen=True):
     """The variables that the headers may name."""
     prompt: str = ""
     """What a model is asked, where it is a model that answers."""
+    model: str = ""
+    """Which model that is; empty for the agent's own."""
     continues: bool = False
     """A model's no after a tool is told to the agent, and does not end the run."""
     tool: str = ""
@@ -138,6 +140,7 @@ class Handler(msgspec.Struct, frozen=True):
             self.argv,
             self.url,
             self.prompt,
+            self.model,
             self.tool,
             repr(self.input),
             self.shell,

@@ -56,7 +56,8 @@ def environment(handler: Handler, place: Place, kept: Mapping[str, str]) -> dict
     own = {name: expanded(value, handler, place) for name, value in handler.env.items()}
     if dialect.name == "copilot":
         own = {name: _VARIABLE.sub(_value_in(ours), value) for name, value in own.items()}
-    made = {**ours, **kept, **own, **dialect.variables(handler, place)}
+    skill = {"CLAUDE_SKILL_DIR": handler.source.root} if handler.skill else {}
+    made = {**ours, **kept, **own, **dialect.variables(handler, place), **skill}
     return {name: value for name, value in made.items() if "\0" not in name + value and name}
 
 

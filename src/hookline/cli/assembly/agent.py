@@ -213,6 +213,7 @@ async def _configure(
         builder.with_capability(ConfiguredHooks(settings, extras.folder))
     if commands is not None:
         builder.with_capability(commands)
+        stack.push_async_callback(commands.aclose)
         if commands.counts_objections:
             builder.with_limits(objections=_MANY)
     servers = await _servers(settings, stack)

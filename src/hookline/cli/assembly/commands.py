@@ -51,12 +51,20 @@ def _found(settings: Settings, folder: Path, warn: Callable[[str], None]) -> Any
         hooks=own,
         trust=trust_store(),
         cwd=folder,
+        models=_models(settings),
         agents=pages.get("agents", ()),
         skills=pages.get("skills", ()),
     )
     for warning in found.warnings:
         warn(warning)
     return found if found.handlers or found.warnings or pages else None
+
+
+def _models(settings: Settings) -> Mapping[str, Any]:
+    """What the names of models mean that other agents' files have: as it is said for subagents."""
+    options = settings.configuration.capabilities.get("subagents", {})
+    models = options.get("models")
+    return models if isinstance(models, dict) else {}
 
 
 def pages_in(capabilities: Mapping[str, Any], project: Path) -> dict[str, list[str]]:

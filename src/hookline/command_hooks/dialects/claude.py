@@ -281,11 +281,7 @@ class Claude(Dialect):
             "CLAUDE_CODE_ENTRYPOINT": "hookline",
         }
         if source.root:
-            named["CLAUDE_PLUGIN_ROOT"] = source.root
-        if source.data:
-            named["CLAUDE_PLUGIN_DATA"] = source.data
-        if handler.skill:
-            named["CLAUDE_SKILL_DIR"] = source.root
+            named |= {"CLAUDE_PLUGIN_ROOT": source.root, "CLAUDE_PLUGIN_DATA": source.data}
         if handler.event in _ENV_EVENTS and place.env_file:
             named["CLAUDE_ENV_FILE"] = place.env_file
         return named

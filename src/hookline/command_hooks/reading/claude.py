@@ -339,6 +339,7 @@ def _asked(handler: Handler, kind: str, hook: Mapping[str, Any], warn: Warn) -> 
         handler,
         kind=kind,
         prompt=prompt,
+        model=text_field(hook, "model").strip(),
         continues=hook.get("continueOnBlock") is True,
         is_async=False,
         wakes=False,

@@ -251,6 +251,7 @@ def _cursor(
         kind=kind,
         command=command if kind == "command" else "",
         prompt=prompt if kind == "prompt" else "",
+        model=text_field(hook, "model").strip() if kind == "prompt" else "",
         matcher=text_field(hook, "matcher"),
         timeout=seconds_field(hook, _CURSOR_TIMEOUT, warn),
         on_failure="closed" if closed else "open",
