@@ -10,6 +10,7 @@ from hookline.command_hooks.dialects import DIALECTS, Place
 from hookline.command_hooks.dialects.base import result_of
 from hookline.command_hooks.model_requests import changed_request, response_text
 from hookline.command_hooks.stopping import ENDS, cap_of
+from hookline.command_hooks.tail_calls import REQUEST, wanted_after
 from hookline.command_hooks.texts import labelled
 from hookline.errors import HooklineError
 from hookline.hooks import HookOutcome, Kind
@@ -89,6 +90,8 @@ class Applying:
             return HookOutcome.block(self._reason(), self.told())
         if answer.updated_output is not UNCHANGED:
             ctx = ctx.with_result(result_of(ctx.tool_call, answer.updated_output))
+        if REQUEST in (answer.extra or {}):
+            ctx = wanted_after(ctx, (answer.extra or {})[REQUEST], self.place)
         feedback = (self._reason(),) if answer.decision == "deny" else ()
         return self._said(self.told(ctx, feedback))
 

@@ -29,6 +29,7 @@ from hookline.command_hooks.reading import (
 from hookline.command_hooks.runner import Runner
 from hookline.command_hooks.scripts import scripts_of
 from hookline.command_hooks.stopping import ENDS
+from hookline.command_hooks.tail_calls import make_calls
 from hookline.command_hooks.texts import Spill
 from hookline.command_hooks.transcript import Transcripts, default_directory
 from hookline.command_hooks.trusting import TrustStore, pinned
@@ -201,6 +202,9 @@ class CommandHooks:
             options = Options(name=f"{self.name}-summaries", tier="observer", priority=-1000)
             yield register(HookPoint.BEFORE_COMPACT, self.runner.compacting, options)
             yield register(HookPoint.BEFORE_INFERENCE, self.runner.compacted, options)
+        if any(each.source.dialect == "gemini" for each in self.at("after_tool_use")):
+            options = Options(name=f"{self.name}-tail-calls", scope="tree", priority=_PRIORITY)
+            yield register(HookPoint.BEFORE_INFERENCE, make_calls, options)
         if self.handlers:
             options = Options(name=f"{self.name}-end", scope="tree", priority=-1000)
             yield register(HookPoint.EXECUTION_END, self._end, options)
