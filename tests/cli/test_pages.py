@@ -1,7 +1,8 @@
-"""Hooks in the front matter of subagents and skills, from the configuration to the run."""
+"""Hooks in the front matter of subagents and skills, and those of plugins, from the configuration to the run."""
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 from hookline.cli.exits import Exit
@@ -71,3 +72,49 @@ def test_nobody_configures_who_runs_them(place: Any) -> None:
     done = place.run("config", "show")
     assert done.returncode == Exit.CONFIG
     assert "'skills' has no option 'commands'" in done.stderr
+
+
+def a_plugin(place: Any, name: str = "guard") -> None:
+    """A plugin in the project, with one hook."""
+    entry = {"type": "command", "command": "${CLAUDE_PLUGIN_ROOT}/no.sh"}
+    hooks = {"hooks": {"PreToolUse": [{"matcher": "Bash", "hooks": [entry]}]}}
+    place.write(f"{name}/hooks/hooks.json", json.dumps(hooks))
+    place.write(f"{name}/no.sh", "#!/bin/sh\necho 'says the plugin' >&2\nexit 2\n").chmod(0o755)
+
+
+def test_a_plugin_that_is_named_on_the_command_line_is_wanted(place: Any) -> None:
+    """Whoever types it trusts it; one that is not there would guard nothing, and is an error."""
+    a_plugin(place)
+    tested = place.run("hooks", "test", "bash", "ls", "--plugin-dir", "guard")
+    assert tested.returncode == Exit.BLOCKED
+    assert "says the plugin" in tested.stdout
+    missing = place.run("hooks", "list", "--plugin-dir", "gard")
+    assert missing.returncode == Exit.CONFIG
+    assert "--plugin-dir: there is no plugin directory" in missing.stderr
+    place.write("empty/readme.md", "")
+    empty = place.run("hooks", "list", "--plugin-dir", "empty")
+    assert "is no plugin with hooks. It has none of hooks/hooks.json" in empty.stderr
+
+
+def test_a_plugin_of_the_projects_configuration_waits_for_trust(place: Any) -> None:
+    """It is shown with where it is said, trusted with its scripts, and off again when one of them changes."""
+    a_plugin(place)
+    place.write("hookline.toml", 'plugins = ["guard"]\n')
+    assert place.run("hooks", "test", "bash", "ls").returncode == 0
+    assert "guard/no.sh" in place.run("trust").stdout
+    assert place.run("hooks", "test", "bash", "ls").returncode == Exit.BLOCKED
+    shown = place.run("config", "show").stdout
+    assert "plugins" in shown
+    assert "hookline.toml:1" in shown
+    place.write("guard/no.sh", "#!/bin/sh\nexit 0\n")
+    changed = place.run("hooks", "test", "bash", "ls")
+    assert changed.returncode == 0
+    assert "changed since it was trusted: plugins not in force" in changed.stderr
+
+
+def test_plugins_are_named_by_a_list_of_directories(place: Any) -> None:
+    """Anything else is an error with its line."""
+    place.write("hookline.toml", 'plugins = "guard"\n')
+    done = place.run("config", "show")
+    assert done.returncode == Exit.CONFIG
+    assert "hookline.toml:1: 'plugins'" in done.stderr

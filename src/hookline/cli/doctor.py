@@ -176,7 +176,7 @@ def _foreign(project: Path) -> Iterator[Check]:
         layers = [read_layer(path, is_project=True) for path in project_files(project)]
         pages = pages_of(project, layers)
     except ConfigError:  # another check says what is wrong with them
-        pages = {"agents": [], "skills": []}
+        pages = {"agents": [], "skills": [], "plugins": []}
     found = foreign_hooks(project, pages)
     if found and standing_of_hooks(project, pages, found) is not Standing.TRUSTED:
         yield Check(

@@ -96,14 +96,20 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def pages_of(project: Path, layers: list[Layer]) -> dict[str, list[str]]:
-    """Where subagents and skills are, by any file of the project's or the user's: their pages may describe hooks."""
+    """Where subagents, skills and plugins are, by any file of the project's or the user's: they may have hooks."""
+    from hookline.cli.assembly.capabilities import places_of
     from hookline.cli.assembly.commands import pages_in
     from hookline.config import read_layer, user_folder
     from hookline.config.places import is_there
 
     own = user_folder(os.environ) / "config.toml"
     read = [*layers, *([read_layer(own)] if is_there(own) else ())]
-    found: dict[str, list[str]] = {"agents": [], "skills": []}
+    plugins = [place for layer in layers for place in layer.data.get("plugins", ())]
+    found: dict[str, list[str]] = {
+        "agents": [],
+        "skills": [],
+        "plugins": places_of(plugins, project),
+    }
     for data in [
         each for layer in read for each in (layer.data, *layer.data.get("agents", {}).values())
     ]:
@@ -146,6 +152,7 @@ def foreign_hooks(project: Path, pages: dict[str, list[str]]) -> list[str]:
         trust=False,
         agents=[*pages["agents"], project / ".claude/agents"],
         skills=[*pages["skills"], project / ".claude/skills"],
+        project_plugins=pages["plugins"],
     )
     return [
         f"runs at {printable(each.event)} ({printable(each.source.label)}): "

@@ -128,6 +128,11 @@ class Handler(msgspec.Struct, frozen=True):
         return f"once skill '{self.skill}' is loaded" if self.skill else ""
 
     @property
+    def is_apart(self) -> bool:
+        """Whether its file is trusted by itself: a page, or a plugin that lies in the repository."""
+        return bool(self.agent or self.skill or self.source.root)
+
+    @property
     def identity(self) -> tuple[object, ...]:
         """What makes two hooks the same one."""
         return (
@@ -165,6 +170,15 @@ def own_directory(home: Path, usual: str, variable: str) -> Path:
     """Where a user keeps the files of an agent: in their home, or where a variable of that agent says."""
     said = os.environ.get(variable, "")
     return Path(said).expanduser() if said and home == home_directory() else home / usual
+
+
+def level_of(
+    place: str | os.PathLike[str], project: Path, home: Path, *, otherwise: Level
+) -> Level:
+    """Whose the files of a place are: the repository's if they are in it, by name or in fact."""
+    given = Path(os.path.abspath(Path(place).expanduser()))
+    is_inside = given.is_relative_to(project) or given.resolve().is_relative_to(project)
+    return Level.PROJECT if is_inside and project != home else otherwise
 
 
 def shown_path(path: str | os.PathLike[str], project: Path, home: Path) -> str:

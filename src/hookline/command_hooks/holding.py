@@ -33,9 +33,9 @@ def untrusted(
         return theirs
     of_pages = page_marks(handlers, project)
     changed = {label for label, mark in of_pages.items() if known.get(label) != mark}
-    rest = [each for each in theirs if not each.scope]
+    rest = [each for each in theirs if not each.is_apart]
     held = [] if not rest or store.is_trusted(project) else rest
-    return held + [each for each in theirs if each.scope and each.source.label in changed]
+    return held + [each for each in theirs if each.is_apart and each.source.label in changed]
 
 
 def why_held_back(project: Path, held: list[Handler], trust: TrustStore | bool | None) -> str:
@@ -55,7 +55,7 @@ def _was_trusted(project: Path, held: list[Handler], trust: TrustStore | bool | 
         store = trust if isinstance(trust, TrustStore) else TrustStore()
         known = store.pages(project)
         return any(
-            each.source.label in known if each.scope else store.was_trusted(project)
+            each.source.label in known if each.is_apart else store.was_trusted(project)
             for each in held
         )
     except UsageError:

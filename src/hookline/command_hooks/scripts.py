@@ -15,9 +15,9 @@ from hookline.command_hooks.definition import Handler
 _NAMES = r"(?:(?:CLAUDE|GEMINI|CURSOR|COPILOT|HOOKLINE)_PROJECT_DIR|workspacePath|PWD)"
 _PATHS = re.compile(rf"\$\{{{_NAMES}(?::?[-=][^}}]*)?\}}|\${_NAMES}")
 _ROOTS = re.compile(
-    r"\$\{(?:CLAUDE_PLUGIN_ROOT|CLAUDE_SKILL_DIR)\}|\$(?:CLAUDE_PLUGIN_ROOT|CLAUDE_SKILL_DIR)"
+    r"\$\{(?:(?:CLAUDE_)?PLUGIN_ROOT|CLAUDE_SKILL_DIR)\}|\$(?:(?:CLAUDE_)?PLUGIN_ROOT|CLAUDE_SKILL_DIR)"
 )
-"""The folder of a skill, in the commands of its hooks."""
+"""The folder of a plugin or a skill, in the commands of its hooks."""
 _SAYS_WHERE = re.compile(
     r"\$\(\s*(?:git rev-parse --show-toplevel|pwd)\b[^()]*\)|`\s*(?:git rev-parse --show-toplevel|pwd)\b[^`]*`"
 )

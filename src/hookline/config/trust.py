@@ -24,8 +24,8 @@ _RUNNING = frozenset({"run", "command", "args", "target", "agent"})
 """Keys whose words are names of what is run."""
 _TARGETS = frozenset({"run", "target", "agent"})
 """Keys whose word is `module:name`."""
-_READ = frozenset({"skills", "subagents"})
-"""Capabilities whose words are names of files that tell the agent what to do."""
+_READ = frozenset({"skills", "subagents", "plugins"})
+"""Parts whose words are names of files that tell the agent what to do, or that are run."""
 
 
 class Standing(enum.StrEnum):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import NamedTuple
 
@@ -12,10 +12,12 @@ from hookline.command_hooks.definition import Handler, Level
 from hookline.command_hooks.reading.claude import (
     Settings,
     managed_directory,
+    read_plugins,
     read_settings,
     read_settings_file,
     with_variables,
 )
+from hookline.command_hooks.reading.codex_plugins import is_codex_plugin, read_codex_plugins
 from hookline.command_hooks.reading.others import (
     read_codex,
     read_codex_file,
@@ -46,23 +48,30 @@ def find_hooks(
     home: Path,
     dialects: Iterable[str] = FOREIGN,
     *,
-    plugins: Iterable[Path] = (),
+    plugins: Mapping[Path, Level] | None = None,
     pages: Iterable[Page] = (),
     managed: bool = True,
 ) -> Found:
-    """The hooks of all files that these dialects have, for a project and a user, and those of pages."""
+    """The hooks of all files that these dialects have, for a project and a user, and those of plugins and pages."""
     warnings: list[str] = []
     handlers: list[Handler] = []
     system = _SYSTEM if managed else None
     written = [Settings(each.level, each.handlers, {}) for each in pages]
     dialects = tuple(dialects)
-    if written and "claude" not in dialects:
+    named = plugins or {}
+    of_codex = {root: level for root, level in named.items() if is_codex_plugin(root)}
+    others = {root: level for root, level in named.items() if root not in of_codex}
+    if "claude" not in dialects:
+        handlers += read_plugins(others, project, home, warnings.append)
         handlers += [each for settings in written for each in settings.handlers]
+    handlers += read_codex_plugins(
+        project, home, warnings.append, of_codex, installed="codex" in dialects
+    )
     for dialect in dialects:
         if dialect == "claude":
             place = managed_directory() if managed else None
             handlers += read_settings(
-                project, home, warnings.append, managed=place, plugins=plugins, pages=written
+                project, home, warnings.append, managed=place, plugins=others, pages=written
             )
         elif dialect == "gemini":
             handlers += read_gemini(project, home, warnings.append, system=system)

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from hookline.command_hooks.definition import Handler, Level, Source, shown_path
+from hookline.command_hooks.definition import Handler, Level, Source, level_of, shown_path
 from hookline.command_hooks.reading.claude import make
 from hookline.command_hooks.reading.files import Warn, about, nested
 from hookline.errors import DocumentError
@@ -49,12 +49,16 @@ def read_pages(
     for place in agents:
         for name, path, fields in _agents(Path(place).expanduser()):
             if ("agent", name) not in found:
-                page = Page(path, "", _level(place, project, home), (), agent=name)
+                page = Page(
+                    path, "", level_of(place, project, home, otherwise=Level.USER), (), agent=name
+                )
                 found["agent", name] = _read(page, fields, project, home, warn)
     for place in skills:
         for name, path, fields in _skills(Path(place).expanduser()):
             if ("skill", name) not in found:
-                page = Page(path, "", _level(place, project, home), (), skill=name)
+                page = Page(
+                    path, "", level_of(place, project, home, otherwise=Level.USER), (), skill=name
+                )
                 found["skill", name] = _read(page, fields, project, home, warn)
     return [page for page in found.values() if page is not None]
 
@@ -77,13 +81,6 @@ def _skills(place: Path) -> Iterator[tuple[str, str, Mapping[str, Any]]]:
     if place.is_dir():
         for skill in SkillLibrary(place):
             yield skill.name, skill.page_path, skill.fields
-
-
-def _level(place: str | os.PathLike[str], project: Path, home: Path) -> Level:
-    """Whose the files of a place are: the repository's if they are in it, by name or in fact."""
-    given = Path(os.path.abspath(Path(place).expanduser()))
-    is_inside = given.is_relative_to(project) or given.resolve().is_relative_to(project)
-    return Level.PROJECT if is_inside and project != home else Level.USER
 
 
 def _read(
