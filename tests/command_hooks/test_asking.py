@@ -40,7 +40,7 @@ class Pretending(Runner):
     def placed(self, ctx: Any) -> Place:
         return Place("/p", "/p", "s")
 
-    async def ask(self, handler: Handler, ctx: Any, place: Place) -> Asked:
+    async def ask(self, handler: Handler, ctx: Any, place: Place, watch: Any = None) -> Asked:
         number = int(handler.command)
         self.asked.append(handler.command)
         await asyncio.sleep(self.waits[number])

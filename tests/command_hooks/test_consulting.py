@@ -136,3 +136,36 @@ def test_reading_verdicts() -> None:
     assert read_verdict('Well: {"ok": false, "reason": "x"} so') == Verdict(False, "x")
     assert read_verdict(json.dumps({"ok": True, "reason": 3})) == Verdict(True)
     assert read_verdict("yes") is None
+
+
+@pytest.mark.parametrize("kind", ["prompt", "agent"])
+def test_a_hook_may_name_the_model_that_answers(stage: Any, kind: str) -> None:
+    """By a name that means something here; the agent's own is not asked then."""
+    no = [{"say": '{"ok": false, "reason": "says the other"}'}]
+    script = stage.file("other.json", no)
+    for name, models in ((f"script:{script}", {}), ("haiku", {"haiku": f"script:{script}"})):
+        hook = {"type": kind, "prompt": "Is this right?", "model": name}
+        settings = {"hooks": {"PreToolUse": [{"hooks": [hook]}]}}
+        stage.file(".claude/settings.json", settings)
+        hooks = stage.discover(models=models)
+        assert hooks.warnings == ()
+        result = stage.run(hooks, call("bash", command="ls"), say("done"))
+        assert result.state.messages[2].text == "Blocked: says the other"
+
+
+def test_a_model_that_means_nothing_here_is_told_and_the_agents_own_answers(stage: Any) -> None:
+    """Rather than nobody."""
+    hooks = asking(stage, "PreToolUse", model="haiku")
+    (warning,) = hooks.warnings
+    assert (
+        ".claude/settings.json: PreToolUse: the model 'haiku' of a hook cannot be used here"
+        in warning
+    )
+    assert "so the agent's own answers" in warning
+    result = stage.run(hooks, call("bash", command="ls"), NO, say("done"))
+    assert result.state.messages[2].text == "Blocked: not like this"
+
+
+def test_inherit_is_the_agents_own_model(stage: Any) -> None:
+    """As for subagents; there is nothing to complain about."""
+    assert asking(stage, "PreToolUse", model="inherit").warnings == ()

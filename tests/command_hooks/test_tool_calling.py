@@ -5,9 +5,11 @@ from __future__ import annotations
 import json
 from typing import Any
 
+from hookline import AgentBuilder, ToolContext
+from hookline.capabilities import Approval
 from hookline.command_hooks.tool_calling import filled, tool_of
 from hookline.errors import ToolError
-from hookline.testing import call, say
+from hookline.testing import ScriptedDriver, call, say
 from hookline.tools import tool
 
 
@@ -49,6 +51,58 @@ def test_a_tool_that_fails_or_is_not_there_is_a_hook_that_failed(stage: Any) -> 
     assert missing.state.messages[2].text == "ran ls"
     reasons = [getattr(record, "reason", "") for record in missing.records]
     assert any("'mcp__guard__other' is not connected" in str(reason) for reason in reasons)
+
+
+def test_a_rule_that_denies_the_tool_denies_it_to_hooks_too(stage: Any) -> None:
+    """It is never called then, and the hook has failed, with the rule in its words."""
+    called = stage.root / "called"
+
+    @tool(name="mcp__guard__note")
+    def note(text: str) -> str:
+        """Write something down, as a server would."""
+        called.write_text(text)
+        return ""
+
+    stage.tools = (*stage.tools, note)
+    rules = Approval(deny=["mcp__guard__note"])
+    turns = (call("bash", command="ls"), say("done"))
+    denied = stage.run(guarded(stage, tool="note"), *turns, with_capability=rules)
+    assert not called.exists()
+    reasons = [str(getattr(record, "reason", "")) for record in denied.records]
+    assert any("it is not called" in reason and "mcp__guard__note" in reason for reason in reasons)
+
+
+def test_nobody_is_asked_about_a_call_that_was_configured(stage: Any) -> None:
+    """Whoever wrote the hook, or trusted it, has said yes."""
+    rules = Approval(ask=["mcp__guard__check"])
+    turns = (call("bash", command="ls"), say("done"))
+    result = stage.run(guarded(stage), *turns, with_capability=rules)
+    assert result.state.messages[2].text == "Blocked: no ls"
+
+
+def test_it_holds_in_child_runs_that_have_no_such_tool(stage: Any) -> None:
+    """The server is the agent's, whoever is at work."""
+    hooks = guarded(stage)
+    ran = stage.root / "ran"
+
+    @tool
+    def bash(command: str) -> str:
+        """Run a command."""
+        ran.write_text(command)
+        return "ran"
+
+    turns = [call("bash", command="ls"), say("so")]
+    child = AgentBuilder().with_driver(ScriptedDriver(turns)).with_tools(bash).build()
+
+    @tool
+    async def delegate(context: ToolContext) -> str:
+        """Have another agent do it."""
+        return (await context.spawn(child, "look", name="helper")).text
+
+    driver = ScriptedDriver([call("delegate"), say("done")])
+    builder = AgentBuilder().with_driver(driver).with_tools(delegate, check)
+    builder.with_capability(hooks).build().run_sync("go")
+    assert not ran.exists()
 
 
 def test_one_that_names_no_tool_is_left_out(stage: Any) -> None:

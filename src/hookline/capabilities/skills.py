@@ -9,6 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Literal
 
 from hookline.agent import Note
+from hookline.blueprint import Definition
 from hookline.errors import BuildError, ToolError
 from hookline.hooks import HookOutcome, Options, Registration, register
 from hookline.lifecycle import (
@@ -19,7 +20,7 @@ from hookline.lifecycle import (
     RunHandle,
     ToolHookContext,
 )
-from hookline.markdown import Skill, SkillLibrary, is_aside, means_tool
+from hookline.markdown import PageHooks, Skill, SkillLibrary, has_commands, is_aside, means_tool
 from hookline.permissions import Rules
 from hookline.state import AgentState, ToolCall
 from hookline.tools import AnyTool, ToolContext, tool
@@ -39,7 +40,8 @@ class Skills:
     Before each step the model is shown their names and descriptions. `load_skill` gives it the text of one, and the
     files that come with it. While a skill with `allowed-tools` is active no other tools can be called; with
     `outside="ask"` a person is asked. A skill is active until another is loaded, until it is unloaded, or until the
-    run ends. Paths in its rules begin at `root`.
+    run ends. Paths in its rules begin at `root`. `commands` is the `CommandHooks` that runs the hooks of skills, from
+    when one is loaded; the agent has to have it too.
     """
 
     name = "skills"
@@ -49,6 +51,7 @@ class Skills:
         *sources: str | os.PathLike[str] | Iterable[str | os.PathLike[str]] | SkillLibrary,
         outside: Literal["block", "ask"] = "block",
         root: str | os.PathLike[str] = ".",
+        commands: PageHooks | None = None,
     ) -> None:
         if outside not in ("block", "ask"):
             raise BuildError(
@@ -58,6 +61,7 @@ class Skills:
         self.library = _library(sources)
         self._outside = outside
         self._root = root
+        self._commands = commands
 
     # --- a capability -------------------------------------------------------------------------------
 
@@ -81,18 +85,25 @@ class Skills:
             Options(name=f"{self.name}-allowed-tools", tier="policy"),
         )
 
-    def notes(self, _definition: object) -> Iterator[Note]:
+    def notes(self, definition: Definition) -> Iterator[Note]:
         """Which skills there are, and what is wrong with the others."""
         yield Note(f"{len(self.library)} skills: {', '.join(self.library.skills) or 'none'}")
         for problem in self.library.problems:
             yield Note(problem.text, is_problem=True, remedy=problem.remedy)
         for skill in self.library:
-            if skill.fields.get("hooks"):
+            if skill.fields.get("hooks") and not self._are_run(skill, definition):
                 yield Note(
                     f"{skill.folder}: the hooks of skill '{skill.name}' are not run.",
                     is_problem=True,
-                    remedy="Register them with the builder if they matter.",
+                    remedy="Let CommandHooks run them: commands = CommandHooks.discover(project, skills=[...]), then "
+                    "Skills(..., commands=commands), and give the agent both.",
                 )
+
+    def _are_run(self, skill: Skill, definition: Definition) -> bool:
+        commands = self._commands
+        if commands is None or commands.name not in definition.capabilities:
+            return False
+        return has_commands(skill.fields["hooks"]) and commands.knows(skill.page_path)
 
     # --- the tool -----------------------------------------------------------------------------------
 
@@ -145,6 +156,20 @@ class Skills:
     def _key(self) -> str:
         return f"{self.name}.active"
 
+    def _loaded(self, ctx: Any, skill: Skill) -> Any:
+        """The context in which the skill is the active one, and, if it has hooks, one of those that have been loaded.
+
+        What was loaded is kept for as long as the session goes on, and no model can take it back: a skill's hooks hold
+        from then on.
+        """
+        active = ctx.with_metadata(self._key, _kept(skill))
+        if not has_commands(skill.fields.get("hooks")):
+            return active
+        key = f"{self.name}.loaded"
+        before = ctx.state.get(key)
+        names = dict.fromkeys([*(before if isinstance(before, list) else ()), skill.name])
+        return active.with_metadata(key, list(names))
+
     def _begin(self, ctx: ExecutionHookContext) -> AgentState | None:
         """A run begins without an active skill, whatever the state it goes on from says."""
         if ctx.resumed or ctx.get(self._key) is None:
@@ -160,7 +185,7 @@ class Skills:
         if skill is None or not skill.for_people:
             return None
         told = ctx.with_prompt(skill.page((said["arguments"] or "").strip()))
-        return told.with_metadata(self._key, _kept(skill))
+        return self._loaded(told, skill)  # type: ignore[no-any-return]
 
     def _list(self, ctx: InferenceHookContext) -> InferenceHookContext | None:
         offered = [skill for skill in self.library if skill.for_models]
@@ -181,7 +206,7 @@ class Skills:
         skill = self.library.get(name)
         if skill is None or args.get("file"):
             return None
-        return ctx.with_metadata(self._key, _kept(skill))
+        return self._loaded(ctx, skill)  # type: ignore[no-any-return]
 
     def _judge(self, ctx: ToolHookContext) -> HookOutcome | None:
         """What no active skill allows, of this run or of one above it, does not run."""

@@ -66,6 +66,8 @@ class Said(msgspec.Struct, frozen=True, omit_defaults=True):
     shadow: bool = False
     fails_open: bool = False
     """It failed, and that stops nothing."""
+    scope: str = ""
+    """Where it is asked at all; empty for everywhere."""
 
     def as_json(self) -> str:
         """One line of JSON."""
@@ -75,7 +77,9 @@ class Said(msgspec.Struct, frozen=True, omit_defaults=True):
         why = f": {self.reason}" if self.reason else ""
         changes = f" (changes {self.changes})" if self.changes else ""
         shadow = " (shadow: not enforced)" if self.shadow else ""
-        return f"{self.kind:<10} {self.hook} ({self.source or 'yours'}, {self.tier}){changes}{shadow}{why}"
+        head = f"{self.kind:<10} {self.hook} ({self.source or 'yours'}, {self.tier})"
+        scope = f" ({self.scope})" if self.scope else ""
+        return f"{head}{scope}{changes}{shadow}{why}"
 
 
 class _Failures:
@@ -137,27 +141,38 @@ class Examiner:
         head = (registration.name, registration.point.value)
         tail = (registration.tier.value, registration.source)
         matcher = registration.matcher
-        if matcher is not None and not matcher.matches(ctx):
+        scope = getattr(matcher, "scope", "")
+        # A hook of a subagent or of a skill is asked as it would be there.
+        matches = getattr(matcher, "matches_anywhere", None) or getattr(matcher, "matches", None)
+        if matcher is not None and matches is not None and not matches(ctx):
             return Said(
                 *head, "no match", *tail, f"it is for {describe(matcher)}", "", registration.shadow
             )
-        enforced = msgspec.structs.replace(registration, shadow=False)
+        enforced = msgspec.structs.replace(registration, shadow=False, matcher=None)
         trail = _Failures()
         try:
             result = await run_hooks(Plan(registration.point, (enforced,)), ctx, trail)
         except HookError as error:
-            return Said(*head, "failed", *tail, error.problem, "", registration.shadow)
+            return Said(*head, "failed", *tail, error.problem, "", registration.shadow, scope=scope)
         if trail.error is not None and registration.on_failure == "open":
             # A guard that is broken looks like one that agrees, otherwise.
             why = f"{trail.error.problem} (things go on all the same)"
-            return Said(*head, "failed", *tail, why, "", registration.shadow, fails_open=True)
+            return Said(
+                *head, "failed", *tail, why, "", registration.shadow, fails_open=True, scope=scope
+            )
         changed = [
             name
             for name in ("tool_call", "execution", "prompt", "output")
             if getattr(ctx, name, None) != getattr(result.context, name, None)
         ]
         return Said(
-            *head, result.kind.label, *tail, result.reason, ", ".join(changed), registration.shadow
+            *head,
+            result.kind.label,
+            *tail,
+            result.reason,
+            ", ".join(changed),
+            registration.shadow,
+            scope=scope,
         )
 
 

@@ -174,12 +174,18 @@ def _configuration() -> Iterator[Check]:
 
 
 def _foreign(project: Path) -> Iterator[Check]:
-    """The hooks that other agents' files in the project name."""
-    from hookline.cli.assembly.commands import trust_store
-    from hookline.cli.trust import foreign_hooks
+    """The hooks that other agents' files in the project name, and those of its subagents and skills."""
+    from hookline.cli.trust import foreign_hooks, pages_of, standing_of_hooks
+    from hookline.config import Standing, project_files, read_layer
+    from hookline.errors import ConfigError
 
-    found = foreign_hooks(project)
-    if found and not trust_store().is_trusted(project):
+    try:
+        layers = [read_layer(path, is_project=True) for path in project_files(project)]
+        pages = pages_of(project, layers)
+    except ConfigError:  # another check says what is wrong with them
+        pages = {"agents": [], "skills": [], "plugins": []}
+    found = foreign_hooks(project, pages)
+    if found and standing_of_hooks(project, pages, found) is not Standing.TRUSTED:
         yield Check(
             "--",
             f"trust: {len(found)} hooks of other agents' files in {project} are off",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 import tomllib
 from pathlib import Path
 from typing import Any
@@ -36,6 +37,14 @@ def add_agent_flags(parser: argparse.ArgumentParser) -> None:
         action="append",
         default=[],
         help="leave a capability out: bash, ...",
+    )
+    agent.add_argument(
+        "--plugin-dir",
+        metavar="DIR",
+        action="append",
+        default=[],
+        dest="plugins",
+        help="a plugin for Claude Code or Codex whose hooks are run",
     )
     held = parser.add_argument_group("how it is held")
     held.add_argument(
@@ -151,6 +160,9 @@ def flags_of(arguments: argparse.Namespace) -> Layer:
     for name in getattr(arguments, "without", ()):
         put(layer.data, ("capabilities", name, "enabled"), False)
         layer.sources["capabilities", name] = "--without"
+    if getattr(arguments, "plugins", ()):
+        put(layer.data, ("plugins",), [os.path.abspath(each) for each in arguments.plugins])
+        layer.sources["plugins",] = "--plugin-dir"
     for text in getattr(arguments, "settings", ()):
         _set(layer, text)
     return _verified(layer)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from hookline.cli.exits import Exit
 
 if TYPE_CHECKING:
-    from hookline.config import Standing
+    from hookline.config import Layer, Standing
 
 
 def add_to(commands: Any) -> None:
@@ -71,7 +71,8 @@ def run(arguments: argparse.Namespace) -> int:
     verify(tuple(layers), project)
     prints = prints_of(project, layers)
     standing = trust.standing(project, prints)
-    scripts = foreign_hooks(project)
+    pages = pages_of(project, layers)
+    scripts = foreign_hooks(project, pages)
     if standing is Standing.NOTHING and not scripts:
         print(f"{project} has no configuration: there is nothing to trust.", file=sys.stderr)
         return Exit.DONE
@@ -85,27 +86,51 @@ def run(arguments: argparse.Namespace) -> int:
         for line in _does(layer.data):
             print(f"  {line}")
     if arguments.show:
-        standing = _together(standing, _of_hooks(project, scripts))
+        standing = _together(standing, standing_of_hooks(project, pages, scripts))
         print(f"{project}: {standing.value}", file=sys.stderr)
         is_whole = standing in (Standing.TRUSTED, Standing.NOTHING)
         return Exit.DONE if is_whole else Exit.CONFIG
     if prints:
         trust.approve(project, prints)
     if scripts:
-        trust_store().trust(project)
+        trust_store().trust(project, **pages)
     print(f"{project} is trusted as it is now.", file=sys.stderr)
     return Exit.DONE
 
 
-def _of_hooks(project: Path, scripts: list[str]) -> Standing:
-    """How the hooks of other agents' files stand with the user."""
+def pages_of(project: Path, layers: list[Layer]) -> dict[str, list[str]]:
+    """Where subagents, skills and plugins are, by any file of the project's or the user's: they may have hooks."""
+    from hookline.cli.assembly.capabilities import places_of
+    from hookline.cli.assembly.commands import pages_in
+    from hookline.config import read_layer, user_folder
+    from hookline.config.places import is_there
+
+    own = user_folder(os.environ) / "config.toml"
+    read = [*layers, *([read_layer(own)] if is_there(own) else ())]
+    plugins = [place for layer in layers for place in layer.data.get("plugins", ())]
+    found: dict[str, list[str]] = {
+        "agents": [],
+        "skills": [],
+        "plugins": places_of(plugins, project),
+    }
+    for data in [
+        each for layer in read for each in (layer.data, *layer.data.get("agents", {}).values())
+    ]:
+        for kind, places in pages_in(data.get("capabilities", {}), project).items():
+            found[kind] += places
+    return found
+
+
+def standing_of_hooks(project: Path, pages: dict[str, list[str]], scripts: list[str]) -> Standing:
+    """How the hooks of other agents' files, and those of pages, stand with the user."""
     from hookline.cli.assembly.commands import trust_store
+    from hookline.command_hooks import marks_of_pages
     from hookline.config import Standing
 
     if not scripts:
         return Standing.NOTHING
     store = trust_store()
-    if store.is_trusted(project):
+    if store.is_trusted(project) and store.pages(project) == marks_of_pages(project, **pages):
         return Standing.TRUSTED
     return Standing.CHANGED if store.was_trusted(project) else Standing.UNKNOWN
 
@@ -118,15 +143,23 @@ def _together(one: Standing, other: Standing) -> Standing:
     return min(one, other, key=order.index)
 
 
-def foreign_hooks(project: Path) -> list[str]:
-    """The hooks that other agents' files in the project name, in words."""
+def foreign_hooks(project: Path, pages: dict[str, list[str]]) -> list[str]:
+    """The hooks that other agents' files in the project name, and those of its subagents and skills, in words."""
     from hookline.cli.terminal import printable
     from hookline.command_hooks import CommandHooks
 
-    found = CommandHooks.discover(project, home="/dev/null/nobody", managed=False, trust=False)
+    found = CommandHooks.discover(
+        project,
+        home="/dev/null/nobody",
+        managed=False,
+        trust=False,
+        agents=[*pages["agents"], project / ".claude/agents"],
+        skills=[*pages["skills"], project / ".claude/skills"],
+        project_plugins=pages["plugins"],
+    )
     return [
         f"runs at {printable(each.event)} ({printable(each.source.label)}): "
-        f"{printable(each.command or each.runs)}"
+        f"{printable(each.command or each.runs)}{printable(f' {each.scope}'.rstrip())}"
         for each in found.held_back
     ]
 

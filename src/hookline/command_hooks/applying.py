@@ -9,16 +9,16 @@ from hookline.command_hooks.definition import Handler
 from hookline.command_hooks.dialects import DIALECTS, Place
 from hookline.command_hooks.dialects.base import result_of
 from hookline.command_hooks.model_requests import changed_request, response_text
+from hookline.command_hooks.stopping import ENDS, cap_of
+from hookline.command_hooks.tail_calls import REQUEST, wanted_after
 from hookline.command_hooks.texts import labelled
 from hookline.errors import HooklineError
 from hookline.hooks import HookOutcome, Kind
-from hookline.state import Decision, Log
+from hookline.state import Decision, Log, StopReason
 
 _WITHHOLDING = ("gemini", "hookline")
 """Dialects in which a refusal after a tool keeps its result from the model; in the others it is feedback."""
 _WORDLESS = "no reason was given"
-ENDS = ("stop", "subagent_stop")
-"""Points where a wish to stop is no more than no objection."""
 
 
 class Applying:
@@ -90,6 +90,8 @@ class Applying:
             return HookOutcome.block(self._reason(), self.told())
         if answer.updated_output is not UNCHANGED:
             ctx = ctx.with_result(result_of(ctx.tool_call, answer.updated_output))
+        if REQUEST in (answer.extra or {}):
+            ctx = wanted_after(ctx, (answer.extra or {})[REQUEST], self.place)
         feedback = (self._reason(),) if answer.decision == "deny" else ()
         return self._said(self.told(ctx, feedback))
 
@@ -100,7 +102,17 @@ class Applying:
             return self._said(self.ctx, (answer.stop_reason,))
         if not wishes or (limit is not None and self.place.objections >= limit):
             return self._said(self.ctx)
+        cap, times = cap_of(self.handler), self.place.in_a_row
+        if cap is not None and times >= cap:
+            return self._overridden(f"{times} times in a row", wishes)
         return HookOutcome.block("\n".join(wishes), self._cleared())
+
+    def _overridden(self, times: str, wishes: tuple[str, ...]) -> HookOutcome | None:
+        """It has objected as often as it may while no tool was called: the run ends, and says so."""
+        words = f"stop hooks objected {times}, which is the limit; the last: {' '.join(wishes)}"
+        if self.ctx.point.value == "stop":
+            return HookOutcome.stop(words, stop_reason=StopReason.OBJECTION_LIMIT)
+        return self._said(self.ctx, (words,))
 
     _subagent_stop = _stop
 

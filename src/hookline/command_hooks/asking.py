@@ -13,11 +13,14 @@ from typing import Any
 
 import msgspec
 
-from hookline.command_hooks.applying import ENDS, Applying
+from hookline.command_hooks.applying import Applying
 from hookline.command_hooks.background import Background
 from hookline.command_hooks.definition import Handler
+from hookline.command_hooks.detaching import ask_or_leave
 from hookline.command_hooks.dialects import DIALECTS, Place
 from hookline.command_hooks.runner import Asked, Runner
+from hookline.command_hooks.scoping import with_its_time_over
+from hookline.command_hooks.stopping import ENDS
 from hookline.errors import CommandHookError
 from hookline.hooks import HookOutcome, Kind, Matcher
 from hookline.lifecycle import HookPoint
@@ -40,7 +43,17 @@ class HandlerMatcher(Matcher):
     def __repr__(self) -> str:
         handler = self._handler
         shown = f"{handler.event} {handler.matcher}".rstrip()
-        return f"{shown} if {handler.rule}" if handler.rule else shown
+        shown = f"{shown} if {handler.rule}" if handler.rule else shown
+        return f"{shown} {handler.scope}".rstrip()
+
+    @property
+    def scope(self) -> str:
+        """Where the hook is asked at all, in words; empty for everywhere."""
+        return self._handler.scope
+
+    def matches_anywhere(self, ctx: Any) -> bool:
+        """Whether it would be asked about this if its subagent or its skill were at work."""
+        return self._runner.matches(self._handler, ctx, anywhere=True)
 
 
 class _Batch:
@@ -81,7 +94,7 @@ class Group:
         handler = self.handlers[index]
         if handler.is_async:
             self._background.start(handler, ctx, self._runner.placed(ctx))
-            return None
+            return _for_the_last_time(handler, ctx, None) if handler.once else None
         batch = await self._batch(index, ctx)
         asked = batch.asked.pop(index)
         if not batch.asked:
@@ -97,7 +110,7 @@ class Group:
         batch = self._batches[run_id] = _Batch(occasion, self._runner.placed(ctx))
         others = () if self._in_order else range(index + 1, len(self.handlers))
         wanted = [index, *(each for each in others if self._is_asked(self.handlers[each], ctx))]
-        tasks = [self._runner.ask(self.handlers[each], ctx, batch.place) for each in wanted]
+        tasks = [self._ask(self.handlers[each], ctx, batch.place) for each in wanted]
         try:
             answers = await _all(tasks)
         except BaseException:
@@ -106,6 +119,13 @@ class Group:
         batch.asked = dict(zip(wanted, with_all_tools(answers), strict=True))
         batch.stops = any(each.answer.stops and not each.answer.has_failed for each in answers)
         return batch
+
+    async def _ask(self, handler: Handler, ctx: Any, place: Place) -> Asked:
+        """What a hook says. One that goes on beside the agent has said nothing yet."""
+        asked, rest = await ask_or_leave(self._runner, handler, ctx, place)
+        if rest is not None:
+            self._background.adopt(handler, ctx, rest)
+        return asked
 
     def _is_asked(self, handler: Handler, ctx: Any) -> bool:
         return not handler.is_async and self._runner.matches(handler, ctx)
@@ -120,6 +140,8 @@ class Group:
         if batch.stops and ctx.point.value in ENDS:  # whoever objects is not heard
             answer = msgspec.structs.replace(answer, stops=True)
         outcome = Applying(handler, ctx, answer, batch.place).outcome()
+        if handler.once and answer.decision != "deny":
+            outcome = _for_the_last_time(handler, ctx, outcome)
         if outcome is not None and outcome.answer is not None:
             self._runner.answered[ctx.state.run_id] = ctx.tool_call.id
         if outcome is None or outcome.kind < Kind.BLOCK:
@@ -160,6 +182,13 @@ class Group:
                 reason = said.stop_reason or said.reason or "a hook ended the run"
                 return HookOutcome.stop(f"{reason} ({name})", ctx)
         return None
+
+
+def _for_the_last_time(handler: Handler, ctx: Any, outcome: HookOutcome | None) -> HookOutcome:
+    """What a hook said that has had its one time: that is kept with the run."""
+    said = HookOutcome(Kind.PROCEED) if outcome is None else outcome
+    left = with_its_time_over(handler, ctx if said.context is None else said.context)
+    return HookOutcome(said.kind, said.reason, left, said.stop_reason, said.answer)
 
 
 def with_all_tools(answers: Sequence[Asked]) -> list[Asked]:

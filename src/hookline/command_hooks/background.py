@@ -40,6 +40,19 @@ class Background:
         tasks.add(task)
         task.add_done_callback(tasks.discard)
 
+    def adopt(self, handler: Handler, ctx: Any, rest: asyncio.Task[Asked]) -> None:
+        """A hook was started, and goes on here: what it says from now on is told like that of the others."""
+        run_id = ctx.state.run_id
+        tasks = self._tasks.setdefault(run_id, set())
+        task = asyncio.get_running_loop().create_task(self._hear(handler, run_id, rest))
+        tasks.add(task)
+        task.add_done_callback(tasks.discard)
+
+    async def _hear(self, handler: Handler, run_id: str, rest: asyncio.Task[Asked]) -> None:
+        said = _news(handler, await rest)
+        if said is not None:
+            self._said.setdefault(run_id, []).append((handler, said))
+
     async def _run(
         self, handler: Handler, ctx: Any, place: Place, run_id: str, room: asyncio.Semaphore
     ) -> None:

@@ -10,21 +10,33 @@ from typing import Any, Literal
 import msgspec
 
 from hookline.blueprint import Definition, Note
+from hookline.command_hooks.announcing import may_detach
 from hookline.command_hooks.asking import Group, HandlerMatcher
 from hookline.command_hooks.background import Background
 from hookline.command_hooks.definition import Handler, Level, home_directory
 from hookline.command_hooks.dialects import DIALECTS
 from hookline.command_hooks.doubts import doubts
-from hookline.command_hooks.reading import FOREIGN, find_hooks, read_file, read_hook
+from hookline.command_hooks.holding import kept_from_starting, untrusted, why_held_back
+from hookline.command_hooks.models import Models
+from hookline.command_hooks.reading import (
+    FOREIGN,
+    Page,
+    find_hooks,
+    read_file,
+    read_hook,
+    read_pages,
+)
 from hookline.command_hooks.runner import Runner
 from hookline.command_hooks.scripts import scripts_of
+from hookline.command_hooks.stopping import ENDS
+from hookline.command_hooks.tail_calls import make_calls
 from hookline.command_hooks.texts import Spill
 from hookline.command_hooks.transcript import Transcripts, default_directory
 from hookline.command_hooks.trusting import TrustStore, pinned
-from hookline.errors import BuildError, UsageError
+from hookline.errors import BuildError
 from hookline.hooks import HookOutcome, Options, Registration, register
 from hookline.lifecycle import HookPoint, ToolHookContext, point_named
-from hookline.state import RunStatus
+from hookline.state import EMPTY, RunStatus
 
 _PRIORITY = -100
 """After the agent's own hooks: they judge what those made of it."""
@@ -78,6 +90,7 @@ class CommandHooks:
         """What is wrong with files that were read, in sentences."""
         self.held_back: tuple[Handler, ...] = ()
         """Hooks of the repository that are off because it is not trusted, or has changed since."""
+        self._pages: tuple[Page, ...] = ()
         directory = default_directory() if transcripts is None else Path(transcripts).expanduser()
         spilled = Spill(None if spill is None else Path(spill))
         works_in = self.project if cwd is None else Path(cwd).expanduser().resolve()
@@ -94,6 +107,10 @@ class CommandHooks:
         dialects: Iterable[str] = FOREIGN,
         home: str | os.PathLike[str] | None = None,
         plugins: Iterable[str | os.PathLike[str]] = (),
+        project_plugins: Iterable[str | os.PathLike[str]] = (),
+        agents: Iterable[str | os.PathLike[str]] = (),
+        skills: Iterable[str | os.PathLike[str]] = (),
+        models: Mapping[str, Any] = EMPTY,
         hooks: Iterable[Mapping[str, Any] | Handler] = (),
         trust: TrustStore | bool | None = None,
         managed: bool = True,
@@ -104,20 +121,25 @@ class CommandHooks:
     ) -> CommandHooks:
         """All hooks that a user has: of the machine, their own, those of plugins, and, once trusted, the project's.
 
-        `trust` is where it is kept what is trusted; True trusts the project now, False never.
+        `plugins` are directories of plugins, for Claude Code or for Codex, that the user wants, and `project_plugins`
+        those that the repository wants. `agents` and `skills` are the places whose subagents and skills the agent has:
+        the hooks in their front matter are among those that are read. `models` says what names of models mean that
+        hooks have (`{"haiku": "anthropic:NAME"}`). `trust` is where it is kept what is trusted; True trusts the project
+        now, False never.
         """
         where = Path(project).expanduser().resolve()
         own = Path(home).expanduser() if home is not None else home_directory()
-        given = [Path(each).expanduser() for each in plugins]
-        found = find_hooks(where, own, dialects, plugins=given, managed=managed)
+        given = dict.fromkeys((Path(each).expanduser() for each in plugins), Level.PLUGIN)
+        given |= dict.fromkeys((Path(each).expanduser() for each in project_plugins), Level.PROJECT)
+        warnings: list[str] = []
+        pages = read_pages(where, own, warnings.append, agents=agents, skills=skills)
+        found = find_hooks(where, own, dialects, plugins=given, pages=pages, managed=managed)
         handlers = [pinned(each, where) for each in found.handlers]
-        warnings = list(found.warnings)
-        held: list[Handler] = []
-        of_repository = [each for each in handlers if each.source.level.is_repository]
-        if of_repository and not _is_trusted(where, trust):
-            held = of_repository
-            handlers = [each for each in handlers if not each.source.level.is_repository]
-            warnings.append(_held_back(where, held, trust))
+        warnings += found.warnings
+        held = untrusted(handlers, where, trust)
+        if held:
+            handlers = [each for each in handlers if each not in held]
+            warnings.append(why_held_back(where, held, trust))
         made = cls(
             [*handlers, *hooks],
             project=where,
@@ -126,7 +148,10 @@ class CommandHooks:
             on_failure=on_failure,
             name=name,
         )
+        made.runner.models = Models(models)
+        warnings += made.runner.models.complaints(made.handlers)
         made.warnings, made.held_back = tuple(warnings), tuple(held)
+        made._pages = tuple(pages)
         return made
 
     @classmethod
@@ -148,7 +173,7 @@ class CommandHooks:
         made = cls(
             found.handlers, project=where, transcripts=transcripts, on_failure=on_failure, name=name
         )
-        made.warnings = found.warnings
+        made.warnings = (*found.warnings, *made.runner.models.complaints(made.handlers))
         return made
 
     # --- a capability -------------------------------------------------------------------------------
@@ -163,12 +188,16 @@ class CommandHooks:
                 name=f"{self.name}-protection", tier="policy", matcher="/^(write|edit)$/"
             )
             yield register(HookPoint.BEFORE_TOOL_USE, self._protect, options)
+        labels = {each.source.label for each in self.held_back}
+        for page in self._pages:
+            if page.label in labels:
+                yield from kept_from_starting(page, self.project)
         if self.at("session_start"):
             options = Options(
                 name=f"{self.name}-variables", scope="tree", matcher="/^(bash|exec)$/"
             )
             yield register(HookPoint.AROUND_TOOL_USE, self.runner.around_command, options)
-        if any(each.is_async for each in self.handlers):
+        if any(each.is_async or may_detach(each) for each in self.handlers):
             options = Options(name=f"{self.name}-news", scope="tree")
             yield register(HookPoint.BEFORE_STEP, self._background.tell, options)
             yield register(HookPoint.STOP, self._background.object, options)
@@ -176,6 +205,9 @@ class CommandHooks:
             options = Options(name=f"{self.name}-summaries", tier="observer", priority=-1000)
             yield register(HookPoint.BEFORE_COMPACT, self.runner.compacting, options)
             yield register(HookPoint.BEFORE_INFERENCE, self.runner.compacted, options)
+        if any(each.source.dialect == "gemini" for each in self.at("after_tool_use")):
+            options = Options(name=f"{self.name}-tail-calls", scope="tree", priority=_PRIORITY)
+            yield register(HookPoint.BEFORE_INFERENCE, make_calls, options)
         if self.handlers:
             options = Options(name=f"{self.name}-end", scope="tree", priority=-1000)
             yield register(HookPoint.EXECUTION_END, self._end, options)
@@ -187,6 +219,17 @@ class CommandHooks:
             yield Note(warning, is_problem=True)
         tools = [tool.name for tool in definition.toolbox]
         yield from doubts(self.handlers, tools, self.project)
+
+    def knows(self, page: str | os.PathLike[str]) -> bool:
+        """Whether the hooks of a subagent's or a skill's page were read: they run, or it is kept from starting."""
+        real = os.path.realpath(page)
+        return any(os.path.realpath(each.path) == real for each in self._pages)
+
+    @property
+    def counts_objections(self) -> bool:
+        """Whether a hook of another agent has a say in stopping: it may object so often in a row, not in a run."""
+        ends = [each for point in ENDS for each in self.at(point)]
+        return any(each.source.dialect != "hookline" for each in ends)
 
     def at(self, point: str) -> tuple[Handler, ...]:
         """The handlers of a point, in the order in which they are heard."""
@@ -200,10 +243,11 @@ class CommandHooks:
         return found
 
     def _at(self, point: str, handlers: list[Handler]) -> Iterator[Registration]:
-        groups: dict[tuple[str, bool], list[Handler]] = {}
+        groups: dict[tuple[str, bool, str], list[Handler]] = {}
         for handler in handlers:
-            # Who only looks on is not started with those who decide: there may be nothing to see then.
-            key = (handler.source.dialect, _observes(handler))
+            # Who only looks on is not started with those who decide: there may be nothing to see then. Nor is, in a
+            # child run, who is not asked there.
+            key = (handler.source.dialect, _observes(handler), _scope(point, handler))
             groups.setdefault(key, []).append(handler)
         names: dict[str, int] = {}
         for members in groups.values():
@@ -222,7 +266,7 @@ class CommandHooks:
             name=name,
             matcher=HandlerMatcher(self.runner, handler),
             tier="observer" if observes else "hook",
-            scope="tree" if point in _OF_THE_TREE else "self",
+            scope=_scope(point, handler),
             on_failure="open" if observes or point == _OVER else handler.on_failure,
             priority=_PRIORITY,
         )
@@ -258,32 +302,18 @@ class CommandHooks:
     def _forget(self, ctx: Any) -> None:
         self.runner.forget(ctx.state)
 
+    async def aclose(self) -> None:
+        """Close the models that hooks have named."""
+        await self.runner.models.aclose()
+
     def __repr__(self) -> str:
         return f"<CommandHooks {len(self.handlers)} in {self.project}>"
 
 
+def _scope(point: str, handler: Handler) -> str:
+    """Whether it is asked in child runs too; one of a subagent is asked nowhere else."""
+    return "tree" if point in _OF_THE_TREE or handler.agent else "self"
+
+
 def _observes(handler: Handler) -> bool:
     return handler.event in DIALECTS[handler.source.dialect].observing
-
-
-def _is_trusted(project: Path, trust: TrustStore | bool | None) -> bool:
-    if isinstance(trust, bool):
-        return trust
-    try:
-        return (trust or TrustStore()).is_trusted(project)
-    except UsageError:
-        return False
-
-
-def _held_back(project: Path, held: list[Handler], trust: TrustStore | bool | None) -> str:
-    files = ", ".join(dict.fromkeys(each.source.label for each in held))
-    count = f"{len(held)} hook{'s' * (len(held) != 1)} of {files}"
-    why = "changed since they were trusted" if _was_trusted(project, trust) else "are not trusted"
-    return f"{count} {why}, so they are off. Look at them, then: hookline trust {project}"
-
-
-def _was_trusted(project: Path, trust: TrustStore | bool | None) -> bool:
-    try:
-        return (trust if isinstance(trust, TrustStore) else TrustStore()).was_trusted(project)
-    except UsageError:  # nobody's home, and nothing trusted
-        return False

@@ -41,13 +41,17 @@ def is_of_a_hook(ctx: Any) -> bool:
     return str(getattr(ctx, "name", "")).startswith(f"{AGENT_ID}: ")
 
 
-async def consult(handler: Handler, ctx: Any, body: bytes) -> Ran:
-    """Ask a model, and give its answer in the form in which a program would have given it."""
+async def consult(handler: Handler, ctx: Any, body: bytes, driver: Any = None) -> Ran:
+    """Ask a model, and give its answer in the form in which a program would have given it.
+
+    `driver` is the hook's own model; without one the agent's answers.
+    """
     if ctx.run is None:
         return Ran(None, problem="spawn_error", detail="there is no run, and so no model to ask")
     asked = question(handler.prompt, body.decode().strip())
     try:
-        text = await (_agent if handler.kind == "agent" else _model)(handler, ctx, asked)
+        ask = _agent if handler.kind == "agent" else _model
+        text = await ask(handler, ctx, asked, driver)
     except HooklineError as error:
         return Ran(1, "", f"the model cannot be asked: {error}")
     verdict = read_verdict(text)
@@ -62,25 +66,25 @@ def question(prompt: str, event: str) -> str:
     return prompt.replace(_PLACE, event) if _PLACE in prompt else f"{prompt}\n\n{event}"
 
 
-async def _model(handler: Handler, ctx: Any, asked: str) -> str:
+async def _model(handler: Handler, ctx: Any, asked: str, driver: Any) -> str:
     request = InferenceRequest((UserMessage(asked),), _SYSTEM)
-    response = await ctx.run.ask_model(request, name=handler.name)
+    response = await ctx.run.ask_model(request, name=handler.name, driver=driver)
     return str(response.text)
 
 
-async def _agent(handler: Handler, ctx: Any, asked: str) -> str:
-    """A child run with the agent's own model, and those of its tools that change nothing."""
+async def _agent(handler: Handler, ctx: Any, asked: str, driver: Any) -> str:
+    """A child run with the hook's or the agent's own model, and those of its tools that change nothing."""
     from hookline.agent import AgentBuilder  # only where it is needed: it takes a while
     from hookline.tools import Effect
 
-    definition = ctx.live.definition
-    if definition.driver is None:
+    driver = driver or ctx.live.definition.driver
+    if driver is None:
         return ""
     tools = [ctx.run.tool(spec.name) for spec in ctx.run.tools]
     agent = (
         AgentBuilder()
         .with_id(AGENT_ID)
-        .with_driver(definition.driver)
+        .with_driver(driver)
         .with_system_prompt(_SYSTEM + _LOOK)
         .with_tools(*(tool for tool in tools if tool is not None and tool.effect is Effect.PURE))
         .with_limits(steps=_MOST_STEPS)

@@ -65,6 +65,8 @@ class Handler(msgspec.Struct, frozen=True):
     """The variables that the headers may name."""
     prompt: str = ""
     """What a model is asked, where it is a model that answers."""
+    model: str = ""
+    """Which model that is; empty for the agent's own."""
     continues: bool = False
     """A model's no after a tool is told to the agent, and does not end the run."""
     tool: str = ""
@@ -89,6 +91,12 @@ class Handler(msgspec.Struct, frozen=True):
     """The event is its last argument, and not on its input: a program that is only told."""
     loop_limit: int | None = None
     """How often it may object to stopping; None for as often as any hook may."""
+    agent: str = ""
+    """The subagent whose page describes it: it is asked in that one's runs only, and in those below them."""
+    skill: str = ""
+    """The skill whose page describes it: it is asked from when that was loaded."""
+    once: bool = False
+    """Once it has been asked, and did not object, it is not asked again in that session."""
     pins: Mapping[str, str] = EMPTY
     """Scripts by path, with the hash under which they were trusted. One that is another now is not run."""
     definition: Mapping[str, Any] = EMPTY
@@ -113,6 +121,18 @@ class Handler(msgspec.Struct, frozen=True):
         return f"{where}: {said}"
 
     @property
+    def scope(self) -> str:
+        """Where it is asked at all, in words; empty for everywhere."""
+        if self.agent:
+            return f"in subagent '{self.agent}'"
+        return f"once skill '{self.skill}' is loaded" if self.skill else ""
+
+    @property
+    def is_apart(self) -> bool:
+        """Whether its file is trusted by itself: a page, or a plugin that lies in the repository."""
+        return bool(self.agent or self.skill or self.source.root)
+
+    @property
     def identity(self) -> tuple[object, ...]:
         """What makes two hooks the same one."""
         return (
@@ -125,9 +145,12 @@ class Handler(msgspec.Struct, frozen=True):
             self.argv,
             self.url,
             self.prompt,
+            self.model,
             self.tool,
             repr(self.input),
             self.shell,
+            self.agent,
+            self.skill,
         )
 
 
@@ -147,6 +170,15 @@ def own_directory(home: Path, usual: str, variable: str) -> Path:
     """Where a user keeps the files of an agent: in their home, or where a variable of that agent says."""
     said = os.environ.get(variable, "")
     return Path(said).expanduser() if said and home == home_directory() else home / usual
+
+
+def level_of(
+    place: str | os.PathLike[str], project: Path, home: Path, *, otherwise: Level
+) -> Level:
+    """Whose the files of a place are: the repository's if they are in it, by name or in fact."""
+    given = Path(os.path.abspath(Path(place).expanduser()))
+    is_inside = given.is_relative_to(project) or given.resolve().is_relative_to(project)
+    return Level.PROJECT if is_inside and project != home else otherwise
 
 
 def shown_path(path: str | os.PathLike[str], project: Path, home: Path) -> str:

@@ -12,7 +12,7 @@ from hookline.command_hooks.definition import Handler
 from hookline.command_hooks.dialects import DIALECTS, Place
 
 _OF_OTHERS = frozenset(
-    "CURSOR_PLUGIN_ROOT COPILOT_CLI CLAUDE_PLUGIN_ROOT CLAUDE_PLUGIN_DATA "  # noqa: SIM905 - a table of names
+    "CURSOR_PLUGIN_ROOT COPILOT_CLI CLAUDE_SKILL_DIR CLAUDE_PLUGIN_ROOT CLAUDE_PLUGIN_DATA "  # noqa: SIM905 - a table of names
     "CLAUDE_ENV_FILE PLUGIN_ROOT PLUGIN_DATA".split()
 )
 """By these scripts tell which agent runs them: one that we inherited would have them speak another dialect."""
@@ -33,7 +33,7 @@ _NEVER_SET = re.compile(
 )
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _PLACEHOLDER = re.compile(
-    r"\$\{(CLAUDE_PROJECT_DIR|CLAUDE_PLUGIN_ROOT|CLAUDE_PLUGIN_DATA|PLUGIN_ROOT|PLUGIN_DATA|extensionPath"
+    r"\$\{(CLAUDE_PROJECT_DIR|CLAUDE_SKILL_DIR|CLAUDE_PLUGIN_ROOT|CLAUDE_PLUGIN_DATA|PLUGIN_ROOT|PLUGIN_DATA|extensionPath"
     r"|workspacePath)\}"
 )
 _VARIABLE = re.compile(r"\$\{(\w+)\}|\$(\w+)")
@@ -56,7 +56,8 @@ def environment(handler: Handler, place: Place, kept: Mapping[str, str]) -> dict
     own = {name: expanded(value, handler, place) for name, value in handler.env.items()}
     if dialect.name == "copilot":
         own = {name: _VARIABLE.sub(_value_in(ours), value) for name, value in own.items()}
-    made = {**ours, **kept, **own, **dialect.variables(handler, place)}
+    skill = {"CLAUDE_SKILL_DIR": handler.source.root} if handler.skill else {}
+    made = {**ours, **kept, **own, **dialect.variables(handler, place), **skill}
     return {name: value for name, value in made.items() if "\0" not in name + value and name}
 
 
@@ -82,6 +83,7 @@ def expanded(text: str, handler: Handler, place: Place, *, for_shell: bool = Fal
     the variables are in its environment too."""
     known = {
         "CLAUDE_PROJECT_DIR": place.project,
+        "CLAUDE_SKILL_DIR": handler.source.root if handler.skill else "",
         "CLAUDE_PLUGIN_ROOT": handler.source.root,
         "CLAUDE_PLUGIN_DATA": handler.source.data,
         "PLUGIN_ROOT": handler.source.root,

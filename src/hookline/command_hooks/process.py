@@ -15,7 +15,7 @@ import subprocess
 import threading
 import time
 import uuid
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 import msgspec
@@ -29,6 +29,8 @@ _AFTER_EXIT = 0.25
 _GRACE = 0.5
 """Seconds between the polite signal and the other one."""
 _POLL = 0.02
+_LOOKED_AT = 4096
+"""Bytes of the output in which a program may say something about itself before it ends."""
 _ANSWERED = (0, 2)
 """Exit codes of a program that did its work: what it left in the background is meant to be there."""
 
@@ -41,6 +43,8 @@ class Order(msgspec.Struct, frozen=True):
     env: Mapping[str, str]
     cwd: str
     timeout: float
+    watch: Callable[[bytes], float | None] | None = None
+    """Called with what it has printed so far, until it gives a number: so many seconds it has from then on."""
 
 
 class Ran(msgspec.Struct, frozen=True):
@@ -122,6 +126,8 @@ class _Driver:
         self._cancelled = threading.Event()
         self._streams: dict[int, _Stream] = {}
         self._left = memoryview(order.stdin)
+        self._watch = order.watch
+        self._deadline = 0.0
         self._is_held = False
         """Somebody holds the pipes though the program has ended."""
 
@@ -147,7 +153,8 @@ class _Driver:
         except (OSError, ValueError) as error:
             return Ran(None, problem="spawn_error", detail=_why(order, error))
         try:
-            in_time = self._attend(process, started + order.timeout)
+            self._deadline = started + order.timeout
+            in_time = self._attend(process)
         finally:
             self._close(process)
         seconds = time.monotonic() - started
@@ -157,7 +164,7 @@ class _Driver:
             return Ran(process.returncode, out.text(), err.text(), seconds, is_cut=is_cut)
         return Ran(None, out.text(), err.text(), seconds, "timeout", f"{order.timeout:g} s", is_cut)
 
-    def _attend(self, process: subprocess.Popen[bytes], deadline: float) -> bool:
+    def _attend(self, process: subprocess.Popen[bytes]) -> bool:
         """Feed it and listen to it until it ends; False if its time was over first."""
         with selectors.DefaultSelector() as selector, _exit_of(process) as exited:
             self._register(selector, process)
@@ -165,9 +172,9 @@ class _Driver:
                 selector.register(exited, selectors.EVENT_READ)
             while process.poll() is None:
                 now = time.monotonic()
-                if now >= deadline or self._cancelled.is_set():
+                if now >= self._deadline or self._cancelled.is_set():
                     return False
-                wait = min(deadline - now, _POLL if exited is None else 0.1)
+                wait = min(self._deadline - now, _POLL if exited is None else 0.1)
                 self._pump(selector, wait, exited)
             until = time.monotonic() + _AFTER_EXIT
             while self._is_open(selector) and (left := until - time.monotonic()) > 0:
@@ -201,8 +208,20 @@ class _Driver:
             return
         if data:
             self._streams[key.fd].add(data)
+            self._look(key.fd)
         else:
             selector.unregister(key.fileobj)
+
+    def _look(self, descriptor: int) -> None:
+        """Whether it has said how much time it wants from now on. Only the beginning of its output is looked at."""
+        first, stream = next(iter(self._streams.items()))
+        if self._watch is None or descriptor != first:
+            return
+        seconds = self._watch(bytes(stream.kept[:_LOOKED_AT]))
+        if seconds is not None:
+            self._deadline = time.monotonic() + seconds
+        if seconds is not None or len(stream.kept) >= _LOOKED_AT:
+            self._watch = None
 
     def _write(self, selector: selectors.BaseSelector, key: selectors.SelectorKey) -> None:
         try:

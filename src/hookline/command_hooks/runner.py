@@ -7,19 +7,24 @@ import contextlib
 import json
 import os
 import tempfile
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
 from hookline.command_hooks import http
+from hookline.command_hooks.announcing import understood
 from hookline.command_hooks.answers import Answer, failed
 from hookline.command_hooks.consulting import AGENT_ID, consult, is_of_a_hook
 from hookline.command_hooks.definition import Handler, home_directory
 from hookline.command_hooks.dialects import DIALECTS, Place
 from hookline.command_hooks.environment import environment, expanded, may_be_set, variables_in
+from hookline.command_hooks.models import Models
 from hookline.command_hooks.process import Order, Ran, run_program
 from hookline.command_hooks.rules import applies
+from hookline.command_hooks.scoping import is_in_scope, is_over
+from hookline.command_hooks.stopping import ENDS, objections_in_a_row
 from hookline.command_hooks.texts import Spill
 from hookline.command_hooks.tool_calling import call_tool
 from hookline.command_hooks.transcript import Transcripts
@@ -50,6 +55,7 @@ class Runner:
         """The approval mode of runs whose state does not say one."""
         self.transcripts = transcripts
         self.spill = spill
+        self.models = Models()
         # Matchers look at the call alone, so that `explain` can say without a run whether a hook would be asked.
         self._here = Place(str(project), self.cwd, "")
         self._kept: dict[str, dict[bool, dict[str, str]]] = {}
@@ -64,8 +70,10 @@ class Runner:
 
     # --- when ---------------------------------------------------------------------------------------
 
-    def matches(self, handler: Handler, ctx: Any) -> bool:
-        """Whether a hook is asked about this."""
+    def matches(self, handler: Handler, ctx: Any, *, anywhere: bool = False) -> bool:
+        """Whether a hook is asked about this; `anywhere` as if its subagent or its skill were at work."""
+        if not anywhere and (not is_in_scope(handler, ctx) or is_over(handler, ctx)):
+            return False
         by_model = handler.kind in ("prompt", "agent")
         if is_of_a_hook(ctx) or (by_model and ctx.state.agent_id == AGENT_ID):
             return False
@@ -108,8 +116,17 @@ class Runner:
 
     # --- asking -------------------------------------------------------------------------------------
 
-    async def ask(self, handler: Handler, ctx: Any, place: Place) -> Asked:
-        """Run a hook, and understand what it says. It never raises but when the task is cancelled."""
+    async def ask(
+        self,
+        handler: Handler,
+        ctx: Any,
+        place: Place,
+        watch: Callable[[bytes], float | None] | None = None,
+    ) -> Asked:
+        """Run a hook, and understand what it says. It never raises but when the task is cancelled.
+
+        `watch` is shown what a program prints first, and may give it another time from then on.
+        """
         changed = changed_script(handler)
         if changed:
             return Asked(self._changed(changed, ctx), Ran(None, problem="spawn_error"))
@@ -120,10 +137,10 @@ class Runner:
         payload = dialect.payload(handler, ctx, place)
         try:
             if handler.kind in ("command", "http"):
-                ran = await self._run(handler, ctx, place, encoded(payload))
+                ran = await self._run(handler, ctx, place, encoded(payload), watch)
             else:
-                ran = await _answered(handler, ctx, payload)
-            answer = dialect.understand(handler, ran)
+                ran = await _answered(handler, ctx, payload, self.models.driver(handler.model))
+            answer = understood(dialect, handler, ran)
             if env_file and not answer.has_failed:
                 answer = self._keep(handler, ctx, Path(env_file), answer)
         finally:
@@ -131,7 +148,9 @@ class Runner:
                 os.unlink(env_file)
         return Asked(self._short(answer), ran)
 
-    async def _run(self, handler: Handler, ctx: Any, place: Place, body: bytes) -> Ran:
+    async def _run(
+        self, handler: Handler, ctx: Any, place: Place, body: bytes, watch: Any = None
+    ) -> Ran:
         if handler.kind == "http":
             problem = http.problem_with(handler, ctx.point.value)
             if problem:
@@ -151,6 +170,7 @@ class Runner:
             env=environment(handler, place, self._variables_for(handler, place)),
             cwd=_directory(handler, place),
             timeout=handler.timeout,
+            watch=watch,
         )
         return await run_program(order)
 
@@ -239,6 +259,7 @@ class Runner:
             permission_mode=_MODES.get(named, "default"),
             model=_model(ctx),
             objections=self.sent_back.get(child, 0) if child else state.counters.objections,
+            in_a_row=objections_in_a_row(ctx) if ctx.point.value in ENDS else 0,
         )
 
     def placed(self, ctx: Any) -> Place:
@@ -255,13 +276,13 @@ class Runner:
         return place
 
 
-async def _answered(handler: Handler, ctx: Any, payload: dict[str, Any]) -> Ran:
+async def _answered(handler: Handler, ctx: Any, payload: dict[str, Any], driver: Any) -> Ran:
     """The answer of a hook that is no program and no address, if it comes in time."""
     try:
         async with asyncio.timeout(handler.timeout):
             if handler.kind == "mcp_tool":
                 return await call_tool(handler, ctx, payload)
-            return await consult(handler, ctx, encoded(payload))
+            return await consult(handler, ctx, encoded(payload), driver)
     except TimeoutError:
         return Ran(None, problem="timeout", detail=f"{handler.timeout:g} s")
 

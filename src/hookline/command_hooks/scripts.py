@@ -14,6 +14,10 @@ from hookline.command_hooks.definition import Handler
 
 _NAMES = r"(?:(?:CLAUDE|GEMINI|CURSOR|COPILOT|HOOKLINE)_PROJECT_DIR|workspacePath|PWD)"
 _PATHS = re.compile(rf"\$\{{{_NAMES}(?::?[-=][^}}]*)?\}}|\${_NAMES}")
+_ROOTS = re.compile(
+    r"\$\{(?:(?:CLAUDE_)?PLUGIN_ROOT|CLAUDE_SKILL_DIR)\}|\$(?:(?:CLAUDE_)?PLUGIN_ROOT|CLAUDE_SKILL_DIR)"
+)
+"""The folder of a plugin or a skill, in the commands of its hooks."""
 _SAYS_WHERE = re.compile(
     r"\$\(\s*(?:git rev-parse --show-toplevel|pwd)\b[^()]*\)|`\s*(?:git rev-parse --show-toplevel|pwd)\b[^`]*`"
 )
@@ -96,7 +100,7 @@ def _hashed(words: Iterable[str], handler: Handler, project: Path) -> dict[str, 
     found: dict[str, str] = {}
     if handler.kind != "command":
         return found
-    named = sorted(set(words))
+    named = sorted({_ROOTS.sub(lambda _: handler.source.root, each) for each in words})
     places = _places(handler, project)
     for base in places:
         for full in _inside(named, base, project):

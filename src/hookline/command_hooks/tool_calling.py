@@ -10,6 +10,8 @@ from typing import Any
 from hookline.command_hooks.definition import Handler
 from hookline.command_hooks.process import Ran
 from hookline.errors import HooklineError
+from hookline.hooks import run_hooks
+from hookline.lifecycle import HookPoint, ToolHookContext
 from hookline.state import ToolCall, ToolResult
 
 _PLACE = re.compile(r"\$\{([\w.-]+)\}")
@@ -21,15 +23,21 @@ def tool_of(server: str, tool: str) -> str:
 
 
 async def call_tool(handler: Handler, ctx: Any, payload: Mapping[str, Any]) -> Ran:
-    """Call the tool. A server that is not connected, or says that it failed, is a hook that has failed."""
-    tool = None if ctx.run is None else ctx.run.tool(handler.tool)
+    """Call the tool. A server that is not connected, or says that it failed, is a hook that has failed.
+
+    Whoever configured the hook has said yes to the call, so nobody is asked. What a policy forbids is not called.
+    """
+    tool = _found(handler.tool, ctx)
     if tool is None:
         return Ran(
             None, problem="spawn_error", detail=f"the tool '{handler.tool}' is not connected"
         )
-    given = filled(handler.input, payload)
+    call = ToolCall("hook", handler.tool, filled(handler.input, payload))
     try:
-        values = tool.validate_call(ToolCall("hook", handler.tool, given)).values
+        values = tool.validate_call(call).values
+        refused = await _refusal(call, ctx)
+        if refused:
+            return Ran(None, problem="spawn_error", detail=f"it is not called: {refused}")
         result = await tool.invoke(values, None)
     except HooklineError as error:
         return Ran(1, "", str(error))
@@ -37,6 +45,30 @@ async def call_tool(handler: Handler, ctx: Any, payload: Mapping[str, Any]) -> R
         text = result.text()
         return Ran(0, text) if result.is_success else Ran(1, "", text)
     return Ran(0, result if isinstance(result, str) else json.dumps(result, default=str))
+
+
+def _found(name: str, ctx: Any) -> Any:
+    """The tool, of this run's agent or of one above it: a guard holds in child runs that have no such tool."""
+    run = ctx.run
+    while run is not None:
+        tool = run.tool(name)
+        if tool is not None:
+            return tool
+        run = run.parent
+    return None
+
+
+async def _refusal(call: ToolCall, ctx: Any) -> str:
+    """Why the policies of the run forbid a call; empty if they do not. One that fails forbids it."""
+    plan = ctx.live.plans.before_tool_use
+    if plan is None or not plan.policies:
+        return ""
+    asked = ToolHookContext(
+        point=HookPoint.BEFORE_TOOL_USE, state=ctx.state, live=ctx.live, tool_call=call
+    )
+    result = await run_hooks(plan, asked, policies_only=True)
+    is_forbidden = result.is_blocked or result.is_stopped
+    return f"{result.reason} ({result.decided_by})" if is_forbidden else ""
 
 
 def filled(value: Any, payload: Mapping[str, Any]) -> Any:

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import msgspec
 
-from hookline.command_hooks.definition import Handler
-from hookline.command_hooks.reading import FOREIGN, find_hooks
+from hookline.command_hooks.definition import Handler, Level
+from hookline.command_hooks.reading import FOREIGN, find_hooks, read_pages
 from hookline.command_hooks.scripts import hash_of, named_files, scripts_of
 from hookline.errors import TrustError, UsageError
 
@@ -25,11 +25,23 @@ class TrustStore:
         self._kept = trust_of(os.environ) if path is None else Trust(Path(path))
         self.path = self._kept.path
 
-    def trust(self, directory: str | os.PathLike[str] = ".", *, fingerprint: str = "") -> str:
-        """Trust a repository's hooks as they are now. Gives what they are recognised by."""
+    def trust(
+        self,
+        directory: str | os.PathLike[str] = ".",
+        *,
+        fingerprint: str = "",
+        agents: Iterable[str | os.PathLike[str]] = (),
+        skills: Iterable[str | os.PathLike[str]] = (),
+        plugins: Iterable[str | os.PathLike[str]] = (),
+    ) -> str:
+        """Trust a repository's hooks as they are now. Gives what they are recognised by.
+
+        Those of the pages in `.claude/agents`, `.claude/skills` and the places that are named are among them, and those
+        of plugins that it names.
+        """
         where = _resolved(directory)
         mark = fingerprint or fingerprint_of(where)
-        self._kept.approve_hooks(where, mark)
+        self._kept.approve_hooks(where, mark, marks_of_pages(where, agents, skills, plugins))
         return mark
 
     def is_trusted(self, directory: str | os.PathLike[str] = ".", *, fingerprint: str = "") -> bool:
@@ -41,6 +53,13 @@ class TrustStore:
     def was_trusted(self, directory: str | os.PathLike[str] = ".") -> bool:
         """Whether the directory's hooks were trusted once, as they are now or as they were."""
         return bool(self._known(_resolved(directory)))
+
+    def pages(self, directory: str | os.PathLike[str] = ".") -> dict[str, str]:
+        """What the hooks of the directory's pages and plugins were recognised by when they were trusted."""
+        try:
+            return self._kept.pages_of(_resolved(directory))
+        except TrustError:
+            return {}
 
     def distrust(self, directory: str | os.PathLike[str] = ".") -> bool:
         """Take all trust in the directory back. Says whether there was any."""
@@ -76,6 +95,38 @@ def fingerprint_of(directory: Path) -> str:
     # Without a home and without an administrator: what they have is not the repository's.
     found = find_hooks(directory, Path(os.devnull) / "nobody", FOREIGN, managed=False)
     return fingerprint(found.handlers, directory)
+
+
+def marks_of_pages(
+    directory: Path,
+    agents: Iterable[str | os.PathLike[str]] = (),
+    skills: Iterable[str | os.PathLike[str]] = (),
+    plugins: Iterable[str | os.PathLike[str]] = (),
+) -> dict[str, str]:
+    """What the hooks of each page and plugin in a repository are recognised by: of the usual places, and of those
+    named."""
+    nobody = Path(os.devnull) / "nobody"
+    pages = read_pages(
+        directory,
+        nobody,
+        lambda _: None,
+        agents=[*agents, directory / ".claude/agents"],
+        skills=[*skills, directory / ".claude/skills"],
+    )
+    given = dict.fromkeys((Path(each).expanduser() for each in plugins), Level.PROJECT)
+    found = find_hooks(
+        directory, nobody, ("claude", "codex"), plugins=given, pages=pages, managed=False
+    )
+    return page_marks(found.handlers, directory)
+
+
+def page_marks(handlers: Iterable[Handler], project: Path) -> dict[str, str]:
+    """What those of the hooks that are of a page or a plugin in a repository are recognised by, by its file."""
+    by_page: dict[str, list[Handler]] = {}
+    for handler in handlers:
+        if handler.source.level.is_repository and handler.is_apart:
+            by_page.setdefault(handler.source.label, []).append(handler)
+    return {label: fingerprint(each, project) for label, each in by_page.items()}
 
 
 def fingerprint(handlers: Iterable[Handler], project: Path) -> str:

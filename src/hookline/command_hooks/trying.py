@@ -50,6 +50,8 @@ async def try_hooks(
 ) -> list[Tried]:
     """What each hook of a tool's point would answer to a call; those that are not asked are in the list too.
 
+    A hook of a subagent or of a skill answers as it would there.
+
     The hooks really run, with all that they do. After the tool, `result` is what they are shown.
     """
     at = point_named(point)
@@ -64,7 +66,7 @@ async def try_hooks(
 
 async def _try(handler: Handler, hooks: CommandHooks, ctx: ToolHookContext, place: Any) -> Tried:
     about = {"hook": handler.name, "event": handler.event, "source": handler.source.path}
-    if not hooks.runner.matches(handler, ctx):
+    if not hooks.runner.matches(handler, ctx, anywhere=True):
         return Tried(**about, matched=False)  # type: ignore[arg-type]
     asked = await hooks.runner.ask(handler, ctx, place)
     answer, ran = asked.answer, asked.ran

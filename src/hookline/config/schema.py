@@ -173,5 +173,7 @@ class Configuration(AgentSettings, frozen=True, kw_only=True):
     """The agent of `hookline run` when none is named: one of `agents`, or `module:agent`."""
     dialects: tuple[Literal["claude", "gemini", "codex", "cursor", "copilot"], ...] | None = None
     """Whose hook files are read besides; all of them if nothing is said."""
+    plugins: tuple[Name, ...] = ()
+    """Directories of plugins, for Claude Code or for Codex, whose hooks are run."""
     journal: Name | None = None
     """The file that runs are kept in."""

@@ -24,8 +24,8 @@ _RUNNING = frozenset({"run", "command", "args", "target", "agent"})
 """Keys whose words are names of what is run."""
 _TARGETS = frozenset({"run", "target", "agent"})
 """Keys whose word is `module:name`."""
-_READ = frozenset({"skills", "subagents"})
-"""Capabilities whose words are names of files that tell the agent what to do."""
+_READ = frozenset({"skills", "subagents", "plugins"})
+"""Parts whose words are names of files that tell the agent what to do, or that are run."""
 
 
 class Standing(enum.StrEnum):
@@ -65,9 +65,14 @@ class Trust:
         """What the hooks that other agents' files in the project name were recognised by; empty if they never were."""
         return str(self._read().get(str(project), {}).get("hooks", ""))
 
-    def approve_hooks(self, project: Path, mark: str) -> None:
-        """Trust these hooks as they are now."""
-        self._put(project, hooks=mark)
+    def pages_of(self, project: Path) -> dict[str, str]:
+        """What the hooks of the project's subagents and skills were recognised by, by page."""
+        pages = self._read().get(str(project), {}).get("pages", {})
+        return dict(pages) if isinstance(pages, dict) else {}
+
+    def approve_hooks(self, project: Path, mark: str, pages: Mapping[str, str]) -> None:
+        """Trust these hooks as they are now, and those of these pages."""
+        self._put(project, hooks=mark, pages=dict(pages))
 
     def _put(self, project: Path, **entries: Any) -> None:
         known = self._read()

@@ -9,8 +9,10 @@ from typing import TYPE_CHECKING
 from hookline import lazy
 
 if TYPE_CHECKING:
+    from hookline.markdown.agents import agent_name, agent_pages
     from hookline.markdown.document import Document, names_in
     from hookline.markdown.library import SkillLibrary
+    from hookline.markdown.page_hooks import PageHooks, has_commands
     from hookline.markdown.skill import Skill
     from hookline.markdown.tool_names import (
         grants_tool,
@@ -21,9 +23,13 @@ if TYPE_CHECKING:
 
 _HOME: dict[str, str] = {
     "Document": "document",
+    "PageHooks": "page_hooks",
     "Skill": "skill",
     "SkillLibrary": "library",
+    "agent_name": "agents",
+    "agent_pages": "agents",
     "grants_tool": "tool_names",
+    "has_commands": "page_hooks",
     "is_aside": "tool_names",
     "is_known_elsewhere": "tool_names",
     "means_tool": "tool_names",
@@ -33,9 +39,13 @@ _HOME: dict[str, str] = {
 
 __all__ = [
     "Document",
+    "PageHooks",
     "Skill",
     "SkillLibrary",
+    "agent_name",
+    "agent_pages",
     "grants_tool",
+    "has_commands",
     "is_aside",
     "is_known_elsewhere",
     "means_tool",

@@ -86,6 +86,11 @@ class Skill(msgspec.Struct, frozen=True):
             unlisted=max(0, len(files) - MOST_FILES),
         )
 
+    @property
+    def page_path(self) -> str:
+        """Where its SKILL.md is."""
+        return str(page_of(Path(self.folder)))
+
     def text(self, arguments: str = "") -> str:
         """What it tells a model to do, with what it was given in place of `$ARGUMENTS`, `$ARGUMENTS[0]` and `$0`."""
         words = _words(arguments)

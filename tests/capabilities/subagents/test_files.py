@@ -128,7 +128,7 @@ def test_a_name_that_is_missing_is_that_of_the_file(tmp_path: Path) -> None:
         ("limits: {steps: few}", r"a\.md:4: limit steps='few' is not a number"),
         ("limits: {stps: 1}", r"a\.md: subagent 'a': there is no limit 'stps'"),
         ("permissionMode: wild", r"a\.md:4: there is no mode 'wild'"),
-        ("hooks: {PreToolUse: [x]}", r"a\.md:4: hooks that are commands cannot be run here"),
+        ("hooks: {PreToolUse: [x]}", r"a\.md:4: nobody runs its hooks that are commands"),
         ("hooks: [guard]", r"a\.md:4: there is no hook 'guard'\. Hooks: none"),
         ("skills: pdf", r"a\.md: subagent 'a': it has skills \(pdf\), and nobody said where"),
         ("model: nonsense", r"a\.md: subagent 'a': .*nonsense"),

@@ -14,7 +14,7 @@ from hookline.capabilities.subagents.reading import read_agents
 from hookline.capabilities.subagents.spawning import spawn_tool
 from hookline.capabilities.subagents.subagent import Subagent
 from hookline.errors import BuildError
-from hookline.markdown import SkillLibrary
+from hookline.markdown import PageHooks, SkillLibrary, has_commands
 from hookline.state import EMPTY
 from hookline.tools import AnyTool
 
@@ -26,7 +26,8 @@ class Subagents:
 
     When two have the same name, what is named earlier counts. `models` says what names of models mean (`{"haiku":
     "anthropic:NAME"}`), `skills` where the skills are that definitions name, `hooks` which hooks definitions in
-    files may name. The agent is at depth zero, and no subagent is deeper than `max_depth`. `concurrency` is how many
+    files may name, and `commands` is the `CommandHooks` that runs those that files describe as commands; the agent has
+    to have it too. The agent is at depth zero, and no subagent is deeper than `max_depth`. `concurrency` is how many
     may work at the same time in one step.
     """
 
@@ -38,6 +39,7 @@ class Subagents:
         models: Mapping[str, Any] = EMPTY,
         skills: SkillLibrary | str | os.PathLike[str] | None = None,
         hooks: Mapping[str, Any] = EMPTY,
+        commands: PageHooks | None = None,
         max_depth: int = 3,
         concurrency: int | None = None,
     ) -> None:
@@ -48,6 +50,7 @@ class Subagents:
             )
         self._said: list[Note] = []
         self._noted: dict[str, list[Note]] = {}
+        self._commands = commands
         members = self._members(sources, hooks)
         if not members:
             raise BuildError(
@@ -66,7 +69,11 @@ class Subagents:
     def _members(self, sources: tuple[Any, ...], hooks: Mapping[str, Any]) -> dict[str, Subagent]:
         members: dict[str, Subagent] = {}
         for source in _each(sources):
-            found = [(source, [])] if isinstance(source, Subagent) else read_agents(source, hooks)
+            found = (
+                [(source, [])]
+                if isinstance(source, Subagent)
+                else read_agents(source, hooks, self._commands)
+            )
             for member, notes in found:
                 other = members.setdefault(member.name, member)
                 if other is member:
@@ -84,10 +91,23 @@ class Subagents:
 
     def tools_for(self, definition: Definition) -> list[AnyTool]:
         """`spawn_subagent`. All subagents that the agent itself can start are built, so that mistakes show now."""
+        self._check_commands(definition)
         family = self._family(definition)
         for name in family.offered:
             family.agent(name)
         return [spawn_tool(family)] if family.offered else []
+
+    def _check_commands(self, definition: Definition) -> None:
+        """Hooks that files describe as commands hold only if the agent has the capability that runs them."""
+        commands = self._commands
+        if commands is None or commands.name in definition.capabilities:
+            return
+        for member in self.agents.values():
+            if has_commands(member.fields.get("hooks")):
+                raise member.wrong(
+                    f"its hooks are run by '{commands.name}', and the agent does not have that.",
+                    "Give the builder the same CommandHooks: with_capability(commands).",
+                )
 
     def notes(self, definition: Definition) -> Iterator[Note]:
         """Who can be started, with what; and what is not as a file has it."""

@@ -4,49 +4,37 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping
-from pathlib import Path
 from typing import Any
 
 from hookline.agent import Note
 from hookline.capabilities.subagents.subagent import Subagent
-from hookline.errors import BuildError
 from hookline.flow import Limits
-from hookline.markdown import Document
+from hookline.markdown import Document, PageHooks, agent_name, agent_pages, has_commands
 
-_NO_AGENTS = frozenset({"readme.md", "agents.md", "claude.md", "contributing.md", "license.md"})
 _MODES = frozenset(
     ["", "default", "acceptedits", "dontask", "bypasspermissions", "plan", "delegate", "auto"]
 )
 
 
 def read_agents(
-    source: str | os.PathLike[str], hooks: Mapping[str, Any]
+    source: str | os.PathLike[str], hooks: Mapping[str, Any], commands: PageHooks | None = None
 ) -> Iterator[tuple[Subagent, list[Note]]]:
     """The subagents of a file or a directory, each with what should be known about it."""
-    try:
-        path = Path(os.path.expanduser(source))
-    except TypeError:
-        raise BuildError(
-            f"{source!r} is not a subagent.",
-            remedy="Give Subagent(...), a Markdown file, or a directory of them.",
-        ) from None
-    if path.is_file():
-        yield _agent(Document.read(path), hooks)
-        return
-    if not path.is_dir():
-        raise BuildError(
-            f"there is no file or directory '{source}' with subagents.",
-            remedy="Make it, or leave it out; a subagent is a Markdown file with front matter.",
-        )
-    for file in sorted(path.rglob("*.md")):
-        below = file.relative_to(path).parts
-        is_hidden = any(part.startswith(".") or part == "node_modules" for part in below)
-        if is_hidden or file.name.lower() in _NO_AGENTS or not file.is_file():
-            continue
-        page = Document.read(file)
-        if page.flag("disabled"):
-            continue
+    for page in agent_pages(source):
+        _refuse_unguarded(page, commands)
         yield _agent(page, hooks)
+
+
+def _refuse_unguarded(page: Document, commands: PageHooks | None) -> None:
+    """Hooks that are commands are run by others. Without them the subagent would be less guarded than meant."""
+    if not has_commands(page.get("hooks")) or (commands is not None and commands.knows(page.where)):
+        return
+    raise page.wrong(
+        "hooks",
+        "nobody runs its hooks that are commands, and without them it would be less guarded than meant.",
+        "Let CommandHooks run them: commands = CommandHooks.discover(project, agents=[...]), then "
+        "Subagents(..., commands=commands), and give the agent both.",
+    )
 
 
 def _agent(page: Document, hooks: Mapping[str, Any]) -> tuple[Subagent, list[Note]]:
@@ -60,7 +48,7 @@ def _agent(page: Document, hooks: Mapping[str, Any]) -> tuple[Subagent, list[Not
     if mode not in _MODES:
         raise page.wrong("permissionMode", f"there is no mode '{page.text('permissionMode')}'.")
     made = Subagent(
-        name=page.text("name") or Path(page.where).stem,
+        name=agent_name(page),
         description=page.text("description"),
         prompt=page.body,
         tools=page.names("tools"),
@@ -104,16 +92,10 @@ def _number(page: Document, name: str, value: object) -> float:
 
 
 def _hooks(page: Document, hooks: Mapping[str, Any]) -> tuple[Any, ...]:
-    """Hooks by name, out of those that the program has. Commands are not run, so they are not silently left out."""
+    """Hooks by name, out of those that the program has. Those that are commands run elsewhere."""
     given = page.get("hooks")
-    if given is None:
+    if given is None or isinstance(given, Mapping):
         return ()
-    if isinstance(given, Mapping):
-        raise page.wrong(
-            "hooks",
-            "hooks that are commands cannot be run here, and without them it would be less guarded than meant.",
-            "Write them as hooks in Python, name them with Subagents(hooks={name: hook}), and list the names.",
-        )
     missing = [name for name in page.names("hooks") or () if name not in hooks]
     if missing:
         known = ", ".join(hooks) or "none; pass them as Subagents(hooks={name: hook})"

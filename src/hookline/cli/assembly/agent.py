@@ -25,6 +25,8 @@ from hookline.journal import JournalStore, Listener
 
 _VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
 _SCRIPT = "script:"
+_MANY = 10_000
+"""Objections to stopping, where hooks of other agents have caps of their own: so many in a row."""
 
 
 class Extras(msgspec.Struct, frozen=True, kw_only=True):
@@ -197,7 +199,8 @@ async def _configure(
     builder.with_error_policy(_errors(configuration))
     builder.with_approval_expiry(configuration.approvals.expire_after or None)
     skipped: list[str] = []
-    for capability in capabilities_of(settings, extras.folder, skipped):
+    commands = command_hooks(settings, extras.folder, extras.warn)
+    for capability in capabilities_of(settings, extras.folder, skipped, commands):
         builder.with_capability(capability)
     for told in skipped:
         extras.note(told)
@@ -208,9 +211,11 @@ async def _configure(
         from hookline.cli.assembly.hooks import ConfiguredHooks
 
         builder.with_capability(ConfiguredHooks(settings, extras.folder))
-    commands = command_hooks(settings, extras.folder, extras.warn)
     if commands is not None:
         builder.with_capability(commands)
+        stack.push_async_callback(commands.aclose)
+        if commands.counts_objections:
+            builder.with_limits(objections=_MANY)
     servers = await _servers(settings, stack)
     if servers is not None:
         builder.with_capability(servers)

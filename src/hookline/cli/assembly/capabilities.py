@@ -63,7 +63,8 @@ def _check_options(
 
     kind = getattr(capabilities, known)
     parameters = inspect.signature(kind).parameters
-    takes = ["enabled", *(_SOURCES if _is_made_of_files(parameters) else ()), *parameters]
+    own = [each for each in parameters if each != "commands"]  # it is put together here
+    takes = ["enabled", *(_SOURCES if _is_made_of_files(parameters) else ()), *own]
     for option, value in options.items():
         if option not in takes:
             close = difflib.get_close_matches(option, takes, n=1, cutoff=0.5)
@@ -118,15 +119,20 @@ def misfit(value: Any, hint: Any) -> str | None:
     return "a table" if is_ours and not isinstance(value, dict) else None
 
 
-def capabilities_of(settings: Settings, folder: Path, skipped: list[str]) -> Iterator[Any]:
-    """Each capability that is enabled. One of the defaults that cannot work here is skipped, and told."""
+def capabilities_of(
+    settings: Settings, folder: Path, skipped: list[str], commands: Any = None
+) -> Iterator[Any]:
+    """Each capability that is enabled. One of the defaults that cannot work here is skipped, and told.
+
+    `commands` runs the hooks that pages of subagents and skills describe.
+    """
     for name, given in settings.configuration.capabilities.items():
         options = dict(given)
         if options.pop("enabled", True) is False:
             continue
         is_default = settings.where("capabilities", name) == "default" and not options
         try:
-            yield _made(name, options, settings, folder)
+            yield _made(name, options, settings, folder, commands)
         except ConfigError:
             raise
         except (BuildError, UsageError) as error:
@@ -137,7 +143,9 @@ def capabilities_of(settings: Settings, folder: Path, skipped: list[str]) -> Ite
             skipped.append(f"without {name}: {error}")
 
 
-def _made(name: str, options: dict[str, Any], settings: Settings, folder: Path) -> Any:
+def _made(
+    name: str, options: dict[str, Any], settings: Settings, folder: Path, commands: Any
+) -> Any:
     from hookline import capabilities
 
     where = settings.where("capabilities", name)
@@ -149,6 +157,8 @@ def _made(name: str, options: dict[str, Any], settings: Settings, folder: Path) 
     sources = _sources(name, options, parameters, settings, where)
     if "root" in parameters:
         options["root"] = (folder / options.get("root", ".")).resolve()
+    if "commands" in parameters and commands is not None:
+        options["commands"] = commands
     _convert(name, options)
     try:
         return kind(*sources, **options)
@@ -179,14 +189,19 @@ def _sources(
     """For a capability that is made of files: which."""
     if not _is_made_of_files(parameters):
         return ()
-    given = options.pop("sources", ())
-    listed = [given] if isinstance(given, str) else list(given)
+    listed = places_of(options.pop("sources", ()), settings.project)
     if not listed:
         raise ConfigError(
             f"{where}: '{name}' has no sources.",
             remedy=f'Name the directories: [capabilities.{name}] sources = [".hookline/{name}"].',
         )
-    return tuple(str(settings.project / Path(each).expanduser()) for each in listed)
+    return tuple(listed)
+
+
+def places_of(sources: Any, project: Path) -> list[str]:
+    """The paths that a configuration names as sources, from the project."""
+    listed = [sources] if isinstance(sources, str) else list(sources)
+    return [str(project / Path(each).expanduser()) for each in listed]
 
 
 def _convert(name: str, options: dict[str, Any]) -> None:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from hookline.config import HookSettings, MatchSettings, Settings, home
+from hookline.cli.assembly.capabilities import places_of
+from hookline.config import HookSettings, MatchSettings, Settings, home, user_folder
 from hookline.errors import BuildError, ConfigError, UsageError
 
 _FOLDERS = {
@@ -22,6 +23,7 @@ _FOLDERS = {
 _ELSEWHERE = {"claude": "CLAUDE_CONFIG_DIR", "codex": "CODEX_HOME"}
 """The variables that say where else a user keeps them."""
 _MANAGED = ("/etc/claude-code", "/etc/gemini-cli", "/etc/codex", "/etc/cursor", "/etc/copilot")
+_OF_PLUGINS = ("hooks/hooks.json", ".claude-plugin/plugin.json", ".codex-plugin/plugin.json")
 _NOT_THEIRS = ("tier", "priority", "before", "after", "scope", "shadow")
 _VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
 
@@ -37,18 +39,68 @@ def command_hooks(settings: Settings, folder: Path, warn: Callable[[str], None])
 def _found(settings: Settings, folder: Path, warn: Callable[[str], None]) -> Any:
     own = list(_own(settings))
     dialects = () if settings.is_bare else tuple(_dialects(settings))
-    if not own and not dialects:
+    pages = pages_in(settings.configuration.capabilities, settings.project)
+    plugins = _plugins(settings)
+    if not own and not dialects and not pages and not plugins:
         return None
     from hookline.command_hooks import CommandHooks
 
-    if not dialects:
+    if not dialects and not pages and not plugins:
         return CommandHooks(own, project=settings.project, cwd=folder)
     found = CommandHooks.discover(
-        settings.project, dialects=dialects, hooks=own, trust=trust_store(), cwd=folder
+        settings.project,
+        dialects=dialects,
+        hooks=own,
+        trust=trust_store(),
+        cwd=folder,
+        models=_models(settings),
+        plugins=[root for root, is_theirs in plugins.items() if not is_theirs],
+        project_plugins=[root for root, is_theirs in plugins.items() if is_theirs],
+        agents=pages.get("agents", ()),
+        skills=pages.get("skills", ()),
     )
     for warning in found.warnings:
         warn(warning)
-    return found if found.handlers or found.warnings else None
+    return found if found.handlers or found.warnings or pages else None
+
+
+def _plugins(settings: Settings) -> dict[Path, bool]:
+    """The plugins that are named, and whether the project names them. One that is not there would guard nothing."""
+    found = {}
+    for position, each in enumerate(settings.configuration.plugins):
+        where = settings.where("plugins", position)
+        is_theirs = where.startswith(str(settings.project))
+        base = settings.project if is_theirs else user_folder(os.environ)
+        root = base / Path(each).expanduser()
+        if not root.is_dir():
+            raise ConfigError(
+                f"{where}: there is no plugin directory '{root}'.",
+                remedy="Name a directory with a hooks/hooks.json or a .claude-plugin in it.",
+            )
+        if not any((root / name).exists() for name in _OF_PLUGINS):
+            raise ConfigError(
+                f"{where}: '{root}' is no plugin with hooks.",
+                remedy=f"It has none of {', '.join(_OF_PLUGINS)}.",
+            )
+        found[root] = is_theirs
+    return found
+
+
+def _models(settings: Settings) -> Mapping[str, Any]:
+    """What the names of models mean that other agents' files have: as it is said for subagents."""
+    options = settings.configuration.capabilities.get("subagents", {})
+    models = options.get("models")
+    return models if isinstance(models, dict) else {}
+
+
+def pages_in(capabilities: Mapping[str, Any], project: Path) -> dict[str, list[str]]:
+    """Where the subagents and the skills of an agent are: their pages may describe hooks."""
+    found = {}
+    for option, name in (("agents", "subagents"), ("skills", "skills")):
+        options = capabilities.get(name)
+        if isinstance(options, dict) and options.get("enabled", True) and options.get("sources"):
+            found[option] = places_of(options["sources"], project)
+    return found
 
 
 def trust_store() -> Any:

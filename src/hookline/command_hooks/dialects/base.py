@@ -47,6 +47,8 @@ class Place(msgspec.Struct, frozen=True):
     child_transcript: str = ""
     objections: int = 0
     """How often hooks have kept the run, or the child in question, from stopping."""
+    in_a_row: int = 0
+    """How many of these since a tool was last called."""
 
 
 class Dialect:

@@ -205,7 +205,7 @@ def _fields(event: str, found: dict[str, Any]) -> Answer:
     message = text_of(found.get("systemMessage"))
     extra = {
         key: specific[key]
-        for key in ("llm_request", "llm_response", "toolConfig")
+        for key in ("llm_request", "llm_response", "toolConfig", "tailToolCallRequest")
         if key in specific
     }
     if event == "AfterAgent" and True in (

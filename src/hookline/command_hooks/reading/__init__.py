@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import NamedTuple
 
@@ -10,11 +10,14 @@ import msgspec
 
 from hookline.command_hooks.definition import Handler, Level
 from hookline.command_hooks.reading.claude import (
+    Settings,
     managed_directory,
+    read_plugins,
     read_settings,
     read_settings_file,
     with_variables,
 )
+from hookline.command_hooks.reading.codex_plugins import is_codex_plugin, read_codex_plugins
 from hookline.command_hooks.reading.others import (
     read_codex,
     read_codex_file,
@@ -26,6 +29,7 @@ from hookline.command_hooks.reading.others import (
     read_gemini_file,
 )
 from hookline.command_hooks.reading.own import read_hook
+from hookline.command_hooks.reading.pages import Page, read_pages
 from hookline.errors import UsageError
 
 FOREIGN = ("claude", "gemini", "codex", "cursor", "copilot")
@@ -44,18 +48,30 @@ def find_hooks(
     home: Path,
     dialects: Iterable[str] = FOREIGN,
     *,
-    plugins: Iterable[Path] = (),
+    plugins: Mapping[Path, Level] | None = None,
+    pages: Iterable[Page] = (),
     managed: bool = True,
 ) -> Found:
-    """The hooks of all files that these dialects have, for a project and a user."""
+    """The hooks of all files that these dialects have, for a project and a user, and those of plugins and pages."""
     warnings: list[str] = []
     handlers: list[Handler] = []
     system = _SYSTEM if managed else None
+    written = [Settings(each.level, each.handlers, {}) for each in pages]
+    dialects = tuple(dialects)
+    named = plugins or {}
+    of_codex = {root: level for root, level in named.items() if is_codex_plugin(root)}
+    others = {root: level for root, level in named.items() if root not in of_codex}
+    if "claude" not in dialects:
+        handlers += read_plugins(others, project, home, warnings.append)
+        handlers += [each for settings in written for each in settings.handlers]
+    handlers += read_codex_plugins(
+        project, home, warnings.append, of_codex, installed="codex" in dialects
+    )
     for dialect in dialects:
         if dialect == "claude":
             place = managed_directory() if managed else None
             handlers += read_settings(
-                project, home, warnings.append, managed=place, plugins=plugins
+                project, home, warnings.append, managed=place, plugins=others, pages=written
             )
         elif dialect == "gemini":
             handlers += read_gemini(project, home, warnings.append, system=system)
@@ -103,4 +119,4 @@ def read_file(path: Path, dialect: str, level: Level, project: Path, home: Path)
     return Found(tuple(handlers), tuple(warnings))
 
 
-__all__ = ["FOREIGN", "Found", "find_hooks", "read_file", "read_hook"]
+__all__ = ["FOREIGN", "Found", "Page", "find_hooks", "read_file", "read_hook", "read_pages"]

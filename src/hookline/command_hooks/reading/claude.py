@@ -11,7 +11,13 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from hookline.command_hooks.definition import Handler, Level, Source, own_directory, shown_path
+from hookline.command_hooks.definition import (
+    Handler,
+    Level,
+    Source,
+    own_directory,
+    shown_path,
+)
 from hookline.command_hooks.reading.files import (
     Dropped,
     Warn,
@@ -59,9 +65,15 @@ def managed_directory() -> Path:
 
 
 def read_settings(
-    project: Path, home: Path, warn: Warn, *, managed: Path | None, plugins: Iterable[Path] = ()
+    project: Path,
+    home: Path,
+    warn: Warn,
+    *,
+    managed: Path | None,
+    plugins: Mapping[Path, Level] | None = None,
+    pages: Iterable[Settings] = (),
 ) -> list[Handler]:
-    """The hooks of all levels that are in force, those of the administrator first."""
+    """The hooks of all levels that are in force, those of the administrator first, those of pages last."""
     places: list[tuple[Level, Path]] = []
     if managed is not None:
         places.append((Level.MANAGED, managed / "managed-settings.json"))
@@ -77,8 +89,10 @@ def read_settings(
         for level, path in places
         if not (level.is_repository and project == home)  # the same files twice
     ]
-    roots = [*plugins, *_installed(home, found, warn)]
-    found += [_plugin(root, project, home, warn) for root in dict.fromkeys(roots)]
+    installed = dict.fromkeys(_installed(home, found, warn), Level.PLUGIN)
+    levels = {**installed, **(plugins or {})}
+    found += [_plugin(root, level, project, home, warn) for root, level in levels.items()]
+    found += pages
     return _once(_ending(_in_force(with_variables(found), warn)))
 
 
@@ -106,14 +120,22 @@ def _refusing(warn: Warn) -> Warn:
     return told
 
 
-def _plugin(root: Path, project: Path, home: Path, warn: Warn) -> Settings:
+def read_plugins(
+    plugins: Mapping[Path, Level], project: Path, home: Path, warn: Warn
+) -> list[Handler]:
+    """The hooks of plugins alone, where settings files are not looked at."""
+    found = [_plugin(root, level, project, home, warn) for root, level in plugins.items()]
+    return [handler for settings in found for handler in settings.handlers]
+
+
+def _plugin(root: Path, level: Level, project: Path, home: Path, warn: Warn) -> Settings:
     """A plugin's hooks; its manifest may name other files for them, or have them itself."""
     told = about(shown_path(root, project, home), warn)
     manifest = load_json(root / ".claude-plugin" / "plugin.json", told) or {}
     name = text_field(manifest, "name") or root.name
     path = root / "hooks" / "hooks.json"
     data = own_files(home) / "plugins" / "data" / name
-    source = Source("claude", Level.PLUGIN, str(path), f"{name}/hooks.json", str(root), str(data))
+    source = Source("claude", level, str(path), f"{name}/hooks.json", str(root), str(data))
     contents = [load_json(path, told)]
     named = manifest.get("hooks")
     for each in named if isinstance(named, list) else [named]:
@@ -125,7 +147,7 @@ def _plugin(root: Path, project: Path, home: Path, warn: Warn) -> Settings:
     for content in contents:
         if content:
             handlers += nested(content.get("hooks", {}), source, make, told)
-    return Settings(Level.PLUGIN, tuple(handlers), {})
+    return Settings(level, tuple(handlers), {})
 
 
 def _installed(home: Path, found: Iterable[Settings], warn: Warn) -> Iterator[Path]:
@@ -233,7 +255,7 @@ def _may_call(handler: Handler, found: list[Settings], warn: Warn) -> bool:
 
 
 def _once(handlers: list[Handler]) -> list[Handler]:
-    """The same hook in several settings files runs once; a plugin's copy is its own."""
+    """The same hook in several settings files runs once; a plugin's, a subagent's or a skill's copy is its own."""
     seen: set[tuple[object, ...]] = set()
     kept = []
     for handler in handlers:
@@ -332,6 +354,7 @@ def _asked(handler: Handler, kind: str, hook: Mapping[str, Any], warn: Warn) -> 
         handler,
         kind=kind,
         prompt=prompt,
+        model=text_field(hook, "model").strip(),
         continues=hook.get("continueOnBlock") is True,
         is_async=False,
         wakes=False,

@@ -169,7 +169,7 @@ def read_codex_file(
             told(f"'{unknown[0]}' is not known, so none of it is read")
             return []
         hooks = content.get("hooks", {})
-    found = list(nested(hooks, source, _codex, told))
+    found = list(nested(hooks, source, make_codex, told))
     notify = content.get("notify") if path.suffix == ".toml" else None
     if isinstance(notify, list) and notify and all(isinstance(word, str) for word in notify):
         definition = {"event": "notify", "argv": notify}
@@ -185,9 +185,10 @@ def read_codex_file(
     return found
 
 
-def _codex(
+def make_codex(
     source: Source, event: str, group: Mapping[str, Any], hook: Mapping[str, Any], warn: Warn
 ) -> Handler | None:
+    """The handler that an entry describes."""
     handler = make_claude(source, event, group, hook, warn)
     if handler is None:
         return None
@@ -251,6 +252,7 @@ def _cursor(
         kind=kind,
         command=command if kind == "command" else "",
         prompt=prompt if kind == "prompt" else "",
+        model=text_field(hook, "model").strip() if kind == "prompt" else "",
         matcher=text_field(hook, "matcher"),
         timeout=seconds_field(hook, _CURSOR_TIMEOUT, warn),
         on_failure="closed" if closed else "open",
