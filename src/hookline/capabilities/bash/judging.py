@@ -54,7 +54,7 @@ class ShellGuard:
         command = command_of(args)
         if command is None:
             return HookOutcome.block("this is not a command that can be judged")
-        verdict = self._bash.policy.judge(command, cwd=self._where(ctx))
+        verdict = self._bash.policy.judge(command, cwd=self._where(ctx), root=self._root(ctx))
         if verdict.decision == "deny":
             return HookOutcome.block(verdict.reason)
         reasons = self._reasons(ctx, command, verdict)
@@ -85,14 +85,14 @@ class ShellGuard:
         """Whether it is a rule of the user's that allows the command, rather than its being harmless."""
         from hookline.containment import ShellPolicy
 
-        plain = ShellPolicy.default().judge(command, cwd=self._where(ctx))
+        plain = ShellPolicy.default().judge(command, cwd=self._where(ctx), root=self._root(ctx))
         return allowed and plain.decision != "allow"
 
     def _where(self, ctx: ToolHookContext) -> str:
         """The directory it is to run in: below the work directory as seen from there, else with all of its path."""
         bash = self._whose(ctx) or self._bash
         named = ctx.tool_call.args.get("cwd")
-        root = Path(os.path.realpath(bash.sandbox.root))
+        root = Path(self._root(ctx))
         place = root / bash.kept_directory(ctx.state)
         if isinstance(named, str) and "\0" not in named:
             place = place / os.path.expanduser(named)
@@ -101,6 +101,10 @@ class ShellGuard:
             return str(real)
         inside = str(real.relative_to(root))
         return "" if inside == "." else inside
+
+    def _root(self, ctx: ToolHookContext) -> str:
+        """The work directory of whoever will run it."""
+        return os.path.realpath((self._whose(ctx) or self._bash).sandbox.root)
 
     def _whose(self, ctx: ToolHookContext) -> Shell | None:
         """The capability whose tool will run: in a child it may be another one, or none."""

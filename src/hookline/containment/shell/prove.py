@@ -6,14 +6,16 @@ an option, each is a reason to ask.
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Sequence
 
 import msgspec
 
-from hookline.containment.shell.call import Use, read_use
+from hookline.containment.shell.call import Use, read_call, read_use
 from hookline.containment.shell.names import prints_names, takes_names
-from hookline.containment.shell.paths import is_network
+from hookline.containment.shell.paths import is_network, is_place, places_of, seen_from
+from hookline.containment.shell.repository import repository_objection
 from hookline.containment.shell.scan import writes_a_file
 from hookline.containment.shell.secrets import (
     is_secret,
@@ -43,6 +45,12 @@ class Proof(msgspec.Struct):
 
     wheres: list[str] = msgspec.field(default_factory=lambda: [""])
     """Every directory it may stand in: a `cd` may fail, or be in a shell of its own."""
+    root: str = ""
+    """The work directory, from which they are seen. Empty: that of this process."""
+    adrift: bool = False
+    """Whether one of them is a pattern, or holds a variable, so that it cannot be looked at."""
+    changed: bool = False
+    """Whether a command before may have made files and directories."""
     lost: bool = False
     """Whether it may stand somewhere that is not known."""
     outputs: int = 0
@@ -76,6 +84,16 @@ class Proof(msgspec.Struct):
             self._remember(command)
         return problem
 
+    def follow(self, command: Command) -> None:
+        """Note what a command that a rule allows leaves behind, whatever there is to say against it."""
+        if self.objection(command) and program_name(command.words[0].text) in {
+            "cd",
+            "pushd",
+            "popd",
+        }:
+            self.lost = True
+        self.names_only, self.changed = False, True
+
     def _remember(self, command: Command) -> None:
         words = command.words
         while words[0].text in {"builtin", "command"}:  # `builtin cd` moves as `cd` does
@@ -97,10 +115,9 @@ class Proof(msgspec.Struct):
         strange = target.text == "-" or target.text.startswith("+")
         strange = strange or ("$" in target.text and (self.loops_homes or self.loops_unknown))
         self.lost = self.lost or not known or strange or len(self.wheres) > 32
+        self.adrift = self.adrift or not (is_place(target) or target.text == "$()")
         if not self.lost:
-            self.wheres += [
-                f"{where}/{target.text}" if where else target.text for where in self.wheres
-            ]
+            self.wheres += [seen_from(where, target.text) for where in self.wheres]
 
     def _surroundings(self, command: Command) -> str | None:
         """What stands around the words: assignments and redirects."""
@@ -140,6 +157,8 @@ class Proof(msgspec.Struct):
         if isinstance(use, str):
             return use
         self.use = use
+        if name == "git" and (problem := self._repository(rest)):
+            return problem
         if name == "find":
             return self._found(take_apart(rest), rest)
         if name == "for":
@@ -151,6 +170,21 @@ class Proof(msgspec.Struct):
         ]
         secret = next(filter(self._is_secret, read), None)
         return f"{secret.text} may hold secrets" if secret else None
+
+    def _repository(self, rest: Sequence[Word]) -> str | None:
+        """Git obeys the repository that it finds where it stands, or where `-C` says."""
+        before = read_call(PROGRAMS["git"].options, rest, to_operand=True)
+        options = () if isinstance(before, str) else before.options
+        named = [value for _, value in options if value]
+        if self.lost or self.adrift or not all(map(is_place, named)):
+            return "it is not known in which repository"
+        texts = [word.text for word in named]
+        places = {place for where in self.wheres for place in places_of(self.root, [where, *texts])}
+        if self.changed and not all(map(os.path.isdir, places)):
+            return "it is not known what will be there"
+        verbs = PROGRAMS["git"].verbs or {}
+        objections = (repository_objection(place, verbs) for place in sorted(places))
+        return next(filter(None, objections), None)
 
     def _named(self, values: Sequence[Word]) -> str | None:
         """What a variable will be: bash may take it apart at blanks. What is not known matters where it names files."""
@@ -164,7 +198,8 @@ class Proof(msgspec.Struct):
         return None
 
     def _found(self, search: Search | None, rest: Sequence[Word]) -> str | None:
-        use = self.use
+        use, adrift = self.use, self.adrift
+        self.adrift = adrift or Word("-execdir") in rest
         for inner in search.commands if search else ():
             if problem := self._words(inner):
                 return problem
@@ -172,7 +207,7 @@ class Proof(msgspec.Struct):
             reads = program is None or program.reads
             if reads and (self._names_secrets("find", rest) or any(word.hidden for word in inner)):
                 return "it may show secrets"
-        self.use = use
+        self.use, self.adrift = use, adrift
         return None
 
     def _files(self, name: str, use: Use) -> str | None:
