@@ -4,7 +4,13 @@ from __future__ import annotations
 
 from hookline.containment.shell.words import Word
 
-_PATHS = {"HOME": "~", "PWD": ".", "OLDPWD": "$OLDPWD"}
+_PATHS = {
+    "HOME": "~",
+    "PWD": ".",
+    "OLDPWD": "$OLDPWD",
+    "XDG_CONFIG_HOME": "~/.config",
+    "XDG_DATA_HOME": "~/.local/share",
+}
 """Variables that hold an absolute path, and how a path that begins with them is shown."""
 
 

@@ -73,7 +73,8 @@ def places_of(root: str, steps: Iterable[str]) -> set[str]:
     for step in steps:
         ways = {step, os.path.expanduser(step)}  # in quotes a tilde is a name like every other
         places = [os.path.join(place, way) for place in places for way in sorted(ways)]
-    return {way for place in places for way in (place, os.path.normpath(place))}
+    climbing = [os.path.normpath(place) for place in places if ".." in place]
+    return {*places, *climbing}
 
 
 def parts_of(path: str) -> list[str]:

@@ -11,6 +11,7 @@ from hookline.containment.shell.prove import Proof, program_name
 from hookline.containment.shell.reading import read_command
 from hookline.containment.shell.rules import ShellRule
 from hookline.containment.shell.scan import writes_a_file
+from hookline.containment.shell.variables import Variables
 from hookline.containment.shell.verdict import Verdict
 from hookline.containment.shell.words import Command, Reading, Word
 from hookline.errors import UsageError
@@ -101,7 +102,7 @@ class ShellPolicy(msgspec.Struct, frozen=True):
             shown = _shown(reading.commands[0].text if reading.commands else "")
             why = reading.problem or "there is no command"
             return Verdict("ask", f"It cannot be said what `{shown}` runs: {why}.", shown)
-        by_rule = False
+        by_rule, proof.variables = False, Variables(reading.commands)
         for command in reading.commands:
             if self._by_rule(command):
                 by_rule = True

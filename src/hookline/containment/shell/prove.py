@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Sequence
+from functools import reduce
 
 import msgspec
 
@@ -25,8 +26,10 @@ from hookline.containment.shell.secrets import (
 )
 from hookline.containment.shell.tables.all import PROGRAMS
 from hookline.containment.shell.tables.find import Search, take_apart
+from hookline.containment.shell.tables.git import GIT_VERBS
 from hookline.containment.shell.tables.questions import QUESTIONS
 from hookline.containment.shell.tables.wrappers import NAMES, STDIN, cuts_lines, inner_words
+from hookline.containment.shell.variables import Variables
 from hookline.containment.shell.words import Command, Word
 
 _BIN = re.compile(r"(?:/usr)?(?:/local)?/s?bin/|/opt/homebrew/bin/")
@@ -36,6 +39,11 @@ _ASSIGNABLE = re.compile(
 _PAGERS = frozenset({"PAGER", "GIT_PAGER", "MANPAGER"})
 _PLAIN_PLACES = frozenset({"git rev-parse --show-toplevel", "pwd", "git rev-parse --show-cdup"})
 """Commands that print the name of a directory with nothing secret about it."""
+_CLOUDS = frozenset({"aws", "gcloud", "az"})
+"""Programs by which others learn what is asked for: the owner of a bucket sees each key."""
+_ENDLESS = re.compile(r"/dev/(?:zero|full|u?random)")
+_COUNTED = frozenset("head od xxd hexdump cmp stat ls file".split())
+_MOVES = frozenset({"cd", "pushd"})
 _GREPS = frozenset({"grep", "egrep", "fgrep"})
 _RECURSIVE = ("-r", "-R", "--recursive", "--dereference-recursive", "--no-index")
 
@@ -66,6 +74,9 @@ class Proof(msgspec.Struct):
     """Whether a variable may be a whole home."""
     loops_unknown: bool = False
     """Whether a variable may be anything."""
+    variables: Variables = msgspec.field(default_factory=Variables)
+    apart: list[str] = []
+    """Where the command itself goes before it looks, as `git -C` does."""
     use: Use | None = None
     """What the command that was looked at last comes to, without wrappers; None if it is a mere question."""
 
@@ -78,11 +89,26 @@ class Proof(msgspec.Struct):
             return problem
         self.fed = _is_fed(command)
         self.outputs = sum(word.text.count("$()") for word in command.words)
-        self.use = None
-        problem = self._words(command.words)
+        self.use, self.apart = None, []
+        problem = self._variants(command.words) or self._words(command.words)
         if problem is None:
             self._remember(command)
         return problem
+
+    def _variants(self, words: Sequence[Word]) -> str | None:
+        """Whether something is to be said against a command with one of the values that its variables may have."""
+        variants = self.variables.variants(words[1:])
+        if variants is None:
+            return "its variables may be too many things"
+        targets: list[Word] = []
+        for rest in variants:
+            if problem := self._words((words[0], *rest)):
+                return problem
+            if self.use and program_name(words[0].text) in _MOVES:
+                targets += self.use.call.operands[-1:]
+        if targets:
+            self._move(targets)
+        return None
 
     def follow(self, command: Command) -> None:
         """Note what a command that a rule allows leaves behind, whatever there is to say against it."""
@@ -102,22 +128,24 @@ class Proof(msgspec.Struct):
         self.loops_unknown = (
             self.loops_unknown or name == "read"
         )  # of a variable that was known, too
-        if name in {"cd", "pushd"} and self.use:
-            self._move(self.use.call.operands)
+        if name in _MOVES and self.use:
+            self._move(self.use.call.operands[-1:] or [Word("~")])
         printed = self.use is not None and prints_names(name, self.use)
         self.names_only = self.names_only and (printed or takes_names(command, fed=self.fed))
         self.secrets_named = self.secrets_named or self._names_secrets(name, words[1:])
         self.last = command.text
 
-    def _move(self, operands: Sequence[Word]) -> None:
-        target = operands[-1] if operands else Word("~")
-        known = not target.hidden or (target.text == "$()" and self.last in _PLAIN_PLACES)
-        strange = target.text == "-" or target.text.startswith("+")
-        strange = strange or ("$" in target.text and (self.loops_homes or self.loops_unknown))
-        self.lost = self.lost or not known or strange or len(self.wheres) > 32
-        self.adrift = self.adrift or not (is_place(target) or target.text == "$()")
-        if not self.lost:
-            self.wheres += [seen_from(where, target.text) for where in self.wheres]
+    def _move(self, targets: Sequence[Word]) -> None:
+        for target in targets:
+            known = not target.hidden or (target.text == "$()" and self.last in _PLAIN_PLACES)
+            strange = target.text == "-" or target.text.startswith("+")
+            strange = strange or ("$" in target.text and (self.loops_homes or self.loops_unknown))
+            self.lost = self.lost or not known or strange
+            self.adrift = self.adrift or not (is_place(target) or target.text == "$()")
+        texts = [target.text for target in targets]
+        self.wheres += [seen_from(where, text) for where in self.wheres for text in texts]
+        self.lost = self.lost or len(self.wheres) > 256
+        self.wheres = self.wheres[:256]
 
     def _surroundings(self, command: Command) -> str | None:
         """What stands around the words: assignments and redirects."""
@@ -132,8 +160,12 @@ class Proof(msgspec.Struct):
         for redirect in command.redirects:
             if writes_a_file(redirect):
                 return f"it writes to {redirect.target.text}"
-            if redirect.operator == "<" and self._is_secret(redirect.target):
+            read = [redirect.target, *self.variables.of(redirect.target)]
+            if redirect.operator == "<" and any(map(self._is_secret, read)):
                 return f"{redirect.target.text} may hold secrets"
+            counted = bool(command.words) and program_name(command.words[0].text) in _COUNTED
+            if _ENDLESS.fullmatch(redirect.target.text) and not counted:
+                return f"{redirect.target.text} has no end"
         return None
 
     def _words(self, words: Sequence[Word]) -> str | None:
@@ -157,6 +189,10 @@ class Proof(msgspec.Struct):
         if isinstance(use, str):
             return use
         self.use = use
+        if name in _CLOUDS and any(map(self._is_unseen, rest)):
+            return "it may send what a command prints"
+        if use.options.loose and self.loops_unknown and any(map(_is_variable, rest)):
+            return "a variable may turn out to be an option"
         if name == "git" and (problem := self._repository(rest)):
             return problem
         if name == "find":
@@ -179,12 +215,14 @@ class Proof(msgspec.Struct):
         if self.lost or self.adrift or not all(map(is_place, named)):
             return "it is not known in which repository"
         texts = [word.text for word in named]
+        self.apart = [reduce(seen_from, texts, where) for where in self.wheres] if texts else []
         places = {place for where in self.wheres for place in places_of(self.root, [where, *texts])}
         if self.changed and not all(map(os.path.isdir, places)):
             return "it is not known what will be there"
-        verbs = PROGRAMS["git"].verbs or {}
-        objections = (repository_objection(place, verbs) for place in sorted(places))
-        return next(filter(None, objections), None)
+        return repository_objection(places, GIT_VERBS)
+
+    def _is_unseen(self, word: Word) -> bool:
+        return word.hidden or (self.loops_unknown and _is_variable(word))
 
     def _named(self, values: Sequence[Word]) -> str | None:
         """What a variable will be: bash may take it apart at blanks. What is not known matters where it names files."""
@@ -224,6 +262,8 @@ class Proof(msgspec.Struct):
                 return "it is not known which files it shows"
             if self._is_secret(word):
                 return f"{word.text} may hold secrets"
+            if _ENDLESS.fullmatch(word.text) and name not in _COUNTED:
+                return f"{word.text} has no end"
             if recursive and self._may_be_home(word):
                 return f"{word.text} holds secrets somewhere"
         picked = next(filter(picks_secret, self._picks(name, use)), None)
@@ -273,7 +313,7 @@ class Proof(msgspec.Struct):
         return any(map(spells_secret, call.values("-e", "--regexp") or call.texts[:1]))
 
     def _is_whole_home(self, word: Word) -> bool:
-        return any(is_whole_home(word.text, where) for where in self.wheres)
+        return any(is_whole_home(word.text, where) for where in (*self.wheres, *self.apart))
 
     def _is_secret(self, word: Word) -> bool:
         """Also in the value of an option, joined to it or after an equals sign. gawk takes `/inet` for the network."""
@@ -284,14 +324,23 @@ class Proof(msgspec.Struct):
         return any(
             is_secret(text, where) or is_network(text) or text.startswith("/inet")
             for text in texts
-            for where in self.wheres
+            for where in (*self.wheres, *self.apart)
         )
+
+
+def _is_variable(word: Word) -> bool:
+    """Whether a word may become any other, an option too."""
+    return not word.exact and "$" in word.text and word.start[:1] in {"", "-"}
 
 
 def _recurses(name: str, use: Use) -> bool:
     """Whether a program goes through directories. Some of grep's spellings are of its own."""
     into = use.call.values("-d", "--directories") if name in _GREPS else []
-    return use.call.has(*_RECURSIVE) or any(value.startswith("rec") for value in into)
+    if use.call.has(*_RECURSIVE) or any(value.startswith("rec") for value in into):
+        return True
+    if name == "git" and use.verb == "diff":  # of what lies outside, it compares whole directories
+        return any(word.start.startswith(("/", "~", "..")) for word in use.call.operands)
+    return name == "diff" or any(map(_is_variable, use.call.operands))
 
 
 def _is_zone(value: Word) -> bool:

@@ -26,14 +26,17 @@ MAX_INDEX = 64_000_000
 _SUBMODULE = (0o160000).to_bytes(4, "big")
 """The kind of an entry in the index that is a repository of its own."""
 _HEAD = re.compile(rb"ref: refs/[\w./+@-]+\n|[0-9a-f]{40}\n|[0-9a-f]{64}\n")
+_INDEXES = re.compile(r"index$|sharedindex\.")
 _HOOK = "post-index-change"
 """The one hook that looking runs: `git status` writes down what it has learned."""
 
 
-def repository_objection(place: str, verbs: Iterable[str]) -> str | None:
-    """Why git, asked to look from a directory, may start a program of a repository's, or None."""
+def repository_objection(places: Iterable[str], verbs: frozenset[str]) -> str | None:
+    """Why git, asked to look from one of some directories, may start a program of a repository's, or None."""
+    look = _Look(verbs)
     try:
-        _Look(frozenset(verb.partition(" ")[0] for verb in verbs)).at(place)
+        for place in sorted(places):
+            look.at(place)
     except _StartsProgram as found:
         return str(found)
     except Unreadable as why:
@@ -54,23 +57,22 @@ class _Look:
         self.verbs = verbs
         self.seen: set[tuple[str, str]] = set()
         self.modules: set[str] = set()
+        self.levels: set[str] = set()
 
     def at(self, place: str) -> None:
         """Look at every repository that git may find from a directory upwards."""
         level = os.path.realpath(place)
         if not os.path.isdir(level):
             return
-        while not self._found_at(level):
-            above = os.path.dirname(level)
-            if above == level:
-                return
-            level = above
+        while level not in self.levels:
+            self.levels.add(level)
+            level = level if self._found_at(level) else os.path.dirname(level)
 
     def _found_at(self, level: str) -> bool:
         """Look at what may be a repository in a directory; whether git certainly goes no further."""
         link = os.path.join(level, ".git")
         if os.path.lexists(link):
-            directory = _git_directory(link)
+            directory = os.path.realpath(_git_directory(link))
             self.repository(directory, level)
             if _is_certain(directory):
                 return True
@@ -81,7 +83,6 @@ class _Look:
 
     def repository(self, directory: str, tree: str) -> None:
         """Look at what a repository sets, at its hooks, and at the repositories inside. `tree`: where its files are."""
-        directory = os.path.realpath(directory)
         if (directory, tree) in self.seen:
             return
         self.seen.add((directory, tree))
@@ -97,12 +98,12 @@ class _Look:
             self._submodule(os.path.join(tree, path))
         for module in _modules(f"{common}/modules"):
             self.modules.add(os.path.realpath(module))
-            self.repository(module, "")
+            self.repository(os.path.realpath(module), "")
 
     def _submodule(self, tree: str) -> None:
         link = os.path.join(tree, ".git")
         if os.path.lexists(link):
-            self.repository(_git_directory(link), tree)
+            self.repository(os.path.realpath(_git_directory(link)), tree)
 
     def _settings(self, path: str, directory: str, tree: str, depth: int) -> None:
         if depth > 10:
@@ -201,7 +202,7 @@ _found: dict[tuple[object, ...], tuple[str, ...]] = {}
 def _submodules(directory: str) -> Iterator[str]:
     """The paths at which an index has repositories of their own, and a few that are none."""
     with os.scandir(directory) as entries:
-        names = [one.path for one in entries if re.match(r"index$|sharedindex\.", one.name)]
+        names = [one.path for one in entries if _INDEXES.match(one.name)]
     for path in names:
         yield from _in_index(path)
 
