@@ -88,6 +88,26 @@ def test_a_planted_repository_is_not_entered_on_the_host(tmp_path: Path) -> None
     assert not (tmp_path / "made").exists()
 
 
+def test_a_call_is_judged_again_as_it_starts(tmp_path: Path) -> None:
+    """What the commands before it in the same turn have left counts: their directory, their variables, their files."""
+    (tmp_path / "keys" / ".ssh").mkdir(parents=True)
+    (tmp_path / "keys" / ".ssh" / "config").write_text("secret")
+    (tmp_path / "sub").mkdir()
+    turns = (
+        calls(call("bash", command="cd keys/.ssh"), call("bash", command="cat config")),
+        calls(call("bash", command="cd ../../sub"), call("bash", command="ls")),
+        calls(call("bash", command="export GIT_DIR=x"), call("bash", command="git status")),
+        calls(call("bash", command="git status")),
+    )
+    person = Approver(True)
+    result = run(Bash(tmp_path, sandbox="host", keep="session"), *turns, approver=person)
+    assert statuses(result) == ["ok", "error", "ok", "ok", "ok", "error", "ok"]
+    assert "config may hold secrets" in result.steps[0].results[1].text()
+    assert "Call it again" in result.steps[0].results[1].text()
+    assert len(person.reasons) == 2
+    assert person.reasons[1].startswith("earlier commands have set variables")
+
+
 @needs_bubblewrap
 def test_in_the_sandbox_only_what_leaves_it_asks(tmp_path: Path) -> None:
     """What the policy would ask about is contained, so it runs; what it forbids is blocked there too."""

@@ -349,3 +349,13 @@ def test_a_place_that_a_rule_may_have_made(project: Path, git: Git, tmp_path: Pa
     embedded(project / "evil", git, planted(tmp_path)[0])
     assert policy.judge("cd evil && git status", root=str(project)).decision == "ask"
     assert policy.judge("cd ~/.ssh && cat config", root=str(project)).decision == "ask"
+
+
+def test_another_kind_of_repository(project: Path) -> None:
+    """`pip freeze` starts hg where a project is installed from, and hg runs what the repository there says."""
+    assert decision("pip freeze", project) == "allow"
+    (project / ".hg").mkdir()
+    (project / "sub").mkdir()
+    for command in ("pip freeze", "cd sub && pip3 freeze", "cd $(cat f) && pip freeze"):
+        assert decision(command, project) == "ask"
+    assert decision("pip freeze --exclude-editable", project) == "allow"

@@ -38,6 +38,7 @@ _KEPT_PAIRS = frozenset(
     {
         (".git", "hooks"),
         (".git", "config"),
+        (".hg", "hgrc"),
         ("systemd", "user"),
         ("spool", "cron"),
         ("fish", "conf.d"),
@@ -75,6 +76,16 @@ def places_of(root: str, steps: Iterable[str]) -> set[str]:
         places = [os.path.join(place, way) for place in places for way in sorted(ways)]
     climbing = [os.path.normpath(place) for place in places if ".." in place]
     return {*places, *climbing}
+
+
+def lies_above(place: str, name: str) -> bool:
+    """Whether something of a name lies in a directory or in one above it."""
+    level = os.path.realpath(place)
+    while not os.path.lexists(os.path.join(level, name)):
+        level, below = os.path.dirname(level), level
+        if level == below:
+            return False
+    return True
 
 
 def parts_of(path: str) -> list[str]:

@@ -15,7 +15,7 @@ import msgspec
 
 from hookline.containment.shell.call import Use, read_call, read_use
 from hookline.containment.shell.names import prints_names, takes_names
-from hookline.containment.shell.paths import is_network, is_place, places_of, seen_from
+from hookline.containment.shell.paths import is_network, is_place, lies_above, places_of, seen_from
 from hookline.containment.shell.repository import repository_objection
 from hookline.containment.shell.scan import writes_a_file
 from hookline.containment.shell.secrets import (
@@ -43,6 +43,7 @@ _CLOUDS = frozenset({"aws", "gcloud", "az"})
 """Programs by which others learn what is asked for: the owner of a bucket sees each key."""
 _ENDLESS = re.compile(r"/dev/(?:zero|full|u?random)")
 _COUNTED = frozenset("head od xxd hexdump cmp stat ls file".split())
+_PIPS = frozenset({"pip", "pip3"})
 _MOVES = frozenset({"cd", "pushd"})
 _GREPS = frozenset({"grep", "egrep", "fgrep"})
 _RECURSIVE = ("-r", "-R", "--recursive", "--dereference-recursive", "--no-index")
@@ -189,11 +190,7 @@ class Proof(msgspec.Struct):
         if isinstance(use, str):
             return use
         self.use = use
-        if name in _CLOUDS and any(map(self._is_unseen, rest)):
-            return "it may send what a command prints"
-        if use.options.loose and self.loops_unknown and any(map(_is_variable, rest)):
-            return "a variable may turn out to be an option"
-        if name == "git" and (problem := self._repository(rest)):
+        if problem := self._circumstances(name, use, rest):
             return problem
         if name == "find":
             return self._found(take_apart(rest), rest)
@@ -206,6 +203,10 @@ class Proof(msgspec.Struct):
         ]
         secret = next(filter(self._is_secret, read), None)
         return f"{secret.text} may hold secrets" if secret else None
+
+    def _stands_below(self, name: str) -> bool:
+        places = {place for where in self.wheres for place in places_of(self.root, [where])}
+        return any(lies_above(place, name) for place in places)
 
     def _repository(self, rest: Sequence[Word]) -> str | None:
         """Git obeys the repository that it finds where it stands, or where `-C` says."""
@@ -220,6 +221,17 @@ class Proof(msgspec.Struct):
         if self.changed and not all(map(os.path.isdir, places)):
             return "it is not known what will be there"
         return repository_objection(places, GIT_VERBS)
+
+    def _circumstances(self, name: str, use: Use, rest: Sequence[Word]) -> str | None:
+        """What is to be said against a harmless use where it stands, and with what it is given."""
+        if name in _CLOUDS and any(map(self._is_unseen, rest)):
+            return "it may send what a command prints"
+        if use.options.loose and self.loops_unknown and any(map(_is_variable, rest)):
+            return "a variable may turn out to be an option"
+        if name in _PIPS and use.verb == "freeze" and not use.call.has("--exclude-editable"):
+            below = self.lost or self.adrift or self._stands_below(".hg")
+            return "it starts hg, which runs what .hg/hgrc says" if below else None
+        return self._repository(rest) if name in {"git", "gh"} else None
 
     def _is_unseen(self, word: Word) -> bool:
         return word.hidden or (self.loops_unknown and _is_variable(word))
