@@ -28,6 +28,7 @@ ASKED = r"""
     f=.config/op/config; cd $HOME && cat "$f"
     f=.config/op/config; cd $HOME && cat < "$f"
     x='.e\n[v]'; cat $x
+    for f in $(ls); do cd /etc; cat $f; done
     for f in '.e\n[v]'; do cat $f; done
 """
 ALLOWED = r"""

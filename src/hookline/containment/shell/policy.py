@@ -71,7 +71,7 @@ class ShellPolicy(msgspec.Struct, frozen=True):
         return (
             self._denied(reading, danger, command)
             or self._asked(reading, danger)
-            or self._allowed(reading, Proof(wheres=[cwd], root=root))
+            or self._allowed(reading, Proof.at(cwd, root))
         )
 
     def _denied(self, reading: Reading, danger: Danger, whole: str) -> Verdict | None:

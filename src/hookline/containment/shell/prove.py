@@ -16,6 +16,14 @@ import msgspec
 from hookline.containment.shell.call import Use, read_call, read_use
 from hookline.containment.shell.names import prints_names, takes_names
 from hookline.containment.shell.paths import is_network, is_place, lies_above, places_of, seen_from
+from hookline.containment.shell.reach import (
+    GREPS,
+    MAY_BE_UNSET,
+    RECURSIVE,
+    is_variable,
+    recurses,
+    spelled,
+)
 from hookline.containment.shell.repository import repository_objection
 from hookline.containment.shell.scan import writes_a_file
 from hookline.containment.shell.secrets import (
@@ -44,9 +52,11 @@ _CLOUDS = frozenset({"aws", "gcloud", "az"})
 _ENDLESS = re.compile(r"/dev/(?:zero|full|u?random)")
 _COUNTED = frozenset("head od xxd hexdump cmp stat ls file".split())
 _PIPS = frozenset({"pip", "pip3"})
+_LOOKS_AT_OPEN = frozenset(
+    "printf test [ [[ set printenv read date awk gawk mawk nawk sed gsed find grep egrep fgrep rg ag".split()
+)
+"""Programs whose checks know that a word may be open. The others look at its text."""
 _MOVES = frozenset({"cd", "pushd"})
-_GREPS = frozenset({"grep", "egrep", "fgrep"})
-_RECURSIVE = ("-r", "-R", "--recursive", "--dereference-recursive", "--no-index")
 
 
 class Proof(msgspec.Struct):
@@ -73,6 +83,8 @@ class Proof(msgspec.Struct):
     """Whether a command has named a place with secrets, so that what is found there must not be shown."""
     loops_homes: bool = False
     """Whether a variable may be a whole home."""
+    loops_names: bool = False
+    """Whether a variable holds names of files that a command has printed."""
     loops_unknown: bool = False
     """Whether a variable may be anything."""
     variables: Variables = msgspec.field(default_factory=Variables)
@@ -80,6 +92,12 @@ class Proof(msgspec.Struct):
     """Where the command itself goes before it looks, as `git -C` does."""
     use: Use | None = None
     """What the command that was looked at last comes to, without wrappers; None if it is a mere question."""
+
+    @classmethod
+    def at(cls, where: str, root: str) -> Proof:
+        """Begin in a directory, as seen from the work directory."""
+        named = bool(where) and (is_whole_home(where) or is_secret(where))
+        return cls(wheres=[where], root=root, secrets_named=named)
 
     def objection(self, command: Command) -> str | None:
         """Why a command may do more than look, or None. Later commands are seen from where it leaves the shell."""
@@ -130,7 +148,9 @@ class Proof(msgspec.Struct):
             self.loops_unknown or name == "read"
         )  # of a variable that was known, too
         if name in _MOVES and self.use:
-            self._move(self.use.call.operands[-1:] or [Word("~")])
+            target = self.use.call.operands[-1:] or (Word("~"),)
+            unset = not target[0].single and MAY_BE_UNSET.fullmatch(target[0].text)
+            self._move([*target, Word("~")] if unset else target)
         printed = self.use is not None and prints_names(name, self.use)
         self.names_only = self.names_only and (printed or takes_names(command, fed=self.fed))
         self.secrets_named = self.secrets_named or self._names_secrets(name, words[1:])
@@ -143,6 +163,7 @@ class Proof(msgspec.Struct):
             strange = strange or ("$" in target.text and (self.loops_homes or self.loops_unknown))
             self.lost = self.lost or not known or strange
             self.adrift = self.adrift or not (is_place(target) or target.text == "$()")
+        self.loops_unknown = self.loops_unknown or self.loops_names  # they were names elsewhere
         texts = [target.text for target in targets]
         self.wheres += [seen_from(where, text) for where in self.wheres for text in texts]
         self.lost = self.lost or len(self.wheres) > 256
@@ -226,7 +247,11 @@ class Proof(msgspec.Struct):
         """What is to be said against a harmless use where it stands, and with what it is given."""
         if name in _CLOUDS and any(map(self._is_unseen, rest)):
             return "it may send what a command prints"
-        if use.options.loose and self.loops_unknown and any(map(_is_variable, rest)):
+        given = [value for _, value in use.call.options if value]
+        given += () if name == "git" else use.call.operands
+        if use.options.check and name not in _LOOKS_AT_OPEN and any(map(self._is_unseen, given)):
+            return "it is not known what it is given"
+        if use.options.loose and self.loops_unknown and any(map(is_variable, rest)):
             return "a variable may turn out to be an option"
         if name in _PIPS and use.verb == "freeze" and not use.call.has("--exclude-editable"):
             below = self.lost or self.adrift or self._stands_below(".hg")
@@ -234,7 +259,7 @@ class Proof(msgspec.Struct):
         return self._repository(rest) if name in {"git", "gh"} else None
 
     def _is_unseen(self, word: Word) -> bool:
-        return word.hidden or (self.loops_unknown and _is_variable(word))
+        return word.hidden or (self.loops_unknown and is_variable(word))
 
     def _named(self, values: Sequence[Word]) -> str | None:
         """What a variable will be: bash may take it apart at blanks. What is not known matters where it names files."""
@@ -245,6 +270,7 @@ class Proof(msgspec.Struct):
             self.loops_homes = self.loops_homes or any(map(self._is_whole_home, pieces))
             if word.hidden and not (word.text == "$()" and self._knows_names()):
                 self.loops_unknown = True
+            self.loops_names = self.loops_names or word.hidden
         return None
 
     def _found(self, search: Search | None, rest: Sequence[Word]) -> str | None:
@@ -262,7 +288,7 @@ class Proof(msgspec.Struct):
 
     def _files(self, name: str, use: Use) -> str | None:
         """Whether what is shown may be a secret."""
-        recursive = name in {"rg", "ag"} or _recurses(name, use)
+        recursive = name in {"rg", "ag"} or recurses(name, use)
         if self.lost:
             return "it is not known where it is"
         if recursive and any(is_whole_home(where) or is_secret(where) for where in self.wheres):
@@ -285,6 +311,8 @@ class Proof(msgspec.Struct):
         """A path below what the command before has printed, if that is a place with nothing secret about it."""
         place, _, below = word.text.partition("$()/")
         known = self.outputs == 1 and self.last in _PLAIN_PLACES and not place and "$" not in below
+        bare = Word(f"/{below}")  # it may print nothing
+        known = known and not self._is_secret(bare) and not self._is_whole_home(bare)
         return Word(below, exact=False, prefix="/") if known and below else word
 
     def _picks(self, name: str, use: Use) -> list[str]:
@@ -317,19 +345,23 @@ class Proof(msgspec.Struct):
 
     def _filters_secrets(self, name: str) -> bool:
         """Whether a grep that is given names looks for those of secrets among them."""
-        if name not in _GREPS or not self.fed or self.use is None:
+        if name not in GREPS or not self.fed or self.use is None:
             return False
         call = self.use.call
-        if call.has("-v", "--invert-match") or call.has(*_RECURSIVE):
+        if call.has("-v", "--invert-match") or call.has(*RECURSIVE):
             return False
         return any(map(spells_secret, call.values("-e", "--regexp") or call.texts[:1]))
 
     def _is_whole_home(self, word: Word) -> bool:
-        return any(is_whole_home(word.text, where) for where in (*self.wheres, *self.apart))
+        return any(
+            is_whole_home(text, where)
+            for text in spelled(word)
+            for where in (*self.wheres, *self.apart)
+        )
 
     def _is_secret(self, word: Word) -> bool:
         """Also in the value of an option, joined to it or after an equals sign. gawk takes `/inet` for the network."""
-        texts = [word.text]
+        texts = spelled(word)
         if word.text.startswith("-"):
             texts = [word.text[at:] for at in range(2, min(len(word.text), 8))]
             texts.append(word.text.partition("=")[2])
@@ -338,21 +370,6 @@ class Proof(msgspec.Struct):
             for text in texts
             for where in (*self.wheres, *self.apart)
         )
-
-
-def _is_variable(word: Word) -> bool:
-    """Whether a word may become any other, an option too."""
-    return not word.exact and "$" in word.text and word.start[:1] in {"", "-"}
-
-
-def _recurses(name: str, use: Use) -> bool:
-    """Whether a program goes through directories. Some of grep's spellings are of its own."""
-    into = use.call.values("-d", "--directories") if name in _GREPS else []
-    if use.call.has(*_RECURSIVE) or any(value.startswith("rec") for value in into):
-        return True
-    if name == "git" and use.verb == "diff":  # of what lies outside, it compares whole directories
-        return any(word.start.startswith(("/", "~", "..")) for word in use.call.operands)
-    return name == "diff" or any(map(_is_variable, use.call.operands))
 
 
 def _is_zone(value: Word) -> bool:

@@ -103,6 +103,8 @@ _FROM_ROOT = re.compile(
     r"/$|/(etc|root|home|Users|var)(/|$)|/proc/(self|thread-self|[0-9]+|[^/]*[*?][^/]*)/|/dev/(sd|hd|vd|nvme|mem|disk|mapper|dm-|tty)"
 )
 """Where a path that climbs leads, if it climbs to the root. Else it leads to a neighbour of this directory."""
+_OWN_NAME = re.compile(r"^/\$(?:USER|LOGNAME)(?=/|$)")
+"""In a container, the user is root."""
 _CLIMBS_FROM_PROC = re.compile(r"/+proc/.*\.\.")
 _CONFIG_OF_HOME = re.compile(r"/\.(?:config|local)/")
 _RANGES = re.compile(r"\{[0-9]+\.\.[0-9]+\}")
@@ -137,6 +139,7 @@ _MERE_WORDS = frozenset(
 )
 """Names of directories, or beginnings of names, that mean nothing where the file is source code or prose."""
 _BRACES = re.compile(r"\{([^{}]*)\}")
+_COLLATED = re.compile(r"\[[^/]*\[[=.]")
 _BRACKETS = re.compile(r"\[[!^]?\]?(?:\[:\w+:\]|[^\]/])*\]")
 
 
@@ -152,6 +155,8 @@ def _spellings(path: str) -> list[str] | None:
     """What the braces of a path come to, and brackets as question marks. None if it is too much."""
     if len(path) > _LONGEST:
         return None if _is_pattern(path) else [path]
+    if _COLLATED.search(path):
+        return None
     done: list[str] = []
     pending = [_RANGES.sub("0", _BRACKETS.sub("?", path))]
     while pending:
@@ -170,7 +175,7 @@ def _spellings(path: str) -> list[str] | None:
 
 def _places(path: str, where: str) -> list[str]:
     """Where a path may lead, without detours: one that climbs may lead from the root."""
-    whole = resolve(path, where)
+    whole = _OWN_NAME.sub("/root", resolve(path, where))
     if _CLIMBS_FROM_PROC.match(seen_from(where, path)):  # what lies there are links
         return ["/proc/self/environ"]
     if whole.startswith(".."):
