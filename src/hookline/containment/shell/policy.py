@@ -11,6 +11,7 @@ from hookline.containment.shell.prove import Proof, program_name
 from hookline.containment.shell.reading import read_command
 from hookline.containment.shell.rules import ShellRule
 from hookline.containment.shell.scan import writes_a_file
+from hookline.containment.shell.variables import Variables
 from hookline.containment.shell.verdict import Verdict
 from hookline.containment.shell.words import Command, Reading, Word
 from hookline.errors import UsageError
@@ -50,10 +51,12 @@ class ShellPolicy(msgspec.Struct, frozen=True):
             self.allow_denied + (allowed if even_denied else ()),
         )
 
-    def judge(self, command: str, *, cwd: str = "") -> Verdict:
+    def judge(self, command: str, *, cwd: str = "", root: str = "") -> Verdict:
         """Say whether a command may run. Never raises, whatever the text.
 
-        `cwd` is where it would run, if that is not the work directory: `cat config` in `~/.ssh` shows a secret.
+        `cwd` is where it would run, if that is not the work directory: `cat config` in `~/.ssh` shows a secret. `root`
+        is the work directory itself, if that is not the one of this process. Before git is allowed, the repository
+        there is looked at: its configuration may name programs that `git status` starts.
         """
         if not isinstance(command, str):
             raise UsageError(
@@ -68,7 +71,7 @@ class ShellPolicy(msgspec.Struct, frozen=True):
         return (
             self._denied(reading, danger, command)
             or self._asked(reading, danger)
-            or self._allowed(reading, cwd)
+            or self._allowed(reading, Proof.at(cwd, root))
         )
 
     def _denied(self, reading: Reading, danger: Danger, whole: str) -> Verdict | None:
@@ -94,15 +97,16 @@ class ShellPolicy(msgspec.Struct, frozen=True):
             return Verdict("ask", f"`{shown}` holds more than can be looked at.", shown)
         return None
 
-    def _allowed(self, reading: Reading, cwd: str) -> Verdict:
+    def _allowed(self, reading: Reading, proof: Proof) -> Verdict:
         if not reading.known or not reading.commands:
             shown = _shown(reading.commands[0].text if reading.commands else "")
             why = reading.problem or "there is no command"
             return Verdict("ask", f"It cannot be said what `{shown}` runs: {why}.", shown)
-        proof, by_rule = Proof(wheres=[cwd]), False
+        by_rule, proof.variables = False, Variables(reading.commands)
         for command in reading.commands:
             if self._by_rule(command):
-                by_rule, proof.names_only = True, False
+                by_rule = True
+                proof.follow(command)
             elif problem := proof.objection(command):
                 shown = _shown(command.text)
                 return Verdict("ask", f"`{shown}` may do more than look: {_shown(problem)}.", shown)

@@ -6,14 +6,25 @@ an option, each is a reason to ask.
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Sequence
+from functools import reduce
 
 import msgspec
 
-from hookline.containment.shell.call import Use, read_use
+from hookline.containment.shell.call import Use, read_call, read_use
 from hookline.containment.shell.names import prints_names, takes_names
-from hookline.containment.shell.paths import is_network
+from hookline.containment.shell.paths import is_network, is_place, lies_above, places_of, seen_from
+from hookline.containment.shell.reach import (
+    GREPS,
+    MAY_BE_UNSET,
+    RECURSIVE,
+    is_variable,
+    recurses,
+    spelled,
+)
+from hookline.containment.shell.repository import repository_objection
 from hookline.containment.shell.scan import writes_a_file
 from hookline.containment.shell.secrets import (
     is_secret,
@@ -23,8 +34,10 @@ from hookline.containment.shell.secrets import (
 )
 from hookline.containment.shell.tables.all import PROGRAMS
 from hookline.containment.shell.tables.find import Search, take_apart
+from hookline.containment.shell.tables.git import GIT_VERBS
 from hookline.containment.shell.tables.questions import QUESTIONS
 from hookline.containment.shell.tables.wrappers import NAMES, STDIN, cuts_lines, inner_words
+from hookline.containment.shell.variables import Variables
 from hookline.containment.shell.words import Command, Word
 
 _BIN = re.compile(r"(?:/usr)?(?:/local)?/s?bin/|/opt/homebrew/bin/")
@@ -34,8 +47,16 @@ _ASSIGNABLE = re.compile(
 _PAGERS = frozenset({"PAGER", "GIT_PAGER", "MANPAGER"})
 _PLAIN_PLACES = frozenset({"git rev-parse --show-toplevel", "pwd", "git rev-parse --show-cdup"})
 """Commands that print the name of a directory with nothing secret about it."""
-_GREPS = frozenset({"grep", "egrep", "fgrep"})
-_RECURSIVE = ("-r", "-R", "--recursive", "--dereference-recursive", "--no-index")
+_CLOUDS = frozenset({"aws", "gcloud", "az"})
+"""Programs by which others learn what is asked for: the owner of a bucket sees each key."""
+_ENDLESS = re.compile(r"/dev/(?:zero|full|u?random)")
+_COUNTED = frozenset("head od xxd hexdump cmp stat ls file".split())
+_PIPS = frozenset({"pip", "pip3"})
+_LOOKS_AT_OPEN = frozenset(
+    "printf test [ [[ set printenv read date awk gawk mawk nawk sed gsed find grep egrep fgrep rg ag".split()
+)
+"""Programs whose checks know that a word may be open. The others look at its text."""
+_MOVES = frozenset({"cd", "pushd"})
 
 
 class Proof(msgspec.Struct):
@@ -43,6 +64,12 @@ class Proof(msgspec.Struct):
 
     wheres: list[str] = msgspec.field(default_factory=lambda: [""])
     """Every directory it may stand in: a `cd` may fail, or be in a shell of its own."""
+    root: str = ""
+    """The work directory, from which they are seen. Empty: that of this process."""
+    adrift: bool = False
+    """Whether one of them is a pattern, or holds a variable, so that it cannot be looked at."""
+    changed: bool = False
+    """Whether a command before may have made files and directories."""
     lost: bool = False
     """Whether it may stand somewhere that is not known."""
     outputs: int = 0
@@ -56,10 +83,21 @@ class Proof(msgspec.Struct):
     """Whether a command has named a place with secrets, so that what is found there must not be shown."""
     loops_homes: bool = False
     """Whether a variable may be a whole home."""
+    loops_names: bool = False
+    """Whether a variable holds names of files that a command has printed."""
     loops_unknown: bool = False
     """Whether a variable may be anything."""
+    variables: Variables = msgspec.field(default_factory=Variables)
+    apart: list[str] = []
+    """Where the command itself goes before it looks, as `git -C` does."""
     use: Use | None = None
     """What the command that was looked at last comes to, without wrappers; None if it is a mere question."""
+
+    @classmethod
+    def at(cls, where: str, root: str) -> Proof:
+        """Begin in a directory, as seen from the work directory."""
+        named = bool(where) and (is_whole_home(where) or is_secret(where))
+        return cls(wheres=[where], root=root, secrets_named=named)
 
     def objection(self, command: Command) -> str | None:
         """Why a command may do more than look, or None. Later commands are seen from where it leaves the shell."""
@@ -70,11 +108,36 @@ class Proof(msgspec.Struct):
             return problem
         self.fed = _is_fed(command)
         self.outputs = sum(word.text.count("$()") for word in command.words)
-        self.use = None
-        problem = self._words(command.words)
+        self.use, self.apart = None, []
+        problem = self._variants(command.words) or self._words(command.words)
         if problem is None:
             self._remember(command)
         return problem
+
+    def _variants(self, words: Sequence[Word]) -> str | None:
+        """Whether something is to be said against a command with one of the values that its variables may have."""
+        variants = self.variables.variants(words[1:])
+        if variants is None:
+            return "its variables may be too many things"
+        targets: list[Word] = []
+        for rest in variants:
+            if problem := self._words((words[0], *rest)):
+                return problem
+            if self.use and program_name(words[0].text) in _MOVES:
+                targets += self.use.call.operands[-1:]
+        if targets:
+            self._move(targets)
+        return None
+
+    def follow(self, command: Command) -> None:
+        """Note what a command that a rule allows leaves behind, whatever there is to say against it."""
+        if self.objection(command) and program_name(command.words[0].text) in {
+            "cd",
+            "pushd",
+            "popd",
+        }:
+            self.lost = True
+        self.names_only, self.changed = False, True
 
     def _remember(self, command: Command) -> None:
         words = command.words
@@ -84,23 +147,27 @@ class Proof(msgspec.Struct):
         self.loops_unknown = (
             self.loops_unknown or name == "read"
         )  # of a variable that was known, too
-        if name in {"cd", "pushd"} and self.use:
-            self._move(self.use.call.operands)
+        if name in _MOVES and self.use:
+            target = self.use.call.operands[-1:] or (Word("~"),)
+            unset = not target[0].single and MAY_BE_UNSET.fullmatch(target[0].text)
+            self._move([*target, Word("~")] if unset else target)
         printed = self.use is not None and prints_names(name, self.use)
         self.names_only = self.names_only and (printed or takes_names(command, fed=self.fed))
         self.secrets_named = self.secrets_named or self._names_secrets(name, words[1:])
         self.last = command.text
 
-    def _move(self, operands: Sequence[Word]) -> None:
-        target = operands[-1] if operands else Word("~")
-        known = not target.hidden or (target.text == "$()" and self.last in _PLAIN_PLACES)
-        strange = target.text == "-" or target.text.startswith("+")
-        strange = strange or ("$" in target.text and (self.loops_homes or self.loops_unknown))
-        self.lost = self.lost or not known or strange or len(self.wheres) > 32
-        if not self.lost:
-            self.wheres += [
-                f"{where}/{target.text}" if where else target.text for where in self.wheres
-            ]
+    def _move(self, targets: Sequence[Word]) -> None:
+        for target in targets:
+            known = not target.hidden or (target.text == "$()" and self.last in _PLAIN_PLACES)
+            strange = target.text == "-" or target.text.startswith("+")
+            strange = strange or ("$" in target.text and (self.loops_homes or self.loops_unknown))
+            self.lost = self.lost or not known or strange
+            self.adrift = self.adrift or not (is_place(target) or target.text == "$()")
+        self.loops_unknown = self.loops_unknown or self.loops_names  # they were names elsewhere
+        texts = [target.text for target in targets]
+        self.wheres += [seen_from(where, text) for where in self.wheres for text in texts]
+        self.lost = self.lost or len(self.wheres) > 256
+        self.wheres = self.wheres[:256]
 
     def _surroundings(self, command: Command) -> str | None:
         """What stands around the words: assignments and redirects."""
@@ -115,8 +182,12 @@ class Proof(msgspec.Struct):
         for redirect in command.redirects:
             if writes_a_file(redirect):
                 return f"it writes to {redirect.target.text}"
-            if redirect.operator == "<" and self._is_secret(redirect.target):
+            read = [redirect.target, *self.variables.of(redirect.target)]
+            if redirect.operator == "<" and any(map(self._is_secret, read)):
                 return f"{redirect.target.text} may hold secrets"
+            counted = bool(command.words) and program_name(command.words[0].text) in _COUNTED
+            if _ENDLESS.fullmatch(redirect.target.text) and not counted:
+                return f"{redirect.target.text} has no end"
         return None
 
     def _words(self, words: Sequence[Word]) -> str | None:
@@ -140,6 +211,8 @@ class Proof(msgspec.Struct):
         if isinstance(use, str):
             return use
         self.use = use
+        if problem := self._circumstances(name, use, rest):
+            return problem
         if name == "find":
             return self._found(take_apart(rest), rest)
         if name == "for":
@@ -152,6 +225,42 @@ class Proof(msgspec.Struct):
         secret = next(filter(self._is_secret, read), None)
         return f"{secret.text} may hold secrets" if secret else None
 
+    def _stands_below(self, name: str) -> bool:
+        places = {place for where in self.wheres for place in places_of(self.root, [where])}
+        return any(lies_above(place, name) for place in places)
+
+    def _repository(self, rest: Sequence[Word]) -> str | None:
+        """Git obeys the repository that it finds where it stands, or where `-C` says."""
+        before = read_call(PROGRAMS["git"].options, rest, to_operand=True)
+        options = () if isinstance(before, str) else before.options
+        named = [value for _, value in options if value]
+        if self.lost or self.adrift or not all(map(is_place, named)):
+            return "it is not known in which repository"
+        texts = [word.text for word in named]
+        self.apart = [reduce(seen_from, texts, where) for where in self.wheres] if texts else []
+        places = {place for where in self.wheres for place in places_of(self.root, [where, *texts])}
+        if self.changed and not all(map(os.path.isdir, places)):
+            return "it is not known what will be there"
+        return repository_objection(places, GIT_VERBS)
+
+    def _circumstances(self, name: str, use: Use, rest: Sequence[Word]) -> str | None:
+        """What is to be said against a harmless use where it stands, and with what it is given."""
+        if name in _CLOUDS and any(map(self._is_unseen, rest)):
+            return "it may send what a command prints"
+        given = [value for _, value in use.call.options if value]
+        given += () if name == "git" else use.call.operands
+        if use.options.check and name not in _LOOKS_AT_OPEN and any(map(self._is_unseen, given)):
+            return "it is not known what it is given"
+        if use.options.loose and self.loops_unknown and any(map(is_variable, rest)):
+            return "a variable may turn out to be an option"
+        if name in _PIPS and use.verb == "freeze" and not use.call.has("--exclude-editable"):
+            below = self.lost or self.adrift or self._stands_below(".hg")
+            return "it starts hg, which runs what .hg/hgrc says" if below else None
+        return self._repository(rest) if name in {"git", "gh"} else None
+
+    def _is_unseen(self, word: Word) -> bool:
+        return word.hidden or (self.loops_unknown and is_variable(word))
+
     def _named(self, values: Sequence[Word]) -> str | None:
         """What a variable will be: bash may take it apart at blanks. What is not known matters where it names files."""
         for word in values:
@@ -161,10 +270,12 @@ class Proof(msgspec.Struct):
             self.loops_homes = self.loops_homes or any(map(self._is_whole_home, pieces))
             if word.hidden and not (word.text == "$()" and self._knows_names()):
                 self.loops_unknown = True
+            self.loops_names = self.loops_names or word.hidden
         return None
 
     def _found(self, search: Search | None, rest: Sequence[Word]) -> str | None:
-        use = self.use
+        use, adrift = self.use, self.adrift
+        self.adrift = adrift or Word("-execdir") in rest
         for inner in search.commands if search else ():
             if problem := self._words(inner):
                 return problem
@@ -172,12 +283,12 @@ class Proof(msgspec.Struct):
             reads = program is None or program.reads
             if reads and (self._names_secrets("find", rest) or any(word.hidden for word in inner)):
                 return "it may show secrets"
-        self.use = use
+        self.use, self.adrift = use, adrift
         return None
 
     def _files(self, name: str, use: Use) -> str | None:
         """Whether what is shown may be a secret."""
-        recursive = name in {"rg", "ag"} or _recurses(name, use)
+        recursive = name in {"rg", "ag"} or recurses(name, use)
         if self.lost:
             return "it is not known where it is"
         if recursive and any(is_whole_home(where) or is_secret(where) for where in self.wheres):
@@ -189,6 +300,8 @@ class Proof(msgspec.Struct):
                 return "it is not known which files it shows"
             if self._is_secret(word):
                 return f"{word.text} may hold secrets"
+            if _ENDLESS.fullmatch(word.text) and name not in _COUNTED:
+                return f"{word.text} has no end"
             if recursive and self._may_be_home(word):
                 return f"{word.text} holds secrets somewhere"
         picked = next(filter(picks_secret, self._picks(name, use)), None)
@@ -198,6 +311,8 @@ class Proof(msgspec.Struct):
         """A path below what the command before has printed, if that is a place with nothing secret about it."""
         place, _, below = word.text.partition("$()/")
         known = self.outputs == 1 and self.last in _PLAIN_PLACES and not place and "$" not in below
+        bare = Word(f"/{below}")  # it may print nothing
+        known = known and not self._is_secret(bare) and not self._is_whole_home(bare)
         return Word(below, exact=False, prefix="/") if known and below else word
 
     def _picks(self, name: str, use: Use) -> list[str]:
@@ -230,33 +345,31 @@ class Proof(msgspec.Struct):
 
     def _filters_secrets(self, name: str) -> bool:
         """Whether a grep that is given names looks for those of secrets among them."""
-        if name not in _GREPS or not self.fed or self.use is None:
+        if name not in GREPS or not self.fed or self.use is None:
             return False
         call = self.use.call
-        if call.has("-v", "--invert-match") or call.has(*_RECURSIVE):
+        if call.has("-v", "--invert-match") or call.has(*RECURSIVE):
             return False
         return any(map(spells_secret, call.values("-e", "--regexp") or call.texts[:1]))
 
     def _is_whole_home(self, word: Word) -> bool:
-        return any(is_whole_home(word.text, where) for where in self.wheres)
+        return any(
+            is_whole_home(text, where)
+            for text in spelled(word)
+            for where in (*self.wheres, *self.apart)
+        )
 
     def _is_secret(self, word: Word) -> bool:
         """Also in the value of an option, joined to it or after an equals sign. gawk takes `/inet` for the network."""
-        texts = [word.text]
+        texts = spelled(word)
         if word.text.startswith("-"):
             texts = [word.text[at:] for at in range(2, min(len(word.text), 8))]
             texts.append(word.text.partition("=")[2])
         return any(
             is_secret(text, where) or is_network(text) or text.startswith("/inet")
             for text in texts
-            for where in self.wheres
+            for where in (*self.wheres, *self.apart)
         )
-
-
-def _recurses(name: str, use: Use) -> bool:
-    """Whether a program goes through directories. Some of grep's spellings are of its own."""
-    into = use.call.values("-d", "--directories") if name in _GREPS else []
-    return use.call.has(*_RECURSIVE) or any(value.startswith("rec") for value in into)
 
 
 def _is_zone(value: Word) -> bool:
