@@ -24,6 +24,7 @@ COMMON = {
     },
     "copilot": {"sessionId", "timestamp", "cwd"},
     "claude": {"session_id", "transcript_path", "cwd", "hook_event_name", "permission_mode"},
+    "vscode": {"session_id", "transcript_path", "cwd", "hook_event_name", "timestamp"},
 }
 OWN = {
     ("gemini", "BeforeTool"): {"tool_name", "tool_input"},
@@ -43,6 +44,12 @@ OWN = {
     ("copilot", "preToolUse"): {"toolName", "toolArgs"},
     ("copilot", "postToolUse"): {"toolName", "toolArgs", "toolResult"},
     ("copilot", "userPromptSubmitted"): {"prompt"},
+    ("copilot", "userPromptTransformed"): {"prompt", "transformedPrompt"},
+    ("copilot", "notification"): {"notification_type", "title", "message"},
+    ("copilot", "agentStop"): {"transcriptPath", "stopReason", "stop_hook_active"},
+    ("vscode", "PreToolUse"): {"tool_name", "tool_input"},
+    ("vscode", "PostToolUse"): {"tool_name", "tool_input", "tool_result"},
+    ("vscode", "Stop"): {"transcript_path", "stop_reason", "stop_hook_active"},
     ("claude", "PreToolUse"): {"tool_name", "tool_input", "tool_use_id"},
     ("claude", "PostToolUse"): {"tool_name", "tool_input", "tool_response", "duration_ms"},
     ("claude", "PermissionRequest"): {"tool_name", "tool_input"},
@@ -78,7 +85,8 @@ def test_what_is_sent(stage: Any, dialect: str, event: str) -> None:
         return
     sent = json.loads(log.read_text().splitlines()[0])
     assert COMMON[dialect] | OWN.get((dialect, event), set()) <= sent.keys()
-    assert sent.get("hook_event_name", event) == event
+    named = sent.get("hook_event_name", event)
+    assert named == event or (named, event) == ("Notification", "notification")
 
 
 def test_a_secret_in_a_file_is_seen_before_it_is_read(stage: Any) -> None:

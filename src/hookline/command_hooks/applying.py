@@ -14,7 +14,7 @@ from hookline.errors import HooklineError
 from hookline.hooks import HookOutcome, Kind
 from hookline.state import Decision, Log
 
-_WITHHOLDING = ("gemini", "hookline")
+_WITHHOLDING = ("gemini", "codex", "hookline")
 """Dialects in which a refusal after a tool keeps its result from the model; in the others it is feedback."""
 _WORDLESS = "no reason was given"
 ENDS = ("stop", "subagent_stop")

@@ -115,9 +115,17 @@ _SHELLS = ("bash", "exec")
 class Bridge:
     """Takes calls over to a dialect's names and keys, and changed input back to ours."""
 
-    def __init__(self, forms: Mapping[str, ToolForm], *, milliseconds: bool = False) -> None:
+    def __init__(
+        self,
+        forms: Mapping[str, ToolForm],
+        *,
+        milliseconds: bool = False,
+        as_written: bool = False,
+    ) -> None:
         self._forms = forms
         self._milliseconds = milliseconds
+        self._as_written = as_written
+        """Paths are shown as the model wrote them: scripts there look for `src/` at their beginning."""
 
     def show(self, call: ToolCall, cwd: str) -> Shown:
         """A call under the names that the scripts know."""
@@ -171,7 +179,7 @@ class Bridge:
 
     def _outward(self, tool: str, key: str, value: Any, cwd: str) -> Any:
         if key == "path" and isinstance(value, str):
-            return _absolute(value, cwd)
+            return value if self._as_written else _absolute(value, cwd)
         if key == "timeout" and tool in _SHELLS and self._milliseconds and _is_number(value):
             return round(value * 1000)
         if key == "mode" and tool == "search":
@@ -233,9 +241,9 @@ def _with_argv(args: dict[str, Any], given: dict[str, Any]) -> dict[str, Any]:
     return {**args, "argv": words if plain else ["bash", "-c", command]}
 
 
-def patch_text(call: ToolCall, cwd: str) -> str:
-    """A change to a file in the form of Codex's patches."""
-    path = _absolute(str(call.args.get("path", "")), cwd)
+def patch_text(call: ToolCall) -> str:
+    """A change to a file in the form of Codex's patches, which name it as the model does."""
+    path = str(call.args.get("path", ""))
     if call.name == "write":
         body = [f"*** Add File: {path}", *_marked("+", str(call.args.get("content", "")))]
     else:

@@ -65,7 +65,7 @@ class Cursor(Dialect):
         "sessionEnd": "session_end",
     }
     also: ClassVar[dict[str, str]] = {"stop": "agent_failed"}
-    known = frozenset({"beforeTabFileRead", "afterTabFileEdit"})
+    known = frozenset({"beforeTabFileRead", "afterTabFileEdit", "workspaceOpen"})
     observing = frozenset({"afterAgentResponse", "afterAgentThought"})
     bridge = Bridge(CURSOR, milliseconds=True)
 
@@ -147,18 +147,23 @@ class Cursor(Dialect):
             status = "error" if ctx.point == HookPoint.AGENT_FAILED else "completed"
             return {"status": status, "loop_count": place.objections}
         if event == "subagentStart":
-            return {"subagent_id": ctx.child_run_id, "subagent_type": ctx.name, "task": ctx.prompt}
-        if event == "subagentStop":
-            text = getattr(ctx.result, "text", "") or ""
-            status = "error" if getattr(ctx.result, "error", None) else "completed"
             return {
+                "subagent_id": ctx.child_run_id,
                 "subagent_type": ctx.name,
-                "status": status,
-                "summary": text,
-                "loop_count": place.objections,
+                "task": ctx.prompt,
+                "parent_conversation_id": place.session_id,
+                "subagent_model": place.model,
+                "is_parallel_worker": False,
             }
+        if event == "subagentStop":
+            return _child(ctx, place)
         if event == "preCompact":
-            return {"trigger": "auto", "message_count": len(ctx.messages)}
+            return {
+                "trigger": "auto",
+                "message_count": len(ctx.state.messages),
+                "messages_to_compact": len(ctx.messages),
+                "is_first_compaction": True,
+            }
         return {"reason": "completed", "is_background_agent": False, "final_status": "completed"}
 
     def _tool(self, event: str, ctx: Any, place: Place) -> dict[str, Any]:
@@ -204,14 +209,17 @@ class Cursor(Dialect):
             }
         return sent
 
-    def variables(self, handler: Handler, place: Place) -> dict[str, str]:  # noqa: ARG002 - the same for all hooks
-        """Where the project is, under Cursor's name and the one that scripts for Claude look for."""
-        return {
+    def variables(self, handler: Handler, place: Place) -> dict[str, str]:
+        """Where the project is, under Cursor's name and the one that scripts for Claude look for; for plugins, where
+        they are."""
+        root = handler.source.root
+        named = {
             "CURSOR_PROJECT_DIR": place.project,
             "CURSOR_VERSION": VERSION,
             "CURSOR_TRANSCRIPT_PATH": place.transcript,
             "CLAUDE_PROJECT_DIR": place.project,
         }
+        return named if not root else {**named, "CURSOR_PLUGIN_ROOT": root}
 
     def understand(self, handler: Handler, ran: Ran) -> Answer:
         """Exit code 2 denies; any other failure is one, and the file says what that means."""
@@ -247,6 +255,23 @@ def _content(path: str, place: Place) -> str:
         return ""
 
 
+def _child(ctx: Any, place: Place) -> dict[str, Any]:
+    """How a child run ended."""
+    result = ctx.result
+    messages = () if result is None else result.state.messages
+    return {
+        "subagent_id": ctx.child_run_id,
+        "subagent_type": ctx.name,
+        "status": "error" if getattr(result, "error", None) else "completed",
+        "task": ctx.prompt,
+        "summary": getattr(result, "text", "") or "",
+        "message_count": len(messages),
+        "tool_call_count": sum(len(getattr(each, "calls", ())) for each in messages),
+        "loop_count": place.objections,
+        "agent_transcript_path": place.child_transcript or None,
+    }
+
+
 def _edits(given: dict[str, Any]) -> list[dict[str, Any]]:
     if "edits" in given:
         return [
@@ -258,7 +283,19 @@ def _edits(given: dict[str, Any]) -> list[dict[str, Any]]:
     return [{key: given.get(key, "") for key in ("old_string", "new_string")}]
 
 
+def _permission(found: dict[str, Any]) -> str:
+    """Allow, deny or ask. Older hooks name it a decision, and guards that are Claude's too say it in its words."""
+    for key in ("permission", "decision", "permissionDecision"):
+        said = found.get(key)
+        if said in ("allow", "deny", "ask", "block"):
+            return "deny" if said == "block" else str(said)
+    return ""
+
+
 def _fields(event: str, found: dict[str, Any]) -> Answer:
+    specific = found.get("hookSpecificOutput")
+    found = {**specific, **found} if isinstance(specific, dict) else found
+
     def either(*keys: str) -> str:
         return next((text for key in keys if (text := text_of(found.get(key)))), "")
 
@@ -266,8 +303,8 @@ def _fields(event: str, found: dict[str, Any]) -> Answer:
         either("user_message", "userMessage"),
         either("agent_message", "agentMessage"),
     )
-    permission = text_of(found.get("permission"))
-    decision: Any = permission if permission in ("allow", "deny", "ask") else ""
+    decision: Any = _permission(found)
+    to_agent = to_agent or (either("reason", "permissionDecisionReason") if not to_user else "")
     # A question is read by the user, a refusal by the model.
     reason = to_user or to_agent if decision == "ask" else to_agent or to_user
     stops = found.get("continue") is False
