@@ -27,7 +27,7 @@ from hookline.flow import ErrorClass
 
 _TOOLS = frozenset({"preToolUse", "permissionRequest", "postToolUse", "postToolUseFailure"})
 _DENYING = frozenset({"preToolUse", "permissionRequest"})
-_BEGINS = re.compile(r"^\s*\{", re.MULTILINE)
+BEGINS = re.compile(r"^\s*\{", re.MULTILINE)
 """A line that is meant to be JSON."""
 _LONGEST_CONTEXT = 10_240
 _OF_THE_SYSTEM = frozenset({ErrorClass.HOOK, ErrorClass.UNKNOWN})
@@ -156,7 +156,7 @@ class Copilot(Dialect):
         text = without_progress(ran.stdout)
         found = answer_in(text)
         said = Answer() if found is None else _fields(event, found)
-        if ran.code == 0 and (found is not None or not _BEGINS.search(text)):
+        if ran.code == 0 and (found is not None or not BEGINS.search(text)):
             return said
         if ran.code == 0:
             wrong = "its output begins like JSON, and is not valid"

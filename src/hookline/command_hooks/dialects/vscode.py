@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from datetime import UTC, datetime
 from typing import Any, ClassVar
 
@@ -11,6 +12,7 @@ from hookline.command_hooks.definition import Handler
 from hookline.command_hooks.dialects.base import Place, failure_words, output_text, unfinished
 from hookline.command_hooks.dialects.claude import TOOL_EVENTS, Claude
 from hookline.command_hooks.dialects.copilot import (
+    BEGINS,
     Copilot,
     answer_in,
     failure,
@@ -79,29 +81,42 @@ class VsCode(Claude):
             return Answer(decision="deny", reason=lost.problem, status="blocked")
         text = without_progress(ran.stdout)
         found = answer_in(text)
-        if denies and ran.code not in (0, 2):
-            said = Answer() if found is None else self.fields(handler.event, found)
-            reason = said.reason or ran.stderr.strip() or text or failure_words(ran)
-            return Answer(decision="deny", reason=reason, status="blocked")
+        if found is not None:
+            text = json.dumps(_as_claude(handler.event, found))
         answer = super().understand(handler, Ran(ran.code, text, ran.stderr))
-        return answer if not (denies and answer.has_failed) else _refused(answer)
-
-    def fields(self, event: str, found: dict[str, Any]) -> Answer:
-        """Claude's fields, or Copilot's, which are all at the top."""
-        given = found.get("hookSpecificOutput")
-        specific = dict(given) if isinstance(given, dict) else {}
-        for theirs, ours in _THEIRS.items():
-            if theirs in found and ours not in specific:
-                specific[ours] = found[theirs]
-        if isinstance(specific.get("updatedInput"), str):
-            specific["updatedInput"] = json_object(specific["updatedInput"])
-        if event == "PermissionRequest" and "behavior" in found:
-            specific.setdefault("decision", found)
-        if "modifiedResult" in found:
-            specific.setdefault("updatedToolOutput", result_text(found["modifiedResult"]))
-        return super().fields(event, {**found, "hookSpecificOutput": specific})
+        if not denies or ran.code == 2:
+            return answer
+        if ran.code != 0:
+            reason = answer.reason or ran.stderr.strip() or failure_words(ran)
+            return Answer(decision="deny", reason=reason, status="blocked")
+        broken = (
+            found is None
+            and BEGINS.search(text)
+            and "its output begins like JSON, and is not valid"
+        )
+        problem = answer.problem or broken
+        return _refused(problem) if problem else answer
 
 
-def _refused(answer: Answer) -> Answer:
+def _as_claude(event: str, found: dict[str, Any]) -> dict[str, Any]:
+    """An answer as Claude has it, where some of it is in Copilot's words, which are all at the top."""
+    given = found.get("hookSpecificOutput")
+    if given is not None and not isinstance(given, dict):
+        return found
+    specific = dict(given or {})
+    for theirs, ours in _THEIRS.items():
+        if theirs in found and ours not in specific:
+            specific[ours] = found[theirs]
+    if isinstance(specific.get("updatedInput"), str):
+        specific["updatedInput"] = json_object(specific["updatedInput"])
+    if event == "PermissionRequest" and "behavior" in found:
+        named = ("behavior", "message", "interrupt")
+        specific.setdefault("decision", {key: found[key] for key in named if key in found})
+    if "modifiedResult" in found:
+        specific.setdefault("updatedToolOutput", result_text(found["modifiedResult"]))
+    return {**found, "hookSpecificOutput": specific}
+
+
+def _refused(problem: str) -> Answer:
     """The answer of a guard that could not be understood."""
-    return Answer(decision="deny", reason=f"the hook failed: {answer.problem}", status="blocked")
+    return Answer(decision="deny", reason=f"the hook failed: {problem}", status="blocked")
