@@ -88,7 +88,7 @@ def test_policies_are_the_administrators(stage: Any, tmp_path: Path) -> None:
 def test_plugins_bring_hooks(stage: Any) -> None:
     """They know where they are, and run in the project."""
     root = ".copilot/installed-plugins/market/guard"
-    command = 'echo "{\\"permissionDecision\\": \\"deny\\", \\"permissionDecisionReason\\": \\"$(cat "$PLUGIN_ROOT/no")\\"}"'
+    command = 'cat "$PLUGIN_ROOT/no" >&2; exit 2'
     stage.file(f"{root}/hooks/hooks.json", hook_file(preToolUse=[{"command": command}]), home=True)
     stage.file(f"{root}/no", "the plugin says no", home=True)
     result = stage.run(stage.discover())
@@ -241,7 +241,8 @@ def test_what_copilot_adds_to_claudes_events(stage: Any) -> None:
     stage.file(".github/hooks/a.json", hook_file(**entries))
     stage.run(stage.discover())
     after, stop = map(json.loads, log.read_text().splitlines())
-    assert after["timestamp"].endswith("Z") and after["tool_name"] == "Bash"
+    assert after["timestamp"].endswith("Z")
+    assert after["tool_name"] == "Bash"
     assert after["tool_result"] == {"result_type": "success", "text_result_for_llm": "ran ls"}
     assert (stop["stop_reason"], stop["stop_hook_active"]) == ("end_turn", False)
 
