@@ -171,3 +171,30 @@ def test_an_event_of_cursors_window_is_told(stage: Any) -> None:
     hooks = {"workspaceOpen": [{"command": "x"}]}
     stage.file(".cursor/hooks.json", {"version": 1, "hooks": hooks})
     assert any("workspaceOpen does not happen" in said for said in stage.discover().warnings)
+
+
+def test_what_a_command_gave_cursors_hooks(stage: Any) -> None:
+    """How it ended and what it printed, as an object in a text."""
+    log = stage.root / "log"
+    hooks = stage.hooks({"on": "postToolUse", "dialect": "cursor", "command": f"cat > {log}"})
+    stage.run(hooks)
+    output = json.loads(json.loads(log.read_text())["tool_output"])
+    assert output == {"exitCode": 0, "stdout": "ran ls"}
+
+
+@pytest.mark.parametrize(
+    ("dialect", "event", "good", "bad"),
+    [
+        ("cursor", "sessionEnd", "completed", "error"),
+        ("copilot", "sessionEnd", "complete", "error"),
+        ("vscode", "SessionEnd", "complete", "error"),
+    ],
+)
+def test_how_a_session_ended(stage: Any, dialect: str, event: str, good: str, bad: str) -> None:
+    """In the words of each dialect."""
+    log = stage.root / "log"
+    hooks = stage.hooks({"on": event, "dialect": dialect, "command": f"cat >> {log}"})
+    stage.run(hooks, say("done"))
+    stage.run(hooks, RuntimeError("gone"))
+    reasons = [json.loads(line)["reason"] for line in log.read_text().splitlines()]
+    assert reasons == [good, bad]

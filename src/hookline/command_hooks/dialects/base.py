@@ -15,7 +15,16 @@ from hookline.command_hooks.definition import Handler
 from hookline.command_hooks.matchers import Test
 from hookline.command_hooks.process import Ran
 from hookline.command_hooks.tool_names import Bridge, Shown
-from hookline.state import AgentState, AssistantMessage, ResultStatus, ToolCall, ToolResult, thaw
+from hookline.state import (
+    AgentState,
+    AssistantMessage,
+    ResultStatus,
+    RunStatus,
+    StopReason,
+    ToolCall,
+    ToolResult,
+    thaw,
+)
 
 _NAMES_ERROR = re.compile(r"(?:Uncaught )?[\w.]*(?:Error|Exception)\b[^:]*: ")
 """How Python, Node and others begin the line that matters, after or before others that do not."""
@@ -30,6 +39,7 @@ _ENDINGS = {
     "processes": "The command started too many processes and was ended",
     "stopped": "The command was stopped",
 }
+_SESSION_ENDINGS = {RunStatus.FAILED: "error", RunStatus.CANCELLED: "aborted"}
 TOOL_POINTS = ("before_tool_use", "permission_request", "after_tool_use")
 SHELL_TOOLS = ("bash", "exec")
 
@@ -225,6 +235,16 @@ def session_source(ctx: Any) -> str:
     """How a session began, in the words that scripts know; where none begins, its history was summarised."""
     source = getattr(ctx, "source", "compact")
     return source if source in ("startup", "resume", "clear", "compact", "fork") else "startup"
+
+
+def ending_of(state: AgentState) -> str:
+    """How a session's last run ended: `completed`, `error`, `aborted` or `timeout`."""
+    ending = state.ending
+    if ending is None:
+        return "completed"
+    if ending.stop_reason is StopReason.TIME_LIMIT:
+        return "timeout"
+    return _SESSION_ENDINGS.get(ending.status, "completed")
 
 
 def user_name() -> str:

@@ -13,6 +13,7 @@ from hookline.command_hooks.definition import Handler
 from hookline.command_hooks.dialects.base import (
     Dialect,
     Place,
+    ending_of,
     failure_text,
     failure_words,
     has_failed,
@@ -31,6 +32,7 @@ BEGINS = re.compile(r"^\s*\{", re.MULTILINE)
 """A line that is meant to be JSON."""
 _LONGEST_CONTEXT = 10_240
 _OF_THE_SYSTEM = frozenset({ErrorClass.HOOK, ErrorClass.UNKNOWN})
+_REASONS = {"completed": "complete", "error": "error", "aborted": "abort", "timeout": "timeout"}
 _DECISIONS = {"allow": "allow", "deny": "deny", "ask": "ask", "block": "deny", "approve": "allow"}
 
 
@@ -110,7 +112,7 @@ class Copilot(Dialect):
             }
         if event == "preCompact":
             return {"trigger": "auto", "customInstructions": ctx.instructions}
-        return {"reason": "complete"}
+        return {"reason": session_end_reason(ctx)}
 
     def _tool(self, event: str, ctx: Any, place: Place) -> dict[str, Any]:
         shown = self.show(ctx.tool_call, place)
@@ -183,6 +185,11 @@ def failure(ctx: Any) -> dict[str, Any]:
         "errorContext": "tool_execution" if ctx.tool_call is not None else place,
         "recoverable": False,
     }
+
+
+def session_end_reason(ctx: Any) -> str:
+    """Why a session is over."""
+    return _REASONS[ending_of(ctx.state)]
 
 
 def _child(event: str, ctx: Any, place: Place) -> dict[str, Any]:

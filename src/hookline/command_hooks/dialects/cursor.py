@@ -14,6 +14,7 @@ from hookline.command_hooks.dialects.base import (
     SHELL_TOOLS,
     Dialect,
     Place,
+    ending_of,
     failure_text,
     failure_words,
     has_failed,
@@ -24,7 +25,7 @@ from hookline.command_hooks.matchers import Test
 from hookline.command_hooks.process import Ran
 from hookline.command_hooks.tool_names import CURSOR, Bridge, Shown
 from hookline.lifecycle import HookPoint
-from hookline.state import ToolCall
+from hookline.state import ToolCall, ToolResult
 
 _MCP = re.compile(r"mcp__(?P<server>.+?)__(?P<tool>.+)")
 _ANY_TOOL = frozenset({"preToolUse", "postToolUse", "postToolUseFailure"})
@@ -164,7 +165,8 @@ class Cursor(Dialect):
                 "messages_to_compact": len(ctx.messages),
                 "is_first_compaction": True,
             }
-        return {"reason": "completed", "is_background_agent": False, "final_status": "completed"}
+        ended = ending_of(ctx.state).replace("timeout", "aborted")
+        return {"reason": ended, "is_background_agent": False, "final_status": ended}
 
     def _tool(self, event: str, ctx: Any, place: Place) -> dict[str, Any]:
         call, execution = ctx.tool_call, ctx.execution
@@ -198,13 +200,14 @@ class Cursor(Dialect):
             "native_tool_name": call.name,
         }
         if event == "postToolUse":
-            sent |= {"tool_output": json.dumps(execution.text()), "duration": milliseconds}
+            sent |= {"tool_output": _output(call, execution), "duration": milliseconds}
         if event == "postToolUseFailure":
             sent |= {
                 "error_message": failure_text(execution),
                 "failure_type": "timeout"
                 if execution.metadata.get("ended") == "timeout"
                 else "error",
+                "is_interrupt": False,
                 "duration": milliseconds,
             }
         return sent
@@ -253,6 +256,14 @@ def _content(path: str, place: Place) -> str:
             return file.read(_MOST_CONTENT).decode(errors="replace")
     except OSError:
         return ""
+
+
+def _output(call: ToolCall, execution: ToolResult) -> str:
+    """What a tool gave, as JSON in a text; of a command also how it ended."""
+    if call.name not in SHELL_TOOLS:
+        return json.dumps(execution.text())
+    code = execution.metadata.get("exit_code", 0)
+    return json.dumps({"exitCode": code, "stdout": output_text(execution)})
 
 
 def _child(ctx: Any, place: Place) -> dict[str, Any]:

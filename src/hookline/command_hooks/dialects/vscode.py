@@ -17,6 +17,7 @@ from hookline.command_hooks.dialects.copilot import (
     answer_in,
     failure,
     result_text,
+    session_end_reason,
     without_progress,
 )
 from hookline.command_hooks.matchers import Test
@@ -62,6 +63,8 @@ class VsCode(Claude):
             sent["stop_reason"] = "end_turn"
         if event == "SubagentStop":
             sent["agent_name"] = ctx.name
+        if event == "SessionEnd":
+            sent["reason"] = session_end_reason(ctx)
         if event == "ErrorOccurred":
             told = failure(ctx)
             sent |= {"error_context": told.pop("errorContext"), **told}
