@@ -258,3 +258,31 @@ def test_an_error_is_told_in_either_form(stage: Any, event: str) -> None:
     where = sent["errorContext" if event == "errorOccurred" else "error_context"]
     assert "the model is gone" in sent["error"]["message"]
     assert where in ("model_call", "system")
+
+
+@pytest.mark.parametrize("event", ["permissionRequest", "PermissionRequest"])
+def test_permissions_are_refused_also_where_nobody_would_be_asked(stage: Any, event: str) -> None:
+    """It comes before all rules there; what only reads needs none."""
+    answer = json.dumps({"behavior": "deny", "message": "not by me"})
+    stage.file(".github/hooks/a.json", hook_file(**{event: [{"bash": f"echo '{answer}'"}]}))
+    result = stage.run(
+        stage.discover(), call("write", path="a", content="x"), call("read", path="a"), say("done")
+    )
+    assert tool_texts(result) == ["Blocked: not by me", "content of a"]
+
+
+@pytest.mark.parametrize("event", ["permissionRequest", "PermissionRequest"])
+def test_a_permission_is_given_once(stage: Any, event: str) -> None:
+    """The hook is not run a second time when somebody else asks, and its yes answers the question."""
+    log = stage.root / "log"
+    allow = f"echo asked >> {log}; echo '{{\"behavior\": \"allow\"}}'"
+    stage.file(".github/hooks/a.json", hook_file(**{event: [{"bash": allow}]}))
+    result = stage.run(
+        stage.discover(), on_permission_request=lambda ctx: None, on_before_tool_use=_asks
+    )
+    assert tool_texts(result) == ["ran ls"]
+    assert log.read_text().splitlines() == ["asked"]
+
+
+def _asks(ctx: Any) -> HookOutcome:
+    return HookOutcome.ask("sure?")

@@ -42,6 +42,7 @@ _ENDINGS = {
 _SESSION_ENDINGS = {RunStatus.FAILED: "error", RunStatus.CANCELLED: "aborted"}
 TOOL_POINTS = ("before_tool_use", "permission_request", "after_tool_use")
 SHELL_TOOLS = ("bash", "exec")
+READING_TOOLS = ("read", "list", "glob", "search")
 
 
 class Place(msgspec.Struct, frozen=True):
@@ -73,6 +74,8 @@ class Dialect:
     """Events that exist and do not happen here."""
     observing: ClassVar[frozenset[str]] = frozenset()
     """Events whose hooks only look on."""
+    answered_once: ClassVar[frozenset[str]] = frozenset()
+    """Events that happen at two points of one call: what a hook said at the first holds at the second."""
     runs_in_order: ClassVar[bool] = False
     bridge: ClassVar[Bridge]
 

@@ -11,6 +11,7 @@ from hookline.command_hooks import matchers
 from hookline.command_hooks.answers import UNCHANGED, Answer, failed, json_object, text_of
 from hookline.command_hooks.definition import Handler
 from hookline.command_hooks.dialects.base import (
+    READING_TOOLS,
     Dialect,
     Place,
     ending_of,
@@ -25,6 +26,7 @@ from hookline.command_hooks.matchers import Test
 from hookline.command_hooks.process import Ran
 from hookline.command_hooks.tool_names import COPILOT, Bridge
 from hookline.flow import ErrorClass
+from hookline.lifecycle import HookPoint
 
 _TOOLS = frozenset({"preToolUse", "permissionRequest", "postToolUse", "postToolUseFailure"})
 _DENYING = frozenset({"preToolUse", "permissionRequest"})
@@ -56,15 +58,18 @@ class Copilot(Dialect):
         "errorOccurred": "agent_failed",
         "sessionEnd": "session_end",
     }
+    # There it is asked before any rule is looked at, so also about what nobody would be asked about here.
+    also: ClassVar[dict[str, str]] = {"permissionRequest": "before_tool_use"}
+    answered_once = frozenset({"permissionRequest"})
     observing = frozenset({"notification"})
     runs_in_order = True
     bridge = Bridge(COPILOT, as_written=True)
 
     def fires(self, event: str, ctx: Any) -> bool:
-        """Success and failure of a tool are two events."""
+        """Success and failure of a tool are two events; nobody needs permission to read."""
         if event in ("postToolUse", "postToolUseFailure"):
             return has_failed(ctx.execution) is (event == "postToolUseFailure")
-        return True
+        return event != "permissionRequest" or needs_permission(ctx)
 
     def test(self, handler: Handler) -> Test:
         """A regular expression over the whole name."""
@@ -175,6 +180,13 @@ class Copilot(Dialect):
         if ran.code == 2:
             return Answer(messages=(ran.stderr.strip() or failure_words(ran),))
         return failed(failure_words(ran))
+
+
+def needs_permission(ctx: Any) -> bool:
+    """Whether a call is one that hooks for permissions are asked about: by what it does, or because somebody asks."""
+    return (
+        bool(ctx.point == HookPoint.PERMISSION_REQUEST) or ctx.tool_call.name not in READING_TOOLS
+    )
 
 
 def failure(ctx: Any) -> dict[str, Any]:

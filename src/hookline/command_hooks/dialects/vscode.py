@@ -16,6 +16,7 @@ from hookline.command_hooks.dialects.copilot import (
     Copilot,
     answer_in,
     failure,
+    needs_permission,
     result_text,
     session_end_reason,
     without_progress,
@@ -37,8 +38,16 @@ class VsCode(Claude):
 
     name = "vscode"
     points: ClassVar[dict[str, str]] = {**Claude.points, "ErrorOccurred": "agent_failed"}
+    also: ClassVar[dict[str, str]] = {**Claude.also, "PermissionRequest": "before_tool_use"}
+    answered_once = frozenset({"PermissionRequest"})
     runs_in_order = True
     _copilot = Copilot()
+
+    def fires(self, event: str, ctx: Any) -> bool:
+        """As Claude's; permissions are asked for as in Copilot."""
+        if event == "PermissionRequest":
+            return needs_permission(ctx)
+        return super().fires(event, ctx)
 
     def test(self, handler: Handler) -> Test:
         """Exact names, or a regular expression over the whole of the name."""
