@@ -198,3 +198,16 @@ def test_how_a_session_ended(stage: Any, dialect: str, event: str, good: str, ba
     stage.run(hooks, RuntimeError("gone"))
     reasons = [json.loads(line)["reason"] for line in log.read_text().splitlines()]
     assert reasons == [good, bad]
+
+
+def test_a_rewritten_command_changes_no_tool_that_reads(stage: Any) -> None:
+    """To Codex's hooks it is `cat`, and people have hooks that put another program before it."""
+    made = (
+        '{hookSpecificOutput: {hookEventName: "PreToolUse", permissionDecision: "allow", '
+        'updatedInput: {command: ("short " + .tool_input.command)}}}'
+    )
+    stage.file(".codex/hooks.json", codex_file("PreToolUse", f"jq -c '{made}'", matcher="Bash"))
+    result = stage.run(
+        stage.discover(), call("read", path="a"), call("bash", command="ls"), say("done")
+    )
+    assert tool_texts(result) == ["content of a", "ran short ls"]

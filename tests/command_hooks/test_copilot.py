@@ -275,7 +275,7 @@ def test_permissions_are_refused_also_where_nobody_would_be_asked(stage: Any, ev
 def test_a_permission_is_given_once(stage: Any, event: str) -> None:
     """The hook is not run a second time when somebody else asks, and its yes answers the question."""
     log = stage.root / "log"
-    allow = f"echo asked >> {log}; echo '{{\"behavior\": \"allow\"}}'"
+    allow = f'echo asked >> {log}; echo \'{{"behavior": "allow"}}\''
     stage.file(".github/hooks/a.json", hook_file(**{event: [{"bash": allow}]}))
     result = stage.run(
         stage.discover(), on_permission_request=lambda ctx: None, on_before_tool_use=_asks

@@ -107,15 +107,20 @@ class Codex(Claude):
         )
 
     def back(self, call: ToolCall, shown: Shown, answer: Answer) -> ToolCall:
-        """The call with a hook's changes; a changed patch is none that we could take apart."""
-        if shown.name == "apply_patch" or call.name in _READING:
-            if {**shown.input, **(answer.updated_input or {})} == shown.input:
-                return call
-            raise UsageError(
-                f"a changed call of '{call.name}' cannot be taken back.",
-                remedy="Deny the call, and say why.",
-            )
-        return super().back(call, shown, answer)
+        """The call with a hook's changes; a changed patch is none that we could take apart.
+
+        A tool that reads runs no command: one that would have read in another way changes nothing.
+        """
+        if call.name in _READING:
+            return call
+        if shown.name != "apply_patch":
+            return super().back(call, shown, answer)
+        if {**shown.input, **(answer.updated_input or {})} == shown.input:
+            return call
+        raise UsageError(
+            f"a changed call of '{call.name}' cannot be taken back.",
+            remedy="Deny the call, and say why.",
+        )
 
     def payload(self, handler: Handler, ctx: Any, place: Place) -> dict[str, Any]:
         """As Claude's, with the turn and the model; a program that is notified has a form of its own."""

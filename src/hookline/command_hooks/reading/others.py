@@ -214,7 +214,7 @@ def _codex(
     if event == "SessionEnd":
         given = seconds_field(hook, 1.0, warn)
         return msgspec.structs.replace(handler, timeout=min(given, 3.0))
-    timeout = seconds_field(hook, 600.0, warn)
+    timeout = seconds_field(hook, seconds_field(hook, 600.0, warn, key="timeoutSec"), warn)
     return msgspec.structs.replace(handler, timeout=timeout)
 
 
