@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import msgspec
+
 from hookline.command_hooks.answers import UNCHANGED, Answer
 from hookline.command_hooks.definition import Handler
 from hookline.command_hooks.dialects import DIALECTS, Place
@@ -102,7 +104,12 @@ class Applying:
             return self._said(self.ctx)
         return HookOutcome.block("\n".join(wishes), self._cleared())
 
-    _subagent_stop = _stop
+    def _subagent_stop(self) -> HookOutcome | None:
+        answer, result = self.answer, self.ctx.result
+        if answer.decision == "deny" or answer.updated_output is UNCHANGED or result is None:
+            return self._stop()
+        replaced = msgspec.structs.replace(result, output=str(answer.updated_output), said=None)
+        return self._said(self.ctx.with_result(replaced))
 
     def _subagent_start(self) -> HookOutcome | None:
         if self.answer.decision == "deny":

@@ -257,9 +257,7 @@ def _fields(event: str, found: dict[str, Any]) -> Answer:
         or text_of(found.get("reason"))
         or text_of(found.get("message")),
         updated_input=changed if event in _DENYING and isinstance(changed, dict) else None,
-        updated_output=result_text(found.get("modifiedResult", UNCHANGED))
-        if event == "postToolUse"
-        else UNCHANGED,
+        updated_output=_new_output(event, found),
         contexts=(context,) if context else (),
         prompt=text_of(found.get("modifiedTransformedPrompt"))
         if event == "userPromptTransformed"
@@ -268,6 +266,18 @@ def _fields(event: str, found: dict[str, Any]) -> Answer:
         and decision == "deny"
         and found.get("interrupt") is True,
     )
+
+
+def _new_output(event: str, found: dict[str, Any]) -> Any:
+    if event == "postToolUse":
+        return result_text(found.get("modifiedResult", UNCHANGED))
+    return new_response(found) if event == "subagentStop" else UNCHANGED
+
+
+def new_response(found: dict[str, Any]) -> Any:
+    """What the parent of a child is to be given instead of its answer."""
+    response = found.get("modifiedResponse")
+    return response if isinstance(response, str) else UNCHANGED
 
 
 def result_text(value: Any) -> Any:

@@ -6,6 +6,8 @@ import json
 from datetime import UTC, datetime
 from typing import Any, ClassVar
 
+import msgspec
+
 from hookline.command_hooks import matchers
 from hookline.command_hooks.answers import Answer, json_object
 from hookline.command_hooks.definition import Handler
@@ -17,6 +19,7 @@ from hookline.command_hooks.dialects.copilot import (
     answer_in,
     failure,
     needs_permission,
+    new_response,
     result_text,
     session_end_reason,
     without_progress,
@@ -96,6 +99,8 @@ class VsCode(Claude):
         if found is not None:
             text = json.dumps(_as_claude(handler.event, found))
         answer = super().understand(handler, Ran(ran.code, text, ran.stderr))
+        if handler.event == "SubagentStop" and found is not None:
+            return msgspec.structs.replace(answer, updated_output=new_response(found))
         if not denies or ran.code == 2:
             return answer
         if ran.code != 0:
