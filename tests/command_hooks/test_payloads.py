@@ -132,3 +132,25 @@ def test_tools_of_servers_have_the_names_of_each_dialect(stage: Any) -> None:
     stage.run(hooks, call("mcp__db__query", sql="select 1"), say("done"), with_tools=query)
     sent = [json.loads(line) for line in log.read_text().splitlines()]
     assert [each["tool_name"] for each in sent] == ["mcp_db_query", "query", "mcp__db__query"]
+
+
+@pytest.mark.parametrize(
+    ("dialect", "event", "key"),
+    [("cursor", "afterMCPExecution", "result_json"), ("codex", "PostToolUse", "tool_response")],
+)
+def test_what_a_server_gave_is_in_the_form_of_servers(
+    stage: Any, dialect: str, event: str, key: str
+) -> None:
+    """A list of contents; in Cursor as a text."""
+
+    def query(sql: str) -> str:
+        """Ask."""
+        return "rows"
+
+    query.__name__ = "mcp__db__query"
+    log = stage.root / "log"
+    hooks = stage.hooks({"on": event, "dialect": dialect, "command": f"cat > {log}"})
+    stage.run(hooks, call("mcp__db__query", sql="select 1"), say("done"), with_tools=query)
+    given = json.loads(log.read_text())[key]
+    given = json.loads(given) if dialect == "cursor" else given
+    assert given["content"] == [{"type": "text", "text": "rows"}]

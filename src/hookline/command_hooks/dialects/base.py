@@ -204,6 +204,12 @@ def response_of(call: ToolCall, execution: ToolResult, path: str) -> Any:
     return thaw(execution.result) if execution.is_success else execution.text()
 
 
+def server_result(execution: ToolResult) -> dict[str, Any]:
+    """What a tool of a server gave, in the form in which servers answer."""
+    content = [{"type": "text", "text": execution.text()}]
+    return {"content": content, "isError": not execution.is_success}
+
+
 def result_of(call: ToolCall, value: Any) -> Any:
     """What a script made of a tool's response, as the tool would give it: the text of a command, or of a file."""
     if not isinstance(value, dict):

@@ -16,6 +16,7 @@ from hookline.command_hooks.dialects.base import (
     failure_words,
     last_words,
     output_text,
+    server_result,
     unfinished,
 )
 from hookline.command_hooks.dialects.claude import Claude, problem_in
@@ -137,6 +138,8 @@ class Codex(Claude):
         sent = super().payload(handler, ctx, place)
         if "tool_response" in sent and ctx.tool_call.name in _TEXT:
             sent["tool_response"] = output_text(ctx.execution)
+        elif "tool_response" in sent and ctx.tool_call.name.startswith("mcp__"):
+            sent["tool_response"] = server_result(ctx.execution)
         return {**sent, "turn_id": f"{ctx.state.run_id}", "model": place.model}
 
     def variables(self, handler: Handler, place: Place) -> dict[str, str]:

@@ -19,6 +19,7 @@ from hookline.command_hooks.dialects.base import (
     failure_words,
     has_failed,
     output_text,
+    server_result,
     unfinished,
 )
 from hookline.command_hooks.matchers import Test
@@ -181,11 +182,20 @@ class Cursor(Dialect):
                 else {**sent, "output": output_text(execution), "duration": milliseconds}
             )
         if event in _MCPS:
-            sent = {"tool_name": shown.name.removeprefix("MCP:"), "tool_input": json.dumps(given)}
+            found = _MCP.fullmatch(call.name)
+            sent = {
+                "server": "" if found is None else found["server"],
+                "tool_name": shown.name.removeprefix("MCP:"),
+                "tool_input": json.dumps(given),
+            }
             return (
                 sent
                 if execution is None
-                else {**sent, "result_json": json.dumps(execution.text()), "duration": milliseconds}
+                else {
+                    **sent,
+                    "result_json": json.dumps(server_result(execution)),
+                    "duration": milliseconds,
+                }
             )
         if event == "beforeReadFile":
             path = str(given.get("file_path", ""))
