@@ -201,6 +201,19 @@ def test_a_refusal_in_the_words_of_either(stage: Any, answer: dict[str, Any]) ->
     assert tool_texts(stage.run(stage.discover())) == ["Blocked: not here"]
 
 
+@pytest.mark.parametrize("is_inside", [True, False])
+def test_an_objection_to_the_end_in_the_words_of_either(stage: Any, is_inside: bool) -> None:
+    """VS Code has it inside, Claude and Copilot at the top."""
+    no = {"decision": "block", "reason": "sum it up"}
+    answer = json.dumps(
+        {"hookSpecificOutput": {"hookEventName": "Stop", **no}} if is_inside else no
+    )
+    command = f"jq -e .stop_hook_active >/dev/null || echo '{answer}'"
+    stage.file(".github/hooks/a.json", hook_file(Stop=[{"command": command}]))
+    result = stage.run(stage.discover(), say("done"), say("in short: done"))
+    assert result.text == "in short: done"
+
+
 def test_input_that_is_changed_in_copilots_words(stage: Any) -> None:
     """Under the names that the hook was shown."""
     answer = {"permissionDecision": "allow", "modifiedArgs": {"command": "ls -l"}}

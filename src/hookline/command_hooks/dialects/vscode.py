@@ -36,6 +36,10 @@ _THEIRS = {
 """Copilot's fields at the top of an answer, and where Claude has them inside."""
 
 
+_ENDS_INSIDE = ("decision", "reason")
+"""What an objection to the end of a turn says; VS Code has it inside."""
+
+
 class VsCode(Claude):
     """The protocol of events that a file of Copilot names as Claude does."""
 
@@ -131,7 +135,9 @@ def _as_claude(event: str, found: dict[str, Any]) -> dict[str, Any]:
         specific.setdefault("decision", {key: found[key] for key in named if key in found})
     if "modifiedResult" in found:
         specific.setdefault("updatedToolOutput", result_text(found["modifiedResult"]))
-    return {**found, "hookSpecificOutput": specific}
+    inside = _ENDS_INSIDE if event in ("Stop", "SubagentStop") else ()
+    lifted = {key: specific[key] for key in inside if key in specific}
+    return {**lifted, **found, "hookSpecificOutput": specific}
 
 
 def _refused(problem: str) -> Answer:
