@@ -211,3 +211,26 @@ def test_a_rewritten_command_changes_no_tool_that_reads(stage: Any) -> None:
         stage.discover(), call("read", path="a"), call("bash", command="ls"), say("done")
     )
     assert tool_texts(result) == ["content of a", "ran short ls"]
+
+
+@pytest.mark.parametrize("key", ["file_path", "path"])
+def test_cursors_files_by_either_name(stage: Any, key: str) -> None:
+    """A guard finds the path under both, and may change either."""
+    change = f'{{permission: "allow", updated_input: (.tool_input + {{{key}: "/elsewhere"}})}}'
+    hooks = {"preToolUse": [{"command": f"jq -c '{change}'", "matcher": "Write"}]}
+    stage.file(".cursor/hooks.json", {"version": 1, "hooks": hooks})
+    result = stage.run(stage.discover(), call("write", path="a", content="x"), say("done"))
+    assert tool_texts(result) == ["wrote /elsewhere"]
+
+
+def test_cursors_files_come_back_as_they_were(stage: Any) -> None:
+    """By both names, by one, and as the model wrote the path."""
+    for given in (
+        ".tool_input",
+        ".tool_input | {path, contents}",
+        ".tool_input | {file_path, content}",
+    ):
+        hooks = {"preToolUse": [{"command": f"jq -c '{{updated_input: ({given})}}'"}]}
+        stage.file(".cursor/hooks.json", {"version": 1, "hooks": hooks})
+        result = stage.run(stage.discover(), call("write", path="a", content="x"), say("done"))
+        assert tool_texts(result) == ["wrote a"]

@@ -33,6 +33,14 @@ class ToolForm(NamedTuple):
 _FILE = {"path": "file_path"}
 _EDIT = {"path": "file_path", "old": "old_string", "new": "new_string"}
 
+_SEARCH = {
+    "include": "glob",
+    "ignore_case": "-i",
+    "context": "-C",
+    "mode": "output_mode",
+    "limit": "head_limit",
+}
+
 CLAUDE: dict[str, ToolForm] = {
     "bash": ToolForm("Bash", {"background": "run_in_background"}),
     "exec": ToolForm("Bash", {}),
@@ -43,16 +51,7 @@ CLAUDE: dict[str, ToolForm] = {
     "edit": ToolForm("Edit", _EDIT),
     "list": ToolForm("LS", {}),
     "glob": ToolForm("Glob", {}),
-    "search": ToolForm(
-        "Grep",
-        {
-            "include": "glob",
-            "ignore_case": "-i",
-            "context": "-C",
-            "mode": "output_mode",
-            "limit": "head_limit",
-        },
-    ),
+    "search": ToolForm("Grep", _SEARCH),
     "todo_write": ToolForm("TodoWrite", {"items": "todos", "tasks": "todos"}),
     "spawn_subagent": ToolForm(
         "Agent",
@@ -89,7 +88,7 @@ CURSOR: dict[str, ToolForm] = {
     "read": ToolForm("Read", _FILE),
     "write": ToolForm("Write", _FILE),
     "edit": ToolForm("Write", _EDIT, ("Edit", "StrReplace")),
-    "search": ToolForm("Grep", {"include": "glob"}),
+    "search": ToolForm("Grep", _SEARCH),
     "glob": ToolForm("Glob", {}),
     "list": ToolForm("LS", {}),
     "spawn_subagent": ToolForm("Task", {"agent": "subagent_type"}),
@@ -101,11 +100,17 @@ COPILOT: dict[str, ToolForm] = {
     "read": ToolForm("view", {}),
     "write": ToolForm("create", {"content": "file_text"}),
     "edit": ToolForm("edit", {"old": "old_str", "new": "new_str"}),
-    "search": ToolForm("grep", {}),
+    "list": ToolForm("view", {}),
+    "search": ToolForm("grep", _SEARCH),
     "glob": ToolForm("glob", {}),
+    "bash_poll": ToolForm("read_bash", {"id": "shellId"}),
+    "bash_stop": ToolForm("stop_bash", {"id": "shellId"}),
     "spawn_subagent": ToolForm("task", {"agent": "agent_type"}),
-    "todo_write": ToolForm("update_todo", {}),
+    "todo_write": ToolForm("update_todo", {"items": "todos", "tasks": "todos"}),
+    "load_skill": ToolForm("skill", {"name": "skill"}),
     "web_fetch": ToolForm("web_fetch", {}),
+    "fetch": ToolForm("web_fetch", {}),
+    "web_search": ToolForm("web_search", {}),
 }
 
 _MODES = {"lines": "content", "files": "files_with_matches", "count": "count"}

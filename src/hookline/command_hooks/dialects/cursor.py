@@ -7,6 +7,8 @@ import re
 from pathlib import Path
 from typing import Any, ClassVar
 
+import msgspec
+
 from hookline.command_hooks import matchers
 from hookline.command_hooks.answers import UNCHANGED, Answer, failed, json_object, text_of
 from hookline.command_hooks.definition import Handler
@@ -39,6 +41,8 @@ _DECIDING = frozenset(
 CLOSED = frozenset({"beforeMCPExecution", "beforeReadFile"})
 """Events whose hooks keep things from happening when they fail."""
 VERSION = "2.0.0"
+_OF_FILES = ("read", "write", "edit")
+_TWICE = {"file_path": "path", "content": "contents"}
 _MOST_CONTENT = 1 << 20
 
 
@@ -110,14 +114,27 @@ class Cursor(Dialect):
         return None
 
     def show(self, call: ToolCall, place: Place) -> Shown:
-        """A call under Cursor's names."""
+        """A call under Cursor's names; files have two for what they are given, by its version."""
         found = _MCP.fullmatch(call.name)
         shown = super().show(call, place)
-        return (
-            shown
-            if found is None
-            else shown._replace(name=f"MCP:{found['tool']}", aliases=(call.name,))
-        )
+        if found is not None:
+            return shown._replace(name=f"MCP:{found['tool']}", aliases=(call.name,))
+        if call.name not in _OF_FILES:
+            return shown
+        twice = {also: shown.input[key] for key, also in _TWICE.items() if key in shown.input}
+        return shown._replace(input={**shown.input, **twice})
+
+    def back(self, call: ToolCall, shown: Shown, answer: Answer) -> ToolCall:
+        """The call with a hook's changes, by whichever of two names."""
+        if call.name not in _OF_FILES:
+            return super().back(call, shown, answer)
+        updated = dict(answer.updated_input or {})
+        for key, also in _TWICE.items():
+            second = updated.pop(also, None)
+            is_changed = second is not None and second != shown.input.get(also)
+            if is_changed or (second is not None and key not in updated):
+                updated[key] = second
+        return super().back(call, shown, msgspec.structs.replace(answer, updated_input=updated))
 
     def payload(self, handler: Handler, ctx: Any, place: Place) -> dict[str, Any]:
         """The event, and what is common to all of them."""
