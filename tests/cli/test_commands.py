@@ -130,6 +130,17 @@ def test_hooks_of_another_agents_files(place: Any) -> None:
     assert "Blocked" not in read(place).stderr
 
 
+def test_hooks_in_copilots_settings_alone(place: Any) -> None:
+    """They are found where there is no directory of hook files."""
+    place.write("secret.txt", "x")
+    place.write("guard.sh", _GUARD)
+    hooks = {"preToolUse": [{"type": "command", "bash": "sh ./guard.sh"}]}
+    settings = place.home / ".copilot/settings.json"
+    settings.parent.mkdir()
+    settings.write_text(json.dumps({"hooks": hooks}))
+    assert "Blocked: secrets stay where they are" in read(place).stderr
+
+
 def test_trusting_hooks_is_not_trusting_the_configuration(place: Any) -> None:
     """Both are in one file, and each is asked about again when it changes."""
     entry = {"hooks": [{"type": "command", "command": "touch theirs"}]}

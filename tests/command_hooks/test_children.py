@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
+import pytest
 from hook_commands import holds, printing
 
 from hookline import Agent, AgentBuilder, RunStatus, ToolContext, replay, tool
@@ -123,3 +124,14 @@ def test_a_recorded_run_can_be_driven_again(stage: Any) -> None:
     hooks = stage.claude("PreToolUse", "exit 0", matcher="Bash")
     other = asyncio.run(replay(records, records[0].run_id, agent().with_capability(hooks).build()))
     assert not other.identical
+
+
+@pytest.mark.parametrize(
+    ("dialect", "event"), [("copilot", "subagentStop"), ("vscode", "SubagentStop")]
+)
+def test_a_childs_answer_is_replaced(stage: Any, dialect: str, event: str) -> None:
+    """In Copilot's dialects a hook may give the parent another one."""
+    command = 'echo \'{"modifiedResponse": "all of it is fine"}\''
+    hooks = stage.hooks({"on": event, "dialect": dialect, "command": command})
+    result = parent(stage, hooks, say("child done")).run_sync("go")
+    assert results(result.state) == ["all of it is fine"]

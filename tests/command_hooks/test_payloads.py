@@ -24,6 +24,7 @@ COMMON = {
     },
     "copilot": {"sessionId", "timestamp", "cwd"},
     "claude": {"session_id", "transcript_path", "cwd", "hook_event_name", "permission_mode"},
+    "vscode": {"session_id", "transcript_path", "cwd", "hook_event_name", "timestamp"},
 }
 OWN = {
     ("gemini", "BeforeTool"): {"tool_name", "tool_input"},
@@ -43,6 +44,12 @@ OWN = {
     ("copilot", "preToolUse"): {"toolName", "toolArgs"},
     ("copilot", "postToolUse"): {"toolName", "toolArgs", "toolResult"},
     ("copilot", "userPromptSubmitted"): {"prompt"},
+    ("copilot", "userPromptTransformed"): {"prompt", "transformedPrompt"},
+    ("copilot", "notification"): {"notification_type", "title", "message"},
+    ("copilot", "agentStop"): {"transcriptPath", "stopReason", "stop_hook_active"},
+    ("vscode", "PreToolUse"): {"tool_name", "tool_input"},
+    ("vscode", "PostToolUse"): {"tool_name", "tool_input", "tool_result"},
+    ("vscode", "Stop"): {"transcript_path", "stop_reason", "stop_hook_active"},
     ("claude", "PreToolUse"): {"tool_name", "tool_input", "tool_use_id"},
     ("claude", "PostToolUse"): {"tool_name", "tool_input", "tool_response", "duration_ms"},
     ("claude", "PermissionRequest"): {"tool_name", "tool_input"},
@@ -78,7 +85,8 @@ def test_what_is_sent(stage: Any, dialect: str, event: str) -> None:
         return
     sent = json.loads(log.read_text().splitlines()[0])
     assert COMMON[dialect] | OWN.get((dialect, event), set()) <= sent.keys()
-    assert sent.get("hook_event_name", event) == event
+    named = sent.get("hook_event_name", event)
+    assert named == event or (named, event) == ("Notification", "notification")
 
 
 def test_a_secret_in_a_file_is_seen_before_it_is_read(stage: Any) -> None:
@@ -124,3 +132,25 @@ def test_tools_of_servers_have_the_names_of_each_dialect(stage: Any) -> None:
     stage.run(hooks, call("mcp__db__query", sql="select 1"), say("done"), with_tools=query)
     sent = [json.loads(line) for line in log.read_text().splitlines()]
     assert [each["tool_name"] for each in sent] == ["mcp_db_query", "query", "mcp__db__query"]
+
+
+@pytest.mark.parametrize(
+    ("dialect", "event", "key"),
+    [("cursor", "afterMCPExecution", "result_json"), ("codex", "PostToolUse", "tool_response")],
+)
+def test_what_a_server_gave_is_in_the_form_of_servers(
+    stage: Any, dialect: str, event: str, key: str
+) -> None:
+    """A list of contents; in Cursor as a text."""
+
+    def query(sql: str) -> str:
+        """Ask."""
+        return "rows"
+
+    query.__name__ = "mcp__db__query"
+    log = stage.root / "log"
+    hooks = stage.hooks({"on": event, "dialect": dialect, "command": f"cat > {log}"})
+    stage.run(hooks, call("mcp__db__query", sql="select 1"), say("done"), with_tools=query)
+    given = json.loads(log.read_text())[key]
+    given = json.loads(given) if dialect == "cursor" else given
+    assert given["content"] == [{"type": "text", "text": "rows"}]

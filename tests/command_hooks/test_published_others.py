@@ -202,14 +202,14 @@ if [ "$TOOL_NAME" = "bash" ]; then
 fi
 if [ "$TOOL_NAME" = "create" ]; then
   PATH_ARG=$(echo "$TOOL_ARGS" | jq -r '.path')
-  [[ "$PATH_ARG" =~ /src/ ]] || echo '{"permissionDecision":"deny","permissionDecisionReason":"Only src"}'
+  [[ "$PATH_ARG" =~ ^src/ ]] || echo '{"permissionDecision":"deny","permissionDecisionReason":"Only src"}'
 fi
 """
 
 
 @needs_jq
 def test_hooks_for_copilot(stage: Any) -> None:
-    """Arguments are text there, and a script runs in the directory that is named."""
+    """Arguments are text there, paths are as the model wrote them, and a script runs in the directory that is named."""
     stage.script(".github/hooks/scripts/guard.sh", COPILOT_SH)
     hook = {
         "type": "command",

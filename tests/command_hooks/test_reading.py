@@ -290,7 +290,7 @@ def test_cursors_commands_run_where_they_are(stage: Any) -> None:
 
 
 def test_copilots_files(stage: Any) -> None:
-    """All files of a directory; events in Pascal case speak Claude's dialect."""
+    """All files of a directory; events in Pascal case are told in the form of VS Code."""
     camel = {"preToolUse": [{"type": "command", "bash": "a", "timeoutSec": 5, "env": {"X": "1"}}]}
     stage.file(".github/hooks/1.json", {"version": 1, "hooks": camel})
     stage.file(
@@ -298,7 +298,7 @@ def test_copilots_files(stage: Any) -> None:
     )
     first, second = stage.discover().handlers
     assert (first.source.dialect, first.timeout, first.env) == ("copilot", 5.0, {"X": "1"})
-    assert (second.source.dialect, second.on_failure) == ("claude", "closed")
+    assert (second.source.dialect, second.command) == ("vscode", "b")
 
 
 def test_only_the_dialects_that_are_wanted(stage: Any) -> None:

@@ -67,9 +67,23 @@ def test_a_command_that_was_ended_is_told_as_that() -> None:
 
 
 def test_a_patched_file_has_a_path(stage: Any) -> None:
-    """Though Codex's call does not name it outside the patch."""
+    """In Codex too, where it is in the patch: a guard for Claude's Write has what it looks for."""
     (sent,) = run(stage, "codex", ["PostToolUse"], call("write", path="a.txt", content="x\n"))
-    assert sent["tool_response"]["filePath"] == str(stage.root / "a.txt")
+    given = sent["tool_input"]
+    assert (given["file_path"], given["content"]) == (str(stage.root / "a.txt"), "x\n")
+    assert "*** Add File: a.txt\n+x" in given["command"]
+
+
+def test_codexs_response_is_the_text(stage: Any) -> None:
+    """Of a command what it printed, of a file what was said or read; nothing is around it."""
+    turns = (
+        call("bash", command="echo one"),
+        call("write", path="a.txt", content="x\n"),
+        call("read", path="a.txt"),
+    )
+    sent = run(stage, "codex", ["PostToolUse"], *turns)
+    assert [sent[0]["tool_response"], sent[2]["tool_response"]] == ["one", "x"]
+    assert "a.txt" in sent[1]["tool_response"]
 
 
 @pytest.mark.parametrize(

@@ -126,8 +126,8 @@ def test_there_and_back_changes_nothing(tool: str, args: dict[str, str]) -> None
 
 
 def test_a_patch_says_what_is_written() -> None:
-    """Codex's form of a change to a file."""
-    made = patch_text(ToolCall("1", "write", {"path": "a", "content": "x\ny"}), "/p")
-    assert made == "*** Begin Patch\n*** Add File: /p/a\n+x\n+y\n*** End Patch\n"
-    made = patch_text(ToolCall("1", "edit", {"path": "a", "old": "x", "new": "y"}), "/p")
+    """Codex's form of a change to a file, which is named as the model names it."""
+    made = patch_text(ToolCall("1", "write", {"path": "src/a", "content": "x\ny"}))
+    assert made == "*** Begin Patch\n*** Add File: src/a\n+x\n+y\n*** End Patch\n"
+    made = patch_text(ToolCall("1", "edit", {"path": "/p/a", "old": "x", "new": "y"}))
     assert "*** Update File: /p/a\n@@\n-x\n+y" in made

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import msgspec
+
 from hookline.command_hooks.answers import UNCHANGED, Answer
 from hookline.command_hooks.definition import Handler
 from hookline.command_hooks.dialects import DIALECTS, Place
@@ -16,7 +18,7 @@ from hookline.errors import HooklineError
 from hookline.hooks import HookOutcome, Kind
 from hookline.state import Decision, Log, StopReason
 
-_WITHHOLDING = ("gemini", "hookline")
+_WITHHOLDING = ("gemini", "codex", "hookline")
 """Dialects in which a refusal after a tool keeps its result from the model; in the others it is feedback."""
 _WORDLESS = "no reason was given"
 
@@ -114,7 +116,12 @@ class Applying:
             return HookOutcome.stop(words, stop_reason=StopReason.OBJECTION_LIMIT)
         return self._said(self.ctx, (words,))
 
-    _subagent_stop = _stop
+    def _subagent_stop(self) -> HookOutcome | None:
+        answer, result = self.answer, self.ctx.result
+        if answer.decision == "deny" or answer.updated_output is UNCHANGED or result is None:
+            return self._stop()
+        replaced = msgspec.structs.replace(result, output=str(answer.updated_output), said=None)
+        return self._said(self.ctx.with_result(replaced))
 
     def _subagent_start(self) -> HookOutcome | None:
         if self.answer.decision == "deny":

@@ -64,7 +64,17 @@ def cursor(text: str) -> Test:
 @lru_cache(maxsize=4096)
 def copilot(text: str) -> Test:
     """A regular expression over the whole of the name."""
-    return everything if text in ("", "*") else _searching(f"^(?:{text})$", shown=text)
+    return everything if text in ("", "*", "**") else _searching(f"^(?:{text})$", shown=text)
+
+
+@lru_cache(maxsize=4096)
+def vscode(text: str) -> Test:
+    """Exact names between `|`; or a regular expression over the whole of the name."""
+    if text in ("", "*", "**"):
+        return everything
+    if _NAMES.fullmatch(text):
+        return claude(text)
+    return copilot(text)
 
 
 def _one_of(names: object) -> Test:

@@ -65,6 +65,8 @@ class Runner:
         """The call whose question a hook has answered last, by run: nobody needs to be told of it."""
         self._before_summary: dict[str, Log[Message]] = {}
         """The conversation that is about to be summarised, by run."""
+        self._said: dict[tuple[str, int], tuple[ToolCall, Asked]] = {}
+        """What a hook said about a call that it would be asked about once more, by run and by hook."""
         self.sent_back: dict[str, int] = {}
         """How often hooks have sent a child back to work, by its run."""
 
@@ -127,6 +129,17 @@ class Runner:
 
         `watch` is shown what a program prints first, and may give it another time from then on.
         """
+        if handler.event not in DIALECTS[handler.source.dialect].answered_once:
+            return await self._ask(handler, ctx, place, watch)
+        key = (ctx.state.run_id, id(handler))
+        call, said = self._said.pop(key, (None, None))
+        if said is not None and call == ctx.tool_call and ctx.point == HookPoint.PERMISSION_REQUEST:
+            return said
+        said = await self._ask(handler, ctx, place, watch)
+        self._said[key] = (ctx.tool_call, said)
+        return said
+
+    async def _ask(self, handler: Handler, ctx: Any, place: Place, watch: Any) -> Asked:
         changed = changed_script(handler)
         if changed:
             return Asked(self._changed(changed, ctx), Ran(None, problem="spawn_error"))
@@ -238,6 +251,7 @@ class Runner:
         self._kept.pop(session_of(state), None)
         self.answered.pop(state.run_id, None)
         self._before_summary.pop(state.run_id, None)
+        self._said = {key: said for key, said in self._said.items() if key[0] != state.run_id}
         self.sent_back = {
             run: n for run, n in self.sent_back.items() if not run.startswith(f"{state.run_id}/")
         }

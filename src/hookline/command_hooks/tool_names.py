@@ -33,6 +33,14 @@ class ToolForm(NamedTuple):
 _FILE = {"path": "file_path"}
 _EDIT = {"path": "file_path", "old": "old_string", "new": "new_string"}
 
+_SEARCH = {
+    "include": "glob",
+    "ignore_case": "-i",
+    "context": "-C",
+    "mode": "output_mode",
+    "limit": "head_limit",
+}
+
 CLAUDE: dict[str, ToolForm] = {
     "bash": ToolForm("Bash", {"background": "run_in_background"}),
     "exec": ToolForm("Bash", {}),
@@ -43,16 +51,7 @@ CLAUDE: dict[str, ToolForm] = {
     "edit": ToolForm("Edit", _EDIT),
     "list": ToolForm("LS", {}),
     "glob": ToolForm("Glob", {}),
-    "search": ToolForm(
-        "Grep",
-        {
-            "include": "glob",
-            "ignore_case": "-i",
-            "context": "-C",
-            "mode": "output_mode",
-            "limit": "head_limit",
-        },
-    ),
+    "search": ToolForm("Grep", _SEARCH),
     "todo_write": ToolForm("TodoWrite", {"items": "todos", "tasks": "todos"}),
     "spawn_subagent": ToolForm(
         "Agent",
@@ -89,7 +88,7 @@ CURSOR: dict[str, ToolForm] = {
     "read": ToolForm("Read", _FILE),
     "write": ToolForm("Write", _FILE),
     "edit": ToolForm("Write", _EDIT, ("Edit", "StrReplace")),
-    "search": ToolForm("Grep", {"include": "glob"}),
+    "search": ToolForm("Grep", _SEARCH),
     "glob": ToolForm("Glob", {}),
     "list": ToolForm("LS", {}),
     "spawn_subagent": ToolForm("Task", {"agent": "subagent_type"}),
@@ -101,11 +100,17 @@ COPILOT: dict[str, ToolForm] = {
     "read": ToolForm("view", {}),
     "write": ToolForm("create", {"content": "file_text"}),
     "edit": ToolForm("edit", {"old": "old_str", "new": "new_str"}),
-    "search": ToolForm("grep", {}),
+    "list": ToolForm("view", {}),
+    "search": ToolForm("grep", _SEARCH),
     "glob": ToolForm("glob", {}),
+    "bash_poll": ToolForm("read_bash", {"id": "shellId"}),
+    "bash_stop": ToolForm("stop_bash", {"id": "shellId"}),
     "spawn_subagent": ToolForm("task", {"agent": "agent_type"}),
-    "todo_write": ToolForm("update_todo", {}),
+    "todo_write": ToolForm("update_todo", {"items": "todos", "tasks": "todos"}),
+    "load_skill": ToolForm("skill", {"name": "skill"}),
     "web_fetch": ToolForm("web_fetch", {}),
+    "fetch": ToolForm("web_fetch", {}),
+    "web_search": ToolForm("web_search", {}),
 }
 
 _MODES = {"lines": "content", "files": "files_with_matches", "count": "count"}
@@ -115,9 +120,17 @@ _SHELLS = ("bash", "exec")
 class Bridge:
     """Takes calls over to a dialect's names and keys, and changed input back to ours."""
 
-    def __init__(self, forms: Mapping[str, ToolForm], *, milliseconds: bool = False) -> None:
+    def __init__(
+        self,
+        forms: Mapping[str, ToolForm],
+        *,
+        milliseconds: bool = False,
+        as_written: bool = False,
+    ) -> None:
         self._forms = forms
         self._milliseconds = milliseconds
+        self._as_written = as_written
+        """Paths are shown as the model wrote them: scripts there look for `src/` at their beginning."""
 
     def show(self, call: ToolCall, cwd: str) -> Shown:
         """A call under the names that the scripts know."""
@@ -171,7 +184,7 @@ class Bridge:
 
     def _outward(self, tool: str, key: str, value: Any, cwd: str) -> Any:
         if key == "path" and isinstance(value, str):
-            return _absolute(value, cwd)
+            return value if self._as_written else _absolute(value, cwd)
         if key == "timeout" and tool in _SHELLS and self._milliseconds and _is_number(value):
             return round(value * 1000)
         if key == "mode" and tool == "search":
@@ -233,9 +246,9 @@ def _with_argv(args: dict[str, Any], given: dict[str, Any]) -> dict[str, Any]:
     return {**args, "argv": words if plain else ["bash", "-c", command]}
 
 
-def patch_text(call: ToolCall, cwd: str) -> str:
-    """A change to a file in the form of Codex's patches."""
-    path = _absolute(str(call.args.get("path", "")), cwd)
+def patch_text(call: ToolCall) -> str:
+    """A change to a file in the form of Codex's patches, which name it as the model does."""
+    path = str(call.args.get("path", ""))
     if call.name == "write":
         body = [f"*** Add File: {path}", *_marked("+", str(call.args.get("content", "")))]
     else:

@@ -17,12 +17,22 @@ _FOLDERS = {
     "gemini": (".gemini",),
     "codex": (".codex",),
     "cursor": (".cursor",),
-    "copilot": (".github/hooks", ".copilot/hooks"),
+    "copilot": (".github/hooks", ".github/copilot", ".copilot"),
 }
 """Where each agent keeps its files, in a project or at home. Where none of them is, nothing needs to be loaded."""
-_ELSEWHERE = {"claude": "CLAUDE_CONFIG_DIR", "codex": "CODEX_HOME"}
+_ELSEWHERE = {
+    "claude": "CLAUDE_CONFIG_DIR",
+    "codex": "CODEX_HOME",
+    "copilot": "COPILOT_HOME",
+}
 """The variables that say where else a user keeps them."""
-_MANAGED = ("/etc/claude-code", "/etc/gemini-cli", "/etc/codex", "/etc/cursor", "/etc/copilot")
+_MANAGED = (
+    "/etc/claude-code",
+    "/etc/gemini-cli",
+    "/etc/codex",
+    "/etc/cursor",
+    "/etc/github-copilot",
+)
 _OF_PLUGINS = ("hooks/hooks.json", ".claude-plugin/plugin.json", ".codex-plugin/plugin.json")
 _NOT_THEIRS = ("tier", "priority", "before", "after", "scope", "shadow")
 _VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")

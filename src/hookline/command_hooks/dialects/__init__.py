@@ -9,9 +9,11 @@ from hookline.command_hooks.dialects.copilot import Copilot
 from hookline.command_hooks.dialects.cursor import Cursor
 from hookline.command_hooks.dialects.gemini import Gemini
 from hookline.command_hooks.dialects.own import Own
+from hookline.command_hooks.dialects.vscode import VsCode
 
 DIALECTS: dict[str, Dialect] = {
-    dialect.name: dialect for dialect in (Own(), Claude(), Gemini(), Codex(), Cursor(), Copilot())
+    dialect.name: dialect
+    for dialect in (Own(), Claude(), Gemini(), Codex(), Cursor(), Copilot(), VsCode())
 }
 
 __all__ = ["DIALECTS", "Dialect", "Place"]

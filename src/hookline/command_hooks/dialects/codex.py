@@ -5,14 +5,18 @@ from __future__ import annotations
 import shlex
 from typing import Any, ClassVar
 
+import msgspec
+
 from hookline.command_hooks import matchers
 from hookline.command_hooks.answers import Answer, failed, json_object, text_of
 from hookline.command_hooks.definition import Handler
 from hookline.command_hooks.dialects.base import (
+    SHELL_TOOLS,
     Place,
     failure_words,
     last_words,
     output_text,
+    server_result,
     unfinished,
 )
 from hookline.command_hooks.dialects.claude import Claude, problem_in
@@ -30,7 +34,7 @@ _SPECIFIC = frozenset(
     {"hookEventName", "permissionDecision", "permissionDecisionReason", "updatedInput", "additionalContext", "decision",
      "additionalContextLimit", "updatedToolOutput", "updatedMCPToolOutput"}
 )  # fmt: skip
-_CONTEXT = ("SessionStart", "UserPromptSubmit")
+_CONTEXT = ("SessionStart", "SubagentStart", "UserPromptSubmit")
 _BLOCKING = (
     "PreToolUse",
     "PermissionRequest",
@@ -49,6 +53,9 @@ _READING = {
     "search": ("rg",),
 }
 """Our tools that read, and the commands by which it is done there: it has no tools for that."""
+_PATCHING = ("write", "edit")
+_TEXT = (*SHELL_TOOLS, *_READING, *_PATCHING)
+"""Tools whose response is the text that they gave, and nothing around it."""
 
 
 class Codex(Claude):
@@ -69,7 +76,7 @@ class Codex(Claude):
         "SessionEnd": "session_end",
         "notify": "stop",
     }
-    known: ClassVar[frozenset[str]] = frozenset()
+    known: ClassVar[frozenset[str]] = frozenset({"Interrupt"})
     observing = frozenset({"notify", "PostCompact"})
 
     def fires(self, event: str, ctx: Any) -> bool:
@@ -83,10 +90,14 @@ class Codex(Claude):
         return matchers.codex(handler.matcher)
 
     def show(self, call: ToolCall, place: Place) -> Shown:
-        """A call under Codex's names: files are changed by patches, and read by commands, which guards look at."""
-        if call.name in ("write", "edit"):
-            return Shown("apply_patch", {"command": patch_text(call, place.cwd)}, ("Write", "Edit"))
+        """A call under Codex's names: files are changed by patches, and read by commands, which guards look at.
+
+        Beside the patch is what Claude's tools would be given: people have one guard for both.
+        """
         shown = super().show(call, place)
+        if call.name in _PATCHING:
+            given = {"command": patch_text(call), **shown.input}
+            return Shown("apply_patch", given, ("Write", "Edit"))
         if call.name in _READING:
             words = [*_READING[call.name], *_named(shown.input)]
             return Shown("Bash", {"command": shlex.join(words)}, (shown.name,))
@@ -97,15 +108,20 @@ class Codex(Claude):
         )
 
     def back(self, call: ToolCall, shown: Shown, answer: Answer) -> ToolCall:
-        """The call with a hook's changes; a changed patch is none that we could take apart."""
-        if shown.name == "apply_patch" or call.name in _READING:
-            if answer.updated_input == shown.input:
-                return call
-            raise UsageError(
-                f"a changed call of '{call.name}' cannot be taken back.",
-                remedy="Deny the call, and say why.",
-            )
-        return super().back(call, shown, answer)
+        """The call with a hook's changes; a changed patch is none that we could take apart.
+
+        A tool that reads runs no command: one that would have read in another way changes nothing.
+        """
+        if call.name in _READING:
+            return call
+        if shown.name != "apply_patch":
+            return super().back(call, shown, answer)
+        if {**shown.input, **(answer.updated_input or {})} == shown.input:
+            return call
+        raise UsageError(
+            f"a changed call of '{call.name}' cannot be taken back.",
+            remedy="Deny the call, and say why.",
+        )
 
     def payload(self, handler: Handler, ctx: Any, place: Place) -> dict[str, Any]:
         """As Claude's, with the turn and the model; a program that is notified has a form of its own."""
@@ -120,15 +136,18 @@ class Codex(Claude):
                 "last-assistant-message": last_words(ctx.state),
             }
         sent = super().payload(handler, ctx, place)
-        if "tool_response" in sent and ctx.tool_call.name in _READING:
-            text = output_text(ctx.execution)
-            sent["tool_response"] = {"stdout": text, "stderr": "", "interrupted": False}
+        if "tool_response" in sent and ctx.tool_call.name in _TEXT:
+            sent["tool_response"] = output_text(ctx.execution)
+        elif "tool_response" in sent and ctx.tool_call.name.startswith("mcp__"):
+            sent["tool_response"] = server_result(ctx.execution)
         return {**sent, "turn_id": f"{ctx.state.run_id}", "model": place.model}
 
     def variables(self, handler: Handler, place: Place) -> dict[str, str]:
         """For plugins, where they are. There is no variable for the project; ours does no harm."""
         root, data = handler.source.root, handler.source.data
         named = {"CLAUDE_PROJECT_DIR": place.project, "CODEX_SESSION_ID": place.session_id}
+        if handler.event == "SessionStart" and place.env_file:
+            named |= {"CODEX_ENV_FILE": place.env_file, "CLAUDE_ENV_FILE": place.env_file}
         if not root:
             return named
         plugin = {"PLUGIN_ROOT": root, "PLUGIN_DATA": data}
@@ -143,7 +162,9 @@ class Codex(Claude):
         if event == "notify":
             return Answer() if ran.code == 0 else failed(failure_words(ran))
         if ran.code == 2:
-            if ran.stderr.strip() and event in _BLOCKING:
+            if event not in _BLOCKING:
+                return failed(failure_words(ran))
+            if ran.stderr.strip():
                 return Answer(decision="deny", reason=ran.stderr.strip(), status="blocked")
             return failed("it ended with exit code 2 and said nothing on stderr")
         if ran.code != 0:
@@ -154,9 +175,13 @@ class Codex(Claude):
         if found is None:
             return failed("its output begins like JSON, and is not valid")
         problem = problem_in(found) or _unsupported(event, found)
-        return (
-            failed(f"its output does not fit: {problem}") if problem else self.fields(event, found)
-        )
+        if problem:
+            return failed(f"its output does not fit: {problem}")
+        answer = self.fields(event, found)
+        if event == "PostToolUse" and answer.stops:  # there it is the result that goes no further
+            reason = answer.reason or answer.stop_reason or "a hook kept the result back"
+            return msgspec.structs.replace(answer, stops=False, decision="deny", reason=reason)
+        return answer
 
 
 def _named(given: dict[str, Any]) -> list[str]:

@@ -11,8 +11,10 @@ from hookline.command_hooks import matchers
 from hookline.command_hooks.answers import UNCHANGED, Answer, failed, json_object, text_of
 from hookline.command_hooks.definition import Handler
 from hookline.command_hooks.dialects.base import (
+    READING_TOOLS,
     Dialect,
     Place,
+    ending_of,
     failure_text,
     failure_words,
     has_failed,
@@ -23,12 +25,16 @@ from hookline.command_hooks.dialects.base import (
 from hookline.command_hooks.matchers import Test
 from hookline.command_hooks.process import Ran
 from hookline.command_hooks.tool_names import COPILOT, Bridge
+from hookline.flow import ErrorClass
+from hookline.lifecycle import HookPoint
 
 _TOOLS = frozenset({"preToolUse", "permissionRequest", "postToolUse", "postToolUseFailure"})
 _DENYING = frozenset({"preToolUse", "permissionRequest"})
-_BEGINS = re.compile(r"^\s*\{", re.MULTILINE)
+BEGINS = re.compile(r"^\s*\{", re.MULTILINE)
 """A line that is meant to be JSON."""
 _LONGEST_CONTEXT = 10_240
+_OF_THE_SYSTEM = frozenset({ErrorClass.HOOK, ErrorClass.UNKNOWN})
+_REASONS = {"completed": "complete", "error": "error", "aborted": "abort", "timeout": "timeout"}
 _DECISIONS = {"allow": "allow", "deny": "deny", "ask": "ask", "block": "deny", "approve": "allow"}
 
 
@@ -39,6 +45,7 @@ class Copilot(Dialect):
     points: ClassVar[dict[str, str]] = {
         "sessionStart": "session_start",
         "userPromptSubmitted": "prompt_submit",
+        "userPromptTransformed": "prompt_submit",
         "preToolUse": "before_tool_use",
         "permissionRequest": "permission_request",
         "notification": "permission_request",
@@ -51,16 +58,18 @@ class Copilot(Dialect):
         "errorOccurred": "agent_failed",
         "sessionEnd": "session_end",
     }
-    known = frozenset({"userPromptTransformed"})
+    # There it is asked before any rule is looked at, so also about what nobody would be asked about here.
+    also: ClassVar[dict[str, str]] = {"permissionRequest": "before_tool_use"}
+    answered_once = frozenset({"permissionRequest"})
     observing = frozenset({"notification"})
     runs_in_order = True
-    bridge = Bridge(COPILOT)
+    bridge = Bridge(COPILOT, as_written=True)
 
     def fires(self, event: str, ctx: Any) -> bool:
-        """Success and failure of a tool are two events."""
+        """Success and failure of a tool are two events; nobody needs permission to read."""
         if event in ("postToolUse", "postToolUseFailure"):
             return has_failed(ctx.execution) is (event == "postToolUseFailure")
-        return True
+        return event != "permissionRequest" or needs_permission(ctx)
 
     def test(self, handler: Handler) -> Test:
         """A regular expression over the whole name."""
@@ -73,6 +82,8 @@ class Copilot(Dialect):
             return (shown.name, *shown.aliases)
         if event == "notification":
             return ("permission_prompt",)
+        if event == "preCompact":
+            return ("auto",)
         return (ctx.name,) if event in ("subagentStart", "subagentStop") else None
 
     def payload(self, handler: Handler, ctx: Any, place: Place) -> dict[str, Any]:
@@ -92,19 +103,21 @@ class Copilot(Dialect):
             return {"source": "resume" if ctx.source == "resume" else "new", "initialPrompt": ""}
         if event == "userPromptSubmitted":
             return {"prompt": ctx.prompt}
+        if event == "userPromptTransformed":
+            return {"prompt": ctx.prompt, "transformedPrompt": ctx.prompt}
         if event == "errorOccurred":
-            error = {"message": ctx.error_message, "name": ctx.error_type, "stack": ""}
-            return {"error": error, "recoverable": False}
+            return failure(ctx)
         if event in ("subagentStart", "subagentStop"):
-            said = {"agentName": ctx.name, "agentId": ctx.child_run_id}
-            return (
-                said
-                if event == "subagentStart"
-                else {**said, "transcriptPath": place.child_transcript}
-            )
+            return _child(event, ctx, place)
         if event == "agentStop":
-            return {"stopReason": "end_turn", "lastMessage": last_words(ctx.state)}
-        return {"trigger": "auto"} if event == "preCompact" else {"reason": "complete"}
+            return {
+                "stopReason": "end_turn",
+                "stop_hook_active": place.objections > 0,
+                "lastMessage": last_words(ctx.state),
+            }
+        if event == "preCompact":
+            return {"trigger": "auto", "customInstructions": ctx.instructions}
+        return {"reason": session_end_reason(ctx)}
 
     def _tool(self, event: str, ctx: Any, place: Place) -> dict[str, Any]:
         shown = self.show(ctx.tool_call, place)
@@ -121,16 +134,24 @@ class Copilot(Dialect):
             sent["error"] = failure_text(ctx.execution)
             sent["toolResult"] = {"resultType": "failure", "textResultForLlm": sent["error"]}
         if event == "notification":
-            sent |= {"type": "permission_prompt", "message": f"{shown.name} needs permission"}
+            sent |= {
+                "hook_event_name": "Notification",
+                "notification_type": "permission_prompt",
+                "title": "Permission needed",
+                "message": f"{shown.name} needs permission",
+            }
         return sent
 
-    def variables(self, handler: Handler, place: Place) -> dict[str, str]:  # noqa: ARG002 - the same for all hooks
-        """Scripts that know several agents tell by this which one it is."""
-        return {
+    def variables(self, handler: Handler, place: Place) -> dict[str, str]:
+        """Scripts that know several agents tell by this which one it is; for plugins, where they are."""
+        root = handler.source.root
+        named = {
             "COPILOT_CLI": "1",
             "COPILOT_PROJECT_DIR": place.project,
             "CLAUDE_PROJECT_DIR": place.project,
         }
+        plugin = ("COPILOT_PLUGIN_ROOT", "CLAUDE_PLUGIN_ROOT", "PLUGIN_ROOT") if root else ()
+        return {**named, **dict.fromkeys(plugin, root)}
 
     def understand(self, handler: Handler, ran: Ran) -> Answer:
         """A hook before a tool that fails denies; one that takes too long does not."""
@@ -139,9 +160,10 @@ class Copilot(Dialect):
             return lost
         if lost is not None:
             return Answer(decision="deny", reason=lost.problem, status="blocked")
-        found = _object(ran.stdout)
+        text = without_progress(ran.stdout)
+        found = answer_in(text)
         said = Answer() if found is None else _fields(event, found)
-        if ran.code == 0 and (found is not None or not _BEGINS.search(ran.stdout)):
+        if ran.code == 0 and (found is not None or not BEGINS.search(text)):
             return said
         if ran.code == 0:
             wrong = "its output begins like JSON, and is not valid"
@@ -149,16 +171,60 @@ class Copilot(Dialect):
                 return failed(wrong)
             return Answer(decision="deny", reason=f"the hook failed: {wrong}", status="blocked")
         if event in _DENYING:
-            printed = ran.stdout.strip() if found is None else ""
+            printed = text if found is None else ""
             reason = said.reason or ran.stderr.strip() or printed or failure_words(ran)
             return Answer(decision="deny", reason=reason, status="blocked", contexts=said.contexts)
+        if ran.code == 2 and event == "postToolUseFailure":  # how to go on from there
+            words = "\n".join((*said.contexts, text if found is None else ""))
+            return Answer(contexts=(words.strip() or ran.stderr.strip(),))
         if ran.code == 2:
             return Answer(messages=(ran.stderr.strip() or failure_words(ran),))
         return failed(failure_words(ran))
 
 
-def _object(text: str) -> dict[str, Any] | None:
-    """The one object in a text that may have lines of progress before it."""
+def needs_permission(ctx: Any) -> bool:
+    """Whether a call is one that hooks for permissions are asked about: by what it does, or because somebody asks."""
+    return (
+        bool(ctx.point == HookPoint.PERMISSION_REQUEST) or ctx.tool_call.name not in READING_TOOLS
+    )
+
+
+def failure(ctx: Any) -> dict[str, Any]:
+    """What a hook is told of an error that ended the run."""
+    place = "system" if ctx.error_class in _OF_THE_SYSTEM else "model_call"
+    return {
+        "error": {"message": ctx.error_message, "name": ctx.error_type, "stack": ""},
+        "errorContext": "tool_execution" if ctx.tool_call is not None else place,
+        "recoverable": False,
+    }
+
+
+def session_end_reason(ctx: Any) -> str:
+    """Why a session is over."""
+    return _REASONS[ending_of(ctx.state)]
+
+
+def _child(event: str, ctx: Any, place: Place) -> dict[str, Any]:
+    said = {
+        "agentId": ctx.child_run_id,
+        "agentType": ctx.name,
+        "agentName": ctx.name,
+        "agentDisplayName": ctx.name,
+    }
+    if event == "subagentStart":
+        return said
+    response = getattr(ctx.result, "text", "") or ""
+    ending = {"response": response, "stopReason": "end_turn"}
+    return {**said, **ending, "transcriptPath": place.child_transcript}
+
+
+def without_progress(text: str) -> str:
+    """What a hook printed besides the lines that say how far it is."""
+    return "\n".join(line for line in text.splitlines() if not _is_progress(line)).strip()
+
+
+def answer_in(text: str) -> dict[str, Any] | None:
+    """The one object in a text that may have words before it."""
     found = json_object(text)
     lines = text.splitlines()
     for place, line in enumerate(lines):
@@ -169,14 +235,17 @@ def _object(text: str) -> dict[str, Any] | None:
     return found
 
 
+def _is_progress(line: str) -> bool:
+    return "progress" in line and (json_object(line) or {}).get("type") == "progress"
+
+
 def _fields(event: str, found: dict[str, Any]) -> Answer:
-    specific = found.get("hookSpecificOutput")
-    found = {**specific, **found} if isinstance(specific, dict) else found
-    decision = _DECISIONS.get(
-        text_of(found.get("permissionDecision") or found.get("behavior") or found.get("decision")),
-        "",
-    )
-    changed = found.get("modifiedArgs")
+    for key in ("hookSpecificOutput", "decision"):  # guards that are Claude's too answer as there
+        inner = found.get(key)
+        found = {**inner, **found} if isinstance(inner, dict) else found
+    word = found.get("permissionDecision") or found.get("behavior") or found.get("decision")
+    decision = _DECISIONS.get(text_of(word), "")
+    changed = found.get("modifiedArgs", found.get("updatedInput"))
     if isinstance(changed, str):
         changed = json_object(changed)
     if event not in _DENYING and decision != "deny":
@@ -188,14 +257,31 @@ def _fields(event: str, found: dict[str, Any]) -> Answer:
         or text_of(found.get("reason"))
         or text_of(found.get("message")),
         updated_input=changed if event in _DENYING and isinstance(changed, dict) else None,
-        updated_output=_result(found.get("modifiedResult", UNCHANGED))
-        if event == "postToolUse"
-        else UNCHANGED,
+        updated_output=_new_output(event, found),
         contexts=(context,) if context else (),
+        prompt=text_of(found.get("modifiedTransformedPrompt"))
+        if event == "userPromptTransformed"
+        else "",
+        stops=event == "permissionRequest"
+        and decision == "deny"
+        and found.get("interrupt") is True,
     )
 
 
-def _result(value: Any) -> Any:
+def _new_output(event: str, found: dict[str, Any]) -> Any:
+    if event == "postToolUse":
+        return result_text(found.get("modifiedResult", UNCHANGED))
+    return new_response(found) if event == "subagentStop" else UNCHANGED
+
+
+def new_response(found: dict[str, Any]) -> Any:
+    """What the parent of a child is to be given instead of its answer."""
+    response = found.get("modifiedResponse")
+    return response if isinstance(response, str) else UNCHANGED
+
+
+def result_text(value: Any) -> Any:
+    """The text of a result that a hook gives instead of the tool's."""
     return (
         value["textResultForLlm"]
         if isinstance(value, dict) and "textResultForLlm" in value

@@ -7,6 +7,8 @@ import re
 from pathlib import Path
 from typing import Any, ClassVar
 
+import msgspec
+
 from hookline.command_hooks import matchers
 from hookline.command_hooks.answers import UNCHANGED, Answer, failed, json_object, text_of
 from hookline.command_hooks.definition import Handler
@@ -14,17 +16,19 @@ from hookline.command_hooks.dialects.base import (
     SHELL_TOOLS,
     Dialect,
     Place,
+    ending_of,
     failure_text,
     failure_words,
     has_failed,
     output_text,
+    server_result,
     unfinished,
 )
 from hookline.command_hooks.matchers import Test
 from hookline.command_hooks.process import Ran
 from hookline.command_hooks.tool_names import CURSOR, Bridge, Shown
 from hookline.lifecycle import HookPoint
-from hookline.state import ToolCall
+from hookline.state import ToolCall, ToolResult
 
 _MCP = re.compile(r"mcp__(?P<server>.+?)__(?P<tool>.+)")
 _ANY_TOOL = frozenset({"preToolUse", "postToolUse", "postToolUseFailure"})
@@ -37,6 +41,8 @@ _DECIDING = frozenset(
 CLOSED = frozenset({"beforeMCPExecution", "beforeReadFile"})
 """Events whose hooks keep things from happening when they fail."""
 VERSION = "2.0.0"
+_OF_FILES = ("read", "write", "edit")
+_TWICE = {"file_path": "path", "content": "contents"}
 _MOST_CONTENT = 1 << 20
 
 
@@ -65,7 +71,7 @@ class Cursor(Dialect):
         "sessionEnd": "session_end",
     }
     also: ClassVar[dict[str, str]] = {"stop": "agent_failed"}
-    known = frozenset({"beforeTabFileRead", "afterTabFileEdit"})
+    known = frozenset({"beforeTabFileRead", "afterTabFileEdit", "workspaceOpen"})
     observing = frozenset({"afterAgentResponse", "afterAgentThought"})
     bridge = Bridge(CURSOR, milliseconds=True)
 
@@ -108,14 +114,27 @@ class Cursor(Dialect):
         return None
 
     def show(self, call: ToolCall, place: Place) -> Shown:
-        """A call under Cursor's names."""
+        """A call under Cursor's names; files have two for what they are given, by its version."""
         found = _MCP.fullmatch(call.name)
         shown = super().show(call, place)
-        return (
-            shown
-            if found is None
-            else shown._replace(name=f"MCP:{found['tool']}", aliases=(call.name,))
-        )
+        if found is not None:
+            return shown._replace(name=f"MCP:{found['tool']}", aliases=(call.name,))
+        if call.name not in _OF_FILES:
+            return shown
+        twice = {also: shown.input[key] for key, also in _TWICE.items() if key in shown.input}
+        return shown._replace(input={**shown.input, **twice})
+
+    def back(self, call: ToolCall, shown: Shown, answer: Answer) -> ToolCall:
+        """The call with a hook's changes, by whichever of two names."""
+        if call.name not in _OF_FILES:
+            return super().back(call, shown, answer)
+        updated = dict(answer.updated_input or {})
+        for key, also in _TWICE.items():
+            second = updated.pop(also, None)
+            is_changed = second is not None and second != shown.input.get(also)
+            if is_changed or (second is not None and key not in updated):
+                updated[key] = second
+        return super().back(call, shown, msgspec.structs.replace(answer, updated_input=updated))
 
     def payload(self, handler: Handler, ctx: Any, place: Place) -> dict[str, Any]:
         """The event, and what is common to all of them."""
@@ -147,19 +166,25 @@ class Cursor(Dialect):
             status = "error" if ctx.point == HookPoint.AGENT_FAILED else "completed"
             return {"status": status, "loop_count": place.objections}
         if event == "subagentStart":
-            return {"subagent_id": ctx.child_run_id, "subagent_type": ctx.name, "task": ctx.prompt}
-        if event == "subagentStop":
-            text = getattr(ctx.result, "text", "") or ""
-            status = "error" if getattr(ctx.result, "error", None) else "completed"
             return {
+                "subagent_id": ctx.child_run_id,
                 "subagent_type": ctx.name,
-                "status": status,
-                "summary": text,
-                "loop_count": place.objections,
+                "task": ctx.prompt,
+                "parent_conversation_id": place.session_id,
+                "subagent_model": place.model,
+                "is_parallel_worker": False,
             }
+        if event == "subagentStop":
+            return _child(ctx, place)
         if event == "preCompact":
-            return {"trigger": "auto", "message_count": len(ctx.messages)}
-        return {"reason": "completed", "is_background_agent": False, "final_status": "completed"}
+            return {
+                "trigger": "auto",
+                "message_count": len(ctx.state.messages),
+                "messages_to_compact": len(ctx.messages),
+                "is_first_compaction": True,
+            }
+        ended = ending_of(ctx.state).replace("timeout", "aborted")
+        return {"reason": ended, "is_background_agent": False, "final_status": ended}
 
     def _tool(self, event: str, ctx: Any, place: Place) -> dict[str, Any]:
         call, execution = ctx.tool_call, ctx.execution
@@ -174,11 +199,20 @@ class Cursor(Dialect):
                 else {**sent, "output": output_text(execution), "duration": milliseconds}
             )
         if event in _MCPS:
-            sent = {"tool_name": shown.name.removeprefix("MCP:"), "tool_input": json.dumps(given)}
+            found = _MCP.fullmatch(call.name)
+            sent = {
+                "server": "" if found is None else found["server"],
+                "tool_name": shown.name.removeprefix("MCP:"),
+                "tool_input": json.dumps(given),
+            }
             return (
                 sent
                 if execution is None
-                else {**sent, "result_json": json.dumps(execution.text()), "duration": milliseconds}
+                else {
+                    **sent,
+                    "result_json": json.dumps(server_result(execution)),
+                    "duration": milliseconds,
+                }
             )
         if event == "beforeReadFile":
             path = str(given.get("file_path", ""))
@@ -193,25 +227,29 @@ class Cursor(Dialect):
             "native_tool_name": call.name,
         }
         if event == "postToolUse":
-            sent |= {"tool_output": json.dumps(execution.text()), "duration": milliseconds}
+            sent |= {"tool_output": _output(call, execution), "duration": milliseconds}
         if event == "postToolUseFailure":
             sent |= {
                 "error_message": failure_text(execution),
                 "failure_type": "timeout"
                 if execution.metadata.get("ended") == "timeout"
                 else "error",
+                "is_interrupt": False,
                 "duration": milliseconds,
             }
         return sent
 
-    def variables(self, handler: Handler, place: Place) -> dict[str, str]:  # noqa: ARG002 - the same for all hooks
-        """Where the project is, under Cursor's name and the one that scripts for Claude look for."""
-        return {
+    def variables(self, handler: Handler, place: Place) -> dict[str, str]:
+        """Where the project is, under Cursor's name and the one that scripts for Claude look for; for plugins, where
+        they are."""
+        root = handler.source.root
+        named = {
             "CURSOR_PROJECT_DIR": place.project,
             "CURSOR_VERSION": VERSION,
             "CURSOR_TRANSCRIPT_PATH": place.transcript,
             "CLAUDE_PROJECT_DIR": place.project,
         }
+        return named if not root else {**named, "CURSOR_PLUGIN_ROOT": root}
 
     def understand(self, handler: Handler, ran: Ran) -> Answer:
         """Exit code 2 denies; any other failure is one, and the file says what that means."""
@@ -247,6 +285,31 @@ def _content(path: str, place: Place) -> str:
         return ""
 
 
+def _output(call: ToolCall, execution: ToolResult) -> str:
+    """What a tool gave, as JSON in a text; of a command also how it ended."""
+    if call.name not in SHELL_TOOLS:
+        return json.dumps(execution.text())
+    code = execution.metadata.get("exit_code", 0)
+    return json.dumps({"exitCode": code, "stdout": output_text(execution)})
+
+
+def _child(ctx: Any, place: Place) -> dict[str, Any]:
+    """How a child run ended."""
+    result = ctx.result
+    messages = () if result is None else result.state.messages
+    return {
+        "subagent_id": ctx.child_run_id,
+        "subagent_type": ctx.name,
+        "status": "error" if getattr(result, "error", None) else "completed",
+        "task": ctx.prompt,
+        "summary": getattr(result, "text", "") or "",
+        "message_count": len(messages),
+        "tool_call_count": sum(len(getattr(each, "calls", ())) for each in messages),
+        "loop_count": place.objections,
+        "agent_transcript_path": place.child_transcript or None,
+    }
+
+
 def _edits(given: dict[str, Any]) -> list[dict[str, Any]]:
     if "edits" in given:
         return [
@@ -258,7 +321,19 @@ def _edits(given: dict[str, Any]) -> list[dict[str, Any]]:
     return [{key: given.get(key, "") for key in ("old_string", "new_string")}]
 
 
+def _permission(found: dict[str, Any]) -> str:
+    """Allow, deny or ask. Older hooks name it a decision, and guards that are Claude's too say it in its words."""
+    for key in ("permission", "decision", "permissionDecision"):
+        said = found.get(key)
+        if said in ("allow", "deny", "ask", "block"):
+            return "deny" if said == "block" else str(said)
+    return ""
+
+
 def _fields(event: str, found: dict[str, Any]) -> Answer:
+    specific = found.get("hookSpecificOutput")
+    found = {**specific, **found} if isinstance(specific, dict) else found
+
     def either(*keys: str) -> str:
         return next((text for key in keys if (text := text_of(found.get(key)))), "")
 
@@ -266,8 +341,8 @@ def _fields(event: str, found: dict[str, Any]) -> Answer:
         either("user_message", "userMessage"),
         either("agent_message", "agentMessage"),
     )
-    permission = text_of(found.get("permission"))
-    decision: Any = permission if permission in ("allow", "deny", "ask") else ""
+    decision: Any = _permission(found)
+    to_agent = to_agent or (either("reason", "permissionDecisionReason") if not to_user else "")
     # A question is read by the user, a refusal by the model.
     reason = to_user or to_agent if decision == "ask" else to_agent or to_user
     stops = found.get("continue") is False

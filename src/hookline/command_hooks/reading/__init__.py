@@ -18,11 +18,10 @@ from hookline.command_hooks.reading.claude import (
     with_variables,
 )
 from hookline.command_hooks.reading.codex_plugins import is_codex_plugin, read_codex_plugins
+from hookline.command_hooks.reading.copilot import read_copilot, read_copilot_file
 from hookline.command_hooks.reading.others import (
     read_codex,
     read_codex_file,
-    read_copilot,
-    read_copilot_file,
     read_cursor,
     read_cursor_file,
     read_gemini,

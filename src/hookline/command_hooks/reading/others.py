@@ -1,10 +1,9 @@
-"""The configuration files of Gemini CLI, Codex, Cursor and Copilot."""
+"""The configuration files of Gemini CLI, Codex and Cursor."""
 
 from __future__ import annotations
 
 import os
-import sys
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -143,9 +142,27 @@ def read_codex(project: Path, home: Path, warn: Warn, *, system: Path | None) ->
     for level, directory in places:
         if level is Level.PROJECT and project == home:
             continue
-        for name in ("hooks.json", "config.toml"):
-            found += read_codex_file(directory / name, level, project, home, warn)
+        off = _is_switched_off(directory / "config.toml")
+        if off and level is Level.MANAGED:
+            return []
+        here = [
+            handler
+            for name in ("hooks.json", "config.toml")
+            for handler in read_codex_file(directory / name, level, project, home, warn)
+            if not off or handler.event == "notify"
+        ]
+        found += here
+        if off and level is Level.USER:  # then the repository's are off as well
+            return found
     return found
+
+
+def _is_switched_off(path: Path) -> bool:
+    """Whether a configuration says that there are to be no hooks, by the feature's name or the one it had."""
+    features = (load_toml(path, lambda _said: None) or {}).get("features")
+    if not isinstance(features, dict):
+        return False
+    return features.get("hooks", features.get("codex_hooks")) is False
 
 
 def read_codex_file(
@@ -198,7 +215,7 @@ def make_codex(
     if event == "SessionEnd":
         given = seconds_field(hook, 1.0, warn)
         return msgspec.structs.replace(handler, timeout=min(given, 3.0))
-    timeout = seconds_field(hook, 600.0, warn)
+    timeout = seconds_field(hook, seconds_field(hook, 600.0, warn, key="timeoutSec"), warn)
     return msgspec.structs.replace(handler, timeout=timeout)
 
 
@@ -212,12 +229,31 @@ def read_cursor(project: Path, home: Path, warn: Warn, *, system: Path | None) -
         (Level.USER, home / ".cursor" / "hooks.json"),
         (Level.PROJECT, project / ".cursor" / "hooks.json"),
     ]
-    return [
+    found = [
         handler
         for level, path in places
         if not (level is Level.PROJECT and project == home)
         for handler in read_cursor_file(path, level, project, home, warn)
     ]
+    for manifest in sorted((home / ".cursor" / "plugins" / "local").glob("*/.cursor-plugin")):
+        found += _cursor_plugin(manifest.parent, project, home, warn)
+    return found
+
+
+def _cursor_plugin(root: Path, project: Path, home: Path, warn: Warn) -> list[Handler]:
+    """The hooks of a plugin that the user has put there; its manifest may name another file, or have them itself."""
+    told = about(shown_path(root, project, home), warn)
+    manifest = load_json(root / ".cursor-plugin" / "plugin.json", told) or {}
+    named = manifest.get("hooks", "hooks/hooks.json")
+    path = root / named if isinstance(named, str) else root / ".cursor-plugin" / "plugin.json"
+    if not path.resolve().is_relative_to(root.resolve()):
+        told(f"its hooks are to be outside of it, at '{named}', so they are not read")
+        return []
+    source = _source("cursor", Level.PLUGIN, path, project, home)
+    source = msgspec.structs.replace(source, root=str(root))
+    if isinstance(named, str):
+        return _cursor_hooks(load_json(path, told) or {}, source, told)
+    return _cursor_hooks(named if "hooks" in named else {"hooks": named}, source, told)
 
 
 def read_cursor_file(
@@ -226,7 +262,10 @@ def read_cursor_file(
     """One file."""
     source = _source("cursor", level, path, project, home)
     told = _about(source, warn)
-    content = load_json(path, told) or {}
+    return _cursor_hooks(load_json(path, told) or {}, source, told)
+
+
+def _cursor_hooks(content: Mapping[str, Any], source: Source, told: Warn) -> list[Handler]:
     version = content.get("version", 1)
     if version != 1:
         told(f"version {version!r} is not known, so none of it is read")
@@ -244,7 +283,7 @@ def _cursor(
         return None
     closed = hook.get("failClosed", event in CLOSED) is True
     limit = hook.get("loop_limit", _LOOPS)
-    # A project's commands run in the project, a user's where the file is.
+    # A project's commands run in the project, a user's where the file is, a plugin's where that is.
     is_users = source.level in (Level.USER, Level.MANAGED)
     return Handler(
         source=source,
@@ -256,7 +295,7 @@ def _cursor(
         matcher=text_field(hook, "matcher"),
         timeout=seconds_field(hook, _CURSOR_TIMEOUT, warn),
         on_failure="closed" if closed else "open",
-        cwd=_cursor_directory(source, command, is_users=is_users),
+        cwd=source.root or _cursor_directory(source, command, is_users=is_users),
         loop_limit=limit if isinstance(limit, int) and not isinstance(limit, bool) else None,
         definition={"event": event, "hook": dict(hook)},
     )
@@ -275,87 +314,3 @@ def _cursor_directory(source: Source, command: str, *, is_users: bool) -> str:
             )
             return str(beside) if is_beside and not is_here else ""
     return ""
-
-
-# --- Copilot ------------------------------------------------------------------------------------------
-
-
-def read_copilot(project: Path, home: Path, warn: Warn, *, system: Path | None) -> list[Handler]:
-    """All files in the directories of the machine, the user and the repository, also where each has one of its own."""
-    places = [] if system is None else [(Level.MANAGED, system / "copilot" / "hooks")]
-    places += [
-        (Level.USER, home / ".copilot" / "hooks"),
-        (Level.PROJECT, project / ".github" / "hooks"),
-    ]
-    return [
-        handler
-        for level, directory in places
-        for path in sorted([*directory.glob("*.json"), *directory.glob("*/hooks.json")])
-        for handler in read_copilot_file(path, level, project, home, warn)
-    ]
-
-
-def read_copilot_file(
-    path: Path, level: Level, project: Path, home: Path, warn: Warn
-) -> list[Handler]:
-    """One file. Events in Pascal case are Claude's, and their hooks speak as Claude's do."""
-    source = _source("copilot", level, path, project, home)
-    told = _about(source, warn)
-    content = load_json(path, told) or {}
-    if content.get("disableAllHooks") is True:
-        return []
-    hooks = content.get("hooks", {})
-    if not isinstance(hooks, dict):
-        told("'hooks' is not an object, so it has none")
-        return []
-    pascal = {event: entries for event, entries in hooks.items() if event[:1].isupper()}
-    camel = {event: entries for event, entries in hooks.items() if event not in pascal}
-    as_claude = msgspec.structs.replace(source, dialect="claude")
-    return [
-        *flat(camel, source, _copilot, told),
-        *_pascal(pascal, as_claude, told),
-    ]
-
-
-def _pascal(hooks: Mapping[str, Any], source: Source, warn: Warn) -> Iterator[Handler]:
-    for event, entries in hooks.items():
-        is_nested = isinstance(entries, list) and any(
-            isinstance(e, dict) and "hooks" in e for e in entries
-        )
-        read = nested if is_nested else flat
-        for handler in read({event: entries}, source, make_claude if is_nested else _copilot, warn):
-            yield (
-                msgspec.structs.replace(handler, on_failure="closed")
-                if event == "PreToolUse"
-                else handler
-            )
-
-
-def _copilot(
-    source: Source, event: str, _group: Mapping[str, Any], hook: Mapping[str, Any], warn: Warn
-) -> Handler | None:
-    timeout = seconds_field(hook, seconds_field(hook, 30.0, warn), warn, key="timeoutSec")
-    handler = Handler(
-        source=source,
-        event=event,
-        matcher=text_field(hook, "matcher"),
-        timeout=timeout,
-        env=texts_field(hook, "env"),
-        cwd=text_field(hook, "cwd"),
-        label=text_field(hook, "comment")[:60],
-        definition={"event": event, "hook": dict(hook)},
-    )
-    kind = hook.get("type", "command")
-    if kind == "http" and text_field(hook, "url"):
-        return msgspec.structs.replace(
-            handler, kind="http", url=text_field(hook, "url"), headers=texts_field(hook, "headers")
-        )
-    ours = "osx" if sys.platform == "darwin" else "linux"
-    command = text_field(hook, "bash") or text_field(hook, ours) or text_field(hook, "command")
-    exec_form = hook.get("exec")
-    if kind == "command" and isinstance(exec_form, list) and exec_form:
-        return msgspec.structs.replace(handler, argv=tuple(map(str, exec_form)))
-    if kind != "command" or not command.strip():
-        warn(f"{event}: a hook has no command for this machine, so it is left out")
-        return None
-    return msgspec.structs.replace(handler, command=command, shell="bash")

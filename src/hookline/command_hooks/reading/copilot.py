@@ -1,0 +1,183 @@
+"""The configuration files of Copilot: directories of hook files, settings that have hooks in them, and plugins."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from hookline.command_hooks.definition import Handler, Level, Source, own_directory, shown_path
+from hookline.command_hooks.reading.claude import make as make_claude
+from hookline.command_hooks.reading.files import (
+    Dropped,
+    Make,
+    Warn,
+    about,
+    flat,
+    load_json,
+    nested,
+    seconds_field,
+    text_field,
+    texts_field,
+)
+
+_POLICIES = Path("github-copilot") / "policy.d"
+_TIMEOUT = 30.0
+
+
+def read_copilot(project: Path, home: Path, warn: Warn, *, system: Path | None) -> list[Handler]:
+    """The administrator's hooks, then the user's, the repository's and those of plugins."""
+    own, github = own_directory(home, ".copilot", "COPILOT_HOME"), project / ".github"
+    found: list[Handler] = []
+    if system is not None:
+        paths = [path for path in _in(system / _POLICIES) if _is_the_administrators(path, warn)]
+        found += _read(paths, Level.MANAGED, project, home, warn)
+    users = [own / "settings.json", own / "config.json", *_in(own / "hooks")]
+    if _switches_off(own / "settings.json", own / "config.json"):
+        return found
+    found += _read(users, Level.USER, project, home, warn)
+    settings, local = (github / "copilot" / f"settings{part}.json" for part in ("", ".local"))
+    if not _switches_off(settings, local):  # a repository speaks for its own hooks
+        found += _read([*_in(github / "hooks"), settings], Level.PROJECT, project, home, warn)
+        found += _read([local], Level.LOCAL, project, home, warn)
+    for root in sorted((own / "installed-plugins").glob("*/*/")):
+        found += _plugin(root, project, home, warn)
+    return found
+
+
+def _in(directory: Path) -> list[Path]:
+    """The hook files of a directory, also where each has one of its own."""
+    return sorted([*directory.glob("*.json"), *directory.glob("*/hooks.json")])
+
+
+def _is_the_administrators(path: Path, warn: Warn) -> bool:
+    facts = path.stat()
+    if facts.st_uid == 0 and not facts.st_mode & 0o022:
+        return True
+    warn(Dropped(f"{path}: others than the administrator can write it, so it is not read"))
+    return False
+
+
+def _switches_off(*paths: Path) -> bool:
+    contents = (load_json(path, lambda _said: None) for path in paths)
+    return any(content.get("disableAllHooks") is True for content in contents if content)
+
+
+def _read(
+    paths: list[Path], level: Level, project: Path, home: Path, warn: Warn
+) -> Iterator[Handler]:
+    for path in paths:
+        yield from read_copilot_file(path, level, project, home, warn)
+
+
+def read_copilot_file(
+    path: Path, level: Level, project: Path, home: Path, warn: Warn
+) -> list[Handler]:
+    """One file. Events in Pascal case are Claude's, and are told in the form of VS Code."""
+    source = Source("copilot", level, str(path), shown_path(path, project, home))
+    told = about(source.label, warn)
+    return _handlers(load_json(path, told) or {}, source, told)
+
+
+def _plugin(root: Path, project: Path, home: Path, warn: Warn) -> list[Handler]:
+    """The hooks of a plugin that the user has installed; its manifest may name another file, or have them itself."""
+    told = about(shown_path(root, project, home), warn)
+    places = ("plugin.json", ".github/plugin/plugin.json", ".claude-plugin/plugin.json")
+    named = next(
+        (m["hooks"] for p in places if (m := load_json(root / p, told)) and "hooks" in m), None
+    )
+    paths = (
+        [root / named]
+        if isinstance(named, str)
+        else [root / "hooks.json", root / "hooks" / "hooks.json"]
+    )
+    path = next((each for each in paths if each.is_file()), paths[0])
+    if not path.resolve().is_relative_to(root.resolve()):
+        told(f"its hooks are to be outside of it, at '{named}', so they are not read")
+        return []
+    source = Source("copilot", Level.PLUGIN, str(path), shown_path(path, project, home), str(root))
+    content = named if isinstance(named, dict) else load_json(path, told) or {}
+    return _handlers(content if "hooks" in content else {"hooks": content}, source, told)
+
+
+def _handlers(content: Mapping[str, Any], source: Source, warn: Warn) -> list[Handler]:
+    hooks, version = content.get("hooks", {}), content.get("version", 1)
+    if content.get("disableAllHooks") is True:
+        return []
+    if hooks and version != 1:
+        warn(Dropped(f"version {version!r} is not known, so none of it is read"))
+        return []
+    if not isinstance(hooks, dict):
+        warn("'hooks' is not an object, so it has none")
+        return []
+    as_vscode = msgspec.structs.replace(source, dialect="vscode")
+    return [
+        handler
+        for event, entries in hooks.items()
+        for handler in _event(event, entries, as_vscode if event[:1].isupper() else source, warn)
+    ]
+
+
+def _event(event: str, entries: Any, source: Source, warn: Warn) -> Iterator[Handler]:
+    """The hooks of an event: one after the other, or in groups as in Claude's files."""
+    is_grouped = isinstance(entries, list) and any(
+        isinstance(entry, dict) and "hooks" in entry for entry in entries
+    )
+    make: Make = make_claude if is_grouped and source.dialect == "vscode" else _copilot
+    yield from (nested if is_grouped else flat)({event: entries}, source, make, warn)
+
+
+def _copilot(
+    source: Source, event: str, group: Mapping[str, Any], hook: Mapping[str, Any], warn: Warn
+) -> Handler | None:
+    timeout = seconds_field(hook, seconds_field(hook, _TIMEOUT, warn), warn, key="timeoutSec")
+    handler = Handler(
+        source=source,
+        event=event,
+        matcher=text_field(hook, "matcher") or text_field(group, "matcher"),
+        timeout=timeout,
+        env=texts_field(hook, "env"),
+        cwd=text_field(hook, "cwd"),
+        label=text_field(hook, "comment")[:60],
+        definition={"event": event, "matcher": group.get("matcher"), "hook": dict(hook)},
+    )
+    kind = hook.get("type", "command")
+    if kind == "http" and text_field(hook, "url"):
+        return _called(handler, hook)
+    if kind == "prompt":
+        warn(f"{event}: a prompt is for sessions that somebody opens there, so it is left out")
+        return None
+    argv = _words(hook)
+    if kind == "command" and argv:
+        return msgspec.structs.replace(handler, argv=argv)
+    command = _line(hook)
+    if kind != "command" or not command.strip():
+        warn(Dropped(f"{event}: a hook has no command for this machine, so it is left out"))
+        return None
+    return msgspec.structs.replace(handler, command=command, shell="bash")
+
+
+def _called(handler: Handler, hook: Mapping[str, Any]) -> Handler:
+    allowed = hook.get("allowedEnvVars")
+    return msgspec.structs.replace(
+        handler,
+        kind="http",
+        url=text_field(hook, "url"),
+        headers=texts_field(hook, "headers"),
+        allowed_env=tuple(map(str, allowed)) if isinstance(allowed, list) else (),
+    )
+
+
+def _words(hook: Mapping[str, Any]) -> tuple[str, ...]:
+    """A program and its arguments, which no shell reads; empty if it is a line for one."""
+    program, args = hook.get("exec"), hook.get("args")
+    words = program if isinstance(program, list) else [program] if program else []
+    return tuple(map(str, [*words, *(args if words and isinstance(args, list) else ())]))
+
+
+def _line(hook: Mapping[str, Any]) -> str:
+    ours = "osx" if sys.platform == "darwin" else "linux"
+    return next((line for key in ("bash", ours, "command") if (line := text_field(hook, key))), "")
