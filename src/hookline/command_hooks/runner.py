@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import json
 import os
+import shutil
 import tempfile
 from pathlib import Path
 from typing import Any
@@ -120,7 +121,7 @@ class Runner:
         payload = dialect.payload(handler, ctx, place)
         try:
             if handler.kind in ("command", "http"):
-                ran = await self._run(handler, ctx, place, encoded(payload))
+                ran = await self._run(handler, ctx, place, payload)
             else:
                 ran = await _answered(handler, ctx, payload)
             answer = dialect.understand(handler, ran)
@@ -131,15 +132,14 @@ class Runner:
                 os.unlink(env_file)
         return Asked(self._short(answer), ran)
 
-    async def _run(self, handler: Handler, ctx: Any, place: Place, body: bytes) -> Ran:
+    async def _run(self, handler: Handler, ctx: Any, place: Place, payload: dict[str, Any]) -> Ran:
+        body = encoded(payload)
         if handler.kind == "http":
             problem = http.problem_with(handler, ctx.point.value)
             if problem:
                 return Ran(None, problem="spawn_error", detail=problem)
             return await http.post(handler, body)
-        if handler.source.data:  # plugins write there, and find it made
-            with contextlib.suppress(OSError):
-                os.makedirs(handler.source.data, exist_ok=True)
+        _make_directories(handler)
         argv = _argv(handler, place)
         if (
             handler.in_argument
@@ -148,7 +148,10 @@ class Runner:
         order = Order(
             argv=argv,
             stdin=body,
-            env=environment(handler, place, self._variables_for(handler, place)),
+            env={
+                **DIALECTS[handler.source.dialect].told(payload),
+                **environment(handler, place, self._variables_for(handler, place)),
+            },
             cwd=_directory(handler, place),
             timeout=handler.timeout,
         )
@@ -293,6 +296,15 @@ def encoded(payload: dict[str, Any]) -> bytes:
     return text.encode(errors="replace") + b"\n"
 
 
+def _make_directories(handler: Handler) -> None:
+    """Make what hooks find made elsewhere: the directory of a plugin's data, and the one of the agent in the home."""
+    own = DIALECTS[handler.source.dialect].own
+    wanted = (handler.source.data, str(home_directory() / own) if own else "")
+    for each in filter(None, wanted):
+        with contextlib.suppress(OSError):
+            os.makedirs(each, mode=0o700, exist_ok=True)
+
+
 def _argv(handler: Handler, place: Place) -> tuple[str, ...]:
     """What to start. Nothing of the event is ever in it: that goes over stdin."""
     if handler.argv is not None:
@@ -300,7 +312,9 @@ def _argv(handler: Handler, place: Place) -> tuple[str, ...]:
     command = expanded(handler.command, handler, place, for_shell=True)
     if handler.shell == "powershell":
         return ("pwsh", "-NoProfile", "-NonInteractive", "-Command", command)
-    return ("bash" if handler.shell == "bash" else "/bin/sh", "-c", command)
+    shell = handler.shell or DIALECTS[handler.source.dialect].shell
+    # Not a machine's `/bin/sh`, which may know less: `[[ ... ]]` is an error to it, and errors look like a refusal.
+    return (shell if shell == "bash" and shutil.which("bash") else "/bin/sh", "-c", command)
 
 
 def _directory(handler: Handler, place: Place) -> str:

@@ -64,6 +64,10 @@ class Dialect:
     observing: ClassVar[frozenset[str]] = frozenset()
     """Events whose hooks only look on."""
     runs_in_order: ClassVar[bool] = False
+    own: ClassVar[str] = ""
+    """The directory in a user's home that whoever uses that agent has: hooks write their logs there."""
+    shell: ClassVar[str] = "/bin/sh"
+    """What reads command lines, where a hook does not say."""
     bridge: ClassVar[Bridge]
 
     # --- when ---------------------------------------------------------------------------------------
@@ -110,6 +114,10 @@ class Dialect:
     def variables(self, handler: Handler, place: Place) -> dict[str, str]:
         """What is added to a hook's environment."""
         raise NotImplementedError
+
+    def told(self, payload: Mapping[str, Any]) -> dict[str, str]:  # noqa: ARG002 - for those that do
+        """What of the event is in variables too."""
+        return {}
 
     # --- what it answers ----------------------------------------------------------------------------
 

@@ -28,6 +28,7 @@ from hookline.command_hooks.dialects.base import (
     session_source,
     unfinished,
 )
+from hookline.command_hooks.dialects.told import told
 from hookline.command_hooks.matchers import Test
 from hookline.command_hooks.process import Ran
 from hookline.command_hooks.tool_names import CLAUDE, Bridge
@@ -107,7 +108,10 @@ class Claude(Dialect):
     also: ClassVar[dict[str, str]] = {"SessionStart": "before_inference"}
     after_compacting = frozenset({"SessionStart", "PostCompact"})
     observing = frozenset({"Notification", "MessageDisplay", "PostCompact"})
+    own = ".claude"
+    shell = "bash"
     bridge = Bridge(CLAUDE, milliseconds=True)
+    told = staticmethod(told)
 
     # --- when ---------------------------------------------------------------------------------------
 
@@ -200,7 +204,7 @@ class Claude(Dialect):
     def _notification(self, ctx: Any, place: Place) -> dict[str, Any]:
         name = self.show(ctx.tool_call, place).name
         return {
-            "message": f"Your permission is needed to use {name}",
+            "message": f"Claude needs your permission to use {name}",
             "title": "Permission needed",
             "notification_type": "permission_prompt",
         }

@@ -55,6 +55,7 @@ class Codex(Claude):
     """Codex's protocol."""
 
     name = "codex"
+    own = ".codex"
     points: ClassVar[dict[str, str]] = {
         "SessionStart": "session_start",
         "UserPromptSubmit": "prompt_submit",

@@ -62,6 +62,8 @@ class Gemini(Dialect):
         "SessionEnd": "session_end",
     }
     observing = frozenset({"Notification"})
+    own = ".gemini"
+    shell = "bash"
     bridge = Bridge(GEMINI)
 
     def fires(self, event: str, ctx: Any) -> bool:
