@@ -7,7 +7,7 @@ from typing import Any
 from hookline.command_hooks.answers import UNCHANGED, Answer
 from hookline.command_hooks.definition import Handler
 from hookline.command_hooks.dialects import DIALECTS, Place
-from hookline.command_hooks.dialects.base import result_of
+from hookline.command_hooks.dialects.responses import result_of
 from hookline.command_hooks.model_requests import changed_request, response_text
 from hookline.command_hooks.texts import labelled
 from hookline.errors import HooklineError

@@ -110,6 +110,12 @@ COPILOT: dict[str, ToolForm] = {
 
 _MODES = {"lines": "content", "files": "files_with_matches", "count": "count"}
 _SHELLS = ("bash", "exec")
+_USUAL: dict[str, dict[str, Any]] = {
+    "read": {"offset": 1, "limit": 2000},
+    "search": {"context": 0, "limit": 100},
+    "list": {"depth": 1},
+}
+"""What our tools take where the model says nothing. Scripts are not shown it: to them a limit means care."""
 
 
 class Bridge:
@@ -141,7 +147,12 @@ class Bridge:
             shown["edits"] = [_renamed(edit, form.keys) for edit in args["edits"]]
             if name == "Edit":
                 name, aliases = "MultiEdit", ("Edit",)
-        shown = {key: value for key, value in shown.items() if not _is_left_out(value, key)}
+        usual = {form.keys.get(key, key): value for key, value in _USUAL.get(call.name, {}).items()}
+        shown = {
+            key: value
+            for key, value in shown.items()
+            if not _is_left_out(value, key) and not (key in usual and value == usual[key])
+        }
         return Shown(name, shown, aliases)
 
     @staticmethod

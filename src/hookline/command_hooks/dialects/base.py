@@ -15,7 +15,7 @@ from hookline.command_hooks.definition import Handler
 from hookline.command_hooks.matchers import Test
 from hookline.command_hooks.process import Ran
 from hookline.command_hooks.tool_names import Bridge, Shown
-from hookline.state import AgentState, AssistantMessage, ResultStatus, ToolCall, ToolResult, thaw
+from hookline.state import AgentState, AssistantMessage, ResultStatus, ToolCall, ToolResult
 
 _NAMES_ERROR = re.compile(r"(?:Uncaught )?[\w.]*(?:Error|Exception)\b[^:]*: ")
 """How Python, Node and others begin the line that matters, after or before others that do not."""
@@ -178,37 +178,13 @@ def failure_text(execution: ToolResult) -> str:
     said, code = output_text(execution), execution.metadata.get("exit_code")
     if code in (0, None):
         return said
-    how = _ENDINGS.get(str(execution.metadata.get("ended", "")), "The command failed")
+    how = was_ended(execution) or "The command failed"
     return "\n".join(filter(None, (f"{how} (exit code {code}).", said)))
 
 
-def response_of(call: ToolCall, execution: ToolResult, path: str) -> Any:
-    """What a tool gave, in the form in which scripts look for it."""
-    if call.name in SHELL_TOOLS:
-        ended = execution.metadata.get("ended", "")
-        return {
-            "stdout": output_text(execution),
-            "stderr": "",
-            "interrupted": ended not in ("", "exited", "running"),
-            "isImage": False,
-        }
-    if call.name in ("write", "edit"):
-        return {"filePath": path, "success": execution.is_success, "message": execution.text()}
-    if call.name == "read":
-        return {"type": "text", "file": {"filePath": path, "content": output_text(execution)}}
-    return thaw(execution.result) if execution.is_success else execution.text()
-
-
-def result_of(call: ToolCall, value: Any) -> Any:
-    """What a script made of a tool's response, as the tool would give it: the text of a command, or of a file."""
-    if not isinstance(value, dict):
-        return value
-    if call.name in SHELL_TOOLS and isinstance(value.get("stdout"), str):
-        return "\n".join(filter(None, (value["stdout"], str(value.get("stderr") or ""))))
-    file = value.get("file")
-    if call.name == "read" and isinstance(file, dict) and isinstance(file.get("content"), str):
-        return file["content"]
-    return value
+def was_ended(execution: ToolResult) -> str:
+    """How a command was ended by others; empty if it came to an end itself."""
+    return _ENDINGS.get(str(execution.metadata.get("ended", "")), "")
 
 
 def last_words(state: AgentState, response: Any = None) -> str:

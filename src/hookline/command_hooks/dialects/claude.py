@@ -20,19 +20,17 @@ from hookline.command_hooks.dialects.base import (
     Dialect,
     Place,
     agent_fields,
-    failure_text,
     failure_words,
     has_failed,
     last_words,
-    response_of,
     session_source,
     unfinished,
 )
+from hookline.command_hooks.dialects.responses import ERROR_NAMES, error_of, response_of
 from hookline.command_hooks.dialects.told import told
 from hookline.command_hooks.matchers import Test
 from hookline.command_hooks.process import Ran
 from hookline.command_hooks.tool_names import CLAUDE, Bridge
-from hookline.flow import ErrorClass
 from hookline.hooks import Kind
 from hookline.state import UserMessage
 
@@ -64,16 +62,6 @@ _SPECIFIC: dict[str, tuple[type, ...]] = {
     "additionalContext": (str,),
 }
 _DECISIONS = {"approve": "allow", "allow": "allow", "block": "deny", "deny": "deny"}
-_ERRORS = {
-    ErrorClass.RATE_LIMIT: "rate_limit",
-    ErrorClass.OVERLOADED: "overloaded",
-    ErrorClass.AUTHENTICATION: "authentication_failed",
-    ErrorClass.UNSUPPORTED: "invalid_request",
-    ErrorClass.CONTEXT_OVERFLOW: "invalid_request",
-    ErrorClass.TIMEOUT: "server_error",
-    ErrorClass.CONNECTION: "server_error",
-    ErrorClass.MODEL: "server_error",
-}
 _ENV_EVENTS = ("SessionStart", "Setup", "CwdChanged", "FileChanged")
 
 
@@ -189,7 +177,7 @@ class Claude(Dialect):
                 call, ctx.execution, self.bridge.path(call, place.cwd)
             )
         if event == "PostToolUseFailure":
-            sent["error"] = failure_text(ctx.execution)
+            sent["error"] = error_of(ctx.execution)
             sent["is_interrupt"] = False
         if event in _FEEDBACK:
             sent["duration_ms"] = round(ctx.execution.duration * 1000)
@@ -264,7 +252,7 @@ class Claude(Dialect):
 
     def _stopfailure(self, ctx: Any, _place: Place) -> dict[str, Any]:
         return {
-            "error": _ERRORS.get(ctx.error_class, "unknown"),
+            "error": ERROR_NAMES.get(ctx.error_class, "unknown"),
             "error_details": ctx.error_message,
             "last_assistant_message": last_words(ctx.state),
         }

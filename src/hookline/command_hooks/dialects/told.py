@@ -33,7 +33,9 @@ def told(payload: Mapping[str, Any]) -> dict[str, str]:
     for name in ("CLAUDE_TOOL_FILE_PATH", "CLAUDE_FILE_PATH", "CLAUDE_FILE_PATHS"):
         values[name] = given.get("file_path")
     texts = {name: _text(value) for name, value in values.items() if value is not None}
-    return {name: text for name, text in texts.items() if len(text.encode(errors="replace")) <= _LONGEST}
+    return {
+        name: text for name, text in texts.items() if len(text.encode(errors="replace")) <= _LONGEST
+    }
 
 
 def _text(value: Any) -> str:
