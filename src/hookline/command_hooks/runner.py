@@ -19,6 +19,7 @@ from hookline.command_hooks.consulting import AGENT_ID, consult, is_of_a_hook
 from hookline.command_hooks.definition import Handler, home_directory
 from hookline.command_hooks.dialects import DIALECTS, Place
 from hookline.command_hooks.environment import environment, expanded, may_be_set, variables_in
+from hookline.command_hooks.gemini_transcript import GeminiTranscripts
 from hookline.command_hooks.process import Order, Ran, run_program
 from hookline.command_hooks.rules import applies
 from hookline.command_hooks.texts import Spill
@@ -50,6 +51,7 @@ class Runner:
         self.mode = "default"
         """The approval mode of runs whose state does not say one."""
         self.transcripts = transcripts
+        self._gemini = GeminiTranscripts(transcripts.directory)
         self.spill = spill
         # Matchers look at the call alone, so that `explain` can say without a run whether a hook would be asked.
         self._here = Place(str(project), self.cwd, "")
@@ -117,7 +119,9 @@ class Runner:
         dialect = DIALECTS[handler.source.dialect]
         is_start = ctx.point == HookPoint.SESSION_START
         env_file = self._env_file() if is_start else ""
-        place = msgspec.structs.replace(place, env_file=env_file)
+        place = msgspec.structs.replace(
+            place, env_file=env_file, transcript=self._transcript(dialect.name, ctx, place)
+        )
         payload = dialect.payload(handler, ctx, place)
         try:
             if handler.kind in ("command", "http"):
@@ -131,6 +135,15 @@ class Runner:
             if env_file:
                 os.unlink(env_file)
         return Asked(self._short(answer), ran)
+
+    def _transcript(self, dialect: str, ctx: Any, place: Place) -> str:
+        """The conversation in the form that scripts of a dialect read."""
+        if dialect != "gemini":
+            return place.transcript
+        try:
+            return str(self._gemini.write(ctx.state, place, _turn(ctx)))
+        except OSError:
+            return place.transcript
 
     async def _run(self, handler: Handler, ctx: Any, place: Place, payload: dict[str, Any]) -> Ran:
         body = encoded(payload)
@@ -225,6 +238,7 @@ class Runner:
             run: n for run, n in self.sent_back.items() if not run.startswith(f"{state.run_id}/")
         }
         self.transcripts.forget(state)
+        self._gemini.forget(state)
 
     # --- where --------------------------------------------------------------------------------------
 

@@ -72,10 +72,12 @@ GEMINI: dict[str, ToolForm] = {
     "exec": ToolForm("run_shell_command", {"cwd": "dir_path"}),
     "read": ToolForm("read_file", _FILE),
     "write": ToolForm("write_file", _FILE),
-    "edit": ToolForm("replace", _EDIT),
+    "edit": ToolForm("replace", {**_EDIT, "replace_all": "allow_multiple"}),
     "list": ToolForm("list_directory", {"path": "dir_path"}),
     "glob": ToolForm("glob", {"path": "dir_path"}),
-    "search": ToolForm("grep_search", {"path": "dir_path"}, ("search_file_content",)),
+    "search": ToolForm(
+        "grep_search", {"path": "dir_path", "include": "include_pattern"}, ("search_file_content",)
+    ),
     "todo_write": ToolForm("write_todos", {"items": "todos", "tasks": "todos"}),
     "web_fetch": ToolForm("web_fetch", {}),
     "fetch": ToolForm("web_fetch", {}),

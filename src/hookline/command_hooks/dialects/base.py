@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
+import uuid
 from collections.abc import Iterator, Mapping
 from types import MappingProxyType
 from typing import Any, ClassVar
@@ -30,6 +32,7 @@ _ENDINGS = {
     "processes": "The command started too many processes and was ended",
     "stopped": "The command was stopped",
 }
+_SPACE = uuid.UUID("8f6d3c1e-2b7a-4f55-9d0e-6c1a5b0e7a42")
 TOOL_POINTS = ("before_tool_use", "permission_request", "after_tool_use")
 SHELL_TOOLS = ("bash", "exec")
 
@@ -47,6 +50,11 @@ class Place(msgspec.Struct, frozen=True):
     child_transcript: str = ""
     objections: int = 0
     """How often hooks have kept the run, or the child in question, from stopping."""
+
+    @property
+    def session_uuid(self) -> str:
+        """The session as a UUID. Scripts tell sessions apart by its first letters, which in ours are the time."""
+        return as_uuid(self.session_id)
 
 
 class Dialect:
@@ -124,6 +132,13 @@ class Dialect:
     def understand(self, handler: Handler, ran: Ran) -> Answer:
         """What the end of a program means."""
         raise NotImplementedError
+
+
+def as_uuid(name: str) -> str:
+    """A name as a UUID: always the same, and the name itself if it is one."""
+    with contextlib.suppress(ValueError):
+        return str(uuid.UUID(name))
+    return str(uuid.uuid5(_SPACE, name))
 
 
 def unfinished(ran: Ran) -> Answer | None:

@@ -147,7 +147,8 @@ class Claude(Dialect):
         """The event, and what is common to all of them."""
         event = handler.event
         return {
-            "session_id": place.session_id,
+            "session_id": place.session_uuid,
+            "native_session_id": place.session_id,
             "transcript_path": place.transcript,
             "cwd": place.cwd,
             "permission_mode": place.permission_mode,
@@ -265,8 +266,8 @@ class Claude(Dialect):
         source = handler.source
         named = {
             "CLAUDE_PROJECT_DIR": place.project,
-            "CLAUDE_CODE_SESSION_ID": place.session_id,
-            "CLAUDE_SESSION_ID": place.session_id,
+            "CLAUDE_CODE_SESSION_ID": place.session_uuid,
+            "CLAUDE_SESSION_ID": place.session_uuid,
             "CLAUDE_PID": str(os.getpid()),
             "CLAUDECODE": "1",
             "CLAUDE_CODE_CHILD_SESSION": "1",

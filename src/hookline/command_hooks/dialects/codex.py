@@ -114,7 +114,7 @@ class Codex(Claude):
             asked = [m.text for m in ctx.state.messages if isinstance(m, UserMessage) and not m.by]
             return {
                 "type": "agent-turn-complete",
-                "thread-id": place.session_id,
+                "thread-id": place.session_uuid,
                 "turn-id": ctx.state.run_id,
                 "cwd": place.cwd,
                 "input-messages": asked,
@@ -129,7 +129,7 @@ class Codex(Claude):
     def variables(self, handler: Handler, place: Place) -> dict[str, str]:
         """For plugins, where they are. There is no variable for the project; ours does no harm."""
         root, data = handler.source.root, handler.source.data
-        named = {"CLAUDE_PROJECT_DIR": place.project, "CODEX_SESSION_ID": place.session_id}
+        named = {"CLAUDE_PROJECT_DIR": place.project, "CODEX_SESSION_ID": place.session_uuid}
         if not root:
             return named
         plugin = {"PLUGIN_ROOT": root, "PLUGIN_DATA": data}

@@ -11,6 +11,7 @@ from hookline.command_hooks import matchers
 from hookline.command_hooks.answers import UNCHANGED, Answer, json_object, text_of
 from hookline.command_hooks.definition import Handler
 from hookline.command_hooks.dialects.base import (
+    SHELL_TOOLS,
     Dialect,
     Place,
     failure_text,
@@ -98,7 +99,8 @@ class Gemini(Dialect):
     def payload(self, handler: Handler, ctx: Any, place: Place) -> dict[str, Any]:
         """The event, and what is common to all of them."""
         return {
-            "session_id": place.session_id,
+            "session_id": place.session_uuid,
+            "native_session_id": place.session_id,
             "transcript_path": place.transcript,
             "cwd": place.cwd,
             "hook_event_name": handler.event,
@@ -124,12 +126,7 @@ class Gemini(Dialect):
                 "stop_hook_active": place.objections > 0,
             }
         if event == "Notification":
-            shown = self.show(ctx.tool_call, place)
-            return {
-                "notification_type": "ToolPermission",
-                "message": f"Tool {shown.name} requires permission",
-                "details": {"tool_name": shown.name, "tool_input": shown.input},
-            }
+            return _notification(ctx.tool_call, self.show(ctx.tool_call, place))
         return {"trigger": "auto"} if event == "PreCompress" else {"reason": "exit"}
 
     def _tool(self, event: str, ctx: Any, place: Place) -> dict[str, Any]:
@@ -139,6 +136,9 @@ class Gemini(Dialect):
             "tool_input": shown.input,
             "native_tool_name": ctx.tool_call.name,
         }
+        found = _MCP.fullmatch(ctx.tool_call.name)
+        if found is not None:
+            sent["mcp_context"] = {"server_name": found["server"], "tool_name": found["tool"]}
         if event == "AfterTool":
             text = output_text(ctx.execution)
             sent["tool_response"] = {"llmContent": text, "returnDisplay": text}
@@ -152,7 +152,7 @@ class Gemini(Dialect):
         named = {
             "GEMINI_PROJECT_DIR": place.project,
             "GEMINI_CWD": place.cwd,
-            "GEMINI_SESSION_ID": place.session_id,
+            "GEMINI_SESSION_ID": place.session_uuid,
             "GEMINI_PLANS_DIR": f"{place.project}/.gemini/plans",
             "CLAUDE_PROJECT_DIR": place.project,
         }
@@ -179,6 +179,30 @@ class Gemini(Dialect):
         return Answer(
             decision="deny", reason=reason, status="blocked", stops=stops, stop_reason=reason
         )
+
+
+def _notification(call: ToolCall, shown: Shown) -> dict[str, Any]:
+    """The question whether a call may run, by its kind."""
+    found = _MCP.fullmatch(call.name)
+    command = str(shown.input.get("command", ""))
+    about: dict[str, Any] = {"tool_name": shown.name, "tool_input": shown.input}
+    if found is not None:
+        kind, what = "mcp", "MCP"
+        about |= {"serverName": found["server"], "toolName": found["tool"]}
+    elif call.name in SHELL_TOOLS:
+        kind, what = "exec", "execution"
+        about |= {"command": command, "rootCommand": (command.split() or [""])[0]}
+    elif call.name in ("write", "edit"):
+        kind, what = "edit", "editing"
+        path = str(shown.input.get("file_path", ""))
+        about |= {"fileName": path.rpartition("/")[2], "filePath": path}
+    else:
+        kind, what = "info", "information"
+    return {
+        "notification_type": "ToolPermission",
+        "message": f"Tool {shown.name} requires {what}",
+        "details": {"type": kind, "title": shown.name, **about},
+    }
 
 
 def tool_name(name: str) -> str:
