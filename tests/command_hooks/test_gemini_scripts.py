@@ -28,7 +28,10 @@ def lines(path: Path) -> list[Any]:
     return [json.loads(line) for line in path.read_text().splitlines()]
 
 
-KEEP = 'cat > sent.json; cp "$(python3 -c \'import json; print(json.load(open("sent.json"))["transcript_path"])\')" kept'
+KEEP = (
+    "cat > sent.json; "
+    'cp "$(python3 -c \'import json; print(json.load(open("sent.json"))["transcript_path"])\')" kept'
+)
 
 
 def test_the_record_of_the_conversation(stage: Any) -> None:
@@ -98,3 +101,38 @@ def test_a_session_is_a_uuid(stage: Any) -> None:
     assert str(uuid.UUID(sent["session_id"])) == sent["session_id"]
     assert (stage.root / "seen").read_text().strip() == sent["session_id"]
     assert sent["native_session_id"] == result.state.run_id
+
+
+def test_a_word_before_each_request_does_not_pile_up(stage: Any) -> None:
+    """It is in that request, wherever the script put the field, and not in the conversation."""
+    hooks = settings(
+        stage,
+        BeforeModel="""echo '{"additionalContext": "phase 2"}'""",
+        AfterModel="cat > sent.json",
+    )
+    result = stage.run(hooks, call("bash", command="ls"), say("done"))
+    asked = json.loads((stage.root / "sent.json").read_text())["llm_request"]["messages"]
+    assert sum("phase 2" in each["content"] for each in asked) == 1
+    assert not any("phase 2" in message.text for message in result.state.messages)
+
+
+def test_tools_are_chosen_in_the_form_of_googles_interface(stage: Any) -> None:
+    """A level deeper, and outside of what is for the event: both are in published scripts."""
+    config = {"functionCallingConfig": {"mode": "AUTO", "allowedFunctionNames": ["read_file"]}}
+    hooks = settings(
+        stage,
+        BeforeToolSelection=f"echo '{json.dumps({'toolConfig': config})}'",
+        AfterModel="cat > sent.json",
+    )
+    stage.run(hooks, say("done"))
+    sent = json.loads((stage.root / "sent.json").read_text())["llm_request"]["toolConfig"]
+    assert sent["allowedFunctionNames"] == ["read_file"]
+    assert sent["functionCallingConfig"]["mode"] == "AUTO"
+
+
+def test_input_may_be_changed_by_claudes_name_for_it(stage: Any) -> None:
+    """Scripts for both agents say it so."""
+    answer = {"decision": "approve", "updatedInput": {"command": "uv run x"}}
+    hooks = settings(stage, BeforeTool=f"echo '{json.dumps(answer)}'")
+    result = stage.run(hooks, call("bash", command="python x"), say("done"))
+    assert any(message.text == "ran uv run x" for message in result.state.messages)

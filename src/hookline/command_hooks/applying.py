@@ -12,7 +12,7 @@ from hookline.command_hooks.model_requests import changed_request, response_text
 from hookline.command_hooks.texts import labelled
 from hookline.errors import HooklineError
 from hookline.hooks import HookOutcome, Kind
-from hookline.state import Decision, Log
+from hookline.state import Decision, Log, UserMessage
 
 _WITHHOLDING = ("gemini", "hookline")
 """Dialects in which a refusal after a tool keeps its result from the model; in the others it is feedback."""
@@ -138,8 +138,12 @@ class Applying:
     def _before_inference(self) -> HookOutcome | None:
         if self.handler.event == "SessionStart":  # after a summary; it decides nothing there
             return self._said(self._told_at_once())
-        ctx, extra = self.told(), self.answer.extra or {}
+        # Gemini's hooks speak before every request, and in that one only: or their words would pile up.
+        is_passing = self.handler.source.dialect == "gemini"
+        ctx, extra = self.ctx if is_passing else self.told(), self.answer.extra or {}
         request = changed_request(ctx.request, extra)
+        if is_passing and self.answer.contexts:
+            request = request.with_messages((*request.messages, *self._words()))
         if request is not ctx.request:
             ctx = ctx.with_request(request)
         text = response_text(extra.get("llm_response"))
@@ -189,6 +193,11 @@ class Applying:
         for text in texts:
             state = state.with_user_message(labelled(self.handler.name, text), by=self.handler.name)
         return ctx.with_state(state)
+
+    def _words(self) -> list[UserMessage]:
+        """What the hook tells the model, as messages."""
+        name = self.handler.name
+        return [UserMessage(labelled(name, text), by=name) for text in self.answer.contexts]
 
     def _told_at_once(self) -> Any:
         """The context, with what the hook tells the model also in the request that is about to go out."""

@@ -224,20 +224,21 @@ def _object(text: str) -> dict[str, Any] | None:
 
 def _fields(event: str, found: dict[str, Any]) -> Answer:
     specific = found.get("hookSpecificOutput")
-    specific = specific if isinstance(specific, dict) else {}
+    # Where a field belongs was written down differently over time: what is found outside counts, too.
+    specific = {**found, **specific} if isinstance(specific, dict) else found
     word = "" if event in _ADVISORY else text_of(found.get("decision"))
-    context = text_of(specific.get("additionalContext"))
-    changed = specific.get("tool_input")
+    context = text_of(specific.get("additionalContext") or specific.get("additional_context"))
+    changed = specific.get("tool_input", specific.get("updatedInput"))
     message = text_of(found.get("systemMessage"))
     extra = {
         key: specific[key]
         for key in ("llm_request", "llm_response", "toolConfig")
         if key in specific
     }
-    if event == "AfterAgent" and True in (
-        specific.get("clearContext"),
-        found.get("clearContext"),
-    ):
+    tools = extra.get("toolConfig")
+    if isinstance(tools, dict) and isinstance(tools.get("functionCallingConfig"), dict):
+        extra["toolConfig"] = {**tools["functionCallingConfig"], **tools}
+    if event == "AfterAgent" and specific.get("clearContext") is True:
         extra["clearContext"] = True
     return Answer(
         decision="deny" if word in _BLOCKS else "ask" if word == "ask" else "",
@@ -267,15 +268,16 @@ def _model(event: str, ctx: Any) -> dict[str, Any]:
     for message in filter(is_shown, request.messages):
         role = "model" if isinstance(message, AssistantMessage) else "user"
         messages.append({"role": role, "content": message.text})
+    offered = {
+        "mode": {"none": "NONE", "required": "ANY"}.get(request.tool_choice, "AUTO"),
+        "allowedFunctionNames": [tool_name(tool.name) for tool in request.tools],
+    }
     sent: dict[str, Any] = {
         "llm_request": {
             "model": request.model,
             "messages": messages,
             "config": dict(request.options),
-            "toolConfig": {
-                "mode": {"none": "NONE", "required": "ANY"}.get(request.tool_choice, "AUTO"),
-                "allowedFunctionNames": [tool_name(tool.name) for tool in request.tools],
-            },
+            "toolConfig": {**offered, "functionCallingConfig": offered},
         }
     }
     if event == "AfterModel":
