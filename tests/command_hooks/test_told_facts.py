@@ -10,6 +10,7 @@ import pytest
 from hookline import AgentBuilder
 from hookline.capabilities import Bash, Files
 from hookline.command_hooks.dialects.base import failure_text, output_text, plain_lines
+from hookline.command_hooks.dialects.responses import error_of
 from hookline.state import ToolResult
 from hookline.testing import ScriptedDriver, call, say
 
@@ -40,7 +41,6 @@ def run(stage: Any, dialect: str, events: list[str], *turns: Any) -> list[dict[s
 @pytest.mark.parametrize(
     ("dialect", "event", "keys"),
     [
-        ("claude", "PostToolUseFailure", ["error"]),
         ("cursor", "postToolUseFailure", ["error_message"]),
         ("copilot", "postToolUseFailure", ["error"]),
         ("gemini", "AfterTool", ["tool_response", "error", "message"]),
@@ -58,11 +58,19 @@ def test_a_failure_has_its_exit_code(stage: Any, dialect: str, event: str, keys:
     ]
 
 
+def test_a_failure_begins_with_its_exit_code_for_claude(stage: Any) -> None:
+    """Scripts look for these words on the first line, and for what was printed below."""
+    turns = (call("bash", command="false"), call("bash", command="echo no; exit 3"))
+    found = run(stage, "claude", ["PostToolUseFailure"], *turns)
+    assert [each["error"] for each in found] == ["Exit code 1", "Exit code 3\nno"]
+
+
 def test_a_command_that_was_ended_is_told_as_that() -> None:
     """It has an exit code too, which is not the reason."""
     text = "half\n[timed out after 1 s and was ended, with everything it had started]\n[the sandbox: no]"
     ended = ToolResult(text, metadata={"exit_code": 137, "ended": "timeout"})
     assert failure_text(ended) == "The command took too long and was ended (exit code 137).\nhalf"
+    assert error_of(ended) == "Exit code 137\nThe command took too long and was ended\nhalf"
     assert output_text(ended) == "half"
 
 

@@ -19,7 +19,8 @@ WORDS = st.text(min_size=1, max_size=20)
     [
         ("bash", {"command": "ls", "timeout": 2.5}, "Bash", {"command": "ls", "timeout": 2500}),
         ("exec", {"argv": ["ls", "a b"]}, "Bash", {"command": "ls 'a b'"}),
-        ("read", {"path": "a.py", "offset": 1}, "Read", {"file_path": "/p/a.py", "offset": 1}),
+        ("read", {"path": "a.py", "offset": 1, "limit": 2000}, "Read", {"file_path": "/p/a.py"}),
+        ("read", {"path": "a.py", "offset": 9, "limit": 5}, "Read", {"file_path": "/p/a.py", "offset": 9, "limit": 5}),
         ("read", {"path": "/etc/x"}, "Read", {"file_path": "/etc/x"}),
         ("write", {"path": "a", "content": ""}, "Write", {"file_path": "/p/a", "content": ""}),
         (

@@ -8,6 +8,7 @@ from typing import Any
 from hook_commands import as_json, printing
 
 from hookline import AgentState
+from hookline.command_hooks import CommandHooks
 from hookline.command_hooks.dialects import Place
 from hookline.command_hooks.transcript import Transcripts
 from hookline.state import AssistantMessage, Log, ToolCall, ToolMessage, UserMessage
@@ -110,3 +111,15 @@ def test_scripts_can_count_tokens(stage: Any) -> None:
     )
     used = [line["message"]["usage"] for line in lines(log) if line["type"] == "assistant"]
     assert [sum(each.values()) for each in used] == [7, 5]
+
+
+def test_it_is_named_after_the_session_in_a_directory_of_the_project(stage: Any) -> None:
+    """Scripts take both off the path, and sort messages by their ids."""
+    hooks = CommandHooks([], project=stage.root)
+    path = hooks.runner.transcripts.path(AgentState(session_id="s"))
+    assert path.parent.name == str(stage.root).replace("/", "-").replace("_", "-")
+    assert path.stem == PLACE.session_uuid
+    messages = (AssistantMessage("one"), AssistantMessage("two"))
+    state = AgentState(session_id="s", messages=Log(messages))
+    ids = {line["message"]["id"] for line in lines(Transcripts(stage.root).write(state, PLACE))}
+    assert len(ids) == 2

@@ -9,14 +9,14 @@ import msgspec
 from hookline.command_hooks.answers import UNCHANGED, Answer
 from hookline.command_hooks.definition import Handler
 from hookline.command_hooks.dialects import DIALECTS, Place
-from hookline.command_hooks.dialects.base import result_of
+from hookline.command_hooks.dialects.responses import result_of
 from hookline.command_hooks.model_requests import changed_request, response_text
 from hookline.command_hooks.stopping import ENDS, cap_of
 from hookline.command_hooks.tail_calls import REQUEST, wanted_after
 from hookline.command_hooks.texts import labelled
 from hookline.errors import HooklineError
 from hookline.hooks import HookOutcome, Kind
-from hookline.state import Decision, Log, StopReason
+from hookline.state import Decision, Log, StopReason, UserMessage
 
 _WITHHOLDING = ("gemini", "codex", "hookline")
 """Dialects in which a refusal after a tool keeps its result from the model; in the others it is feedback."""
@@ -157,8 +157,12 @@ class Applying:
     def _before_inference(self) -> HookOutcome | None:
         if self.handler.event == "SessionStart":  # after a summary; it decides nothing there
             return self._said(self._told_at_once())
-        ctx, extra = self.told(), self.answer.extra or {}
+        # Gemini's hooks speak before every request, and in that one only: or their words would pile up.
+        is_passing = self.handler.source.dialect == "gemini"
+        ctx, extra = self.ctx if is_passing else self.told(), self.answer.extra or {}
         request = changed_request(ctx.request, extra)
+        if is_passing and self.answer.contexts:
+            request = request.with_messages((*request.messages, *self._words()))
         if request is not ctx.request:
             ctx = ctx.with_request(request)
         text = response_text(extra.get("llm_response"))
@@ -208,6 +212,11 @@ class Applying:
         for text in texts:
             state = state.with_user_message(labelled(self.handler.name, text), by=self.handler.name)
         return ctx.with_state(state)
+
+    def _words(self) -> list[UserMessage]:
+        """What the hook tells the model, as messages."""
+        name = self.handler.name
+        return [UserMessage(labelled(name, text), by=name) for text in self.answer.contexts]
 
     def _told_at_once(self) -> Any:
         """The context, with what the hook tells the model also in the request that is about to go out."""

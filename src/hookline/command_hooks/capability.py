@@ -91,7 +91,11 @@ class CommandHooks:
         self.held_back: tuple[Handler, ...] = ()
         """Hooks of the repository that are off because it is not trusted, or has changed since."""
         self._pages: tuple[Page, ...] = ()
-        directory = default_directory() if transcripts is None else Path(transcripts).expanduser()
+        directory = (
+            default_directory(self.project)
+            if transcripts is None
+            else Path(transcripts).expanduser()
+        )
         spilled = Spill(None if spill is None else Path(spill))
         works_in = self.project if cwd is None else Path(cwd).expanduser().resolve()
         self.runner = Runner(self.project, Transcripts(directory), spilled, works_in)

@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import json
 import os
+import shutil
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
@@ -20,6 +21,7 @@ from hookline.command_hooks.consulting import AGENT_ID, consult, is_of_a_hook
 from hookline.command_hooks.definition import Handler, home_directory
 from hookline.command_hooks.dialects import DIALECTS, Place
 from hookline.command_hooks.environment import environment, expanded, may_be_set, variables_in
+from hookline.command_hooks.gemini_transcript import GeminiTranscripts
 from hookline.command_hooks.models import Models
 from hookline.command_hooks.process import Order, Ran, run_program
 from hookline.command_hooks.rules import applies
@@ -54,6 +56,7 @@ class Runner:
         self.mode = "default"
         """The approval mode of runs whose state does not say one."""
         self.transcripts = transcripts
+        self._gemini = GeminiTranscripts(transcripts.directory)
         self.spill = spill
         self.models = Models()
         # Matchers look at the call alone, so that `explain` can say without a run whether a hook would be asked.
@@ -146,11 +149,13 @@ class Runner:
         dialect = DIALECTS[handler.source.dialect]
         is_start = ctx.point == HookPoint.SESSION_START
         env_file = self._env_file() if is_start else ""
-        place = msgspec.structs.replace(place, env_file=env_file)
+        place = msgspec.structs.replace(
+            place, env_file=env_file, transcript=self._transcript(dialect.name, ctx, place)
+        )
         payload = dialect.payload(handler, ctx, place)
         try:
             if handler.kind in ("command", "http"):
-                ran = await self._run(handler, ctx, place, encoded(payload), watch)
+                ran = await self._run(handler, ctx, place, payload, watch)
             else:
                 ran = await _answered(handler, ctx, payload, self.models.driver(handler.model))
             answer = understood(dialect, handler, ran)
@@ -161,17 +166,25 @@ class Runner:
                 os.unlink(env_file)
         return Asked(self._short(answer), ran)
 
+    def _transcript(self, dialect: str, ctx: Any, place: Place) -> str:
+        """The conversation in the form that scripts of a dialect read."""
+        if dialect != "gemini":
+            return place.transcript
+        try:
+            return str(self._gemini.write(ctx.state, place, _turn(ctx)))
+        except OSError:
+            return place.transcript
+
     async def _run(
-        self, handler: Handler, ctx: Any, place: Place, body: bytes, watch: Any = None
+        self, handler: Handler, ctx: Any, place: Place, payload: dict[str, Any], watch: Any
     ) -> Ran:
+        body = encoded(payload)
         if handler.kind == "http":
             problem = http.problem_with(handler, ctx.point.value)
             if problem:
                 return Ran(None, problem="spawn_error", detail=problem)
             return await http.post(handler, body)
-        if handler.source.data:  # plugins write there, and find it made
-            with contextlib.suppress(OSError):
-                os.makedirs(handler.source.data, exist_ok=True)
+        _make_directories(handler)
         argv = _argv(handler, place)
         if (
             handler.in_argument
@@ -180,7 +193,10 @@ class Runner:
         order = Order(
             argv=argv,
             stdin=body,
-            env=environment(handler, place, self._variables_for(handler, place)),
+            env={
+                **DIALECTS[handler.source.dialect].told(payload),
+                **environment(handler, place, self._variables_for(handler, place)),
+            },
             cwd=_directory(handler, place),
             timeout=handler.timeout,
             watch=watch,
@@ -256,6 +272,7 @@ class Runner:
             run: n for run, n in self.sent_back.items() if not run.startswith(f"{state.run_id}/")
         }
         self.transcripts.forget(state)
+        self._gemini.forget(state)
 
     # --- where --------------------------------------------------------------------------------------
 
@@ -328,6 +345,15 @@ def encoded(payload: dict[str, Any]) -> bytes:
     return text.encode(errors="replace") + b"\n"
 
 
+def _make_directories(handler: Handler) -> None:
+    """Make what hooks find made elsewhere: the directory of a plugin's data, and the one of the agent in the home."""
+    own = DIALECTS[handler.source.dialect].own
+    wanted = (handler.source.data, str(home_directory() / own) if own else "")
+    for each in filter(None, wanted):
+        with contextlib.suppress(OSError):
+            os.makedirs(each, mode=0o700, exist_ok=True)
+
+
 def _argv(handler: Handler, place: Place) -> tuple[str, ...]:
     """What to start. Nothing of the event is ever in it: that goes over stdin."""
     if handler.argv is not None:
@@ -335,7 +361,9 @@ def _argv(handler: Handler, place: Place) -> tuple[str, ...]:
     command = expanded(handler.command, handler, place, for_shell=True)
     if handler.shell == "powershell":
         return ("pwsh", "-NoProfile", "-NonInteractive", "-Command", command)
-    return ("bash" if handler.shell == "bash" else "/bin/sh", "-c", command)
+    shell = handler.shell or DIALECTS[handler.source.dialect].shell
+    # Not a machine's `/bin/sh`, which may know less: `[[ ... ]]` is an error to it, and errors look like a refusal.
+    return (shell if shell == "bash" and shutil.which("bash") else "/bin/sh", "-c", command)
 
 
 def _directory(handler: Handler, place: Place) -> str:

@@ -71,10 +71,12 @@ GEMINI: dict[str, ToolForm] = {
     "exec": ToolForm("run_shell_command", {"cwd": "dir_path"}),
     "read": ToolForm("read_file", _FILE),
     "write": ToolForm("write_file", _FILE),
-    "edit": ToolForm("replace", _EDIT),
+    "edit": ToolForm("replace", {**_EDIT, "replace_all": "allow_multiple"}),
     "list": ToolForm("list_directory", {"path": "dir_path"}),
     "glob": ToolForm("glob", {"path": "dir_path"}),
-    "search": ToolForm("grep_search", {"path": "dir_path"}, ("search_file_content",)),
+    "search": ToolForm(
+        "grep_search", {"path": "dir_path", "include": "include_pattern"}, ("search_file_content",)
+    ),
     "todo_write": ToolForm("write_todos", {"items": "todos", "tasks": "todos"}),
     "web_fetch": ToolForm("web_fetch", {}),
     "fetch": ToolForm("web_fetch", {}),
@@ -115,6 +117,12 @@ COPILOT: dict[str, ToolForm] = {
 
 _MODES = {"lines": "content", "files": "files_with_matches", "count": "count"}
 _SHELLS = ("bash", "exec")
+_USUAL: dict[str, dict[str, Any]] = {
+    "read": {"offset": 1, "limit": 2000},
+    "search": {"context": 0, "limit": 100},
+    "list": {"depth": 1},
+}
+"""What our tools take where the model says nothing. Scripts are not shown it: to them a limit means care."""
 
 
 class Bridge:
@@ -154,7 +162,12 @@ class Bridge:
             shown["edits"] = [_renamed(edit, form.keys) for edit in args["edits"]]
             if name == "Edit":
                 name, aliases = "MultiEdit", ("Edit",)
-        shown = {key: value for key, value in shown.items() if not _is_left_out(value, key)}
+        usual = {form.keys.get(key, key): value for key, value in _USUAL.get(call.name, {}).items()}
+        shown = {
+            key: value
+            for key, value in shown.items()
+            if not _is_left_out(value, key) and not (key in usual and value == usual[key])
+        }
         return Shown(name, shown, aliases)
 
     @staticmethod

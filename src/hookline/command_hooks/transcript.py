@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import hashlib
 import json
 import os
 import re
@@ -17,6 +16,7 @@ from types import MappingProxyType
 from typing import Any
 
 from hookline.command_hooks.dialects import DIALECTS, Place
+from hookline.command_hooks.dialects.base import as_uuid
 from hookline.state import (
     NO_USAGE,
     AgentState,
@@ -32,7 +32,7 @@ from hookline.state import (
 
 _KEPT = 30 * 24 * 3600.0
 """Seconds that a transcript is kept after the last word."""
-_SAFE = re.compile(r"[A-Za-z0-9._-]{1,100}")
+_LONGEST_NAME = 200
 
 
 class Transcripts:
@@ -47,10 +47,7 @@ class Transcripts:
     def path(self, state: AgentState) -> Path:
         """The file of a conversation."""
         name = state.session_id if state.parent_run_id is None else state.run_id
-        name = name or state.run_id or "conversation"
-        if not _SAFE.fullmatch(name):
-            name = f"{re.sub(r'[^A-Za-z0-9._-]', '_', name)[:60]}-{hashlib.sha256(name.encode()).hexdigest()[:12]}"
-        return self.directory / f"{name}.jsonl"
+        return self.directory / f"{as_uuid(name or state.run_id or 'conversation')}.jsonl"
 
     def write(self, state: AgentState, place: Place, turn: Sequence[Message] = ()) -> Path:
         """Bring a file up to date. `turn` is what is said and not settled yet: it is written after the rest."""
@@ -126,10 +123,15 @@ def _entry(message: Message, place: Place, usage: Usage) -> dict[str, Any]:
         "isSidechain": False,
         "userType": "external",
         "cwd": place.cwd,
-        "sessionId": place.session_id,
+        "sessionId": place.session_uuid,
         "version": "hookline",
         "type": "assistant" if isinstance(message, AssistantMessage) else "user",
         "message": _message(message, place, usage),
+        **(
+            {"requestId": f"req_{uuid.uuid4().hex[:24]}"}
+            if isinstance(message, AssistantMessage)
+            else {}
+        ),
         "uuid": str(uuid.uuid4()),
         "timestamp": now.replace("+00:00", "Z"),
         **({"isMeta": True} if isinstance(message, UserMessage) and message.by else {}),
@@ -141,6 +143,7 @@ def _message(message: Message, place: Place, usage: Usage) -> dict[str, Any]:
         text = [{"type": "text", "text": message.text}] if message.text else []
         calls = [_call(call, place) for call in message.calls]
         return {
+            "id": f"msg_{uuid.uuid4().hex[:24]}",
             "role": "assistant",
             "type": "message",
             "model": place.model,
@@ -172,9 +175,10 @@ def _call(call: ToolCall, place: Place) -> dict[str, Any]:
     return {"type": "tool_use", "id": call.id, "name": shown.name, "input": shown.input}
 
 
-def default_directory() -> Path:
-    """Where transcripts are kept unless somebody says otherwise."""
+def default_directory(project: Path) -> Path:
+    """Where a project's transcripts are kept unless somebody says otherwise. Scripts read its name off the path."""
     base = os.environ.get("XDG_STATE_HOME") or "~/.local/state"
+    name = re.sub(r"[^A-Za-z0-9]", "-", str(project))[-_LONGEST_NAME:]
     with contextlib.suppress(RuntimeError):
-        return Path(base).expanduser() / "hookline" / "transcripts"
-    return Path("/tmp") / f"hookline-{os.getuid()}" / "transcripts"
+        return Path(base).expanduser() / "hookline" / "transcripts" / name
+    return Path("/tmp") / f"hookline-{os.getuid()}" / "transcripts" / name

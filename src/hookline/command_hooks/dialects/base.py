@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
+import uuid
 from collections.abc import Iterator, Mapping
 from types import MappingProxyType
 from typing import Any, ClassVar
@@ -23,7 +25,6 @@ from hookline.state import (
     StopReason,
     ToolCall,
     ToolResult,
-    thaw,
 )
 
 _NAMES_ERROR = re.compile(r"(?:Uncaught )?[\w.]*(?:Error|Exception)\b[^:]*: ")
@@ -40,6 +41,7 @@ _ENDINGS = {
     "stopped": "The command was stopped",
 }
 _SESSION_ENDINGS = {RunStatus.FAILED: "error", RunStatus.CANCELLED: "aborted"}
+_SPACE = uuid.UUID("8f6d3c1e-2b7a-4f55-9d0e-6c1a5b0e7a42")
 TOOL_POINTS = ("before_tool_use", "permission_request", "after_tool_use")
 SHELL_TOOLS = ("bash", "exec")
 READING_TOOLS = ("read", "list", "glob", "search")
@@ -61,6 +63,11 @@ class Place(msgspec.Struct, frozen=True):
     in_a_row: int = 0
     """How many of these since a tool was last called."""
 
+    @property
+    def session_uuid(self) -> str:
+        """The session as a UUID. Scripts tell sessions apart by its first letters, which in ours are the time."""
+        return as_uuid(self.session_id)
+
 
 class Dialect:
     """One way of speaking with hooks."""
@@ -79,6 +86,10 @@ class Dialect:
     answered_once: ClassVar[frozenset[str]] = frozenset()
     """Events that happen at two points of one call: what a hook said at the first holds at the second."""
     runs_in_order: ClassVar[bool] = False
+    own: ClassVar[str] = ""
+    """The directory in a user's home that whoever uses that agent has: hooks write their logs there."""
+    shell: ClassVar[str] = "/bin/sh"
+    """What reads command lines, where a hook does not say."""
     bridge: ClassVar[Bridge]
 
     # --- when ---------------------------------------------------------------------------------------
@@ -126,11 +137,22 @@ class Dialect:
         """What is added to a hook's environment."""
         raise NotImplementedError
 
+    def told(self, payload: Mapping[str, Any]) -> dict[str, str]:  # noqa: ARG002 - for those that do
+        """What of the event is in variables too."""
+        return {}
+
     # --- what it answers ----------------------------------------------------------------------------
 
     def understand(self, handler: Handler, ran: Ran) -> Answer:
         """What the end of a program means."""
         raise NotImplementedError
+
+
+def as_uuid(name: str) -> str:
+    """A name as a UUID: always the same, and the name itself if it is one."""
+    with contextlib.suppress(ValueError):
+        return str(uuid.UUID(name))
+    return str(uuid.uuid5(_SPACE, name))
 
 
 def unfinished(ran: Ran) -> Answer | None:
@@ -185,25 +207,8 @@ def failure_text(execution: ToolResult) -> str:
     said, code = output_text(execution), execution.metadata.get("exit_code")
     if code in (0, None):
         return said
-    how = _ENDINGS.get(str(execution.metadata.get("ended", "")), "The command failed")
+    how = was_ended(execution) or "The command failed"
     return "\n".join(filter(None, (f"{how} (exit code {code}).", said)))
-
-
-def response_of(call: ToolCall, execution: ToolResult, path: str) -> Any:
-    """What a tool gave, in the form in which scripts look for it."""
-    if call.name in SHELL_TOOLS:
-        ended = execution.metadata.get("ended", "")
-        return {
-            "stdout": output_text(execution),
-            "stderr": "",
-            "interrupted": ended not in ("", "exited", "running"),
-            "isImage": False,
-        }
-    if call.name in ("write", "edit"):
-        return {"filePath": path, "success": execution.is_success, "message": execution.text()}
-    if call.name == "read":
-        return {"type": "text", "file": {"filePath": path, "content": output_text(execution)}}
-    return thaw(execution.result) if execution.is_success else execution.text()
 
 
 def server_result(execution: ToolResult) -> dict[str, Any]:
@@ -212,16 +217,9 @@ def server_result(execution: ToolResult) -> dict[str, Any]:
     return {"content": content, "isError": not execution.is_success}
 
 
-def result_of(call: ToolCall, value: Any) -> Any:
-    """What a script made of a tool's response, as the tool would give it: the text of a command, or of a file."""
-    if not isinstance(value, dict):
-        return value
-    if call.name in SHELL_TOOLS and isinstance(value.get("stdout"), str):
-        return "\n".join(filter(None, (value["stdout"], str(value.get("stderr") or ""))))
-    file = value.get("file")
-    if call.name == "read" and isinstance(file, dict) and isinstance(file.get("content"), str):
-        return file["content"]
-    return value
+def was_ended(execution: ToolResult) -> str:
+    """How a command was ended by others; empty if it came to an end itself."""
+    return _ENDINGS.get(str(execution.metadata.get("ended", "")), "")
 
 
 def last_words(state: AgentState, response: Any = None) -> str:

@@ -20,18 +20,17 @@ from hookline.command_hooks.dialects.base import (
     Dialect,
     Place,
     agent_fields,
-    failure_text,
     failure_words,
     has_failed,
     last_words,
-    response_of,
     session_source,
     unfinished,
 )
+from hookline.command_hooks.dialects.responses import ERROR_NAMES, error_of, response_of
+from hookline.command_hooks.dialects.told import told
 from hookline.command_hooks.matchers import Test
 from hookline.command_hooks.process import Ran
 from hookline.command_hooks.tool_names import CLAUDE, Bridge
-from hookline.flow import ErrorClass
 from hookline.hooks import Kind
 from hookline.state import UserMessage
 
@@ -63,16 +62,6 @@ _SPECIFIC: dict[str, tuple[type, ...]] = {
     "additionalContext": (str,),
 }
 _DECISIONS = {"approve": "allow", "allow": "allow", "block": "deny", "deny": "deny"}
-_ERRORS = {
-    ErrorClass.RATE_LIMIT: "rate_limit",
-    ErrorClass.OVERLOADED: "overloaded",
-    ErrorClass.AUTHENTICATION: "authentication_failed",
-    ErrorClass.UNSUPPORTED: "invalid_request",
-    ErrorClass.CONTEXT_OVERFLOW: "invalid_request",
-    ErrorClass.TIMEOUT: "server_error",
-    ErrorClass.CONNECTION: "server_error",
-    ErrorClass.MODEL: "server_error",
-}
 _ENV_EVENTS = ("SessionStart", "Setup", "CwdChanged", "FileChanged")
 
 
@@ -107,7 +96,10 @@ class Claude(Dialect):
     also: ClassVar[dict[str, str]] = {"SessionStart": "before_inference"}
     after_compacting = frozenset({"SessionStart", "PostCompact"})
     observing = frozenset({"Notification", "MessageDisplay", "PostCompact"})
+    own = ".claude"
+    shell = "bash"
     bridge = Bridge(CLAUDE, milliseconds=True)
+    told = staticmethod(told)
 
     # --- when ---------------------------------------------------------------------------------------
 
@@ -155,7 +147,8 @@ class Claude(Dialect):
         """The event, and what is common to all of them."""
         event = handler.event
         return {
-            "session_id": place.session_id,
+            "session_id": place.session_uuid,
+            "native_session_id": place.session_id,
             "transcript_path": place.transcript,
             "cwd": place.cwd,
             "permission_mode": place.permission_mode,
@@ -185,7 +178,7 @@ class Claude(Dialect):
                 call, ctx.execution, self.bridge.path(call, place.cwd)
             )
         if event == "PostToolUseFailure":
-            sent["error"] = failure_text(ctx.execution)
+            sent["error"] = error_of(ctx.execution)
             sent["is_interrupt"] = False
         if event in _FEEDBACK:
             sent["duration_ms"] = round(ctx.execution.duration * 1000)
@@ -200,7 +193,7 @@ class Claude(Dialect):
     def _notification(self, ctx: Any, place: Place) -> dict[str, Any]:
         name = self.show(ctx.tool_call, place).name
         return {
-            "message": f"Your permission is needed to use {name}",
+            "message": f"Claude needs your permission to use {name}",
             "title": "Permission needed",
             "notification_type": "permission_prompt",
         }
@@ -260,7 +253,7 @@ class Claude(Dialect):
 
     def _stopfailure(self, ctx: Any, _place: Place) -> dict[str, Any]:
         return {
-            "error": _ERRORS.get(ctx.error_class, "unknown"),
+            "error": ERROR_NAMES.get(ctx.error_class, "unknown"),
             "error_details": ctx.error_message,
             "last_assistant_message": last_words(ctx.state),
         }
@@ -273,8 +266,8 @@ class Claude(Dialect):
         source = handler.source
         named = {
             "CLAUDE_PROJECT_DIR": place.project,
-            "CLAUDE_CODE_SESSION_ID": place.session_id,
-            "CLAUDE_SESSION_ID": place.session_id,
+            "CLAUDE_CODE_SESSION_ID": place.session_uuid,
+            "CLAUDE_SESSION_ID": place.session_uuid,
             "CLAUDE_PID": str(os.getpid()),
             "CLAUDECODE": "1",
             "CLAUDE_CODE_CHILD_SESSION": "1",

@@ -62,6 +62,7 @@ class Codex(Claude):
     """Codex's protocol."""
 
     name = "codex"
+    own = ".codex"
     points: ClassVar[dict[str, str]] = {
         "SessionStart": "session_start",
         "UserPromptSubmit": "prompt_submit",
@@ -129,7 +130,7 @@ class Codex(Claude):
             asked = [m.text for m in ctx.state.messages if isinstance(m, UserMessage) and not m.by]
             return {
                 "type": "agent-turn-complete",
-                "thread-id": place.session_id,
+                "thread-id": place.session_uuid,
                 "turn-id": ctx.state.run_id,
                 "cwd": place.cwd,
                 "input-messages": asked,
@@ -145,7 +146,7 @@ class Codex(Claude):
     def variables(self, handler: Handler, place: Place) -> dict[str, str]:
         """For plugins, where they are. There is no variable for the project; ours does no harm."""
         root, data = handler.source.root, handler.source.data
-        named = {"CLAUDE_PROJECT_DIR": place.project, "CODEX_SESSION_ID": place.session_id}
+        named = {"CLAUDE_PROJECT_DIR": place.project, "CODEX_SESSION_ID": place.session_uuid}
         if handler.event == "SessionStart" and place.env_file:
             named |= {"CODEX_ENV_FILE": place.env_file, "CLAUDE_ENV_FILE": place.env_file}
         if not root:

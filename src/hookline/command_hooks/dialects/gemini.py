@@ -11,6 +11,7 @@ from hookline.command_hooks import matchers
 from hookline.command_hooks.answers import UNCHANGED, Answer, json_object, text_of
 from hookline.command_hooks.definition import Handler
 from hookline.command_hooks.dialects.base import (
+    SHELL_TOOLS,
     Dialect,
     Place,
     failure_text,
@@ -62,6 +63,8 @@ class Gemini(Dialect):
         "SessionEnd": "session_end",
     }
     observing = frozenset({"Notification"})
+    own = ".gemini"
+    shell = "bash"
     bridge = Bridge(GEMINI)
 
     def fires(self, event: str, ctx: Any) -> bool:
@@ -96,7 +99,8 @@ class Gemini(Dialect):
     def payload(self, handler: Handler, ctx: Any, place: Place) -> dict[str, Any]:
         """The event, and what is common to all of them."""
         return {
-            "session_id": place.session_id,
+            "session_id": place.session_uuid,
+            "native_session_id": place.session_id,
             "transcript_path": place.transcript,
             "cwd": place.cwd,
             "hook_event_name": handler.event,
@@ -122,12 +126,7 @@ class Gemini(Dialect):
                 "stop_hook_active": place.objections > 0,
             }
         if event == "Notification":
-            shown = self.show(ctx.tool_call, place)
-            return {
-                "notification_type": "ToolPermission",
-                "message": f"Tool {shown.name} requires permission",
-                "details": {"tool_name": shown.name, "tool_input": shown.input},
-            }
+            return _notification(ctx.tool_call, self.show(ctx.tool_call, place))
         return {"trigger": "auto"} if event == "PreCompress" else {"reason": "exit"}
 
     def _tool(self, event: str, ctx: Any, place: Place) -> dict[str, Any]:
@@ -137,6 +136,9 @@ class Gemini(Dialect):
             "tool_input": shown.input,
             "native_tool_name": ctx.tool_call.name,
         }
+        found = _MCP.fullmatch(ctx.tool_call.name)
+        if found is not None:
+            sent["mcp_context"] = {"server_name": found["server"], "tool_name": found["tool"]}
         if event == "AfterTool":
             text = output_text(ctx.execution)
             sent["tool_response"] = {"llmContent": text, "returnDisplay": text}
@@ -150,7 +152,7 @@ class Gemini(Dialect):
         named = {
             "GEMINI_PROJECT_DIR": place.project,
             "GEMINI_CWD": place.cwd,
-            "GEMINI_SESSION_ID": place.session_id,
+            "GEMINI_SESSION_ID": place.session_uuid,
             "GEMINI_PLANS_DIR": f"{place.project}/.gemini/plans",
             "CLAUDE_PROJECT_DIR": place.project,
         }
@@ -179,6 +181,30 @@ class Gemini(Dialect):
         )
 
 
+def _notification(call: ToolCall, shown: Shown) -> dict[str, Any]:
+    """The question whether a call may run, by its kind."""
+    found = _MCP.fullmatch(call.name)
+    command = str(shown.input.get("command", ""))
+    about: dict[str, Any] = {"tool_name": shown.name, "tool_input": shown.input}
+    if found is not None:
+        kind, what = "mcp", "MCP"
+        about |= {"serverName": found["server"], "toolName": found["tool"]}
+    elif call.name in SHELL_TOOLS:
+        kind, what = "exec", "execution"
+        about |= {"command": command, "rootCommand": (command.split() or [""])[0]}
+    elif call.name in ("write", "edit"):
+        kind, what = "edit", "editing"
+        path = str(shown.input.get("file_path", ""))
+        about |= {"fileName": path.rpartition("/")[2], "filePath": path}
+    else:
+        kind, what = "info", "information"
+    return {
+        "notification_type": "ToolPermission",
+        "message": f"Tool {shown.name} requires {what}",
+        "details": {"type": kind, "title": shown.name, **about},
+    }
+
+
 def tool_name(name: str) -> str:
     """One of our tools, as Gemini calls it."""
     return GEMINI[name].name if name in GEMINI else name
@@ -198,20 +224,21 @@ def _object(text: str) -> dict[str, Any] | None:
 
 def _fields(event: str, found: dict[str, Any]) -> Answer:
     specific = found.get("hookSpecificOutput")
-    specific = specific if isinstance(specific, dict) else {}
+    # Where a field belongs was written down differently over time: what is found outside counts, too.
+    specific = {**found, **specific} if isinstance(specific, dict) else found
     word = "" if event in _ADVISORY else text_of(found.get("decision"))
-    context = text_of(specific.get("additionalContext"))
-    changed = specific.get("tool_input")
+    context = text_of(specific.get("additionalContext") or specific.get("additional_context"))
+    changed = specific.get("tool_input", specific.get("updatedInput"))
     message = text_of(found.get("systemMessage"))
     extra = {
         key: specific[key]
         for key in ("llm_request", "llm_response", "toolConfig", "tailToolCallRequest")
         if key in specific
     }
-    if event == "AfterAgent" and True in (
-        specific.get("clearContext"),
-        found.get("clearContext"),
-    ):
+    tools = extra.get("toolConfig")
+    if isinstance(tools, dict) and isinstance(tools.get("functionCallingConfig"), dict):
+        extra["toolConfig"] = {**tools["functionCallingConfig"], **tools}
+    if event == "AfterAgent" and specific.get("clearContext") is True:
         extra["clearContext"] = True
     return Answer(
         decision="deny" if word in _BLOCKS else "ask" if word == "ask" else "",
@@ -241,15 +268,16 @@ def _model(event: str, ctx: Any) -> dict[str, Any]:
     for message in filter(is_shown, request.messages):
         role = "model" if isinstance(message, AssistantMessage) else "user"
         messages.append({"role": role, "content": message.text})
+    offered = {
+        "mode": {"none": "NONE", "required": "ANY"}.get(request.tool_choice, "AUTO"),
+        "allowedFunctionNames": [tool_name(tool.name) for tool in request.tools],
+    }
     sent: dict[str, Any] = {
         "llm_request": {
             "model": request.model,
             "messages": messages,
             "config": dict(request.options),
-            "toolConfig": {
-                "mode": {"none": "NONE", "required": "ANY"}.get(request.tool_choice, "AUTO"),
-                "allowedFunctionNames": [tool_name(tool.name) for tool in request.tools],
-            },
+            "toolConfig": {**offered, "functionCallingConfig": offered},
         }
     }
     if event == "AfterModel":

@@ -93,6 +93,10 @@ def read_gemini_file(
     return list(nested(hooks, source, _gemini, told)), off
 
 
+_SHORTEST = 0.1
+"""No program can be started and answer in less: whoever wrote it meant seconds, as in Claude's settings."""
+
+
 def _gemini(
     source: Source, event: str, group: Mapping[str, Any], hook: Mapping[str, Any], warn: Warn
 ) -> Handler | None:
@@ -101,8 +105,9 @@ def _gemini(
         warn(f"{event}: only hooks with a command are run here")
         return None
     timeout = seconds_field(hook, 60.0, warn, unit=0.001)
-    if "timeout" in hook and timeout < 1:
-        warn(f"{event}: timeout={hook['timeout']} is in milliseconds, which is {timeout:g} s")
+    if "timeout" in hook and timeout < _SHORTEST:
+        timeout *= 1000
+        warn(f"{event}: timeout={timeout:g} would be milliseconds; it is taken for seconds")
     return Handler(
         source=source,
         event=event,

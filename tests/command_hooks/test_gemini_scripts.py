@@ -1,0 +1,138 @@
+"""What scripts for Gemini CLI find: its record of the conversation, its notices, its servers."""
+
+from __future__ import annotations
+
+import json
+import uuid
+from pathlib import Path
+from typing import Any
+
+from hookline import tool
+from hookline.hooks import HookOutcome
+from hookline.state import Decision
+from hookline.testing import call, say
+
+
+def settings(stage: Any, **commands: str) -> Any:
+    """Settings with one command for each event."""
+    hooks = {
+        event: [{"hooks": [{"type": "command", "command": command}]}]
+        for event, command in commands.items()
+    }
+    stage.file(".gemini/settings.json", {"hooks": hooks})
+    return stage.discover()
+
+
+def lines(path: Path) -> list[Any]:
+    """The objects of a file of JSON lines."""
+    return [json.loads(line) for line in path.read_text().splitlines()]
+
+
+KEEP = (
+    "cat > sent.json; "
+    'cp "$(python3 -c \'import json; print(json.load(open("sent.json"))["transcript_path"])\')" kept'
+)
+
+
+def test_the_record_of_the_conversation(stage: Any) -> None:
+    """First the session; then who said what, with the calls and what came of them."""
+    hooks = settings(stage, AfterAgent=KEEP)
+    stage.run(hooks, call("bash", command="ls"), say("done"), prompt="Look around.")
+    session, asked, called, said = lines(stage.root / "kept")
+    sent = json.loads((stage.root / "sent.json").read_text())
+    assert session["sessionId"] == sent["session_id"]
+    assert (asked["type"], asked["content"]) == ("user", [{"text": "Look around."}])
+    (one,) = called["toolCalls"]
+    assert (one["name"], one["args"], one["status"]) == (
+        "run_shell_command",
+        {"command": "ls"},
+        "success",
+    )
+    assert one["result"][0]["functionResponse"]["response"] == {"output": "ran ls"}
+    assert (said["type"], said["content"]) == ("gemini", "done")
+
+
+def test_a_call_that_is_not_done_is_in_it(stage: Any) -> None:
+    """Before a tool is used, the message that wants it is the last one."""
+    stage.run(settings(stage, BeforeTool=KEEP), call("bash", command="ls"), say("done"))
+    assert lines(stage.root / "kept")[-1]["toolCalls"][0]["status"] == "executing"
+
+
+def test_a_notice_says_what_is_asked(stage: Any) -> None:
+    """By the kind of the tool: a command is there as it is."""
+    stage.run(
+        settings(stage, Notification="cat > sent.json"),
+        call("bash", command="git push -f"),
+        say("done"),
+        on_before_tool_use=lambda _ctx: HookOutcome.ask("sure?"),
+        with_approver=lambda _pending: Decision.allow(),
+    )
+    sent = json.loads((stage.root / "sent.json").read_text())
+    assert sent["message"] == "Tool run_shell_command requires execution"
+    details = sent["details"]
+    assert (details["type"], details["rootCommand"]) == ("exec", "git")
+    assert details["command"] == "git push -f"
+
+
+@tool(name="mcp__data__query")
+def query(sql: str) -> str:
+    """Ask a server."""
+    return f"rows of {sql}"
+
+
+def test_the_server_of_a_tool_is_named(stage: Any) -> None:
+    """Apart from the tool's own name."""
+    stage.tools = (query,)
+    stage.run(
+        settings(stage, BeforeTool="cat > sent.json"),
+        call("mcp__data__query", sql="x"),
+        say("done"),
+    )
+    sent = json.loads((stage.root / "sent.json").read_text())
+    assert sent["tool_name"] == "mcp_data_query"
+    assert sent["mcp_context"] == {"server_name": "data", "tool_name": "query"}
+
+
+def test_a_session_is_a_uuid(stage: Any) -> None:
+    """Of which scripts take the first letters. The id that we know it by is beside it."""
+    hooks = settings(stage, SessionStart='cat > sent.json; echo "$GEMINI_SESSION_ID" > seen')
+    result = stage.run(hooks, say("done"))
+    sent = json.loads((stage.root / "sent.json").read_text())
+    assert str(uuid.UUID(sent["session_id"])) == sent["session_id"]
+    assert (stage.root / "seen").read_text().strip() == sent["session_id"]
+    assert sent["native_session_id"] == result.state.run_id
+
+
+def test_a_word_before_each_request_does_not_pile_up(stage: Any) -> None:
+    """It is in that request, wherever the script put the field, and not in the conversation."""
+    hooks = settings(
+        stage,
+        BeforeModel="""echo '{"additionalContext": "phase 2"}'""",
+        AfterModel="cat > sent.json",
+    )
+    result = stage.run(hooks, call("bash", command="ls"), say("done"))
+    asked = json.loads((stage.root / "sent.json").read_text())["llm_request"]["messages"]
+    assert sum("phase 2" in each["content"] for each in asked) == 1
+    assert not any("phase 2" in message.text for message in result.state.messages)
+
+
+def test_tools_are_chosen_in_the_form_of_googles_interface(stage: Any) -> None:
+    """A level deeper, and outside of what is for the event: both are in published scripts."""
+    config = {"functionCallingConfig": {"mode": "AUTO", "allowedFunctionNames": ["read_file"]}}
+    hooks = settings(
+        stage,
+        BeforeToolSelection=f"echo '{json.dumps({'toolConfig': config})}'",
+        AfterModel="cat > sent.json",
+    )
+    stage.run(hooks, say("done"))
+    sent = json.loads((stage.root / "sent.json").read_text())["llm_request"]["toolConfig"]
+    assert sent["allowedFunctionNames"] == ["read_file"]
+    assert sent["functionCallingConfig"]["mode"] == "AUTO"
+
+
+def test_input_may_be_changed_by_claudes_name_for_it(stage: Any) -> None:
+    """Scripts for both agents say it so."""
+    answer = {"decision": "approve", "updatedInput": {"command": "uv run x"}}
+    hooks = settings(stage, BeforeTool=f"echo '{json.dumps(answer)}'")
+    result = stage.run(hooks, call("bash", command="python x"), say("done"))
+    assert any(message.text == "ran uv run x" for message in result.state.messages)
