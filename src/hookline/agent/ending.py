@@ -39,7 +39,9 @@ _ANSWERS = (RunStatus.COMPLETED, RunStatus.STOPPED)
 async def finish(run: Run, ending: Ending, output: Any) -> RunResult:
     """End a run: ask the hooks of the way out, and make the result. All of it is done even if the task is cancelled."""
     cancelled: list[asyncio.CancelledError] = []
-    answer = output if ending.status in _ANSWERS else None  # given; hooks that fail from here on cannot take it back
+    answer = (
+        output if ending.status in _ANSWERS else None
+    )  # given; hooks that fail from here on cannot take it back
     run.durable.release(as_text(output))
     _note(run, ending)
     if run.error is not None:

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from hookline.command_hooks.capability import CommandHooks
     from hookline.command_hooks.definition import Handler, Level, Source
     from hookline.command_hooks.reading import read_hook
+    from hookline.command_hooks.scripts import not_covered
     from hookline.command_hooks.trusting import TrustStore, is_trusted, trust
     from hookline.command_hooks.trying import Tried, try_hooks
 
@@ -23,6 +24,7 @@ _HOME: dict[str, str] = {
     "Tried": "trying",
     "TrustStore": "trusting",
     "is_trusted": "trusting",
+    "not_covered": "scripts",
     "read_hook": "reading",
     "trust": "trusting",
     "try_hooks": "trying",
@@ -37,6 +39,7 @@ __all__ = [
     "Tried",
     "TrustStore",
     "is_trusted",
+    "not_covered",
     "read_hook",
     "trust",
     "try_hooks",
