@@ -493,6 +493,22 @@ async def test_sessions_start_once_and_end_with_a_run_that_has_none() -> None:
 # --- hooks on the way out that fail -------------------------------------------------------------------
 
 
+@pytest.mark.parametrize("point", ["execution_end", "session_end"])
+def test_a_hook_that_fails_when_all_is_over_does_not_take_the_answer(point: str) -> None:
+    """The run has failed, and the result and the journal have what the model said."""
+
+    def boom(ctx: Any) -> None:
+        raise RuntimeError("disk full")
+
+    builder = AgentBuilder().with_driver(ScriptedDriver([say("forty-two")]))
+    result = builder.add_hook(point, boom).build().run_sync("go")
+    assert (result.status, result.output) == (RunStatus.FAILED, "forty-two")
+    assert isinstance(result.error, HookError)
+    finished = result.records[-1]
+    assert isinstance(finished, RunFinished)
+    assert (finished.text, finished.status) == ("forty-two", RunStatus.FAILED)
+
+
 async def test_a_failing_hook_on_the_way_out_does_not_keep_the_others_from_running() -> None:
     """All execution_end hooks run; the run is failed, and the error hooks hear why."""
     seen: list[str] = []
@@ -517,7 +533,7 @@ async def test_a_failing_hook_on_the_way_out_does_not_keep_the_others_from_runni
         "lost",
         "session",
     ]
-    assert result.text == ""
+    assert result.text == "hi"  # it was given before
 
 
 async def test_a_hook_on_the_way_out_that_fails_open_changes_nothing() -> None:

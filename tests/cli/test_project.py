@@ -172,3 +172,15 @@ def test_it_starts_quickly(place: Any) -> None:
     """Far from what would be felt: a guard against loading something heavy, not a benchmark."""
     assert cpu_seconds(place, "--version") < 0.6
     assert cpu_seconds(place, "run", "--model", place.script({"say": "Hi."}), "x") < 1.6
+
+
+def test_trust_follows_what_a_script_sources(place: Any) -> None:
+    """A changed library asks again, and what cannot be seen is told."""
+    place.write("guard.sh", '. "$(dirname "$0")/lib.sh"\n. "$MORE"\n')
+    library = place.write("lib.sh", "exit 0\n")
+    place.write("hookline.toml", '[[hooks]]\non = "before_tool_use"\ncommand = "sh guard.sh"\n')
+    said = place.run("trust")
+    assert "not covered: guard.sh: $MORE is known only when it runs" in said.stdout
+    assert place.run("trust", "--show").returncode == 0
+    library.write_text("exit 2\n")
+    assert place.run("trust", "--show").returncode == 6

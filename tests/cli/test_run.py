@@ -250,3 +250,16 @@ def test_an_answer_is_given_whatever_fails_when_the_session_ends(place: Any) -> 
     ran = place.run("run", "--model", place.script({"say": "The answer."}), "x")
     assert (ran.returncode, ran.stdout) == (0, "The answer.\n"), ran.stderr
     assert "at session_end: failed: it ended with exit code 7" in ran.stderr
+
+
+def test_an_answer_is_printed_though_a_hook_fails_when_all_is_over(place: Any) -> None:
+    """It was given before; the exit code and the closing line tell of the failure."""
+    place.write("late.py", "def bad(ctx):\n    raise RuntimeError('boom')\n")
+    place.write("hookline.toml", '[[hooks]]\non = "session_end"\nrun = "late:bad"\n')
+    assert place.run("trust").returncode == 0
+    model = place.script({"say": "Forty-two."})
+    shown = place.run("run", "--model", model, "Go.")
+    assert (shown.returncode, shown.stdout) == (1, "Forty-two.\n")
+    assert "boom" in shown.stderr
+    said = place.run("run", "--model", model, "--json", "Go.").stdout.splitlines()
+    assert json.loads(said[-1])["text"] == "Forty-two."

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
-import subprocess
 import sys
 import time
 from pathlib import Path
@@ -13,15 +12,7 @@ from typing import Any
 
 import pytest
 
-from hookline.command_hooks.process import (
-    MARK,
-    MOST_OUTPUT,
-    Order,
-    descendants,
-    marked_processes,
-    run_program,
-    still_there,
-)
+from hookline.command_hooks.process import MOST_OUTPUT, Order, run_program
 
 ENV = {"PATH": os.environ["PATH"]}
 
@@ -187,20 +178,6 @@ async def test_what_a_program_that_failed_left_behind_is_ended(tmp_path: Path) -
     assert await gone(int(note.read_text()))
 
 
-@pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="children are found in /proc")
-def test_a_number_that_was_given_again_is_another_process() -> None:
-    """By the moment it began."""
-    child = subprocess.Popen(["sleep", "60"])
-    try:
-        known = descendants(os.getpid())
-        assert still_there({child.pid: known[child.pid]}) == [child.pid]
-        assert still_there({child.pid: "0"}) == []
-    finally:
-        child.kill()
-        child.wait()
-    assert still_there({child.pid: known[child.pid]}) == []
-
-
 async def test_cancelling_ends_the_program_first(tmp_path: Path) -> None:
     """When the task is gone, so is the program."""
     note = tmp_path / "pid"
@@ -224,10 +201,3 @@ async def test_there_is_no_terminal() -> None:
     """A hook has a session of its own, so it cannot write to the user's terminal."""
     ran = await run_program(sh("(echo x > /dev/tty) 2>/dev/null && echo had || echo none"))
     assert ran.stdout.strip() == "none"
-
-
-async def test_every_process_of_a_run_has_a_mark_of_its_own() -> None:
-    """By it strays are found, and nobody else's processes."""
-    ran = await run_program(sh(f"echo ${MARK}"))
-    assert len(ran.stdout.strip()) == 32
-    assert marked_processes(ran.stdout.strip()) == []

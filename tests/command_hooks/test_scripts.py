@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hookline.command_hooks import Handler, Source
+from hookline.command_hooks import Handler, Source, not_covered
 from hookline.command_hooks.scripts import named_files, scripts_of
 
 
@@ -116,3 +116,42 @@ def test_any_text_can_be_a_command(command: str) -> None:
     handler = Handler(Source("claude"), "Stop", command=command)
     here = Path(__file__).parent
     assert scripts_of(handler, here).keys() <= named_files(handler, here).keys()
+
+
+def test_what_a_script_runs_in_turn_is_covered(project: Path) -> None:
+    """Beside it, also while a run goes on; elsewhere in the project, when it is trusted."""
+    (project / "lib/x.js").write_text("require('./y'); require('../top');")
+    (project / "lib/y.js").write_text("")
+    (project / "top.js").write_text("")
+    handler = Handler(Source("claude"), "Stop", command="node lib/x.js")
+    beside = [str(project / name) for name in ("lib/x.js", "lib/y.js")]
+    assert sorted(scripts_of(handler, project)) == beside
+    assert sorted(named_files(handler, project)) == [*beside, str(project / "top.js")]
+
+
+def test_all_code_in_a_directory_for_hooks_is_covered(project: Path) -> None:
+    """It may be found by its name only when a hook runs. What hooks keep there is not code."""
+    for name in ("guard.py", "rules/one.py", "state.json", "node_modules/x.js"):
+        path = project / ".claude/hooks" / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text("")
+    handler = Handler(Source("claude"), "Stop", command="python3 .claude/hooks/guard.py")
+    assert sorted(named_files(handler, project)) == [
+        str(project / ".claude/hooks" / name) for name in ("guard.py", "rules/one.py")
+    ]
+
+
+def test_a_module_of_the_project(project: Path) -> None:
+    """As `python -m` finds it."""
+    handler = Handler(Source("claude"), "Stop", command="PYTHONPATH=src python3 -m app --fix")
+    assert list(scripts_of(handler, project)) == [str(project / "src/app.py")]
+
+
+def test_what_is_not_covered_is_said(project: Path) -> None:
+    """What the command runs, and what its scripts do."""
+    (project / "guard.sh").write_text('. "$RULES"\n')
+    handler = Handler(Source("claude"), "Stop", command="make lint && ./guard.sh")
+    assert not_covered(handler, project) == (
+        "make runs what other files say",
+        "guard.sh: $RULES is known only when it runs",
+    )

@@ -39,6 +39,9 @@ _ANSWERS = (RunStatus.COMPLETED, RunStatus.STOPPED)
 async def finish(run: Run, ending: Ending, output: Any) -> RunResult:
     """End a run: ask the hooks of the way out, and make the result. All of it is done even if the task is cancelled."""
     cancelled: list[asyncio.CancelledError] = []
+    answer = (
+        output if ending.status in _ANSWERS else None
+    )  # given; hooks that fail from here on cannot take it back
     run.durable.release(as_text(output))
     _note(run, ending)
     if run.error is not None:
@@ -48,7 +51,7 @@ async def finish(run: Run, ending: Ending, output: Any) -> RunResult:
     if run.ends_session and ending.status is not RunStatus.PAUSED:
         leaving = _leave(run, HookPoint.SESSION_END, run.plans.session_end, ending)
         ending = await _through(leaving, cancelled) or ending
-    result = _result(run, ending, output if ending.status in _ANSWERS else None)
+    result = _result(run, ending, answer)
     if run.commit is not None:
         result = await _through(_saved(run, result), cancelled) or result
     if cancelled:

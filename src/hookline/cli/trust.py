@@ -83,7 +83,7 @@ def run(arguments: argparse.Namespace) -> int:
         print(f"  {line}")
     for layer in layers:
         refuse_endpoints(layer)
-        for line in _does(layer.data):
+        for line in _does(layer.data, project):
             print(f"  {line}")
     if arguments.show:
         standing = _together(standing, standing_of_hooks(project, pages, scripts))
@@ -146,7 +146,7 @@ def _together(one: Standing, other: Standing) -> Standing:
 def foreign_hooks(project: Path, pages: dict[str, list[str]]) -> list[str]:
     """The hooks that other agents' files in the project name, and those of its subagents and skills, in words."""
     from hookline.cli.terminal import printable
-    from hookline.command_hooks import CommandHooks
+    from hookline.command_hooks import CommandHooks, not_covered
 
     found = CommandHooks.discover(
         project,
@@ -157,14 +157,15 @@ def foreign_hooks(project: Path, pages: dict[str, list[str]]) -> list[str]:
         skills=[*pages["skills"], project / ".claude/skills"],
         project_plugins=pages["plugins"],
     )
-    return [
-        f"runs at {printable(each.event)} ({printable(each.source.label)}): "
-        f"{printable(each.command or each.runs)}{printable(f' {each.scope}'.rstrip())}"
-        for each in found.held_back
-    ]
+    said = []
+    for each in found.held_back:
+        what = f"{printable(each.command or each.runs)}{printable(f' {each.scope}'.rstrip())}"
+        said.append(f"runs at {printable(each.event)} ({printable(each.source.label)}): {what}")
+        said += [f"  not covered: {printable(words)}" for words in not_covered(each, project)]
+    return said
 
 
-def _does(data: dict[str, Any]) -> list[str]:
+def _does(data: dict[str, Any], project: Path) -> list[str]:
     """What a configuration runs, in words."""
     from hookline.cli.terminal import printable
 
@@ -174,12 +175,23 @@ def _does(data: dict[str, Any]) -> list[str]:
         if what:
             words = what if isinstance(what, str) else " ".join(what)
             said.append(f"runs at {printable(hook['on'])}: {printable(words)}")
+            said += _besides(hook.get("command", ""), project)
     for name, server in data.get("mcp", {}).items():
         words = " ".join([server.get("command", server.get("url", "")), *server.get("args", ())])
         said.append(f"starts the MCP server {printable(name)}: {printable(words)}")
     for name, agent in data.get("agents", {}).items():
         name = printable(name)
-        said += [f"agent {name} {line}" for line in _does(agent)]
+        said += [f"agent {name} {line}" for line in _does(agent, project)]
         if "target" in agent:
             said.append(f"agent {name} is {printable(agent['target'])}")
     return said
+
+
+def _besides(command: str | list[str], project: Path) -> list[str]:
+    """What a command hook runs that is not looked at again when it changes."""
+    from hookline.cli.terminal import printable
+    from hookline.command_hooks import Handler, Source, not_covered
+
+    text, argv = (command, None) if isinstance(command, str) else ("", tuple(command))
+    handler = Handler(Source("hookline"), "", command=text, argv=argv)
+    return [f"  not covered: {printable(words)}" for words in not_covered(handler, project)]

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from hookline.command_hooks.capability import CommandHooks
     from hookline.command_hooks.definition import Handler, Level, Source
     from hookline.command_hooks.reading import read_hook
+    from hookline.command_hooks.scripts import not_covered
     from hookline.command_hooks.trusting import TrustStore, is_trusted, marks_of_pages, trust
     from hookline.command_hooks.trying import Tried, try_hooks
 
@@ -24,6 +25,7 @@ _HOME: dict[str, str] = {
     "TrustStore": "trusting",
     "is_trusted": "trusting",
     "marks_of_pages": "trusting",
+    "not_covered": "scripts",
     "read_hook": "reading",
     "trust": "trusting",
     "try_hooks": "trying",
@@ -39,6 +41,7 @@ __all__ = [
     "TrustStore",
     "is_trusted",
     "marks_of_pages",
+    "not_covered",
     "read_hook",
     "trust",
     "try_hooks",

@@ -10,18 +10,15 @@ import asyncio
 import contextlib
 import os
 import selectors
-import signal
-import subprocess
 import threading
 import time
-import uuid
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 import msgspec
 
-MARK = "HOOKLINE_HOOK_RUN"
-"""A variable that every process of one run of a hook has: by it those are found that left their group."""
+from hookline.containment import Program, start_program
+
 MOST_OUTPUT = 1 << 20
 """Bytes kept of each stream; the rest is read and dropped, so that the program does not wait for us."""
 _AFTER_EXIT = 0.25
@@ -122,14 +119,13 @@ class _Driver:
 
     def __init__(self, order: Order) -> None:
         self._order = order
-        self._mark = uuid.uuid4().hex
         self._cancelled = threading.Event()
         self._streams: dict[int, _Stream] = {}
         self._left = memoryview(order.stdin)
         self._watch = order.watch
         self._deadline = 0.0
-        self._is_held = False
-        """Somebody holds the pipes though the program has ended."""
+        self._pipes: list[int] = []
+        """Our ends of them, as far as they are open."""
 
     def cancel(self) -> None:
         """End it now."""
@@ -140,82 +136,100 @@ class _Driver:
         started = time.monotonic()
         order = self._order
         try:
-            process = subprocess.Popen(
-                order.argv,
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.PIPE,
-                cwd=order.cwd,
-                env={**order.env, MARK: self._mark},
-                start_new_session=True,  # a group of its own, and no terminal
-                bufsize=0,
-            )
-        except (OSError, ValueError) as error:
-            return Ran(None, problem="spawn_error", detail=_why(order, error))
-        try:
+            try:
+                program = self._start()
+            except (OSError, ValueError) as error:
+                return Ran(None, problem="spawn_error", detail=_why(order, error))
             self._deadline = started + order.timeout
-            in_time = self._attend(process)
+            code = self._see_through(program)
         finally:
-            self._close(process)
+            for pipe in self._pipes:
+                os.close(pipe)
         seconds = time.monotonic() - started
         out, err = self._streams.values()
         is_cut = out.is_cut or err.is_cut
-        if in_time:
-            return Ran(process.returncode, out.text(), err.text(), seconds, is_cut=is_cut)
+        if code is not None:
+            return Ran(code, out.text(), err.text(), seconds, is_cut=is_cut)
         return Ran(None, out.text(), err.text(), seconds, "timeout", f"{order.timeout:g} s", is_cut)
 
-    def _attend(self, process: subprocess.Popen[bytes]) -> bool:
-        """Feed it and listen to it until it ends; False if its time was over first."""
-        with selectors.DefaultSelector() as selector, _exit_of(process) as exited:
-            self._register(selector, process)
-            if exited is not None:
-                selector.register(exited, selectors.EVENT_READ)
-            while process.poll() is None:
+    def _start(self) -> Program:
+        order = self._order
+        (stdin, feed), (out, stdout), (err, stderr) = os.pipe(), os.pipe(), os.pipe()
+        self._pipes = [feed, out, err]
+        try:
+            return start_program(
+                order.argv, order.env, order.cwd, (stdin, stdout, stderr), leaves=_ANSWERED
+            )
+        finally:
+            for theirs in (stdin, stdout, stderr):
+                os.close(theirs)
+
+    def _see_through(self, program: Program) -> int | None:
+        """Its exit code; None if its time was over first. Helpers that it left when it did its work may go on."""
+        code = None
+        try:
+            code = self._attend(program)
+        finally:
+            if code in _ANSWERED:
+                program.leave()
+            else:
+                if code is None and not self._cancelled.is_set():
+                    self._ask_to_end(program)
+                program.end()
+        return code
+
+    def _attend(self, program: Program) -> int | None:
+        """Feed it and listen to it until it ends."""
+        with selectors.DefaultSelector() as selector:
+            self._register(selector, program)
+            while (code := program.poll()) is None:
                 now = time.monotonic()
                 if now >= self._deadline or self._cancelled.is_set():
-                    return False
-                wait = min(self._deadline - now, _POLL if exited is None else 0.1)
-                self._pump(selector, wait, exited)
+                    return None
+                wait = min(self._deadline - now, _POLL if program.fileno() is None else 0.1)
+                self._pump(selector, wait)
             until = time.monotonic() + _AFTER_EXIT
             while self._is_open(selector) and (left := until - time.monotonic()) > 0:
-                self._pump(selector, left, exited)
-            self._is_held = self._is_open(selector)
-            return True
+                self._pump(selector, left)
+            return code
 
-    def _register(self, selector: selectors.BaseSelector, process: subprocess.Popen[bytes]) -> None:
-        assert process.stdin is not None
-        for pipe in (process.stdout, process.stderr):
-            assert pipe is not None
-            os.set_blocking(pipe.fileno(), False)
+    def _register(self, selector: selectors.BaseSelector, program: Program) -> None:
+        feed, *heard = self._pipes
+        for pipe in heard:
+            os.set_blocking(pipe, False)
             selector.register(pipe, selectors.EVENT_READ)
-            self._streams[pipe.fileno()] = _Stream()
-        os.set_blocking(process.stdin.fileno(), False)
-        selector.register(process.stdin, selectors.EVENT_WRITE)
+            self._streams[pipe] = _Stream()
+        os.set_blocking(feed, False)
+        selector.register(feed, selectors.EVENT_WRITE)
+        exited = program.fileno()
+        if exited is not None:
+            selector.register(exited, selectors.EVENT_READ, program)
 
-    def _pump(self, selector: selectors.BaseSelector, wait: float, exited: int | None) -> None:
+    def _pump(self, selector: selectors.BaseSelector, wait: float) -> None:
         for key, _ in selector.select(wait):
-            if key.fd == exited:
-                selector.unregister(key.fileobj)
+            if key.data is not None:
+                if key.data.poll() is not None:
+                    selector.unregister(key.fd)
             elif key.fd in self._streams:
-                self._read(selector, key)
+                self._read(selector, key.fd)
             else:
-                self._write(selector, key)
+                self._write(selector, key.fd)
 
-    def _read(self, selector: selectors.BaseSelector, key: selectors.SelectorKey) -> None:
+    def _read(self, selector: selectors.BaseSelector, pipe: int) -> None:
         try:
-            data = os.read(key.fd, 1 << 16)
+            data = os.read(pipe, 1 << 16)
         except BlockingIOError:
             return
         if data:
-            self._streams[key.fd].add(data)
-            self._look(key.fd)
+            self._streams[pipe].add(data)
+            self._look(pipe)
         else:
-            selector.unregister(key.fileobj)
+            selector.unregister(pipe)
 
-    def _look(self, descriptor: int) -> None:
+    def _look(self, pipe: int) -> None:
         """Whether it has said how much time it wants from now on. Only the beginning of its output is looked at."""
         first, stream = next(iter(self._streams.items()))
-        if self._watch is None or descriptor != first:
+        if self._watch is None or pipe != first:
             return
         seconds = self._watch(bytes(stream.kept[:_LOOKED_AT]))
         if seconds is not None:
@@ -223,140 +237,30 @@ class _Driver:
         if seconds is not None or len(stream.kept) >= _LOOKED_AT:
             self._watch = None
 
-    def _write(self, selector: selectors.BaseSelector, key: selectors.SelectorKey) -> None:
+    def _write(self, selector: selectors.BaseSelector, pipe: int) -> None:
         try:
-            sent = os.write(key.fd, self._left[: 1 << 16])
+            sent = os.write(pipe, self._left[: 1 << 16])
         except BlockingIOError:
             return
         except OSError:  # it reads no more, or never did: that is its own affair
             sent = len(self._left)
         self._left = self._left[sent:]
         if not self._left:
-            selector.unregister(key.fileobj)
-            key.fileobj.close()  # type: ignore[union-attr]
+            selector.unregister(pipe)
+            self._pipes.remove(pipe)
+            os.close(pipe)
 
     def _is_open(self, selector: selectors.BaseSelector) -> bool:
         return any(key.fd in self._streams for key in selector.get_map().values())
 
-    def _close(self, process: subprocess.Popen[bytes]) -> None:
-        """Leave nothing behind. Helpers that a program left on purpose when it did its work may go on."""
-        if process.returncode is None:
-            self._end(process)
-        elif process.returncode not in _ANSWERED and (self._is_held or _is_group(process.pid)):
-            self._end_strays({})
-        for pipe in (process.stdin, process.stdout, process.stderr):
-            if pipe is not None and not pipe.closed:
-                with contextlib.suppress(OSError):
-                    pipe.close()
-
-    def _end(self, process: subprocess.Popen[bytes]) -> None:
-        # Looked for while their parent lives: one that has left its group and its environment is found by no other way.
-        below = descendants(process.pid)
-        if not self._cancelled.is_set():
-            _signal_group(process.pid, signal.SIGTERM)
-            self._give_time(process.pid)
-            below |= descendants(process.pid)
-        # All of it, also what ignored the first signal, and what made a group of its own.
-        _signal_group(process.pid, signal.SIGKILL)
-        self._end_strays(below)
-        process.wait()
-
-    def _end_strays(self, below: Mapping[int, str]) -> None:
-        """End what has the mark of this run, and these; what they start meanwhile has the mark too."""
-        for _ in range(3):
-            strays = {*marked_processes(self._mark), *still_there(below)}
-            for pid in strays:
-                with contextlib.suppress(ProcessLookupError, PermissionError):
-                    os.kill(pid, signal.SIGKILL)
-            if not strays:
-                break
-            time.sleep(0.01)
-
-    def _give_time(self, pid: int) -> None:
-        """Wait a moment for a program to end, without reaping it: until then its number is nobody else's."""
+    def _ask_to_end(self, program: Program) -> None:
+        """Politely first, and a moment to do it in."""
+        program.terminate()
         until = time.monotonic() + _GRACE
         while time.monotonic() < until and not self._cancelled.is_set():
-            if hasattr(os, "waitid"):
-                how = os.WEXITED | os.WNOWAIT | os.WNOHANG
-                if os.waitid(os.P_PID, pid, how) is not None:
-                    return
+            if program.poll() is not None:
+                return
             time.sleep(_POLL)
-
-
-def marked_processes(mark: str) -> list[int]:
-    """The processes that have this mark, wherever they went. Where there is no /proc, none are found."""
-    found = []
-    wanted = f"{MARK}={mark}".encode()
-    for entry in Path("/proc").glob("[0-9]*/environ"):
-        with contextlib.suppress(OSError):
-            pid = int(entry.parent.name)
-            if wanted in entry.read_bytes().split(b"\0") and pid != os.getpid():
-                found.append(pid)
-    return found
-
-
-def descendants(leader: int) -> dict[int, str]:
-    """The processes below one, each with the moment it began: by that a number that was given again is told."""
-    below: dict[int, list[tuple[int, str]]] = {}
-    for entry in Path("/proc").glob("[0-9]*/stat"):
-        with contextlib.suppress(OSError, ValueError):
-            parent, began = _parentage(entry)
-            below.setdefault(parent, []).append((int(entry.parent.name), began))
-    found: dict[int, str] = {}
-    waiting = [leader]
-    while waiting:
-        for pid, began in below.get(waiting.pop(), ()):
-            if pid not in found:
-                found[pid] = began
-                waiting.append(pid)
-    return found
-
-
-def still_there(known: Mapping[int, str]) -> list[int]:
-    """Those of these processes that still run, and are no others with the same number."""
-    found = []
-    for pid, began in known.items():
-        with contextlib.suppress(OSError, ValueError):
-            if _parentage(Path(f"/proc/{pid}/stat"))[1] == began:
-                found.append(pid)
-    return found
-
-
-def _parentage(stat: Path) -> tuple[int, str]:
-    """Who started a process that is alive, and when. Its name is in brackets, and may have brackets itself."""
-    fields = stat.read_text(errors="replace").rpartition(")")[2].split()
-    if fields[0] in "ZX":
-        raise ValueError("it has ended")
-    return int(fields[1]), fields[19]
-
-
-def _signal_group(leader: int, number: int) -> None:
-    # The leader is not reaped yet, so its number still means this group and no other.
-    with contextlib.suppress(ProcessLookupError, PermissionError):
-        os.killpg(leader, number)
-
-
-def _is_group(leader: int) -> bool:
-    """Whether somebody is left in the group of a program that has ended."""
-    try:
-        os.killpg(leader, 0)
-    except OSError:
-        return False
-    return True
-
-
-@contextlib.contextmanager
-def _exit_of(process: subprocess.Popen[bytes]) -> Iterator[int | None]:
-    """A descriptor that can be read once the program has ended; None where there is no such thing."""
-    try:
-        descriptor: int | None = os.pidfd_open(process.pid)
-    except (AttributeError, OSError):
-        descriptor = None
-    try:
-        yield descriptor
-    finally:
-        if descriptor is not None:
-            os.close(descriptor)
 
 
 def _why(order: Order, error: OSError | ValueError) -> str:

@@ -9,8 +9,12 @@ import re
 import shlex
 from collections.abc import Iterable, Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from hookline.command_hooks.definition import Handler
+
+if TYPE_CHECKING:
+    from hookline.config import Followed
 
 _NAMES = r"(?:(?:CLAUDE|GEMINI|CURSOR|COPILOT|HOOKLINE)_PROJECT_DIR|workspacePath|PWD)"
 _PATHS = re.compile(rf"\$\{{{_NAMES}(?::?[-=][^}}]*)?\}}|\${_NAMES}")
@@ -42,27 +46,89 @@ _CODE = frozenset(
 )
 _WRITTEN = re.compile(r"(?:\d|&)?>>?[|&]?\s*(?:\"[^\"]*\"|'[^']*'|[^\s;|&<>()]+)")
 """Where a command sends its output to."""
+_CONFIGURED = frozenset({".claude", ".codex", ".cursor", ".gemini", ".github", ".hookline"})
+_NOT_OURS = frozenset({"__pycache__", "node_modules", ".git", ".venv", "venv"})
+_MOST_BESIDE = 200
 _DEEPEST = 4
 _LARGEST = 64 << 20
 
 
 def named_files(handler: Handler, project: Path) -> dict[str, str]:
-    """The files inside the project that a command runs, and those it names that hold code, with their hashes.
+    """The files inside the project that trust is bound to, with their hashes.
 
-    It is what trust is bound to. What a hook writes, a log say, is not: it would take back its own trust.
+    They are those that a command runs, those it names that hold code, what its scripts run in turn, and all code in a
+    directory that is there for hooks. What a hook writes, a log say, is not: it would take back its own trust.
     """
     named = _hashed(_words_of(handler), handler, project)
     code = {path: mark for path, mark in named.items() if _holds_code(Path(path))}
-    return {**code, **scripts_of(handler, project)}
+    scripts = _run_by(handler, project)
+    besides = (*_followed(scripts, project).files, *_for_hooks(scripts, project))
+    return {**code, **{str(path): hash_of(path) for path in dict.fromkeys(besides)}}
 
 
 def scripts_of(handler: Handler, project: Path) -> dict[str, str]:
-    """The files inside the project that a command runs, with their hashes. What it only reads is not among them."""
+    """The files inside the project that a command runs, and those beside them that these run, with their hashes.
+
+    What a script runs elsewhere, a module of the project say, is not among them: it may be what the agent works on.
+    """
+    scripts = _run_by(handler, project)
+    folders = {path.parent for path in scripts if path.parent != project}
+    return {
+        str(path): hash_of(path)
+        for path in _followed(scripts, project).files
+        if path in scripts or any(path.is_relative_to(folder) for folder in folders)
+    }
+
+
+def not_covered(handler: Handler, project: Path) -> tuple[str, ...]:
+    """What a hook runs that its trust is not bound to, in words, as far as that shows."""
+    from hookline.config import runs_what_others_say
+
+    said = [
+        f"{os.path.basename(program)} runs what other files say"
+        for program in _programs_of(handler)
+        if runs_what_others_say(program)
+    ]
+    return (*dict.fromkeys(said), *_followed(_run_by(handler, project), project).unseen)
+
+
+def _run_by(handler: Handler, project: Path) -> list[Path]:
+    """The files inside the project that a command itself runs."""
+    return [Path(path) for path in _hashed(_programs_of(handler), handler, project)]
+
+
+def _programs_of(handler: Handler) -> list[str]:
     if handler.argv is not None:
-        words: Iterable[str] = _programs(list(handler.argv), 0)
-    else:
-        words = _programs_in(_SAYS_WHERE.sub("$PWD", handler.command), 0)
-    return _hashed(words, handler, project)
+        return list(_programs(list(handler.argv), 0))
+    return list(_programs_in(_SAYS_WHERE.sub("$PWD", handler.command), 0))
+
+
+def _followed(scripts: list[Path], project: Path) -> Followed:
+    from hookline.config import follow  # only where it is needed: it takes a while
+
+    return follow(project, scripts)
+
+
+def _for_hooks(scripts: Iterable[Path], project: Path) -> Iterator[Path]:
+    """All code in the directories of an agent's configuration that these scripts are in: it is there for them."""
+    for folder in dict.fromkeys(filter(None, (_folder_of(path, project) for path in scripts))):
+        count = 0
+        for place, inner, names in os.walk(folder):
+            inner[:] = sorted(name for name in inner if name not in _NOT_OURS)
+            for path in (Path(place, name) for name in sorted(names)):
+                if path.suffix.lower() in _CODE and path.is_file():
+                    yield path
+                    count += 1
+            if count > _MOST_BESIDE:
+                break
+
+
+def _folder_of(path: Path, project: Path) -> Path | None:
+    """`.claude/hooks` for a script anywhere in it; None for one that is somewhere else, or not in a directory there."""
+    parts = path.relative_to(project).parts
+    if len(parts) > 2 and parts[0] in _CONFIGURED:
+        return project / parts[0] / parts[1]
+    return None
 
 
 def programs_of(words: list[str]) -> list[str]:
@@ -177,10 +243,20 @@ def _programs(words: list[str], depth: int) -> Iterator[str]:
         yield from _given_to(rest, depth)
 
 
+def _module(name: str) -> Iterator[str]:
+    """The files that a module of the project is, wherever in it modules are looked for."""
+    from hookline.config import files_of_program
+
+    for path in files_of_program(name):
+        yield from (path, f"src/{path}")
+
+
 def _given_to(words: list[str], depth: int) -> Iterator[str]:
     """The script among the arguments of an interpreter, and what is in a line that it is given instead."""
     for place, word in enumerate(words):
         if word in _NO_SCRIPT:
+            if word == "-m" and place + 1 < len(words):
+                yield from _module(words[place + 1])
             if word == "-c" and depth < _DEEPEST and place + 1 < len(words):
                 yield from _programs_in(words[place + 1], depth + 1)
             return

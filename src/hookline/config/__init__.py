@@ -1,6 +1,7 @@
 """Settings: files, environment and flags, checked and put together, each value with where it came from."""
 
 from hookline.config.environment import OTHERS, VARIABLES, put
+from hookline.config.following import Followed, files_of_program, follow, runs_what_others_say
 from hookline.config.layers import Layer, Merged, checked, leaves, read_layer
 from hookline.config.lines import dotted
 from hookline.config.load import (
@@ -47,6 +48,7 @@ __all__ = [
     "ApprovalSettings",
     "Configuration",
     "ErrorSettings",
+    "Followed",
     "Held",
     "HookSettings",
     "Layer",
@@ -61,6 +63,8 @@ __all__ = [
     "checked",
     "data_folder",
     "dotted",
+    "files_of_program",
+    "follow",
     "home",
     "journal_of",
     "json_schema",
@@ -73,6 +77,7 @@ __all__ = [
     "put",
     "read_layer",
     "refuse_endpoints",
+    "runs_what_others_say",
     "tightened",
     "trust_of",
     "user_folder",

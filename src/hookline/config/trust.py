@@ -15,6 +15,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from hookline.config.following import follow
 from hookline.errors import TrustError
 
 _VERSION = 1
@@ -143,7 +144,8 @@ def fingerprints(
     project: Path, texts: Mapping[Path, str], data: Iterable[dict[str, Any]]
 ) -> dict[str, str]:
     """The hash of each configuration file, as it was read, and of each file in the project that the settings name."""
-    named = sorted({path for each in data for path in _named(project, each)} - texts.keys())
+    said = sorted({path for each in data for path in _named(project, each)} - texts.keys())
+    named = sorted({*said, *follow(project, said).files})
     if len(named) > _MOST_FILES:
         raise TrustError(
             f"the configuration of {project} names more than {_MOST_FILES} files.",

@@ -10,6 +10,7 @@ from hookline import lazy
 
 if TYPE_CHECKING:
     from hookline.containment.jail import Entry, FileJail
+    from hookline.containment.processes import Program, end_with_us, start_program
     from hookline.containment.protected import INSTRUCTIONS, PROTECTED
     from hookline.containment.sandbox import (
         CommandResult,
@@ -33,6 +34,7 @@ _HOME: dict[str, str] = {
     "CommandResult": "sandbox",
     "Entry": "jail",
     "FileJail": "jail",
+    "Program": "processes",
     "Reading": "shell.words",
     "RunningCommand": "sandbox",
     "Sandbox": "sandbox",
@@ -43,7 +45,9 @@ _HOME: dict[str, str] = {
     "ShellPolicy": "shell.policy",
     "Verdict": "shell.verdict",
     "Word": "shell.words",
+    "end_with_us": "processes",
     "read_command": "shell.reading",
+    "start_program": "processes",
     "variables_besides": "sandbox.environment",
 }
 """Where each name lives in this room."""
@@ -55,6 +59,7 @@ __all__ = [
     "CommandResult",
     "Entry",
     "FileJail",
+    "Program",
     "Reading",
     "RunningCommand",
     "Sandbox",
@@ -65,7 +70,9 @@ __all__ = [
     "ShellPolicy",
     "Verdict",
     "Word",
+    "end_with_us",
     "read_command",
+    "start_program",
     "variables_besides",
 ]
 

@@ -16,6 +16,7 @@ from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStre
 from mcp.client.stdio import get_default_environment
 from mcp.shared.message import SessionMessage
 
+from hookline.containment import end_with_us
 from hookline.errors import ToolSourceError
 from hookline.mcp.family import Relative, descendants
 from hookline.mcp.server import Command
@@ -50,6 +51,7 @@ class ServerProcess:
         MemoryObjectSendStream[SessionMessage],
     ]:
         self._pipes, self._process, self._exited = await _start(self._command)
+        self._seen_to = end_with_us(self._pipes.get_pid())
         to_session, from_server = anyio.create_memory_object_stream[SessionMessage | Exception](0)
         to_server, from_session = anyio.create_memory_object_stream[SessionMessage](0)
         self._streams = (to_session, from_server, to_server, from_session)
@@ -70,6 +72,7 @@ class ServerProcess:
             for stream in self._streams:
                 stream.close()
             self._pipes.close()
+            self._seen_to()
             await asyncio.gather(*tasks, return_exceptions=True)
 
     async def how_it_ended(self) -> str:

@@ -1,0 +1,7 @@
+"""Programs that end with us: a keeper starts them, knows what they start, and ends it, also when we are killed.
+
+`keeper.py` is a program of its own; `kept.py` is our side of it."""
+
+from hookline.containment.processes.kept import Program, end_with_us, start_program
+
+__all__ = ["Program", "end_with_us", "start_program"]

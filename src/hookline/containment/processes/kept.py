@@ -1,0 +1,334 @@
+"""Our side of the keeper: orders to it, and what becomes of them.
+
+Where it cannot be started (there is no interpreter to run it with, as in a frozen program) programs are our own
+children: they are ended with their group, but outlive us if we are killed.
+"""
+
+from __future__ import annotations
+
+import array
+import contextlib
+import marshal
+import os
+import secrets
+import select
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from typing import Protocol
+
+from hookline.containment.interpreter import PYTHON
+from hookline.containment.processes import keeper
+
+_CODE = keeper.__spec__.loader.get_code(keeper.__name__) if keeper.__spec__.loader else None  # type: ignore[attr-defined]
+"""What the keeper runs. Taken now: what is in its file may be another text by then."""
+_FIRST_WORDS = "import marshal,sys;exec(marshal.load(open(int(sys.argv[2]),'rb')))"
+_FIRST_MARK = 1 << 60
+"""Microseconds: no process ever runs so long. It leaves room for marks below what a system can count to."""
+_ENOUGH = 4.0
+"""Seconds the keeper has to start a program, and to end it."""
+_MOST = 1 << 16
+
+
+class Program(Protocol):
+    """A program that runs."""
+
+    pid: int
+
+    def fileno(self) -> int | None:
+        """What can be read when it has ended; None where it has to be asked again and again."""
+
+    def poll(self) -> int | None:
+        """Its exit code, negative for a signal; None while it runs. Others must not reap it."""
+
+    def terminate(self) -> None:
+        """Ask it, and its group, to end."""
+
+    def end(self) -> None:
+        """End it now, with all that it has started. Returns when nothing of it is left."""
+
+    def leave(self) -> None:
+        """It has ended, and what it has left in the background may go on."""
+
+
+def start_program(
+    argv: Sequence[str],
+    env: Mapping[str, str],
+    cwd: str,
+    standard: tuple[int, int, int],
+    *,
+    leaves: Sequence[int] = (),
+) -> Program:
+    """Start a program in a session of its own, with these descriptors as its input, output and errors.
+
+    When we are gone, so is the program, with all that it has started; what it has left in the background is not, if it
+    ended with one of the exit codes in `leaves`. Raises `OSError` or `ValueError` if it cannot be started.
+    """
+    mark = _FIRST_MARK + secrets.randbits(58)
+    order = _order(mark, argv, env, cwd, leaves)
+    for _ in range(2):  # a keeper that was killed is told by its silence
+        keeping = _current()
+        if keeping is None:
+            break
+        try:
+            return keeping.start(order, mark, standard)
+        except _KeeperLost:
+            _lose(keeping)
+            _end_marked(mark)
+    return _Child(argv, env, cwd, standard)
+
+
+def end_with_us(pid: int) -> Callable[[], None]:
+    """Have a process, the first of its group, end when we are gone, if it does not by itself; gives what takes it back.
+
+    To be called when it has ended, or its number may be somebody else's one day.
+    """
+    keeping = _current()
+    if keeping is None:
+        return lambda: None
+    try:
+        return keeping.watch(pid)
+    except OSError:  # the keeper has been killed: it is started anew for the next
+        _lose(keeping)
+        return lambda: None
+
+
+def _order(
+    mark: int, argv: Sequence[str], env: Mapping[str, str], cwd: str, leaves: Sequence[int]
+) -> bytes:
+    if not argv or any("=" in name or not name for name in env):
+        raise ValueError("illegal environment variable name" if argv else "there is no program")
+    codes = ",".join(map(str, leaves))
+    pairs = (f"{name}={value}" for name, value in env.items())
+    words = [str(mark), codes, cwd, str(len(argv)), *argv, *pairs]
+    if any("\0" in word for word in words):
+        raise ValueError("embedded null byte")
+    text = "\0".join(words).encode(errors="surrogateescape")
+    return len(text).to_bytes(8, "big") + text
+
+
+class _KeeperLost(Exception):
+    """It has been killed."""
+
+
+class _Keeping:
+    """The keeper that runs, and the way to it."""
+
+    def __init__(self, code: bytes) -> None:
+        self.owner = os.getpid()
+        ours, theirs = socket.socketpair()
+        text, written = os.pipe()
+        with theirs:
+            try:
+                self._pid = _spawn_keeper(theirs.fileno(), text)
+            except BaseException:
+                ours.close()
+                os.close(written)
+                raise
+            finally:
+                os.close(text)
+        self._door = ours
+        with open(written, "wb") as file, contextlib.suppress(BrokenPipeError):
+            file.write(code)
+
+    def start(self, order: bytes, mark: int, standard: tuple[int, int, int]) -> _Kept:
+        """Give an order, and wait until it is carried out."""
+        line, theirs = socket.socketpair()
+        try:
+            with theirs:
+                fds = array.array("i", (theirs.fileno(), *standard))
+                self._door.sendmsg([b"p"], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, fds)])
+            line.settimeout(_ENOUGH)
+            line.sendall(order)
+            return _Kept(line, mark)
+        except (ConnectionError, TimeoutError, _KeeperLost):
+            line.close()
+            raise _KeeperLost from None
+        except BaseException:
+            line.close()
+            raise
+
+    def watch(self, pid: int) -> Callable[[], None]:
+        """Name a process that is to end after us."""
+        line, theirs = socket.socketpair()
+        with theirs:
+            fds = array.array("i", (theirs.fileno(),))
+            line.sendall(pid.to_bytes(8, "big"))
+            self._door.sendmsg([b"w"], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, fds)])
+
+        def release() -> None:
+            with line, contextlib.suppress(OSError):
+                line.send(b"l")
+
+        return release
+
+    def close(self) -> None:
+        """Have it end. It may have been stopped, so it is not asked."""
+        self._door.close()
+        with contextlib.suppress(ProcessLookupError, ChildProcessError):
+            os.kill(self._pid, signal.SIGKILL)
+            os.waitpid(self._pid, 0)
+
+
+def _spawn_keeper(door: int, text: int) -> int:
+    """Without our output, whose readers would wait for its end, and out of the reach of keys on our terminal."""
+    for fd in (door, text):
+        os.set_inheritable(fd, True)
+    argv = [PYTHON, "-I", "-S", "-c", _FIRST_WORDS, str(door), str(text)]
+    silent = [(os.POSIX_SPAWN_OPEN, n, os.devnull, os.O_RDWR, 0) for n in range(3)]
+    if (
+        sys.platform == "linux"
+    ):  # in our session, so that hooks that ask for the terminal of their parent find it
+        return os.posix_spawn(PYTHON, argv, os.environ, file_actions=silent, setpgroup=0)
+    return os.posix_spawn(PYTHON, argv, os.environ, file_actions=silent, setsid=True)
+
+
+_lock = threading.Lock()
+_keeping: _Keeping | None = None
+
+
+def _current() -> _Keeping | None:
+    """The keeper of this process, started when it is first needed; None where there can be none."""
+    global _keeping
+    if _CODE is None or not sys.executable or not hasattr(os, "posix_spawn"):
+        return None
+    with _lock:
+        if _keeping is None or _keeping.owner != os.getpid():
+            try:
+                _keeping = _Keeping(marshal.dumps(_CODE))
+            except (OSError, NotImplementedError):
+                return None
+        return _keeping
+
+
+def _lose(lost: _Keeping) -> None:
+    global _keeping
+    with _lock:
+        if _keeping is lost:
+            _keeping = None
+            lost.close()
+
+
+class _Kept:
+    """A program that the keeper has started."""
+
+    def __init__(self, line: socket.socket, mark: int) -> None:
+        self._line = line
+        self._mark = mark
+        self._said = b""
+        self._code: int | None = None
+        what, number = self._next()
+        if what == "error":
+            raise OSError(number, os.strerror(number))
+        self.pid = number
+        line.setblocking(False)
+
+    def fileno(self) -> int | None:
+        return self._line.fileno()
+
+    def poll(self) -> int | None:
+        if self._code is None:
+            try:
+                self._code = self._next()[1]  # which may have come with what was said before
+            except BlockingIOError:
+                return None
+            except (ConnectionError, _KeeperLost):
+                self._code = -signal.SIGKILL  # nobody knows any more how it ended, if it did
+        return self._code
+
+    def terminate(self) -> None:
+        self._tell(b"t")
+
+    def end(self) -> None:
+        if not self._ended():
+            _end_marked(self._mark)
+
+    def leave(self) -> None:
+        self._tell(b"l")
+        self._line.close()
+
+    def _ended(self) -> bool:
+        """Have all of it ended, and wait for that; False if the keeper does not say so."""
+        self._tell(b"k")
+        until = time.monotonic() + _ENOUGH
+        with self._line as line, contextlib.suppress(ConnectionError, _KeeperLost):
+            while (left := until - time.monotonic()) > 0 and not self._said.endswith(b"done\n"):
+                if select.select([line], [], [], left)[0]:
+                    self._hear()
+        return self._said.endswith(b"done\n")
+
+    def _tell(self, wish: bytes) -> None:
+        with contextlib.suppress(OSError):
+            self._line.send(wish)
+
+    def _next(self) -> tuple[str, int]:
+        """The next thing that the keeper says."""
+        while b"\n" not in self._said:
+            self._hear()
+        line, _, self._said = self._said.partition(b"\n")
+        what, _, number = line.decode().partition(" ")
+        return what, int(number or 0)
+
+    def _hear(self) -> None:
+        data = self._line.recv(_MOST)
+        if not data:
+            raise _KeeperLost
+        self._said += data
+
+
+def _end_marked(mark: int) -> None:
+    """End what a keeper that is gone had started."""
+    until = time.monotonic() + _ENOUGH
+    text = str(mark).encode()
+    while time.monotonic() < until:
+        left = [pid for pid in keeper.parents_of_the_living() if keeper.is_marked(pid, text)]
+        for pid in left:
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                os.kill(pid, signal.SIGKILL)
+        if not left:
+            return
+        time.sleep(0.005)
+
+
+class _Child:
+    """A program that is our own child."""
+
+    def __init__(
+        self, argv: Sequence[str], env: Mapping[str, str], cwd: str, standard: tuple[int, int, int]
+    ) -> None:
+        stdin, stdout, stderr = standard
+        self._process = subprocess.Popen(
+            argv,
+            stdin=stdin,
+            stdout=stdout,
+            stderr=stderr,
+            cwd=cwd,
+            env=dict(env),
+            start_new_session=True,
+        )
+        self.pid = self._process.pid
+
+    def fileno(self) -> int | None:
+        return None
+
+    def poll(self) -> int | None:
+        return self._process.poll()
+
+    def terminate(self) -> None:
+        self._signal(signal.SIGTERM)
+
+    def end(self) -> None:
+        self._signal(signal.SIGKILL)
+        self._process.wait()
+
+    def leave(self) -> None:
+        self._process.wait()
+
+    def _signal(self, number: int) -> None:
+        # Its number means this group as long as somebody is in it: nobody else is given it.
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.killpg(self.pid, number)

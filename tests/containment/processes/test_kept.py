@@ -1,0 +1,260 @@
+"""Programs that end with us: whatever they do to get away, and however we end."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from hookline.containment import end_with_us, start_program
+from hookline.containment.processes import keeper, kept
+
+ROOT = Path(__file__).resolve().parents[3]
+ENV = {"PATH": os.environ["PATH"]}
+on_linux = pytest.mark.skipif(sys.platform != "linux", reason="orphans are adopted on Linux only")
+LEAVES = {
+    "a child": "sleep {n} &",
+    "another session": "setsid sleep {n} >/dev/null 2>&1 &",
+    "no environment": "env -i setsid sleep {n} >/dev/null 2>&1 &",
+    "no parent": "(env -i setsid sh -c 'sleep {n} & sleep {n}' >/dev/null 2>&1 &);",
+    "no descriptors": "(env -i setsid sh -c 'exec sleep {n} <&- >&- 2>&-' &);",
+    "no signals": "(trap '' TERM HUP INT; env -i setsid sleep {n} >/dev/null 2>&1 &);",
+}
+STORY = """
+import os, sys, time
+from hookline.containment import end_with_us, start_program
+null = os.open(os.devnull, os.O_RDWR)
+"""
+
+
+def started(line: str, **options: tuple[int, ...]) -> kept.Program:
+    """A line of shell that runs, heard by nobody."""
+    null = os.open(os.devnull, os.O_RDWR)
+    try:
+        return start_program(("/bin/sh", "-c", line), ENV, "/", (null, null, null), **options)
+    finally:
+        os.close(null)
+
+
+def ended(program: kept.Program) -> int:
+    """The exit code of a program, when it has ended."""
+    assert until(lambda: program.poll() is not None)
+    code = program.poll()
+    assert code is not None
+    return code
+
+
+def until(holds: Callable[[], bool]) -> bool:
+    """Whether something holds before long."""
+    for _ in range(500):
+        if holds():
+            return True
+        time.sleep(0.02)
+    return False
+
+
+def running(command: str) -> list[int]:
+    """The processes that were started with exactly this command line, zombies left out."""
+    found = []
+    for pid in keeper.parents_of_the_living():
+        try:
+            text = Path(f"/proc/{pid}/cmdline").read_bytes()
+        except OSError:
+            continue
+        if text.replace(b"\0", b" ").decode(errors="replace").strip() == command:
+            found.append(pid)
+    return found
+
+
+def zombies_below(leader: int) -> list[int]:
+    """Those of a process's children that nobody has reaped."""
+    found = []
+    for stat in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            state, parent = stat.read_text().rpartition(")")[2].split()[:2]
+        except OSError:
+            continue
+        if state == "Z" and int(parent) == leader:
+            found.append(int(stat.parent.name))
+    return found
+
+
+def keeper_of(program: kept.Program) -> int:
+    """The process that has started a program."""
+    return keeper.parents_of_the_living()[program.pid]
+
+
+def number(first: int) -> str:
+    """Seconds that nobody else sleeps."""
+    return f"{first}{os.getpid() % 10000:04}"
+
+
+@on_linux
+@pytest.mark.parametrize("way", LEAVES)
+def test_what_got_away_is_ended_with_the_program(way: str) -> None:
+    """Also when its parents are gone and nothing but the mark is left of where it came from."""
+    sleep = f"sleep {number(51)}"
+    program = started(LEAVES[way].format(n=number(51)) + " sleep 60")
+    assert until(lambda: bool(running(sleep)))
+    parent = keeper_of(program)
+    program.end()
+    assert running(sleep) == []
+    assert until(lambda: zombies_below(parent) == [])
+
+
+@on_linux
+@pytest.mark.parametrize("way", LEAVES)
+def test_what_got_away_is_ended_when_we_are_killed(way: str, tmp_path: Path) -> None:
+    """As hard as can be, with nobody left to see to it but the keeper, which is gone then too."""
+    sleep, note = number(52), tmp_path / "keeper"
+    line = LEAVES[way].format(n=sleep) + f" echo $PPID > {note}; sleep 60"
+    code = (
+        STORY + f"program = start_program(('/bin/sh', '-c', {line!r}), {ENV!r}, '/', (null,) * 3)\n"
+    )
+    with _a_process_of_ours(code + "time.sleep(60)") as owner:
+        assert until(lambda: note.exists() and bool(note.read_text().strip()))
+        assert until(lambda: bool(running(f"sleep {sleep}")))
+        owner.kill()
+    assert until(lambda: running(f"sleep {sleep}") == [])
+    assert until(lambda: int(note.read_text()) not in keeper.parents_of_the_living())
+
+
+@on_linux
+def test_several_are_told_apart() -> None:
+    """Ending one leaves alone what another has started and lost."""
+    line = LEAVES["no parent"] + " sleep 60"
+    one, other = (started(line.format(n=number(n))) for n in (53, 54))
+    assert until(lambda: bool(running(f"sleep {number(53)}") and running(f"sleep {number(54)}")))
+    one.end()
+    assert running(f"sleep {number(53)}") == []
+    assert running(f"sleep {number(54)}")
+    other.end()
+    assert running(f"sleep {number(54)}") == []
+
+
+@on_linux
+def test_a_helper_left_on_purpose_outlives_us(tmp_path: Path) -> None:
+    """One whose program did its work, also if we are killed before we could say that it may."""
+    sleep, note = f"sleep {number(55)}", tmp_path / "over"
+    line = f"{sleep} >/dev/null 2>&1 & echo over > {note}"
+    code = (
+        STORY
+        + f"program = start_program(('/bin/sh', '-c', {line!r}), {ENV!r}, '/', (null,) * 3, leaves=(0,))\n"
+    )
+    with _a_process_of_ours(code + "time.sleep(60)") as owner:
+        assert until(note.exists)
+        time.sleep(0.2)
+        owner.kill()
+    time.sleep(0.2)
+    [left] = running(sleep)
+    os.kill(left, signal.SIGKILL)
+
+
+@on_linux
+@pytest.mark.parametrize("how", ["KILL", "STOP"])
+def test_a_keeper_that_is_attacked_is_replaced(how: str) -> None:
+    """The program that did it is ended by its mark, and the next is started as if nothing had happened."""
+    sleep = f"sleep {number(56)}"
+    program = started(f"sleep 0.3; kill -{how} $PPID; exec {sleep}")
+    assert until(lambda: bool(running(sleep)))
+    program.end()
+    assert running(sleep) == []
+    after = started("exit 7")
+    assert ended(after) == 7
+    after.end()
+
+
+def test_exit_codes_and_signals_are_told() -> None:
+    """As `subprocess` tells them."""
+    for line, code in (("exit 0", 0), ("exit 3", 3), ("kill -9 $$", -9)):
+        program = started(line)
+        assert ended(program) == code
+        program.leave()
+
+
+def test_what_cannot_be_started_is_said() -> None:
+    """In the system's words."""
+    null = (0, 1, 2)
+    with pytest.raises(FileNotFoundError):
+        start_program(("/no/such",), ENV, "/", null)
+    with pytest.raises(FileNotFoundError):
+        start_program(("no-such-program",), ENV, "/", null)
+    with pytest.raises(FileNotFoundError):
+        start_program(("/bin/sh",), ENV, "/no/such/directory", null)
+    with pytest.raises(PermissionError):
+        start_program(("/",), ENV, "/", null)
+    for argv, env in (((), ENV), (("a\0b",), ENV), (("sh",), {"a=b": "c"})):
+        with pytest.raises(ValueError, match=r"null|name|no program"):
+            start_program(argv, env, "/", null)
+
+
+def test_a_program_is_found_where_its_own_environment_says(tmp_path: Path) -> None:
+    """And not where ours does."""
+    (tmp_path / "known").write_text("#!/bin/sh\nexit 9\n")
+    (tmp_path / "known").chmod(0o755)
+    program = start_program(("known",), {"PATH": f"/nowhere:{tmp_path}"}, "/", (0, 1, 2))
+    assert ended(program) == 9
+    program.leave()
+
+
+def test_without_a_keeper_programs_are_our_children(monkeypatch: pytest.MonkeyPatch) -> None:
+    """They run as well, and are ended with their group."""
+    monkeypatch.setattr(kept, "_CODE", None)
+    sleep = f"sleep {number(57)}"
+    program = started(f"{sleep} & wait")
+    assert until(lambda: bool(running(sleep)))
+    program.terminate()
+    assert ended(program) == -signal.SIGTERM
+    program.end()
+    assert until(lambda: running(sleep) == [])
+    assert program.fileno() is None
+    quick = started("exit 4")
+    assert ended(quick) == 4
+    quick.leave()
+
+
+@on_linux
+@pytest.mark.parametrize("is_kept", [True, False])
+def test_a_process_of_our_own_ends_after_us(is_kept: bool) -> None:
+    """One that was named, unless that was taken back."""
+    sleep = f"sleep {number(58)}"
+    code = f"""
+import subprocess
+server = subprocess.Popen(["/bin/sh", "-c", "env -i setsid {sleep} & {sleep}; :"], start_new_session=True)
+take_back = end_with_us(server.pid)
+{"pass" if is_kept else "take_back()"}
+time.sleep(60)
+"""
+    with _a_process_of_ours(STORY + code) as owner:
+        assert until(lambda: len(running(sleep)) == 2)
+        time.sleep(0.1)
+        owner.kill()
+    if is_kept:
+        assert until(lambda: running(sleep) == [])
+    else:
+        time.sleep(0.3)
+        for left in running(sleep):
+            os.kill(left, signal.SIGKILL)
+
+
+def test_naming_a_process_without_a_keeper_does_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It cannot be helped, and is no error."""
+    monkeypatch.setattr(kept, "_CODE", None)
+    end_with_us(os.getpid())()
+
+
+@contextlib.contextmanager
+def _a_process_of_ours(code: str) -> Iterator[subprocess.Popen[bytes]]:
+    env = {**os.environ, "PYTHONPATH": str(ROOT / "src")}
+    with subprocess.Popen([sys.executable, "-c", code], env=env) as process:
+        try:
+            yield process
+        finally:
+            process.kill()
