@@ -65,8 +65,8 @@ def _may_fail(reading: Reading) -> bool:
 
     Then what depends on it does not run.
     """
-    names = [command.words[0].text for command in reading.commands if command.words]
-    if any("/" in name or name == "[[" for name in names):
+    names = [command.words[0] for command in reading.commands if command.words]
+    if any("/" in name.text or not name.exact for name in names):
         return True
     targets = [
         r.target.text for c in reading.commands for r in c.redirects if r.operator[-1] not in "&"

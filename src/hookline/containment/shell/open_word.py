@@ -61,7 +61,7 @@ class OpenWord:
             self.open()
         else:
             self.split()
-        self.loop = f"${name}"
+        self.loop = f"${{{name}}}"
         self.text += self.loop
 
     def open_output(self, *, quoted: bool) -> None:
@@ -72,6 +72,15 @@ class OpenWord:
         else:
             self.split()
         self.text += "$()"
+
+    def open_part(self, *, quoted: bool) -> None:
+        """Add a part of a variable: what it comes to was not seen."""
+        self.hidden = True
+        if quoted:
+            self.open()
+        else:
+            self.split()
+        self.text += "${}"
 
     def close(self) -> Word:
         """The word as it was read."""

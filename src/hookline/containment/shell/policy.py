@@ -7,10 +7,11 @@ from collections.abc import Iterable
 import msgspec
 
 from hookline.containment.shell.danger import Danger, find_danger
+from hookline.containment.shell.named import values_of
 from hookline.containment.shell.prove import Proof, program_name
 from hookline.containment.shell.reading import read_command
 from hookline.containment.shell.rules import ShellRule
-from hookline.containment.shell.scan import writes_a_file
+from hookline.containment.shell.scan_redirects import writes_a_file
 from hookline.containment.shell.verdict import Verdict
 from hookline.containment.shell.words import Command, Reading, Word
 from hookline.errors import UsageError
@@ -99,7 +100,8 @@ class ShellPolicy(msgspec.Struct, frozen=True):
             shown = _shown(reading.commands[0].text if reading.commands else "")
             why = reading.problem or "there is no command"
             return Verdict("ask", f"It cannot be said what `{shown}` runs: {why}.", shown)
-        proof, by_rule = Proof(wheres=[cwd]), False
+        proof = Proof(wheres=[cwd], values=values_of(reading.commands))
+        by_rule = False
         for command in reading.commands:
             if self._by_rule(command):
                 by_rule, proof.names_only = True, False

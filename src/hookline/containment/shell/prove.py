@@ -12,9 +12,11 @@ from collections.abc import Sequence
 import msgspec
 
 from hookline.containment.shell.call import Use, read_use
+from hookline.containment.shell.named import Values, spelled_out, values_of
 from hookline.containment.shell.names import prints_names, takes_names
 from hookline.containment.shell.paths import is_network
-from hookline.containment.shell.scan import writes_a_file
+from hookline.containment.shell.reading import read_command
+from hookline.containment.shell.scan_redirects import writes_a_file
 from hookline.containment.shell.secrets import (
     is_secret,
     is_whole_home,
@@ -24,16 +26,36 @@ from hookline.containment.shell.secrets import (
 from hookline.containment.shell.tables.all import PROGRAMS
 from hookline.containment.shell.tables.find import Search, take_apart
 from hookline.containment.shell.tables.questions import QUESTIONS
-from hookline.containment.shell.tables.wrappers import NAMES, STDIN, cuts_lines, inner_words
+from hookline.containment.shell.tables.wrappers import (
+    NAMES,
+    SHELLS,
+    STDIN,
+    assigned_words,
+    cuts_lines,
+    inner_script,
+    inner_words,
+)
 from hookline.containment.shell.words import Command, Word
 
 _BIN = re.compile(r"(?:/usr)?(?:/local)?/s?bin/|/opt/homebrew/bin/")
 _ASSIGNABLE = re.compile(
     r"LANG|LANGUAGE|LC_[A-Z]+|TZ|COLUMNS|LINES|NO_COLOR|FORCE_COLOR|CLICOLOR|CLICOLOR_FORCE|CI|TERM|GIT_TERMINAL_PROMPT|GIT_OPTIONAL_LOCKS"
+    r"|DEBUG|VERBOSE|NODE_ENV|PYTHONDONTWRITEBYTECODE|PYTHONUNBUFFERED"
 )
-_PAGERS = frozenset({"PAGER", "GIT_PAGER", "MANPAGER"})
+_PAGERS = frozenset({"PAGER", "GIT_PAGER", "MANPAGER", "GH_PAGER", "AWS_PAGER", "SYSTEMD_PAGER"})
 _PLAIN_PLACES = frozenset({"git rev-parse --show-toplevel", "pwd", "git rev-parse --show-cdup"})
 """Commands that print the name of a directory with nothing secret about it."""
+_PLAIN_OUTPUT = re.compile(
+    r"""
+    git[ ]rev-parse[ ](?:--short[ ])?HEAD(?:[~^][0-9]*)* | git[ ]merge-base(?:[ ][\w./@][\w./@~^-]*){2}
+    | date(?:[ ]-u)?[ ]\+%[YmdHMSFTsjy](?:%[YmdHMSFTsjy]|[:_-])* | whoami | id[ ]-un? | uname(?:[ ]-[smr])? | nproc
+    | wc[ ]-[clmw](?:[ ]?<[ ]?[\w./-]+)?
+    """,
+    re.VERBOSE,
+)
+"""Commands that print one word that is no option, nor the name of anything secret: a number, a date, a hash."""
+_SUBSTITUTION = re.compile(r"\$\(([^()`;&\n]*)\)")
+_DEEPEST = 3
 _GREPS = frozenset({"grep", "egrep", "fgrep"})
 _RECURSIVE = ("-r", "-R", "--recursive", "--dereference-recursive", "--no-index")
 
@@ -47,6 +69,8 @@ class Proof(msgspec.Struct):
     """Whether it may stand somewhere that is not known."""
     outputs: int = 0
     """How many substitutions the command holds."""
+    output: str = ""
+    """The command that alone prints what the one substitution of the command comes to."""
     fed: bool = False
     """Whether the input of the command is what the one before it prints."""
     last: str = ""
@@ -58,6 +82,10 @@ class Proof(msgspec.Struct):
     """Whether a variable may be a whole home."""
     loops_unknown: bool = False
     """Whether a variable may be anything."""
+    values: Values = msgspec.field(default_factory=dict)
+    """What the variables may be that the line sets itself."""
+    depth: int = 0
+    """How many shells it is in that were given a script."""
     use: Use | None = None
     """What the command that was looked at last comes to, without wrappers; None if it is a mere question."""
 
@@ -70,11 +98,30 @@ class Proof(msgspec.Struct):
             return problem
         self.fed = _is_fed(command)
         self.outputs = sum(word.text.count("$()") for word in command.words)
-        self.use = None
-        problem = self._words(command.words)
-        if problem is None:
-            self._remember(command)
-        return problem
+        self.output = self._only_output(command)
+        for words in spelled_out(command.words[1:], self.values):
+            one = (command.words[0], *self._with_output(words))
+            self.use = None
+            if problem := self._words(one):
+                return problem
+            self._remember(msgspec.structs.replace(command, words=one))
+        self.last = command.text
+        return None
+
+    def _with_output(self, words: Sequence[Word]) -> list[Word]:
+        """The words with what a command prints replaced by a plain word, if it prints nothing else."""
+        plain = _PLAIN_OUTPUT.fullmatch(self.output)
+        before = (Word(""), *words)
+        return [
+            Word("0") if plain and word.text == "$()" and not last.start.startswith("-") else word
+            for last, word in zip(before, words, strict=False)
+        ]
+
+    def _only_output(self, command: Command) -> str:
+        """The command that alone prints what the one substitution of another comes to."""
+        found = _SUBSTITUTION.findall(command.text)
+        alone = self.outputs == len(found) == 1 and "||" not in found[0]
+        return self.last if alone and found[0].strip().endswith(self.last) else ""
 
     def _remember(self, command: Command) -> None:
         words = command.words
@@ -89,11 +136,10 @@ class Proof(msgspec.Struct):
         printed = self.use is not None and prints_names(name, self.use)
         self.names_only = self.names_only and (printed or takes_names(command, fed=self.fed))
         self.secrets_named = self.secrets_named or self._names_secrets(name, words[1:])
-        self.last = command.text
 
     def _move(self, operands: Sequence[Word]) -> None:
         target = operands[-1] if operands else Word("~")
-        known = not target.hidden or (target.text == "$()" and self.last in _PLAIN_PLACES)
+        known = not target.hidden or (target.text == "$()" and self.output in _PLAIN_PLACES)
         strange = target.text == "-" or target.text.startswith("+")
         strange = strange or ("$" in target.text and (self.loops_homes or self.loops_unknown))
         self.lost = self.lost or not known or strange or len(self.wheres) > 32
@@ -105,12 +151,9 @@ class Proof(msgspec.Struct):
     def _surroundings(self, command: Command) -> str | None:
         """What stands around the words: assignments and redirects."""
         for name, value in command.assignments:
-            plain = value.exact and ("/" not in value.text or (name == "TZ" and _is_zone(value)))
             if name == "IFS" and command.words[0] == Word("read"):
                 continue
-            if not plain or not (
-                _ASSIGNABLE.fullmatch(name) or (name in _PAGERS and value.text == "cat")
-            ):
+            if not _may_assign(name, value):
                 return f"it sets {name}"
         for redirect in command.redirects:
             if writes_a_file(redirect):
@@ -127,10 +170,33 @@ class Proof(msgspec.Struct):
         name, rest = program_name(words[0].text), words[1:]
         if len(rest) == 1 and rest[0].exact and rest[0].text in QUESTIONS.get(name, ()):
             return None
+        if script := inner_script(name, rest):
+            return self._script(script)
+        if name == "env":
+            given, inner_ = assigned_words(rest)
+            odd = next((one for one, value in given if not _may_assign(one, value)), None)
+            return f"it sets {odd}" if odd else self._words(inner_)
         if inner := inner_words(name, rest):
             names = self.fed and self._knows_names() and not (name == "xargs" and cuts_lines(rest))
             return self._words([NAMES if names and word == STDIN else word for word in inner])
         return self._program(name, rest)
+
+    def _script(self, script: str) -> str | None:
+        """What a shell is given to run. It is read like a line of its own, with variables of its own."""
+        reading = read_command(script)
+        if not reading.known or not reading.commands or self.depth >= _DEEPEST:
+            return f"it cannot be said what it runs: {reading.problem or 'too much'}"
+        if (
+            len(reading.commands) == 1
+        ):  # nobody needs a shell for it, and so it is what examples of harm look like
+            return "it is one command, which needs no shell around it"
+        outer, self.values = self.values, values_of(reading.commands)
+        self.depth += 1
+        self.last, self.names_only = "", False
+        problems = map(self.objection, reading.commands)
+        problem = next(filter(None, problems), None)
+        self.values, self.depth, self.use = outer, self.depth - 1, None
+        return problem
 
     def _program(self, name: str, rest: Sequence[Word]) -> str | None:
         program = PROGRAMS.get(name)
@@ -166,6 +232,8 @@ class Proof(msgspec.Struct):
     def _found(self, search: Search | None, rest: Sequence[Word]) -> str | None:
         use = self.use
         for inner in search.commands if search else ():
+            if program_name(inner[0].text) in SHELLS:
+                return "it runs a shell on what it finds"
             if problem := self._words(inner):
                 return problem
             program = PROGRAMS.get(program_name(inner[0].text))
@@ -197,7 +265,7 @@ class Proof(msgspec.Struct):
     def _from_place(self, word: Word) -> Word:
         """A path below what the command before has printed, if that is a place with nothing secret about it."""
         place, _, below = word.text.partition("$()/")
-        known = self.outputs == 1 and self.last in _PLAIN_PLACES and not place and "$" not in below
+        known = self.output in _PLAIN_PLACES and not place and "$" not in below
         return Word(below, exact=False, prefix="/") if known and below else word
 
     def _picks(self, name: str, use: Use) -> list[str]:
@@ -257,6 +325,14 @@ def _recurses(name: str, use: Use) -> bool:
     """Whether a program goes through directories. Some of grep's spellings are of its own."""
     into = use.call.values("-d", "--directories") if name in _GREPS else []
     return use.call.has(*_RECURSIVE) or any(value.startswith("rec") for value in into)
+
+
+def _may_assign(name: str, value: Word) -> bool:
+    """Whether a variable may be set for one command: it says how things are shown, and names no file."""
+    if name in _PAGERS:
+        return value.exact and value.text in {"", "cat"}
+    plain = value.exact and ("/" not in value.text or (name == "TZ" and _is_zone(value)))
+    return plain and _ASSIGNABLE.fullmatch(name) is not None
 
 
 def _is_zone(value: Word) -> bool:

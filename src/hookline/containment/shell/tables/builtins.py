@@ -5,8 +5,9 @@ from __future__ import annotations
 import re
 
 from hookline.containment.shell.options import WORDS, Call, Check, Options, Program, only
-from hookline.containment.shell.scan_words import VARIABLES
+from hookline.containment.shell.scan_tests import is_plain_question
 from hookline.containment.shell.tables.files import tame
+from hookline.containment.shell.variables import VARIABLES, may_fill
 from hookline.containment.shell.words import Word
 
 
@@ -53,8 +54,7 @@ def _test(call: Call) -> str | None:
 
 def _double_test(call: Call) -> str | None:
     """What compares numbers computes what the words say, indexes with commands in them too."""
-    counts = {"-v", "-R", "-eq", "-ne", "-lt", "-le", "-gt", "-ge"} & set(call.texts)
-    plain = call.texts[-1:] == ["]]"] and not counts
+    plain = call.operands[-1:] == (Word("]]"),) and is_plain_question(list(call.operands[:-1]))
     return None if plain else "it may run what the name of a variable says"
 
 
@@ -74,8 +74,8 @@ def _printf(call: Call) -> str | None:
 
 
 def _read(call: Call) -> str | None:
-    """Names in small letters: the others mean something to the shell."""
-    plain = all(re.fullmatch(r"(?!\w*_proxy$)[a-z_][a-z0-9_]*", name) for name in call.texts)
+    """Names that mean nothing to the shell."""
+    plain = all(map(may_fill, call.texts))
     return None if plain else "it may set what the shell goes by"
 
 
