@@ -78,8 +78,10 @@ def _replaced(word: Word, values: Mapping[str, Word]) -> Word:
         return word
     text = f"{found[1]}{value.text}{found[3]}"
     if text.startswith("~/") and _PLAIN.fullmatch(text[2:]):
-        return Word(text, exact=False, prefix="/")
+        return Word(text, exact=False, prefix="/", whole=word.whole)
     if not _PLAIN.fullmatch(text):
         return word
     start = _PATTERN.split(text, maxsplit=1)[0]
-    return Word(text) if start == text else Word(text, exact=False, prefix=start)
+    if start == text:
+        return Word(text)
+    return Word(text, exact=False, prefix=start, whole=word.whole)

@@ -25,7 +25,7 @@ from hookline.containment.shell.secrets import (
 )
 from hookline.containment.shell.tables.all import PROGRAMS
 from hookline.containment.shell.tables.find import Search, take_apart
-from hookline.containment.shell.tables.questions import QUESTIONS
+from hookline.containment.shell.tables.questions import is_question
 from hookline.containment.shell.tables.wrappers import (
     NAMES,
     SHELLS,
@@ -168,7 +168,7 @@ class Proof(msgspec.Struct):
         ):  # no pattern, but a word of bash
             return "its program is not known"
         name, rest = program_name(words[0].text), words[1:]
-        if len(rest) == 1 and rest[0].exact and rest[0].text in QUESTIONS.get(name, ()):
+        if is_question(name, rest):
             return None
         if script := inner_script(name, rest):
             return self._script(script)

@@ -106,6 +106,8 @@ BUILTINS: dict[str, Program] = {
     "help": tame("-d -m -s"),
     "type": tame("-a -f -p -P -t"),
     "command": Program(only("-v -V -p", needs="-v -V"), reads=False),
+    # -C and -F run something, -W expands what it is given
+    "compgen": Program(only("-a -b -c -d -f -g -j -k -s -u", operands=1), reads=False),
     "jobs": Program(only("-l -p -r -s -n", operands=0), reads=False),
     **dict.fromkeys(("bash", "sh"), Program(only("-n", needs="-n", operands=1))),
     "alias": Program(only("-p", operands=0), reads=False),
