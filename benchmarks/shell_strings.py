@@ -59,7 +59,10 @@ _FRAMES = (
     "[[ a == b* || ! -f x ]] && {}", "[[ {} == b ]] || a", "[[ a =~ ^{} ]] && c", "[[ 1 -lt 2 ]] && {}",
     "while read -r l; do echo \"$l\"; done < <({})", "x=a DIR=b; {}; echo \"${{x%a}}\" $DIR",
     "cat <<'E' | {}\n$x `a` \\\nE\n", "cat <<E; {}\na b\nE\na", "{} <<E\nrm x\nE", "a <<-'E' && {}\n\tb\n\tE",
-    "cat <<E {}\na\nE", "a <<E <<'F'; {}\na\nE\n$b\nF\nc", "{} \\\n  a", "a \\\n{}", "a \\\n# {}\nb",
+    "cat <<E {}\na\nE", "a <<E <<'F'; {}\na\nE\n$b\nF\nc", "{} \\\n  a", "a \\\n{}",
+    "case a in a|b*) {};; *) b;; esac", "case $HOME in\n /*) {}\n;;\nesac && c", "case a in (a) {};; esac > x",
+    "case a in a) {} ;;& *) b; esac", "case {} in a) b;; esac", "case a in {}) b;; esac", "case a in a) {}; esac",
+    "a \\\n# {}\nb",
 )  # fmt: skip
 
 

@@ -28,7 +28,8 @@ PLAIN_KINDS = _COMMAND_WORDS | frozenset(
     file_descriptor negated_command subshell comment variable_assignment variable_assignments variable_name
     special_variable_name
     binary_expression unary_expression test_operator test_command if_statement elif_clause else_clause
-    for_statement while_statement do_group compound_statement regex extglob_pattern
+    for_statement while_statement do_group compound_statement case_statement case_item regex
+    extglob_pattern
     """.split()
 )
 """The kinds of node that a text which is read exactly may have."""

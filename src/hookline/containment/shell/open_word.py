@@ -7,6 +7,9 @@ from hookline.containment.shell.words import Word
 _PATHS = {"HOME": "~", "PWD": ".", "OLDPWD": "$OLDPWD"}
 """Variables that hold an absolute path, and how a path that begins with them is shown."""
 
+READ = "$<>"
+"""How a variable is shown that is read from an input."""
+
 
 class OpenWord:
     """Collects a word. What is opened first decides the prefix; what is split into words takes it away."""
@@ -72,6 +75,15 @@ class OpenWord:
         else:
             self.split()
         self.text += "$()"
+
+    def open_read(self, *, quoted: bool) -> None:
+        """Add a variable that a loop reads from its input."""
+        self.hidden = True
+        if quoted:
+            self.open()
+        else:
+            self.split()
+        self.text += READ
 
     def open_part(self, *, quoted: bool) -> None:
         """Add a part of a variable: what it comes to was not seen."""

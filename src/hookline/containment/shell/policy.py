@@ -100,17 +100,29 @@ class ShellPolicy(msgspec.Struct, frozen=True):
             shown = _shown(reading.commands[0].text if reading.commands else "")
             why = reading.problem or "there is no command"
             return Verdict("ask", f"It cannot be said what `{shown}` runs: {why}.", shown)
-        proof = Proof(wheres=[cwd], values=values_of(reading.commands))
-        by_rule = False
-        for command in reading.commands:
-            if self._by_rule(command):
-                by_rule, proof.names_only = True, False
-            elif problem := proof.objection(command):
-                shown = _shown(command.text)
-                return Verdict("ask", f"`{shown}` may do more than look: {_shown(problem)}.", shown)
+        values = values_of(reading.commands)
+        proof = Proof(wheres=[cwd], values=values)
+        asked = self._objection(reading, proof)
+        if (
+            not asked and not reading.plain and len(proof.wheres) > 1
+        ):  # a loop comes round again, elsewhere
+            again = Proof(wheres=proof.wheres, lost=proof.lost, values=values)
+            asked = self._objection(reading, again)
+        if asked:
+            return asked
+        by_rule = any(map(self._by_rule, reading.commands))
         shown = _shown("; ".join(command.text for command in reading.commands))
         why = "a rule allows it, or it only looks" if by_rule else "it only looks"
         return Verdict("allow", f"`{shown}`: {why}.", shown)
+
+    def _objection(self, reading: Reading, proof: Proof) -> Verdict | None:
+        for command in reading.commands:
+            if self._by_rule(command):
+                proof.names_only = False
+            elif problem := proof.objection(command):
+                shown = _shown(command.text)
+                return Verdict("ask", f"`{shown}` may do more than look: {_shown(problem)}.", shown)
+        return None
 
     def _by_rule(self, command: Command) -> bool:
         """Whether a rule allows a command. A word that is open must not be able to become an option."""

@@ -14,6 +14,7 @@ import msgspec
 from hookline.containment.shell.call import Use, read_use
 from hookline.containment.shell.named import Values, spelled_out, values_of
 from hookline.containment.shell.names import prints_names, takes_names
+from hookline.containment.shell.open_word import READ
 from hookline.containment.shell.paths import is_network
 from hookline.containment.shell.reading import read_command
 from hookline.containment.shell.scan_redirects import writes_a_file
@@ -76,6 +77,10 @@ class Proof(msgspec.Struct):
     last: str = ""
     """The command before."""
     names_only: bool = True
+    reads_names: bool = True
+    """Whether every variable that is read from an input is a whole name of a file."""
+    read_from: int = 0
+    """How many places there were when it was read: a name is of no use elsewhere."""
     secrets_named: bool = False
     """Whether a command has named a place with secrets, so that what is found there must not be shown."""
     loops_homes: bool = False
@@ -128,9 +133,10 @@ class Proof(msgspec.Struct):
         while words[0].text in {"builtin", "command"}:  # `builtin cd` moves as `cd` does
             words = inner_words(words[0].text, words[1:]) or (Word(""),)
         name = program_name(words[0].text)
-        self.loops_unknown = (
-            self.loops_unknown or name == "read"
-        )  # of a variable that was known, too
+        if name == "read":
+            self.loops_unknown = True  # of a variable that was known, too
+            known = takes_names(command, fed=self.fed) and self._knows_names()
+            self.reads_names, self.read_from = self.reads_names and known, len(self.wheres)
         if name in {"cd", "pushd"} and self.use:
             self._move(self.use.call.operands)
         printed = self.use is not None and prints_names(name, self.use)
@@ -253,7 +259,7 @@ class Proof(msgspec.Struct):
         for word in use.files:
             word = self._from_place(word)
             hidden = word.hidden or (self.loops_unknown and not word.exact and "$" in word.text)
-            if hidden and not (word.text == "$()" and self._knows_names()):
+            if hidden and not self._is_known_name(word):
                 return "it is not known which files it shows"
             if self._is_secret(word):
                 return f"{word.text} may hold secrets"
@@ -275,6 +281,13 @@ class Proof(msgspec.Struct):
 
     def _may_be_home(self, word: Word) -> bool:
         return self._is_whole_home(word) or (self.loops_homes and "$" in word.text)
+
+    def _is_known_name(self, word: Word) -> bool:
+        """Whether a word was printed by what prints names of files, or read from that."""
+        if word.text == READ:
+            still_there = self.read_from == len(self.wheres)
+            return self.reads_names and still_there and not self.secrets_named
+        return word.text == "$()" and self._knows_names()
 
     def _knows_names(self) -> bool:
         """Whether what came before prints names of files, and of none with secrets."""

@@ -1,8 +1,8 @@
 """The strict reader: a small part of bash, read exactly, and nothing else read at all.
 
-It knows words, quotes, pipes, lists, groups in round brackets, comments, redirects, substitutions of commands that it
-can read, `if`, `for` over words, `while read`, and plain tests in `[[ ]]`; a text below a line (`<<EOF`), and a line
-that goes on in the next. At everything else it raises `Unreadable`.
+It knows words, quotes, pipes, lists, groups, comments, redirects, substitutions of commands that it can read, `if`,
+`for` over words, `while read`, `case`, and plain tests in `[[ ]]`; a text below a line (`<<EOF`), and a line that goes
+on in the next. At everything else it raises `Unreadable`.
 What it accepts it must read as bash does; `benchmarks/shell_fuzz.py` holds it to that.
 """
 
@@ -23,7 +23,7 @@ MAX_COMMANDS = 64
 _ASSIGNMENT = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)=")
 _COMMENT = re.compile(r"#[\t\x20-\x7e]*")
 _OPERATOR = re.compile(r"&&|\|\||\|&|\||;|&(?!>)|\n")
-_KEYWORD = re.compile(r"(if|for|while|\[\[)(?=[ \t\n])")
+_KEYWORD = re.compile(r"(if|for|while|case|\[\[)(?=[ \t\n])")
 _LONGEST_TEST = 40
 _TEST_OPERATOR = re.compile(r"&&(?=[ \t])|\|\|(?=[ \t])|=~(?=[ \t])")
 _LOOP = re.compile(r"for[ \t]+([A-Za-z][A-Za-z0-9_]*)[ \t]+in(?=[ \t])")
@@ -119,7 +119,7 @@ class _Scanner(RedirectScanner):
         """Whether a bracket, or a word of the shell, stands at the position."""
         if not self.text.startswith(word, self.at):
             return False
-        return word in {")", "`"} or self.ends_word(self.at + len(word))
+        return word in {")", "`", ";;"} or self.ends_word(self.at + len(word))
 
     def _close(self, closer: str) -> None:
         if not self._stands(closer):
@@ -191,6 +191,8 @@ class _Scanner(RedirectScanner):
             self._read_for(piped)
         elif keyword == "while":
             self._read_while(piped)
+        elif keyword == "case":
+            self._read_case()
         else:
             self._read_test(piped)
 
@@ -304,6 +306,37 @@ class _Scanner(RedirectScanner):
         del self.looped[outer:]
         self._close("done")
         self._read_trailing()
+
+    def _read_case(self) -> None:
+        """The head is kept like a command. Each pattern is known, and what stands behind it may be nothing."""
+        start, parts = self.at, _Parts()
+        self.at += len("case")
+        self._skip_blanks()
+        parts.words += [Word("case"), self.read_word(), Word("in")]
+        self._skip_blanks(newlines=True)
+        self._close("in")
+        text = self.text[start : self.at]
+        self._keep(parts.command(text, piped=False, plain=False), _Parts())
+        self._skip_blanks(newlines=True)
+        while not self._stands("esac"):
+            self._read_patterns()
+            self.read_list((";;", "esac"))
+            if self._stands(";;"):
+                self.at += 2
+                self._skip_blanks(newlines=True)
+        self._close("esac")
+        self._read_trailing()
+
+    def _read_patterns(self) -> None:
+        more = True
+        while more:
+            self._skip_blanks()
+            if self.read_word().hidden:
+                raise Unreadable("a pattern that is not known")
+            self._skip_blanks()
+            more = self.text.startswith("|", self.at)
+            self.at += more
+        self._close(")")
 
     def _read_while(self, piped: bool) -> None:
         """A loop over what is read: its variables hold what nobody has seen."""

@@ -225,7 +225,7 @@ class WordScanner:
 
     def _read_variable(self, word: OpenWord, name: str, *, quoted: bool) -> None:
         if self._is_filled(name):
-            word.open_output(quoted=quoted)
+            word.open_read(quoted=quoted)
         elif name in self.looped:
             word.open_loop(name, quoted=quoted)
         elif name in VARIABLES:

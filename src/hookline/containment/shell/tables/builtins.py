@@ -91,7 +91,7 @@ _NUMFMT = """
 
 BUILTINS: dict[str, Program] = {
     # `help` and `exit` can do nothing else; what the others are given is printed, or compared
-    **dict.fromkeys(("echo", ":", "true", "false", "expr", "exit", "return"), _words()),
+    **dict.fromkeys(("echo", ":", "true", "false", "expr", "exit", "return", "case"), _words()),
     "for": Program(WORDS),
     **dict.fromkeys(("test", "["), _TEST),
     "[[": _words(_double_test),
