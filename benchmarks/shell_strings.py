@@ -62,7 +62,7 @@ _FRAMES = (
     "cat <<E {}\na\nE", "a <<E <<'F'; {}\na\nE\n$b\nF\nc", "{} \\\n  a", "a \\\n{}",
     "case a in a|b*) {};; *) b;; esac", "case $HOME in\n /*) {}\n;;\nesac && c", "case a in (a) {};; esac > x",
     "case a in a) {} ;;& *) b; esac", "case {} in a) b;; esac", "case a in {}) b;; esac", "case a in a) {}; esac",
-    "a \\\n# {}\nb",
+    "a \\\n# {}\nb", '[ -z "$x" ] && {}', '[[ -n "$x" && ! -z "$(a)" ]] || {}', "test -n $x && {}",
 )  # fmt: skip
 
 

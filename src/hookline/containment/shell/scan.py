@@ -12,7 +12,7 @@ import re
 from typing import NamedTuple
 
 from hookline.containment.shell.scan_redirects import RedirectScanner, cannot_fail, writes_a_file
-from hookline.containment.shell.scan_tests import is_plain_question, questions_of
+from hookline.containment.shell.scan_tests import asks_if_empty, is_plain_question, questions_of
 from hookline.containment.shell.scan_words import Unreadable
 from hookline.containment.shell.variables import may_fill, may_set
 from hookline.containment.shell.words import Command, Redirect, Word
@@ -51,6 +51,8 @@ def scan(text: str) -> Scan:
     scanner.read_list(())
     if scanner.below:
         raise Unreadable("a text below the line that is missing")
+    if scanner.asked_of and any(one.command.words[:1] == (Word("set"),) for one in scanner.found):
+        raise Unreadable(f"the variable {scanner.asked_of}, which `set -x` would show")
     return Scan(scanner.found, scanner.plain, scanner.blanked())
 
 
@@ -109,6 +111,7 @@ class _Scanner(RedirectScanner):
 
     def read_inner(self, closer: str = ")") -> None:
         """Read the commands of a substitution, up to and with what closes it."""
+        self.asks_if_empty = False
         self.read_list((closer,))
         self._close(closer)
 
@@ -228,7 +231,9 @@ class _Scanner(RedirectScanner):
             self.at = name.end()
             parts.assignments.append((name[1], self.read_word(empty=True)))
         else:
+            self.asks_if_empty = asks_if_empty(parts.words)
             parts.words.append(self.read_word(first=not parts.words))
+            self.asks_if_empty = False
             parts.spans.append((began, self.at))
 
     def _keep(self, command: Command, parts: _Parts) -> None:
@@ -366,7 +371,9 @@ class _Scanner(RedirectScanner):
         while not parts.words or parts.words[-1] != Word("]]"):
             self._skip_blanks()
             began = self.at
+            self.asks_if_empty = asks_if_empty(parts.words)
             parts.words.append(self._read_test_word())
+            self.asks_if_empty = False
             parts.spans.append((began, self.at))
             if len(parts.words) > _LONGEST_TEST:
                 raise Unreadable("an unusual test")

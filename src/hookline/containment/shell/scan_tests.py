@@ -13,6 +13,12 @@ _NUMBERS = frozenset({"-eq", "-ne", "-lt", "-le", "-gt", "-ge"})
 _JOINTS = (Word("&&"), Word("||"))
 
 
+def asks_if_empty(words: Sequence[Word]) -> bool:
+    """Whether the word that comes next is only asked to be empty, or not: then it may be a secret."""
+    tests = bool(words) and words[0].text in {"[", "[[", "test"}
+    return tests and len(words) > 1 and words[-1] in (Word("-z"), Word("-n"))
+
+
 def questions_of(words: Sequence[Word]) -> list[list[Word]]:
     """What is asked between the brackets, taken apart at `&&` and `||`. An empty one where something is missing."""
     questions: list[list[Word]] = [[]]

@@ -51,6 +51,10 @@ class WordScanner:
         self.filled: list[list[str]] = []
         """The variables that loops around the position read from their input."""
         self.in_backticks = False
+        self.asks_if_empty = False
+        """Whether the word at the position is looked at no further than whether it is empty."""
+        self.asked_of = ""
+        """A variable of which that was asked, and nothing else is known."""
 
     def read_inner(self, closer: str = ")") -> None:
         """Read the commands of a substitution, up to and with what closes it."""
@@ -230,5 +234,8 @@ class WordScanner:
             word.open_loop(name, quoted=quoted)
         elif name in VARIABLES:
             word.open_variable(name, quoted=quoted)
+        elif quoted and self.asks_if_empty:
+            self.asked_of = name
+            word.open_part(quoted=True)
         else:
             raise Unreadable(f"the variable {name}")
