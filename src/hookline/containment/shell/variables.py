@@ -1,80 +1,38 @@
-"""What the variables of a line may be, so that a command can be looked at with each of their values.
-
-Any value may be there when a command runs, those that are set further down too: a loop comes round again. A value that
-is what a command prints is not among these, and is asked about where it matters.
-"""
+"""Variables of the shell: those whose value is no secret, and those that a line may set for itself."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
-from itertools import product
 
-from hookline.containment.shell.words import Command, Word
+VARIABLES = frozenset(
+    """
+    HOME PWD OLDPWD USER LOGNAME SHELL PATH LANG TERM HOSTNAME UID EUID PPID SHLVL ? $ # ! RANDOM SECONDS BASH_VERSION
+    OSTYPE HOSTTYPE MACHTYPE COLUMNS LINES EDITOR VISUAL PAGER LC_ALL LC_CTYPE TZ DISPLAY TMPDIR JAVA_HOME GOPATH GOROOT
+    VIRTUAL_ENV NODE_ENV PYTHONPATH CONDA_PREFIX CONDA_DEFAULT_ENV XDG_CONFIG_HOME XDG_DATA_HOME NVM_DIR CARGO_HOME
+    RUSTUP_HOME ANDROID_HOME MANPATH CLASSPATH LD_LIBRARY_PATH
+    """.split()
+)
+"""Variables whose values are no secret."""
 
-MAX_VARIANTS = 100
-_VARIABLE = re.compile(r"\$([A-Za-z_]\w*)")
-_PATTERN = re.compile(r"[*?\[\\]")
-_DEPTH = 4
-
-
-class Variables:
-    """The values that a line gives to its variables."""
-
-    def __init__(self, commands: Iterable[Command] = ()) -> None:
-        self._values: dict[str, list[Word]] = {}
-        for command in commands:
-            texts = [word.text for word in command.words[:3]]
-            if texts[:1] == ["for"] and texts[2:] == ["in"]:
-                self._values.setdefault(texts[1], []).extend(command.words[3:])
-            elif not command.words:
-                for name, value in command.assignments:
-                    self._values.setdefault(name, []).append(value)
-
-    def of(self, word: Word) -> list[Word]:
-        """What a word may be that is nothing but a variable; empty if it is none, or nothing is known."""
-        found = _VARIABLE.fullmatch(word.text)
-        return self._named(found[1], _DEPTH) if found and not word.exact else []
-
-    def _named(self, name: str, depth: int) -> list[Word]:
-        known: list[Word] = []
-        for value in self._values.get(name, []):
-            other = None if value.exact else _VARIABLE.fullmatch(value.text)
-            if other and depth:
-                known += self._named(other[1], depth - 1)
-            elif not value.hidden and not other:
-                known.append(value)
-        return known
-
-    def variants(self, words: Sequence[Word]) -> list[tuple[Word, ...]] | None:
-        """The words with each value in the place of each variable. None if that is too much to look at."""
-        values = {word.text: known for word in words if (known := self.of(word))}
-        count = 1
-        for known in values.values():
-            count *= len(known)
-        if not values or count > MAX_VARIANTS:
-            return None if values else []
-        return [
-            _with(words, dict(zip(values, one, strict=True))) for one in product(*values.values())
-        ]
+_OWN = re.compile(r"(?!\w*_proxy$|npm_|auto_resume$|histchars$)[a-z][a-z0-9_]*")
+"""Small letters: PATH would change what the commands are, http_proxy whom they talk to."""
+_FILLED = re.compile(r"(?!\w*_proxy$)[a-z_][a-z0-9_]*")
+_CAPITAL = frozenset(
+    """
+    APP BASE BASE_DIR BRANCH COMMIT CONTAINER COUNT CURRENT CURRENT_BRANCH DATE DIR DIRS END FILE
+    FILENAME FILES ITEM LATEST LINE LOG LOGFILE LOG_DIR LOG_FILE MODULE NAME OLD NEW OUT OUTPUT PACKAGE PID PKG POD
+    PROJECT PROJECT_DIR PROJECT_ROOT REPO REPO_DIR REPO_ROOT RESULT ROOT ROOT_DIR SCRIPT SCRIPT_DIR SERVICE SHA SIZE SRC
+    SRC_DIR START STATUS TARGET TEST_DIR TODAY TOTAL VER VERSION WORKDIR
+    """.split()
+)
+"""Capital ones that mean nothing to bash, nor to any program that has a table."""
 
 
-def _with(words: Sequence[Word], values: dict[str, Word]) -> tuple[Word, ...]:
-    made: list[Word] = []
-    for word in words:
-        value = None if word.exact else values.get(word.text)
-        made += [word] if value is None else _put(value, quoted=word.whole)
-    return tuple(made)
+def may_set(name: str) -> bool:
+    """Whether a line may set a variable for the commands that follow."""
+    return name in _CAPITAL or _OWN.fullmatch(name) is not None
 
 
-def _put(value: Word, *, quoted: bool) -> list[Word]:
-    """What a value becomes: without quotes bash takes it apart at blanks, and looks for files."""
-    if quoted or not value.exact:
-        return [value]
-    return [_piece(piece) for piece in value.text.split()]
-
-
-def _piece(text: str) -> Word:
-    found = _PATTERN.search(text)
-    plain = text.replace("\\", "")  # in a pattern, bash takes `\\n` for n
-    return Word(plain, exact=False, prefix=text[: found.start()]) if found else Word(text)
+def may_fill(name: str) -> bool:
+    """Whether `read` may put into a variable what nobody has seen."""
+    return name in _CAPITAL or _FILLED.fullmatch(name) is not None
