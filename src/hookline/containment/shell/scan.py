@@ -25,7 +25,7 @@ _DUPLICATE = re.compile(r"(?:[0-9]{1,4}|-)(?=[ \t\n|&;)]|$)")
 _KEYWORD = re.compile(r"(if|for|while|\[\[)(?=[ \t\n])")
 _FILLED = re.compile(r"[a-z_][a-z0-9_]*")
 _OWN = re.compile(r"(?!\w*_proxy$|npm_|auto_resume$|histchars$)[a-z][a-z0-9_]*")
-_LOOP = re.compile(r"for[ \t]+(?!\w*_proxy\b)([a-z][a-z0-9_]*)[ \t]+in(?=[ \t])")
+_LOOP = re.compile(r"for[ \t]+(?!\w*_proxy\b|npm_)([a-z][a-z0-9_]*)[ \t]+in(?=[ \t])")
 """The name is in small letters: a loop over PATH would change what the commands in it are, one over http_proxy whom
 they talk to."""
 _TEST = re.compile(r"-[fdershwxzLn]")

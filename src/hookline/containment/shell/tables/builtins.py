@@ -76,7 +76,7 @@ def _printf(call: Call) -> str | None:
 
 def _read(call: Call) -> str | None:
     """Names in small letters: the others mean something to the shell."""
-    plain = all(re.fullmatch(r"(?!\w*_proxy$)[a-z_][a-z0-9_]*", name) for name in call.texts)
+    plain = all(re.fullmatch(r"(?!\w*_proxy$|npm_)[a-z_][a-z0-9_]*", name) for name in call.texts)
     return None if plain else "it may set what the shell goes by"
 
 
