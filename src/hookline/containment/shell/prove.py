@@ -79,6 +79,8 @@ _LOOKS_AT_OPEN = frozenset(
     "printf test [ [[ set printenv read date awk gawk mawk nawk sed gsed find grep egrep fgrep rg ag".split()
 )
 """Programs whose checks know that a word may be open. The others look at its text."""
+_TOLD_EXACTLY = frozenset({"sysctl", "lsof", "fuser", "ss"})
+"""Programs to which the name of a file that a pattern finds may be a host, or a setting."""
 _MOVES = frozenset({"cd", "pushd"})
 
 
@@ -338,6 +340,10 @@ class Proof(msgspec.Struct):
         given = [value for _, value in use.call.options if value]
         given += () if name == "git" else use.call.operands
         if use.options.check and name not in _LOOKS_AT_OPEN and any(map(self._is_unseen, given)):
+            return "it is not known what it is given"
+        if name in _TOLD_EXACTLY and any(
+            not word.exact and "/" not in word.start for word in given
+        ):
             return "it is not known what it is given"
         if use.options.loose and self.loops_unknown and any(map(is_variable, rest)):
             return "a variable may turn out to be an option"
