@@ -50,7 +50,7 @@ _PLAIN_OUTPUT = re.compile(
     r"""
     git[ ]rev-parse[ ](?:--short[ ])?HEAD(?:[~^][0-9]*)* | git[ ]merge-base(?:[ ][\w./@][\w./@~^-]*){2}
     | date(?:[ ]-u)?[ ]\+%[YmdHMSFTsjy](?:%[YmdHMSFTsjy]|[:_-])* | whoami | id[ ]-un? | uname(?:[ ]-[smr])? | nproc
-    | wc[ ]-[clmw](?:[ ]?<[ ]?[\w./-]+)?
+    | wc[ ]-[clmw](?:[ ]?<[ ]?[\w./-]+)? | docker[ ]ps[ ](?:-q|-aq|-qa)(?:[ ](?:-f|--filter)[ ][\w=.-]+)*
     """,
     re.VERBOSE,
 )

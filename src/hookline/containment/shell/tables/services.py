@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator, Mapping
 
 from hookline.containment.shell.options import Call, Options, Program, more, only
+from hookline.containment.shell.tables.checks import first_word
 from hookline.containment.shell.words import Word
 
 
@@ -274,6 +275,7 @@ SERVICES: dict[str, Program] = {
             **_verbs(_KUBECTL_VERBS, _kubectl()),
             "logs": _kubectl(" -f --follow"),
             "cluster-info": only(operands=0),
+            "completion": only(check=first_word("bash|zsh|fish|powershell")),
         },
         reads=False,
     ),
