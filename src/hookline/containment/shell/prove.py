@@ -180,6 +180,8 @@ class Proof(msgspec.Struct):
             return self._script(script)
         if name == "env":
             given, inner_ = assigned_words(rest)
+            if not given:
+                return "it runs another program, and sets nothing for it"
             odd = next((one for one, value in given if not _may_assign(one, value)), None)
             return f"it sets {odd}" if odd else self._words(inner_)
         if inner := inner_words(name, rest):

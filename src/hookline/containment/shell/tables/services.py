@@ -321,11 +321,6 @@ SERVICES: dict[str, Program] = {
     "kind": Program(
         only(), _verbs("get*clusters get*nodes version", only(texts="--name")), reads=False
     ),
-    "gsutil": Program(
-        only(),
-        {"ls": only("-l -h -L -r -R -b -a -d"), "du": only("-s -h -c -a"), "version": only("-l")},
-        reads=False,
-    ),
     "pg_isready": Program(
         only(
             "-q --quiet",
