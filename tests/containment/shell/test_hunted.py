@@ -163,7 +163,7 @@ RUN = r"""
     find . -name '*.rb' -exec brew info {} \;
     for x in -v; do test $x 'a[$(id)]'; done
     for x in -v; do test "$x" 'a[$(id)]'; done
-    for x in 'a b'; do [ -n $x ]; done
+    for x in '-v a[$(id)]'; do [ -n $x ]; done
     test -{v,f} 'a[$(id)]'
     [[ -v 'a[$(id)]' ]]
     [[ 'a[$(id)]' -eq 0 ]]

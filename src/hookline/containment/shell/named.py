@@ -13,9 +13,11 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from hookline.containment.shell.words import Command, Word
 
-_USED = re.compile(r"([^$]*)\$\{([A-Za-z_][A-Za-z0-9_]*)\}([^$]*)")
-_PLAIN = re.compile(r"[\w./@%+:^*?\[\]-]+")
-"""A value that bash does not take apart. With `=` or a tilde in it, the place would matter."""
+_USED = re.compile(
+    r"((?:~/)?[\w./@%+:^*?\[\]=,-]*)\$\{([A-Za-z_][A-Za-z0-9_]*)\}([\w./@%+:^*?\[\]=,-]*)"
+)
+_NAME = re.compile(r"[\w./@%+:^*?\[\]-]+")
+"""A pattern of files that is nothing else. With a brace or a tilde in it, more would happen to it."""
 _PATTERN = re.compile(r"[*?\[]")
 _MOST = 24
 """How many ways there may be to spell out one command."""
@@ -32,7 +34,7 @@ def values_of(commands: Iterable[Command]) -> Values:
         begins = begins and not command.words
         for name, given in _settings(command, begins=begins):
             known = values.setdefault(name, [])
-            if known is None or given is None or not all(map(_is_plain, given)):
+            if known is None or given is None or not all(map(_is_known, given)):
                 values[name] = None
             else:
                 known += given
@@ -51,9 +53,8 @@ def _settings(command: Command, *, begins: bool) -> Iterable[tuple[str, list[Wor
     return []
 
 
-def _is_plain(value: Word) -> bool:
-    known = value.exact or not value.hidden
-    return known and "$" not in value.text and _PLAIN.fullmatch(value.text) is not None
+def _is_known(value: Word) -> bool:
+    return value.exact or (not value.hidden and _NAME.fullmatch(value.text) is not None)
 
 
 def spelled_out(words: Sequence[Word], values: Values) -> list[tuple[Word, ...]]:
@@ -64,24 +65,37 @@ def spelled_out(words: Sequence[Word], values: Values) -> list[tuple[Word, ...]]
         return [tuple(words)]
     choices = itertools.product(*known.values())
     named = (dict(zip(known, choice, strict=True)) for choice in choices)
-    return [tuple(_replaced(word, one) for word in words) for one in named]
+    return [tuple(itertools.chain(*(_replaced(word, one) for word in words))) for one in named]
 
 
 def _use_in(word: Word) -> re.Match[str] | None:
     return None if word.exact else _USED.fullmatch(word.text)
 
 
-def _replaced(word: Word, values: Mapping[str, Word]) -> Word:
+def _replaced(word: Word, values: Mapping[str, Word]) -> list[Word]:
+    """What a word comes to: outside of quotes bash takes a value apart, and takes its pieces for patterns."""
     found = _use_in(word)
     value = values.get(found[2]) if found else None
     if found is None or value is None:
-        return word
+        return [word]
     text = f"{found[1]}{value.text}{found[3]}"
-    if text.startswith("~/") and _PLAIN.fullmatch(text[2:]):
-        return Word(text, exact=False, prefix="/", whole=word.whole)
-    if not _PLAIN.fullmatch(text):
-        return word
+    if word.whole:
+        return [_whole(text, exact=value.exact)]
+    if not value.exact or text.startswith("~"):  # the names of files may have blanks in them
+        return [word]
+    return [_piece(piece) for piece in text.split()]
+
+
+def _whole(text: str, *, exact: bool) -> Word:
+    if text.startswith("~/"):
+        return Word(text, exact=False, prefix="/", whole=True)
+    if exact:
+        return Word(text)
+    return Word(text, exact=False, prefix=_PATTERN.split(text, maxsplit=1)[0], whole=True)
+
+
+def _piece(text: str) -> Word:
     start = _PATTERN.split(text, maxsplit=1)[0]
     if start == text:
         return Word(text)
-    return Word(text, exact=False, prefix=start, whole=word.whole)
+    return Word(text, exact=False, prefix=start, hidden="\\" in text)

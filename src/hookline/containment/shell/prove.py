@@ -63,7 +63,7 @@ _PLAIN_OUTPUT = re.compile(
     r"""
     git[ ]rev-parse[ ](?:--short[ ])?HEAD(?:[~^][0-9]*)* | git[ ]merge-base(?:[ ][\w./@][\w./@~^-]*){2}
     | date(?:[ ]-u)?[ ]\+%[YmdHMSFTsjy](?:%[YmdHMSFTsjy]|[:_-])* | whoami | id[ ]-un? | uname(?:[ ]-[smr])? | nproc
-    | wc[ ]-[clmw](?:[ ]?<[ ]?[\w./-]+)?
+    | wc[ ]-[clmw](?:[ ]?<[ ]?[\w./-]+)? | docker[ ]ps[ ](?:-q|-aq|-qa)(?:[ ](?:-f|--filter)[ ][\w=.-]+)*
     """,
     re.VERBOSE,
 )
@@ -270,6 +270,8 @@ class Proof(msgspec.Struct):
             return self._script(script)
         if name == "env":
             given, inner_ = assigned_words(rest)
+            if not given:
+                return "it runs another program, and sets nothing for it"
             odd = next((one for one, value in given if not _may_assign(one, value)), None)
             return f"it sets {odd}" if odd else self._words(inner_)
         if inner := inner_words(name, rest):

@@ -14,7 +14,7 @@ from typing import NamedTuple
 from hookline.containment.shell.scan_redirects import RedirectScanner, cannot_fail, writes_a_file
 from hookline.containment.shell.scan_tests import asks_if_empty, is_plain_question, questions_of
 from hookline.containment.shell.scan_words import Unreadable
-from hookline.containment.shell.variables import may_fill, may_set
+from hookline.containment.shell.settable import may_fill, may_set
 from hookline.containment.shell.words import Command, Redirect, Word
 
 MAX_DEPTH = 8

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from hookline.containment.shell.open_word import OpenWord
-from hookline.containment.shell.variables import VARIABLES
+from hookline.containment.shell.settable import VARIABLES
 from hookline.containment.shell.words import Word
 
 RESERVED = frozenset(

@@ -6,8 +6,8 @@ import re
 
 from hookline.containment.shell.options import WORDS, Call, Check, Options, Program, only
 from hookline.containment.shell.scan_tests import is_plain_question
+from hookline.containment.shell.settable import VARIABLES, may_fill
 from hookline.containment.shell.tables.files import tame
-from hookline.containment.shell.variables import VARIABLES, may_fill
 from hookline.containment.shell.words import Word
 
 

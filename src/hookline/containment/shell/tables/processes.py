@@ -145,7 +145,6 @@ PROCESSES: dict[str, Program] = {
         ("taskset", "chrt"),
         Program(only("-p -c --pid --cpu-list", needs="-p --pid", operands=1), reads=False),
     ),
-    "ionice": Program(only("-p --pid", needs="-p --pid", operands=1), reads=False),
     "prlimit": Program(
         only("--noheadings --raw --verbose", texts="-p -o --pid --output", operands=0), reads=False
     ),

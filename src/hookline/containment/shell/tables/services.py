@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator, Mapping
 
 from hookline.containment.shell.options import Call, Options, Program, more, only
+from hookline.containment.shell.tables.checks import first_word
 from hookline.containment.shell.words import Word
 
 
@@ -280,6 +281,7 @@ SERVICES: dict[str, Program] = {
             **_verbs(_KUBECTL_VERBS, _kubectl()),
             "logs": _kubectl(" -f --follow"),
             "cluster-info": only(operands=0),
+            "completion": only(check=first_word("bash|zsh|fish|powershell")),
         },
         reads=False,
     ),
@@ -328,11 +330,6 @@ SERVICES: dict[str, Program] = {
     ),
     "kind": Program(
         only(), _verbs("get*clusters get*nodes version", only(texts="--name")), reads=False
-    ),
-    "gsutil": Program(
-        only(),
-        {"ls": only("-l -h -L -r -R -b -a -d"), "du": only("-s -h -c -a"), "version": only("-l")},
-        reads=False,
     ),
     "pg_isready": Program(
         only(
