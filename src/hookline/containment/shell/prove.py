@@ -48,7 +48,7 @@ from hookline.containment.shell.tables.wrappers import (
     inner_script,
     inner_words,
 )
-from hookline.containment.shell.values import Variables
+from hookline.containment.shell.variables import Variables
 from hookline.containment.shell.words import Command, Word
 
 _BIN = re.compile(r"(?:/usr)?(?:/local)?/s?bin/|/opt/homebrew/bin/")

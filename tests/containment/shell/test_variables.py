@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from hookline.containment import ShellPolicy, Word, read_command
-from hookline.containment.shell.values import MAX_VARIANTS, Variables
+from hookline.containment.shell.variables import MAX_VARIANTS, Variables
 
 ASKED = r"""
     x=+n; bash -n $x
