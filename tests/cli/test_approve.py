@@ -243,3 +243,18 @@ def test_leaving_the_editor_is_no_yes(editor: str, told: str, place: Any) -> Non
     terminal.press("n")
     assert terminal.end() == 0, terminal.text
     assert not (place.project / "a.txt").exists()
+
+
+def test_an_argument_that_is_left_out_is_told(place: Any) -> None:
+    """The call would run with it as it was: so it is asked about again."""
+    editor = place.home / "editor.sh"
+    editor.write_text("""#!/bin/sh\necho '{"path": "a.txt"}' > "$1"\n""")
+    editor.chmod(0o755)
+    terminal = asked(place, _WRITE, EDITOR=str(editor))
+    terminal.wait_for("? explain")
+    terminal.press("e")
+    terminal.wait_for("'content' cannot be left out: give it another value")
+    terminal.wait_for("? explain")
+    terminal.press("n")
+    assert terminal.end() == 0, terminal.text
+    assert not (place.project / "a.txt").exists()

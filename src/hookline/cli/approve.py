@@ -143,6 +143,12 @@ class Desk:
 
     def _changed(self, call: ToolCall, args: dict[str, Any]) -> Decision | None:
         """The call with these arguments. Whoever leaves an editor without a change has not said yes."""
+        missing = next((name for name in call.args if name not in args), None)
+        if missing is not None:  # an edit changes values: what it leaves out would stay as it is
+            self._board.put(
+                f"  '{printable(missing)}' cannot be left out: give it another value", prose=True
+            )
+            return None
         if args != call.args:
             return Decision.edit(**args)
         self._board.put("  nothing was changed: y runs it as it is", prose=True)
