@@ -217,3 +217,43 @@ def test_the_hooks_of_a_conversation_fit_the_window(place: Any) -> None:
     for told in (talk.text, explained.text):
         lines = told.replace("\r", "").splitlines()
         assert max(len(line) for line in lines if not line.startswith("session ")) <= 62
+
+
+@pytest.mark.parametrize(
+    ("editor", "told"),
+    [
+        ("false", "the editor ended with exit code 1: nothing is changed"),
+        ("true", "nothing was changed: y runs it as it is"),
+        ("/no/such/editor", "cannot be started: No such file or directory"),
+        ("", "nothing was changed: y runs it as it is"),
+    ],
+)
+def test_leaving_the_editor_is_no_yes(editor: str, told: str, place: Any) -> None:
+    """One that fails, one that changes nothing, and a line that stays as it is: the question is asked again."""
+    terminal = asked(place, _WRITE, EDITOR=editor)
+    terminal.wait_for("? explain")
+    terminal.press("e")
+    if not editor:
+        terminal.wait_for("arguments: ")
+        terminal.press_until("\r", told)
+    else:
+        terminal.wait_for(told)
+    terminal.wait_for("? explain")
+    terminal.press("n")
+    assert terminal.end() == 0, terminal.text
+    assert not (place.project / "a.txt").exists()
+
+
+def test_an_argument_that_is_left_out_is_told(place: Any) -> None:
+    """The call would run with it as it was: so it is asked about again."""
+    editor = place.home / "editor.sh"
+    editor.write_text("""#!/bin/sh\necho '{"path": "a.txt"}' > "$1"\n""")
+    editor.chmod(0o755)
+    terminal = asked(place, _WRITE, EDITOR=str(editor))
+    terminal.wait_for("? explain")
+    terminal.press("e")
+    terminal.wait_for("'content' cannot be left out: give it another value")
+    terminal.wait_for("? explain")
+    terminal.press("n")
+    assert terminal.end() == 0, terminal.text
+    assert not (place.project / "a.txt").exists()

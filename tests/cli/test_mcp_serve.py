@@ -256,7 +256,7 @@ def test_what_is_no_agent_is_told(
     monkeypatch.chdir(project)
     monkeypatch.setattr(sys, "path", list(sys.path))
     monkeypatch.delitem(sys.modules, "agents", raising=False)
-    assert main(["mcp-serve", target]) == 1
+    assert main(["mcp-serve", target]) == 2
     shown = capsys.readouterr()
     assert shown.out == ""
     [line] = [each for each in shown.err.splitlines() if each.startswith("hookline: ")]

@@ -151,3 +151,29 @@ def test_a_broken_journal_of_another_project_is_left_out(place: Any) -> None:
     shown = place.run("show", own.split()[0])
     assert (shown.returncode, "Hi." in shown.stdout) == (0, True), shown.stderr
     assert place.run("show", "nosuch").returncode == 1
+
+
+_FAMILY = """
+from hookline import AgentBuilder, ToolContext
+from hookline.testing import ScriptedDriver, say
+
+async def ask(ctx: ToolContext) -> str:
+    "Ask a child."
+    child = AgentBuilder().with_driver(ScriptedDriver([say("the child says hi")])).build()
+    return (await ctx.spawn(child, "Hello, child.")).text
+
+def agent():
+    return AgentBuilder().with_tools(ask)
+"""
+
+
+def test_what_a_child_did_can_be_shown(place: Any) -> None:
+    """The story of a run names the command that tells the child's."""
+    place.write("family.py", _FAMILY)
+    model = place.script({"call": "ask"}, {"say": "Done."})
+    assert place.run("run", "family:agent", "--model", model, "Go.").returncode == 0
+    told = place.run("show").stdout
+    command = next(line for line in told.splitlines() if ": hookline show " in line)
+    child = place.run("show", command.rpartition(" ")[2].strip("'"))
+    assert child.returncode == 0, child.stderr
+    assert "the child says hi" in child.stdout

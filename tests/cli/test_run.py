@@ -72,7 +72,7 @@ def test_quiet_is_the_answer_alone(place: Any) -> None:
     assert "step_limit" in done.stderr
 
 
-@pytest.mark.parametrize("way", ["words", "file", "stdin", "both"])
+@pytest.mark.parametrize("way", ["words", "file", "stdin", "both", "all"])
 def test_the_task_comes_from_anywhere(way: str, place: Any) -> None:
     """Words, a file, what is piped in, and several of them."""
     model = place.script({"say": "ok"})
@@ -82,6 +82,7 @@ def test_the_task_comes_from_anywhere(way: str, place: Any) -> None:
         "file": (("-f", "task.txt"), "", "from the file"),
         "stdin": ((), "from the pipe", "from the pipe"),
         "both": (("Explain:",), "a pipe", "Explain:\n\na pipe"),
+        "all": (("-f", "task.txt"), "and a pipe", "from the file\n\nand a pipe"),
     }
     words, piped, task = given[way]
     done = place.run("run", "--json", "--model", model, *words, *_BARE, stdin=piped)

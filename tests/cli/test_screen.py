@@ -130,3 +130,13 @@ def test_nothing_is_coloured_in_a_pipe(place: Any) -> None:
     assert done.stdout == "Hi.\n"
     assert "\x1b" not in done.stderr
     assert f"run read({long.strip()})" in done.stderr
+
+
+@pytest.mark.parametrize("room", [5, 7, 12, 30])
+def test_colours_stay_whole_where_a_line_is_broken(room: int) -> None:
+    """However narrow the window is: half a code would be shown as letters."""
+    text = f"  \x1b[1mp\x1b[0m all{TOGETHER}write(/out.txt)  \x1b[1;33mlonger-than-that\x1b[0m"
+    lines = wrapped(text, room, "  ")
+    assert "".join(lines).count("\x1b[") == 4
+    assert all(re.sub(r"\x1b\[[0-9;]*m", "", line).isprintable() for line in lines)
+    assert all(columns(line) <= room for line in lines)

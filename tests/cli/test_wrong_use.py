@@ -9,7 +9,9 @@ from typing import Any
 
 import pytest
 
+from hookline import SQLiteJournal
 from hookline.cli.exits import Exit
+from hookline.sessions import Sessions
 
 _BARE = ("--without", "bash")
 _MAIN = "import sys; from hookline.cli import main; sys.exit(main())"
@@ -145,3 +147,18 @@ def test_the_hooks_of_now_are_asked_about_a_run_of_another_project(place: Any) -
     mixed = place.run("backtest", "last", run_id)
     assert mixed.returncode == Exit.USAGE
     assert "is in another project" in mixed.stderr
+
+
+def test_a_conversation_that_somebody_else_is_in_is_told_once(place: Any) -> None:
+    """With what can be done about it in a conversation."""
+    model = place.script({"say": "ok"}, {"say": "ok"})
+    assert place.run("chat", "--model", model, *_BARE, stdin="Hi.\n").returncode == Exit.DONE
+    path = next(place.home.rglob("journal.db"))
+    with SQLiteJournal(path) as journal:
+        session = Sessions(journal).list(limit=1)[0].id
+        claim = journal.claim(f"session/{session}")
+        told = place.run("chat", "-c", "--model", model, *_BARE, stdin="Hi.\n")
+        claim.give_back()
+    assert told.returncode == Exit.FAILED
+    assert told.stderr.count("is being run or changed by someone else") == 1
+    assert told.stderr.endswith("or go on in a copy: /fork\n")

@@ -13,7 +13,7 @@ import sys
 import tempfile
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from hookline.cli.board import Board
 from hookline.cli.proposal import shown
@@ -123,7 +123,7 @@ class Desk:
             text = await asyncio.to_thread(_in_editor, editor, whole)
         elif _is_command(call):
             said = await self._line("command: ", str(call.args["command"]))
-            return Decision.edit(command=said) if said else None
+            return self._changed(call, {**call.args, "command": said}) if said else None
         elif len(whole) > _MOST_TYPED:
             self._board.put("  that is too long for one line: say which editor, EDITOR=vi")
             return None
@@ -139,7 +139,20 @@ class Desk:
         if not isinstance(args, dict):
             self._board.put("  that is not an object with arguments")
             return None
-        return Decision.edit(**args)
+        return self._changed(call, args)
+
+    def _changed(self, call: ToolCall, args: dict[str, Any]) -> Decision | None:
+        """The call with these arguments. Whoever leaves an editor without a change has not said yes."""
+        missing = next((name for name in call.args if name not in args), None)
+        if missing is not None:  # an edit changes values: what it leaves out would stay as it is
+            self._board.put(
+                f"  '{printable(missing)}' cannot be left out: give it another value", prose=True
+            )
+            return None
+        if args != call.args:
+            return Decision.edit(**args)
+        self._board.put("  nothing was changed: y runs it as it is", prose=True)
+        return None
 
     # --- keys and lines -------------------------------------------------------------------------------
 
@@ -156,6 +169,7 @@ class Desk:
                 said = _typed_over(f"  {prompt}", now)
             except KeyboardInterrupt:
                 self._interrupts.hits += 1
+                self._screen.err.write("\n")
                 raise Left from None
         else:
             self._screen.err.write(f"  {prompt}")
@@ -234,8 +248,12 @@ def _in_editor(editor: str, text: str) -> str:
         file.write(text)
         file.flush()
         try:
-            subprocess.run([*shlex.split(editor), file.name], check=False)
+            code = subprocess.run([*shlex.split(editor), file.name], check=False).returncode
         except (OSError, ValueError) as error:
-            print(f"  the editor {editor!r} cannot be started: {error}", file=sys.stderr)
+            said = getattr(error, "strerror", None) or error
+            print(f"  the editor {editor!r} cannot be started: {said}", file=sys.stderr)
+            return ""
+        if code != 0:
+            print(f"  the editor ended with exit code {code}: nothing is changed", file=sys.stderr)
             return ""
         return Path(file.name).read_text(encoding="utf-8")

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from hookline.cli.exits import Exit
 from hookline.cli.terminal import is_terminal, page_width, printable
 from hookline.config import data_folder
-from hookline.errors import HooklineError
+from hookline.errors import HooklineError, SessionConflictError
 from hookline.state import RunStatus
 
 if TYPE_CHECKING:
@@ -73,6 +73,8 @@ class Conversation:
             return
         try:
             await session.close(self.agent)
+        except SessionConflictError:
+            return  # whoever runs it now will come to its end
         except HooklineError as error:
             self.stage.screen.say(f"hookline: {error}")
 
@@ -85,6 +87,10 @@ class Conversation:
                 lambda: session.resume_run(agent) if prompt is None else session.run(agent, prompt),
                 lambda _result, answers: session.resume_run(agent, answers),
             )
+        except SessionConflictError as error:
+            remedy = "Wait until they are done, or go on in a copy: /fork"
+            self.stage.screen.note(f"{error.message} {remedy}")
+            return Exit.FAILED
         except HooklineError as error:
             self.stage.screen.note(str(error))
             return Exit.FAILED

@@ -47,7 +47,7 @@ _AGENT = '''\
 from hooks import no_deleting
 
 from hookline import AgentBuilder
-from hookline.capabilities import Bash, Files
+from hookline.capabilities import Files
 
 
 def build() -> AgentBuilder:
@@ -56,8 +56,7 @@ def build() -> AgentBuilder:
         AgentBuilder()
         .with_model("local:")
         .with_capability(Files("."))
-        .with_capability(Bash("."))
-        .on_before_tool_use(no_deleting, matcher="bash", tier="policy")
+        .on_before_tool_use(no_deleting, tier="policy")  # whichever tool runs commands
     )
 '''
 _TEST = '''\

@@ -43,17 +43,18 @@ def run(arguments: argparse.Namespace) -> int:
     from hookline.errors import HooklineError
 
     try:
-        asyncio.run(_serve(arguments))
+        return asyncio.run(_serve(arguments))
     except HooklineError as error:
         print(f"hookline: {error}", file=sys.stderr)
         return exit_for(error)
     except (KeyboardInterrupt, asyncio.CancelledError):
         return _INTERRUPTED
-    return 0
 
 
-async def _serve(arguments: argparse.Namespace) -> None:
+async def _serve(arguments: argparse.Namespace) -> int:
+    from hookline.cli.exits import Exit
     from hookline.cli.target import opened_agent
+    from hookline.errors import HooklineError
     from hookline.mcp import serve_http, serve_stdio
 
     task = asyncio.current_task()
@@ -65,10 +66,15 @@ async def _serve(arguments: argparse.Namespace) -> None:
     # What is printed while an agent is made is not for the client, who reads standard output.
     with contextlib.redirect_stdout(sys.stderr):
         async with opened_agent(arguments.agent) as agent:
-            if arguments.http is None:
-                await serve_stdio(agent, **says)
-            else:
-                await serve_http(agent, *arguments.http, **says, on_listening=_announce)
+            try:
+                if arguments.http is None:
+                    await serve_stdio(agent, **says)
+                else:
+                    await serve_http(agent, *arguments.http, **says, on_listening=_announce)
+            except HooklineError as error:  # the command was used well: a port is taken, say
+                print(f"hookline: {error}", file=sys.stderr)
+                return Exit.FAILED
+    return Exit.DONE
 
 
 def _announce(url: str) -> None:

@@ -103,7 +103,7 @@ def task_of(words: list[str], files: list[str], command: str = "hookline run") -
     parts = [" ".join(words)] if words else []
     for name in files:
         parts.append(_input() if name == "-" else _read(Path(name)))
-    if "-" not in files and (not parts or words) and not sys.stdin.isatty():
+    if "-" not in files and not sys.stdin.isatty():
         piped = _input(wait=not parts)
         parts += [piped] if piped.strip() else []
     task = "\n\n".join(part for part in parts if part.strip())

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import shlex
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -57,7 +58,13 @@ def run(arguments: argparse.Namespace) -> int:
 def _story(journal: JournalStore, run_id: str, *, hooks: bool, full: bool) -> None:
     from hookline.cli.screen import Screen
     from hookline.cli.terminal import printable
-    from hookline.journal import CallSettled, HooksPassed, PromptSubmitted, RunFinished
+    from hookline.journal import (
+        CallSettled,
+        ChildStarted,
+        HooksPassed,
+        PromptSubmitted,
+        RunFinished,
+    )
 
     screen = Screen(out=sys.stdout, err=sys.stdout, spins=False)
     print(f"run {run_id}")
@@ -76,6 +83,9 @@ def _story(journal: JournalStore, run_id: str, *, hooks: bool, full: bool) -> No
         elif isinstance(record, HooksPassed):
             if hooks:
                 print(f"  hook {', '.join(record.hooks)} at {record.point}: proceed")
+        elif isinstance(record, ChildStarted):
+            told = f"  subagent {printable(record.name)}: hookline show"
+            print(f"{told} {shlex.quote(printable(record.child_run_id))}")
         elif isinstance(record, CallSettled) and full:
             print(printable(record.result.text(), lines=True))
         else:

@@ -157,10 +157,15 @@ def wrapped(text: str, room: int, indent: str = "") -> list[str]:
 
 
 def _cut(text: str, room: int) -> int:
-    """How many characters of a text fit into so many columns: one at least."""
-    taken = 0
-    for place, char in enumerate(text):
-        taken += _columns(char)
-        if taken > room:
-            return max(place, 1)
+    """How many characters of a text fit into so many columns: one at least. A colour takes none, and is not cut."""
+    taken = place = 0
+    for piece in _CODE.split(text):
+        if piece.startswith("\x1b"):
+            place += len(piece)
+            continue
+        for char in piece:
+            taken += _columns(char)
+            if taken > room:
+                return max(place, 1)
+            place += 1
     return len(text)
