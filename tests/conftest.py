@@ -5,13 +5,11 @@ import tempfile
 
 from hypothesis import settings
 
-os.environ.pop(
-    "HOOKLINE_MODEL", None
-)  # an agent without a model has none here, whatever the machine is set to
+# An agent without a model has none here, whatever the machine is set to.
+os.environ.pop("HOOKLINE_MODEL", None)
 
-os.environ["XDG_STATE_HOME"] = tempfile.mkdtemp(
-    prefix="hookline-tests-"
-)  # nothing is written to the directories of whoever runs the tests
+# Nothing is written to the directories of whoever runs the tests.
+os.environ["XDG_STATE_HOME"] = tempfile.mkdtemp(prefix="hookline-tests-")
 
 # How fast the machine is must not decide whether a test passes. Where changes are admitted the examples are the same
 # every time, so that a change is judged by what it does; everywhere else new ones are looked for.

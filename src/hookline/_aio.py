@@ -59,9 +59,8 @@ async def call_in_thread(function: Callable[..., T], /, *args: Any, **kwargs: An
             deliver = (future.set_exception, carried)
         else:
             deliver = (future.set_result, value)  # type: ignore[assignment]
-        with contextlib.suppress(
-            RuntimeError
-        ):  # the loop is closed: nobody waits for this any more
+        # The loop is closed: nobody waits for this any more.
+        with contextlib.suppress(RuntimeError):
             loop.call_soon_threadsafe(settle, *deliver)
 
     threading.Thread(

@@ -387,3 +387,21 @@ async def test_a_run_that_ends_writes_what_was_gathered(
     for name, run in runs.items():
         run.close()
         assert sqlite.read(name) == story(name)
+
+
+def test_without_a_thread_to_be_had_everything_is_written_all_the_same(
+    path: Path, story: Story, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A process that is ending, or has too many threads, cannot start another: no record waits for it for ever."""
+
+    def refuse(_: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    monkeypatch.setattr(threading.Thread, "start", refuse)
+    with SQLiteJournal(path, synchronous="FULL") as journal:
+        claim = journal.claim("r")
+        claim.write(story()).result(timeout=5)
+        claim.give_back()
+        assert journal.prune(keep=5) == []
+    with SQLiteJournal(path) as journal:
+        assert journal.read("r") == story()

@@ -12,7 +12,7 @@ import struct
 import sys
 import termios
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 _SOURCE = Path(__file__).parents[2] / "src"
@@ -55,20 +55,19 @@ class Terminal:
         """Press keys."""
         os.write(self._fd, keys.encode())
 
-    def press_until(self, keys: str, text: str, seconds: float = 30.0) -> None:
+    def press_until(self, keys: str, text: str, every: float = 0.3) -> None:
         """Press keys until the text is there: what comes before a line editor listens is lost."""
-        until = time.monotonic() + seconds
-        while text not in self.seen[self._read_to :] and time.monotonic() < until:
-            self.press(keys)
-            self._more(0.3)
-        self.wait_for(text)
+        self._until(text, lambda: self.press(keys), every)
 
-    def tell_until(self, number: signal.Signals, text: str, seconds: float = 30.0) -> None:
+    def tell_until(self, number: signal.Signals, text: str) -> None:
         """Send a signal until the text is there: a line editor that is about to wait for keys misses one."""
-        until = time.monotonic() + seconds
+        self._until(text, lambda: os.kill(self.pid, number), 5)
+
+    def _until(self, text: str, act: Callable[[], None], every: float) -> None:
+        until = time.monotonic() + 30
         while text not in self.seen[self._read_to :] and time.monotonic() < until:
-            os.kill(self.pid, number)
-            patience = time.monotonic() + 5
+            act()
+            patience = time.monotonic() + every
             while text not in self.seen[self._read_to :] and self._more(
                 patience - time.monotonic()
             ):

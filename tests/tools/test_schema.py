@@ -227,7 +227,8 @@ def test_types_that_have_a_json_form_are_described_where_they_stand() -> None:
     for name in (
         "place",
         "options",
-    ):  # older pydantic refuses other keys as well, without saying so here
+    ):
+        # Older pydantic refuses other keys as well, without saying so here.
         found[name] = {
             key: value for key, value in found[name].items() if key != "additionalProperties"
         }

@@ -9,8 +9,9 @@ import msgspec
 
 from hookline.agent.approval import Ask, ask_person, is_same, question
 from hookline.agent.failure import on_error, on_success
+from hookline.agent.flight import Flight
 from hookline.agent.refusal import deny, had_started, stay_in_doubt
-from hookline.agent.run import Flight, Run
+from hookline.agent.run import Run
 from hookline.blueprint.guards import limits_on_calls
 from hookline.errors import ToolError
 from hookline.flow import ErrorAction, ErrorClass

@@ -11,7 +11,8 @@ import msgspec
 
 from hookline import permissions  # rules are read in when one is given, and not before
 from hookline._aio import is_being_cancelled
-from hookline.agent.run import Flight, Run
+from hookline.agent.flight import Flight
+from hookline.agent.run import Run
 from hookline.agent.unsaid import decision_without
 from hookline.errors import ToolError, UsageError, in_words
 from hookline.hooks import CRASHES, Result

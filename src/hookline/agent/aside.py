@@ -15,7 +15,8 @@ from hookline.agent.checks import check_response
 from hookline.agent.child import is_done, recorded_child
 from hookline.agent.children import HasDefinition, start_child
 from hookline.agent.failure import in_time
-from hookline.agent.run import Flight, Run
+from hookline.agent.flight import Flight
+from hookline.agent.run import Run
 from hookline.agent.unsaid import result_without
 from hookline.blueprint import Definition
 from hookline.drivers import Driver

@@ -2,19 +2,32 @@
 
 from __future__ import annotations
 
-import inspect
-import math
 import os
-from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from copy import copy
-from typing import Any, Generic, Protocol, TypeAlias, TypeVar, overload
+from typing import Any
 
 import msgspec
 
-from hookline._aio import is_async_callable, is_generator_callable
 from hookline.agent.agent import Agent
 from hookline.agent.capability import completed, hooks_of, tools_of
 from hookline.agent.decorators import registrations_of
+from hookline.agent.defaults import check_left_out, guards_beside, refuse_replacement
+from hookline.agent.parts import (
+    check_approver,
+    check_cancel_source,
+    check_driver,
+    check_expiry,
+    check_journal,
+    check_listener,
+    check_objections,
+    check_points,
+    check_redact,
+    model_from_environment,
+    name_of_capability,
+    text_of,
+)
+from hookline.agent.registrar import AroundFn, HookFn, Registrar
 from hookline.blueprint import (
     SYSTEM_CLOCK,
     Approver,
@@ -23,21 +36,15 @@ from hookline.blueprint import (
     Definition,
     OnInDoubt,
     Plans,
-    default_guards,
 )
 from hookline.drivers import FALLBACK_ON, Driver, driver_for
-from hookline.errors import BuildError, NotJSONError
+from hookline.errors import BuildError
 from hookline.flow import ErrorClass, ErrorPolicy, Limits
 from hookline.hooks import (
-    CompositeMatcher,
-    Context,
-    EventTypeMatcher,
     HookLike,
-    NotMatcher,
     Options,
     Point,
     Registration,
-    Tier,
     name_of,
     register,
 )
@@ -57,88 +64,8 @@ from hookline.lifecycle import (
     ToolHookContext,
     point_named,
 )
-from hookline.state import EMPTY, FrozenDict, InferenceResponse, ToolResult, checked_text
+from hookline.state import EMPTY, FrozenDict, InferenceResponse, ToolResult
 from hookline.tools import Toolbox, as_tool
-
-C = TypeVar("C", bound=Context)
-C_contra = TypeVar("C_contra", bound=Context, contravariant=True)
-F = TypeVar("F")
-R = TypeVar("R")
-
-
-class Middleware(Protocol[C_contra]):
-    """An object whose `handle(ctx, next)` wraps the rest of its tier."""
-
-    def handle(self, ctx: C_contra, next: Any, /) -> object:
-        """Answer, or hand on: `return await next(ctx)`."""
-        ...
-
-
-HookFn: TypeAlias = Callable[[C], object] | Middleware[C]
-"""A hook at a point: a function of its context, sync or async, or middleware."""
-AroundFn: TypeAlias = Callable[[C, Callable[..., Awaitable[R]]], Awaitable[R]]
-"""A hook around an action: `async (ctx, call_next) -> result`."""
-
-
-class Registrar(Generic[F]):
-    """One `on_…` method: registers a hook at its point and returns the builder. All have the same options."""
-
-    __slots__ = ("_builder", "_point")
-
-    def __init__(self, point: Point[Any], builder: AgentBuilder | None = None) -> None:
-        self._point = point
-        self._builder = builder
-
-    @overload
-    def __get__(self, builder: None, owner: type) -> Registrar[F]: ...
-    @overload
-    def __get__(self, builder: AgentBuilder, owner: type) -> Registrar[F]: ...
-    def __get__(self, builder: AgentBuilder | None, owner: type) -> Registrar[F]:
-        return self if builder is None else Registrar(self._point, builder)
-
-    @property
-    def __signature__(self) -> inspect.Signature:
-        """What `help()` and editors show: a descriptor's own signature would say nothing."""
-        method = inspect.signature(type(self).__call__)
-        if self._builder is None:
-            return method
-        return method.replace(parameters=list(method.parameters.values())[1:])
-
-    def __call__(
-        self,
-        callback: F,
-        *,
-        priority: int = 0,
-        matcher: Any = None,
-        name: str | None = None,
-        before: str | Iterable[str] = (),
-        after: str | Iterable[str] = (),
-        tier: str = "hook",
-        scope: str | None = None,
-        timeout: float | None = None,
-        on_failure: str | None = None,
-        shadow: bool = False,
-    ) -> AgentBuilder:
-        """Register a hook at this point."""
-        if self._builder is None:
-            raise BuildError(
-                "this is a method of a builder.",
-                remedy="Call it on one: AgentBuilder().on_…(hook).",
-            )
-        options = Options(
-            priority=priority,
-            matcher=matcher,
-            name=name,
-            before=before,
-            after=after,
-            tier=tier,
-            scope=scope,
-            timeout=timeout,
-            on_failure=on_failure,
-            shadow=shadow,
-        )
-        return self._builder._add(register(self._point, callback, options))
-
 
 _KEEP: Any = object()
 
@@ -222,21 +149,12 @@ class AgentBuilder:
 
     def with_id(self, agent_id: str) -> AgentBuilder:
         """A name for the agent; a random one is made otherwise."""
-        self._id = _text(agent_id, "the agent's id")
+        self._id = text_of(agent_id, "the agent's id")
         return self
 
     def with_driver(self, driver: Driver) -> AgentBuilder:
         """How turns with the model go."""
-        if isinstance(driver, type) or not callable(getattr(driver, "infer", None)):
-            raise BuildError(
-                f"{driver!r} is not a driver.",
-                remedy="A driver has `async def infer(self, request, turn)`.",
-            )
-        if is_generator_callable(driver.infer):
-            raise BuildError(
-                f"the infer of {driver!r} is a generator function, and gives no response.",
-                remedy="Return the response instead of yielding; hand on pieces of it with turn.emit_text(piece).",
-            )
+        check_driver(driver)
         self._driver = driver
         return self
 
@@ -272,7 +190,7 @@ class AgentBuilder:
 
     def with_system_prompt(self, text: str) -> AgentBuilder:
         """What the model is told before the conversation."""
-        self._system_prompt = _text(text, "the system prompt")
+        self._system_prompt = text_of(text, "the system prompt")
         return self
 
     def with_limits(
@@ -299,10 +217,7 @@ class AgentBuilder:
         current = {name: getattr(self._limits, name) for name in self._limits.__struct_fields__}
         self._limits = Limits(**{**current, **changes})
         if objections is not _KEEP:
-            if isinstance(objections, bool) or not isinstance(objections, int) or objections < 0:
-                raise BuildError(
-                    f"limit objections={objections!r} is not a number of at least zero."
-                )
+            check_objections(objections)
             self._max_objections = objections
         return self
 
@@ -328,11 +243,7 @@ class AgentBuilder:
 
     def with_approver(self, approver: Approver) -> AgentBuilder:
         """Who answers when a hook asks: a function of the pending approval, sync or async, or "deny"."""
-        if approver != "deny" and not callable(approver):
-            raise BuildError(
-                f"{approver!r} is not an approver.",
-                remedy='Use a function (PendingApproval) -> Decision, or "deny".',
-            )
+        check_approver(approver)
         before = self._approver
         if self._source and before is not None and approver not in (before, "deny"):
             raise BuildError(
@@ -344,12 +255,7 @@ class AgentBuilder:
 
     def with_approval_expiry(self, seconds: float | None) -> AgentBuilder:
         """How long a question can be answered; after that it is a no. None, the default: for ever."""
-        is_number = isinstance(seconds, int | float) and not isinstance(seconds, bool)
-        if seconds is not None and not (is_number and 0 < seconds < math.inf):
-            raise BuildError(
-                f"an approval cannot expire after {seconds!r} seconds.",
-                remedy="Give a number above zero, or None.",
-            )
+        check_expiry(seconds)
         before = self._expire_after
         if self._source and before is not None and (seconds is None or seconds > before):
             raise BuildError(
@@ -368,28 +274,14 @@ class AgentBuilder:
         `on_in_doubt` says what becomes of a call that had started when a process died and must run once: "tell"
         (the model reads that the outcome is unknown), "ask" (a person), or a function that finds out.
         """
-        for method in ("claim", "read", "runs"):
-            if isinstance(journal, type) or not callable(getattr(journal, method, None)):
-                raise BuildError(
-                    f"{journal!r} is not a journal.",
-                    remedy="Use SQLiteJournal(path), or a store with claim, read and runs.",
-                )
-        if on_in_doubt not in ("tell", "ask") and not callable(on_in_doubt):
-            raise BuildError(
-                f"on_in_doubt={on_in_doubt!r} says nothing.",
-                remedy='Use "tell", "ask", or a function of the call in doubt.',
-            )
+        check_journal(journal, on_in_doubt)
         self._journal = journal
         self._on_in_doubt = on_in_doubt
         return self
 
     def with_cancel_source(self, source: CancelSource) -> AgentBuilder:
         """Somebody outside who may cancel the runs of this agent: it is told when one begins and when it has ended."""
-        if isinstance(source, type) or not callable(getattr(source, "watch", None)):
-            raise BuildError(
-                f"{source!r} cannot cancel runs.",
-                remedy="Use Cancellation(), or an object with watch(cancel) that gives a function to end the watch.",
-            )
+        check_cancel_source(source)
         self._cancel_sources = (*self._cancel_sources, source)
         return self
 
@@ -398,10 +290,7 @@ class AgentBuilder:
 
         It is given JSON values and gives them without what is not to be kept; `Redaction(...)` is the ready-made one.
         """
-        if not callable(redact):
-            raise BuildError(
-                f"{redact!r} cannot redact anything.", remedy="Use a function of a JSON value."
-            )
+        check_redact(redact)
         before = self._redact
         self._redact = redact if before is None else lambda value: redact(before(value))
         return self
@@ -413,15 +302,7 @@ class AgentBuilder:
 
     def on_event(self, listener: Listener) -> AgentBuilder:
         """Hear every record as it happens, of this agent's runs and their children. Nothing it does reaches a run."""
-        if not callable(listener):
-            raise BuildError(
-                f"{listener!r} is not a listener.", remedy="Use a function of a record."
-            )
-        if is_async_callable(listener):
-            raise BuildError(
-                f"the listener {listener!r} is async, and nobody would await it.",
-                remedy="Use a plain function; for async work read `agent.stream(...)` instead.",
-            )
+        check_listener(listener)
         self._listeners = (*self._listeners, listener)
         return self
 
@@ -468,23 +349,11 @@ class AgentBuilder:
 
     def with_capability(self, capability: Any) -> AgentBuilder:
         """Tools and hooks that belong together, under one name, once."""
-        name = getattr(capability, "name", None) or type(capability).__name__
-        if isinstance(capability, type):
-            raise BuildError(
-                f"{name} is a class.", remedy=f"Pass an instance: {capability.__name__}()."
-            )
+        name = name_of_capability(capability)
         if name in self._capabilities:
             raise BuildError(
                 f"capability '{name}' is installed already.",
                 remedy="Give the second one another name.",
-            )
-        if not any(
-            callable(getattr(capability, part, None))
-            for part in ("hooks", "tools", "tools_for", "configure")
-        ):
-            raise BuildError(
-                f"{capability!r} is not a capability.",
-                remedy="It needs hooks(), tools() or configure(builder).",
             )
         before = self._parts()
         self._capabilities.append(name)
@@ -516,23 +385,14 @@ class AgentBuilder:
 
     def without_default(self, name: str) -> AgentBuilder:
         """Leave out one of the default guards: `tool-calls`, `limits`. Not for capabilities."""
-        known = {registration.name for registration in default_guards(self._limits)}
-        if name not in known:
-            raise BuildError(
-                f"'{name}' is not a default guard.", remedy=f"Defaults: {', '.join(sorted(known))}."
-            )
-        if self._source:
-            raise BuildError(
-                f"capability '{self._source}' cannot leave out the default guard '{name}'.",
-                remedy="Only whoever builds the agent can: call without_default on the builder itself.",
-            )
+        check_left_out(name, self._limits, self._source)
         self._without.add(name)
         return self
 
     def _add(self, registration: Registration) -> AgentBuilder:
-        _check_points(registration)
+        check_points(registration)
         if self._source:
-            _refuse_replacement(registration, self._source)
+            refuse_replacement(registration, self._source)
             registration = msgspec.structs.replace(registration, source=self._source)
         self._registrations.append(registration)
         return self
@@ -545,23 +405,11 @@ class AgentBuilder:
         Without a model or a driver of its own it asks the model that HOOKLINE_MODEL names in the environment.
         """
         own = tuple(self._registrations)
-        replaced = {
-            (registration.point, registration.name): registration
-            for registration in own
-            if registration.named
-        }
-        guards = default_guards(self._limits)
-        if replaced or self._without:
-            guards = tuple(
-                guard
-                for guard in guards
-                if guard.name not in self._without
-                and not _is_replaced(guard, replaced.get((guard.point, guard.name)))
-            )
+        guards = guards_beside(own, self._limits, self._without)
         registrations = (*guards, *own)
-        driver, source = self._driver, ""
-        if driver is None and (model := os.environ.get(_MODEL, "").strip()):
-            driver, source = _configured(model), _MODEL
+        driver, source = (
+            (self._driver, "") if self._driver is not None else model_from_environment()
+        )
         return self._completed(
             Definition(
                 agent_id=self._id or f"agent-{os.urandom(6).hex()}",
@@ -599,70 +447,5 @@ class AgentBuilder:
         return FrozenDict({as_tool(each).name: source for each, source in pairs if source})
 
 
-_MODEL = "HOOKLINE_MODEL"
-"""The environment variable that names the model of agents to which none was given."""
 _DEFAULT_LIMITS = Limits()
 _DEFAULT_POLICY = ErrorPolicy()
-_EVERY_LIMIT = Limits(steps=0, tokens=0, seconds=0, cost=0, tool_calls=0)
-"""So that every default guard there may be is among the guards of these limits."""
-
-
-def _text(given: object, what: str) -> str:
-    """Text as plain text; refuses what is none, and what could not be saved."""
-    if not isinstance(given, str):
-        raise BuildError(f"{what} is text, not {given!r}.")
-    try:
-        return checked_text(given, what)
-    except NotJSONError as error:
-        raise BuildError(error.message, remedy=error.remedy) from None
-
-
-def _configured(model: str) -> Driver:
-    """The driver for the model that the environment names."""
-    try:
-        return driver_for(model)
-    except BuildError as error:
-        raise BuildError(f"{_MODEL}: {error.message}", remedy=error.remedy) from error
-
-
-def _refuse_replacement(registration: Registration, capability: str) -> None:
-    """A capability adds to an agent: it takes nothing away that its user did not take away."""
-    for guard in default_guards(_EVERY_LIMIT):
-        if registration.named and (guard.point, guard.name) == (
-            registration.point,
-            registration.name,
-        ):
-            raise BuildError(
-                f"capability '{capability}' cannot replace the default guard '{guard.name}' "
-                f"at {guard.point.value}.",
-                remedy="Give its hook another name; only whoever builds the agent replaces a default.",
-            )
-
-
-def _is_replaced(guard: Registration, by: Registration | None) -> bool:
-    """Whether a hook takes the place of a default guard. What takes the place of a policy must be one."""
-    if by is None:
-        return False
-    if guard.tier is Tier.POLICY and (by.tier is not Tier.POLICY or by.shadow):
-        what = "is in shadow" if by.shadow else f"has tier '{by.tier.value}'"
-        raise BuildError(
-            f"hook '{by.name}' at {by.point.value} takes the place of a policy, and {what}.",
-            remedy="Register it with tier='policy' and without shadow, give it another name, "
-            f"or say without_default('{guard.name}').",
-        )
-    return True
-
-
-def _check_points(registration: Registration) -> None:
-    """An event matcher that names no hook point would silently never match."""
-    who = f"the matcher of hook '{registration.name}' at {registration.point.value}"
-    waiting = [registration.matcher]
-    while waiting:
-        matcher = waiting.pop()
-        if isinstance(matcher, EventTypeMatcher):
-            for point in matcher.points:
-                point_named(point, who)
-        elif isinstance(matcher, CompositeMatcher):
-            waiting.extend(matcher.parts)
-        elif isinstance(matcher, NotMatcher):
-            waiting.append(matcher.part)

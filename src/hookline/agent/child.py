@@ -6,9 +6,10 @@ import asyncio
 from collections.abc import Sequence
 
 from hookline.agent.abandoned import child_name, end_child, end_paused
+from hookline.agent.flight import Flight
 from hookline.agent.recall import Memory
 from hookline.agent.result import RunResult, recorded_result
-from hookline.agent.run import Flight, Run
+from hookline.agent.run import Run
 from hookline.blueprint import Definition, for_child
 from hookline.journal import (
     ChildFinished,

@@ -11,8 +11,9 @@ import msgspec
 
 from hookline.agent.approval import ask_while_running
 from hookline.agent.child import Child
+from hookline.agent.flight import Flight
 from hookline.agent.result import RunResult
-from hookline.agent.run import Flight, Run
+from hookline.agent.run import Run
 from hookline.blueprint import Definition
 from hookline.errors import HookError, ToolError, UsageError
 from hookline.hooks import Plan, Result, run_hooks

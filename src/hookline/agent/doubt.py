@@ -7,8 +7,9 @@ from collections.abc import Callable
 from typing import Any
 
 from hookline.agent.approval import Ask, ask_person
+from hookline.agent.flight import Flight
 from hookline.agent.refusal import stay_in_doubt
-from hookline.agent.run import Flight, Run
+from hookline.agent.run import Run
 from hookline.blueprint import Doubt, InDoubt, OnInDoubt
 from hookline.errors import in_words
 from hookline.state import Answer, CallStage, ToolResult

@@ -16,9 +16,10 @@ from hookline.agent.child import abandon_children, recount_children
 from hookline.agent.children import ChildWaits, Host
 from hookline.agent.doubt import settle_doubt
 from hookline.agent.failure import fail_again, on_success
+from hookline.agent.flight import Flight
 from hookline.agent.past_errors import past_error
 from hookline.agent.recall import Memory
-from hookline.agent.run import Flight, Run
+from hookline.agent.run import Run
 from hookline.errors import ToolTimeoutError, UsageError
 from hookline.flow import ErrorAction, ErrorClass
 from hookline.journal import CallAdmitted, CallSettled, ErrorRaised

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from hookline.agent.run import Flight, Run
+from hookline.agent.flight import Flight
+from hookline.agent.run import Run
 from hookline.state import CallStage, Decision, ResultStatus, ToolResult
 
 

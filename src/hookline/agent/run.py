@@ -10,13 +10,13 @@ from typing import Any, TypeAlias
 import msgspec
 
 from hookline.agent.cancel import CancelToken
-from hookline.agent.checks import check_request, check_response, check_result
+from hookline.agent.flight import Flight
 from hookline.agent.held import Delta, still_said
 from hookline.agent.recall import Memory
 from hookline.agent.result import RunResult
+from hookline.agent.settling import settled, settled_call
 from hookline.agent.unsaid import both, context_without, result_without
 from hookline.blueprint import Definition, Plans
-from hookline.errors import HookError
 from hookline.flow import Ledger, classify
 from hookline.hooks import Answered, Crew, Entry, Kind, Plan, Registration, Result, run_hooks
 from hookline.journal import (
@@ -33,86 +33,27 @@ from hookline.journal import (
     Redacting,
     TextDelta,
 )
-from hookline.lifecycle import AgentContext
 from hookline.lifecycle.changes import describe_changes
 from hookline.state import (
-    EMPTY,
     NO_USAGE,
     AgentState,
-    CallStage,
     ContinuationDecision,
     ContinuationEvaluation,
     Counters,
     Decision,
     ErrorInfo,
-    FrozenDict,
     InferenceResponse,
     Log,
     Message,
-    PendingApproval,
-    ResultStatus,
     StopReason,
-    ToolCall,
-    ToolResult,
     Usage,
     UserMessage,
-    check_transcript,
-    checked_text,
 )
-from hookline.tools import AnyTool
 
 Drive: TypeAlias = Callable[["Run", str | UserMessage | None], Awaitable[RunResult]]
 """The loop: drives a run to its end. A run carries it so that children go through the same one."""
 _STOP_REASONS: frozenset[str] = frozenset(StopReason)
 _STOP = Kind.STOP
-_LEFT_TO_HOOKS = frozenset({"messages", "metadata"})
-"""What hooks may change of the state."""
-
-
-class Flight(msgspec.Struct):
-    """One tool call on its way: what the model asked for, what hooks made of it, and what came of it."""
-
-    made: ToolCall
-    call: ToolCall
-    tool: AnyTool | None = None
-    values: dict[str, Any] = EMPTY
-    stage: CallStage | None = None
-    started: bool = False
-    """The tool began, or a hook gave the result in its place."""
-    attempts: int = 0
-    uses: int = 0
-    """How often the tool was really called: a hook around it may call it more than once an attempt."""
-    result: ToolResult | None = None
-    approval: PendingApproval | None = None
-    decision: Decision | None = None
-    exception: BaseException | None = None
-    failed_hook: HookError | None = None
-    """A hook around a child run failed, where that is an error, whatever is made of it inside the call."""
-    edits: int = 0
-    questions: int = 0
-    """How many questions there were about it."""
-    is_changed: bool = False
-    """The call is not the one the answer was given for."""
-    is_refused: bool = False
-    """Nothing ran after all: the result says why, and comes neither from the tool nor from a hook in its place."""
-    is_used: bool = False
-    """An attempt has had `values`, and may have changed what is in them."""
-    errors: tuple[ErrorInfo, ...] = ()
-    """What its failed attempts left in the errors of the step."""
-    failure: BaseException | None = None
-    """What the error policy ends the run for."""
-    seen: bool = False
-    """The after_tool_use hooks have looked at the result."""
-    children: dict[str, RunResult] = EMPTY
-    objections: dict[str, int] = EMPTY
-    """How often each of its children was sent back to work."""
-    child_approvals: tuple[PendingApproval, ...] = ()
-
-    @property
-    def is_invalid(self) -> bool:
-        """The call named no tool, or its arguments did not fit. A result that a tool gives may say anything."""
-        result = self.result
-        return not self.started and result is not None and result.status is ResultStatus.INVALID
 
 
 class Run:
@@ -469,77 +410,10 @@ class Run:
 
     def settle(self, entry: Entry, before: Any, after: Any) -> Any:
         """Check what a hook changed, before anyone else sees it. What does not hold up is the hook's failure."""
-        if after.evaluations is not before.evaluations:
-            after = _with_source(entry, before, after)
-        if after.state is not before.state:
-            after = self._settle_state(entry, before, after)
+        after = settled(entry, before, after)
         if getattr(after, "tool_call", None) is not getattr(before, "tool_call", None):
-            after = self._settle_call(entry, before, after)
-        if getattr(after, "request", None) is not getattr(before, "request", None):
-            check_request(entry, before, after.request)
-        if getattr(after, "response", None) is not getattr(before, "response", None):
-            response = check_response(after.response, f"hook '{entry.name}'")
-            if response is not after.response:
-                after = msgspec.structs.replace(after, response=response)
-        for name, kind in (("execution", ToolResult), ("result", RunResult)):
-            value = getattr(after, name, None)
-            if value is getattr(before, name, None):
-                continue
-            if type(value) is not kind:
-                raise HookError(
-                    entry.name, before.point, f"its {name} is {value!r}, which is not a {kind.__name__}.",
-                    remedy=f"Derive it from ctx.{name}, or use ctx.with_result(value) for a tool.",
-                )  # fmt: skip
-            if isinstance(value, ToolResult):
-                checked = check_result(value, f"hook '{entry.name}'")
-                after = msgspec.structs.replace(after, execution=checked)
-            elif problem := value.problem():
-                raise HookError(entry.name, before.point, f"it gave a result whose {problem}.")
-        if getattr(after, "prompt", None) is not getattr(before, "prompt", None):
-            prompt = checked_text(after.prompt, "the prompt it made")
-            if prompt is not after.prompt:
-                after = msgspec.structs.replace(after, prompt=prompt)
+            after = settled_call(entry, before, after, self.flight, self.definition.toolbox)
         return after if self.redact is None else context_without(before, after, self.redact)
-
-    def _settle_state(self, entry: Entry, before: Any, after: Any) -> Any:
-        if type(after.state) is not AgentState:
-            raise HookError(entry.name, before.point, f"{after.state!r} is not an AgentState.")
-        if type(after.state.metadata) is not FrozenDict:
-            after = msgspec.structs.replace(after, state=after.state.checked())
-        kept = _kept(entry, before, after.state)
-        if kept is not after.state:
-            after = msgspec.structs.replace(after, state=kept)
-        old, new = before.state.messages, after.state.messages
-        if new is old:
-            return after
-        if type(new) is not Log:
-            raise HookError(
-                entry.name, before.point, "it replaced the messages by something that is not a Log.",
-                remedy="Use state.with_messages(Log(messages)).",
-            )  # fmt: skip
-        added = new.since(old)
-        check_transcript(new if added is None else added)
-        if getattr(after, "request", None) is not None and after.request.messages is old:
-            # A hook before the inference that changes the conversation means the model to see it.
-            return msgspec.structs.replace(after, request=after.request.with_messages(new))
-        return after
-
-    def _settle_call(self, entry: Entry, before: Any, after: Any) -> Any:
-        flight, call = self.flight, after.tool_call
-        if flight is None or type(call) is not ToolCall or call.id != before.tool_call.id:
-            raise HookError(
-                entry.name, before.point, "it replaced the call by something that is not the same call, changed.",
-                remedy="Derive it: ctx.with_args(...) or call.with_args(...), and keep the id.",
-            )  # fmt: skip
-        tool = self.definition.toolbox.get(call.name)
-        if tool is None:
-            raise self.definition.toolbox.unknown(call.name)
-        validated = tool.validate_call(call)
-        if not entry.shadow:  # what a hook in shadow makes of a call is recorded, never run
-            flight.tool = tool
-            flight.values = validated.values
-        settled = ToolCall(call.id, call.name, validated.args)
-        return msgspec.structs.replace(after, tool_call=settled)
 
     # --- for drivers, hooks and tools ---------------------------------------------------------------
 
@@ -616,63 +490,3 @@ def _call_id(ctx: Any) -> str:
 def _may_withhold(plan: Plan | None) -> bool:
     """Whether some hook of a point may still take back or change what a model said, so that nothing may leak before."""
     return plan is not None and not all(entry.shadow for entry in plan.judges)
-
-
-def _kept(entry: Entry, ctx: Any, new: AgentState) -> AgentState:
-    """A hook's state with all that the run itself keeps as it was; refuses one in which that is something else."""
-    old: AgentState = ctx.state
-    if (
-        new.steps is old.steps
-        and new.usage is old.usage
-        and new.counters is old.counters
-        and new.remembered is old.remembered
-        and new.ending is old.ending
-        and new.pending_step is old.pending_step
-        and new.run_id is old.run_id
-        and new.first_step == old.first_step
-        and new.agent_id is old.agent_id
-        and new.session_id is old.session_id
-        and new.parent_agent_id is old.parent_agent_id
-        and new.parent_run_id is old.parent_run_id
-    ):
-        return new  # the usual case, and this is asked whenever a hook notes something
-    for name in AgentState.__struct_fields__:
-        if name == "remembered" and new.remembered.items() <= old.remembered.items():
-            continue  # it forgets answers: it can only be asked again
-        if name not in _LEFT_TO_HOOKS and getattr(new, name) != getattr(old, name):
-            raise HookError(
-                entry.name, ctx.point, f"it changed state.{name}: state.{name} is kept by the run.",
-                remedy="Change the messages or the metadata; count a model call with ctx.run.charge(usage).",
-            )  # fmt: skip
-    return msgspec.structs.replace(
-        old, messages=new.messages, metadata=new.metadata, remembered=new.remembered
-    )
-
-
-def _with_source(entry: Entry, before: AgentContext, after: AgentContext) -> AgentContext:
-    count = len(before.evaluations)
-    if after.evaluations[:count] != before.evaluations:
-        raise HookError(
-            entry.name,
-            before.point,
-            "it removed evaluations of other hooks.",
-            remedy="Append with ctx.forbid(...).",
-        )
-    signed = tuple(
-        _checked_evaluation(entry, before, evaluation) for evaluation in after.evaluations[count:]
-    )
-    return msgspec.structs.replace(after, evaluations=(*before.evaluations, *signed))
-
-
-def _checked_evaluation(entry: Entry, before: AgentContext, said: Any) -> ContinuationEvaluation:
-    """An evaluation of a hook, in plain text and with its source; refuses one that says nothing."""
-    if problem := said.problem():
-        raise HookError(
-            entry.name, before.point, f"something is wrong with its evaluation: {problem}.",
-            remedy="Use ctx.forbid(...), ctx.request_continue(...) and so on.",
-        )  # fmt: skip
-    source = checked_text(said.source, "the source of an evaluation") or entry.name
-    reason = checked_text(said.reason, "the reason of an evaluation")
-    if source is said.source and reason is said.reason:
-        return said  # type: ignore[no-any-return]
-    return ContinuationEvaluation(source, said.decision, reason, said.stop_reason)

@@ -5,8 +5,9 @@ from __future__ import annotations
 from msgspec.structs import replace
 
 from hookline.agent.failure import on_step_over
+from hookline.agent.flight import Flight
 from hookline.agent.result import objections_in, restored, saved
-from hookline.agent.run import Flight, Run
+from hookline.agent.run import Run
 from hookline.journal import StepFinished, StepPaused, StepStarted
 from hookline.state import (
     NO_USAGE,

@@ -21,8 +21,9 @@ from hookline.agent.admission import (
 )
 from hookline.agent.execution import execute, execute_one, intend, recall_calls, record_result
 from hookline.agent.failure import on_error, on_success, speechless
+from hookline.agent.flight import Flight
 from hookline.agent.past_errors import past_error
-from hookline.agent.run import Flight, Run
+from hookline.agent.run import Run
 from hookline.errors import HookError, in_words
 from hookline.flow import ErrorAction, ErrorClass
 from hookline.hooks import Kind, Plan, Result, Verdict, observe, run_hooks

@@ -12,7 +12,8 @@ import asyncio
 from types import CoroutineType
 
 from hookline.agent.execution import as_result, settle_raised
-from hookline.agent.run import Flight, Run
+from hookline.agent.flight import Flight
+from hookline.agent.run import Run
 from hookline.agent.tool_phase import finish_failed, use_tools
 from hookline.agent.turn import received, take, try_again
 from hookline.drivers.base import awaitable

@@ -79,9 +79,8 @@ class Ledger:
         """The ledger of the run that many levels up."""
         ledger = self
         for _ in range(levels):
-            assert (
-                ledger.parent is not None
-            )  # an inherited guard is only ever given the levels that exist
+            # An inherited guard is only ever given the levels that exist.
+            assert ledger.parent is not None
             ledger = ledger.parent
         return ledger
 

@@ -1,5 +1,6 @@
 """The hook engine. It knows nothing about agents and can be used alone."""
 
+from hookline.hooks.crash import CRASHES, cut_off, hook_failure
 from hookline.hooks.hook import HookLike, Options, Registration, Shape, Tier, name_of, register
 from hookline.hooks.match import (
     CallableMatcher,
@@ -18,8 +19,9 @@ from hookline.hooks.order import in_order, unique_names
 from hookline.hooks.outcome import HookOutcome, Kind, Result, Verdict
 from hookline.hooks.plan import Brief, Crew, Entry, Plan
 from hookline.hooks.point import Context, Failure, Point, spelled
-from hookline.hooks.run import CRASHES, Answered, Trail, cut_off, hook_failure, observe, run_hooks
+from hookline.hooks.run import observe, run_hooks
 from hookline.hooks.stack import HookStack
+from hookline.hooks.trail import Answered, Trail
 
 __all__ = [
     "CRASHES",

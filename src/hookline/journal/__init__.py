@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING
 
 from hookline import lazy
 from hookline.journal.answered import answers_on_record, still_waiting
+from hookline.journal.codec import AnyRecord, decode, encode
 from hookline.journal.durable import Durable, InMemory, Key, Listener
 from hookline.journal.fold import Story, counted_on, fold, with_changes, with_remembered
 from hookline.journal.record import (
     RECORD_VERSION,
-    AnyRecord,
     ApprovalAnswered,
     ApprovalAsked,
     CallAdmitted,
@@ -34,24 +34,12 @@ from hookline.journal.record import (
     RunFinished,
     RunStarted,
     RunTakenUp,
-    SessionCleared,
-    SessionCreated,
-    SessionRecord,
-    SessionRewound,
-    SessionRunAdded,
-    SessionRunEnded,
-    SessionStatus,
-    SessionStatusChanged,
-    SessionTitled,
     StatusChanged,
     StepFinished,
     StepPaused,
     StepStarted,
     TextDelta,
     ToolProgress,
-    decode,
-    encode,
-    hooks_in,
 )
 from hookline.journal.redacting import Redact, Redacting
 from hookline.journal.session import (
@@ -64,8 +52,20 @@ from hookline.journal.session import (
     session_info,
     stream_of,
 )
+from hookline.journal.session_record import (
+    SessionCleared,
+    SessionCreated,
+    SessionRecord,
+    SessionRewound,
+    SessionRunAdded,
+    SessionRunEnded,
+    SessionStatus,
+    SessionStatusChanged,
+    SessionTitled,
+)
 from hookline.journal.store import Claim, JournalStore, RunInfo, SessionInfo
 from hookline.journal.stored import Stored, begin, reopen
+from hookline.journal.telling import hooks_in
 
 if TYPE_CHECKING:
     from hookline.journal.chain import Damage

@@ -10,7 +10,8 @@ from contextlib import suppress
 from typing import Protocol
 
 from hookline.errors import HooklineError, JournalError, UsageError
-from hookline.journal.record import Record, encode_readable
+from hookline.journal.codec import encode_readable
+from hookline.journal.record import Record
 from hookline.journal.store import RunInfo
 from hookline.journal.summary import check_records, summarise
 

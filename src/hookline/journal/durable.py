@@ -7,7 +7,8 @@ import logging
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, Protocol, TypeAlias, TypeVar
 
-from hookline.journal.record import Record, retold
+from hookline.journal.record import Record
+from hookline.journal.telling import retold
 from hookline.state import Decision
 
 T = TypeVar("T")

@@ -14,8 +14,10 @@ import msgspec
 
 from hookline.errors import HooklineError, JournalError
 from hookline.journal.chain import Row, Stored, anchor, link
-from hookline.journal.record import Record, RunStarted, SessionCreated, decode
+from hookline.journal.codec import decode
+from hookline.journal.record import Record, RunStarted
 from hookline.journal.session import STREAM
+from hookline.journal.session_record import SessionCreated
 from hookline.journal.store import RunInfo
 from hookline.journal.summary import check_records, summarise
 

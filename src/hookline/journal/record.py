@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-import enum
-from collections.abc import Iterable, Iterator
-from typing import Any, TypeAlias
+from collections.abc import Iterator
+from typing import Any
 
 import msgspec
 
-from hookline.errors import NotJSONError, StateVersionError, UsageError
 from hookline.state import (
     EMPTY,
     NO_COUNTERS,
     NO_USAGE,
-    AssistantMessage,
     Attachment,
     ContinuationEvaluation,
     Counters,
@@ -24,14 +21,12 @@ from hookline.state import (
     PendingApproval,
     PendingStep,
     Reasoning,
-    ResultStatus,
     RunStatus,
     Step,
     StopReason,
     ToolCall,
     ToolResult,
     Usage,
-    valid_text,
 )
 
 RECORD_VERSION = 1
@@ -304,74 +299,6 @@ class RunFinished(Record, frozen=True, gc=False, omit_defaults=False, tag="resul
     pending: tuple[PendingApproval, ...] = ()
 
 
-# --- sessions: a stream of records of their own, in the place of a run's ---------------------------------
-
-
-class SessionStatus(enum.StrEnum):
-    """What can be done with a session."""
-
-    OPEN = "open"
-    CLOSED = "closed"
-    """It was ended; the next run opens it again."""
-    SUSPENDED = "suspended"
-    """Nothing runs in it until it is resumed."""
-    DELETED = "deleted"
-
-
-class SessionCreated(Record, frozen=True, gc=False, omit_defaults=True, tag="session_created"):
-    """A session was made: a new one, or one that goes on from a step of another."""
-
-    session_id: str = ""
-    title: str = ""
-    forked_from: str = ""
-    """The session it was forked from, after so many steps of its conversation."""
-    at_step: int = 0
-    initial: dict[str, Any] | None = None
-    """The state it was forked with: it needs nothing of the other session any more."""
-    version: int = RECORD_VERSION
-
-
-class SessionRunAdded(Record, frozen=True, gc=False, omit_defaults=True, tag="session_run"):
-    """A run is about to begin where the conversation stands, or the last one goes on."""
-
-    member: str = ""
-    source: str = ""
-    """Why session_start is asked with it; empty when the session had started."""
-    resumed: bool = False
-
-
-class SessionRunEnded(Record, frozen=True, gc=False, omit_defaults=True, tag="session_run_ended"):
-    """A run ended, or paused. What it came to is in its own journal."""
-
-    member: str = ""
-
-
-class SessionRewound(Record, frozen=True, gc=False, omit_defaults=True, tag="session_rewound"):
-    """The conversation stands where it stood after one of its steps."""
-
-    to: int = 0
-    member: str = ""
-    """The run it stands in; empty for the beginning."""
-    record: int = 0
-    """The last record of that run that counts."""
-
-
-class SessionCleared(Record, frozen=True, gc=False, omit_defaults=True, tag="session_cleared"):
-    """The conversation begins anew, with nothing."""
-
-
-class SessionTitled(Record, frozen=True, gc=False, omit_defaults=True, tag="session_titled"):
-    """The session was given a title."""
-
-    title: str = ""
-
-
-class SessionStatusChanged(Record, frozen=True, gc=False, omit_defaults=True, tag="session_status"):
-    """The session was closed, suspended, resumed or deleted."""
-
-    status: SessionStatus = SessionStatus.OPEN
-
-
 class TextDelta(Record, frozen=True, gc=False, omit_defaults=True, tag="text_delta"):
     """A piece of the model's text as it comes. Not journalled."""
 
@@ -403,149 +330,3 @@ class ToolProgress(Record, frozen=True, gc=False, omit_defaults=True, tag="progr
     name: str = ""
     message: Any = None
     step: int = 0
-
-
-SessionRecord: TypeAlias = (
-    SessionCreated
-    | SessionRunAdded
-    | SessionRunEnded
-    | SessionRewound
-    | SessionCleared
-    | SessionTitled
-    | SessionStatusChanged
-)
-AnyRecord: TypeAlias = (
-    RunStarted
-    | PromptSubmitted
-    | RunTakenUp
-    | StepStarted
-    | HookRan
-    | HooksPassed
-    | RequestSent
-    | ResponseReceived
-    | ModelConsulted
-    | CallAdmitted
-    | CallSettled
-    | ApprovalAsked
-    | ApprovalAnswered
-    | Evaluated
-    | ErrorRaised
-    | StepFinished
-    | StepPaused
-    | ChildStarted
-    | ChildFinished
-    | StatusChanged
-    | RunFinished
-    | SessionRecord
-)
-
-
-def hooks_in(records: Iterable[Record]) -> Iterator[HookRan]:
-    """Every hook that ran, one by one, whatever it said."""
-    for record in records:
-        if isinstance(record, HooksPassed):
-            yield from record.each()
-        elif isinstance(record, HookRan):
-            yield record
-        elif isinstance(record, StepStarted | StepFinished) and record.guard:
-            yield _guard(record)
-
-
-def _guard(record: StepStarted | StepFinished) -> HookRan:
-    """A default guard that stood alone at its point: it has no record of its own."""
-    head = (record.run_id, record.seq, record.at)
-    if isinstance(record, StepStarted):
-        return HookRan(*head, "before_step", record.guard, 0.0, record.step)
-    outcome = record.step.outcome
-    said = outcome.evaluations if outcome is not None else ()
-    point, index = "should_continue", record.step.index
-    return HookRan(*head, point, record.guard, 0.0, index, evaluations=said)
-
-
-def retold(record: Record, text: str) -> Record:
-    """A record of a model's final answer as it is told to those who only get to know the answer's final text."""
-    if isinstance(record, ResponseReceived):
-        return msgspec.structs.replace(record, text=text)
-    if isinstance(record, StepFinished):
-        return msgspec.structs.replace(
-            record,
-            step=msgspec.structs.replace(record.step, text=text),
-            messages=_retold(record.messages, record.step.text, text),
-            replaced=_retold(record.replaced, record.step.text, text) if record.replaced else None,
-        )
-    return record
-
-
-def _retold(messages: tuple[Message, ...], was: str, text: str) -> tuple[Message, ...]:
-    return tuple(
-        msgspec.structs.replace(message, text=text)
-        if isinstance(message, AssistantMessage) and not message.calls and message.text == was
-        else message
-        for message in messages
-    )
-
-
-def _plain(value: object) -> str:
-    """Text of a class of its own, in a message that somebody made, as the text it is."""
-    if isinstance(value, str):
-        return str.__str__(value)
-    raise TypeError(f"{type(value).__qualname__} cannot be written to a journal")
-
-
-_ENCODER = msgspec.json.Encoder(enc_hook=_plain)
-_DECODER = msgspec.json.Decoder(AnyRecord)
-
-
-def encode(record: Record) -> bytes:
-    """A record as one line of JSON, without the line break."""
-    try:
-        return _ENCODER.encode(record)
-    except (
-        UnicodeEncodeError
-    ):  # half a character in someone's words: the record matters more than that half
-        return _ENCODER.encode(valid_text(msgspec.to_builtins(record, enc_hook=_plain)))
-
-
-def encode_readable(record: Record) -> bytes:
-    """A record as `encode` gives it; raises ValueError when it could not be read back, and must not be written."""
-    line = encode(record)
-    if not _is_plain(record):
-        try:
-            _DECODER.decode(line)
-        except (msgspec.DecodeError, UsageError, NotJSONError) as error:
-            raise ValueError(f"a '{record.type}' record would not be readable: {error}") from None
-    return line
-
-
-def _is_plain(record: Record) -> bool:
-    """Whether a record is made of nothing but what the runtime has made or checked itself, as most are."""
-    kind = type(record)
-    if kind is CallSettled:
-        result = record.result  # type: ignore[attr-defined]
-        return type(result.result) is str and result.status is _OK and not result.reason
-    if kind is StepFinished:
-        step: Step = record.step  # type: ignore[attr-defined]
-        is_usual = len(record.messages) == 1 + len(step.results)  # type: ignore[attr-defined]
-        return is_usual and not step.errors
-    if kind is ResponseReceived:
-        return not record.reasoning  # type: ignore[attr-defined]
-    return kind in _OWN
-
-
-_OK = ResultStatus.OK
-_OWN = frozenset({StepStarted, HooksPassed, RequestSent, CallAdmitted})
-
-
-def decode(line: str | bytes) -> AnyRecord:
-    """The record that `encode` wrote."""
-    try:
-        record: AnyRecord = _DECODER.decode(line)
-    except (msgspec.DecodeError, UsageError, UnicodeError, RecursionError) as error:
-        raise StateVersionError(f"this is not a journal record: {error}.") from None
-    if isinstance(record, RunStarted | SessionCreated) and record.version > RECORD_VERSION:
-        raise StateVersionError(
-            f"this journal was written in record version {record.version}; "
-            f"this Hookline reads up to version {RECORD_VERSION}.",
-            remedy="Upgrade hookline to read it.",
-        )
-    return record

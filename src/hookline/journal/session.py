@@ -15,9 +15,8 @@ import msgspec
 from msgspec.structs import replace
 
 from hookline.errors import JournalError
-from hookline.journal.record import (
-    HookRan,
-    Record,
+from hookline.journal.record import HookRan, Record
+from hookline.journal.session_record import (
     SessionCleared,
     SessionCreated,
     SessionRewound,

@@ -16,8 +16,9 @@ import msgspec
 from hookline.errors import JournalError, RunInUseError, StateVersionError, UnknownRunError
 from hookline.journal.chain import Damage, Stored, check_chain, examine
 from hookline.journal.claim import Lease
+from hookline.journal.codec import decode
 from hookline.journal.lines import dump, load
-from hookline.journal.record import Record, decode
+from hookline.journal.record import Record
 from hookline.journal.report import CheckReport
 from hookline.journal.retention import Retention, family
 from hookline.journal.store import RunInfo

@@ -8,7 +8,8 @@ from typing import Literal, Protocol
 
 import msgspec
 
-from hookline.journal.record import Record, SessionStatus
+from hookline.journal.record import Record
+from hookline.journal.session_record import SessionStatus
 from hookline.state import RunStatus
 
 

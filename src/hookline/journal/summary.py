@@ -8,17 +8,17 @@ from typing import get_args
 from msgspec.structs import replace
 
 from hookline.errors import UsageError
+from hookline.journal.codec import AnyRecord
 from hookline.journal.record import (
-    AnyRecord,
     PromptSubmitted,
     Record,
     RunFinished,
     RunStarted,
-    SessionCreated,
     StatusChanged,
     StepFinished,
 )
 from hookline.journal.session import session_entry
+from hookline.journal.session_record import SessionCreated
 from hookline.journal.store import RunInfo
 from hookline.state import RunStatus, valid_text
 

@@ -12,10 +12,10 @@ from hookline.errors import JournalError
 from hookline.journal.batch import Tail
 from hookline.journal.chain import DAMAGE_REMEDY, LINK, Damage, Stored, unpacked
 from hookline.journal.faults import told
-from hookline.journal.record import SessionStatus
 from hookline.journal.retention import owner_of
 from hookline.journal.schema import first_id, run_of
 from hookline.journal.session import AS_RUN
+from hookline.journal.session_record import SessionStatus
 from hookline.journal.store import RunInfo, SessionInfo
 from hookline.state import RunStatus
 

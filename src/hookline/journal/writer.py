@@ -87,16 +87,14 @@ class Writer:
         self._waits_for_disk = waits_for_disk
         self._not_before = 0.0
         self._log_pages = _log_pages(path)
-        connection.execute(
-            "PRAGMA wal_autocheckpoint = 0"
-        )  # it would be whoever commits that waits
+        # It would be whoever commits that waits.
+        connection.execute("PRAGMA wal_autocheckpoint = 0")
         if not waits_for_disk:
             connection.execute("PRAGMA busy_timeout = 0")  # waiting is for the thread
         self._using = threading.Lock()
         self._user: int | None = None
-        self._lock = (
-            threading.RLock()
-        )  # garbage may be collected, and write, while this thread has it
+        # Garbage may be collected, and write, while this thread has it.
+        self._lock = threading.RLock()
         self._last_run = 0
         self._gathered: list[_Queued] = []
         self._queue: SimpleQueue[_Queued | _Job | None] = SimpleQueue()
@@ -121,9 +119,8 @@ class Writer:
 
     def write_soon(self, batch: Batch, run: int) -> Future[None]:
         """The same in the next turn of the event loop that is running: several runs in it share a transaction."""
-        if (
-            run == self._last_run
-        ):  # nobody else has written meanwhile, so there is nobody to share it with
+        if run == self._last_run:
+            # Nobody else has written meanwhile, so there is nobody to share it with.
             return self.write(batch)
         self._last_run = run
         done = self._gather(batch)
@@ -187,6 +184,7 @@ class Writer:
             self._is_open = False
             self._queue.put(None)
         if self._thread is None:
+            self._work_off_all()
             with self._using:
                 self._connection.close()
         elif self._thread is not threading.current_thread():
@@ -252,33 +250,45 @@ class Writer:
                 self._hand_over(gathered)
 
     def _hand_over(self, items: Sequence[_Queued | _Job]) -> None:
-        if self._thread is None:
-            # A daemon: a forgotten journal must not keep the process from ending. What is queued then is still
-            # written, because closing is among the last things a process does.
-            self._thread = threading.Thread(target=self._work, name="hookline-journal", daemon=True)
-            self._thread.start()
         for item in items:
             self._queue.put(item)
+        if self._thread is not None:
+            return
+        # A daemon: a forgotten journal must not keep the process from ending. What is queued then is still
+        # written, because closing is among the last things a process does.
+        thread = threading.Thread(target=self._work, name="hookline-journal", daemon=True)
+        try:
+            thread.start()
+            self._thread = thread
+        except RuntimeError:
+            # There is none to be had: the process is ending, or has too many. In the middle of a commit of this
+            # very thread it waits for the next who comes by.
+            if not self.is_used_here():
+                self._work_off_all()
 
     def _work(self) -> None:
-        queue = self._queue
-        while True:
-            item = queue.get()
-            queued: list[_Queued] = []
-            while isinstance(item, _Queued):
-                queued.append(item)
-                if queue.empty():
-                    break
-                item = queue.get()
-            if queued:
-                self._take_turn(len(queued), self._commit, queued)
-            if isinstance(item, _Job):
-                self._take_turn(1, self._do, item)
-            elif item is None:
-                break
-            del queued, item  # what they belong to may be given up before there is more to do
+        while self._work_off(self._queue.get()):
+            pass
         with self._using:
             self._connection.close()
+
+    def _work_off_all(self) -> None:
+        while not self._queue.empty():
+            self._work_off(self._queue.get())
+
+    def _work_off(self, item: _Queued | _Job | None) -> bool:
+        """Do what came from the queue, with all batches behind it in one go. False: that was all."""
+        queued: list[_Queued] = []
+        while isinstance(item, _Queued):
+            queued.append(item)
+            if self._queue.empty():
+                break
+            item = self._queue.get()
+        if queued:
+            self._take_turn(len(queued), self._commit, queued)
+        if isinstance(item, _Job):
+            self._take_turn(1, self._do, item)
+        return item is not None
 
     def _take_turn(self, count: int, work: Callable[[T], _Outcomes], item: T) -> None:
         """Work with the connection. Those who wait are told when the thread is done: they may go on without it."""

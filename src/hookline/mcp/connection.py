@@ -125,9 +125,8 @@ class Connection:
     async def _is_current(self, link: Link) -> bool:
         """Have the list of tools up to date; says no if the server is hung, and nobody else waits for it."""
         limit = self.server.connect_timeout
-        if (
-            self.server.timeout is not None
-        ):  # a call that finds it hung has time left to start it again
+        if self.server.timeout is not None:
+            # A call that finds it hung has time left to start it again.
             limit = min(limit, self.server.timeout / 2)
         try:
             await self._list(link, limit)

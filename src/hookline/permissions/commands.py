@@ -61,9 +61,8 @@ class CommandPattern:
         if self._touching.may_be(words):
             return True
         inner = _inner_words(words)
-        loose = self._touching._replace(
-            has_rest=True
-        )  # where a command within another ends is not known
+        # Where a command within another ends is not known.
+        loose = self._touching._replace(has_rest=True)
         return len(inner) > _MOST_WORDS or any(
             loose.may_be(inner[start:]) for start in range(len(inner))
         )
@@ -182,9 +181,8 @@ def _loose(text: str) -> _Loose:
     has_rest = bool(words) and words[-1][-1:] == (MANY,)
     if words and words[-1] == (MANY,):
         words.pop()
-    if (
-        words and "/" in words[0] and MANY not in words[0]
-    ):  # whichever way the program is named, it is the same program
+    if words and "/" in words[0] and MANY not in words[0]:
+        # Whichever way the program is named, it is the same program.
         last = len(words[0]) - words[0][::-1].index("/")
         words[0] = words[0][last:]
     options = tuple(word for word in words if word[:1] == ("-",))

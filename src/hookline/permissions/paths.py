@@ -86,9 +86,8 @@ class PathPattern:
 
     def _meant(self, place: Place) -> Iterator[tuple[str, ...] | None]:
         yield from self._compared(place)
-        if (
-            self._may_be_absolute
-        ):  # `/etc/x` is `etc/x` here; who forbids it may have meant the other one
+        if self._may_be_absolute:
+            # `/etc/x` is `etc/x` here; who forbids it may have meant the other one.
             yield from place.ways
 
     def _compared(self, place: Place) -> Iterator[tuple[str, ...] | None]:

@@ -101,9 +101,8 @@ class Rule(msgspec.Struct, frozen=True, gc=False):
         *particular, last = subjects
         if any(_touches(call, subject, argument) for subject in particular):
             return True
-        if (
-            particular and last.kind is Kind.TEXT
-        ):  # it is about something else, and may be about its texts too
+        if particular and last.kind is Kind.TEXT:
+            # It is about something else, and may be about its texts too.
             last = Subject(last.kind, last.parts, True)
         return _touches(call, last, argument)
 

@@ -47,9 +47,8 @@ def subject_of(call: ToolCall, root: Root) -> Subject:
     """What a call is certainly about, going by its tool and by what its arguments are called."""
     subjects = subjects_of(call, root)
     if len(subjects) > 1 and subjects[1].kind is not Kind.TEXT:
-        return Subject(
-            subjects[0].kind, (), False
-        )  # a command and a path, say: which is meant, a rule has to name
+        # A command and a path, say: which is meant, a rule has to name.
+        return Subject(subjects[0].kind, (), False)
     return subjects[0]
 
 

@@ -27,9 +27,8 @@ class BacktestReport(Findings, frozen=True, kw_only=True):
             "exit_code": self.exit_code,
             "counts": self.counts,
         }
-        plain = valid_text(
-            msgspec.to_builtins(self)
-        )  # half a character in someone's words is replaced
+        # Half a character in someone's words is replaced.
+        plain = valid_text(msgspec.to_builtins(self))
         return msgspec.json.encode({**head, **plain}).decode()
 
     def to_html(self) -> str:

@@ -188,9 +188,8 @@ class Arguments:
         """The values as JSON that leads back to them; where their own JSON does not (a secret), what was given."""
         dumped = self._codec.dump(values)
         view = {name: _frozen_or(given[name], dumped, name) for name in values}
-        if (
-            view != given and self._codec.exact is None
-        ):  # plain values always lead back to themselves
+        if view != given and self._codec.exact is None:
+            # Plain values always lead back to themselves.
             for name in self._lost(view, values):
                 view[name] = given[name]
         # A set is written in another order by each process; a view that was stored must stay what it is.
@@ -254,7 +253,6 @@ def _is_mutable(default: Any, *, is_opaque: bool) -> bool:
 def _is_same(one: Any, other: Any) -> bool:
     try:
         return type(one) is type(other) and bool(one == other)
-    except (
-        Exception
-    ):  # comparing is the author's code; what cannot be compared is not known to be the same
+    except Exception:
+        # Comparing is the author's code; what cannot be compared is not known to be the same.
         return False

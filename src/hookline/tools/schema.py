@@ -80,9 +80,8 @@ def _adapter(fields: dict[str, Any]) -> tuple[TypeAdapter[Any], dict[str, Any]]:
 def _fits(annotation: Any) -> bool:
     try:
         _adapter({"it": annotation})
-    except (
-        Exception
-    ):  # pydantic, pydantic-core and the author's own types each raise what they like
+    except Exception:
+        # Pydantic, pydantic-core and the author's own types each raise what they like.
         return False
     return True
 

@@ -61,9 +61,8 @@ def open_by_steps(root: int, parts: Parts, flags: int, *, same_device: bool) -> 
             way.leave()
             last = "."
         found = way.open(last, flags | NOFOLLOW)
-        if stat.S_ISLNK(
-            os.fstat(found).st_mode
-        ):  # who only looks (O_PATH) is given the link itself
+        if stat.S_ISLNK(os.fstat(found).st_mode):
+            # Who only looks (O_PATH) is given the link itself.
             os.close(found)
             raise OSError(errno.ELOOP, "is a link")
         return found

@@ -52,9 +52,8 @@ def _cast(scene: Scene, tool: ToolSpec) -> Episode | None:
     """A scene with this tool in it; None where its parameters do not fit."""
     properties: Mapping[str, Any] = tool.parameters.get("properties", {})
     required = tool.parameters.get("required", ())
-    names = sorted(
-        properties, key=lambda name: name not in required
-    )  # stable: their own order else
+    # Stable: their own order else.
+    names = sorted(properties, key=lambda name: name not in required)
     if len(required) > len(scene.values) or len(names) < len(scene.values):
         return None
     args: dict[str, Any] = {}

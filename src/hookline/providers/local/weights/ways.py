@@ -137,7 +137,6 @@ def _cause(said: str) -> str:
         marked = [line for line in lines if mark in line]
         if marked:
             cause = marked[-1].partition(mark)[2].strip() or marked[-1]
-            return re.sub(
-                r"\w*\W*<[^>]*>: ", "", cause
-            )  # an object of pip's, which tells nobody anything
+            # An object of pip's, which tells nobody anything.
+            return re.sub(r"\w*\W*<[^>]*>: ", "", cause)
     return lines[-1] if lines else "the installer said nothing"

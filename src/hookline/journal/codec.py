@@ -1,0 +1,126 @@
+"""Records as JSON, a line each, and back."""
+
+from __future__ import annotations
+
+from typing import TypeAlias
+
+import msgspec
+
+from hookline.errors import NotJSONError, StateVersionError, UsageError
+from hookline.journal.record import (
+    RECORD_VERSION,
+    ApprovalAnswered,
+    ApprovalAsked,
+    CallAdmitted,
+    CallSettled,
+    ChildFinished,
+    ChildStarted,
+    ErrorRaised,
+    Evaluated,
+    HookRan,
+    HooksPassed,
+    ModelConsulted,
+    PromptSubmitted,
+    Record,
+    RequestSent,
+    ResponseReceived,
+    RunFinished,
+    RunStarted,
+    RunTakenUp,
+    StatusChanged,
+    StepFinished,
+    StepPaused,
+    StepStarted,
+)
+from hookline.journal.session_record import SessionCreated, SessionRecord
+from hookline.state import ResultStatus, Step, valid_text
+
+AnyRecord: TypeAlias = (
+    RunStarted
+    | PromptSubmitted
+    | RunTakenUp
+    | StepStarted
+    | HookRan
+    | HooksPassed
+    | RequestSent
+    | ResponseReceived
+    | ModelConsulted
+    | CallAdmitted
+    | CallSettled
+    | ApprovalAsked
+    | ApprovalAnswered
+    | Evaluated
+    | ErrorRaised
+    | StepFinished
+    | StepPaused
+    | ChildStarted
+    | ChildFinished
+    | StatusChanged
+    | RunFinished
+    | SessionRecord
+)
+
+
+def _plain(value: object) -> str:
+    """Text of a class of its own, in a message that somebody made, as the text it is."""
+    if isinstance(value, str):
+        return str.__str__(value)
+    raise TypeError(f"{type(value).__qualname__} cannot be written to a journal")
+
+
+_ENCODER = msgspec.json.Encoder(enc_hook=_plain)
+_DECODER = msgspec.json.Decoder(AnyRecord)
+
+
+def encode(record: Record) -> bytes:
+    """A record as one line of JSON, without the line break."""
+    try:
+        return _ENCODER.encode(record)
+    except UnicodeEncodeError:
+        # Half a character in someone's words: the record matters more than that half.
+        return _ENCODER.encode(valid_text(msgspec.to_builtins(record, enc_hook=_plain)))
+
+
+def encode_readable(record: Record) -> bytes:
+    """A record as `encode` gives it; raises ValueError when it could not be read back, and must not be written."""
+    line = encode(record)
+    if not _is_plain(record):
+        try:
+            _DECODER.decode(line)
+        except (msgspec.DecodeError, UsageError, NotJSONError) as error:
+            raise ValueError(f"a '{record.type}' record would not be readable: {error}") from None
+    return line
+
+
+def _is_plain(record: Record) -> bool:
+    """Whether a record is made of nothing but what the runtime has made or checked itself, as most are."""
+    kind = type(record)
+    if kind is CallSettled:
+        result = record.result  # type: ignore[attr-defined]
+        return type(result.result) is str and result.status is _OK and not result.reason
+    if kind is StepFinished:
+        step: Step = record.step  # type: ignore[attr-defined]
+        is_usual = len(record.messages) == 1 + len(step.results)  # type: ignore[attr-defined]
+        return is_usual and not step.errors
+    if kind is ResponseReceived:
+        return not record.reasoning  # type: ignore[attr-defined]
+    return kind in _OWN
+
+
+_OK = ResultStatus.OK
+_OWN = frozenset({StepStarted, HooksPassed, RequestSent, CallAdmitted})
+
+
+def decode(line: str | bytes) -> AnyRecord:
+    """The record that `encode` wrote."""
+    try:
+        record: AnyRecord = _DECODER.decode(line)
+    except (msgspec.DecodeError, UsageError, UnicodeError, RecursionError) as error:
+        raise StateVersionError(f"this is not a journal record: {error}.") from None
+    if isinstance(record, RunStarted | SessionCreated) and record.version > RECORD_VERSION:
+        raise StateVersionError(
+            f"this journal was written in record version {record.version}; "
+            f"this Hookline reads up to version {RECORD_VERSION}.",
+            remedy="Upgrade hookline to read it.",
+        )
+    return record
