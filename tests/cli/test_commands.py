@@ -227,3 +227,34 @@ def test_hooks_at_both_ends_of_a_conversation(place: Any) -> None:
         ("SessionStart", "resume"),
         ("SessionEnd", ""),
     ]
+
+
+def test_what_a_hook_says_is_shown_in_its_own_words(place: Any) -> None:
+    """That there is no need to ask, what it tells the model, and what it tells the user."""
+    said = {
+        "systemMessage": "looked at it",
+        "hookSpecificOutput": {
+            "permissionDecision": "allow",
+            "permissionDecisionReason": "a friend",
+        },
+    }
+    entries = {
+        "PreToolUse": f"echo '{json.dumps(said)}'",
+        "PostToolUse": """echo '{"decision": "block", "reason": "run the\\ntests"}'""",
+        "UserPromptSubmit": "echo be kind",
+    }
+    hooks = {
+        event: [{"hooks": [{"type": "command", "command": command}]}]
+        for event, command in entries.items()
+    }
+    folder = place.home / ".claude"
+    folder.mkdir()
+    (folder / "settings.json").write_text(json.dumps({"hooks": hooks}))
+    lines = place.run("hooks", "test", "bash", "ls").stdout.splitlines()
+    assert [line for line in lines if line.startswith("allow ") and line.endswith(": a friend")]
+    after = place.run("hooks", "test", "bash", "ls", "--result", "x", "--json").stdout
+    told = [json.loads(line).get("tells", "") for line in after.splitlines()]
+    assert any("run the\ntests" in each for each in told)
+    prompt = place.run("hooks", "test", "--prompt", "hi").stdout
+    assert "tells the model: <hook" in prompt
+    assert "be kind" in prompt

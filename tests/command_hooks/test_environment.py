@@ -66,6 +66,23 @@ def test_a_repositorys_hooks_see_no_secrets(stage: Any, monkeypatch: pytest.Monk
     assert env["CLAUDE_PROJECT_DIR"] == str(stage.root)
 
 
+def test_users_may_keep_their_keys_from_their_own_hooks(
+    stage: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By the variable that says so; the rest is there."""
+    entry = lambda command: {"hooks": [{"type": "command", "command": command}]}  # noqa: E731 - as above
+
+    def make(command: str) -> Any:
+        settings = {"hooks": {"UserPromptSubmit": [entry(command)]}}
+        stage.file(".claude/settings.json", settings, home=True)
+        return stage.discover()
+
+    given = {"ANTHROPIC_API_KEY": "k", "AWS_PROFILE": "p", "MY_TOKEN": "t", "SOMETHING": "s"}
+    assert given.items() <= seen(stage, make, monkeypatch, **given).items()
+    scrubbed = seen(stage, make, monkeypatch, **given, CLAUDE_CODE_SUBPROCESS_ENV_SCRUB="1")
+    assert scrubbed.keys() & given.keys() == {"SOMETHING"}
+
+
 def test_a_plugin_knows_where_it_is(stage: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """In its environment, and in its command."""
     root = stage.home / "plug"

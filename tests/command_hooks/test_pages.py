@@ -245,6 +245,26 @@ def test_what_is_wrong_in_front_matter_is_told_and_the_rest_holds(stage: Any) ->
     assert "PostToolUse has an entry that is not an object" in words
 
 
+@pytest.mark.parametrize("wrong", ["Stop", "SubagentStop"])
+def test_both_names_of_the_end_count_whatever_is_wrong_with_one(stage: Any, wrong: str) -> None:
+    """The other stays in force."""
+    right = "SubagentStop" if wrong == "Stop" else "Stop"
+    good = "[{hooks: [{type: command, command: 'true'}]}]"
+    page(stage, "careful", f"hooks: {{{wrong}: 7, {right}: {good}}}\n")
+    _, hooks = agent(stage, say("done"))
+    assert [each.event for each in hooks.handlers] == ["SubagentStop"]
+    assert any("is not a list" in each for each in hooks.warnings)
+
+
+def test_a_skill_may_spell_it_as_it_likes(stage: Any) -> None:
+    """As with its other fields: a guard is not lost to a letter."""
+    skill(stage, "careful", GUARD.format(name="careful").replace("hooks:", "Hooks:", 1))
+    built, _ = agent(
+        stage, call("load_skill", name="careful"), call("bash", command="ls"), say("so")
+    )
+    assert told(built.run_sync("go"))[1] == "Blocked: not in careful"
+
+
 def test_a_subagent_whose_hooks_nobody_runs_is_an_error(stage: Any) -> None:
     """Nobody was named; they were not read; or who runs them is not in the agent."""
     page(stage, "careful", GUARD.format(name="careful"))

@@ -120,3 +120,37 @@ def test_plugins_are_read_whatever_the_dialects(stage: Any) -> None:
     two = plugin(stage.home / "two", {}, {"hooks/hooks.json": hooks("exit 1")})
     found = stage.discover(dialects=[], plugins=[one, two])
     assert sorted(each.source.dialect for each in found.handlers) == ["claude", "codex"]
+
+
+def test_what_the_user_has_chosen_for_a_plugin(stage: Any) -> None:
+    """In variables, and in the words of a program; what the user did not choose is what the plugin says itself."""
+    declared = {
+        "level": {"type": "string", "default": "low"},
+        "port": {"type": "number", "default": 1},
+    }
+    argv = {"type": "command", "command": "printf", "args": ["%s", "${user_config.level}"]}
+    told = {
+        "type": "command",
+        "command": 'echo "$CLAUDE_PLUGIN_OPTION_LEVEL $CLAUDE_PLUGIN_OPTION_PORT"',
+    }
+    bad = {"type": "command", "command": "echo ${user_config.level}"}
+    files = {"hooks/hooks.json": {"hooks": {"UserPromptSubmit": [{"hooks": [argv, told, bad]}]}}}
+    root = plugin(stage.home / "p", {"name": "p", "userConfig": declared}, files, kind="claude")
+    settings = {"pluginConfigs": {"p@market": {"options": {"level": "high; rm x"}}}}
+    stage.file(".claude/settings.json", settings, home=True)
+    found = stage.discover(plugins=[root])
+    assert "in a line for a shell" in found.warnings[0]
+    result = stage.run(found, say("done"))
+    texts = "\n".join(message.text for message in result.state.messages)
+    assert ">\nhigh; rm x\n<" in texts
+    assert ">\nhigh; rm x 1\n<" in texts
+
+
+def test_what_the_user_has_chosen_is_not_for_a_repositorys_plugin(stage: Any) -> None:
+    """It may be a key."""
+    files = {"hooks/hooks.json": hooks()}
+    root = plugin(stage.root / "p", {"name": "p"}, files, kind="claude")
+    settings = {"pluginConfigs": {"p@market": {"options": {"key": "secret"}}}}
+    stage.file(".claude/settings.json", settings, home=True)
+    (handler,) = stage.discover(project_plugins=[root]).handlers
+    assert "secret" not in str(handler.env)

@@ -91,7 +91,7 @@ class Skills:
         for problem in self.library.problems:
             yield Note(problem.text, is_problem=True, remedy=problem.remedy)
         for skill in self.library:
-            if skill.fields.get("hooks") and not self._are_run(skill, definition):
+            if skill.hooks and not self._are_run(skill, definition):
                 yield Note(
                     f"{skill.folder}: the hooks of skill '{skill.name}' are not run.",
                     is_problem=True,
@@ -103,7 +103,7 @@ class Skills:
         commands = self._commands
         if commands is None or commands.name not in definition.capabilities:
             return False
-        return has_commands(skill.fields["hooks"]) and commands.knows(skill.page_path)
+        return has_commands(skill.hooks) and commands.knows(skill.page_path)
 
     # --- the tool -----------------------------------------------------------------------------------
 
@@ -163,7 +163,7 @@ class Skills:
         from then on.
         """
         active = ctx.with_metadata(self._key, _kept(skill))
-        if not has_commands(skill.fields.get("hooks")):
+        if not has_commands(skill.hooks):
             return active
         key = f"{self.name}.loaded"
         before = ctx.state.get(key)

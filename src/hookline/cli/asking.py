@@ -17,6 +17,7 @@ from hookline.hooks import (
     Answered,
     Entry,
     HookOutcome,
+    Kind,
     Plan,
     Registration,
     describe,
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
 
 _FIRST = 10**9
 _NAME = "hooks-test"
+_MOST_TOLD = 300
 
 
 class Occasion(msgspec.Struct, frozen=True, kw_only=True):
@@ -68,6 +70,8 @@ class Said(msgspec.Struct, frozen=True, omit_defaults=True):
     """It failed, and that stops nothing."""
     scope: str = ""
     """Where it is asked at all; empty for everywhere."""
+    tells: str = ""
+    """What it tells the model."""
 
     def as_json(self) -> str:
         """One line of JSON."""
@@ -79,14 +83,17 @@ class Said(msgspec.Struct, frozen=True, omit_defaults=True):
         shadow = " (shadow: not enforced)" if self.shadow else ""
         head = f"{self.kind:<10} {self.hook} ({self.source or 'yours'}, {self.tier})"
         scope = f" ({self.scope})" if self.scope else ""
-        return f"{head}{scope}{changes}{shadow}{why}"
+        words = " ".join(self.tells.split())
+        tells = f" (tells the model: {words[:_MOST_TOLD]}{'...' * (len(words) > _MOST_TOLD)})"
+        return f"{head}{scope}{changes}{tells if words else ''}{shadow}{why}"
 
 
-class _Failures:
-    """Hears whether a hook failed."""
+class _Heard:
+    """Hears what a hook says, and whether it failed."""
 
     monotonic = staticmethod(time.perf_counter)
     error: HookError | None = None
+    answer: Answered | None = None
 
     def passed(self, crew: Any, readings: Sequence[float]) -> None:
         """It let things be."""
@@ -100,7 +107,7 @@ class _Failures:
 
     def judged(self, _entry: Entry, started: float, answer: Answered) -> float:
         """It answered, or failed."""
-        self.error = answer.error
+        self.error, self.answer = answer.error, answer
         return started
 
 
@@ -149,7 +156,7 @@ class Examiner:
                 *head, "no match", *tail, f"it is for {describe(matcher)}", "", registration.shadow
             )
         enforced = msgspec.structs.replace(registration, shadow=False, matcher=None)
-        trail = _Failures()
+        trail = _Heard()
         try:
             result = await run_hooks(Plan(registration.point, (enforced,)), ctx, trail)
         except HookError as error:
@@ -165,15 +172,30 @@ class Examiner:
             for name in ("tool_call", "execution", "prompt", "output")
             if getattr(ctx, name, None) != getattr(result.context, name, None)
         ]
+        kind, reason = _own_words(result, trail.answer)
         return Said(
             *head,
-            result.kind.label,
+            kind,
             *tail,
-            result.reason,
+            reason,
             ", ".join(changed),
             registration.shadow,
             scope=scope,
+            tells=_told(ctx, result.context),
         )
+
+
+def _own_words(result: Any, answer: Answered | None) -> tuple[str, str]:
+    """What a hook said, and why. Where nothing comes of it, that there is no need to ask say, it is what it said."""
+    if result.kind is Kind.PROCEED and answer is not None:
+        return answer.kind.label, answer.reason
+    return result.kind.label, result.reason
+
+
+def _told(before: Any, after: Any) -> str:
+    """What a hook has put into the conversation."""
+    added = after.state.messages.since(before.state.messages) or ()
+    return "\n".join(message.text for message in added if message.text)
 
 
 async def asked(settings: Settings, occasion: Occasion) -> list[Said]:

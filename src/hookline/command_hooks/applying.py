@@ -10,6 +10,7 @@ from hookline.command_hooks.answers import UNCHANGED, Answer
 from hookline.command_hooks.definition import Handler
 from hookline.command_hooks.dialects import DIALECTS, Place
 from hookline.command_hooks.dialects.responses import result_of
+from hookline.command_hooks.granting import rule_for
 from hookline.command_hooks.model_requests import changed_request, response_text
 from hookline.command_hooks.stopping import ENDS, cap_of
 from hookline.command_hooks.tail_calls import REQUEST, wanted_after
@@ -78,7 +79,7 @@ class Applying:
             return HookOutcome(Kind.BLOCK, reason, self.told(), None, Decision.deny(reason))
         if answer.decision != "allow":
             return self._said(self.told())
-        decision = Decision.allow(answer.reason)
+        decision = Decision.allow(answer.reason, rule=rule_for(self.ctx.tool_call, answer.extra))
         if answer.updated_input is not None:
             changed = self._changed_call()
             if isinstance(changed, str):

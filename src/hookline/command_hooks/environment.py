@@ -26,6 +26,9 @@ _KEPT_IN_REPOSITORIES = frozenset(
     "SDKMAN_DIR HOMEBREW_PREFIX UV_CACHE_DIR PIP_CACHE_DIR SSL_CERT_FILE SSL_CERT_DIR REQUESTS_CA_BUNDLE "
     "CURL_CA_BUNDLE NODE_EXTRA_CA_CERTS DISPLAY WAYLAND_DISPLAY DBUS_SESSION_BUS_ADDRESS WSL_DISTRO_NAME".split()
 )
+_SCRUB = "CLAUDE_CODE_SUBPROCESS_ENV_SCRUB"
+"""Set by users who want no hook to see their keys."""
+_CLOUDS = re.compile(r"(?:ANTHROPIC|AWS|AZURE|GOOGLE|GCP|GCLOUD|CLOUDSDK|VERTEX|BEDROCK|OPENAI)_")
 _PROXIES = frozenset({"http_proxy", "https_proxy", "no_proxy", "all_proxy"})
 _NEVER_SET = re.compile(
     r"(?i)(?:PATH|LD_.*|DYLD_.*|PYTHON.*|NODE_OPTIONS|BASH_ENV|ENV|IFS|PERL5?(?:LIB|OPT)|RUBYOPT|RUBYLIB|SHELL|HOME"
@@ -53,6 +56,8 @@ def environment(handler: Handler, place: Place, kept: Mapping[str, str]) -> dict
     }
     if level.is_repository:
         ours = {name: value for name, value in ours.items() if _is_for_all(name, value)}
+    elif ours.get(_SCRUB, "").lower() in ("1", "true"):
+        ours = {name: value for name, value in ours.items() if not _is_credential(name, value)}
     dialect = DIALECTS[handler.source.dialect]
     own = {name: expanded(value, handler, place) for name, value in handler.env.items()}
     if dialect.name == "copilot":
@@ -77,6 +82,14 @@ def _is_for_all(name: str, value: str) -> bool:
     )  # only where it is needed: it takes a while
 
     return not is_secret_name(name) and not any(True for _ in token_spans(value))
+
+
+def _is_credential(name: str, value: str) -> bool:
+    """Whether a variable is, or leads to, a key of a model or of a cloud."""
+    from hookline.redaction import is_secret_name, token_spans
+
+    is_clouds = _CLOUDS.match(name) is not None
+    return is_clouds or bool(is_secret_name(name)) or any(True for _ in token_spans(value))
 
 
 def expanded(text: str, handler: Handler, place: Place, *, for_shell: bool = False) -> str:

@@ -56,6 +56,8 @@ class Skill(msgspec.Struct, frozen=True):
     """Whether people may start it by name."""
     fields: dict[str, Any] = EMPTY
     """All of its front matter."""
+    hooks: Any = None
+    """What its front matter says about hooks."""
     digest: str = ""
     """Of its SKILL.md."""
     unlisted: int = 0
@@ -82,6 +84,7 @@ class Skill(msgspec.Struct, frozen=True):
             for_models=not page.flag("disable-model-invocation"),
             for_people=page.get("user-invocable") is None or page.flag("user-invocable"),
             fields=dict(page.fields),
+            hooks=page.get("hooks"),
             digest=hashlib.sha256(data).hexdigest(),
             unlisted=max(0, len(files) - MOST_FILES),
         )

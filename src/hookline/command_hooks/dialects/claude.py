@@ -28,6 +28,7 @@ from hookline.command_hooks.dialects.base import (
 )
 from hookline.command_hooks.dialects.responses import ERROR_NAMES, error_of, response_of
 from hookline.command_hooks.dialects.told import told
+from hookline.command_hooks.granting import granted, interrupts
 from hookline.command_hooks.matchers import Test
 from hookline.command_hooks.process import Ran
 from hookline.command_hooks.tool_names import CLAUDE, Bridge
@@ -341,9 +342,10 @@ class Claude(Dialect):
             updated_output=_new_output(specific) if event in _FEEDBACK else UNCHANGED,
             contexts=(context,) if isinstance(context, str) and context.strip() else (),
             messages=_words(found.get("systemMessage")),
-            stops=found.get("continue") is False or _interrupts(event, specific),
+            stops=found.get("continue") is False or interrupts(event, specific),
             stop_reason=text_of(found.get("stopReason")),
             prompt=text_of(specific.get("initialUserMessage")) if event == "SessionStart" else "",
+            extra=granted(specific) if event == "PermissionRequest" else None,
         )  # fmt: skip
 
     def _decision(self, event: str, found: dict[str, Any], specific: dict[str, Any]) -> Any:
@@ -380,13 +382,6 @@ def _new_output(specific: dict[str, Any]) -> Any:
         if key in specific:
             return specific[key]
     return UNCHANGED
-
-
-def _interrupts(event: str, specific: dict[str, Any]) -> bool:
-    given = specific.get("decision")
-    return (
-        event == "PermissionRequest" and isinstance(given, dict) and given.get("interrupt") is True
-    )
 
 
 def _words(value: object) -> tuple[str, ...]:

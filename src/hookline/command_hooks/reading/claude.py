@@ -28,6 +28,7 @@ from hookline.command_hooks.reading.files import (
     text_field,
     texts_field,
 )
+from hookline.command_hooks.reading.plugin_options import chosen, with_options
 from hookline.command_hooks.tool_calling import tool_of
 from hookline.errors import BuildError
 
@@ -91,7 +92,8 @@ def read_settings(
     ]
     installed = dict.fromkeys(_installed(home, found, warn), Level.PLUGIN)
     levels = {**installed, **(plugins or {})}
-    found += [_plugin(root, level, project, home, warn) for root, level in levels.items()]
+    said = [each.content for each in found if not each.level.is_repository]
+    found += [_plugin(root, level, project, home, warn, said) for root, level in levels.items()]
     found += pages
     return _once(_ending(_in_force(with_variables(found), warn)))
 
@@ -128,7 +130,14 @@ def read_plugins(
     return [handler for settings in found for handler in settings.handlers]
 
 
-def _plugin(root: Path, level: Level, project: Path, home: Path, warn: Warn) -> Settings:
+def _plugin(
+    root: Path,
+    level: Level,
+    project: Path,
+    home: Path,
+    warn: Warn,
+    settings: Iterable[Mapping[str, Any]] = (),
+) -> Settings:
     """A plugin's hooks; its manifest may name other files for them, or have them itself."""
     told = about(shown_path(root, project, home), warn)
     manifest = load_json(root / ".claude-plugin" / "plugin.json", told) or {}
@@ -147,7 +156,10 @@ def _plugin(root: Path, level: Level, project: Path, home: Path, warn: Warn) -> 
     for content in contents:
         if content:
             handlers += nested(content.get("hooks", {}), source, make, told)
-    return Settings(level, tuple(handlers), {})
+    # What the user has chosen may be a secret, and is not for what a repository brings.
+    options = chosen(manifest, name, () if level.is_repository else settings)
+    equipped = (with_options(each, options, told) for each in handlers)
+    return Settings(level, tuple(each for each in equipped if each is not None), {})
 
 
 def _installed(home: Path, found: Iterable[Settings], warn: Warn) -> Iterator[Path]:

@@ -11,7 +11,7 @@ import msgspec
 
 from hookline.command_hooks.definition import Handler, Level, Source, level_of, shown_path
 from hookline.command_hooks.reading.claude import make
-from hookline.command_hooks.reading.files import Warn, about, nested
+from hookline.command_hooks.reading.files import Dropped, Warn, about, nested
 from hookline.errors import DocumentError
 from hookline.state import thaw
 
@@ -80,7 +80,7 @@ def _skills(place: Path) -> Iterator[tuple[str, str, Mapping[str, Any]]]:
 
     if place.is_dir():
         for skill in SkillLibrary(place):
-            yield skill.name, skill.page_path, skill.fields
+            yield skill.name, skill.page_path, {**skill.fields, "hooks": skill.hooks}
 
 
 def _read(
@@ -119,6 +119,11 @@ def _events(page: Page, hooks: dict[str, Any], warn: Warn) -> dict[str, Any]:
             warn(f"{event} does not happen {where}, so its hooks never run")
             continue
         name = "SubagentStop" if page.agent and event == "Stop" else event
-        both = name in found and isinstance(groups, list) and isinstance(found[name], list)
-        found[name] = [*found[name], *groups] if both else groups
+        if name not in found:
+            found[name] = groups
+        elif isinstance(found[name], list) and isinstance(groups, list):
+            found[name] = [*found[name], *groups]
+        else:  # one of them is no list: that is told, and the other holds
+            warn(Dropped(f"{event} is not a list, so it is left out"))
+            found[name] = groups if isinstance(groups, list) else found[name]
     return found
