@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -13,6 +14,7 @@ from hookline.command_hooks import Handler, Level, Source
 from hookline.command_hooks.answers import Answer
 from hookline.command_hooks.dialects import DIALECTS
 from hookline.command_hooks.process import Ran
+from hookline.command_hooks.reading.others import read_codex
 from hookline.testing import ScriptedDriver, call, say
 
 
@@ -111,6 +113,23 @@ def test_the_user_switches_codexs_hooks_off(stage: Any, name: str) -> None:
     assert [handler.command for handler in stage.discover().handlers] == ["users"]
     stage.file(".codex/config.toml", f'notify = ["told"]\n{off}', home=True)
     assert [handler.event for handler in stage.discover().handlers] == ["notify"]
+
+
+def test_what_the_administrator_requires_of_codex(stage: Any, tmp_path: Path) -> None:
+    """It may be all that there is."""
+    stage.file(".codex/hooks.json", codex_file("Stop", "users"), home=True)
+    required = tmp_path / "etc" / "codex" / "requirements.toml"
+    required.parent.mkdir(parents=True)
+    hook = '[hooks]\nmanaged_dir = "/opt"\n[[hooks.Stop]]\n[[hooks.Stop.hooks]]\ncommand = "managed"\n'
+    told: list[str] = []
+    for alone, commands in (
+        ("", ["managed", "users"]),
+        ("allow_managed_hooks_only = true\n", ["managed"]),
+    ):
+        required.write_text(alone + hook)
+        found = read_codex(stage.root, stage.home, told.append, system=tmp_path / "etc")
+        assert [handler.command for handler in found] == commands
+    assert told == []
 
 
 # --- Cursor -------------------------------------------------------------------------------------------

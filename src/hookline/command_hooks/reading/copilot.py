@@ -54,7 +54,11 @@ def _in(directory: Path) -> list[Path]:
 
 
 def _is_the_administrators(path: Path, warn: Warn) -> bool:
-    facts = path.stat()
+    try:
+        facts = path.stat()
+    except OSError as error:
+        warn(Dropped(f"{path}: it cannot be read ({error})"))
+        return False
     if facts.st_uid == 0 and not facts.st_mode & 0o022:
         return True
     warn(Dropped(f"{path}: others than the administrator can write it, so it is not read"))
