@@ -120,7 +120,9 @@ def test_what_the_administrator_requires_of_codex(stage: Any, tmp_path: Path) ->
     stage.file(".codex/hooks.json", codex_file("Stop", "users"), home=True)
     required = tmp_path / "etc" / "codex" / "requirements.toml"
     required.parent.mkdir(parents=True)
-    hook = '[hooks]\nmanaged_dir = "/opt"\n[[hooks.Stop]]\n[[hooks.Stop.hooks]]\ncommand = "managed"\n'
+    hook = (
+        '[hooks]\nmanaged_dir = "/opt"\n[[hooks.Stop]]\n[[hooks.Stop.hooks]]\ncommand = "managed"\n'
+    )
     told: list[str] = []
     for alone, commands in (
         ("", ["managed", "users"]),

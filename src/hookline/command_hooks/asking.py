@@ -63,6 +63,7 @@ class Group:
         self._background = background
         self._batches: dict[str, _Batch] = {}
         dialect = DIALECTS[self.handlers[0].source.dialect]
+        self._dialect = dialect.name
         self._in_order = dialect.runs_in_order or any(h.is_sequential for h in self.handlers)
 
     def hook(self, index: int) -> Any:
@@ -80,7 +81,7 @@ class Group:
     async def _answer(self, index: int, ctx: Any) -> HookOutcome | None:
         handler = self.handlers[index]
         if handler.is_async:
-            self._background.start(handler, ctx, self._runner.placed(ctx))
+            self._background.start(handler, ctx, self._runner.placed(ctx, self._dialect))
             return None
         batch = await self._batch(index, ctx)
         asked = batch.asked.pop(index)
@@ -94,7 +95,7 @@ class Group:
         batch = self._batches.get(run_id)
         if batch is not None and batch.occasion == occasion and index in batch.asked:
             return batch
-        batch = self._batches[run_id] = _Batch(occasion, self._runner.placed(ctx))
+        batch = self._batches[run_id] = _Batch(occasion, self._runner.placed(ctx, self._dialect))
         others = () if self._in_order else range(index + 1, len(self.handlers))
         wanted = [index, *(each for each in others if self._is_asked(self.handlers[each], ctx))]
         tasks = [self._runner.ask(self.handlers[each], ctx, batch.place) for each in wanted]

@@ -18,6 +18,7 @@ from hookline.command_hooks.consulting import AGENT_ID, consult, is_of_a_hook
 from hookline.command_hooks.definition import Handler, home_directory
 from hookline.command_hooks.dialects import DIALECTS, Place
 from hookline.command_hooks.environment import environment, expanded, may_be_set, variables_in
+from hookline.command_hooks.other_transcripts import FORMS, OtherTranscripts
 from hookline.command_hooks.process import Order, Ran, run_program
 from hookline.command_hooks.rules import applies
 from hookline.command_hooks.texts import Spill
@@ -49,6 +50,7 @@ class Runner:
         self.mode = "default"
         """The approval mode of runs whose state does not say one."""
         self.transcripts = transcripts
+        self._others = {name: OtherTranscripts(transcripts.directory, name) for name in FORMS}
         self.spill = spill
         # Matchers look at the call alone, so that `explain` can say without a run whether a hook would be asked.
         self._here = Place(str(project), self.cwd, "")
@@ -235,7 +237,8 @@ class Runner:
         self.sent_back = {
             run: n for run, n in self.sent_back.items() if not run.startswith(f"{state.run_id}/")
         }
-        self.transcripts.forget(state)
+        for each in (self.transcripts, *self._others.values()):
+            each.forget(state)
 
     # --- where --------------------------------------------------------------------------------------
 
@@ -255,18 +258,21 @@ class Runner:
             objections=self.sent_back.get(child, 0) if child else state.counters.objections,
         )
 
-    def placed(self, ctx: Any) -> Place:
-        """Where this happens, with transcripts that are up to date."""
+    def placed(self, ctx: Any, dialect: str = "claude") -> Place:
+        """Where this happens, with transcripts that are up to date, in the form that scripts of a dialect read.
+
+        It is called before any hook of the batch is started: while they read a file nobody writes it.
+        """
         place = self.place(ctx)
+        kept: Transcripts = self._others.get(dialect, self.transcripts)
+        child = getattr(getattr(ctx, "result", None), "state", None)
         try:
-            self.transcripts.write(ctx.state, place, _turn(ctx))
-            child = getattr(getattr(ctx, "result", None), "state", None)
+            written = {"transcript": str(kept.write(ctx.state, place, _turn(ctx)))}
             if isinstance(child, AgentState):
-                written = self.transcripts.write(child, place)
-                return msgspec.structs.replace(place, child_transcript=str(written))
+                written["child_transcript"] = str(kept.write(child, place))
         except OSError:
             return place  # a full disk is no reason not to ask the hooks
-        return place
+        return msgspec.structs.replace(place, **written)
 
 
 async def _answered(handler: Handler, ctx: Any, payload: dict[str, Any]) -> Ran:
