@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -255,3 +256,15 @@ def test_cursors_files_come_back_as_they_were(stage: Any) -> None:
         stage.file(".cursor/hooks.json", {"version": 1, "hooks": hooks})
         result = stage.run(stage.discover(), call("write", path="a", content="x"), say("done"))
         assert tool_texts(result) == ["wrote a"]
+
+
+@pytest.mark.skipif(shutil.which("bash") is None, reason="bash is not installed")
+def test_lines_are_written_for_bash(stage: Any) -> None:
+    """Which knows more than a machine's plain shell may."""
+    line = '[[ "$(cat)" == *secret* ]] && { echo no >&2; exit 2; } || true'
+    stage.file(".codex/hooks.json", codex_file("PreToolUse", line))
+    turns = (call("bash", command="cat secret"), call("bash", command="ls"), say("done"))
+    assert tool_texts(stage.run(stage.discover(), *turns)) == ["Blocked: no", "ran ls"]
+    (stage.root / ".codex/hooks.json").unlink()
+    stage.file(".cursor/hooks.json", {"version": 1, "hooks": {"preToolUse": [{"command": line}]}})
+    assert tool_texts(stage.run(stage.discover(), *turns)) == ["Blocked: no", "ran ls"]

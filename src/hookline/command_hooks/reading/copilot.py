@@ -22,6 +22,7 @@ from hookline.command_hooks.reading.files import (
     seconds_field,
     text_field,
     texts_field,
+    usual_shell,
 )
 
 _POLICIES = Path("github-copilot") / "policy.d"
@@ -161,7 +162,7 @@ def _copilot(
     if kind != "command" or not command.strip():
         warn(Dropped(f"{event}: a hook has no command for this machine, so it is left out"))
         return None
-    return msgspec.structs.replace(handler, command=command, shell="bash")
+    return msgspec.structs.replace(handler, command=command, shell=usual_shell())
 
 
 def _called(handler: Handler, hook: Mapping[str, Any]) -> Handler:

@@ -22,6 +22,7 @@ from hookline.command_hooks.reading.files import (
     seconds_field,
     text_field,
     texts_field,
+    usual_shell,
 )
 
 _CODEX_KEYS = frozenset({"hooks", "description", "$schema"})
@@ -220,6 +221,7 @@ def _codex(
     if handler.kind not in ("command", "mcp_tool"):
         warn(f"{event}: hooks of type {handler.kind!r} are not run by Codex, so it is left out")
         return None
+    handler = msgspec.structs.replace(handler, shell=handler.shell or usual_shell())
     if event == "SessionEnd":
         given = seconds_field(hook, 1.0, warn)
         return msgspec.structs.replace(handler, timeout=min(given, 3.0))
@@ -302,6 +304,7 @@ def _cursor(
         matcher=text_field(hook, "matcher"),
         timeout=seconds_field(hook, _CURSOR_TIMEOUT, warn),
         on_failure="closed" if closed else "open",
+        shell=usual_shell(),
         cwd=source.root or _cursor_directory(source, command, is_users=is_users),
         loop_limit=limit if isinstance(limit, int) and not isinstance(limit, bool) else None,
         definition={"event": event, "hook": dict(hook)},
