@@ -33,7 +33,7 @@ _NEVER_SET = re.compile(
 )
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _PLACEHOLDER = re.compile(
-    r"\$\{(CLAUDE_PROJECT_DIR|CLAUDE_PLUGIN_ROOT|CLAUDE_PLUGIN_DATA|PLUGIN_ROOT|PLUGIN_DATA|CURSOR_PLUGIN_ROOT|extensionPath"
+    r"\$\{(CLAUDE_PROJECT_DIR|CLAUDE_PLUGIN_ROOT|CLAUDE_PLUGIN_DATA|PLUGIN_ROOT|PLUGIN_DATA|extensionPath"
     r"|workspacePath)\}"
 )
 _VARIABLE = re.compile(r"\$\{(\w+)\}|\$(\w+)")
@@ -86,7 +86,6 @@ def expanded(text: str, handler: Handler, place: Place, *, for_shell: bool = Fal
         "CLAUDE_PLUGIN_DATA": handler.source.data,
         "PLUGIN_ROOT": handler.source.root,
         "PLUGIN_DATA": handler.source.data,
-        "CURSOR_PLUGIN_ROOT": handler.source.root,
         "extensionPath": handler.source.root,
         "workspacePath": place.project,
     }

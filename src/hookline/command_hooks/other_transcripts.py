@@ -177,3 +177,8 @@ FORMS = {
     "cursor": Form(_cursor_head, _cursor_lines),
     "copilot": Form(_copilot_head, _copilot_lines),
 }
+
+
+def beside(transcripts: Transcripts) -> dict[str, OtherTranscripts]:
+    """The transcripts of the dialects that have a form of their own, in the same directory."""
+    return {name: OtherTranscripts(transcripts.directory, name) for name in FORMS}

@@ -12,13 +12,12 @@ from typing import Any
 
 import msgspec
 
-from hookline.command_hooks import http
+from hookline.command_hooks import http, other_transcripts
 from hookline.command_hooks.answers import Answer, failed
 from hookline.command_hooks.consulting import AGENT_ID, consult, is_of_a_hook
 from hookline.command_hooks.definition import Handler, home_directory
 from hookline.command_hooks.dialects import DIALECTS, Place
 from hookline.command_hooks.environment import environment, expanded, may_be_set, variables_in
-from hookline.command_hooks.other_transcripts import FORMS, OtherTranscripts
 from hookline.command_hooks.process import Order, Ran, run_program
 from hookline.command_hooks.rules import applies
 from hookline.command_hooks.texts import Spill
@@ -45,12 +44,12 @@ class Runner:
         self, project: Path, transcripts: Transcripts, spill: Spill, cwd: Path | None = None
     ) -> None:
         self.project = project
+        self._others = other_transcripts.beside(transcripts)
         self.cwd = str(cwd or project)
         """Where the agent works: there begin the paths that its tools are given."""
         self.mode = "default"
         """The approval mode of runs whose state does not say one."""
         self.transcripts = transcripts
-        self._others = {name: OtherTranscripts(transcripts.directory, name) for name in FORMS}
         self.spill = spill
         # Matchers look at the call alone, so that `explain` can say without a run whether a hook would be asked.
         self._here = Place(str(project), self.cwd, "")
@@ -230,6 +229,8 @@ class Runner:
 
     def forget(self, state: AgentState) -> None:
         """A session is over."""
+        for others in self._others.values():
+            others.forget(state)
         self._kept.pop(session_of(state), None)
         self.answered.pop(state.run_id, None)
         self._before_summary.pop(state.run_id, None)
@@ -237,8 +238,7 @@ class Runner:
         self.sent_back = {
             run: n for run, n in self.sent_back.items() if not run.startswith(f"{state.run_id}/")
         }
-        for each in (self.transcripts, *self._others.values()):
-            each.forget(state)
+        self.transcripts.forget(state)
 
     # --- where --------------------------------------------------------------------------------------
 
