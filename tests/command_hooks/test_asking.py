@@ -37,7 +37,7 @@ class Pretending(Runner):
     def matches(self, handler: Handler, ctx: Any) -> bool:
         return True
 
-    def placed(self, ctx: Any) -> Place:
+    def placed(self, ctx: Any, dialect: str = "claude") -> Place:
         return Place("/p", "/p", "s")
 
     async def ask(self, handler: Handler, ctx: Any, place: Place, watch: Any = None) -> Asked:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import shutil
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -13,6 +15,7 @@ from hookline.command_hooks import Handler, Level, Source
 from hookline.command_hooks.answers import Answer
 from hookline.command_hooks.dialects import DIALECTS
 from hookline.command_hooks.process import Ran
+from hookline.command_hooks.reading.others import read_codex
 from hookline.testing import ScriptedDriver, call, say
 
 
@@ -111,6 +114,25 @@ def test_the_user_switches_codexs_hooks_off(stage: Any, name: str) -> None:
     assert [handler.command for handler in stage.discover().handlers] == ["users"]
     stage.file(".codex/config.toml", f'notify = ["told"]\n{off}', home=True)
     assert [handler.event for handler in stage.discover().handlers] == ["notify"]
+
+
+def test_what_the_administrator_requires_of_codex(stage: Any, tmp_path: Path) -> None:
+    """It may be all that there is."""
+    stage.file(".codex/hooks.json", codex_file("Stop", "users"), home=True)
+    required = tmp_path / "etc" / "codex" / "requirements.toml"
+    required.parent.mkdir(parents=True)
+    hook = (
+        '[hooks]\nmanaged_dir = "/opt"\n[[hooks.Stop]]\n[[hooks.Stop.hooks]]\ncommand = "managed"\n'
+    )
+    told: list[str] = []
+    for alone, commands in (
+        ("", ["managed", "users"]),
+        ("allow_managed_hooks_only = true\n", ["managed"]),
+    ):
+        required.write_text(alone + hook)
+        found = read_codex(stage.root, stage.home, told.append, system=tmp_path / "etc")
+        assert [handler.command for handler in found] == commands
+    assert told == []
 
 
 # --- Cursor -------------------------------------------------------------------------------------------
@@ -234,3 +256,15 @@ def test_cursors_files_come_back_as_they_were(stage: Any) -> None:
         stage.file(".cursor/hooks.json", {"version": 1, "hooks": hooks})
         result = stage.run(stage.discover(), call("write", path="a", content="x"), say("done"))
         assert tool_texts(result) == ["wrote a"]
+
+
+@pytest.mark.skipif(shutil.which("bash") is None, reason="bash is not installed")
+def test_lines_are_written_for_bash(stage: Any) -> None:
+    """Which knows more than a machine's plain shell may."""
+    line = '[[ "$(cat)" == *secret* ]] && { echo no >&2; exit 2; } || true'
+    stage.file(".codex/hooks.json", codex_file("PreToolUse", line))
+    turns = (call("bash", command="cat secret"), call("bash", command="ls"), say("done"))
+    assert tool_texts(stage.run(stage.discover(), *turns)) == ["Blocked: no", "ran ls"]
+    (stage.root / ".codex/hooks.json").unlink()
+    stage.file(".cursor/hooks.json", {"version": 1, "hooks": {"preToolUse": [{"command": line}]}})
+    assert tool_texts(stage.run(stage.discover(), *turns)) == ["Blocked: no", "ran ls"]

@@ -76,6 +76,7 @@ class Group:
         self._background = background
         self._batches: dict[str, _Batch] = {}
         dialect = DIALECTS[self.handlers[0].source.dialect]
+        self._dialect = dialect.name
         self._in_order = dialect.runs_in_order or any(h.is_sequential for h in self.handlers)
 
     def hook(self, index: int) -> Any:
@@ -93,7 +94,7 @@ class Group:
     async def _answer(self, index: int, ctx: Any) -> HookOutcome | None:
         handler = self.handlers[index]
         if handler.is_async:
-            self._background.start(handler, ctx, self._runner.placed(ctx))
+            self._background.start(handler, ctx, self._runner.placed(ctx, self._dialect))
             return _for_the_last_time(handler, ctx, None) if handler.once else None
         batch = await self._batch(index, ctx)
         asked = batch.asked.pop(index)
@@ -107,7 +108,7 @@ class Group:
         batch = self._batches.get(run_id)
         if batch is not None and batch.occasion == occasion and index in batch.asked:
             return batch
-        batch = self._batches[run_id] = _Batch(occasion, self._runner.placed(ctx))
+        batch = self._batches[run_id] = _Batch(occasion, self._runner.placed(ctx, self._dialect))
         others = () if self._in_order else range(index + 1, len(self.handlers))
         wanted = [index, *(each for each in others if self._is_asked(self.handlers[each], ctx))]
         tasks = [self._ask(self.handlers[each], ctx, batch.place) for each in wanted]

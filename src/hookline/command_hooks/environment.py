@@ -102,7 +102,6 @@ def expanded(text: str, handler: Handler, place: Place, *, for_shell: bool = Fal
         "CLAUDE_PLUGIN_DATA": handler.source.data,
         "PLUGIN_ROOT": handler.source.root,
         "PLUGIN_DATA": handler.source.data,
-        "CURSOR_PLUGIN_ROOT": handler.source.root,
         "extensionPath": handler.source.root,
         "workspacePath": place.project,
     }

@@ -14,7 +14,7 @@ from typing import Any
 
 import msgspec
 
-from hookline.command_hooks import http
+from hookline.command_hooks import http, other_transcripts
 from hookline.command_hooks.announcing import understood
 from hookline.command_hooks.answers import Answer, failed
 from hookline.command_hooks.consulting import AGENT_ID, consult, is_of_a_hook
@@ -56,7 +56,10 @@ class Runner:
         self.mode = "default"
         """The approval mode of runs whose state does not say one."""
         self.transcripts = transcripts
-        self._gemini = GeminiTranscripts(transcripts.directory)
+        self._others: dict[str, Transcripts | GeminiTranscripts] = {
+            **other_transcripts.beside(transcripts),
+            "gemini": GeminiTranscripts(transcripts.directory),
+        }
         self.spill = spill
         self.models = Models()
         # Matchers look at the call alone, so that `explain` can say without a run whether a hook would be asked.
@@ -149,9 +152,7 @@ class Runner:
         dialect = DIALECTS[handler.source.dialect]
         is_start = ctx.point == HookPoint.SESSION_START
         env_file = self._env_file() if is_start else ""
-        place = msgspec.structs.replace(
-            place, env_file=env_file, transcript=self._transcript(dialect.name, ctx, place)
-        )
+        place = msgspec.structs.replace(place, env_file=env_file)
         payload = dialect.payload(handler, ctx, place)
         try:
             if handler.kind in ("command", "http"):
@@ -165,15 +166,6 @@ class Runner:
             if env_file:
                 os.unlink(env_file)
         return Asked(self._short(answer), ran)
-
-    def _transcript(self, dialect: str, ctx: Any, place: Place) -> str:
-        """The conversation in the form that scripts of a dialect read."""
-        if dialect != "gemini":
-            return place.transcript
-        try:
-            return str(self._gemini.write(ctx.state, place, _turn(ctx)))
-        except OSError:
-            return place.transcript
 
     async def _run(
         self, handler: Handler, ctx: Any, place: Place, payload: dict[str, Any], watch: Any
@@ -264,6 +256,8 @@ class Runner:
 
     def forget(self, state: AgentState) -> None:
         """A session is over."""
+        for others in self._others.values():
+            others.forget(state)
         self._kept.pop(session_of(state), None)
         self.answered.pop(state.run_id, None)
         self._before_summary.pop(state.run_id, None)
@@ -272,7 +266,6 @@ class Runner:
             run: n for run, n in self.sent_back.items() if not run.startswith(f"{state.run_id}/")
         }
         self.transcripts.forget(state)
-        self._gemini.forget(state)
 
     # --- where --------------------------------------------------------------------------------------
 
@@ -293,18 +286,21 @@ class Runner:
             in_a_row=objections_in_a_row(ctx) if ctx.point.value in ENDS else 0,
         )
 
-    def placed(self, ctx: Any) -> Place:
-        """Where this happens, with transcripts that are up to date."""
+    def placed(self, ctx: Any, dialect: str = "claude") -> Place:
+        """Where this happens, with transcripts that are up to date, in the form that scripts of a dialect read.
+
+        It is called before any hook of the batch is started: while they read a file nobody writes it.
+        """
         place = self.place(ctx)
+        kept = self._others.get(dialect, self.transcripts)
+        child = getattr(getattr(ctx, "result", None), "state", None)
         try:
-            self.transcripts.write(ctx.state, place, _turn(ctx))
-            child = getattr(getattr(ctx, "result", None), "state", None)
+            written = {"transcript": str(kept.write(ctx.state, place, _turn(ctx)))}
             if isinstance(child, AgentState):
-                written = self.transcripts.write(child, place)
-                return msgspec.structs.replace(place, child_transcript=str(written))
+                written["child_transcript"] = str(kept.write(child, place))
         except OSError:
             return place  # a full disk is no reason not to ask the hooks
-        return place
+        return msgspec.structs.replace(place, **written)
 
 
 async def _answered(handler: Handler, ctx: Any, payload: dict[str, Any], driver: Any) -> Ran:

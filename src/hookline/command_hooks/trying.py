@@ -60,8 +60,11 @@ async def try_hooks(
         execution = result or ToolResult("", call_id=call.id, name=call.name)
     state = AgentState(run_id="try", session_id="try")
     ctx = ToolHookContext(point=at, state=state, tool_call=call, execution=execution)
-    place = hooks.runner.placed(ctx)
-    return list(await asyncio.gather(*(_try(each, hooks, ctx, place) for each in hooks.at(at))))
+    asked = hooks.at(at)
+    dialects = {handler.source.dialect for handler in asked}
+    places = {name: hooks.runner.placed(ctx, name) for name in dialects}
+    tries = (_try(each, hooks, ctx, places[each.source.dialect]) for each in asked)
+    return list(await asyncio.gather(*tries))
 
 
 async def _try(handler: Handler, hooks: CommandHooks, ctx: ToolHookContext, place: Any) -> Tried:

@@ -17,15 +17,7 @@ from hookline.command_hooks.definition import Handler
 from hookline.command_hooks.matchers import Test
 from hookline.command_hooks.process import Ran
 from hookline.command_hooks.tool_names import Bridge, Shown
-from hookline.state import (
-    AgentState,
-    AssistantMessage,
-    ResultStatus,
-    RunStatus,
-    StopReason,
-    ToolCall,
-    ToolResult,
-)
+from hookline.state import AgentState, AssistantMessage, ResultStatus, ToolCall, ToolResult
 
 _NAMES_ERROR = re.compile(r"(?:Uncaught )?[\w.]*(?:Error|Exception)\b[^:]*: ")
 """How Python, Node and others begin the line that matters, after or before others that do not."""
@@ -40,11 +32,9 @@ _ENDINGS = {
     "processes": "The command started too many processes and was ended",
     "stopped": "The command was stopped",
 }
-_SESSION_ENDINGS = {RunStatus.FAILED: "error", RunStatus.CANCELLED: "aborted"}
 _SPACE = uuid.UUID("8f6d3c1e-2b7a-4f55-9d0e-6c1a5b0e7a42")
 TOOL_POINTS = ("before_tool_use", "permission_request", "after_tool_use")
 SHELL_TOOLS = ("bash", "exec")
-READING_TOOLS = ("read", "list", "glob", "search")
 
 
 class Place(msgspec.Struct, frozen=True):
@@ -79,12 +69,12 @@ class Dialect:
     """Event -> another point where it happens, with the same name and another story."""
     after_compacting: ClassVar[frozenset[str]] = frozenset()
     """Events that happen before the model is asked, if history has just been summarised."""
+    answered_once: ClassVar[frozenset[str]] = frozenset()
+    """Events that happen at two points of one call: what a hook said at the first holds at the second."""
     known: ClassVar[frozenset[str]] = frozenset()
     """Events that exist and do not happen here."""
     observing: ClassVar[frozenset[str]] = frozenset()
     """Events whose hooks only look on."""
-    answered_once: ClassVar[frozenset[str]] = frozenset()
-    """Events that happen at two points of one call: what a hook said at the first holds at the second."""
     runs_in_order: ClassVar[bool] = False
     own: ClassVar[str] = ""
     """The directory in a user's home that whoever uses that agent has: hooks write their logs there."""
@@ -211,12 +201,6 @@ def failure_text(execution: ToolResult) -> str:
     return "\n".join(filter(None, (f"{how} (exit code {code}).", said)))
 
 
-def server_result(execution: ToolResult) -> dict[str, Any]:
-    """What a tool of a server gave, in the form in which servers answer."""
-    content = [{"type": "text", "text": execution.text()}]
-    return {"content": content, "isError": not execution.is_success}
-
-
 def was_ended(execution: ToolResult) -> str:
     """How a command was ended by others; empty if it came to an end itself."""
     return _ENDINGS.get(str(execution.metadata.get("ended", "")), "")
@@ -244,16 +228,6 @@ def session_source(ctx: Any) -> str:
     """How a session began, in the words that scripts know; where none begins, its history was summarised."""
     source = getattr(ctx, "source", "compact")
     return source if source in ("startup", "resume", "clear", "compact", "fork") else "startup"
-
-
-def ending_of(state: AgentState) -> str:
-    """How a session's last run ended: `completed`, `error`, `aborted` or `timeout`."""
-    ending = state.ending
-    if ending is None:
-        return "completed"
-    if ending.stop_reason is StopReason.TIME_LIMIT:
-        return "timeout"
-    return _SESSION_ENDINGS.get(ending.status, "completed")
 
 
 def user_name() -> str:

@@ -16,10 +16,10 @@ from hookline.command_hooks.dialects.base import (
     failure_words,
     last_words,
     output_text,
-    server_result,
     unfinished,
 )
 from hookline.command_hooks.dialects.claude import Claude, problem_in
+from hookline.command_hooks.dialects.endings import server_result
 from hookline.command_hooks.matchers import Test
 from hookline.command_hooks.process import Ran
 from hookline.command_hooks.tool_names import Shown, patch_text
@@ -145,14 +145,19 @@ class Codex(Claude):
 
     def variables(self, handler: Handler, place: Place) -> dict[str, str]:
         """For plugins, where they are. There is no variable for the project; ours does no harm."""
+        names = ("CODEX_ENV_FILE", "CLAUDE_ENV_FILE") if handler.event == "SessionStart" else ()
+        files = dict.fromkeys(names, place.env_file) if place.env_file else {}
         root, data = handler.source.root, handler.source.data
         named = {"CLAUDE_PROJECT_DIR": place.project, "CODEX_SESSION_ID": place.session_uuid}
-        if handler.event == "SessionStart" and place.env_file:
-            named |= {"CODEX_ENV_FILE": place.env_file, "CLAUDE_ENV_FILE": place.env_file}
         if not root:
-            return named
+            return {**named, **files}
         plugin = {"PLUGIN_ROOT": root, "PLUGIN_DATA": data}
-        return {**named, **plugin, **{f"CLAUDE_{name}": value for name, value in plugin.items()}}
+        return {
+            **named,
+            **files,
+            **plugin,
+            **{f"CLAUDE_{name}": value for name, value in plugin.items()},
+        }
 
     def understand(self, handler: Handler, ran: Ran) -> Answer:
         """Stricter than Claude: what is not exactly right counts as failed."""

@@ -11,10 +11,8 @@ from hookline.command_hooks import matchers
 from hookline.command_hooks.answers import UNCHANGED, Answer, failed, json_object, text_of
 from hookline.command_hooks.definition import Handler
 from hookline.command_hooks.dialects.base import (
-    READING_TOOLS,
     Dialect,
     Place,
-    ending_of,
     failure_text,
     failure_words,
     has_failed,
@@ -22,12 +20,14 @@ from hookline.command_hooks.dialects.base import (
     output_text,
     unfinished,
 )
+from hookline.command_hooks.dialects.endings import ending_of
 from hookline.command_hooks.matchers import Test
 from hookline.command_hooks.process import Ran
 from hookline.command_hooks.tool_names import COPILOT, Bridge
 from hookline.flow import ErrorClass
 from hookline.lifecycle import HookPoint
 
+_READING_TOOLS = ("read", "list", "glob", "search")
 _TOOLS = frozenset({"preToolUse", "permissionRequest", "postToolUse", "postToolUseFailure"})
 _DENYING = frozenset({"preToolUse", "permissionRequest"})
 BEGINS = re.compile(r"^\s*\{", re.MULTILINE)
@@ -185,7 +185,7 @@ class Copilot(Dialect):
 def needs_permission(ctx: Any) -> bool:
     """Whether a call is one that hooks for permissions are asked about: by what it does, or because somebody asks."""
     return (
-        bool(ctx.point == HookPoint.PERMISSION_REQUEST) or ctx.tool_call.name not in READING_TOOLS
+        bool(ctx.point == HookPoint.PERMISSION_REQUEST) or ctx.tool_call.name not in _READING_TOOLS
     )
 
 

@@ -16,14 +16,13 @@ from hookline.command_hooks.dialects.base import (
     SHELL_TOOLS,
     Dialect,
     Place,
-    ending_of,
     failure_text,
     failure_words,
     has_failed,
     output_text,
-    server_result,
     unfinished,
 )
+from hookline.command_hooks.dialects.endings import ending_of, server_result
 from hookline.command_hooks.matchers import Test
 from hookline.command_hooks.process import Ran
 from hookline.command_hooks.tool_names import CURSOR, Bridge, Shown

@@ -22,6 +22,7 @@ from hookline.command_hooks.reading.files import (
     seconds_field,
     text_field,
     texts_field,
+    usual_shell,
 )
 
 _POLICIES = Path("github-copilot") / "policy.d"
@@ -54,7 +55,11 @@ def _in(directory: Path) -> list[Path]:
 
 
 def _is_the_administrators(path: Path, warn: Warn) -> bool:
-    facts = path.stat()
+    try:
+        facts = path.stat()
+    except OSError as error:
+        warn(Dropped(f"{path}: it cannot be read ({error})"))
+        return False
     if facts.st_uid == 0 and not facts.st_mode & 0o022:
         return True
     warn(Dropped(f"{path}: others than the administrator can write it, so it is not read"))
@@ -157,7 +162,7 @@ def _copilot(
     if kind != "command" or not command.strip():
         warn(Dropped(f"{event}: a hook has no command for this machine, so it is left out"))
         return None
-    return msgspec.structs.replace(handler, command=command, shell="bash")
+    return msgspec.structs.replace(handler, command=command, shell=usual_shell())
 
 
 def _called(handler: Handler, hook: Mapping[str, Any]) -> Handler:

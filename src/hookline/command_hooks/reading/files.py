@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import re
+import shutil
 import stat
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
@@ -170,6 +171,11 @@ def texts_field(hook: Mapping[str, Any], key: str) -> dict[str, str]:
     if not isinstance(value, dict):
         return {}
     return {name: str(item) for name, item in value.items() if isinstance(item, str | int | float)}
+
+
+def usual_shell() -> str:
+    """The shell that people write their lines for, where a machine has it; else the plain one is taken."""
+    return "bash" if shutil.which("bash") else ""
 
 
 def seconds_field(

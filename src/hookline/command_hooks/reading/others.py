@@ -22,9 +22,13 @@ from hookline.command_hooks.reading.files import (
     seconds_field,
     text_field,
     texts_field,
+    usual_shell,
 )
 
 _CODEX_KEYS = frozenset({"hooks", "description", "$schema"})
+_CODEX_MANAGED = ("requirements.toml", "managed_config.toml")
+"""Files that only the administrator has."""
+_NO_EVENTS = ("state", "managed_dir", "windows_managed_dir")
 _CURSOR_TIMEOUT = 60.0
 _LOOPS = 5
 
@@ -147,19 +151,25 @@ def read_codex(project: Path, home: Path, warn: Warn, *, system: Path | None) ->
     for level, directory in places:
         if level is Level.PROJECT and project == home:
             continue
-        off = _is_switched_off(directory / "config.toml")
-        if off and level is Level.MANAGED:
-            return []
-        here = [
+        of_level = _CODEX_MANAGED if level is Level.MANAGED else ()
+        names = ("hooks.json", "config.toml", *of_level)
+        off = any(_is_switched_off(directory / name) for name in names[1:])
+        found += [
             handler
-            for name in ("hooks.json", "config.toml")
+            for name in names
             for handler in read_codex_file(directory / name, level, project, home, warn)
             if not off or handler.event == "notify"
         ]
-        found += here
-        if off and level is Level.USER:  # then the repository's are off as well
+        if off and not level.is_repository:  # then those that are trusted less are off as well
+            return found
+        if level is Level.MANAGED and _only_managed(directory / "requirements.toml"):
             return found
     return found
+
+
+def _only_managed(path: Path) -> bool:
+    """Whether the administrator leaves nobody else a hook."""
+    return (load_toml(path, lambda _said: None) or {}).get("allow_managed_hooks_only") is True
 
 
 def _is_switched_off(path: Path) -> bool:
@@ -180,7 +190,7 @@ def read_codex_file(
         content = load_toml(path, told) or {}
         hooks = content.get("hooks", {})
         hooks = (
-            {key: value for key, value in hooks.items() if key != "state"}
+            {key: value for key, value in hooks.items() if key not in _NO_EVENTS}
             if isinstance(hooks, dict)
             else hooks
         )
@@ -217,6 +227,7 @@ def make_codex(
     if handler.kind not in ("command", "mcp_tool"):
         warn(f"{event}: hooks of type {handler.kind!r} are not run by Codex, so it is left out")
         return None
+    handler = msgspec.structs.replace(handler, shell=handler.shell or usual_shell())
     if event == "SessionEnd":
         given = seconds_field(hook, 1.0, warn)
         return msgspec.structs.replace(handler, timeout=min(given, 3.0))
@@ -300,6 +311,7 @@ def _cursor(
         matcher=text_field(hook, "matcher"),
         timeout=seconds_field(hook, _CURSOR_TIMEOUT, warn),
         on_failure="closed" if closed else "open",
+        shell=usual_shell(),
         cwd=source.root or _cursor_directory(source, command, is_users=is_users),
         loop_limit=limit if isinstance(limit, int) and not isinstance(limit, bool) else None,
         definition={"event": event, "hook": dict(hook)},
