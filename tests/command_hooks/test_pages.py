@@ -158,6 +158,28 @@ def test_once_is_once_and_only_for_skills(stage: Any) -> None:
     assert [each.once for each in hooks.handlers if each.agent] == [False]
 
 
+def test_once_is_once_where_nothing_can_be_kept_in_the_state(stage: Any) -> None:
+    """The hooks around children leave no trace there."""
+    log = stage.root / "log"
+    entry = f"{{type: command, once: true, command: 'echo x >> {log}'}}"
+    skill(stage, "careful", f"hooks: {{SubagentStart: [{{hooks: [{entry}]}}]}}\n")
+    page(stage, "free", "")
+    turns = [call("load_skill", name="careful"), *[spawn("free"), say("so")] * 2, say("done")]
+    built, _ = agent(stage, *turns)
+    built.run_sync("go")
+    assert log.read_text() == "x\n"
+
+
+def test_the_hooks_of_a_skill_hold_in_the_next_run_of_the_conversation(stage: Any) -> None:
+    """A skill that was loaded guards until the conversation is over."""
+    skill(stage, "careful", GUARD.format(name="careful"))
+    first, _ = agent(stage, call("load_skill", name="careful"), say("loaded"))
+    state = first.run_sync("go").state
+    second, _ = agent(stage, call("bash", command="ls"), say("done"))
+    result = second.run_sync("more", state=state)
+    assert told(result)[-1] == "Blocked: not in careful"
+
+
 def test_a_skill_finds_its_scripts(stage: Any) -> None:
     """Its folder is in the command and in the environment."""
     stage.script(

@@ -18,8 +18,8 @@ from hookline.command_hooks.background import Background
 from hookline.command_hooks.definition import Handler
 from hookline.command_hooks.detaching import ask_or_leave
 from hookline.command_hooks.dialects import DIALECTS, Place
-from hookline.command_hooks.runner import Asked, Runner
-from hookline.command_hooks.scoping import with_its_time_over
+from hookline.command_hooks.runner import Asked, Runner, session_of
+from hookline.command_hooks.scoping import mark_of, with_its_time_over
 from hookline.command_hooks.stopping import ENDS
 from hookline.errors import CommandHookError
 from hookline.hooks import HookOutcome, Kind, Matcher
@@ -95,7 +95,7 @@ class Group:
         handler = self.handlers[index]
         if handler.is_async:
             self._background.start(handler, ctx, self._runner.placed(ctx, self._dialect))
-            return _for_the_last_time(handler, ctx, None) if handler.once else None
+            return self._for_the_last_time(handler, ctx, None) if handler.once else None
         batch = await self._batch(index, ctx)
         asked = batch.asked.pop(index)
         if not batch.asked:
@@ -142,7 +142,7 @@ class Group:
             answer = msgspec.structs.replace(answer, stops=True)
         outcome = Applying(handler, ctx, answer, batch.place).outcome()
         if handler.once and answer.decision != "deny":
-            outcome = _for_the_last_time(handler, ctx, outcome)
+            outcome = self._for_the_last_time(handler, ctx, outcome)
         if outcome is not None and outcome.answer is not None:
             self._runner.answered[ctx.state.run_id] = ctx.tool_call.id
         if outcome is None or outcome.kind < Kind.BLOCK:
@@ -153,6 +153,16 @@ class Group:
         words = "\n".join(answer.messages) if answer.reason else ""
         told = [{"hook": handler.name, "said": "message", "reason": words}] if words else []
         return self._with_others(ctx, outcome, batch, told)
+
+    def _for_the_last_time(
+        self, handler: Handler, ctx: Any, outcome: HookOutcome | None
+    ) -> HookOutcome:
+        """What a hook said that has had its one time: that is kept with the run, and with the session."""
+        had = self._runner.had_their_time.setdefault(session_of(ctx.state), set())
+        had.add(mark_of(handler))
+        said = HookOutcome(Kind.PROCEED) if outcome is None else outcome
+        left = with_its_time_over(handler, ctx if said.context is None else said.context)
+        return HookOutcome(said.kind, said.reason, left, said.stop_reason, said.answer)
 
     def _with_others(
         self, ctx: Any, outcome: HookOutcome, batch: _Batch, notes: list[dict[str, str]]
@@ -183,13 +193,6 @@ class Group:
                 reason = said.stop_reason or said.reason or "a hook ended the run"
                 return HookOutcome.stop(f"{reason} ({name})", ctx)
         return None
-
-
-def _for_the_last_time(handler: Handler, ctx: Any, outcome: HookOutcome | None) -> HookOutcome:
-    """What a hook said that has had its one time: that is kept with the run."""
-    said = HookOutcome(Kind.PROCEED) if outcome is None else outcome
-    left = with_its_time_over(handler, ctx if said.context is None else said.context)
-    return HookOutcome(said.kind, said.reason, left, said.stop_reason, said.answer)
 
 
 def with_all_tools(answers: Sequence[Asked]) -> list[Asked]:

@@ -25,7 +25,7 @@ from hookline.command_hooks.gemini_transcript import GeminiTranscripts
 from hookline.command_hooks.models import Models
 from hookline.command_hooks.process import Order, Ran, run_program
 from hookline.command_hooks.rules import applies
-from hookline.command_hooks.scoping import is_in_scope, is_over
+from hookline.command_hooks.scoping import is_in_scope, is_over, mark_of
 from hookline.command_hooks.stopping import ENDS, objections_in_a_row
 from hookline.command_hooks.texts import Spill
 from hookline.command_hooks.tool_calling import call_tool
@@ -73,6 +73,9 @@ class Runner:
         """The conversation that is about to be summarised, by run."""
         self._said: dict[tuple[str, int], tuple[ToolCall, Asked]] = {}
         """What a hook said about a call that it would be asked about once more, by run and by hook."""
+        self.had_their_time: dict[str, set[str]] = {}
+        """Hooks that were asked for the one time they are to be asked, by session: not all points can keep it in the
+        state."""
         self.sent_back: dict[str, int] = {}
         """How often hooks have sent a child back to work, by its run."""
 
@@ -80,7 +83,10 @@ class Runner:
 
     def matches(self, handler: Handler, ctx: Any, *, anywhere: bool = False) -> bool:
         """Whether a hook is asked about this; `anywhere` as if its subagent or its skill were at work."""
-        if not anywhere and (not is_in_scope(handler, ctx) or is_over(handler, ctx)):
+        is_out = (
+            not is_in_scope(handler, ctx) or is_over(handler, ctx) or self._was_last(handler, ctx)
+        )
+        if is_out and not anywhere:
             return False
         by_model = handler.kind in ("prompt", "agent")
         if is_of_a_hook(ctx) or (by_model and ctx.state.agent_id == AGENT_ID):
@@ -99,6 +105,11 @@ class Runner:
             return True
         call: ToolCall | None = getattr(ctx, "tool_call", None)
         return call is not None and applies(handler.rule, call, place.cwd)
+
+    def _was_last(self, handler: Handler, ctx: Any) -> bool:
+        return handler.once and mark_of(handler) in self.had_their_time.get(
+            session_of(ctx.state), ()
+        )
 
     @staticmethod
     def waits_for_summary(handler: Handler) -> bool:
@@ -259,6 +270,7 @@ class Runner:
         for others in self._others.values():
             others.forget(state)
         self._kept.pop(session_of(state), None)
+        self.had_their_time.pop(session_of(state), None)
         self.answered.pop(state.run_id, None)
         self._before_summary.pop(state.run_id, None)
         self._said = {key: said for key, said in self._said.items() if key[0] != state.run_id}

@@ -31,18 +31,19 @@ def is_in_scope(handler: Handler, ctx: Any) -> bool:
 
 def is_over(handler: Handler, ctx: Any) -> bool:
     """Whether a hook has had its one time."""
-    return handler.once and any(_mark(handler) in _listed(each, _ASKED) for each in _states(ctx))
+    return handler.once and any(mark_of(handler) in _listed(each, _ASKED) for each in _states(ctx))
 
 
 def with_its_time_over(handler: Handler, ctx: Any) -> Any:
     """The context in which a hook has had its one time; the same where hooks cannot keep anything."""
     if "state" not in ctx.point.changes:
         return ctx
-    marks = dict.fromkeys([*_listed(ctx.state, _ASKED), _mark(handler)])
+    marks = dict.fromkeys([*_listed(ctx.state, _ASKED), mark_of(handler)])
     return ctx.with_metadata(_ASKED, list(marks))
 
 
-def _mark(handler: Handler) -> str:
+def mark_of(handler: Handler) -> str:
+    """What a hook is known by where it is kept that it has had its one time."""
     return f"{handler.event} {handler.matcher}: {handler.name}"
 
 
