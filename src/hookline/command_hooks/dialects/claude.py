@@ -171,7 +171,9 @@ class Claude(Dialect):
             "tool_input": shown.input,
             "native_tool_name": call.name,
         }
-        if event != "PermissionRequest":
+        if event == "PermissionRequest":
+            sent["permission_suggestions"] = []
+        else:
             sent["tool_use_id"] = call.id
         if event == "PostToolUse":
             sent["tool_response"] = response_of(
