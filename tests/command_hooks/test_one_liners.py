@@ -72,6 +72,7 @@ def test_what_is_told() -> None:
     assert variables["CLAUDE_TOOL_INPUT"] == '{"file_path":"/p/a","replace_all":true,"-i":1}'
     assert variables["CLAUDE_TOOL_INPUT_REPLACE_ALL"] == "true"
     assert variables["CLAUDE_FILE_PATHS"] == variables["CLAUDE_TOOL_INPUT_FILE_PATH"] == "/p/a"
+    assert (variables["TOOL_NAME"], variables["TOOL_INPUT_file_path"]) == ("Edit", "/p/a")
     assert variables["CLAUDE_TOOL_OUTPUT"] == '{"ok":1}'
     assert not any("-I" in name for name in variables)
 
