@@ -35,12 +35,15 @@ def told(payload: Mapping[str, Any]) -> dict[str, str]:
     for name in ("CLAUDE_TOOL_FILE_PATH", "CLAUDE_FILE_PATH", "CLAUDE_FILE_PATHS"):
         values[name] = given.get("file_path")
     texts = {name: _text(value) for name, value in values.items() if value is not None}
-    return {
-        name: text for name, text in texts.items() if len(text.encode(errors="replace")) <= _LONGEST
-    }
+    return {name: text for name, text in texts.items() if _fits(text)}
+
+
+def _fits(text: str) -> bool:
+    """Whether a text can be a variable's value: with a zero in it no program could be started."""
+    return "\0" not in text and len(text.encode()) <= _LONGEST
 
 
 def _text(value: Any) -> str:
-    if isinstance(value, str):
-        return value
-    return json.dumps(value, ensure_ascii=False, separators=(",", ":"), default=str)
+    if not isinstance(value, str):
+        value = json.dumps(value, ensure_ascii=False, separators=(",", ":"), default=str)
+    return str(value).encode(errors="replace").decode()  # halves of letters have no place there
