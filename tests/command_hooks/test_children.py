@@ -57,6 +57,19 @@ def test_hooks_watch_child_runs_too(stage: Any) -> None:
     assert log.read_text() == "helper\n"
 
 
+def test_a_child_has_one_name_that_can_be_a_files(stage: Any) -> None:
+    """When it begins, at work and when it stops: scripts keep what they know of it under that name."""
+    note = 'touch "agent-$(' + printing('event["agent_id"]') + ')"'
+    entry = [{"hooks": [{"type": "command", "command": note}]}]
+    events = {"SubagentStart": entry, "SubagentStop": entry}
+    events["PreToolUse"] = [{"matcher": "Bash", **entry[0]}]
+    stage.file(".claude/settings.json", {"hooks": events})
+    turns = (call("bash", command="ls"), say("child done"))
+    parent(stage, stage.discover(), *turns).run_sync("go")
+    (found,) = stage.root.glob("agent-*")
+    assert found.name.removeprefix("agent-").isalnum()
+
+
 def test_a_child_gets_context_and_is_sent_back(stage: Any) -> None:
     """Its start and its stop are events; the matcher is what it is called."""
     log = stage.root / "log"

@@ -72,6 +72,7 @@ def test_what_is_told() -> None:
     assert variables["CLAUDE_TOOL_INPUT"] == '{"file_path":"/p/a","replace_all":true,"-i":1}'
     assert variables["CLAUDE_TOOL_INPUT_REPLACE_ALL"] == "true"
     assert variables["CLAUDE_FILE_PATHS"] == variables["CLAUDE_TOOL_INPUT_FILE_PATH"] == "/p/a"
+    assert (variables["TOOL_NAME"], variables["TOOL_INPUT_file_path"]) == ("Edit", "/p/a")
     assert variables["CLAUDE_TOOL_OUTPUT"] == '{"ok":1}'
     assert not any("-I" in name for name in variables)
 
@@ -83,3 +84,11 @@ def test_what_is_too_long_for_a_variable_is_left_out(stage: Any) -> None:
     stage.run(hooks, call("write", path="big", content=content), say("done"))
     assert (stage.root / "a").read_text() == "none\n"
     assert int((stage.root / "b").read_text()) > len(content)
+
+
+def test_what_no_variable_can_hold_does_not_keep_a_guard_from_running(stage: Any) -> None:
+    """With a zero in a variable no program could be started: the guard is asked all the same."""
+    hooks = stage.claude("PreToolUse", "echo no >&2; exit 2")
+    run = stage.run(hooks, call("bash", command="a\0b"), say("done"))
+    assert told_by_tools(run) == ["Blocked: no"]
+    assert told({"tool_name": "a\ud800b", "prompt": "a\0b"})["TOOL_NAME"] == "a?b"

@@ -36,6 +36,7 @@ WORDS = st.text(min_size=1, max_size=20)
             {"file_path": "/p/a", "edits": [{"old_string": "x", "new_string": "y"}]},
         ),
         ("search", {"pattern": "x", "mode": "files"}, "Grep", {"pattern": "x", "output_mode": "files_with_matches"}),
+        ("search", {"pattern": "x", "path": ".", "context": 0, "limit": 9}, "Grep", {"pattern": "x", "head_limit": 9}),
         ("mcp__db__query", {"sql": "x"}, "mcp__db__query", {"sql": "x"}),
         ("my_tool", {"a": None}, "my_tool", {"a": None}),
     ],

@@ -123,3 +123,16 @@ def test_it_is_named_after_the_session_in_a_directory_of_the_project(stage: Any)
     state = AgentState(session_id="s", messages=Log(messages))
     ids = {line["message"]["id"] for line in lines(Transcripts(stage.root).write(state, PLACE))}
     assert len(ids) == 2
+
+
+def test_a_tools_words_are_told_from_the_users(stage: Any) -> None:
+    """By a key that has the result in the form that hooks after a tool know."""
+    log = stage.root / "log"
+    stage.run(
+        stage.claude("Stop", f'cat "$({PATH})" > {log}'),
+        call("write", path="a.py", content="x"),
+        say("done"),
+    )
+    asked, _, answered, _ = lines(log)
+    assert "toolUseResult" not in asked
+    assert answered["toolUseResult"]["filePath"] == str(stage.root / "a.py")

@@ -119,7 +119,8 @@ _MODES = {"lines": "content", "files": "files_with_matches", "count": "count"}
 _SHELLS = ("bash", "exec")
 _USUAL: dict[str, dict[str, Any]] = {
     "read": {"offset": 1, "limit": 2000},
-    "search": {"context": 0, "limit": 100},
+    "search": {"path": ".", "context": 0, "limit": 100},
+    "glob": {"path": "."},
     "list": {"depth": 1},
 }
 """What our tools take where the model says nothing. Scripts are not shown it: to them a limit means care."""
@@ -148,7 +149,10 @@ class Bridge:
             return Shown(call.name, args)
         name, aliases = form.name, form.aliases
         shown: dict[str, Any] = {}
+        usual = _USUAL.get(call.name, {})
         for key, value in args.items():
+            if key in usual and value == usual[key]:
+                continue
             if key == "argv" and call.name == "exec":
                 shown["command"] = shlex.join(map(str, value))
             else:
@@ -162,12 +166,7 @@ class Bridge:
             shown["edits"] = [_renamed(edit, form.keys) for edit in args["edits"]]
             if name == "Edit":
                 name, aliases = "MultiEdit", ("Edit",)
-        usual = {form.keys.get(key, key): value for key, value in _USUAL.get(call.name, {}).items()}
-        shown = {
-            key: value
-            for key, value in shown.items()
-            if not _is_left_out(value, key) and not (key in usual and value == usual[key])
-        }
+        shown = {key: value for key, value in shown.items() if not _is_left_out(value, key)}
         return Shown(name, shown, aliases)
 
     @staticmethod

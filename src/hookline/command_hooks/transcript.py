@@ -12,11 +12,12 @@ import uuid
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
-from types import MappingProxyType
-from typing import Any
+from typing import Any, NamedTuple
 
 from hookline.command_hooks.dialects import DIALECTS, Place
 from hookline.command_hooks.dialects.base import as_uuid
+from hookline.command_hooks.dialects.responses import response_of
+from hookline.command_hooks.tool_names import Bridge
 from hookline.state import (
     NO_USAGE,
     AgentState,
@@ -33,6 +34,18 @@ from hookline.state import (
 _KEPT = 30 * 24 * 3600.0
 """Seconds that a transcript is kept after the last word."""
 _LONGEST_NAME = 200
+
+
+class _Known(NamedTuple):
+    """What a state says of its messages besides their words."""
+
+    usages: Mapping[int, Usage]
+    """By the place of the message."""
+    responses: Mapping[str, Any]
+    """By the call."""
+
+
+_NOTHING = _Known({}, {})
 
 
 class Transcripts:
@@ -69,7 +82,8 @@ class Transcripts:
         with os.fdopen(descriptor, "r+b") as file:
             file.truncate(end)
             file.seek(end)
-            lines, last = _lines(added, place, last, _usages(added, state))
+            known = _Known(_usages(added, state), _responses(added, state, place))
+            lines, last = _lines(added, place, last, known)
             file.write(lines)
             self._written[path] = (state.messages, file.tell(), last)
             file.write(_lines(turn, place, last)[0])
@@ -77,7 +91,7 @@ class Transcripts:
     def _clear_up(self) -> None:
         """Make the directory, and take out what nobody has written to for a month."""
         self.directory.mkdir(mode=0o700, parents=True, exist_ok=True)
-        for path in self.directory.glob("*.jsonl"):
+        for path in self.directory.rglob("*.jsonl"):
             with contextlib.suppress(OSError):
                 if time.time() - path.stat().st_mtime > _KEPT:
                     path.unlink()
@@ -99,11 +113,22 @@ def _usages(messages: Sequence[Message], state: AgentState) -> dict[int, Usage]:
     return found
 
 
+def _responses(messages: Sequence[Message], state: AgentState, place: Place) -> dict[str, Any]:
+    """What came of calls, in the form that hooks after a tool are told, by the ids of the calls."""
+    wanted = {message.call_id for message in messages if isinstance(message, ToolMessage)}
+    found: dict[str, Any] = {}
+    for step in reversed(state.steps):
+        if wanted <= found.keys():
+            break
+        for call, result in zip(step.calls, step.results, strict=False):
+            if call.id in wanted and result.is_success:
+                path = Bridge.path(call, place.cwd)
+                found.setdefault(call.id, response_of(call, result, path))
+    return found
+
+
 def _lines(
-    messages: Sequence[Message],
-    place: Place,
-    last: str | None,
-    usages: Mapping[int, Usage] = MappingProxyType({}),
+    messages: Sequence[Message], place: Place, last: str | None, known: _Known = _NOTHING
 ) -> tuple[bytes, str | None]:
     """Compact JSON: scripts look for `"role":"assistant"` without a blank. Each line names the one before it.
 
@@ -111,9 +136,12 @@ def _lines(
     """
     text = ""
     for at, message in enumerate(messages):
-        entry = {"parentUuid": last, **_entry(message, place, usages.get(at, NO_USAGE))}
+        entry = {"parentUuid": last, **_entry(message, place, known.usages.get(at, NO_USAGE))}
+        if isinstance(message, ToolMessage):
+            # Scripts tell a tool's words from the user's by this key.
+            entry["toolUseResult"] = known.responses.get(message.call_id, f"Error: {message.text}")
         last = entry["uuid"]
-        text += json.dumps(entry, ensure_ascii=False, separators=(",", ":")) + "\n"
+        text += json.dumps(entry, ensure_ascii=False, separators=(",", ":"), default=str) + "\n"
     return text.encode(errors="replace"), last
 
 

@@ -6,7 +6,7 @@ import contextlib
 import os
 import re
 import uuid
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from types import MappingProxyType
 from typing import Any, ClassVar
 
@@ -216,12 +216,17 @@ def last_words(state: AgentState, response: Any = None) -> str:
     return ""
 
 
-def agent_fields(ctx: Any) -> dict[str, str]:
-    """Who is at work, where that is a child."""
+def agent_fields(ctx: Any, called: Callable[[str], str] = str) -> dict[str, str]:
+    """Who is at work, where that is a child; `called` makes its name of its run."""
     state: AgentState = ctx.state
     if state.parent_run_id is None:
         return {}
-    return {"agent_id": state.run_id, "agent_type": state.agent_id}
+    return {"agent_id": called(state.run_id), "agent_type": state.agent_id}
+
+
+def agent_id(run_id: str) -> str:
+    """A child by a name of letters and digits: scripts make names of files of it, and ours has slashes."""
+    return f"a{as_uuid(run_id).replace('-', '')[:16]}"
 
 
 def session_source(ctx: Any) -> str:

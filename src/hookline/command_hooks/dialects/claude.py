@@ -20,6 +20,7 @@ from hookline.command_hooks.dialects.base import (
     Dialect,
     Place,
     agent_fields,
+    agent_id,
     failure_words,
     has_failed,
     last_words,
@@ -154,7 +155,7 @@ class Claude(Dialect):
             "cwd": place.cwd,
             "permission_mode": place.permission_mode,
             "hook_event_name": event,
-            **agent_fields(ctx),
+            **agent_fields(ctx, agent_id),
             **self._particulars(event, ctx, place),
         }
 
@@ -172,7 +173,9 @@ class Claude(Dialect):
             "tool_input": shown.input,
             "native_tool_name": call.name,
         }
-        if event != "PermissionRequest":
+        if event == "PermissionRequest":
+            sent["permission_suggestions"] = []
+        else:
             sent["tool_use_id"] = call.id
         if event == "PostToolUse":
             sent["tool_response"] = response_of(
@@ -232,12 +235,12 @@ class Claude(Dialect):
         }
 
     def _subagentstart(self, ctx: Any, _place: Place) -> dict[str, Any]:
-        return {"agent_id": ctx.child_run_id, "agent_type": ctx.name}
+        return {"agent_id": agent_id(ctx.child_run_id), "agent_type": ctx.name}
 
     def _subagentstop(self, ctx: Any, place: Place) -> dict[str, Any]:
         return {
             "stop_hook_active": place.objections > 0,
-            "agent_id": ctx.child_run_id,
+            "agent_id": agent_id(ctx.child_run_id),
             "agent_type": ctx.name,
             "agent_transcript_path": place.child_transcript,
             "last_assistant_message": getattr(ctx.result, "text", "") or "",

@@ -21,6 +21,7 @@ def told(payload: Mapping[str, Any]) -> dict[str, str]:
         "CLAUDE_HOOK_EVENT": payload.get("hook_event_name"),
         "CLAUDE_TRANSCRIPT_PATH": payload.get("transcript_path"),
         "CLAUDE_TOOL_NAME": payload.get("tool_name"),
+        "TOOL_NAME": payload.get("tool_name"),
         "CLAUDE_TOOL_INPUT": payload.get("tool_input"),
         "CLAUDE_TOOL_OUTPUT": payload.get("tool_response"),
         "CLAUDE_TOOL_RESPONSE": payload.get("tool_response"),
@@ -30,15 +31,19 @@ def told(payload: Mapping[str, Any]) -> dict[str, str]:
     for key, value in given.items():
         if _KEY.fullmatch(key):
             values[f"CLAUDE_TOOL_INPUT_{key.upper()}"] = value
+            values[f"TOOL_INPUT_{key}"] = value
     for name in ("CLAUDE_TOOL_FILE_PATH", "CLAUDE_FILE_PATH", "CLAUDE_FILE_PATHS"):
         values[name] = given.get("file_path")
     texts = {name: _text(value) for name, value in values.items() if value is not None}
-    return {
-        name: text for name, text in texts.items() if len(text.encode(errors="replace")) <= _LONGEST
-    }
+    return {name: text for name, text in texts.items() if _fits(text)}
+
+
+def _fits(text: str) -> bool:
+    """Whether a text can be a variable's value: with a zero in it no program could be started."""
+    return "\0" not in text and len(text.encode()) <= _LONGEST
 
 
 def _text(value: Any) -> str:
-    if isinstance(value, str):
-        return value
-    return json.dumps(value, ensure_ascii=False, separators=(",", ":"), default=str)
+    if not isinstance(value, str):
+        value = json.dumps(value, ensure_ascii=False, separators=(",", ":"), default=str)
+    return str(value).encode(errors="replace").decode()  # halves of letters have no place there

@@ -28,6 +28,7 @@ from hookline.command_hooks.reading.files import (
     text_field,
     texts_field,
 )
+from hookline.command_hooks.reading.marketplaces import in_marketplaces
 from hookline.command_hooks.reading.plugin_options import chosen, with_options
 from hookline.command_hooks.tool_calling import tool_of
 from hookline.errors import BuildError
@@ -181,6 +182,12 @@ def _installed(home: Path, found: Iterable[Settings], warn: Warn) -> Iterator[Pa
             path = each.get("installPath") if isinstance(each, dict) else None
             if enabled.get(name) is True and isinstance(path, str):
                 yield Path(path).expanduser()
+    others = [
+        name
+        for name, value in enabled.items()
+        if value is True and not (isinstance(plugins, dict) and name in plugins)
+    ]
+    yield from in_marketplaces(others, own_files(home) / "plugins" / "marketplaces", warn)
 
 
 def _in_force(found: list[Settings], warn: Warn) -> list[Handler]:
