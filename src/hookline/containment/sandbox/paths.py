@@ -151,9 +151,9 @@ def _without(left_out: Iterable[str], names: Iterable[str]) -> list[str]:
 def _is_linked(root: Path, name: str, paths: SandboxPaths) -> bool:
     """Whether this is a link whose target is kept, and that is made again when a command replaces it.
 
-    So are instructions, as CLAUDE.md to AGENTS.md. So is the configuration of agents, which they read when they start, if
-    what it leads to is one step away and where this directory, or nobody, can write. Not so what somebody else may run
-    at any moment, such as a prompt that asks git: while a command runs, another link could be there.
+    So are instructions, as CLAUDE.md to AGENTS.md. So is the configuration of agents, which they read when they start,
+    if what it leads to is one step away and where this directory, or nobody, can write. Not so what somebody else may
+    run at any moment, such as a prompt that asks git: while a command runs, another link could be there.
     """
     path = root / name
     if not path.is_symlink():
