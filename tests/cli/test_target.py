@@ -136,5 +136,6 @@ def test_time_is_up_in_the_middle_of_a_step(own: Any) -> None:
     assert "stopped, time_limit: 1 s are over" in done.stderr
     done = own.run("run", "late:long", "--model", model, "--timeout", "1", "--json", "x")
     assert done.returncode == 3
-    assert '"reason":"the time is up"' in done.stdout.splitlines()[-1]
-    assert "cancelled" in own.run("runs", "-n", "1").stdout
+    assert '"stop_reason":"time_limit"' in done.stdout.splitlines()[-1]
+    assert "stopped" in own.run("runs", "-n", "1").stdout
+    assert "stopped: time_limit 1 s are over" in own.run("show").stdout

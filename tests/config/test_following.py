@@ -56,6 +56,7 @@ def names(project: Path, text: str, name: str = "hooks/a.sh") -> list[str]:
         '. "$(dirname "$0")/lib/common.sh"',
         '. "$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)/lib/common.sh"',
         ". ${0%/*}/lib/common.sh",
+        ". $(dirname $0)/lib/common.sh",
         "[ -f x ] && . hooks/lib/common.sh",
         "if ! bash -e hooks/lib/common.sh; then exit 2; fi",
         'for x in 1 2; do . "$CLAUDE_PROJECT_DIR"/hooks/lib/common.sh; done',

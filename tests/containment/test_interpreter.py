@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import marshal
+import os
 import shutil
 import subprocess
 import sys
@@ -14,7 +16,13 @@ from hookline import AgentBuilder
 from hookline.capabilities import Bash
 from hookline.capabilities.files import matching, ripgrep
 from hookline.containment import FileJail, Sandbox, SandboxPaths
-from hookline.containment.interpreter import PYTHON, alone, environments_below
+from hookline.containment.interpreter import (
+    PYTHON,
+    alone,
+    compiled,
+    environments_below,
+    from_pipe,
+)
 from hookline.errors import ProtectedPathError
 from hookline.testing import ScriptedDriver, say
 
@@ -137,3 +145,21 @@ print(result.steps[1].results[0].text())
     )
     assert "x:2: touch" in ran.stdout, ran.stderr
     assert not proof.exists()
+
+
+def test_what_is_compiled_runs_as_it_comes() -> None:
+    """By a pipe, alone; where there is no interpreter of our own, nothing is kept for another."""
+    text = compiled(matching)
+    assert text is not None
+    reads, writes = os.pipe()
+    with open(writes, "wb") as file:
+        file.write(marshal.dumps(compile("print(40 + 2)", "x", "exec")))
+    ran = subprocess.run(from_pipe(reads), capture_output=True, pass_fds=(reads,), check=True)
+    os.close(reads)
+    assert ran.stdout.split() == [b"42"]
+
+
+def test_without_an_interpreter_nothing_is_compiled_for_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Another one might not understand it."""
+    monkeypatch.setattr(sys, "executable", "")
+    assert compiled(matching) is None

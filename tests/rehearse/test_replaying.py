@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -30,7 +31,7 @@ from hookline import (
 from hookline.errors import ModelError, UnknownRunError, UsageError
 from hookline.journal import JournalStore, RunTakenUp, fold
 from hookline.rehearse import Replayed, replay
-from hookline.state import ResultStatus
+from hookline.state import ResultStatus, StopReason
 from hookline.testing import FakeClock, ScriptedDriver, call, calls, say
 
 
@@ -285,13 +286,15 @@ async def test_a_model_that_failed_fails_again_and_falls_back_again() -> None:
     assert actions == ["fallback", "retry"]
 
 
+@pytest.mark.parametrize("late", [False, True])
 @pytest.mark.parametrize("where", ["model", "tool", "beside", "after the tool", "between steps"])
-async def test_a_cancelled_run_is_cancelled_where_it_was(where: str) -> None:
-    """In the model, in a tool, in one of several, after it; the others have the result they had."""
+async def test_a_cancelled_run_is_cancelled_where_it_was(where: str, late: bool) -> None:
+    """In the model, in a tool, in one of several, after it; the others have the result they had. Time limits, too."""
     agent: list[Agent] = []
+    end = partial(_cancel, agent, out_of_time=late)
 
     async def cancel(*, waits: bool) -> None:
-        asyncio.get_running_loop().call_soon(agent[0].cancel, "run", "it takes too long")
+        asyncio.get_running_loop().call_soon(end)
         if waits:
             await asyncio.Event().wait()
 
@@ -302,7 +305,7 @@ async def test_a_cancelled_run_is_cancelled_where_it_was(where: str) -> None:
             await asyncio.sleep(0)
             await cancel(waits=True)
         if where == "after the tool":
-            agent[0].cancel("run", "it takes too long")
+            end()
         return "waited"
 
     class Slow(ScriptedDriver):
@@ -316,18 +319,23 @@ async def test_a_cancelled_run_is_cancelled_where_it_was(where: str) -> None:
         return AgentBuilder().with_driver(Slow([turn, say("done")])).with_tools(wait)
 
     tape = Tape()
-    first = made().on_before_step(lambda ctx: _cancel_second(ctx, agent, where))
+    first = made().on_before_step(
+        lambda ctx: end() if where == "between steps" and ctx.step_index == 1 else None
+    )
     agent.append(first.with_journal(tape).build())
     result = await agent[0].run("go", run_id="run")
-    assert result.status is RunStatus.CANCELLED
+    assert (result.status, result.stop_reason) == (
+        (RunStatus.STOPPED, StopReason.TIME_LIMIT)
+        if late
+        else (RunStatus.CANCELLED, StopReason.CANCELLED)
+    )
     replayed = await replay(tape, "run", made().build())
     assert replayed.identical, replayed
     assert replayed.result.explain() == result.explain()
 
 
-def _cancel_second(ctx: Any, agent: list[Agent], where: str) -> None:
-    if where == "between steps" and ctx.step_index == 1:
-        agent[0].cancel("run", "it takes too long")
+def _cancel(agent: list[Agent], *, out_of_time: bool) -> None:
+    agent[0].cancel("run", "it takes too long", out_of_time=out_of_time)
 
 
 async def test_a_run_that_ran_out_of_time_runs_out_of_time() -> None:

@@ -199,12 +199,15 @@ class Agent:
         """`resume` for code that is not async."""
         return run_to_end(lambda: self.resume(run, decisions))
 
-    def cancel(self, run_id: str | None = None, reason: str = "") -> int:
+    def cancel(
+        self, run_id: str | None = None, reason: str = "", *, out_of_time: bool = False
+    ) -> int:
         """Cancel one run, or all runs of this agent, from any thread. Says how many were still there to be cancelled.
 
-        A run that is named before it has started ends as soon as it does.
+        A run that is named before it has started ends as soon as it does. One that is `out_of_time` ends at once too,
+        and says that it has reached its time limit.
         """
-        return self._runs.cancel(run_id, reason)
+        return self._runs.cancel(run_id, reason, out_of_time=out_of_time)
 
     async def aclose(self) -> None:
         """Close what its driver holds: connections, a model in memory. `async with agent:` does so at its end."""

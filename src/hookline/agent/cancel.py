@@ -17,6 +17,7 @@ class CancelToken:
         "_loop",
         "_task",
         "is_cancelled",
+        "is_out_of_time",
         "parent",
         "reason",
         "requested",
@@ -29,6 +30,8 @@ class CancelToken:
         self.requested = False
         self.is_cancelled = parent is not None and parent.is_cancelled
         self.reason = ""
+        self.is_out_of_time = False
+        """Its time was over: to whoever wanted it so, that is a limit that was reached."""
         self._children: weakref.WeakSet[CancelToken] | None = None
         if parent is not None:
             parent._adopt(self)
@@ -51,13 +54,14 @@ class CancelToken:
         """The run is on its way out: what runs from here on is not interrupted."""
         self._closed = True
 
-    def cancel(self, reason: str = "") -> bool:
+    def cancel(self, reason: str = "", *, out_of_time: bool = False) -> bool:
         """Cancel the run, from any thread: it ends at its next await or checkpoint. False: it is too late for that."""
         if self._closed:
             return False
         if self.requested:
             return True
         self.reason = reason
+        self.is_out_of_time = out_of_time
         self.requested = True
         self._mark()
         if self._loop is None or self._loop.is_closed():

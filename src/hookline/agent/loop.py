@@ -98,12 +98,19 @@ async def _drive(
             ending = await _lost(run, error)
     except asyncio.CancelledError as error:
         cancelled = None if run.token.absorb() else error
-        ending = Ending(RunStatus.CANCELLED, StopReason.CANCELLED, run.token.why)
+        ending = _cancelled(run)
     run.token.close()
     result = await finish(run, _unless_it_waits(run, ending), output)
     if cancelled is not None:
         raise cancelled  # whoever cancelled the task, and not the run, is owed this
     return result
+
+
+def _cancelled(run: Run) -> Ending:
+    """How it ended from outside; if that was a clock, it reached a limit, as if it had been between two steps."""
+    if run.token.is_out_of_time:
+        return Ending(RunStatus.STOPPED, StopReason.TIME_LIMIT, run.token.why)
+    return Ending(RunStatus.CANCELLED, StopReason.CANCELLED, run.token.why)
 
 
 def _unless_it_waits(run: Run, ending: Ending) -> Ending:

@@ -59,14 +59,14 @@ class Runs:
             if resumed is not None and (pending is None or pause_of(result.state) != resumed):
                 _remember(self._taken_up, resumed, None)
 
-    def cancel(self, run_id: str | None, reason: str) -> int:
+    def cancel(self, run_id: str | None, reason: str, *, out_of_time: bool = False) -> int:
         """Cancel one run, or all of them. Says how many were still there to be cancelled."""
         with self._lock:
             going = list(self._going.items())
             told = [run for key, run in going if run_id in (None, key)]
             if run_id is not None and not told:
                 _remember(self._cancelled_early, run_id, reason)
-        return sum([run.token.cancel(reason) for run in told])
+        return sum([run.token.cancel(reason, out_of_time=out_of_time) for run in told])
 
     def paused(self, run_id: str) -> AgentState:
         """The state of a run that waits, by its id."""

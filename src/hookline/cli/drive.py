@@ -98,7 +98,7 @@ class Stage:
         """The last hook that refused the run, the prompt, a step or the answer."""
         self._active = 0.0
         """Seconds that the run went on, without those in which a person was asked."""
-        self._is_late = False
+        self._out_of_time: Callable[[], object] = lambda: None
         logging.getLogger("hookline").addHandler(Telling(self.screen))
 
     def listen(self, record: Record) -> None:
@@ -130,10 +130,11 @@ class Stage:
         gc.enable()
         self.interrupts.hits = 0
         self.screen.begin()
-        self._refused, self._active, self._is_late = None, 0.0, False
+        self._refused, self._active = None, 0.0
         self._began = time.monotonic()
-        self.interrupts.cancel = lambda: agent.cancel(
-            reason="the time is up" if self._is_late else "interrupted"
+        self.interrupts.cancel = lambda: agent.cancel(reason="interrupted")
+        self._out_of_time = lambda: agent.cancel(
+            reason=f"{self.manner.seconds:g} s are over", out_of_time=True
         )
         with self.interrupts.heard():
             result = await self._timed(start())
@@ -158,9 +159,8 @@ class Stage:
             self._active += time.monotonic() - began
 
     def _time_is_up(self) -> None:
-        self._is_late = True
         self.screen.line("the time is up: stopping now")
-        self.interrupts.cancel()
+        self._out_of_time()
 
     async def _answers(self, result: RunResult, agent: Agent) -> dict[str, Decision] | None:
         """What a person says to the questions of a run; None if they leave without an answer."""
@@ -185,8 +185,6 @@ class Stage:
         code = exit_of(result.status, result.stop_reason)
         if self.interrupts.hits and code is Exit.WAITING:
             code = Exit.INTERRUPTED
-        elif self._is_late and not self.interrupts.hits and code is Exit.INTERRUPTED:
-            code = Exit.LIMIT
         if self.manner.json:
             self.screen.close()
         else:
@@ -262,8 +260,6 @@ class Stage:
     def why(self, result: RunResult) -> str:
         """Why the run stopped, in a few words: for a refusal, whose it was."""
         refused = self._refused
-        if self._is_late and result.status is RunStatus.CANCELLED and not self.interrupts.hits:
-            return f"stopped, time_limit: {self.manner.seconds:g} s are over"
         if result.stop_reason is None or result.stop_reason.value not in REFUSED or refused is None:
             return why(result)
         return f"stopped by '{printable(refused.hook)}', {result.stop_reason.value}: {printable(refused.reason)}"

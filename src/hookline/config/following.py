@@ -22,36 +22,33 @@ _LONGEST = 2_000
 """Characters of a line that are looked at: nobody writes longer ones, except to keep us busy."""
 _MOST_RUNS = 500
 _MOST_COMMANDS = 5_000
-_SHELL = re.compile(r"(?:ba|z|da|k)?sh")
-_PYTHON = re.compile(r"(?:python|pypy)[\d.]*|uv|uvx")
-_NODE = re.compile(r"node|nodejs|bun|deno|tsx|ts-node")
+# Compiled when they are first used: most projects have no script to follow.
+_SHELL = r"(?:ba|z|da|k)?sh"
+_PYTHON = r"(?:python|pypy)[\d.]*|uv|uvx"
+_NODE = r"node|nodejs|bun|deno|tsx|ts-node"
 _KINDS = {
     **dict.fromkeys((".sh", ".bash", ".zsh", ".ksh"), "shell"),
     **dict.fromkeys((".py", ".pyw"), "python"),
     **dict.fromkeys((".js", ".mjs", ".cjs", ".ts", ".mts", ".cts", ".jsx", ".tsx"), "node"),
 }
-_PIECE = r"""(?:"(?:[^"\\\n]|\\.)*"|'[^'\n]*'|\$\((?:[^()\n]|\([^()\n]*\))*\)|\$\{[^}\n]*\}|[^\s;|&<>()"'`])"""
-_COMMAND = re.compile(
-    r"(?:^|[;|&(){`])[ \t]*(?:(?:if|then|else|elif|do|while|until|exec|command|time|nohup|!)[ \t]+)*"
-    rf"(?:[A-Za-z_]\w*={_PIECE}*[ \t]+)*({_PIECE}+(?:[ \t]+{_PIECE}+)*)",
-    re.MULTILINE,
+_INSIDE = r"(?:[^()\n]|\([^()\n]*\))*"
+_INNER = rf"\$\(({_INSIDE})\)"
+_QUOTED = r""""(?:[^"\\\n]|\\.)*"|'[^'\n]*'"""
+_TOKEN = rf"""((?:{_QUOTED}|\$\({_INSIDE}\)|\$\{{[^}}\n]*\}}|[^\s;|&<>()"'`])+)|[;|&()`\n]"""
+"""A word of a shell script, or what ends a command."""
+_BEFORE = frozenset(
+    "if then else elif do while until exec command time nohup ! { export local readonly declare".split()  # noqa: SIM905 - a table of names
 )
-"""A command in a shell script: what stands where one can begin, with the words that follow."""
-_WORD = re.compile(rf"{_PIECE}+")
-_INNER = re.compile(r"\$\(((?:[^()\n]|\([^()\n]*\))*)\)")
-_ASSIGNED = re.compile(
-    rf"^[ \t]*(?:export |local |readonly |declare )?([A-Za-z_]\w*)=({_PIECE}+)", re.MULTILINE
-)
-_VARIABLE = re.compile(r"\$\{?([A-Za-z_]\w*)\}?")
-_EXPANDED = re.compile(r".*(?:\)|\}|\$\w+|`)", re.DOTALL)
+"""What may stand before a command, or before the assignments that it begins with."""
+_ASSIGNED = r"(?s)([A-Za-z_]\w*)=(.*)"
+_VARIABLE = r"\$\{?([A-Za-z_]\w*)\}?"
+_EXPANDED = r"(?s).*(?:\)|\}|\$\w+|`)"
 """All of a word up to the end of what a shell puts in its place."""
-_IMPORT = re.compile(
-    r"^[ \t]*(?:from[ \t]+(\.*)([\w.]*)[ \t]+import[ \t]+(\([^)]{0,4000}\)|[^\n#;]*)|import[ \t]+([\w., \t]+))",
-    re.MULTILINE,
+_IMPORT = (
+    r"(?m)^[ \t]*(?:import[ \t]+([\w., \t]+)"
+    r"|from[ \t]+(\.*)([\w.]*)[ \t]+import[ \t]+(\([^)]{0,4000}\)|[^\n#;]*))"
 )
-_REQUIRED = re.compile(
-    r"""(?:\brequire\s*\(|\bimport\s*\(|\bimport\s+|\bfrom\s+)\s*['"]([^'"\n]+)['"]"""
-)
+_REQUIRED = r"""(?:\brequire\s*\(|\bimport\s*\(|\bimport\s+|\bfrom\s+)\s*['"]([^'"\n]+)['"]"""
 _NO_SCRIPT_FOR_A_SHELL = ("-c", "-s", "-")
 _NO_SCRIPT = ("-c", "-m", "-e", "--eval", "-p", "--print", "-", "pip", "sync", "tool")
 _NODE_ENDINGS = ("", ".js", ".mjs", ".cjs", ".ts", ".mts", ".json", "/index.js", "/index.ts")
@@ -136,7 +133,7 @@ def _runs(path: Path, project: Path) -> Iterator[_Run]:
     elif kind == "python":
         yield from _in_python(text, path, project)
     elif kind == "node":
-        for name in _REQUIRED.findall(text):
+        for name in re.findall(_REQUIRED, text):
             if name.startswith("."):
                 base = os.path.normpath(path.parent / name)
                 yield _Run(tuple(Path(base + ending) for ending in _NODE_ENDINGS))
@@ -146,7 +143,7 @@ def _by_first_line(text: str) -> str:
     line = text.partition("\n")[0] if text.startswith("#!") else ""
     names = [os.path.basename(word) for word in line[2:].split()]
     for kind, pattern in (("shell", _SHELL), ("python", _PYTHON), ("node", _NODE)):
-        if any(pattern.fullmatch(name) for name in names):
+        if any(re.fullmatch(pattern, name) for name in names):
             return kind
     return ""
 
@@ -156,10 +153,9 @@ def _by_first_line(text: str) -> str:
 
 def _in_shell(text: str, path: Path, project: Path) -> Iterator[_Run]:
     text = "\n".join(line for line in text.split("\n") if not line.lstrip().startswith("#"))
-    values = dict(_ASSIGNED.findall(text))
-    commands = _COMMAND.finditer("\n".join((text, *_INNER.findall(text))))
-    for match in islice(commands, _MOST_COMMANDS):
-        words = _WORD.findall(match[1])
+    values: dict[str, str] = {}
+    whole = "\n".join((text, *re.findall(_INNER, text), ""))
+    for words in islice(_commands(whole, values), _MOST_COMMANDS):
         yield from _as_module(words, project)
         place = _what_runs(words)
         if place is not None:
@@ -168,8 +164,25 @@ def _in_shell(text: str, path: Path, project: Path) -> Iterator[_Run]:
             yield _Run((), f"{words[0]} runs what other files say")
 
 
+def _commands(text: str, values: dict[str, str]) -> Iterator[list[str]]:
+    """The commands of a shell script, each as its words; notes what is assigned on the way."""
+    words: list[str] = []
+    for match in re.finditer(_TOKEN, text):
+        word = match[1]
+        if word is None:
+            if words:
+                yield words
+            words = []
+        elif words or word not in _BEFORE:
+            assigned = None if words else re.fullmatch(_ASSIGNED, word)
+            if assigned is not None:
+                values[assigned[1]] = assigned[2]
+            else:
+                words.append(word)
+
+
 def _as_module(words: list[str], project: Path) -> Iterator[_Run]:
-    if _PYTHON.fullmatch(os.path.basename(words[0])) and "-m" in words[:-1]:
+    if re.fullmatch(_PYTHON, os.path.basename(words[0])) and "-m" in words[:-1]:
         for name in files_of_program(words[words.index("-m") + 1]):
             yield _Run((project / name, project / "src" / name))
 
@@ -178,10 +191,10 @@ def _what_runs(words: list[str]) -> int | None:
     """Which word of a command names the file that is run, if one does."""
     program = os.path.basename(_unquoted(words[0]))
     if words[0] not in ("source", ".") and not any(
-        kind.fullmatch(program) for kind in (_SHELL, _PYTHON, _NODE)
+        re.fullmatch(kind, program) for kind in (_SHELL, _PYTHON, _NODE)
     ):
         return 0 if "/" in words[0] or words[0].startswith(('"$', "$")) else None
-    is_shell = _SHELL.fullmatch(program) is not None
+    is_shell = re.fullmatch(_SHELL, program) is not None
     for place, word in enumerate(words[1:], 1):
         if word in (_NO_SCRIPT_FOR_A_SHELL if is_shell else _NO_SCRIPT):
             return None
@@ -195,10 +208,10 @@ def _named(
 ) -> Iterator[_Run]:
     """The file that a word names, which may begin with something that only a shell can work out."""
     plain = _unquoted(word)
-    variable = _VARIABLE.fullmatch(plain)
+    variable = re.fullmatch(_VARIABLE, plain)
     if variable and variable[1] in values:
         plain = _unquoted(values[variable[1]])
-    tail = _EXPANDED.sub("", plain)
+    tail = re.sub(_EXPANDED, "", plain, count=1)
     if tail == plain:  # nothing to be worked out
         bases = [project, path.parent]
     elif tail.startswith("/"):
@@ -224,7 +237,7 @@ def _unquoted(word: str) -> str:
 
 
 def _in_python(text: str, path: Path, project: Path) -> Iterator[_Run]:
-    for dots, module, names, plain in _IMPORT.findall(text):
+    for plain, dots, module, names in re.findall(_IMPORT, text):
         if plain:
             for each in plain.split(","):
                 yield from _imported(each.split()[0] if each.split() else "", path, project)

@@ -6,6 +6,7 @@ run outside, by us: a program in the place of `python`, a module that nobody has
 
 from __future__ import annotations
 
+import marshal
 import os
 import sys
 from collections.abc import Iterable
@@ -23,6 +24,23 @@ def alone(module: ModuleType) -> tuple[str, ...]:
     """
     text = Path(str(module.__file__)).read_text(encoding="utf-8")
     return (PYTHON, "-I", "-S", "-c", text)
+
+
+def compiled(module: ModuleType) -> bytes | None:
+    """A module of ours as the interpreter keeps it, which need not be read and compiled again; None if it is not kept.
+
+    It is for the same interpreter only, which a program without one of its own, a frozen one, does not have.
+    """
+    loader = getattr(module.__spec__, "loader", None)
+    if not sys.executable or loader is None or not hasattr(loader, "get_code"):
+        return None
+    return marshal.dumps(loader.get_code(module.__name__))
+
+
+def from_pipe(fd: int) -> tuple[str, ...]:
+    """The command that runs, alone as well, what was compiled and comes by a pipe."""
+    words = f"import marshal;exec(marshal.load(open({fd},'rb')))"
+    return (PYTHON, "-I", "-S", "-c", words)
 
 
 def environments_below(root: str | Path) -> list[str]:

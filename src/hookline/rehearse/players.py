@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from typing import Any, NoReturn, Protocol
 
 import msgspec
@@ -57,9 +58,9 @@ class Director(Protocol):
         ...
 
 
-async def leave(run: Run, why: str) -> NoReturn:
+async def leave(cancel: Callable[[], object]) -> NoReturn:
     """Cancel a run from inside one of its actions, as if from outside, and wait for that to arrive."""
-    asyncio.get_running_loop().call_soon(run.token.cancel, why)
+    asyncio.get_running_loop().call_soon(cancel)
     while True:
         await asyncio.Event().wait()
 

@@ -133,8 +133,20 @@ class Recording:
 
     @property
     def is_cancelled(self) -> bool:
-        """Somebody cancelled it."""
-        return self.status is not None and self.status.status is RunStatus.CANCELLED
+        """Somebody cancelled it, or its time was over in the middle of a step."""
+        if self.status is None:
+            return False
+        return self.status.status is RunStatus.CANCELLED or self.is_out_of_time
+
+    @property
+    def is_out_of_time(self) -> bool:
+        """Its time was over, and not found to be so by a guard between two steps."""
+        status = self.status
+        return (
+            status is not None
+            and status.stop_reason is StopReason.TIME_LIMIT
+            and not status.decided_by
+        )
 
     def _results(self, step: int) -> list[ToolResult]:
         """What came of the calls of a step that were started."""

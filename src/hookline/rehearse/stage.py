@@ -5,7 +5,8 @@ The hooks are whoever the cast says: those of an agent, or stand-ins that say wh
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any, Protocol
 
 import msgspec
@@ -217,7 +218,7 @@ class Stage:
             if not self.playing(child.parent.run_id).recording.tells_end_of(child.run_id):
                 await self.stop_here(child.parent)  # its hooks may have sent it back then, too
             self.differ(Parting(playing, len(playing.now), "it is sent back to work"))
-            await leave(self._top, "it is no longer the same run")
+            await leave(partial(self._top.token.cancel, "it is no longer the same run"))
         assert part is not None
         self.clock.move_to(part.started.at)
         run = Rehearsed(self, playing, self._prepared(child.definition, part), child)
@@ -263,8 +264,7 @@ class Stage:
         if then is not None:
             _spend_as_then(run, then)
         if playing.recording.is_cancelled and playing.compared >= len(playing.then) - 1:
-            cancelled, why = self._cancelled_run(run)
-            cancelled.token.cancel(why)
+            self._cancelling(run)()
 
     def _compare(self, playing: Playing) -> None:
         at = playing.first_difference() if self.is_whole else None
@@ -283,41 +283,41 @@ class Stage:
 
     # --- ending as it ended -----------------------------------------------------------------------
 
-    def _cancelled_run(self, run: Run) -> tuple[Run, str]:
-        """Of a run and those above it, the topmost that was cancelled, and why."""
-        found, why = run, ""
+    def _cancelling(self, run: Run) -> Callable[[], object]:
+        """What cancels, of a run and those above it, the topmost that was cancelled, for the reason it had."""
+        found, why, out_of_time = run, "", False
         above: Run | None = run
         while above is not None:
             recording = self.playing(above.run_id).recording
             if recording.is_cancelled:
                 found, why = above, recording.status.reason if recording.status else ""
+                out_of_time = recording.is_out_of_time
             above = above.parent
-        return found, why
+        return partial(found.token.cancel, why, out_of_time=out_of_time)
 
     def cancel_as_then(self, playing: Playing, step: int) -> None:
         """Cancel the run, if it was cancelled when this much of the step was done."""
         then = playing.recording
         is_done = playing.tries["settled", step] == then.settled(step)
         if playing.run is not None and is_done and then.is_cancelled_in(step):
-            cancelled, why = self._cancelled_run(playing.run)
-            cancelled.token.cancel(why)
+            self._cancelling(playing.run)()
 
     async def stop_here(self, run: Run) -> Any:
         """Nothing more is on record: the run was cancelled here, or its process died here."""
         recording = self.playing(run.run_id).recording
         if recording.is_cancelled:
-            await leave(*self._cancelled_run(run))
+            await leave(self._cancelling(run))
         if recording.is_finished:
             self.differ(Parting(self.playing(run.run_id), len(self.playing(run.run_id).now), _LOST))
         self.is_whole = self.is_whole and recording.is_finished
-        await leave(self._top, "the record ends here")
+        await leave(partial(self._top.token.cancel, "the record ends here"))
 
     async def part_ways(self, playing: Playing, instead: str) -> Any:
         """Something is asked for that was not asked for then."""
         if not playing.recording.is_finished:
             await self.stop_here(self._top)
         self.differ(Parting(playing, len(playing.now), instead))
-        await leave(self._top, "it is no longer the same run")
+        await leave(partial(self._top.token.cancel, "it is no longer the same run"))
 
     # --- what plays -------------------------------------------------------------------------------
 

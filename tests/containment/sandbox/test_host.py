@@ -122,3 +122,11 @@ def _wait_until(words: str, *, runs: bool) -> None:
     while _runs(words) is not runs:
         assert time.monotonic() < deadline
         time.sleep(0.05)
+
+
+def test_a_supervisor_that_is_not_kept_compiled_is_compiled_anew(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It takes a little longer, and does the same."""
+    monkeypatch.setattr("hookline.containment.sandbox.host._COMPILED", None)
+    assert Sandbox(tmp_path, "host").run_sync("echo ran").text == "ran\n"

@@ -110,17 +110,63 @@ def test_what_was_made_in_a_shared_parent_stays(place: Place) -> None:
     assert (place.work / ".github").stat().st_mode & 0o7777 == 0o755
 
 
-def test_a_link_in_place_of_a_protected_name_is_refused(place: Place, tmp_path: Path) -> None:
-    """A link could be replaced, so nothing runs until it is gone or left out by name."""
-    work = tmp_path / "linked"
+@pytest.mark.parametrize("name", [".husky", ".git"])
+def test_a_link_in_place_of_what_others_run_is_refused(tmp_path: Path, name: str) -> None:
+    """A link could be replaced, so nothing runs until it is gone or left out by name; a command says how."""
+    work, target = tmp_path / "linked", tmp_path / "elsewhere"
     work.mkdir()
-    (work / ".claude").symlink_to("/etc")
-    with pytest.raises(
-        SandboxError, match=r"'\.claude' .* symbolic link.*unprotected=\('\.claude',\)"
-    ):
+    target.mkdir()
+    (work / name).symlink_to(target)
+    with pytest.raises(SandboxError, match=rf"'\{name}' .* symbolic link") as refused:
         Sandbox(work, "required").run_sync("true")
-    paths = SandboxPaths(unprotected=(".claude",))
+    assert f"rm {name} && cp -R {target} {name}" in str(refused.value)
+    paths = SandboxPaths(unprotected=(name,))
     assert Sandbox(work, "required", paths=paths).run_sync("true").exit_code == 0
+    (work / name).unlink()
+    (work / name).symlink_to("nowhere")
+    with pytest.raises(SandboxError, match=rf"Remove it: `rm {work / name}`"):
+        Sandbox(work, "required").run_sync("true")
+
+
+@pytest.mark.parametrize("where", ["inside", "outside", "nowhere", "nowhere outside"])
+@pytest.mark.parametrize(
+    "attempt",
+    ["true", "rm .claude", "rm .claude; mkdir .claude; echo evil > .claude/settings.json"],
+)
+def test_a_directory_of_configuration_may_be_a_link(
+    tmp_path: Path, where: str, attempt: str
+) -> None:
+    """What it leads to cannot be changed or made, and the link is there again afterwards."""
+    work = tmp_path / "work"
+    work.mkdir()
+    target = {
+        "inside": "shared/claude",
+        "outside": "../claude",
+        "nowhere": "made/later",
+        "nowhere outside": "../never",
+    }[where]
+    if "nowhere" not in where:
+        (work / target).mkdir(parents=True)
+        (work / target / "settings.json").write_text("as it was")
+    (work / ".claude").symlink_to(target)
+    ran = Sandbox(work, "required").run_sync(
+        f"(echo x > .claude/settings.json; mkdir -p {target}; echo x > {target}/settings.json; "
+        f"mv shared moved) 2>/dev/null; {attempt}; echo ran"
+    )
+    assert ran.text.endswith("ran\n")
+    assert os.readlink(work / ".claude") == target
+    if "nowhere" in where:
+        assert not (work / target).exists()
+    else:
+        assert (work / ".claude/settings.json").read_text() == "as it was"
+    assert [*ran.set_aside] == ([".claude.from-command"] if "evil" in attempt else [])
+
+
+def test_a_link_to_the_work_directory_itself_is_refused(tmp_path: Path) -> None:
+    """To keep what it leads to would be to keep everything."""
+    (tmp_path / ".claude").symlink_to(".")
+    with pytest.raises(SandboxError, match=r"symbolic link.*Remove it"):
+        Sandbox(tmp_path, "required").run_sync("true")
 
 
 def test_instructions_that_are_a_link_to_others_are_no_hindrance(tmp_path: Path) -> None:

@@ -119,7 +119,10 @@ class Keeper:
             return
         mark, leaves, cwd, count = words[0].decode(), words[1], words[2], int(words[3])
         program = Program(line, mark, leaves)
-        argv, env = words[4 : 4 + count], dict(_pair(each) for each in words[4 + count :])
+        argv = words[4 : 4 + count]
+        env = {
+            name: value for name, _, value in (each.partition(b"=") for each in words[4 + count :])
+        }
         try:
             program.pid = self._started(program, argv, env, cwd, standard)
         except OSError as error:
@@ -245,11 +248,6 @@ def _read(line: int, size: int) -> bytes | None:
             return None
         data += more
     return data
-
-
-def _pair(word: bytes) -> tuple[bytes, bytes]:
-    name, _, value = word.partition(b"=")
-    return name, value
 
 
 def _numbers(raw: bytes) -> list[int]:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import array
 import contextlib
-import marshal
 import os
 import secrets
 import select
@@ -21,12 +20,11 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol
 
-from hookline.containment.interpreter import PYTHON
+from hookline.containment.interpreter import PYTHON, compiled, from_pipe
 from hookline.containment.processes import keeper
 
-_CODE = keeper.__spec__.loader.get_code(keeper.__name__) if keeper.__spec__.loader else None  # type: ignore[attr-defined]
+_CODE = compiled(keeper)
 """What the keeper runs. Taken now: what is in its file may be another text by then."""
-_FIRST_WORDS = "import marshal,sys;exec(marshal.load(open(int(sys.argv[2]),'rb')))"
 _FIRST_MARK = 1 << 60
 """Microseconds: no process ever runs so long. It leaves room for marks below what a system can count to."""
 _ENOUGH = 4.0
@@ -178,7 +176,7 @@ def _spawn_keeper(door: int, text: int) -> int:
     """Without our output, whose readers would wait for its end, and out of the reach of keys on our terminal."""
     for fd in (door, text):
         os.set_inheritable(fd, True)
-    argv = [PYTHON, "-I", "-S", "-c", _FIRST_WORDS, str(door), str(text)]
+    argv = [*from_pipe(text), str(door)]
     silent = [(os.POSIX_SPAWN_OPEN, n, os.devnull, os.O_RDWR, 0) for n in range(3)]
     if (
         sys.platform == "linux"
@@ -194,12 +192,12 @@ _keeping: _Keeping | None = None
 def _current() -> _Keeping | None:
     """The keeper of this process, started when it is first needed; None where there can be none."""
     global _keeping
-    if _CODE is None or not sys.executable or not hasattr(os, "posix_spawn"):
+    if _CODE is None or not hasattr(os, "posix_spawn"):
         return None
     with _lock:
         if _keeping is None or _keeping.owner != os.getpid():
             try:
-                _keeping = _Keeping(marshal.dumps(_CODE))
+                _keeping = _Keeping(_CODE)
             except (OSError, NotImplementedError):
                 return None
         return _keeping

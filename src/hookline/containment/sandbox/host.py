@@ -10,7 +10,7 @@ import signal
 from collections.abc import Iterator
 from pathlib import Path
 
-from hookline.containment.interpreter import alone
+from hookline.containment.interpreter import alone, compiled, from_pipe
 from hookline.containment.sandbox import supervisor
 from hookline.containment.sandbox.command import Job
 from hookline.containment.sandbox.limits import SandboxLimits
@@ -18,9 +18,12 @@ from hookline.containment.sandbox.running import RunningCommand, close
 from hookline.errors import SandboxError
 
 _SUPERVISOR = alone(supervisor)
+_COMPILED = compiled(supervisor)
 _MARK = "HOOKLINE_COMMAND"
 """Every process of a command carries it, so that one is found even if the command has killed its supervisor."""
 _POLL = 0.01
+_FITS_A_PIPE = 4096 * 8
+"""Bytes that can be written before anybody reads: of half a pipe, as a system short of memory makes smaller ones."""
 _PATIENCE = 2.0
 """Seconds a supervisor has to end everything, before it is ended itself: the command may have stopped it."""
 
@@ -41,8 +44,9 @@ class HostCommand(RunningCommand):
         job = self._job
         name, _, value = self._mark.partition("=")
         theirs, self._pipe = os.pipe()
+        text = _text()
         argv = (
-            *_SUPERVISOR,
+            *(_SUPERVISOR if text is None else from_pipe(text)),
             str(theirs),
             "/bin/sh",
             "-c",
@@ -52,7 +56,8 @@ class HostCommand(RunningCommand):
         )
         try:
             env = {**job.env, **job.grant.env, name: value}
-            self._pid = await self._begin(argv, env, (theirs, *job.pass_fds), job.cwd)
+            fds = (theirs, *job.pass_fds, *(() if text is None else (text,)))
+            self._pid = await self._begin(argv, env, fds, job.cwd)
         except BaseException as error:
             close(self._pipe)
             if not isinstance(error, OSError | ValueError):
@@ -62,7 +67,7 @@ class HostCommand(RunningCommand):
                 remedy="See whether the directory is there, and the command not too long.",
             ) from None
         finally:
-            close(theirs)
+            close(theirs, *(() if text is None else (text,)))
         self._supervise()
         return self
 
@@ -105,6 +110,16 @@ class HostCommand(RunningCommand):
         if self._pipe is not None:
             close(self._pipe)
             self._pipe = None
+
+
+def _text() -> int | None:
+    """A pipe by which the supervisor comes, without being compiled for every command; None if that cannot be."""
+    if _COMPILED is None or len(_COMPILED) > _FITS_A_PIPE:
+        return None
+    text, written = os.pipe()
+    os.write(written, _COMPILED)
+    close(written)
+    return text
 
 
 def _signal(pid: int, number: signal.Signals) -> None:

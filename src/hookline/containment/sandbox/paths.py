@@ -10,7 +10,7 @@ from functools import cache
 from pathlib import Path
 
 from hookline.containment.interpreter import environments_below
-from hookline.containment.protected import INSTRUCTIONS
+from hookline.containment.protected import AGENT_CONFIGURATION, INSTRUCTIONS
 from hookline.containment.sandbox.tables import (
     CREDENTIALS,
     EMPTIED,
@@ -149,10 +149,11 @@ def _without(left_out: Iterable[str], names: Iterable[str]) -> list[str]:
 
 
 def _is_linked(root: Path, name: str, paths: SandboxPaths) -> bool:
-    """Whether this is a link whose file is kept, and that is made again when a command replaces it.
+    """Whether this is a link whose target is kept, and that is made again when a command replaces it.
 
-    So are instructions, as CLAUDE.md to AGENTS.md. So is what nothing holds the place of while it is missing, such as
-    hookline.toml, if its file is one step away and where this directory, or nobody, can write.
+    So are instructions, as CLAUDE.md to AGENTS.md. So is the configuration of agents, which they read when they start,
+    if what it leads to is one step away and where this directory, or nobody, can write. Not so what somebody else may
+    run at any moment, such as a prompt that asks git: while a command runs, another link could be there.
     """
     path = root / name
     if not path.is_symlink():
@@ -162,14 +163,14 @@ def _is_linked(root: Path, name: str, paths: SandboxPaths) -> bool:
     real = Path(os.path.realpath(path))
     is_next = os.path.normpath(path.parent / os.readlink(path)) == str(real)
     is_kept = inside_any(real, [root]) or not inside_any(real, existing(paths.write))
-    return name in PROTECTED_IF_THERE and real.is_file() and is_next and is_kept
+    return name in AGENT_CONFIGURATION and is_next and is_kept and not root.is_relative_to(real)
 
 
 def _linked_to(root: Path, names: Iterable[str]) -> Iterator[str]:
-    """The files below the root that there are links to: who changes those changes what is obeyed."""
+    """What there are links to below the root, also if it is not there: who changes that changes what is obeyed."""
     for name in names:
         real = Path(os.path.realpath(root / name))
-        if real.is_relative_to(root) and real.is_file():
+        if real.is_relative_to(root) and (real.is_file() or name in AGENT_CONFIGURATION):
             yield str(real.relative_to(root))
 
 

@@ -12,6 +12,7 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
+import shlex
 import stat
 import time
 from collections.abc import Iterable
@@ -210,7 +211,15 @@ def _kind(mode: int) -> int | None:
 
 def _is_a_link(root: Path, name: str, path: str) -> SandboxError:
     where = os.path.relpath(path, root)
+    target = os.path.realpath(path)
+    is_there = os.path.exists(target) and not root.is_relative_to(target)
+    remedy = (
+        f"Put in its place what it leads to: `cd {shlex.quote(str(root))} && rm {shlex.quote(where)} && "
+        f"cp -R {shlex.quote(target)} {shlex.quote(where)}`."
+        if is_there
+        else f"Remove it: `rm {shlex.quote(path)}`."
+    )
     return SandboxError(
         f"'{where}' in '{root}' is a symbolic link, and links cannot be kept from being replaced.",
-        remedy=f"Put a file or a directory there, or leave it out: SandboxPaths(unprotected=({name!r},)).",
+        remedy=f"{remedy} Or leave it out, in Python: SandboxPaths(unprotected=({name!r},)).",
     )
