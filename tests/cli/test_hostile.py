@@ -232,3 +232,18 @@ def test_a_helper_that_changes_takes_the_trust_away(place: Any) -> None:
     assert done.returncode == 0
     assert "changed since it was trusted: hooks[0] not in force" in done.stderr
     assert not mark.exists()
+
+
+def test_the_name_of_a_hook_cannot_move_the_terminal(place: Any) -> None:
+    """Once it is trusted neither: in lists, explanations, and what each hook says."""
+    place.write(
+        "hookline.toml",
+        '[[hooks]]\non = "before_tool_use"\ndo = "block"\nname = "\\u001b[2Jx"\n'
+        'reason = "\\u001b[31mno"\n',
+    )
+    assert place.run("trust").returncode == 0
+    call = ("read", '{"path": "a"}', "--without", "bash")
+    for arguments in (("list",), ("explain",), ("explain", *call), ("test", *call), ("lint",)):
+        done = place.run("hooks", *arguments)
+        assert "\x1b" not in done.stdout + done.stderr, arguments
+    assert "\\x1b[31mno" in place.run("hooks", "test", *call).stdout

@@ -177,3 +177,20 @@ def test_what_a_child_did_can_be_shown(place: Any) -> None:
     child = place.run("show", command.rpartition(" ")[2].strip("'"))
     assert child.returncode == 0, child.stderr
     assert "the child says hi" in child.stdout
+
+
+def test_what_a_run_said_cannot_move_the_terminal_later(place: Any) -> None:
+    """When it is driven again, or its hooks are asked again, with other rules."""
+    model = place.script(
+        {"call": "write", "args": {"path": "a\x1b[2J.txt", "content": "\x1b[31mx"}}, {"say": "ok"}
+    )
+    assert place.run("run", "--model", model, "Go \x1b[2J.", "--without", "bash").returncode == 0
+    for command in (
+        ("replay", "--set", "approvals.deny=['write']"),
+        ("backtest", "--deny", "write", "--without", "bash"),
+        ("show", "--full", "--hooks"),
+        ("runs",),
+    ):
+        told = place.run(*command)
+        assert "\x1b" not in told.stdout + told.stderr, command
+        assert told.stdout

@@ -24,6 +24,7 @@ _MAIN = "import sys; from hookline.cli import main; sys.exit(main())"
         (2, "run --model script:nowhere.json hi", "--model: the script 'nowhere.json' cannot"),
         (2, "run --agent nope hi", "there is no agent 'nope' in the configuration"),
         (6, "run --model openai:x hi", "model_settings.api_key in your own file"),
+        (6, "tools --capability structured_output", "needs the option 'output'"),
         (2, "hooks explain nope", "there is no tool 'nope'"),
         (2, "hooks list nope", "An agent of your own is named module:agent."),
         (2, "hooks test --prompt a --answer b", "--prompt and --answer are several things"),

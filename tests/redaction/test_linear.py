@@ -17,14 +17,15 @@ from hookline.redaction import tokens as redaction_tokens
 parser: Any = re._parser  # type: ignore[attr-defined]
 
 
-def repeats(parsed: Any) -> Iterator[tuple[str, int]]:
+def repeats(parsed: Any, *, is_atomic: bool = False) -> Iterator[tuple[str, int]]:
     """Every repetition in a pattern: how it is made, and how often it may repeat."""
     for operation, given in parsed:
         name = str(operation)
         if name.endswith("REPEAT"):
-            yield name, given[1]
+            # One that is all of an atomic group gives nothing back either.
+            yield "POSSESSIVE_REPEAT" if is_atomic and len(parsed) == 1 else name, given[1]
         for inner in inner_patterns(given):
-            yield from repeats(inner)
+            yield from repeats(inner, is_atomic=name == "ATOMIC_GROUP")
 
 
 def inner_patterns(given: Any) -> Iterator[Any]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import json
+import re
 import shlex
 import sys
 from collections.abc import Iterator
@@ -54,7 +55,7 @@ def test_a_newcomer_sees_plan_run_verdict_and_what_to_do_next(
         "hookline show last",
     ):
         assert shown in printed
-    assert "before_tool_use      no-secrets               policy" in printed
+    assert re.search(r"^before_tool_use +no-secrets +policy ", printed, re.MULTILINE)
     assert "The meeting is on Thursday at 14:00." in printed
     assert "The hook no-secrets blocked the call, once." in printed
     assert "hook no-secrets at before_tool_use: block read(secret.env)" in told

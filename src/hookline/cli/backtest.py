@@ -60,6 +60,7 @@ async def _backtest(arguments: argparse.Namespace, settings: Settings) -> int:
     from hookline.cli.assembly import Extras, opened
     from hookline.cli.interrupts import Interrupts
     from hookline.cli.keeping import found_run, journal_path, opened_journal
+    from hookline.cli.terminal import printable
     from hookline.drivers import ScriptedDriver
     from hookline.errors import UsageError
     from hookline.rehearse import backtest
@@ -85,7 +86,7 @@ async def _backtest(arguments: argparse.Namespace, settings: Settings) -> int:
     if arguments.html:
         with open(arguments.html, "w", encoding="utf-8") as page:  # noqa: ASYNC230 - nothing else goes on
             page.write(report.to_html())
-    print(report.to_json() if arguments.json else report)
+    print(report.to_json() if arguments.json else printable(str(report), lines=True))
     return Exit.FAILED if arguments.check and report.changes else Exit.DONE
 
 

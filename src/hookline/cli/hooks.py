@@ -254,6 +254,7 @@ def _call_arguments(arguments: argparse.Namespace, settings: Settings) -> dict[s
 def _test(arguments: argparse.Namespace) -> int:
     from hookline.cli.asking import Occasion, asked
     from hookline.cli.assembly.verify import load
+    from hookline.cli.terminal import printable
     from hookline.errors import UsageError
 
     _read_words(arguments)
@@ -286,7 +287,7 @@ def _test(arguments: argparse.Namespace) -> int:
         if arguments.json:
             print(verdict.as_json())
         else:
-            print(verdict)
+            print(printable(str(verdict), lines=True))
     if not verdicts:
         print("no hook is asked about that", file=sys.stderr)
     kinds = {verdict.kind for verdict in verdicts if not (verdict.shadow or verdict.fails_open)}

@@ -50,6 +50,7 @@ async def _replay(journal: SQLiteJournal, run_id: str, flags: Layer, bare: bool)
     from hookline.cli.assembly import Extras, opened
     from hookline.cli.interrupts import Interrupts
     from hookline.cli.keeping import Started
+    from hookline.cli.terminal import printable
     from hookline.drivers import ScriptedDriver
     from hookline.journal import fold
     from hookline.rehearse import replay
@@ -60,5 +61,5 @@ async def _replay(journal: SQLiteJournal, run_id: str, flags: Layer, bare: bool)
         settings, Extras(driver=ScriptedDriver([]), capabilities=(Interrupts(print),))
     ) as agent:
         replayed = await replay(journal, run_id, agent)
-    print(replayed)
+    print(printable(str(replayed), lines=True))
     return Exit.DONE if replayed.identical else Exit.FAILED

@@ -81,7 +81,8 @@ async def _tools(arguments: argparse.Namespace, settings: Settings) -> int:
                 print(
                     f"{spec.name} ({source or 'your own'})\n\n{printable(spec.description, lines=True)}\n"
                 )
-                print(json.dumps(spec.parameters, indent=2, ensure_ascii=False))
+                shown = json.dumps(spec.parameters, indent=2, ensure_ascii=False)
+                print(printable(shown, lines=True))
             else:
                 first = spec.description.strip().splitlines()[0] if spec.description.strip() else ""
                 listed.append([printable(spec.name), printable(source), printable(first)])

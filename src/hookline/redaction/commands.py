@@ -79,8 +79,9 @@ _QUOTED = (
     r"'(?![,:}\])])[^'\n]{0,500}'(?=[\s;|&)\"]|$)"
     r"|\"(?![,:}\])])(?:[^\"\\\n]|\\[^\n]){0,500}\"(?=[\s;|&)']|$)"
 )
-_WORD = re.compile(rf"(?:[^\s\"'\\;|&<>()`]|\\\S|{_QUOTED})++")
-_BLANK = re.compile(r"(?:[ \t]|\\\r?\n)++")
+# No group is repeated possessively, which Python before 3.11.5 gets wrong: what is atomic is not tried again either.
+_WORD = re.compile(rf"(?>(?:[^\s\"'\\;|&<>()`]|\\\S|{_QUOTED})+)")
+_BLANK = re.compile(r"(?>(?:[ \t]|\\\r?\n)+)")
 _ITEM = re.compile(r"(?P<quote>[\"'])[ \t]{0,4},\s{0,8}(?P=quote)(?P<word>[^\"'\n]{0,500})")
 _PIPED = re.compile(
     r"\b(?:echo|printf)[ \t]{1,4}(?:-n[ \t]{1,4}|[\"']?%s(?:\\n)?[\"']?[ \t]{1,4})?"

@@ -37,7 +37,7 @@ _TOKENS = (
         "private-key",
         "-----begin",
         r"-----BEGIN [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----"
-        r"(?:[^-\"'\\<>{}]++|\\[nrt]|-(?!----))*+"
+        r"(?>(?:[^-\"'\\<>{}]++|\\[nrt]|-(?!----))*)"
         r"(?:-----END [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----)?",
     ),
     # The same in base64, as in the files of Kubernetes; certificates and public keys begin differently.

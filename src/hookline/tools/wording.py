@@ -16,6 +16,8 @@ from hookline.tools.signature import Parameter, Signature
 from hookline.tools.tidy import tidied
 
 _UNIONS = (typing.Union, types.UnionType)
+_ODD_BLANK = re.compile(r"^[^\S\n]+$", re.MULTILINE)
+"""A line of nothing but blanks, as a carriage return: the parser takes it for none."""
 _HAS_SECTIONS = re.compile(r":\s*$|^\s*[:@.-]", re.MULTILINE)
 """Whether something in a docstring may begin a section, in any style. What has none is one description."""
 
@@ -47,7 +49,7 @@ def worded(
 
 def read_doc(doc: str) -> tuple[str, dict[str, str]]:
     """The description and what is said about each parameter, in Google, NumPy, Sphinx or Epydoc style."""
-    if not _HAS_SECTIONS.search(doc):
+    if not (_HAS_SECTIONS.search(doc) or _ODD_BLANK.search(doc)):
         return doc.strip(), {}
     import docstring_parser  # slow to import
 

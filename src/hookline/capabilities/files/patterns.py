@@ -99,7 +99,9 @@ def _innermost(text: str) -> tuple[int, int] | None:
     return (found.start(), found.end() - 1) if found else None
 
 
-_CLASS = re.compile(r"[!^]?(?>\[:\w*:\]|.)(?:\[:\w*:\]|[^\]])*+\]", re.DOTALL)
+_CLASS = re.compile(
+    r"[!^]?(?:\[:\w*:\]|(?!\[:\w*:\]).)(?:\[:\w*:\]|(?!\[:\w*:\])[^\]])*\]", re.DOTALL
+)
 """What follows a `[`, to the `]` that ends it: one that comes first is a plain character."""
 _NAMED = re.compile(r"\[:(\w*):\]")
 _KINDS = {

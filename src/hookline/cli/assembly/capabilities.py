@@ -160,6 +160,12 @@ def _made(
     if "commands" in parameters and commands is not None:
         options["commands"] = commands
     _convert(name, options)
+    needed = [option for option in _needed(parameters) if option not in options]
+    if needed:
+        raise ConfigError(
+            f"{where}: '{name}' needs the option '{needed[0]}'.",
+            remedy=f"Say it in the configuration: [capabilities.{name}] {needed[0]} = ...",
+        )
     try:
         return kind(*sources, **options)
     except TypeError as error:
@@ -174,6 +180,14 @@ def _known(name: str) -> str | None:
     if usual in capabilities.__all__ and usual not in _NOT_BY_NAME:
         return usual
     return capability_names().get(name)
+
+
+def _needed(parameters: Any) -> Iterator[str]:
+    """The options without which a capability cannot be made."""
+    several = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
+    for name, each in parameters.items():
+        if each.default is inspect.Parameter.empty and each.kind not in several:
+            yield name
 
 
 _SOURCES = ("sources",)
