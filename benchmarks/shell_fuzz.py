@@ -63,10 +63,10 @@ def agrees(reading: Reading, ran: Sequence[tuple[str, ...]]) -> bool:
 def _may_fail(reading: Reading) -> bool:
     """Whether a command fails here in any case: nothing can be written, and no path leads to a program.
 
-    Then what depends on it does not run.
+    Then what depends on it does not run. Of the branches of a `case` only one does.
     """
-    names = [command.words[0].text for command in reading.commands if command.words]
-    if any("/" in name or name == "[[" for name in names):
+    names = [command.words[0] for command in reading.commands if command.words]
+    if any("/" in name.text or name == Word("case") or not name.exact for name in names):
         return True
     targets = [
         r.target.text for c in reading.commands for r in c.redirects if r.operator[-1] not in "&"

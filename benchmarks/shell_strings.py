@@ -29,7 +29,10 @@ _ODD = (
     "\r", "\x01", "\x7f", "\x0b", "!a", "a!b", "!!", "!$", "@(a)", "+(a)", "!(a)", "a'", 'a"', "{", "}", "(",
     ")", "{a,b", "a}", "{a\\,b}", "{'a,b'}", "{a','b}", "{},a}", "a{},b}c", "-{a,b}", "=a", "]]",
 )  # fmt: skip
-_MORE_ODD = ("$'\\t'", "-t$'\\n'", "$'a\\'b'", "$'\\x41'")
+_MORE_ODD = (
+    "$'\\t'", "-t$'\\n'", "$'a\\'b'", "$'\\x41'", "${HOME##*/}", '"${PWD%/*}"', "${#PATH}", "${USER:-a}",
+    "${x:-a}", "${x:=a}", "${x/a/b}", '"${HOME#a b}"', "${HOME%%$x}", " \\\n",
+)  # fmt: skip
 _JOINTS = (
     " ; ", ";", " && ", "&&", " || ", "||", " | ", "|", " |& ", "\n", "\n\n", " & ", "&", " ;; ", "; ;",
     " && && ", "|\n", "&&\n", " \\\n| ", "\n| ", " !", " ! ",
@@ -52,7 +55,14 @@ _FRAMES = (
     "$({})", "{{ {}; }}", "! {}", "time {}", "x() {{ {}; }}", "if {}; then b; fi",
     "for i in a; do {}; done", 'for i in a *.py; do echo $i "$i" x$i; {}; done', "if {}; then b; else c; fi",
     "[[ -f x ]] && {}", "a <({}) b", "time {}", "echo $((1 + 2)) && {}", "{} # a", "# a\n{}", "a=1 {}",
-    "LC_ALL=C {}", "[[ {} ]]", "{} &", "coproc {}",
+    "LC_ALL=C {}", "[[ {} ]]", "{} &", "coproc {}", "({}) && a", "({}) & a", "if {}; then b; fi && c",
+    "[[ a == b* || ! -f x ]] && {}", "[[ {} == b ]] || a", "[[ a =~ ^{} ]] && c", "[[ 1 -lt 2 ]] && {}",
+    "while read -r l; do echo \"$l\"; done < <({})", "x=a DIR=b; {}; echo \"${{x%a}}\" $DIR",
+    "cat <<'E' | {}\n$x `a` \\\nE\n", "cat <<E; {}\na b\nE\na", "{} <<E\nrm x\nE", "a <<-'E' && {}\n\tb\n\tE",
+    "cat <<E {}\na\nE", "a <<E <<'F'; {}\na\nE\n$b\nF\nc", "{} \\\n  a", "a \\\n{}",
+    "case a in a|b*) {};; *) b;; esac", "case $HOME in\n /*) {}\n;;\nesac && c", "case a in (a) {};; esac > x",
+    "case a in a) {} ;;& *) b; esac", "case {} in a) b;; esac", "case a in {}) b;; esac", "case a in a) {}; esac",
+    "a \\\n# {}\nb", '[ -z "$x" ] && {}', '[[ -n "$x" && ! -z "$(a)" ]] || {}', "test -n $x && {}",
 )  # fmt: skip
 
 

@@ -27,6 +27,16 @@ def test_harmless_commands_run_without_asking() -> None:
     assert "deny" not in verdicts
 
 
+def test_everyday_commands_run_without_asking() -> None:
+    """Of what agents and people type to look around, at least 95 in 100 are allowed, and none is denied."""
+    policy = ShellPolicy.default()
+    everyday = commands("everyday")
+    verdicts = [policy.judge(text).decision for text in everyday]
+    assert len(everyday) >= 600
+    assert verdicts.count("allow") >= 0.95 * len(everyday)
+    assert "deny" not in verdicts
+
+
 @pytest.mark.parametrize("command", commands("dangerous"))
 def test_nothing_that_changes_anything_is_allowed(command: str) -> None:
     """Whatever writes, runs code, talks to the network or shows secrets is at least asked about."""

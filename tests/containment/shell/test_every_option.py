@@ -13,7 +13,7 @@ from hookline.containment.shell.tables.questions import QUESTIONS
 from hookline.containment.shell.tables.wrappers import HARMLESS_WRAPPERS
 from hookline.containment.shell.words import Word
 
-WORDS_ALONE = frozenset("echo : true false expr exit return for test [ [[ printf".split())
+WORDS_ALONE = frozenset("echo : true false expr exit return for case test [ [[ printf".split())
 """To these every word is a word: they have no options, or none but those that their own tests are about."""
 UNKNOWN = ("--zzz", "--zzz=1", "--output", "--output=zzz")
 

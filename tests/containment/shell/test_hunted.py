@@ -163,7 +163,7 @@ RUN = r"""
     find . -name '*.rb' -exec brew info {} \;
     for x in -v; do test $x 'a[$(id)]'; done
     for x in -v; do test "$x" 'a[$(id)]'; done
-    for x in a; do [ -n $x ]; done
+    for x in '-v a[$(id)]'; do [ -n $x ]; done
     test -{v,f} 'a[$(id)]'
     [[ -v 'a[$(id)]' ]]
     [[ 'a[$(id)]' -eq 0 ]]
@@ -175,7 +175,7 @@ RUN = r"""
     http_proxy=evil; gh pr list
     npm_config_registry=http://evil.example; npm ls -g
     PATH=.; ls
-    a=1 b=2; ls
+    a=1 PATH=.; ls
     bash -c ls
     bash -n -c ls
     npm ls

@@ -83,7 +83,8 @@ def test_what_may_not_run_is_not_claimed(text: str) -> None:
 
 SWALLOWED = [
     "find . -del\\\nete",
-    "ls \\\n-la",
+    "ls a\\\n-la",
+    "ls &\\\n& a",
     "ls a\rb",
     "ls a\x00b",
     "ls 'a\x00b'",

@@ -215,7 +215,7 @@ ASKED = r"""
     ls;
     echo `ls '`'`
     echo `touch x`
-    echo ${PATH#x}
+    echo ${PATH/x/y}
     ls | cat > x
 """
 

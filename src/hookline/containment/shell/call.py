@@ -16,7 +16,7 @@ import msgspec
 from hookline.containment.shell.options import Call, Options, Program
 from hookline.containment.shell.words import Word
 
-_FILES = re.compile(r"\{\}|\.\.\.|\$\(\)|\$[a-z_]\w*|(?!-)[^${]*")
+_FILES = re.compile(r"\{\}|\.\.\.|\$\(\)|\$\{\w+\}|\$<>|(?!-)[^${]*")
 _NUMBER = re.compile(r"-[0-9.]+[A-Za-z%]?")
 
 

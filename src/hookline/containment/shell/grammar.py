@@ -25,9 +25,11 @@ _LOOP_WORDS = _COMMAND_WORDS | {"for", "variable_name", "in"}
 PLAIN_KINDS = _COMMAND_WORDS | frozenset(
     """
     program list pipeline command string_content redirected_statement file_redirect herestring_redirect
-    file_descriptor negated_command subshell comment variable_assignment variable_name special_variable_name
+    file_descriptor negated_command subshell comment variable_assignment variable_assignments variable_name
+    special_variable_name
     binary_expression unary_expression test_operator test_command if_statement elif_clause else_clause
-    for_statement while_statement do_group compound_statement
+    for_statement while_statement do_group compound_statement case_statement case_item regex
+    extglob_pattern
     """.split()
 )
 """The kinds of node that a text which is read exactly may have."""

@@ -80,4 +80,5 @@ def _filters(name: str, use: Use, given: set[str]) -> bool:
 def takes_names(command: Command, *, fed: bool) -> bool:
     """Whether a command reads what the one before it prints, and prints nothing itself."""
     whole = not any(value.text for _, value in command.assignments)  # IFS would take names apart
-    return whole and fed and command.words[0].text == "read"
+    names = [word for word in command.words[1:] if not word.text.startswith("-")]
+    return whole and fed and command.words[0].text == "read" and len(names) == 1

@@ -7,6 +7,9 @@ from hookline.containment.shell.words import Word
 _PATHS = {"HOME": "~", "PWD": ".", "OLDPWD": "$OLDPWD"}
 """Variables that hold an absolute path, and how a path that begins with them is shown."""
 
+READ = "$<>"
+"""How a variable is shown that is read from an input."""
+
 
 _MARKS = frozenset("{}[],")
 
@@ -72,7 +75,7 @@ class OpenWord:
             self.open()
         else:
             self.split()
-        self.loop = f"${name}"
+        self.loop = f"${{{name}}}"
         self.text += self.loop
 
     def open_output(self, *, quoted: bool) -> None:
@@ -83,6 +86,24 @@ class OpenWord:
         else:
             self.split()
         self.text += "$()"
+
+    def open_read(self, *, quoted: bool) -> None:
+        """Add a variable that a loop reads from its input."""
+        self.hidden = True
+        if quoted:
+            self.open()
+        else:
+            self.split()
+        self.text += READ
+
+    def open_part(self, *, quoted: bool) -> None:
+        """Add a part of a variable: what it comes to was not seen."""
+        self.hidden = True
+        if quoted:
+            self.open()
+        else:
+            self.split()
+        self.text += "${}"
 
     def close(self) -> Word:
         """The word as it was read."""

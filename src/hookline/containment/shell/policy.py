@@ -10,8 +10,7 @@ from hookline.containment.shell.danger import Danger, find_danger
 from hookline.containment.shell.prove import Proof, program_name
 from hookline.containment.shell.reading import read_command
 from hookline.containment.shell.rules import ShellRule
-from hookline.containment.shell.scan import writes_a_file
-from hookline.containment.shell.variables import Variables
+from hookline.containment.shell.scan_redirects import writes_a_file
 from hookline.containment.shell.verdict import Verdict
 from hookline.containment.shell.words import Command, Reading, Word
 from hookline.errors import UsageError
@@ -102,17 +101,26 @@ class ShellPolicy(msgspec.Struct, frozen=True):
             shown = _shown(reading.commands[0].text if reading.commands else "")
             why = reading.problem or "there is no command"
             return Verdict("ask", f"It cannot be said what `{shown}` runs: {why}.", shown)
-        by_rule, proof.variables = False, Variables(reading.commands)
+        proof.take_up(reading.commands)
+        asked = self._objection(reading, proof)
+        if not asked and not reading.plain and len(proof.wheres) > 1:
+            # A loop comes round again, elsewhere.
+            asked = self._objection(reading, proof.again())
+        if asked:
+            return asked
+        by_rule = any(map(self._by_rule, reading.commands))
+        shown = _shown("; ".join(command.text for command in reading.commands))
+        why = "a rule allows it, or it only looks" if by_rule else "it only looks"
+        return Verdict("allow", f"`{shown}`: {why}.", shown)
+
+    def _objection(self, reading: Reading, proof: Proof) -> Verdict | None:
         for command in reading.commands:
             if self._by_rule(command):
-                by_rule = True
                 proof.follow(command)
             elif problem := proof.objection(command):
                 shown = _shown(command.text)
                 return Verdict("ask", f"`{shown}` may do more than look: {_shown(problem)}.", shown)
-        shown = _shown("; ".join(command.text for command in reading.commands))
-        why = "a rule allows it, or it only looks" if by_rule else "it only looks"
-        return Verdict("allow", f"`{shown}`: {why}.", shown)
+        return None
 
     def _by_rule(self, command: Command) -> bool:
         """Whether a rule allows a command. A word that is open must not be able to become an option."""

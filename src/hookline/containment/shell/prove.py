@@ -14,7 +14,9 @@ from functools import reduce
 import msgspec
 
 from hookline.containment.shell.call import Use, read_call, read_use
+from hookline.containment.shell.named import Values, spelled_out, values_of
 from hookline.containment.shell.names import prints_names, takes_names
+from hookline.containment.shell.open_word import READ
 from hookline.containment.shell.paths import is_network, is_place, lies_above, places_of, seen_from
 from hookline.containment.shell.reach import (
     GREPS,
@@ -24,8 +26,9 @@ from hookline.containment.shell.reach import (
     recurses,
     spelled,
 )
+from hookline.containment.shell.reading import read_command
 from hookline.containment.shell.repository import repository_objection
-from hookline.containment.shell.scan import writes_a_file
+from hookline.containment.shell.scan_redirects import writes_a_file
 from hookline.containment.shell.secrets import (
     is_secret,
     is_whole_home,
@@ -35,18 +38,38 @@ from hookline.containment.shell.secrets import (
 from hookline.containment.shell.tables.all import PROGRAMS
 from hookline.containment.shell.tables.find import Search, take_apart
 from hookline.containment.shell.tables.git import GIT_VERBS
-from hookline.containment.shell.tables.questions import QUESTIONS
-from hookline.containment.shell.tables.wrappers import NAMES, STDIN, cuts_lines, inner_words
+from hookline.containment.shell.tables.questions import is_question
+from hookline.containment.shell.tables.wrappers import (
+    NAMES,
+    SHELLS,
+    STDIN,
+    assigned_words,
+    cuts_lines,
+    inner_script,
+    inner_words,
+)
 from hookline.containment.shell.variables import Variables
 from hookline.containment.shell.words import Command, Word
 
 _BIN = re.compile(r"(?:/usr)?(?:/local)?/s?bin/|/opt/homebrew/bin/")
 _ASSIGNABLE = re.compile(
     r"LANG|LANGUAGE|LC_[A-Z]+|TZ|COLUMNS|LINES|NO_COLOR|FORCE_COLOR|CLICOLOR|CLICOLOR_FORCE|CI|TERM|GIT_TERMINAL_PROMPT|GIT_OPTIONAL_LOCKS"
+    r"|DEBUG|VERBOSE|NODE_ENV|PYTHONDONTWRITEBYTECODE|PYTHONUNBUFFERED"
 )
-_PAGERS = frozenset({"PAGER", "GIT_PAGER", "MANPAGER"})
+_PAGERS = frozenset({"PAGER", "GIT_PAGER", "MANPAGER", "GH_PAGER", "AWS_PAGER", "SYSTEMD_PAGER"})
 _PLAIN_PLACES = frozenset({"git rev-parse --show-toplevel", "pwd", "git rev-parse --show-cdup"})
 """Commands that print the name of a directory with nothing secret about it."""
+_PLAIN_OUTPUT = re.compile(
+    r"""
+    git[ ]rev-parse[ ](?:--short[ ])?HEAD(?:[~^][0-9]*)* | git[ ]merge-base(?:[ ][\w./@][\w./@~^-]*){2}
+    | date(?:[ ]-u)?[ ]\+%[YmdHMSFTsjy](?:%[YmdHMSFTsjy]|[:_-])* | whoami | id[ ]-un? | uname(?:[ ]-[smr])? | nproc
+    | wc[ ]-[clmw](?:[ ]?<[ ]?[\w./-]+)? | docker[ ]ps[ ](?:-q|-aq|-qa)(?:[ ](?:-f|--filter)[ ][\w=.-]+)*
+    """,
+    re.VERBOSE,
+)
+"""Commands that print one word that is no option, nor the name of anything secret: a number, a date, a hash."""
+_SUBSTITUTION = re.compile(r"\$\(([^()`;&\n]*)\)")
+_DEEPEST = 3
 _CLOUDS = frozenset({"aws", "gcloud", "az"})
 """Programs by which others learn what is asked for: the owner of a bucket sees each key."""
 _ENDLESS = re.compile(r"/dev/(?:zero|full|u?random)")
@@ -76,11 +99,17 @@ class Proof(msgspec.Struct):
     """Whether it may stand somewhere that is not known."""
     outputs: int = 0
     """How many substitutions the command holds."""
+    output: str = ""
+    """The command that alone prints what the one substitution of the command comes to."""
     fed: bool = False
     """Whether the input of the command is what the one before it prints."""
     last: str = ""
     """The command before."""
     names_only: bool = True
+    reads_names: bool = True
+    """Whether every variable that is read from an input is a whole name of a file."""
+    read_from: int = 0
+    """How many places there were when it was read: a name is of no use elsewhere."""
     secrets_named: bool = False
     """Whether a command has named a place with secrets, so that what is found there must not be shown."""
     loops_homes: bool = False
@@ -89,7 +118,11 @@ class Proof(msgspec.Struct):
     """Whether a variable holds names of files that a command has printed."""
     loops_unknown: bool = False
     """Whether a variable may be anything."""
+    values: Values = msgspec.field(default_factory=dict)
+    """What the variables may be that the line sets itself, where each of their values is a plain word."""
     variables: Variables = msgspec.field(default_factory=Variables)
+    depth: int = 0
+    """How many shells it is in that were given a script."""
     apart: list[str] = []
     """Where the command itself goes before it looks, as `git -C` does."""
     use: Use | None = None
@@ -101,6 +134,23 @@ class Proof(msgspec.Struct):
         named = bool(where) and (is_whole_home(where) or is_secret(where))
         return cls(wheres=[where], root=root, secrets_named=named)
 
+    def take_up(self, commands: Sequence[Command]) -> None:
+        """The line that is to be looked at, for what it gives to its variables."""
+        self.values, self.variables = values_of(commands), Variables(commands)
+
+    def again(self) -> Proof:
+        """The beginning of the same line when it is come to again, from where it may have led."""
+        return Proof(
+            wheres=self.wheres,
+            root=self.root,
+            adrift=self.adrift,
+            changed=self.changed,
+            lost=self.lost,
+            secrets_named=self.secrets_named,
+            values=self.values,
+            variables=self.variables,
+        )
+
     def objection(self, command: Command) -> str | None:
         """Why a command may do more than look, or None. Later commands are seen from where it leaves the shell."""
         if command.assignments and not command.words:
@@ -110,11 +160,30 @@ class Proof(msgspec.Struct):
             return problem
         self.fed = _is_fed(command)
         self.outputs = sum(word.text.count("$()") for word in command.words)
-        self.use, self.apart = None, []
-        problem = self._variants(command.words) or self._words(command.words)
-        if problem is None:
-            self._remember(command)
-        return problem
+        self.output = self._only_output(command)
+        for words in spelled_out(command.words[1:], self.values):
+            one = (command.words[0], *self._with_output(words))
+            self.use, self.apart = None, []
+            if problem := self._variants(one) or self._words(one):
+                return problem
+            self._remember(msgspec.structs.replace(command, words=one))
+        self.last = command.text
+        return None
+
+    def _with_output(self, words: Sequence[Word]) -> list[Word]:
+        """The words with what a command prints replaced by a plain word, if it prints nothing else."""
+        plain = _PLAIN_OUTPUT.fullmatch(self.output)
+        before = (Word(""), *words)
+        return [
+            Word("0") if plain and word.text == "$()" and not last.start.startswith("-") else word
+            for last, word in zip(before, words, strict=False)
+        ]
+
+    def _only_output(self, command: Command) -> str:
+        """The command that alone prints what the one substitution of another comes to."""
+        found = _SUBSTITUTION.findall(command.text)
+        alone = self.outputs == len(found) == 1 and "||" not in found[0]
+        return self.last if alone and found[0].strip().endswith(self.last) else ""
 
     def _variants(self, words: Sequence[Word]) -> str | None:
         """Whether something is to be said against a command with one of the values that its variables may have."""
@@ -146,9 +215,10 @@ class Proof(msgspec.Struct):
         while words[0].text in {"builtin", "command"}:  # `builtin cd` moves as `cd` does
             words = inner_words(words[0].text, words[1:]) or (Word(""),)
         name = program_name(words[0].text)
-        self.loops_unknown = (
-            self.loops_unknown or name == "read"
-        )  # of a variable that was known, too
+        if name == "read":
+            self.loops_unknown = True  # of a variable that was known, too
+            known = takes_names(command, fed=self.fed) and self._knows_names()
+            self.reads_names, self.read_from = self.reads_names and known, len(self.wheres)
         if name in _MOVES and self.use:
             target = self.use.call.operands[-1:] or (Word("~"),)
             unset = not target[0].single and MAY_BE_UNSET.fullmatch(target[0].text)
@@ -156,11 +226,10 @@ class Proof(msgspec.Struct):
         printed = self.use is not None and prints_names(name, self.use)
         self.names_only = self.names_only and (printed or takes_names(command, fed=self.fed))
         self.secrets_named = self.secrets_named or self._names_secrets(name, words[1:])
-        self.last = command.text
 
     def _move(self, targets: Sequence[Word]) -> None:
         for target in targets:
-            known = not target.hidden or (target.text == "$()" and self.last in _PLAIN_PLACES)
+            known = not target.hidden or (target.text == "$()" and self.output in _PLAIN_PLACES)
             strange = target.text == "-" or target.text.startswith("+")
             strange = strange or ("$" in target.text and (self.loops_homes or self.loops_unknown))
             self.lost = self.lost or not known or strange
@@ -174,12 +243,9 @@ class Proof(msgspec.Struct):
     def _surroundings(self, command: Command) -> str | None:
         """What stands around the words: assignments and redirects."""
         for name, value in command.assignments:
-            plain = value.exact and ("/" not in value.text or (name == "TZ" and _is_zone(value)))
             if name == "IFS" and command.words[0] == Word("read"):
                 continue
-            if not plain or not (
-                _ASSIGNABLE.fullmatch(name) or (name in _PAGERS and value.text == "cat")
-            ):
+            if not _may_assign(name, value):
                 return f"it sets {name}"
         for redirect in command.redirects:
             if writes_a_file(redirect):
@@ -198,12 +264,36 @@ class Proof(msgspec.Struct):
         ):  # no pattern, but a word of bash
             return "its program is not known"
         name, rest = program_name(words[0].text), words[1:]
-        if len(rest) == 1 and rest[0].exact and rest[0].text in QUESTIONS.get(name, ()):
+        if is_question(name, rest):
             return None
+        if script := inner_script(name, rest):
+            return self._script(script)
+        if name == "env":
+            given, inner_ = assigned_words(rest)
+            if not given:
+                return "it runs another program, and sets nothing for it"
+            odd = next((one for one, value in given if not _may_assign(one, value)), None)
+            return f"it sets {odd}" if odd else self._words(inner_)
         if inner := inner_words(name, rest):
             names = self.fed and self._knows_names() and not (name == "xargs" and cuts_lines(rest))
             return self._words([NAMES if names and word == STDIN else word for word in inner])
         return self._program(name, rest)
+
+    def _script(self, script: str) -> str | None:
+        """What a shell is given to run. It is read like a line of its own, with variables of its own."""
+        reading = read_command(script)
+        if not reading.known or not reading.commands or self.depth >= _DEEPEST:
+            return f"it cannot be said what it runs: {reading.problem or 'too much'}"
+        if len(reading.commands) == 1:
+            # Nobody needs a shell for it, and so it is what examples of harm look like.
+            return "it is one command, which needs no shell around it"
+        outer = self.values, self.variables
+        self.take_up(reading.commands)
+        self.depth += 1
+        self.last, self.names_only = "", False
+        problem = next(filter(None, map(self.objection, reading.commands)), None)
+        (self.values, self.variables), self.depth, self.use = outer, self.depth - 1, None
+        return problem
 
     def _program(self, name: str, rest: Sequence[Word]) -> str | None:
         program = PROGRAMS.get(name)
@@ -283,6 +373,8 @@ class Proof(msgspec.Struct):
         use, adrift = self.use, self.adrift
         self.adrift = adrift or Word("-execdir") in rest
         for inner in search.commands if search else ():
+            if program_name(inner[0].text) in SHELLS:
+                return "it runs a shell on what it finds"
             if problem := self._words(inner):
                 return problem
             program = PROGRAMS.get(program_name(inner[0].text))
@@ -302,7 +394,7 @@ class Proof(msgspec.Struct):
         for word in use.files:
             word = self._from_place(word)
             hidden = word.hidden or (self.loops_unknown and not word.exact and "$" in word.text)
-            if hidden and not (word.text == "$()" and self._knows_names()):
+            if hidden and not self._is_known_name(word):
                 return "it is not known which files it shows"
             if self._is_secret(word):
                 return f"{word.text} may hold secrets"
@@ -316,7 +408,7 @@ class Proof(msgspec.Struct):
     def _from_place(self, word: Word) -> Word:
         """A path below what the command before has printed, if that is a place with nothing secret about it."""
         place, _, below = word.text.partition("$()/")
-        known = self.outputs == 1 and self.last in _PLAIN_PLACES and not place and "$" not in below
+        known = self.output in _PLAIN_PLACES and not place and "$" not in below
         bare = Word(f"/{below}")  # it may print nothing
         known = known and not self._is_secret(bare) and not self._is_whole_home(bare)
         return Word(below, exact=False, prefix="/") if known and below else word
@@ -328,6 +420,13 @@ class Proof(msgspec.Struct):
 
     def _may_be_home(self, word: Word) -> bool:
         return self._is_whole_home(word) or (self.loops_homes and "$" in word.text)
+
+    def _is_known_name(self, word: Word) -> bool:
+        """Whether a word was printed by what prints names of files, or read from that."""
+        if word.text == READ:
+            still_there = self.read_from == len(self.wheres)
+            return self.reads_names and still_there and not self.secrets_named
+        return word.text == "$()" and self._knows_names()
 
     def _knows_names(self) -> bool:
         """Whether what came before prints names of files, and of none with secrets."""
@@ -376,6 +475,14 @@ class Proof(msgspec.Struct):
             for text in texts
             for where in (*self.wheres, *self.apart)
         )
+
+
+def _may_assign(name: str, value: Word) -> bool:
+    """Whether a variable may be set for one command: it says how things are shown, and names no file."""
+    if name in _PAGERS:
+        return value.exact and value.text in {"", "cat"}
+    plain = value.exact and ("/" not in value.text or (name == "TZ" and _is_zone(value)))
+    return plain and _ASSIGNABLE.fullmatch(name) is not None
 
 
 def _is_zone(value: Word) -> bool:

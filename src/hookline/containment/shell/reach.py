@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from hookline.containment.shell.call import Use
-from hookline.containment.shell.scan_words import VARIABLES
+from hookline.containment.shell.settable import VARIABLES
 from hookline.containment.shell.words import Word
 
 RECURSIVE = ("-r", "-R", "--recursive", "--dereference-recursive", "--no-index")

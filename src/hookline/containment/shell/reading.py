@@ -29,8 +29,8 @@ def read_command(text: str) -> Reading:
     if _HALVES.search(text):
         return _unknown(_HALVES.sub("?", text), "it holds half a character")
     try:
-        found, plain = scan(text)
-        agreed = command_spans(text)
+        found, plain, joined = scan(text)
+        agreed = command_spans(joined)
     except Unreadable as why:
         return _unknown(text, str(why))
     if agreed is None or agreed != {_spans(text, one) for one in found if one.spans}:

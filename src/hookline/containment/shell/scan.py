@@ -1,7 +1,8 @@
 """The strict reader: a small part of bash, read exactly, and nothing else read at all.
 
-It knows words, quotes, pipes, lists, groups in round brackets, comments, redirects, substitutions of commands that it
-can read, `if`, `for` over words, `while read`, and plain tests in `[[ ]]`. At everything else it raises `Unreadable`.
+It knows words, quotes, pipes, lists, groups, comments, redirects, substitutions of commands that it can read, `if`,
+`for` over words, `while read`, `case`, and plain tests in `[[ ]]`; a text below a line (`<<EOF`), and a line that goes
+on in the next. At everything else it raises `Unreadable`.
 What it accepts it must read as bash does; `benchmarks/shell_fuzz.py` holds it to that.
 """
 
@@ -10,7 +11,10 @@ from __future__ import annotations
 import re
 from typing import NamedTuple
 
-from hookline.containment.shell.scan_words import Unreadable, WordScanner
+from hookline.containment.shell.scan_redirects import RedirectScanner, cannot_fail, writes_a_file
+from hookline.containment.shell.scan_tests import asks_if_empty, is_plain_question, questions_of
+from hookline.containment.shell.scan_words import Unreadable
+from hookline.containment.shell.settable import may_fill, may_set
 from hookline.containment.shell.words import Command, Redirect, Word
 
 MAX_DEPTH = 8
@@ -19,16 +23,10 @@ MAX_COMMANDS = 64
 _ASSIGNMENT = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)=")
 _COMMENT = re.compile(r"#[\t\x20-\x7e]*")
 _OPERATOR = re.compile(r"&&|\|\||\|&|\||;|&(?!>)|\n")
-_REDIRECT = re.compile(r"&>>|&>|<<<|>>|>\||>&|<&|<(?![<>&(])|>(?!\()")
-_DESCRIPTOR = re.compile(r"[0-9]{1,4}(?=[<>])")
-_DUPLICATE = re.compile(r"(?:[0-9]{1,4}|-)(?=[ \t\n|&;)]|$)")
-_KEYWORD = re.compile(r"(if|for|while|\[\[)(?=[ \t\n])")
-_FILLED = re.compile(r"[a-z_][a-z0-9_]*")
-_OWN = re.compile(r"(?!\w*_proxy$|npm_|auto_resume$|histchars$)[a-z][a-z0-9_]*")
-_LOOP = re.compile(r"for[ \t]+(?!\w*_proxy\b|npm_)([a-z][a-z0-9_]*)[ \t]+in(?=[ \t])")
-"""The name is in small letters: a loop over PATH would change what the commands in it are, one over http_proxy whom
-they talk to."""
-_TEST = re.compile(r"-[fdershwxzLn]")
+_KEYWORD = re.compile(r"(if|for|while|case|\[\[)(?=[ \t\n])")
+_LONGEST_TEST = 40
+_TEST_OPERATOR = re.compile(r"&&(?=[ \t])|\|\|(?=[ \t])|=~(?=[ \t])")
+_LOOP = re.compile(r"for[ \t]+([A-Za-z][A-Za-z0-9_]*)[ \t]+in(?=[ \t])")
 
 
 class Found(NamedTuple):
@@ -43,13 +41,19 @@ class Scan(NamedTuple):
 
     found: list[Found]
     plain: bool
+    text: str
+    """The text as the grammar should see it: without lines that go on, and without texts below lines."""
 
 
 def scan(text: str) -> Scan:
     """Every simple command of a text, in the order in which they end, or `Unreadable`."""
     scanner = _Scanner(text)
     scanner.read_list(())
-    return Scan(scanner.found, scanner.plain)
+    if scanner.below:
+        raise Unreadable("a text below the line that is missing")
+    if scanner.asked_of and any(one.command.words[:1] == (Word("set"),) for one in scanner.found):
+        raise Unreadable(f"the variable {scanner.asked_of}, which `set -x` would show")
+    return Scan(scanner.found, scanner.plain, scanner.blanked())
 
 
 class _Parts:
@@ -74,12 +78,11 @@ class _Parts:
         )
 
 
-class _Scanner(WordScanner):
+class _Scanner(RedirectScanner):
     """A position in a text, and the commands found before it."""
 
     def __init__(self, text: str) -> None:
         super().__init__(text)
-        self.depth = 0
         self.plain = True
         self.found: list[Found] = []
 
@@ -108,6 +111,7 @@ class _Scanner(WordScanner):
 
     def read_inner(self, closer: str = ")") -> None:
         """Read the commands of a substitution, up to and with what closes it."""
+        self.asks_if_empty = False
         self.read_list((closer,))
         self._close(closer)
 
@@ -118,7 +122,7 @@ class _Scanner(WordScanner):
         """Whether a bracket, or a word of the shell, stands at the position."""
         if not self.text.startswith(word, self.at):
             return False
-        return word in {")", "`"} or self.ends_word(self.at + len(word))
+        return word in {")", "`", ";;"} or self.ends_word(self.at + len(word))
 
     def _close(self, closer: str) -> None:
         if not self._stands(closer):
@@ -131,6 +135,11 @@ class _Scanner(WordScanner):
         while self.at < len(self.text):
             if self.text[self.at] in blanks:
                 self.at += 1
+                if self.below and self.text[self.at - 1] == "\n":
+                    self.read_texts_below()
+            elif self._goes_on():
+                self.blanks.append((self.at, self.at + 2))
+                self.at += 2
             elif self.text[self.at] == "#" and self.depth <= 1:
                 comment = _COMMENT.match(self.text, self.at)
                 self.at = comment.end() if comment else self.at
@@ -138,6 +147,11 @@ class _Scanner(WordScanner):
                     raise Unreadable("a comment holds an unusual character")
             else:
                 return
+
+    def _goes_on(self) -> bool:
+        """Whether the line goes on in the next. Only after a blank: bash joins what is not apart."""
+        before = self.text[self.at - 1 : self.at] if self.at else " "
+        return self.text.startswith("\\\n", self.at) and before in " \t\n"
 
     def _skip_prefix(self) -> None:
         """`!` and `time` before a pipeline change nothing about what runs."""
@@ -153,6 +167,8 @@ class _Scanner(WordScanner):
         if operator is None:
             raise Unreadable(f"{self.text[self.at]!r} stands where an operator belongs")
         self.at = operator.end()
+        if operator[0] == "\n" and self.below:
+            self.read_texts_below()
         if operator[0] == ";" and self.text.startswith((";", "&"), self.at):
             raise Unreadable("';;' belongs to a case statement")
         return operator[0]
@@ -178,6 +194,8 @@ class _Scanner(WordScanner):
             self._read_for(piped)
         elif keyword == "while":
             self._read_while(piped)
+        elif keyword == "case":
+            self._read_case()
         else:
             self._read_test(piped)
 
@@ -196,24 +214,26 @@ class _Scanner(WordScanner):
 
     def _check_variable(self, parts: _Parts) -> None:
         """A variable that is set for the commands that follow, if it means nothing to the shell or to programs."""
-        if parts.redirects or len(parts.assignments) != 1:
+        if parts.redirects or not parts.assignments:
             raise Unreadable("a command without a name")
-        name = parts.assignments[0][0]
-        if not _OWN.fullmatch(name):
-            raise Unreadable(f"{name} is set for what follows")
+        for name, _ in parts.assignments:
+            if not may_set(name):
+                raise Unreadable(f"{name} is set for what follows")
+            self.looped.append(name)
         self.plain = False
-        self.looped.append(name)
 
     def _read_one(self, parts: _Parts) -> None:
         """One redirect, assignment or word."""
         began = self.at
-        if redirect := self._read_redirect():
+        if redirect := self.read_redirect():
             parts.redirects.append(redirect)
         elif not parts.words and (name := _ASSIGNMENT.match(self.text, self.at)):
             self.at = name.end()
             parts.assignments.append((name[1], self.read_word(empty=True)))
         else:
+            self.asks_if_empty = asks_if_empty(parts.words)
             parts.words.append(self.read_word(first=not parts.words))
+            self.asks_if_empty = False
             parts.spans.append((began, self.at))
 
     def _keep(self, command: Command, parts: _Parts) -> None:
@@ -233,7 +253,7 @@ class _Scanner(WordScanner):
         """The redirects of a compound command. Those that matter are kept, as a command without words."""
         start, redirects = self.at, list[Redirect]()
         self._skip_blanks()
-        while self.at < len(self.text) and (redirect := self._read_redirect()):
+        while self.at < len(self.text) and (redirect := self.read_redirect()):
             redirects.append(redirect)
             self._skip_blanks()
         if any(writes_a_file(one) or one.operator == "<" for one in redirects):
@@ -267,7 +287,7 @@ class _Scanner(WordScanner):
         """The head of a loop is kept like a command: its words are what the variable will be."""
         start, parts = self.at, _Parts()
         head = _LOOP.match(self.text, self.at)
-        if head is None:
+        if head is None or not may_set(head[1]):
             raise Unreadable("an unusual loop")
         for name in ("for", head[1], "in"):
             self._skip_blanks()
@@ -292,6 +312,37 @@ class _Scanner(WordScanner):
         self._close("done")
         self._read_trailing()
 
+    def _read_case(self) -> None:
+        """The head is kept like a command. Each pattern is known, and what stands behind it may be nothing."""
+        start, parts = self.at, _Parts()
+        self.at += len("case")
+        self._skip_blanks()
+        parts.words += [Word("case"), self.read_word(), Word("in")]
+        self._skip_blanks(newlines=True)
+        self._close("in")
+        text = self.text[start : self.at]
+        self._keep(parts.command(text, piped=False, plain=False), _Parts())
+        self._skip_blanks(newlines=True)
+        while not self._stands("esac"):
+            self._read_patterns()
+            self.read_list((";;", "esac"))
+            if self._stands(";;"):
+                self.at += 2
+                self._skip_blanks(newlines=True)
+        self._close("esac")
+        self._read_trailing()
+
+    def _read_patterns(self) -> None:
+        more = True
+        while more:
+            self._skip_blanks()
+            if self.read_word().hidden:
+                raise Unreadable("a pattern that is not known")
+            self._skip_blanks()
+            more = self.text.startswith("|", self.at)
+            self.at += more
+        self._close(")")
+
     def _read_while(self, piped: bool) -> None:
         """A loop over what is read: its variables hold what nobody has seen."""
         self.at += len("while")
@@ -302,7 +353,7 @@ class _Scanner(WordScanner):
             for found in self.found[count:]
             if found.command.words[:1] == (Word("read"),)
             for word in found.command.words[1:]
-            if _FILLED.fullmatch(word.text)
+            if may_fill(word.text)
         ]
         if not names:
             raise Unreadable("a loop that may not end")
@@ -315,58 +366,29 @@ class _Scanner(WordScanner):
             raise Unreadable("a loop with two inputs")
 
     def _read_test(self, piped: bool) -> None:
-        """`[[ -f x ]]`: one question about one word. Others may compute, and run what they are given."""
+        """`[[ -f x && a == b ]]`. What compares numbers computes, and runs what it is given: numbers alone are read."""
         start, parts = self.at, _Parts()
-        for number in range(4):
+        while not parts.words or parts.words[-1] != Word("]]"):
             self._skip_blanks()
             began = self.at
-            parts.words.append(self.read_word())
+            self.asks_if_empty = asks_if_empty(parts.words)
+            parts.words.append(self._read_test_word())
+            self.asks_if_empty = False
             parts.spans.append((began, self.at))
-            if number == 1 and not _TEST.fullmatch(parts.words[1].text):
+            if len(parts.words) > _LONGEST_TEST:
                 raise Unreadable("an unusual test")
-        if parts.words[0].text != "[[" or parts.words[3].text != "]]":
+        questions = questions_of(parts.words[1:-1])
+        if not all(map(is_plain_question, questions)):
             raise Unreadable("an unusual test")
         text = self.text[start : self.at]
-        self._keep(parts.command(text, piped=piped, plain=False), parts)
+        for question in questions:
+            parts.words = [Word("[[", exact=False), *question, Word("]]")]
+            self._keep(parts.command(text, piped=piped, plain=False), parts)
+            parts.spans = []  # one place in the text, whatever is asked there
 
-    # --- redirects --------------------------------------------------------------------------------
-
-    def _read_redirect(self) -> Redirect | None:
-        descriptor = _DESCRIPTOR.match(self.text, self.at)
-        at = descriptor.end() if descriptor else self.at
-        if self.text[at] not in "<>&" or (not descriptor and self.text.startswith("<(", at)):
-            return None
-        operator = _REDIRECT.match(self.text, at)
-        if operator is None or (descriptor and operator[0].startswith("&")):
-            raise Unreadable("an unusual redirect")
-        if descriptor and len(descriptor[0]) > 1:
-            raise Unreadable("a redirect of an unusual descriptor")
+    def _read_test_word(self) -> Word:
+        operator = _TEST_OPERATOR.match(self.text, self.at)
+        if operator is None:
+            return self.read_word()
         self.at = operator.end()
-        if operator[0] in {">&", "<&"}:
-            return self._read_duplicate(operator[0])
-        self._skip_blanks()
-        target = self.read_word()
-        if not target.exact:
-            raise Unreadable("a redirect to a name that is not known")
-        return Redirect(operator[0], target)
-
-    def _read_duplicate(self, operator: str) -> Redirect:
-        descriptor = _DUPLICATE.match(self.text, self.at)
-        if descriptor is None:
-            raise Unreadable("an unusual redirect")
-        self.at = descriptor.end()
-        return Redirect(operator, Word(descriptor[0]))
-
-
-def cannot_fail(redirect: Redirect) -> bool:
-    """Whether a redirect changes nothing about which command runs: bash runs none whose redirect fails."""
-    if redirect.operator in {">&", "<&"}:
-        return redirect.target.text in {"0", "1", "2"}
-    return redirect.target.text == "/dev/null" and redirect.operator != "<<<"
-
-
-def writes_a_file(redirect: Redirect) -> bool:
-    """Whether a redirect may create or change a file."""
-    if redirect.operator in {">&", "<&", "<", "<<<"}:
-        return False
-    return redirect.target.text != "/dev/null"
+        return Word(operator[0])

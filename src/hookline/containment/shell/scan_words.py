@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 from hookline.containment.shell.open_word import OpenWord
+from hookline.containment.shell.settable import VARIABLES
 from hookline.containment.shell.words import Word
 
 RESERVED = frozenset(
@@ -12,15 +13,6 @@ RESERVED = frozenset(
     ! [[ ]] { } case coproc do done elif else esac fi for function if in select then time until while
     """.split()
 )
-VARIABLES = frozenset(
-    """
-    HOME PWD OLDPWD USER LOGNAME SHELL PATH LANG TERM HOSTNAME UID EUID PPID SHLVL ? $ # ! RANDOM SECONDS BASH_VERSION
-    OSTYPE HOSTTYPE MACHTYPE COLUMNS LINES EDITOR VISUAL PAGER LC_ALL LC_CTYPE TZ DISPLAY TMPDIR JAVA_HOME GOPATH GOROOT
-    VIRTUAL_ENV NODE_ENV PYTHONPATH CONDA_PREFIX CONDA_DEFAULT_ENV XDG_CONFIG_HOME XDG_DATA_HOME NVM_DIR CARGO_HOME
-    RUSTUP_HOME ANDROID_HOME MANPATH CLASSPATH LD_LIBRARY_PATH
-    """.split()
-)
-"""Variables whose values are no secret."""
 
 _META = frozenset(" \t\n|&;<>()")
 _PLAIN = re.compile(r"[A-Za-z0-9_./:,=+@%^\]-]+")
@@ -28,6 +20,10 @@ _IN_DOUBLE = re.compile(r"[^\"$`\\\x00-\x08\x0b-\x1f\x7f]+")
 _IN_SINGLE = re.compile(r"'([^'\x00-\x08\x0b-\x1f\x7f]*)'")
 _ASSIGNMENT_LIKE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*(\[|\+?=)")
 _VARIABLE = re.compile(r"\$(?:([A-Za-z_][A-Za-z0-9_]*)|\{([A-Za-z_][A-Za-z0-9_]*)\}|([?$#!]))")
+_CUT = re.compile(
+    r"\$\{(?:#([A-Za-z_][A-Za-z0-9_]*)|([A-Za-z_][A-Za-z0-9_]*)(?:##?|%%?|:?-)[A-Za-z0-9_./*?:,=@+%-]*)\}"
+)
+"""The length of a variable, what is left of it without a pattern at one of its ends, or a text where it is not set."""
 _ESCAPE = re.compile(r"\\([\x21-\x7e ])")
 _RESTING_DOLLAR = re.compile(r"\$(?=[\"' |)/.,:;%])")
 _BETWEEN_BACKTICKS = re.compile(r"`[^`\\'\"$#()]*`")
@@ -55,6 +51,10 @@ class WordScanner:
         self.filled: list[list[str]] = []
         """The variables that loops around the position read from their input."""
         self.in_backticks = False
+        self.asks_if_empty = False
+        """Whether the word at the position is looked at no further than whether it is empty."""
+        self.asked_of = ""
+        """A variable of which that was asked, and nothing else is known."""
 
     def read_inner(self, closer: str = ")") -> None:
         """Read the commands of a substitution, up to and with what closes it."""
@@ -195,6 +195,12 @@ class WordScanner:
         elif variable := _VARIABLE.match(self.text, self.at):
             self._read_variable(word, variable[1] or variable[2] or variable[3], quoted=quoted)
             self.at = variable.end()
+        elif cut := _CUT.match(self.text, self.at):
+            name = cut[1] or cut[2]
+            if not (name in self.looped or name in VARIABLES or self._is_filled(name)):
+                raise Unreadable(f"the variable {name}")
+            word.open_part(quoted=quoted)
+            self.at = cut.end()
         elif self._dollar_rests(quoted=quoted):
             word.text += "$"
             self.at += 1
@@ -218,12 +224,18 @@ class WordScanner:
             return _RESTING_DOLLAR.match(self.text, self.at) is not None
         return self.ends_word(self.at + 1)
 
+    def _is_filled(self, name: str) -> bool:
+        return any(name in names for names in self.filled)
+
     def _read_variable(self, word: OpenWord, name: str, *, quoted: bool) -> None:
-        if any(name in names for names in self.filled):
-            word.open_output(quoted=quoted)
+        if self._is_filled(name):
+            word.open_read(quoted=quoted)
         elif name in self.looped:
             word.open_loop(name, quoted=quoted)
         elif name in VARIABLES:
             word.open_variable(name, quoted=quoted)
+        elif quoted and self.asks_if_empty:
+            self.asked_of = name
+            word.open_part(quoted=True)
         else:
             raise Unreadable(f"the variable {name}")

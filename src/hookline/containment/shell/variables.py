@@ -15,7 +15,7 @@ from hookline.containment.shell.reach import MAY_BE_UNSET
 from hookline.containment.shell.words import Command, Word
 
 MAX_VARIANTS = 100
-_VARIABLE = re.compile(r"\$([A-Za-z_]\w*)")
+_VARIABLE = re.compile(r"\$\{([A-Za-z_]\w*)\}")
 _PATTERN = re.compile(r"[*?\[\\]")
 _BRACES = re.compile(r"\{([^{}]*,[^{}]*|[0-9]{1,9}\.\.[0-9]{1,9}|[a-zA-Z]\.\.[a-zA-Z])\}")
 _DEPTH = 4

@@ -5,7 +5,8 @@ from __future__ import annotations
 import re
 
 from hookline.containment.shell.options import WORDS, Call, Check, Options, Program, only
-from hookline.containment.shell.scan_words import VARIABLES
+from hookline.containment.shell.scan_tests import is_plain_question
+from hookline.containment.shell.settable import VARIABLES, may_fill
 from hookline.containment.shell.tables.files import tame
 from hookline.containment.shell.words import Word
 
@@ -54,8 +55,7 @@ def _test(call: Call) -> str | None:
 
 def _double_test(call: Call) -> str | None:
     """What compares numbers computes what the words say, indexes with commands in them too."""
-    counts = {"-v", "-R", "-eq", "-ne", "-lt", "-le", "-gt", "-ge"} & set(call.texts)
-    plain = call.texts[-1:] == ["]]"] and not counts
+    plain = call.operands[-1:] == (Word("]]"),) and is_plain_question(list(call.operands[:-1]))
     return None if plain else "it may run what the name of a variable says"
 
 
@@ -75,8 +75,8 @@ def _printf(call: Call) -> str | None:
 
 
 def _read(call: Call) -> str | None:
-    """Names in small letters: the others mean something to the shell."""
-    plain = all(re.fullmatch(r"(?!\w*_proxy$|npm_)[a-z_][a-z0-9_]*", name) for name in call.texts)
+    """Names that mean nothing to the shell."""
+    plain = all(map(may_fill, call.texts))
     return None if plain else "it may set what the shell goes by"
 
 
@@ -104,7 +104,7 @@ _NUMFMT = """
 
 BUILTINS: dict[str, Program] = {
     # `help` and `exit` can do nothing else; what the others are given is printed, or compared
-    **dict.fromkeys(("echo", ":", "true", "false", "expr", "exit", "return"), _words()),
+    **dict.fromkeys(("echo", ":", "true", "false", "expr", "exit", "return", "case"), _words()),
     "for": Program(WORDS),
     **dict.fromkeys(("test", "["), _TEST),
     "[[": _words(_double_test),
@@ -119,6 +119,8 @@ BUILTINS: dict[str, Program] = {
     "help": tame("-d -m -s"),
     "type": tame("-a -f -p -P -t"),
     "command": Program(only("-v -V -p", needs="-v -V"), reads=False),
+    # -C and -F run something, -W expands what it is given
+    "compgen": Program(only("-a -b -c -d -f -g -j -k -s -u", operands=1), reads=False),
     "jobs": Program(only("-l -p -r -s -n", operands=0), reads=False),
     **dict.fromkeys(("bash", "sh"), Program(only("-n", needs="-n", operands=1, check=_syntax))),
     "alias": Program(only("-p", operands=0), reads=False),

@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 from hookline.containment.shell.options import Program, only
+from hookline.containment.shell.tables.checks import plain_names
 
 _GNU = " --help --version"
+_NO_ARCHIVE = (
+    r"(?!.*\.(?:[tw]?ar|zip|t?gz|t?bz2|t?xz|Z|7z|rpm|deb|jar|dmg|whl|conda|msi)$)(?!-)[\w./@+-]+"
+)
 
 
 def tame(
@@ -169,6 +173,21 @@ FILES: dict[str, Program] = {
         only(
             "-c -w --by-file --no-cocomo --no-complexity --wide",
             texts="-f -i -s --format --include-ext --sort --exclude-dir",
+        ),
+        reads=False,
+    ),
+    "cloc": Program(  # what is in an archive it unpacks with a program
+        only(
+            """
+            --by-file --by-file-by-lang --json --yaml --xml --csv --md --quiet --hide-rate --sum-one
+            --skip-uniqueness --no-autogen --docstring-as-code
+            """,
+            texts="""
+            --exclude-dir --exclude-ext --exclude-lang --include-ext --include-lang --fullpath --match-d --match-f
+            --not-match-d --not-match-f --timeout --max-file-size
+            """,
+            bundles=False,
+            check=plain_names(_NO_ARCHIVE),
         ),
         reads=False,
     ),

@@ -32,6 +32,16 @@ def _with(verbs: Mapping[str, Options | Program], globals_: str = "") -> Program
     return Program(only(globals_), verbs, reads=False)
 
 
+def _pacman(call: Call) -> str | None:
+    """`-S` alone installs, and `-Su` brings everything up to date: with it, only looking something up is known."""
+    if not call.has("-S", "--sync"):
+        return None
+    given = {name for name, _ in call.options}
+    looks = given & {"-s", "-i", "-l", "--search", "--info", "--list"}
+    extra = given - looks - {"-S", "--sync", "-q", "--quiet"}
+    return None if looks and not extra else "it may install something"
+
+
 _PIP = "-v -q --verbose --quiet --disable-pip-version-check --no-color --isolated -h --help"
 _PIP_LIST = only(
     f"{_PIP} -e -l --editable --local --user --pre --not-required --exclude-editable --include-editable",
@@ -80,7 +90,7 @@ PACKAGES: dict[str, Program] = {
         {"toolchain list": only("-v")}
     ),  # others fetch the version that the project names
     "gem": _asks(
-        "list env environment contents which",
+        "list env environment contents which info",
         "-l -a -d -i -e -q --local --all --details --no-details --installed --exact --versions --no-versions",
     ),
     "brew": Program(  # `brew outdated` updates first
@@ -105,6 +115,13 @@ PACKAGES: dict[str, Program] = {
         ),
         reads=False,
     ),
+    "dpkg-deb": Program(
+        only(
+            "-c -I -f --contents --info --field",
+            needs="-c -I -f --contents --info --field",
+            bundles=False,
+        )
+    ),
     "rpm": Program(
         only(
             _RPM, texts="--qf --queryformat", needs="-q --query", check=plain_names(r"[\w./+*-]+")
@@ -113,12 +130,15 @@ PACKAGES: dict[str, Program] = {
     ),
     "pacman": Program(
         only(
-            "-Q -i -e -l -o -s -q -d -m -n -t -k -u --query --explicit --info --list --owns --search --quiet",
-            needs="-Q --query",
+            """
+            -Q -S -i -e -l -o -s -q -d -m -n -t -k -u --query --sync --explicit --info --list --owns --search --quiet
+            """,
+            needs="-Q -S --query --sync",
+            check=_pacman,
         ),
         reads=False,
     ),
-    "apk": _asks("info list policy", "-v -vv -L -e -a -d -s -R -I --installed"),
+    "apk": _asks("info list policy version", "-v -vv -L -e -a -d -s -R -I --installed"),
     "snap": _asks("list version", "--all"),
     "flatpak": _asks("list info", "--app --runtime --user --system", texts="--columns"),
     "conda": _with(

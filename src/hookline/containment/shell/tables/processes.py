@@ -6,6 +6,7 @@ import re
 
 from hookline.containment.shell.options import Call, Options, Program, only
 from hookline.containment.shell.tables.files import tame
+from hookline.containment.shell.words import Word
 
 _PS_SHOWN = r"-[oO].*|--(?:sort|format|no-headers|headers|forest)(?:=.*)?"
 _PS_BARE = "[aAcfhHjlLmnNrsSTuvwxXZ]*"
@@ -115,6 +116,7 @@ def _getent(call: Call) -> str | None:
     """The databases that lie in files. Names of hosts are asked of the network."""
     harmless = {"passwd", "group", "services", "protocols", "rpc", "initgroups"}
     asks = call.operands and call.operands[0].exact and call.texts[0] in harmless
+    asks = asks or call.operands == (Word("hosts"), Word("localhost"))
     plain = all(word.exact or word.text in {"$USER", "$LOGNAME"} for word in call.operands)
     return None if asks and plain else "it may show passwords, or ask the network"
 
@@ -135,6 +137,19 @@ PROCESSES: dict[str, Program] = {
         texts="-H -N --highlight-pid --ns-sort",
     ),
     "pwdx": tame(),
+    "pmap": Program(only("-x -X -d -q -p --extended --device --quiet --show-path"), reads=False),
+    "slabtop": Program(only("-o --once", texts="-s --sort", needs="-o --once"), reads=False),
+    "nice": Program(only(operands=0), reads=False),  # alone it says how nice it is
+    # with one number more they would set what they show
+    **dict.fromkeys(
+        ("taskset", "chrt"),
+        Program(only("-p -c --pid --cpu-list", needs="-p --pid", operands=1), reads=False),
+    ),
+    "prlimit": Program(
+        only("--noheadings --raw --verbose", texts="-p -o --pid --output", operands=0), reads=False
+    ),
+    "atq": Program(only("-V", texts="-q", operands=0), reads=False),
+    "lastlog": Program(only(texts="-u -t -b --user --time --before", operands=0), reads=False),
     "lsof": Program(  # -D writes a cache, -k and -m read other kernels
         only(
             "-a -b -C -E -h -H -K -l -n -N -O -P -R -t -U -v -V -w -X -Z",

@@ -1,37 +1,59 @@
 """Programs of which only one question is harmless: which version are you, and how are you used.
 
 Programs that load something out of the project before they answer are missing on purpose: pytest imports
-`conftest.py`, yarn and pnpm run the version that the project names, rustup's cargo and rustc the toolchain, maven
-and sbt take options of the Java machine, flake8, rubocop, composer and bundler load plugins.
+`conftest.py`, yarn and pnpm run the version that the project names, rustup's cargo and rustc the toolchain, `dotnet`
+the kit that `global.json` names, bazel its wrapper in the project, jest and webpack the copy in the project, maven and
+sbt take options of the Java machine, flake8, rubocop, composer, bundler and hg load plugins.
 """
 
 from __future__ import annotations
 
+import re
+from collections.abc import Sequence
+
+from hookline.containment.shell.words import Word
+
 _LONG = """
-    R ag apt apt-get awk aws bash bat batcat black brew btm bzip2 cat chmod clang clang++ cmake conda convert cp crystal
-    curl dart dash delta deno docker docker-compose emacs exa eza fd fdfind ffmpeg ffprobe find fish fzf g++ gawk gcc
-    gcloud gdb gem gh ghc git gofmt grep gunzip gzip head helm hexyl htop hyperfine isort java javac jq julia kubectl ld
-    ldd less ls lsd lua luajit make mamba meson minikube mkdir mv mypy mysql nano nginx ninja node nodejs npm npx nvim
-    ocaml openssl pandoc perl pg_dump php pip pip3 podman psql pypy3 python python2 python3 redis-cli redis-server rg rm
-    rsync ruby ruff sd sed sh shellcheck snap sort sqlite3 ssh svn swift systemctl tar terraform tmux tokei touch tree
-    tsc unzip uv vim virtualenv wc wget xargs xz yq zig zip zsh zstd
+    R Rscript adb ag apt apt-get as autoconf automake awk aws az bash bat batcat bison black brew btm buf bun bzip2 c++
+    cabal cat cc chmod clang clang++ clang-format claude cmake code codex conda convert cp crystal curl dart dash delta
+    deno django-admin docker docker-compose emacs eslint exa eza fd fdfind ffmpeg ffprobe find fish flex fzf g++ gawk
+    gcc gcloud gdb gem gfortran gh ghc git gofmt golangci-lint grep groovy gs gunzip gzip hadolint head helm hexyl htop
+    hyperfine identify isort java javac jq julia kubectl latex ld ldd less lldb ls lsd ltrace lua luajit magick make
+    mamba meson minikube mkdir mongod mongosh mono mv mypy mysql nano nginx ninja nix node nodejs npm npx nvcc nvim
+    ocaml ollama opam openssl pandoc parallel pdflatex perl pg_dump php pip pip3 podman pre-commit prettier
+    protoc psql pypy3 python python2 python3 racket redis-cli redis-server rg rm rsync ruby ruff sbcl screen script sd
+    sed sh shellcheck shfmt snap sort split sqlite3 ssh stack strace svn swift swiftc systemctl tar terraform tmux tofu
+    tokei touch tree tsc unzip upower uv vim vimdiff virtualenv wasm-pack watch wc wget xargs xcrun xelatex xz yq zig
+    zip zsh zstd
 """
 QUESTIONS: dict[str, frozenset[str]] = {name: frozenset({"--version"}) for name in _LONG.split()}
 """The single word that each may be given."""
 
 _HELP = """
-    black cat chmod cp curl docker find gh git grep head jq kubectl ls make mkdir mv mypy node pip pip3 python
-    python3 rg rm rsync ruff sed sort tar touch uv wc wget xargs
+    apt apt-get bash black cat chmod cmake conda cp curl docker find gcc gh git grep gzip head helm jq kubectl ls make
+    mkdir mv mypy node perl php pip pip3 podman psql python python3 rg rm rsync ruby ruff sed shellcheck sort split
+    strace systemctl tar terraform touch tsc uv vim virtualenv wc wget xargs zip zsh
 """
 for _name in _HELP.split():
     QUESTIONS[_name] |= {"--help"}
 
+_PYTHONS = " ".join(f"python3.{minor}" for minor in range(7, 16))
 _SHORT = {
-    "-v": "gcc g++ httpd apache2 haproxy nasm node nodejs npm npx docker php perl ruby make gem tsc nginx lua",
-    "-version": "xcodebuild java javac terraform",
-    "version": "consul nomad vault docker helm kubectl openssl terraform minikube",
+    "--version": _PYTHONS,
+    "-v": """
+    gcc g++ httpd apache2 haproxy nasm node nodejs npm npx docker php perl ruby make gem tsc nginx lua luajit julia bun
+    clang pdftotext screen ollama
+    """,
+    "-version": """
+    xcodebuild java javac terraform kotlin kotlinc ant ocaml ffmpeg ffprobe convert identify magick staticcheck
+    """,
+    "version": """
+    consul nomad vault docker helm kubectl openssl terraform minikube adb caddy dlv hugo k9s kustomize pulumi
+    rclone restic swiftlint tofu zig
+    """,
     "-VV": "python python3",
-    "-V": "python python2 python3 ssh tmux rg deno ruff uv nginx",
+    "-V": f"python python2 python3 ssh tmux rg deno ruff uv nginx pip pip3 cabal dot strace {_PYTHONS}",
+    "-h": "gofmt",
     "--ini": "php",
     "-m": "php",
     "-V:version": "perl",
@@ -41,10 +63,42 @@ _SHORT = {
     "-dumpmachine": "gcc g++",
     "ping": "redis-cli",
     "info": "redis-cli",
-    "-l": "psql",
+    "dbsize": "redis-cli",
+    "-l": "psql bind trap",
+    "-a": "enable",
+    "-p": "xcode-select trap",
     "--print-path": "xcode-select",
-    "-p": "xcode-select",
+    "-q": "nix-env",
+    "list": "ollama",
+    "ps": "ollama",
+    "--hardware": "numactl",
+    "--prefix": "brew",
+    "--cellar": "brew",
+    "--repository": "brew",
+    "--cache": "brew",
+    "installed": "port",
 }
 for _word, _names in _SHORT.items():
     for _name in _names.split():
         QUESTIONS[_name] = QUESTIONS.get(_name, frozenset()) | {_word}
+
+_EXPLAINS_VERBS = frozenset(
+    "apt apt-get conda docker gh helm kubectl pip pip3 podman ruff terraform uv".split()
+)
+"""Programs that answer `verb --help` themselves, whatever the verb does otherwise."""
+_OF_TWO_WORDS = re.compile(
+    r"gh \w+|docker (?:builder|buildx|compose|container|context|image|network|system|volume)"
+)
+_VERB = re.compile(r"[a-z][a-z-]*")
+
+
+def is_question(name: str, words: Sequence[Word]) -> bool:
+    """Whether a program is asked nothing but its version, or how it is used."""
+    if not all(word.exact for word in words):
+        return False
+    *verbs, last = [word.text for word in words] or [""]
+    if not verbs:
+        return last in QUESTIONS.get(name, ())
+    nested = _OF_TWO_WORDS.fullmatch(f"{name} {verbs[0]}") is not None
+    known = name in _EXPLAINS_VERBS and len(verbs) <= (2 if nested else 1)
+    return known and last == "--help" and all(map(_VERB.fullmatch, verbs))

@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator, Mapping
 
 from hookline.containment.shell.options import Call, Options, Program, more, only
+from hookline.containment.shell.tables.checks import first_word
 from hookline.containment.shell.words import Word
 
 
@@ -65,7 +66,7 @@ _DOCKER_VERBS: dict[str, Options | Program] = {
         """
         ps images stats port container*ls container*ps container*list container*port container*stats image*ls image*list
         network*ls network*list volume*ls volume*list system*df context*ls context*list context*show buildx*ls
-        plugin*ls node*ls service*ls stack*ls stack*services
+        plugin*ls node*ls node*ps service*ls service*ps stack*ls stack*services stack*ps
         buildx*version
         """,
         _DOCKER_LISTS,
@@ -217,6 +218,7 @@ class _Described(Mapping[str, Options]):
             "iam get-user",
             "iam get-role",
         ),
+        *("configure list", "configure list-profiles"),
         *("iam get-policy", "s3api head-object", "s3api head-bucket", "s3api get-bucket-location"),
         "s3api get-bucket-versioning",
     )
@@ -237,8 +239,9 @@ class _Described(Mapping[str, Options]):
 
 
 _CLOUD = only(
-    "--all --quiet",
+    "--all --quiet --enabled --available",
     texts="""
+    --freshness --order
     --format --project --filter --limit --region --zone --zones --regions --sort-by -o --output -g --resource-group -n
     --name --query --subscription
     """,
@@ -252,12 +255,22 @@ _GCLOUD = """
     projects*list config*list auth*list services*list functions*list run*services*list compute*instances*list
     compute*zones*list compute*regions*list container*clusters*list sql*instances*list app*services*list
     app*versions*list storage*buckets*list config*get-value config*configurations*list version projects*describe
-    compute*instances*describe
+    compute*instances*describe logging*read info
 """
 _AZ = """
-    account*list account*show group*list group*show vm*list vm*show aks*list aks*show webapp*list acr*list resource*list
-    network*vnet*list
+    account*list account*show account*list-locations group*list group*show vm*list vm*show aks*list aks*show webapp*list
+    acr*list resource*list network*vnet*list network*nsg*list network*public-ip*list network*nic*list
+    storage*account*list storage*account*show keyvault*list functionapp*list appservice*plan*list cosmosdb*list
+    sql*server*list disk*list version
 """
+
+
+def _at_home(call: Call) -> str | None:
+    """A database of this machine, or one that is a file here."""
+    here = {"localhost", "127.0.0.1", "::1", "/tmp", "/var/run/postgresql"}
+    far = [host for host in call.values("-h", "--host") if host not in here]
+    return "it uses the network" if far else None
+
 
 SERVICES: dict[str, Program] = {
     **dict.fromkeys(("docker", "podman"), Program(only(), _DOCKER_VERBS, reads=False)),
@@ -268,6 +281,7 @@ SERVICES: dict[str, Program] = {
             **_verbs(_KUBECTL_VERBS, _kubectl()),
             "logs": _kubectl(" -f --follow"),
             "cluster-info": only(operands=0),
+            "completion": only(check=first_word("bash|zsh|fish|powershell")),
         },
         reads=False,
     ),
@@ -275,7 +289,7 @@ SERVICES: dict[str, Program] = {
         only(texts="-n --namespace"),
         {
             **_verbs(
-                "list ls history version repo*list search*repo",
+                "list ls history version repo*list search*repo dependency*list dep*list",
                 only(
                     "-A -a -q -d -r --all-namespaces --all --short --versions --deployed --failed --pending --reverse",
                     texts="-n -o -l -f -m --namespace --output --max --filter --selector --offset --revision",
@@ -312,6 +326,18 @@ SERVICES: dict[str, Program] = {
             "version": only("-json", bundles=False),
             "fmt": only("-check -diff -recursive", needs="-check", bundles=False, shows=False),
         },
+        reads=False,
+    ),
+    "kind": Program(
+        only(), _verbs("get*clusters get*nodes version", only(texts="--name")), reads=False
+    ),
+    "pg_isready": Program(
+        only(
+            "-q --quiet",
+            texts="-h -p -U -t --host --port --username --timeout",
+            operands=0,
+            check=_at_home,
+        ),
         reads=False,
     ),
     "minikube": Program(only(), _verbs("status ip version", only(operands=0)), reads=False),

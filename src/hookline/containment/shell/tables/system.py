@@ -52,6 +52,10 @@ def _to_itself(call: Call) -> str | None:
     return None if hosts in (["localhost"], ["127.0.0.1"], ["::1"]) else "it uses the network"
 
 
+def _no_words(call: Call) -> str | None:
+    return "it may set something" if call.operands else None
+
+
 def _pages(call: Call) -> str | None:
     """With a slash it is no name but a file, which may name others to be shown."""
     return "it may show files" if any("/" in word.text for word in call.words) else None
@@ -194,7 +198,7 @@ SYSTEM_TOOLS: dict[str, Program] = {
             **dict.fromkeys(
                 """
                 status is-active is-enabled is-failed list-units list-unit-files list-timers list-sockets list-jobs
-                list-dependencies get-default is-system-running
+                list-dependencies get-default is-system-running cat
                 """.split(),
                 only(_UNIT_FLAGS, texts=_UNIT_TEXTS),
             ),
@@ -259,8 +263,11 @@ SYSTEM_TOOLS: dict[str, Program] = {
                 only("--active", check=plain_names(r"\w[\w@.+ -]*")),
             ),
             **dict.fromkeys(
-                ("device", "dev", "device status", "dev status", "general", "general status"),
+                ("", "device", "dev", "device status", "dev status", "general", "general status"),
                 only(operands=0),
+            ),
+            **dict.fromkeys(
+                ("device wifi", "dev wifi"), only(check=first_word("list", needed=False))
             ),
         },
         reads=False,
@@ -302,11 +309,17 @@ SYSTEM_TOOLS: dict[str, Program] = {
     ),
     "getenforce": _looks(operands=0),
     "sestatus": _looks("-v -b", operands=0),
+    "aa-status": _looks(operands=0),
+    "iw": _verbs("list dev reg*get", check=_no_words),
     "ping": Program(only("-n -q -4 -6", texts="-c -W -w -i", check=_to_itself), reads=False),
     "route": _looks("-n -e", operands=0),
     "arp": _looks("-a -n -e", operands=0),
     "iwconfig": _looks(operands=1),
-    "nvidia-smi": _looks("-L -q", operands=0),
+    "nvidia-smi": _looks(
+        "-L -q --list-gpus",
+        texts="-i -d --id --display --query-gpu --query-compute-apps --format",
+        operands=0,
+    ),  # -f writes
     "dmidecode": _looks("-q", texts="-t -s --type --string", operands=0),
     "jps": Program(
         only("-q -m -l -v -V", operands=0), reads=False

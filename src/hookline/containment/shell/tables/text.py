@@ -59,6 +59,14 @@ _BASE64 = only(
 )  # that of macOS writes files with -o
 
 
+_DEVICES = frozenset({"/dev/null", "/dev/stderr", "/dev/stdout"})
+
+
+def _to_devices(call: Call) -> str | None:
+    known = all(one.exact and one.text in _DEVICES for one in call.operands)
+    return None if known and call.operands else "it writes files"
+
+
 def _to_output(call: Call) -> str | None:
     return no_address(call) if call.texts[-1:] == ["-"] else "it writes a file"
 
@@ -274,5 +282,6 @@ TEXT: dict[str, Program] = {
             check=_to_output,
         )
     ),
+    "tee": Program(only("-a -i -p --append --ignore-interrupts", check=_to_devices), reads=False),
     "bc": Program(only("-l -q -s -w -i --mathlib --quiet --standard --warn")),
 }

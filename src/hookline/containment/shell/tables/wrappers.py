@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 
 from hookline.containment.shell.call import read_call
@@ -12,6 +13,11 @@ STDIN = Word("...", exact=False, hidden=True)
 """Words that xargs reads from its input."""
 NAMES = Word("...", exact=False)
 """The same where they are known to be names of files."""
+
+SHELLS = frozenset({"bash", "sh"})
+_OF_BASH = re.compile(r"[$`{}~\\]|\[\[|&>|\|&|<<|[<>]\(")
+"""What another shell than bash may read otherwise, or bash itself when it is called `sh`."""
+_ASSIGNMENT = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)=(.*)")
 
 HARMLESS_WRAPPERS: dict[str, tuple[Options, int]] = {
     "nice": (only("-#", texts="-n --adjustment"), 0),
@@ -49,6 +55,26 @@ def inner_words(name: str, words: Sequence[Word]) -> tuple[Word, ...] | None:
         return None
     inner = call.rest[own:]
     return _filled(inner, call) if name == "xargs" else inner
+
+
+def inner_script(name: str, words: Sequence[Word]) -> str | None:
+    """The script that a shell is given to run, if nothing else is said. None where it may be read in another way."""
+    texts = [word.text for word in words]
+    if name not in SHELLS or len(words) < 2 or not all(word.exact for word in words):
+        return None
+    options, script = texts[:-1], texts[-1]
+    if name == "sh":
+        return script if options == ["-c"] and not _OF_BASH.search(script) else None
+    return script if options in (["-c"], ["-lc"], ["-l", "-c"]) else None
+
+
+def assigned_words(words: Sequence[Word]) -> tuple[list[tuple[str, Word]], Sequence[Word]]:
+    """What `env` sets, and what it runs then."""
+    given: list[tuple[str, Word]] = []
+    while words and words[0].exact and (found := _ASSIGNMENT.fullmatch(words[0].text)):
+        given.append((found[1], Word(found[2])))
+        words = words[1:]
+    return given, words
 
 
 def cuts_lines(words: Sequence[Word]) -> bool:
