@@ -66,6 +66,48 @@ def test_on_the_host_everything_that_is_not_plainly_harmless_asks(tmp_path: Path
     assert not (tmp_path / "made").exists()
 
 
+def test_a_planted_repository_is_not_entered_on_the_host(tmp_path: Path) -> None:
+    """The repository is looked for in the work directory of the shell, and where a call says it runs."""
+    evil = tmp_path / "evil"
+    for name in ("objects", "refs"):
+        (evil / name).mkdir(parents=True)
+    (evil / "HEAD").write_text("ref: refs/heads/main\n")
+    (evil / "config").write_text(f"[core]\n\tworktree = ..\n\tfsmonitor = touch {tmp_path}/made\n")
+    nobody = Approver(False)
+    result = run(
+        Bash(tmp_path, sandbox="host"),
+        calls(
+            call("bash", command="git -C evil status"),
+            call("bash", command="git status", cwd="evil"),
+            call("exec", argv=["git", "-C", "evil", "status"]),
+        ),
+        approver=nobody,
+    )
+    assert statuses(result) == ["denied"] * 3
+    assert all("core.fsmonitor" in reason for reason in nobody.reasons)
+    assert not (tmp_path / "made").exists()
+
+
+def test_a_call_is_judged_again_as_it_starts(tmp_path: Path) -> None:
+    """What the commands before it in the same turn have left counts: their directory, their variables, their files."""
+    (tmp_path / "keys" / ".ssh").mkdir(parents=True)
+    (tmp_path / "keys" / ".ssh" / "config").write_text("secret")
+    (tmp_path / "sub").mkdir()
+    turns = (
+        calls(call("bash", command="cd keys/.ssh"), call("bash", command="cat config")),
+        calls(call("bash", command="cd ../../sub"), call("bash", command="ls")),
+        calls(call("bash", command="export GIT_DIR=x"), call("bash", command="git status")),
+        calls(call("bash", command="git status")),
+    )
+    person = Approver(True)
+    result = run(Bash(tmp_path, sandbox="host", keep="session"), *turns, approver=person)
+    assert statuses(result) == ["ok", "error", "ok", "ok", "ok", "error", "ok"]
+    assert "config may hold secrets" in result.steps[0].results[1].text()
+    assert "Call it again" in result.steps[0].results[1].text()
+    assert len(person.reasons) == 2
+    assert person.reasons[1].startswith("earlier commands have set variables")
+
+
 @needs_bubblewrap
 def test_in_the_sandbox_only_what_leaves_it_asks(tmp_path: Path) -> None:
     """What the policy would ask about is contained, so it runs; what it forbids is blocked there too."""

@@ -10,7 +10,7 @@ def _names(text: str) -> frozenset[str]:
 
 
 RUN_BY_OTHERS = _names(
-    ".git .gitconfig .gitmodules .husky .envrc .ripgreprc .vscode .idea .devcontainer"
+    ".git .gitconfig .gitmodules .hg .husky .envrc .ripgreprc .vscode .idea .devcontainer"
 )
 """What runs commands when a repository or an editor is opened."""
 

@@ -306,6 +306,9 @@ def test_what_lies_beside_it_is_allowed(command: str) -> None:
 @pytest.mark.parametrize(
     ("command", "cwd"),
     [
+        ("ls | xargs cat", "/etc"),
+        ("find | xargs cat", ".."),
+        ("cat .config/hub", "../.."),
         ("cat e*", "/proc/self"),
         ("cat config", "/home/somebody/.ssh"),
         ("cat *", "/root/.aws"),

@@ -79,6 +79,7 @@ class Bash:
             self.sandbox = Sandbox(root, sandbox, paths=paths, limits=limits, pass_env=pass_env)
         self.sandbox.keep(scratch.output)  # we write there, outside: nothing is to be in the way
         self._runner = Runner(self.sandbox, scratch, max_chars)
+        self._guard = ShellGuard(self)
         self._sessions: dict[str, Session] = {}
         """What the latest command of a run left, before the state has it."""
 
@@ -116,7 +117,7 @@ class Bash:
         ended = Options(name=f"{self.name}-end", scope="tree")
         made = [
             register(HookPoint.EXECUTION_START, self._say_where, said),
-            register(HookPoint.BEFORE_TOOL_USE, ShellGuard(self), policy),
+            register(HookPoint.BEFORE_TOOL_USE, self._guard, policy),
             register(HookPoint.EXECUTION_END, self._end, ended),
         ]
         if self.keep == "session":
@@ -153,6 +154,7 @@ class Bash:
         run_id = ctx.state.run_id
         self._sessions.pop(run_id, None)
         if ctx.status is not RunStatus.PAUSED:
+            self._guard.forget(run_id)
             await self._runner.backgrounds.end(run_id)
 
     # --- the tools ------------------------------------------------------------------------------------
@@ -177,6 +179,7 @@ class Bash:
             network: Give this command the network. A person is asked.
             outside: Run this command outside the sandbox. A person is asked.
         """
+        self._guard.check(context.call, context.state)
         run_id, session = context.state.run_id, self._session(context.state)
         order = Order(
             command=command,
@@ -227,6 +230,7 @@ class Bash:
             raise ToolError(
                 "argv names no program.", remedy="Give one, and its arguments after it."
             )
+        self._guard.check(context.call, context.state)
         order = Order(
             command=argv,
             text=shlex.join(argv),

@@ -7,18 +7,18 @@ pass is for.
 
 from __future__ import annotations
 
-import posixpath
 import re
 from typing import TYPE_CHECKING
 
 import msgspec
 
 from hookline.containment.shell.deadly import deadly
+from hookline.containment.shell.fetched import Fetched, printed_words, runs_text
 from hookline.containment.shell.grammar import parse, walk
 from hookline.containment.shell.literal import literal, literal_words, unescape
 from hookline.containment.shell.paths import is_device, is_network, is_protected
 from hookline.containment.shell.reading import MAX_LENGTH
-from hookline.containment.shell.sources import is_decoder, is_fetch, runs_unread, stored_by
+from hookline.containment.shell.sources import is_decoder, is_fetch, runs_unread
 from hookline.containment.shell.unwrap import (
     INTERPRETERS,
     SHELLS,
@@ -41,7 +41,8 @@ _BOMB = re.compile(
     r"([\w:.]{1,40})\s{0,9}\(\s{0,9}\)\s{0,9}\{[^}]{0,200}?\1\s{0,9}\|\s{0,9}\1\s{0,9}&"
 )
 _PERL_BOMB = re.compile(
-    r"fork\s{1,9}while\s{1,9}fork|while\s{0,9}\(?\s{0,9}(1|True|true)\s{0,9}\)?\s{0,9}:?\s{0,9}(os\.)?fork"
+    r"fork\s{1,9}while\s{1,9}(?:fork|1)|while\s{0,9}\(?\s{0,9}(1|True|true)\s{0,9}\)?\s{0,9}:?\s{0,9}(os\.)?fork"
+    r"|loop\s{0,9}(?:\{|do)\s{0,9}fork|os\.fork\(\) for |\$0\"?\s{0,9}&\s{0,9}(?:done|\$0)"
 )
 _WORDS = frozenset(
     """
@@ -56,6 +57,8 @@ _RUN_BY_OTHERS = re.compile(
     r".*(COMMAND|PAGER|EDITOR|VISUAL|SHELL|BROWSER|_CMD|ASKPASS|_SSH|OPEN|EXTERNAL_DIFF|PS[0-4])"
 )
 """Variables whose values other programs run."""
+_UNREAD = "comes from the network or has been decoded"
+_ECHOES = frozenset({"echo", "printf"})
 _WRITING = frozenset({">", ">>", ">|", "&>", "&>>", "<>", ">&"})
 
 
@@ -100,7 +103,7 @@ class _Search:
     def __init__(self, where: str) -> None:
         self.commands: list[tuple[str, ...]] = []
         self.variables: dict[str, str] = {}
-        self.stored: set[str] = set()
+        self.fetched = Fetched()
         self.where = where
         self.budget = MAX_WORK
 
@@ -141,16 +144,17 @@ class _Search:
         if depth > MAX_DEPTH:
             raise Found("it is nested too deeply to be read", text)
         self.commands.append(tuple(argv))
-        if problem := deadly(argv, self.where) or self._runs_stored(argv):
+        if problem := deadly(argv, self.where):
             raise Found(problem, text)
-        if is_fetch(argv):
-            self.stored.update(stored_by(argv))
+        if path := self.fetched.is_run_by(argv):
+            raise Found(f"it runs {path}, which {_UNREAD}", text)
+        self.fetched.note(argv)
         if name_of(argv) in {"cd", "pushd"}:
             self._move(argv[1:])
         if argv[:2] == ["set", "--"]:
             self._set_positions(argv[2:])
         if INTERPRETERS.fullmatch(name_of(argv)) and any(runs_unread(w) for w in argv[1:]):
-            raise Found("it runs what comes from the network or has been decoded", text)
+            raise Found(f"it runs what {_UNREAD}", text)
         for inner in inner_argvs(argv):
             self.argv(inner, text, depth + 1)
         for script in scripts_in(argv):
@@ -165,17 +169,6 @@ class _Search:
         joined = " ".join(words)
         numbered = {str(number): word for number, word in enumerate(words[:9], start=1)}
         self.variables |= {"@": joined, "*": joined, **numbered}
-
-    def _runs_stored(self, argv: list[str]) -> str | None:
-        """Whether a file is run that was fetched or decoded just before."""
-        name = name_of(argv)
-        runner = name in SHELLS or name in {"source", "."} or INTERPRETERS.fullmatch(name)
-        operands = [word for word in argv[1:] if not word.startswith("-")]
-        run = operands[:1] if runner else argv[:1] if "/" in argv[0] else []
-        for word in run:
-            if posixpath.normpath(word) in self.stored:
-                return f"it runs {word}, which comes from the network or has been decoded"
-        return None
 
 
 class _Tree:
@@ -243,6 +236,7 @@ class _Tree:
             return
         known = literal(value, self.all.variables)[:2000]
         self.all.variables[name.rstrip("+")] = known
+        self.all.fetched.assign(name.rstrip("+"), self.argvs(node))
         if _RUN_BY_OTHERS.fullmatch(name):
             self.all.script(known, self.depth + 1)
 
@@ -260,19 +254,22 @@ class _Tree:
 
     def _runs_printed(self, node: Node, argv: list[str], text: str) -> None:
         """A substitution that fetches or decodes, inside a command that runs what it is given."""
+        whole = self._with_inner(argv)
+        if any(map(runs_text, whole)) and self.all.fetched.is_named_in(text):
+            raise Found(f"it runs what {_UNREAD}", text)
         substitutions = [
             n for n in walk(node) if n.type in {"command_substitution", "process_substitution"}
         ]
         if not substitutions:
             return
-        runs = any(_runs_its_words(one) for one in self._with_inner(argv))
+        runs = any(map(_runs_its_words, whole))
         is_itself = not argv  # nothing but the substitution: what it prints is the command
         if not (runs or is_itself):
             return
         for one in substitutions:
             for inner in self.argvs(one):
                 if is_fetch(inner) or is_decoder(inner):
-                    raise Found("it runs what comes from the network or has been decoded", text)
+                    raise Found(f"it runs what {_UNREAD}", text)
                 if name_of(inner) in {"echo", "printf"} and runs:
                     self._printed(inner[1:], [argv], text, runs=True)
 
@@ -286,17 +283,18 @@ class _Tree:
         return found
 
     def _pipeline(self, node: Node) -> None:
-        stages = [self.argvs(child) for child in node.children if child.is_named]
         text = self.text(node)
         unread, printed = False, list[list[str]]()
-        for stage in stages:
+        for child in node.children:
+            stage = self.argvs(child) if child.is_named else []
             runs = any(reads_code_from_input(argv) for argv in stage) or _feeds_a_shell(stage)
             if runs and unread:
-                raise Found("it runs what comes from the network or has been decoded", text)
+                raise Found(f"it runs what {_UNREAD}", text)
             for words in printed[:8]:
                 self._printed(words, stage, text, runs=runs)
             unread = unread or any(is_fetch(argv) or is_decoder(argv) for argv in stage)
-            printed += [argv[1:] for argv in stage if name_of(argv) in {"echo", "printf"}]
+            unread = unread or self.all.fetched.is_printed_by(stage, self.text(child))
+            printed += [printed_words(argv) for argv in stage if name_of(argv) in _ECHOES]
 
     def _printed(self, words: list[str], stage: list[list[str]], text: str, *, runs: bool) -> None:
         """What is printed may be run as it is, or become the words of what xargs runs."""
@@ -332,20 +330,27 @@ class _Tree:
             self._input_from(node)
 
     def _input_from(self, node: Node) -> None:
-        """`sh < <(curl ..)`."""
+        """`sh < <(curl ..)`, `curl .. > >(sh)`, and `sh < file` of what was fetched."""
         for one in walk(node):
-            if one.type == "process_substitution" and any(
-                is_fetch(argv) or is_decoder(argv) for argv in self.argvs(one)
-            ):
-                raise Found(
-                    "it runs what comes from the network or has been decoded", self.text(node)
-                )
+            if one.type == "process_substitution":
+                inner = self.argvs(one)
+                fetches = any(is_fetch(argv) or is_decoder(argv) for argv in inner)
+                given = self.text(one).startswith(">(") and any(map(reads_code_from_input, inner))
+                outer = given and any(is_fetch(argv) for argv in self.argvs(node))
+                if fetches or outer:
+                    raise Found(f"it runs what {_UNREAD}", self.text(node))
+            elif one.type == "file_redirect" and self._reads_fetched(self.text(one)):
+                raise Found(f"it runs what {_UNREAD}", self.text(node))
+
+    def _reads_fetched(self, redirect: str) -> bool:
+        target = literal(redirect[1:].strip(), self.all.variables)
+        return redirect.startswith("<") and self.all.fetched.holds(target)
 
     def _keep_stored(self, node: Node) -> None:
         for child in node.children:
             if child.type == "file_redirect":
                 target = literal(self.text(child).lstrip("0123456789&<>| "), self.all.variables)
-                self.all.stored.add(posixpath.normpath(target) if target else "")
+                self.all.fetched.keep(target)
 
     def _given(self, node: Node, text: str) -> None:
         argvs = self.argvs(node)

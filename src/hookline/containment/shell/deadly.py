@@ -17,7 +17,10 @@ PRIVILEGE = frozenset(
 _DISKS = frozenset(
     "wipefs fdisk sfdisk cfdisk gdisk sgdisk parted blkdiscard mkswap mke2fs newfs".split()
 )
-_DOWN = frozenset("shutdown reboot halt poweroff telinit".split())
+_ERASING = re.compile(
+    r"(?i)--security-erase|--trim-sector|-[a-z]*w$|luksformat|erase|zerodisk|partitiondisk"
+)
+_DOWN = frozenset("shutdown reboot halt poweroff telinit killall5".split())
 _WRITES_ALL = frozenset(
     """
     tee touch truncate shred unlink rmdir mkdir chattr setfacl patch mkfifo mknod sponge ed ex vi vim nvim nano emacs
@@ -144,7 +147,13 @@ def _systemctl(words: Sequence[str], _where: str) -> Finding:
         "emergency",
         "soft-reboot",
     }
-    return "it stops the machine" if down & set(words) else None
+    names = {word.removesuffix(".target") for word in words}
+    return "it stops the machine" if down & names else None
+
+
+def _erases(words: Sequence[str], _where: str) -> Finding:
+    erases = any(_ERASING.match(word) for word in words)
+    return "it works on whole disks" if erases else None
 
 
 def _kill(words: Sequence[str], _where: str) -> Finding:
@@ -207,6 +216,10 @@ _CHECKS: dict[str, Callable[[Sequence[str], str], Finding]] = {
     "dd": _dd,
     "mv": _mv,
     "systemctl": _systemctl,
+    "hdparm": _erases,
+    "badblocks": _erases,
+    "cryptsetup": _erases,
+    "diskutil": _erases,
     "kill": _kill,
     "socat": _socat,
     **dict.fromkeys(("nc", "ncat", "netcat"), _netcat),

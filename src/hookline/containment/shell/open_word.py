@@ -4,17 +4,29 @@ from __future__ import annotations
 
 from hookline.containment.shell.words import Word
 
-_PATHS = {"HOME": "~", "PWD": ".", "OLDPWD": "$OLDPWD"}
+_PATHS = {
+    "HOME": "~",
+    "PWD": ".",
+    "OLDPWD": "$OLDPWD",
+    "XDG_CONFIG_HOME": "~/.config",
+    "XDG_DATA_HOME": "~/.local/share",
+}
 """Variables that hold an absolute path, and how a path that begins with them is shown."""
+_ALWAYS_SET = frozenset({"HOME", "PWD", "OLDPWD"})
 
 READ = "$<>"
 """How a variable is shown that is read from an input."""
 
 
+_MARKS = frozenset("{}[],")
+
+
 class OpenWord:
     """Collects a word. What is opened first decides the prefix; what is split into words takes it away."""
 
-    __slots__ = ("brace_at", "braces", "exact", "hidden", "loop", "prefix", "several", "text")
+    __slots__ = (
+        *("brace_at", "braces", "exact", "hidden", "loop", "marks", "prefix", "several", "text"),
+    )
 
     def __init__(self) -> None:
         self.text = ""
@@ -25,6 +37,12 @@ class OpenWord:
         self.brace_at: int | None = None
         self.braces = 0
         self.loop = ""
+        self.marks = False
+
+    def add_quoted(self, text: str) -> None:
+        """Add what stands in quotes, and remember whether it looks like a pattern, which it is not."""
+        self.text += text
+        self.marks = self.marks or not _MARKS.isdisjoint(text)
 
     def open(self, known: str = "") -> None:
         """From here on the value is open; `known` is how what follows begins."""
@@ -51,7 +69,7 @@ class OpenWord:
 
     def open_variable(self, name: str, *, quoted: bool) -> None:
         """Add a variable. In quotes it stays in one word; outside them its value is split."""
-        known = "/" if name in _PATHS and not self.text else ""
+        known = "/" if name in _ALWAYS_SET and not self.text else ""
         if quoted:
             self.open(known)
         else:
@@ -103,6 +121,8 @@ class OpenWord:
         if (
             self.loop and self.text != self.loop
         ):  # together with something else it names what was not seen
+            self.hidden = True
+        if self.marks:  # which brackets and braces are only characters is no longer told
             self.hidden = True
         prefix, whole = self.prefix or "", not self.several
         return Word(self.text, exact=False, prefix=prefix, hidden=self.hidden, whole=whole)

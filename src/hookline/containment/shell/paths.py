@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import os
 import posixpath
 import re
+from collections.abc import Iterable
 from itertools import pairwise
+
+from hookline.containment.shell.words import Word
 
 DEVICES = frozenset("null zero full random urandom stdin stdout stderr tty fd".split())
 """Devices that are harmless to read and to write."""
@@ -34,6 +38,7 @@ _KEPT_PAIRS = frozenset(
     {
         (".git", "hooks"),
         (".git", "config"),
+        (".hg", "hgrc"),
         ("systemd", "user"),
         ("spool", "cron"),
         ("fish", "conf.d"),
@@ -49,6 +54,38 @@ def resolve(path: str, where: str = "") -> str:
     if where and not path.startswith(("/", "~")):
         path = f"{where}/{path}"
     return re.sub("^//+", "/", posixpath.normpath(path)) if path else path
+
+
+def seen_from(where: str, path: str) -> str:
+    """Where a path leads from a directory."""
+    return f"{where}/{path}" if where and not path.startswith(("/", "~")) else path
+
+
+def is_place(word: Word) -> bool:
+    """Whether a word names one directory that can be looked at: it is exact, or begins with the home."""
+    if re.match(r"~[-+0-9]", word.text):  # of the stack of directories
+        return False
+    return word.exact or (not word.hidden and re.fullmatch(r"[\w./~@ -]+", word.text) is not None)
+
+
+def places_of(root: str, steps: Iterable[str]) -> set[str]:
+    """The directories to which steps may lead, one from the other: to bash, and to a program that follows each link."""
+    places = [root or os.curdir]
+    for step in steps:
+        ways = {step, os.path.expanduser(step)}  # in quotes a tilde is a name like every other
+        places = [os.path.join(place, way) for place in places for way in sorted(ways)]
+    climbing = [os.path.normpath(place) for place in places if ".." in place]
+    return {*places, *climbing}
+
+
+def lies_above(place: str, name: str) -> bool:
+    """Whether something of a name lies in a directory or in one above it."""
+    level = os.path.realpath(place)
+    while not os.path.lexists(os.path.join(level, name)):
+        level, below = os.path.dirname(level), level
+        if level == below:
+            return False
+    return True
 
 
 def parts_of(path: str) -> list[str]:

@@ -8,10 +8,12 @@ import msgspec
 
 from hookline.containment.shell.danger import Danger, find_danger
 from hookline.containment.shell.named import values_of
-from hookline.containment.shell.prove import Proof, program_name
+from hookline.containment.shell.prove import Proof
 from hookline.containment.shell.reading import read_command
 from hookline.containment.shell.rules import ShellRule
 from hookline.containment.shell.scan_redirects import writes_a_file
+from hookline.containment.shell.standing import program_name
+from hookline.containment.shell.variables import Variables
 from hookline.containment.shell.verdict import Verdict
 from hookline.containment.shell.words import Command, Reading, Word
 from hookline.errors import UsageError
@@ -51,10 +53,12 @@ class ShellPolicy(msgspec.Struct, frozen=True):
             self.allow_denied + (allowed if even_denied else ()),
         )
 
-    def judge(self, command: str, *, cwd: str = "") -> Verdict:
+    def judge(self, command: str, *, cwd: str = "", root: str = "") -> Verdict:
         """Say whether a command may run. Never raises, whatever the text.
 
-        `cwd` is where it would run, if that is not the work directory: `cat config` in `~/.ssh` shows a secret.
+        `cwd` is where it would run, if that is not the work directory: `cat config` in `~/.ssh` shows a secret. `root`
+        is the work directory itself, if that is not the one of this process. Before git is allowed, the repository
+        there is looked at: its configuration may name programs that `git status` starts.
         """
         if not isinstance(command, str):
             raise UsageError(
@@ -69,7 +73,7 @@ class ShellPolicy(msgspec.Struct, frozen=True):
         return (
             self._denied(reading, danger, command)
             or self._asked(reading, danger)
-            or self._allowed(reading, cwd)
+            or self._allowed(reading, Proof.at(cwd, root))
         )
 
     def _denied(self, reading: Reading, danger: Danger, whole: str) -> Verdict | None:
@@ -95,19 +99,15 @@ class ShellPolicy(msgspec.Struct, frozen=True):
             return Verdict("ask", f"`{shown}` holds more than can be looked at.", shown)
         return None
 
-    def _allowed(self, reading: Reading, cwd: str) -> Verdict:
+    def _allowed(self, reading: Reading, proof: Proof) -> Verdict:
         if not reading.known or not reading.commands:
             shown = _shown(reading.commands[0].text if reading.commands else "")
             why = reading.problem or "there is no command"
             return Verdict("ask", f"It cannot be said what `{shown}` runs: {why}.", shown)
-        values = values_of(reading.commands)
-        proof = Proof(wheres=[cwd], values=values)
+        proof.values, proof.variables = values_of(reading.commands), Variables(reading.commands)
         asked = self._objection(reading, proof)
-        if (
-            not asked and not reading.plain and len(proof.wheres) > 1
-        ):  # a loop comes round again, elsewhere
-            again = Proof(wheres=proof.wheres, lost=proof.lost, values=values)
-            asked = self._objection(reading, again)
+        if not asked and not reading.plain and len(proof.wheres) > 1:  # a loop comes round again
+            asked = self._objection(reading, proof.again())
         if asked:
             return asked
         by_rule = any(map(self._by_rule, reading.commands))
@@ -118,7 +118,7 @@ class ShellPolicy(msgspec.Struct, frozen=True):
     def _objection(self, reading: Reading, proof: Proof) -> Verdict | None:
         for command in reading.commands:
             if self._by_rule(command):
-                proof.names_only = False
+                proof.follow(command)
             elif problem := proof.objection(command):
                 shown = _shown(command.text)
                 return Verdict("ask", f"`{shown}` may do more than look: {_shown(problem)}.", shown)

@@ -140,14 +140,14 @@ class WordScanner:
         quoted = _IN_SINGLE.match(self.text, self.at)
         if quoted is None:
             raise Unreadable("a single quote that is not closed, or holds an unusual character")
-        word.text += quoted[1]
+        word.add_quoted(quoted[1])
         self.at = quoted.end()
 
     def _read_double(self, word: OpenWord) -> None:
         self.at += 1
         while not self.text.startswith('"', self.at):
             if plain := _IN_DOUBLE.match(self.text, self.at):
-                word.text += plain[0]
+                word.add_quoted(plain[0])
                 self.at = plain.end()
             elif self.text.startswith("$", self.at):
                 self._read_dollar(word, quoted=True)
@@ -164,7 +164,7 @@ class WordScanner:
         escape = _ESCAPE.match(self.text, self.at)
         if escape is None:
             raise Unreadable("an escape of an unusual character")
-        word.text += escape[1]
+        word.add_quoted(escape[1])
         self.at = escape.end()
 
     def _read_tilde(self, word: OpenWord, start: int) -> None:
@@ -181,7 +181,7 @@ class WordScanner:
     def _read_dollar(self, word: OpenWord, *, quoted: bool) -> None:
         ansi = None if quoted else _ANSI.match(self.text, self.at)
         if ansi:
-            word.text += _ANSI_ESCAPE.sub(lambda found: _ANSI_VALUES[found[1]], ansi[1])
+            word.add_quoted(_ANSI_ESCAPE.sub(lambda found: _ANSI_VALUES[found[1]], ansi[1]))
             self.at = ansi.end()
         elif sum_ := _SUM.match(self.text, self.at):
             word.open_variable("(())", quoted=quoted)

@@ -6,7 +6,7 @@ import fnmatch
 import re
 from itertools import pairwise
 
-from hookline.containment.shell.paths import DEVICES, parts_of, resolve
+from hookline.containment.shell.paths import DEVICES, parts_of, resolve, seen_from
 
 _SECRET_PARTS = frozenset(
     """
@@ -20,13 +20,17 @@ _SECRET_PARTS = frozenset(
     logins.json kcore htpasswd .token .credentials .secrets auth.json wireguard system-connections keystore opasswd
     debian.cnf settings-security.xml rclone.conf wp-config.php .dev.vars .vault_pass vault_pass.txt environ .flaskenv
     local.settings.json kaggle.json k3s.yaml ipsec.secrets ldap.secret vault.yml vault.yaml .vault_password .msmtprc
+    .mylogin.cnf .sentryclirc .clasprc.json pgpass.conf stored_tokens node-token rke2.yaml docker.sock wpa_supplicant
+    msmtprc gitlab.rb deploy_key github_deploy_key accesskeys.csv rootkey.csv cookies.txt recovery-codes.txt
+    backup-codes.txt seed_phrase.txt unseal_keys.txt vault-keys.json datasources.local.xml sftp.json sftp-config.json
+    .ftpconfig .ansible_vault_pass env.production .envs
     .mutt muttrc .authinfo .wgetrc .curlrc .zhistory .xauthority .iceauthority chap-secrets pap-secrets
     """.split()
 ) | {"login data"}
 _SECRET_ENDINGS = tuple(
     """
     .pem .key .p12 .pfx .keystore .jks .kdbx .kdb .ovpn .ppk .asc .gpg .age .tfstate .tfvars .env .keytab .nmconnection
-    _history
+    _history .p8
     """.split()
 )
 _SECRET_PAIRS = frozenset(
@@ -99,6 +103,10 @@ _FROM_ROOT = re.compile(
     r"/$|/(etc|root|home|Users|var)(/|$)|/proc/(self|thread-self|[0-9]+|[^/]*[*?][^/]*)/|/dev/(sd|hd|vd|nvme|mem|disk|mapper|dm-|tty)"
 )
 """Where a path that climbs leads, if it climbs to the root. Else it leads to a neighbour of this directory."""
+_OWN_NAME = re.compile(r"^/\$(?:USER|LOGNAME)(?=/|$)")
+"""In a container, the user is root."""
+_CLIMBS_FROM_PROC = re.compile(r"/+proc/.*\.\.")
+_CONFIG_OF_HOME = re.compile(r"/\.(?:config|local)/")
 _RANGES = re.compile(r"\{[0-9]+\.\.[0-9]+\}")
 _MAGIC = re.compile(r"^:(\([^)]*\)|[/!^]*)")
 """What git reads in front of a path."""
@@ -115,6 +123,8 @@ _TELLING = re.compile(
     re.VERBOSE,
 )
 """The name of a file that tells what it holds, unless it is source code or prose."""
+_TOLD = re.compile(r"\.[\w.-]{3}|[\w.-]{5}|[\w.-]{4}[*?][\w.-]{3}")
+"""A pattern of which enough is spelled out to be held against every name."""
 _LONGEST = 255
 """Of the name of a file. Longer words are no files, and longer patterns are not looked at."""
 _SAMPLE = re.compile(r"(?:^|[._-])(?:example|sample|template|dist|defaults?|schema)(?:[._-]|$)")
@@ -129,6 +139,7 @@ _MERE_WORDS = frozenset(
 )
 """Names of directories, or beginnings of names, that mean nothing where the file is source code or prose."""
 _BRACES = re.compile(r"\{([^{}]*)\}")
+_COLLATED = re.compile(r"\[[^/]*\[[=.]")
 _BRACKETS = re.compile(r"\[[!^]?\]?(?:\[:\w+:\]|[^\]/])*\]")
 
 
@@ -144,6 +155,8 @@ def _spellings(path: str) -> list[str] | None:
     """What the braces of a path come to, and brackets as question marks. None if it is too much."""
     if len(path) > _LONGEST:
         return None if _is_pattern(path) else [path]
+    if _COLLATED.search(path):
+        return None
     done: list[str] = []
     pending = [_RANGES.sub("0", _BRACKETS.sub("?", path))]
     while pending:
@@ -162,9 +175,13 @@ def _spellings(path: str) -> list[str] | None:
 
 def _places(path: str, where: str) -> list[str]:
     """Where a path may lead, without detours: one that climbs may lead from the root."""
-    whole = resolve(path, where)
+    whole = _OWN_NAME.sub("/root", resolve(path, where))
+    if _CLIMBS_FROM_PROC.match(seen_from(where, path)):  # what lies there are links
+        return ["/proc/self/environ"]
     if whole.startswith(".."):
         climbed = "/" + re.sub(r"^(\.\./?)+", "", whole)
+        if found := _CONFIG_OF_HOME.search(climbed):  # above a project, it is that of a home
+            return [whole, f"~{climbed[found.start() :]}"]
         first, _, rest = climbed[1:].partition("/")
         if _is_pattern(first) and fnmatch.fnmatchcase("proc", first):  # `../../p*/self/maps`
             of_process = any(
@@ -172,7 +189,7 @@ def _places(path: str, where: str) -> list[str]:
             )
             climbed = f"/proc/{rest}" if of_process else climbed
         return [whole, climbed] if _FROM_ROOT.match(climbed) else [whole]
-    joined = f"{where}/{path}" if where and not path.startswith(("/", "~")) else path
+    joined = seen_from(where, path)
     if joined.startswith("~") and ".." in joined:
         below = joined.partition("/")[2]
         return [resolve(f"/root/{below}"), resolve(f"/home/someone/{below}")]
@@ -211,8 +228,10 @@ def _is_kept_in_home(whole: str, parts: list[str]) -> bool:
     """Whether a path leads into one of the hidden places of a home that are not known to be plain."""
     if whole.startswith(("~", "/root/")):
         below = parts[1:]
-    elif whole.startswith(("/home/", "/Users/")):
+    elif whole.lower().startswith(("/home/", "/users/")):
         below = parts[2:]
+    elif whole.startswith("/var/home/"):
+        below = parts[3:]
     else:
         return False
     names = [name.lower() for name in below]
@@ -250,7 +269,7 @@ def _names_secret(name: str) -> bool:
     lower = _COPY_ENDINGS.sub("", lower) or lower
     if _HARMLESS_ENV.fullmatch(lower):
         return False
-    if lower in _SECRET_PARTS or lower.endswith(_SECRET_ENDINGS):
+    if lower in _SECRET_PARTS or lower.endswith((*_SECRET_ENDINGS, ".tfvars.json")):
         return True
     if re.match(r"\.env([._~-]|$)", lower):
         return True
@@ -265,14 +284,16 @@ def _may_match_secret(pattern: str) -> bool:
     """Only patterns that spell out some of the name: `*` matches no hidden file, and asking about it helps nobody."""
     if pattern.endswith(_SECRET_ENDINGS):
         return True
+    known = (*_LIKELY, *_SECRET_PARTS) if _TOLD.match(pattern) else _LIKELY
     if pattern.startswith("."):
         return pattern.startswith(".env") or any(
-            fnmatch.fnmatchcase(name, pattern) for name in _LIKELY
+            fnmatch.fnmatchcase(name, pattern) for name in known
         )
     if pattern.startswith(("id_", "cred", "secret")):
         return True
     spelled = len(re.findall("[a-z0-9]", pattern)) > 1 or re.search(r"\.[a-z0-9]", pattern)
-    return bool(spelled) and any(fnmatch.fnmatchcase(name, pattern) for name in _SAMPLES)
+    samples = (*_SAMPLES, *_SECRET_PARTS) if _TOLD.match(pattern) else _SAMPLES
+    return bool(spelled) and any(fnmatch.fnmatchcase(name, pattern) for name in samples)
 
 
 def picks_secret(pattern: str) -> bool:

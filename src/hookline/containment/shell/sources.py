@@ -11,7 +11,7 @@ from hookline.containment.shell.unwrap import name_of
 _FETCHERS = frozenset(
     """
     curl wget fetch aria2c http https xh lwp-request lwp-download GET nc ncat netcat socat ftp tftp lynx links w3m axel
-    ssh
+    ssh telnet
     """.split()
 )
 _STORERS = frozenset("wget aria2c axel fetch lwp-download ftp tftp".split())
@@ -38,6 +38,8 @@ _DECODES_AND_RUNS = re.compile(
 def is_fetch(argv: Sequence[str]) -> bool:
     """Whether a command prints or stores what it gets from the network."""
     name = name_of(argv)
+    if name == "gh":
+        return argv[1:2] == ["api"] or argv[1:3] in (["gist", "view"], ["release", "download"])
     if name in {"aws", "gsutil", "gcloud", "rclone"}:
         return bool({"cp", "cat", "sync", "copy"} & set(argv[1:]))
     return name in _FETCHERS

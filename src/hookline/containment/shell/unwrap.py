@@ -34,7 +34,8 @@ _WRAPPERS: dict[str, tuple[str, int]] = {
     **dict.fromkeys(
         """
         nohup setsid command builtin setpriv prlimit busybox toybox firejail dbus-run-session unbuffer rlwrap entr
-        valgrind torsocks fakeroot coproc if then else elif do while until ! {
+        valgrind torsocks fakeroot eatmydata dumb-init tini linux32 linux64 dotenv coproc
+        if then else elif do while until ! {
         """.split(),
         ("", 0),
     ),
@@ -71,6 +72,9 @@ _WRAPPERS: dict[str, tuple[str, int]] = {
     "perf": ("-e -o", 1),
     "screen": ("-S -c -e -h -s -t -T", 0),
     "faketime": ("", 1),
+    "setarch": ("", 1),
+    "sshpass": ("-p -f -d", 0),
+    "chpst": ("-u -U -b -e -/ -n -l -L -m -d -o -p -f -c -r -t", 0),
     "watch": ("-n -d --interval", 0),
     "ssh": ("-i -p -o -l -F -J -L -R -D -b -c -E -e -I -m -O -Q -S -W -w", 1),
 }
@@ -79,12 +83,13 @@ of their own come before the command."""
 _SCRIPT_TAKERS = frozenset(
     """
     eval watch ssh parallel trap tmux screen script at batch su expect vim vi ex nvim emacs ed make npx npm rsync zip
-    gdb tar
+    gdb tar flock sg hyperfine vagrant ansible
     """.split()
 )
 _CONTAINERS = frozenset(
     """
     docker podman nerdctl kubectl oc lxc docker-compose poetry pipenv uv conda bundle pdm hatch rye mise direnv asdf
+    op doppler aws-vault chamber
     """.split()
 )
 """Programs that run another one after the word `exec` or `run`."""
@@ -101,7 +106,9 @@ def name_of(argv: Sequence[str]) -> str:
 def inner_argvs(argv: Sequence[str]) -> Iterator[list[str]]:
     """The commands that a command runs directly."""
     name = name_of(argv)
-    if name in _WRAPPERS:
+    if name.startswith("ld-linux"):
+        yield list(argv[1:])
+    elif name in _WRAPPERS:
         if inner := _after_own_words(argv, *_WRAPPERS[name]):
             yield inner
     elif name == "find":
@@ -171,8 +178,12 @@ def reads_code_from_input(argv: Sequence[str]) -> bool:
         return True
     if name == "eval" or (name == "crontab" and argv[1:2] == ["-"]):
         return True
+    if name in {"awk", "gawk", "mawk", "nawk"}:
+        return any(re.search(r"system\(|\|\s*.?(?:ba)?sh\b", word) for word in argv[1:])
+    if name in {"make", "gmake"}:
+        return "-" in argv or "-f-" in argv
     if not (name in SHELLS or INTERPRETERS.fullmatch(name)):
-        return False
+        return name == "parallel" and all(word.startswith("-") for word in argv[1:])
     pending = iter(argv[1:])
     for word in pending:
         if word in {"-", "/dev/stdin", "/dev/fd/0", "/proc/self/fd/0"} or word == "-s":

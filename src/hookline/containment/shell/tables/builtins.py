@@ -30,7 +30,8 @@ def _printenv(call: Call) -> str | None:
     return None
 
 
-_UNARY = frozenset(f"-{letter}" for letter in "abcdefghknprstuwxzGLNOS")
+_UNARY = frozenset(f"-{letter}" for letter in "bcdefghknprstuwxzGLNOS")
+"""Without `-a`: between two tests it joins them."""
 _BINARY = frozenset("= == != < > -nt -ot -ef -eq -ne -lt -le -gt -ge".split())
 
 
@@ -79,6 +80,12 @@ def _read(call: Call) -> str | None:
     return None if plain else "it may set what the shell goes by"
 
 
+def _syntax(call: Call) -> str | None:
+    """`+n` takes `-n` back."""
+    plain = all(word.start[:1] not in {"", "+"} for word in call.operands)
+    return None if plain else "it may run what it is given"
+
+
 def _words(check: Check | None = None, *, tame: bool = True) -> Program:
     """A builtin of whose words none is an option to the reader: the check looks at all of them."""
     return Program(Options(plain_words=True, tame=tame, check=check), reads=False)
@@ -109,7 +116,7 @@ BUILTINS: dict[str, Program] = {
     # -C and -F run something, -W expands what it is given
     "compgen": Program(only("-a -b -c -d -f -g -j -k -s -u", operands=1), reads=False),
     "jobs": Program(only("-l -p -r -s -n", operands=0), reads=False),
-    **dict.fromkeys(("bash", "sh"), Program(only("-n", needs="-n", operands=1))),
+    **dict.fromkeys(("bash", "sh"), Program(only("-n", needs="-n", operands=1, check=_syntax))),
     "alias": Program(only("-p", operands=0), reads=False),
     "umask": Program(only("-S -p", operands=0), reads=False),
     "ulimit": Program(only("-a -n -u -s -f -c -v -m -t -l -H -S", operands=0), reads=False),

@@ -26,9 +26,12 @@ def no_files_of_words(call: Call) -> str | None:
     return "it takes options from a file" if taken else None
 
 
+_SCHEME = re.compile(r":/|^[A-Za-z][\w+.,-]*:")
+
+
 def no_address(call: Call) -> str | None:
     """What is named must be a file: many programs open addresses as well."""
-    far = next((word.text for word in call.words if re.search(r":/|^[a-z]+:", word.text)), None)
+    far = next((word.text for word in call.words if _SCHEME.search(word.text)), None)
     return f"{far!r} may lie on the network" if far else None
 
 

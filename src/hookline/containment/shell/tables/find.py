@@ -35,7 +35,7 @@ _ACTIONS = (
     *("-files0-from", "-D"),
 )
 _EXECUTING = frozenset({"-exec", "-execdir"})
-_FOUND = Word("{}", exact=False, prefix="./")
+_FOUND = Word("./{}", exact=False, prefix="./")
 """A path that was found. It begins with where the search began, so it is no option."""
 _BARE = Word("{}", exact=False)
 """The same where nothing is known of how it begins: the bare name of a file, as with `-execdir` of BSD."""
@@ -78,7 +78,7 @@ def take_apart(words: Sequence[Word]) -> Search | None:
 def _has_plain_roots(words: Sequence[Word]) -> bool:
     own = dropwhile(lambda word: word.text.startswith("-"), words)
     roots = takewhile(lambda word: not word.start.startswith(("-", "(", "!")), own)
-    return all(_PLAIN_ROOT.match(word.start) for word in roots)
+    return all(_PLAIN_ROOT.match(word.start) and ":" not in word.text for word in roots)
 
 
 def _until_its_end(pending: Iterator[Word], found: Word) -> tuple[Word, ...] | None:

@@ -267,3 +267,6 @@ GIT = Program(
     only("--no-pager -P --no-optional-locks --literal-pathspecs --no-replace-objects", takes="-C"),
     _VERBS,
 )
+
+GIT_VERBS = frozenset(verb.partition(" ")[0] for verb in _VERBS)
+"""The first words of its verbs."""

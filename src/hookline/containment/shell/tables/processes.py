@@ -75,6 +75,9 @@ _LSOF_VALUES = {
 """Options whose value may be missing, and what it must then be like: what follows it would be read as options."""
 
 
+_ADDRESS = re.compile(r"@(?:[\d.]+|\[[\da-fA-F:]+\])(?::[\w,-]*)?$")
+
+
 def _lsof(call: Call) -> str | None:
     for name, value in call.options:
         if value and name in _LSOF_VALUES and not re.fullmatch(_LSOF_VALUES[name], value.text):
@@ -82,7 +85,7 @@ def _lsof(call: Call) -> str | None:
     odd = next((text for text in call.texts if re.match(r"\+(?![dDcLErw])", text)), None)
     if odd:
         return f"the option {odd}"
-    named = any(re.search(r"@(?![\d.\[])", word.text) for word in call.words)
+    named = any("@" in word.text and not _ADDRESS.search(word.text) for word in call.words)
     return "it asks the network for a name" if named else None
 
 
@@ -113,8 +116,9 @@ def _getent(call: Call) -> str | None:
     """The databases that lie in files. Names of hosts are asked of the network."""
     harmless = {"passwd", "group", "services", "protocols", "rpc", "initgroups"}
     asks = call.operands and call.operands[0].exact and call.texts[0] in harmless
-    asks = asks or call.operands == (Word("hosts"), Word("localhost"))
-    return None if asks else "it may show passwords, or ask the network"
+    plain = all(word.exact or word.text in {"$USER", "$LOGNAME"} for word in call.operands)
+    here = call.operands == (Word("hosts"), Word("localhost"))
+    return None if (asks and plain) or here else "it may show passwords, or ask the network"
 
 
 PROCESSES: dict[str, Program] = {
@@ -219,5 +223,5 @@ PROCESSES: dict[str, Program] = {
         """,
         texts="-i --id",
     ),
-    "getent": Program(only(tame=True, check=_getent), reads=False),
+    "getent": Program(only(tame=True, check=_getent), reads=False),  # -s loads code
 }

@@ -11,6 +11,8 @@ _LOOKS_AWAY = re.compile(
     r"(?<![.A-Za-z_])(?:env|strenv|envsubst|load|strload|system|import|include|eval(?=\s*\())"
     r"|\benv\b|\$ENV|\$__prog|\binput_filename"
 )
+_YAML_LOOKS_AWAY = re.compile(r"load|env|system|eval(?!ua)|include|import")
+_NAME_IN_PATH = re.compile(r"(?<!\.)\.[A-Za-z_][\w-]*|[\w./-]+\.(?:ya?ml|json|xml|toml)$")
 _VERBS = frozenset({"eval", "e", "eval-all", "ea"})
 """Those of yq."""
 
@@ -24,6 +26,14 @@ def _query(call: Call) -> str | None:
     values = [value for _, value in call.options if value]
     known = all(word.exact for word in (*call.operands[:1], *filters, *values))
     return None if known else "its filter is not known"
+
+
+def _yaml_query(call: Call) -> str | None:
+    """yq reads words without blanks between them, and knows more spellings. What follows a dot is a name."""
+    for word in call.operands[1 if call.texts[:1] and call.texts[0] in _VERBS else 0 :]:
+        if found := _YAML_LOOKS_AWAY.search(_NAME_IN_PATH.sub("", word.text)):
+            return f"its filter may use {found[0]}"
+    return _query(call)
 
 
 def _no_addresses(call: Call) -> str | None:
@@ -105,7 +115,7 @@ SEARCH: dict[str, Program] = {
             """,
             texts="-o -p -I -w --output-format --input-format --indent --width",
             maybe="--unwrapScalar",
-            check=_query,
+            check=_yaml_query,
         )
     ),
     "xmllint": Program(

@@ -178,6 +178,11 @@ _GH_VERBS = """
 # --- clouds ---------------------------------------------------------------------------------------
 
 _AWS_SHOWS_SECRETS = frozenset("secretsmanager ssm lambda cognito-idp codebuild kms".split())
+_AWS_SHOWS = re.compile(
+    r"ecs describe-task.*|elasticbeanstalk describe-configuration.*|apprunner .*|batch describe-job.*|amplify .*"
+    r"|sagemaker describe-.*|ec2 describe-launch-template-versions|ec2 describe-instance-attribute|glue .*"
+)
+"""What prints the environment, or the start-up script, that something is given."""
 _AWS_TEXTS = """
     --region --output --query --profile --color --max-items --page-size --starting-token --max-results --limit --filters
     --filter --instance-ids --group-ids --group-names --vpc-ids --subnet-ids --image-ids --volume-ids --snapshot-ids
@@ -221,7 +226,8 @@ class _Described(Mapping[str, Options]):
     def __getitem__(self, verb: str) -> Options:
         service, _, asked = verb.partition(" ")
         describes = re.fullmatch(r"(describe|list)-[a-z0-9-]+", asked)
-        if verb in self.examples or (describes and service not in _AWS_SHOWS_SECRETS):
+        shows = service in _AWS_SHOWS_SECRETS or _AWS_SHOWS.fullmatch(verb)
+        if verb in self.examples or (describes and not shows):
             return self.options
         raise KeyError(verb)
 
@@ -281,13 +287,17 @@ SERVICES: dict[str, Program] = {
     ),
     "helm": Program(
         only(texts="-n --namespace"),
-        _verbs(
-            "list ls status history version repo*list search*repo dependency*list dep*list",
-            only(
-                "-A -a -q -d -r --all-namespaces --all --short --versions --deployed --failed --pending --reverse",
-                texts="-n -o -l -f -m --namespace --output --max --filter --selector --offset --revision",
+        {
+            **_verbs(
+                "list ls history version repo*list search*repo dependency*list dep*list",
+                only(
+                    "-A -a -q -d -r --all-namespaces --all --short --versions --deployed --failed --pending --reverse",
+                    texts="-n -o -l -f -m --namespace --output --max --filter --selector --offset --revision",
+                ),
             ),
-        ),
+            # with -o it prints what the release was given
+            **_verbs("status", only("--show-desc", texts="-n --namespace --revision")),
+        },
         reads=False,
     ),
     "gh": Program(

@@ -1,0 +1,81 @@
+"""Where what nobody has read is by now: in which files, and in which variables."""
+
+from __future__ import annotations
+
+import posixpath
+import re
+from collections.abc import Iterable, Sequence
+
+from hookline.containment.shell.sources import is_decoder, is_fetch, stored_by
+from hookline.containment.shell.unwrap import INTERPRETERS, SHELLS, name_of
+
+_MOVES = frozenset({"mv", "cp", "ln", "install"})
+_PRINTS = frozenset("cat head tail tee tac sed awk grep echo printf".split())
+
+
+class Fetched:
+    """What a text has fetched or decoded so far."""
+
+    def __init__(self) -> None:
+        self.files: set[str] = set()
+        self.variables: set[str] = set()
+
+    def note(self, argv: Sequence[str]) -> None:
+        """Remember what a command stores, and where one moves it."""
+        if is_fetch(argv):
+            self.files.update(stored_by(argv))
+        if name_of(argv) in _MOVES and any(map(self.holds, argv[1:-1])):
+            self.files.add(posixpath.normpath(argv[-1]))
+
+    def keep(self, path: str) -> None:
+        """Remember a file that was fetched or decoded into."""
+        self.files.add(posixpath.normpath(path) if path else "")
+
+    def holds(self, path: str) -> bool:
+        """Whether a file is one of them."""
+        return bool(path) and posixpath.normpath(path) in self.files
+
+    def assign(self, name: str, argvs: Iterable[Sequence[str]]) -> None:
+        """Remember a variable that is what one of some commands prints. Other letters for letters hide nothing."""
+        if any(is_fetch(argv) or (is_decoder(argv) and name_of(argv) != "tr") for argv in argvs):
+            self.variables.add(name)
+
+    def is_named_in(self, text: str) -> bool:
+        """Whether a text holds one of the variables."""
+        return any(re.search(rf"\$\{{?{name}\b", text) for name in self.variables)
+
+    def is_printed_by(self, argvs: Iterable[Sequence[str]], text: str) -> bool:
+        """Whether commands print one of the files or variables."""
+        printing = [argv for argv in argvs if name_of(argv) in _PRINTS]
+        return any(any(map(self.holds, argv[1:])) for argv in printing) or (
+            bool(printing) and self.is_named_in(text)
+        )
+
+    def is_run_by(self, argv: Sequence[str]) -> str | None:
+        """Which file is run that was fetched or decoded just before, or None."""
+        name = name_of(argv)
+        runner = name in SHELLS or name in {"source", "."} or INTERPRETERS.fullmatch(name)
+        operands = [word for word in argv[1:] if not word.startswith("-")]
+        run = operands[:1] if runner else argv[:1] if "/" in argv[0] else []
+        return next(filter(self.holds, run), None)
+
+
+def runs_text(argv: Sequence[str]) -> bool:
+    """Whether a command runs a text that it is given as a word."""
+    name = name_of(argv)
+    if name == "eval":
+        return True
+    runner = name in SHELLS or INTERPRETERS.fullmatch(name)
+    return bool(runner) and any(re.match(r"-[A-Za-z]*[ceE]$", word) for word in argv[1:])
+
+
+def printed_words(argv: Sequence[str]) -> list[str]:
+    """What a command prints that prints its words; a format of nothing but its words is left out."""
+    words = list(argv[1:])
+    if (
+        name_of(argv) == "printf"
+        and len(words) > 1
+        and re.fullmatch(r"(?:%[sb]|\\n|\s)+", words[0])
+    ):
+        return words[1:]
+    return words

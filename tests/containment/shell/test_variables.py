@@ -1,0 +1,78 @@
+"""What a variable may be is looked at wherever it is used, with each of its values."""
+
+from __future__ import annotations
+
+import pytest
+
+from hookline.containment import ShellPolicy, Word, read_command
+from hookline.containment.shell.variables import MAX_VARIANTS, Variables
+
+ASKED = r"""
+    x=+n; bash -n $x
+    for x in -v; do test x -a "$x" 'a[$(id)]'; done
+    x='-s x/e'; getent passwd $x
+    x='-C -m foo'; file $x
+    for x in -C; do file $x; done
+    x=$(echo -C); file $x
+    y=-C; x=$y; file $x
+    x=a; for i in 1 2; do file $x; x=-C; done
+    x='-n -p a[$(id)]'; wait $x
+    x='-f evil.jq'; jq data.json $x
+    x=-r; grep $x KEY ~
+    x='-r KEY /root'; grep $x
+    x=-r; diff $x ~ /tmp
+    for x in -R; do grep "$x" KEY /etc; done
+    x=.config/hub; cd ~; cat $x
+    x=.config; cd ~; cd $x; cat hub
+    for f in .config/hub; do cd ~; cat $f; done
+    f=.config/op/config; cd $HOME && cat "$f"
+    f=.config/op/config; cd $HOME && cat < "$f"
+    x='.e\n[v]'; cat $x
+    for f in $(ls); do cd /etc; cat $f; done
+    for f in '.e\n[v]'; do cat $f; done
+"""
+ALLOWED = r"""
+    for f in *.py; do file "$f"; done
+    for f in a b c; do wc -l $f; done
+    for d in a b c; do (cd $d && ls); done
+    for f in $(git ls-files); do file $f; done
+    for a in 1 2; do for b in 3 4; do echo $a $b; done; done
+    f=notes.txt; head -3 "$f"
+    x=a; y=$x; cat $y
+"""
+
+
+def _lines(text: str) -> list[str]:
+    return [line.strip() for line in text.strip().splitlines()]
+
+
+@pytest.mark.parametrize("command", _lines(ASKED))
+def test_a_value_that_changes_what_a_command_does(command: str) -> None:
+    """An option, a file or a directory that a variable may be is seen where the variable stands."""
+    assert ShellPolicy.default().judge(command).decision == "ask"
+
+
+@pytest.mark.parametrize("command", _lines(ALLOWED))
+def test_values_that_change_nothing(command: str) -> None:
+    """Loops over plain names, and names kept in a variable, are no reason to ask."""
+    assert ShellPolicy.default().judge(command).decision == "allow"
+
+
+def test_every_value_is_put_in_its_place() -> None:
+    """Without quotes a value is taken apart and may be a pattern, in quotes it stays one word."""
+    commands = read_command("""x='a *.py'; x=~/b; cat $x "$x" c""").commands
+    assert Variables(commands).variants(commands[-1].words[1:]) == [
+        (Word("a"), Word("*.py", exact=False), Word("a *.py"), Word("c")),
+        (commands[1].assignments[0][1], commands[1].assignments[0][1], Word("c")),
+    ]
+
+
+def test_values_that_go_round_in_a_circle_or_are_too_many() -> None:
+    """Variables that name each other end, and more values than can be looked at are said to be too many."""
+    circle = read_command("x=a; y=$x; x=$y; cat $x").commands
+    assert Variables(circle).variants(circle[-1].words) is not None
+    many = read_command(
+        f"for x in {' '.join('abc'[n % 3] + str(n) for n in range(MAX_VARIANTS + 1))}; do ls $x; done"
+    )
+    assert Variables(many.commands).variants(many.commands[-1].words) is None
+    assert Variables(many.commands).variants((Word("ls"),)) == []
