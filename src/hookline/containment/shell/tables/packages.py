@@ -52,7 +52,7 @@ _PIP_VERBS: dict[str, Options | Program] = {
     "show": only(f"{_PIP} -f --files"),
     "freeze": only(f"{_PIP} -l --local --user --all --exclude-editable", texts="--exclude --path"),
     "check": only(_PIP),
-    **dict.fromkeys(("help", "debug", "cache dir", "cache info", "cache list"), only(_PIP)),
+    **dict.fromkeys(("help", "cache dir", "cache info", "cache list"), only(_PIP)),
 }
 _NPM = only(  # else it asks the address in the project's `.npmrc` for news, with variables put into it
     "-g -a -l -p -s --global --json --long --parseable --all --link --silent --no-color --color --no-unicode",
