@@ -67,6 +67,15 @@ def test_every_value_is_put_in_its_place() -> None:
     ]
 
 
+def test_braces_are_opened_and_what_is_unset_is_left_out() -> None:
+    """Words that braces make are told apart, and a variable that is nothing joins what stands around it."""
+    commands = read_command('cat {-r,{a,b}} .e"$TZ"nv "$TZ" $TZ x{1..3}').commands
+    opened, unset = Variables(commands).variants(commands[0].words[1:]) or []
+    assert [word.text for word in opened[:3]] == ["-r", "a", "-r"]
+    assert [word.text for word in unset[4:]] == [".env", "", "x1", "x2", "x3"]
+    assert all(word.exact for word in unset)
+
+
 def test_values_that_go_round_in_a_circle_or_are_too_many() -> None:
     """Variables that name each other end, and more values than can be looked at are said to be too many."""
     circle = read_command("x=a; y=$x; x=$y; cat $x").commands

@@ -16,6 +16,7 @@ import msgspec
 from hookline.containment.shell.options import Call, Options, Program
 from hookline.containment.shell.words import Word
 
+_FILES = re.compile(r"\{\}|\.\.\.|\$\(\)|\$\{\w+\}|\$<>|(?!-)[^${]*")
 _NUMBER = re.compile(r"-[0-9.]+[A-Za-z%]?")
 
 
@@ -104,10 +105,14 @@ class _Reader:
         """Whether a word is an option. An open word that may turn out to be one is a reason to ask."""
         start = word.start
         if not word.exact and not start:
-            if self.table.tame or (self.table.loose and (self.table.shows or not word.hidden)):
+            if self.table.tame or (self.table.loose and self._is_file(word)):
                 return False
             raise _Odd(f"{word.text} may turn out to be an option")
         return start.startswith("-") and not (word.exact and start == "-")
+
+    def _is_file(self, word: Word) -> bool:
+        """Whether an open word becomes names of files: a pattern, or a variable whose values are looked at apart."""
+        return _FILES.fullmatch(word.text) is not None and (self.table.shows or not word.hidden)
 
     def _option(self, word: Word) -> None:
         name, equals, value = word.text.partition("=")

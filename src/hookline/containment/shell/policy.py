@@ -7,13 +7,10 @@ from collections.abc import Iterable
 import msgspec
 
 from hookline.containment.shell.danger import Danger, find_danger
-from hookline.containment.shell.named import values_of
-from hookline.containment.shell.prove import Proof
+from hookline.containment.shell.prove import Proof, program_name
 from hookline.containment.shell.reading import read_command
 from hookline.containment.shell.rules import ShellRule
 from hookline.containment.shell.scan_redirects import writes_a_file
-from hookline.containment.shell.standing import program_name
-from hookline.containment.shell.variables import Variables
 from hookline.containment.shell.verdict import Verdict
 from hookline.containment.shell.words import Command, Reading, Word
 from hookline.errors import UsageError
@@ -104,9 +101,10 @@ class ShellPolicy(msgspec.Struct, frozen=True):
             shown = _shown(reading.commands[0].text if reading.commands else "")
             why = reading.problem or "there is no command"
             return Verdict("ask", f"It cannot be said what `{shown}` runs: {why}.", shown)
-        proof.values, proof.variables = values_of(reading.commands), Variables(reading.commands)
+        proof.take_up(reading.commands)
         asked = self._objection(reading, proof)
-        if not asked and not reading.plain and len(proof.wheres) > 1:  # a loop comes round again
+        if not asked and not reading.plain and len(proof.wheres) > 1:
+            # A loop comes round again, elsewhere.
             asked = self._objection(reading, proof.again())
         if asked:
             return asked

@@ -5,17 +5,23 @@ from __future__ import annotations
 import re
 
 from hookline.containment.shell.call import Use
+from hookline.containment.shell.settable import VARIABLES
 from hookline.containment.shell.words import Word
 
 RECURSIVE = ("-r", "-R", "--recursive", "--dereference-recursive", "--no-index")
 GREPS = frozenset({"grep", "egrep", "fgrep"})
-MAY_BE_UNSET = re.compile(r"^\$[A-Z_]+")
-"""A variable of the environment at the beginning of a word."""
+_SET = frozenset(
+    "HOME PWD USER LOGNAME PATH SHELL UID EUID PPID SHLVL RANDOM SECONDS HOSTNAME BASH_VERSION OSTYPE".split()
+) | set("?$#")
+MAY_BE_UNSET = re.compile(
+    rf"\$(?:{'|'.join(re.escape(name) for name in sorted(VARIABLES - _SET, key=len, reverse=True))})"
+)
+"""A variable of the environment that is nothing on many machines."""
 
 
 def spelled(word: Word) -> list[str]:
-    """The text of a word, and what is left of it if the variable that it begins with is not set."""
-    left = "" if word.exact else MAY_BE_UNSET.sub("", word.text, count=1)
+    """The text of a word, and what is left of it if the variables in it are not set."""
+    left = "" if word.exact else MAY_BE_UNSET.sub("", word.text)
     return [word.text, left] if left and left != word.text else [word.text]
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import fnmatch
 import re
+from collections.abc import Iterable
 from itertools import pairwise
 
 from hookline.containment.shell.paths import DEVICES, parts_of, resolve, seen_from
@@ -23,6 +24,7 @@ _SECRET_PARTS = frozenset(
     .mylogin.cnf .sentryclirc .clasprc.json pgpass.conf stored_tokens node-token rke2.yaml docker.sock wpa_supplicant
     msmtprc gitlab.rb deploy_key github_deploy_key accesskeys.csv rootkey.csv cookies.txt recovery-codes.txt
     backup-codes.txt seed_phrase.txt unseal_keys.txt vault-keys.json datasources.local.xml sftp.json sftp-config.json
+    tcc.db kcpassword config.v2.json user-data.txt secrets.tdb auth.conf.d
     .ftpconfig .ansible_vault_pass env.production .envs
     .mutt muttrc .authinfo .wgetrc .curlrc .zhistory .xauthority .iceauthority chap-secrets pap-secrets
     """.split()
@@ -46,6 +48,8 @@ _SECRET_PAIRS = frozenset(
             ("library", "cookies"),
             ("library", "messages"),
             ("cloud", "instance"),
+            ("default", "cookies"),
+            ("apt", "auth.conf"),
         ),
     }
 )
@@ -97,12 +101,14 @@ _SAMPLES = (
 _WHOLE_PLACES = frozenset(
     """
     / ~ /root /home /Users /etc /proc /var /run /etc/ssh /etc/ssl /etc/letsencrypt /etc/kubernetes /run/user ~/.config
+    /private /private/etc /var/home /export/home /usr/home /Volumes /Library ~/Library ~/snap /var/run /var/lib
     """.split()
 )
 _FROM_ROOT = re.compile(
     r"/$|/(etc|root|home|Users|var)(/|$)|/proc/(self|thread-self|[0-9]+|[^/]*[*?][^/]*)/|/dev/(sd|hd|vd|nvme|mem|disk|mapper|dm-|tty)"
 )
 """Where a path that climbs leads, if it climbs to the root. Else it leads to a neighbour of this directory."""
+_NAMED_PLACE = re.compile(r"^\$XDG_(CONFIG|DATA)_HOME(?=/|$)")
 _OWN_NAME = re.compile(r"^/\$(?:USER|LOGNAME)(?=/|$)")
 """In a container, the user is root."""
 _CLIMBS_FROM_PROC = re.compile(r"/+proc/.*\.\.")
@@ -175,25 +181,36 @@ def _spellings(path: str) -> list[str] | None:
 
 def _places(path: str, where: str) -> list[str]:
     """Where a path may lead, without detours: one that climbs may lead from the root."""
+    path, where = (_NAMED_PLACE.sub(_place_named, one) for one in (path, where))
     whole = _OWN_NAME.sub("/root", resolve(path, where))
     if _CLIMBS_FROM_PROC.match(seen_from(where, path)):  # what lies there are links
         return ["/proc/self/environ"]
     if whole.startswith(".."):
-        climbed = "/" + re.sub(r"^(\.\./?)+", "", whole)
-        if found := _CONFIG_OF_HOME.search(climbed):  # above a project, it is that of a home
-            return [whole, f"~{climbed[found.start() :]}"]
-        first, _, rest = climbed[1:].partition("/")
-        if _is_pattern(first) and fnmatch.fnmatchcase("proc", first):  # `../../p*/self/maps`
-            of_process = any(
-                fnmatch.fnmatchcase(name, rest.partition("/")[0]) for name in ("self", "1")
-            )
-            climbed = f"/proc/{rest}" if of_process else climbed
-        return [whole, climbed] if _FROM_ROOT.match(climbed) else [whole]
+        return [whole, *_climbed("/" + re.sub(r"^(\.\./?)+", "", whole))]
     joined = seen_from(where, path)
     if joined.startswith("~") and ".." in joined:
         below = joined.partition("/")[2]
         return [resolve(f"/root/{below}"), resolve(f"/home/someone/{below}")]
     return [whole]
+
+
+def _place_named(variable: re.Match[str]) -> str:
+    return "~/.config" if variable[1] == "CONFIG" else "~/.local/share"
+
+
+def _climbed(path: str) -> list[str]:
+    """Where a path leads that has climbed above where it began: from the root, or from a home."""
+    found = _CONFIG_OF_HOME.search(path)
+    places = [f"~{path[found.start() :]}"] if found else []
+    first, _, rest = path[1:].partition("/")
+    if not _is_pattern(first):
+        return [*places, path] if _FROM_ROOT.match(path) else places
+    names = ["etc", "root", "home", "Users", "var"]
+    of_process = _is_pattern(rest[:1]) or re.match(r"self|1(?![0-9])|[^/]*[?*]", rest)
+    names += ["proc"] if of_process else []
+    matched = [name for name in names if fnmatch.fnmatchcase(name, first)]
+    devices = [f"/dev/{rest}"] if re.match("sd|hd|vd|nvme|mem", rest) else []
+    return [*places, *(f"/{name}/{rest}".rstrip("/") for name in matched), *devices]
 
 
 def _is_secret_place(whole: str) -> bool:
@@ -202,7 +219,7 @@ def _is_secret_place(whole: str) -> bool:
         return True
     if whole.startswith("/") and parts and (_is_pattern(parts[0]) or _is_process(parts)):
         return True
-    if parts and parts[-2:-1] in ([], ["etc"], ["backups"]) and _may_be_shadow(parts[-1], whole):
+    if parts and _may_hold_shadow(parts) and _may_be_shadow(parts[-1], whole):
         return True
     if parts[:2] == ["etc", "ssh"] and _is_pattern(parts[-1]):
         return True
@@ -255,6 +272,10 @@ def _is_process(parts: list[str]) -> bool:
     return of_process and (len(parts) < 3 or parts[-1] not in _OF_PROCESS)
 
 
+def _may_hold_shadow(parts: list[str]) -> bool:
+    return len(parts) == 1 or _is_one_of(("etc", "backups"), parts[-2])
+
+
 def _may_be_shadow(name: str, whole: str) -> bool:
     names = ("shadow", "gshadow")
     if not _is_pattern(name):
@@ -282,18 +303,31 @@ def _names_secret(name: str) -> bool:
 
 def _may_match_secret(pattern: str) -> bool:
     """Only patterns that spell out some of the name: `*` matches no hidden file, and asking about it helps nobody."""
-    if pattern.endswith(_SECRET_ENDINGS):
+    if pattern.endswith(_SECRET_ENDINGS) or _is_nearly_secret(pattern):
         return True
     known = (*_LIKELY, *_SECRET_PARTS) if _TOLD.match(pattern) else _LIKELY
     if pattern.startswith("."):
-        return pattern.startswith(".env") or any(
-            fnmatch.fnmatchcase(name, pattern) for name in known
-        )
+        return pattern.startswith(".env") or _is_one_of(known, pattern)
     if pattern.startswith(("id_", "cred", "secret")):
         return True
     spelled = len(re.findall("[a-z0-9]", pattern)) > 1 or re.search(r"\.[a-z0-9]", pattern)
     samples = (*_SAMPLES, *_SECRET_PARTS) if _TOLD.match(pattern) else _SAMPLES
-    return bool(spelled) and any(fnmatch.fnmatchcase(name, pattern) for name in samples)
+    return bool(spelled) and _is_one_of(samples, pattern)
+
+
+def _is_one_of(names: Iterable[str], pattern: str) -> bool:
+    return any(fnmatch.fnmatchcase(name, pattern) for name in names)
+
+
+def _is_nearly_secret(pattern: str) -> bool:
+    """Whether a pattern leaves single letters open, and is a secret's name but for these."""
+    if "*" in pattern or len(re.findall("[a-z0-9]", pattern)) < 3:
+        return False
+    if fnmatch.fnmatchcase(".env", pattern[:4]) and pattern[4:5] in {"", ".", "_", "-", "?"}:
+        return True
+    endings = (one for one in _SECRET_ENDINGS if re.search("[a-z0-9]{2}", pattern[-len(one) :]))
+    ends = any(fnmatch.fnmatchcase(one, pattern[-len(one) :]) for one in endings)
+    return ends or _is_one_of((*_SECRET_PARTS, "service-account.json"), pattern)
 
 
 def picks_secret(pattern: str) -> bool:

@@ -16,7 +16,7 @@ VARIABLES = frozenset(
 
 _OWN = re.compile(r"(?!\w*_proxy$|npm_|auto_resume$|histchars$)[a-z][a-z0-9_]*")
 """Small letters: PATH would change what the commands are, http_proxy whom they talk to."""
-_FILLED = re.compile(r"(?!\w*_proxy$)[a-z_][a-z0-9_]*")
+_FILLED = re.compile(r"(?!\w*_proxy$|npm_)[a-z_][a-z0-9_]*")
 _CAPITAL = frozenset(
     """
     APP BASE BASE_DIR BRANCH COMMIT CONTAINER COUNT CURRENT CURRENT_BRANCH DATE DIR DIRS END FILE

@@ -1,4 +1,4 @@
-"""What the variables of a line may be, so that a command can be looked at with each of their values.
+"""What the open words of a line may be, so that a command can be looked at with each of their values.
 
 Any value may be there when a command runs, those that are set further down too: a loop comes round again. A value that
 is what a command prints is not among these, and is asked about where it matters.
@@ -9,12 +9,15 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sequence
 from itertools import product
+from math import prod
 
+from hookline.containment.shell.reach import MAY_BE_UNSET
 from hookline.containment.shell.words import Command, Word
 
 MAX_VARIANTS = 100
 _VARIABLE = re.compile(r"\$\{([A-Za-z_]\w*)\}")
 _PATTERN = re.compile(r"[*?\[\\]")
+_BRACES = re.compile(r"\{([^{}]*,[^{}]*|[0-9]{1,9}\.\.[0-9]{1,9}|[a-zA-Z]\.\.[a-zA-Z])\}")
 _DEPTH = 4
 
 
@@ -47,23 +50,39 @@ class Variables:
         return known
 
     def variants(self, words: Sequence[Word]) -> list[tuple[Word, ...]] | None:
-        """The words with each value in the place of each variable. None if that is too much to look at."""
+        """What the words may be: each value in the place of its variable, braces opened, and with and without what may
+        be unset. None if that is too much to look at."""
         values = {word.text: known for word in words if (known := self.of(word))}
-        count = 1
-        for known in values.values():
-            count *= len(known)
-        if not values or count > MAX_VARIANTS:
-            return None if values else []
-        return [
-            _with(words, dict(zip(values, one, strict=True))) for one in product(*values.values())
-        ]
+        if prod(map(len, values.values())) > MAX_VARIANTS:
+            return None
+        chosen = [dict(zip(values, one, strict=True)) for one in product(*values.values())]
+        made = [_with(words, one) for one in chosen]
+        made += [_without_unset(one) for one in made]
+        return [one for one in dict.fromkeys(made) if one != tuple(words)]
 
 
 def _with(words: Sequence[Word], values: dict[str, Word]) -> tuple[Word, ...]:
     made: list[Word] = []
     for word in words:
         value = None if word.exact else values.get(word.text)
-        made += [word] if value is None else _put(value, quoted=word.whole)
+        if value is not None:
+            made += _put(value, quoted=word.whole)
+        elif not word.exact and not word.hidden and "{" in word.text and "$" not in word.text:
+            made += map(_piece, _expanded(word.text) or [])
+        else:
+            made.append(word)
+    return tuple(made)
+
+
+def _without_unset(words: tuple[Word, ...]) -> tuple[Word, ...]:
+    """The words if every variable of the environment that may be unset is."""
+    made: list[Word] = []
+    for word in words:
+        left = word.text if word.exact or word.hidden else MAY_BE_UNSET.sub("", word.text)
+        if left == word.text:
+            made.append(word)
+        elif left or word.whole:
+            made.append(_piece(left))
     return tuple(made)
 
 
@@ -75,6 +94,36 @@ def _put(value: Word, *, quoted: bool) -> list[Word]:
 
 
 def _piece(text: str) -> Word:
+    """A word that may still be a pattern, or begin with a home."""
     found = _PATTERN.search(text)
     plain = text.replace("\\", "")  # in a pattern, bash takes `\\n` for n
-    return Word(plain, exact=False, prefix=text[: found.start()]) if found else Word(text)
+    if found:
+        return Word(plain, exact=False, prefix=text[: found.start()])
+    return Word(text, exact=False, prefix="/", whole=True) if text.startswith("~") else Word(text)
+
+
+def _expanded(text: str) -> list[str]:
+    """What braces come to; the text itself if that is too much."""
+    done: list[str] = []
+    pending = [text]
+    while pending:
+        one = pending.pop(0)
+        found = _BRACES.search(one)
+        if found is None:
+            done.append(one)
+        else:
+            pending += [one[: found.start()] + x + one[found.end() :] for x in _choices(found[1])]
+        if len(done) + len(pending) > MAX_VARIANTS:
+            return [text]
+    return done
+
+
+def _choices(inner: str) -> list[str]:
+    if "," in inner:
+        return inner.split(",")
+    first, _, last = inner.partition("..")
+    if first.isdigit() and last.isdigit():
+        low, high = sorted((int(first), int(last)))
+        return [str(number) for number in range(low, min(high, low + MAX_VARIANTS) + 1)]
+    low, high = sorted((ord(first), ord(last)))
+    return [chr(code) for code in range(low, high + 1)]

@@ -4,12 +4,17 @@ from __future__ import annotations
 
 from hookline.containment.shell.options import Call, Program, only
 from hookline.containment.shell.tables.checks import first_word, no_files_of_words
+from hookline.containment.shell.words import Word
 
 
 def _tar(call: Call) -> str | None:
-    """No file with a colon, which tar fetches from another machine with a program."""
-    far = next((word.text for word in call.files if ":" in word.text), None)
+    """No file with a colon, which tar fetches from another machine with a program; a pattern may find one."""
+    far = next((word.text for word in call.files if ":" in word.text or not _is_local(word)), None)
     return f"{far!r} may lie on another machine" if far else None
+
+
+def _is_local(word: Word) -> bool:
+    return word.exact or "/" in word.start
 
 
 _PRINTING = frozenset("-c -d -k --stdout --to-stdout --decompress --uncompress --keep".split())
@@ -78,5 +83,7 @@ ARCHIVES: dict[str, Program] = {
         )
     ),
     "ar": Program(only("-t -v -O", needs="-t", old=True, check=no_files_of_words)),
-    "unrar": Program(only(check=first_word("l|v|lb|vb|t"))),
+    "unrar": Program(
+        only(check=lambda call: first_word("l|v|lb|vb|t")(call) or no_files_of_words(call))
+    ),
 }

@@ -80,6 +80,12 @@ def _read(call: Call) -> str | None:
     return None if plain else "it may set what the shell goes by"
 
 
+def _wait(call: Call) -> str | None:
+    """`-p` sets a variable, and runs what its index says."""
+    plain = all(re.fullmatch(r"%?\d+|%[+-]?|\$!", word.text) for word in call.operands)
+    return None if plain else "it may set a variable"
+
+
 def _syntax(call: Call) -> str | None:
     """`+n` takes `-n` back."""
     plain = all(word.start[:1] not in {"", "+"} for word in call.operands)
@@ -124,7 +130,7 @@ BUILTINS: dict[str, Program] = {
     "kill": Program(only("-l -L", needs="-l -L"), reads=False),
     "hash": Program(only("-l", operands=0), reads=False),
     "sleep": tame(),
-    "wait": tame("-f -n"),
+    "wait": Program(only("-f -n", tame=True, check=_wait), reads=False),
     "seq": tame("-# -w --equal-width", texts="-f -s -t --format --separator --terminator"),
     "factor": tame("-h --exponents"),
     "numfmt": tame(

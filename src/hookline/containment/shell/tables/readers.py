@@ -93,16 +93,16 @@ READERS: dict[str, Program] = {
             )
         ),
     ),
-    "shellcheck": Program(
+    "shellcheck": Program(  # -a prints lines of what a script includes
         only(
-            "-a -x -C -V --check-sourced --external-sources --norc --list-optional --version",
+            "-x -C -V --external-sources --norc --list-optional --version",
             texts="""
             -e -f -i -o -s -S -W --exclude --format --include --enable --shell --severity
             --wiki-link-count
             """,
             takes="-P --source-path --rcfile",
             maybe="--color",
-            tame=True,
+            loose=True,
         )
     ),
     **dict.fromkeys(
