@@ -191,7 +191,7 @@ class Proof(Standing):
             return self._script(script)
         if name == "env":
             given, inner_ = assigned_words(rest)
-            if not given:
+            if not given and not (inner_ and is_question(program_name(inner_[0].text), inner_[1:])):
                 return "it runs another program, and sets nothing for it"
             odd = next((one for one, value in given if not may_assign(one, value)), None)
             return f"it sets {odd}" if odd else self._words(inner_)
