@@ -6,7 +6,6 @@ from hookline.containment.shell.words import Word
 
 _PATHS = {"HOME": "~", "PWD": ".", "OLDPWD": "$OLDPWD"}
 """Variables that hold an absolute path, and how a path that begins with them is shown."""
-_ALWAYS_SET = frozenset({"HOME", "PWD", "OLDPWD"})
 
 READ = "$<>"
 """How a variable is shown that is read from an input."""
@@ -63,7 +62,7 @@ class OpenWord:
 
     def open_variable(self, name: str, *, quoted: bool) -> None:
         """Add a variable. In quotes it stays in one word; outside them its value is split."""
-        known = "/" if name in _ALWAYS_SET and not self.text else ""
+        known = "/" if name in _PATHS and not self.text else ""
         if quoted:
             self.open(known)
         else:
