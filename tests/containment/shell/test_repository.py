@@ -359,3 +359,25 @@ def test_another_kind_of_repository(project: Path) -> None:
     for command in ("pip freeze", "cd sub && pip3 freeze", "cd $(cat f) && pip freeze"):
         assert decision(command, project) == "ask"
     assert decision("pip freeze --exclude-editable", project) == "allow"
+
+
+def test_a_name_that_is_a_host_to_tar(project: Path) -> None:
+    """A pattern may find a name with a colon, and tar would ask another machine for that file."""
+    assert decision("tar tf b*.tar", project) == "allow"
+    (project / "backup:evil.tar").touch()
+    for command in ("tar tf b*.tar", 'for f in *.tar; do tar tf "$f"; done'):
+        assert decision(command, project) == "ask"
+    assert decision("tar tf ./b*.tar", project) == "allow"
+
+
+def test_a_place_that_is_gone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where the directory of this process has been removed, nothing can be looked at, and nothing is raised."""
+    gone = tmp_path / "gone"
+    gone.mkdir()
+    monkeypatch.chdir(gone)
+    gone.rmdir()
+    policy = ShellPolicy.default()
+    commands = ("git status", "git -C x log", "pip freeze", "tar tf *.tar", "ls")
+    verdicts = [policy.judge(command).decision for command in commands]
+    assert verdicts[0] == verdicts[2] == "ask"
+    assert verdicts[-1] == "allow"

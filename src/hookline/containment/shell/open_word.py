@@ -4,13 +4,7 @@ from __future__ import annotations
 
 from hookline.containment.shell.words import Word
 
-_PATHS = {
-    "HOME": "~",
-    "PWD": ".",
-    "OLDPWD": "$OLDPWD",
-    "XDG_CONFIG_HOME": "~/.config",
-    "XDG_DATA_HOME": "~/.local/share",
-}
+_PATHS = {"HOME": "~", "PWD": ".", "OLDPWD": "$OLDPWD"}
 """Variables that hold an absolute path, and how a path that begins with them is shown."""
 
 READ = "$<>"

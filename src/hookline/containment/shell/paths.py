@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import posixpath
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from itertools import pairwise
 
 from hookline.containment.shell.words import Word
@@ -78,9 +78,23 @@ def places_of(root: str, steps: Iterable[str]) -> set[str]:
     return {*places, *climbing}
 
 
+def names_in(places: Iterable[str]) -> Iterator[str]:
+    """What lies in some directories, those that exist; of one that cannot be read, a name that is like any other."""
+    for place in places:
+        try:
+            yield from os.listdir(place)
+        except (FileNotFoundError, NotADirectoryError):
+            continue
+        except OSError:
+            yield "*:*"
+
+
 def lies_above(place: str, name: str) -> bool:
-    """Whether something of a name lies in a directory or in one above it."""
-    level = os.path.realpath(place)
+    """Whether something of a name lies in a directory or in one above it; also where that cannot be looked at."""
+    try:
+        level = os.path.realpath(place)
+    except OSError:
+        return True
     while not os.path.lexists(os.path.join(level, name)):
         level, below = os.path.dirname(level), level
         if level == below:

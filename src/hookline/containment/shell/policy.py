@@ -7,10 +7,11 @@ from collections.abc import Iterable
 import msgspec
 
 from hookline.containment.shell.danger import Danger, find_danger
-from hookline.containment.shell.prove import Proof, program_name
+from hookline.containment.shell.prove import Proof
 from hookline.containment.shell.reading import read_command
 from hookline.containment.shell.rules import ShellRule
 from hookline.containment.shell.scan_redirects import writes_a_file
+from hookline.containment.shell.standing import program_name
 from hookline.containment.shell.verdict import Verdict
 from hookline.containment.shell.words import Command, Reading, Word
 from hookline.errors import UsageError
@@ -103,8 +104,7 @@ class ShellPolicy(msgspec.Struct, frozen=True):
             return Verdict("ask", f"It cannot be said what `{shown}` runs: {why}.", shown)
         proof.take_up(reading.commands)
         asked = self._objection(reading, proof)
-        if not asked and not reading.plain and len(proof.wheres) > 1:
-            # A loop comes round again, elsewhere.
+        if not asked and not reading.plain and len(proof.wheres) > 1:  # a loop comes round again
             asked = self._objection(reading, proof.again())
         if asked:
             return asked

@@ -14,17 +14,17 @@ from functools import reduce
 import msgspec
 
 from hookline.containment.shell.call import Use, read_call, read_use
-from hookline.containment.shell.named import Values, spelled_out, values_of
+from hookline.containment.shell.named import spelled_out, values_of
 from hookline.containment.shell.names import prints_names, takes_names
-from hookline.containment.shell.open_word import READ
-from hookline.containment.shell.paths import is_network, is_place, lies_above, places_of, seen_from
+from hookline.containment.shell.outputs import (
+    is_plain_output,
+    may_assign,
+    only_output,
+)
+from hookline.containment.shell.paths import is_place, names_in, places_of, seen_from
 from hookline.containment.shell.reach import (
-    GREPS,
-    MAY_BE_UNSET,
-    RECURSIVE,
     is_variable,
     recurses,
-    spelled,
 )
 from hookline.containment.shell.reading import read_command
 from hookline.containment.shell.repository import repository_objection
@@ -33,8 +33,8 @@ from hookline.containment.shell.secrets import (
     is_secret,
     is_whole_home,
     picks_secret,
-    spells_secret,
 )
+from hookline.containment.shell.standing import MOVES, Standing, program_name
 from hookline.containment.shell.tables.all import PROGRAMS
 from hookline.containment.shell.tables.find import Search, take_apart
 from hookline.containment.shell.tables.git import GIT_VERBS
@@ -51,24 +51,6 @@ from hookline.containment.shell.tables.wrappers import (
 from hookline.containment.shell.variables import Variables
 from hookline.containment.shell.words import Command, Word
 
-_BIN = re.compile(r"(?:/usr)?(?:/local)?/s?bin/|/opt/homebrew/bin/")
-_ASSIGNABLE = re.compile(
-    r"LANG|LANGUAGE|LC_[A-Z]+|TZ|COLUMNS|LINES|NO_COLOR|FORCE_COLOR|CLICOLOR|CLICOLOR_FORCE|CI|TERM|GIT_TERMINAL_PROMPT|GIT_OPTIONAL_LOCKS"
-    r"|DEBUG|VERBOSE|NODE_ENV|PYTHONDONTWRITEBYTECODE|PYTHONUNBUFFERED"
-)
-_PAGERS = frozenset({"PAGER", "GIT_PAGER", "MANPAGER", "GH_PAGER", "AWS_PAGER", "SYSTEMD_PAGER"})
-_PLAIN_PLACES = frozenset({"git rev-parse --show-toplevel", "pwd", "git rev-parse --show-cdup"})
-"""Commands that print the name of a directory with nothing secret about it."""
-_PLAIN_OUTPUT = re.compile(
-    r"""
-    git[ ]rev-parse[ ](?:--short[ ])?HEAD(?:[~^][0-9]*)* | git[ ]merge-base(?:[ ][\w./@][\w./@~^-]*){2}
-    | date(?:[ ]-u)?[ ]\+%[YmdHMSFTsjy](?:%[YmdHMSFTsjy]|[:_-])* | whoami | id[ ]-un? | uname(?:[ ]-[smr])? | nproc
-    | wc[ ]-[clmw](?:[ ]?<[ ]?[\w./-]+)? | docker[ ]ps[ ](?:-q|-aq|-qa)(?:[ ](?:-f|--filter)[ ][\w=.-]+)*
-    """,
-    re.VERBOSE,
-)
-"""Commands that print one word that is no option, nor the name of anything secret: a number, a date, a hash."""
-_SUBSTITUTION = re.compile(r"\$\(([^()`;&\n]*)\)")
 _DEEPEST = 3
 _CLOUDS = frozenset({"aws", "gcloud", "az"})
 """Programs by which others learn what is asked for: the owner of a bucket sees each key."""
@@ -81,52 +63,10 @@ _LOOKS_AT_OPEN = frozenset(
 """Programs whose checks know that a word may be open. The others look at its text."""
 _TOLD_EXACTLY = frozenset({"sysctl", "lsof", "fuser", "ss"})
 """Programs to which the name of a file that a pattern finds may be a host, or a setting."""
-_MOVES = frozenset({"cd", "pushd"})
 
 
-class Proof(msgspec.Struct):
-    """What has been seen of a line so far: where it stands, and whether file names can have been made up on the way."""
-
-    wheres: list[str] = msgspec.field(default_factory=lambda: [""])
-    """Every directory it may stand in: a `cd` may fail, or be in a shell of its own."""
-    root: str = ""
-    """The work directory, from which they are seen. Empty: that of this process."""
-    adrift: bool = False
-    """Whether one of them is a pattern, or holds a variable, so that it cannot be looked at."""
-    changed: bool = False
-    """Whether a command before may have made files and directories."""
-    lost: bool = False
-    """Whether it may stand somewhere that is not known."""
-    outputs: int = 0
-    """How many substitutions the command holds."""
-    output: str = ""
-    """The command that alone prints what the one substitution of the command comes to."""
-    fed: bool = False
-    """Whether the input of the command is what the one before it prints."""
-    last: str = ""
-    """The command before."""
-    names_only: bool = True
-    reads_names: bool = True
-    """Whether every variable that is read from an input is a whole name of a file."""
-    read_from: int = 0
-    """How many places there were when it was read: a name is of no use elsewhere."""
-    secrets_named: bool = False
-    """Whether a command has named a place with secrets, so that what is found there must not be shown."""
-    loops_homes: bool = False
-    """Whether a variable may be a whole home."""
-    loops_names: bool = False
-    """Whether a variable holds names of files that a command has printed."""
-    loops_unknown: bool = False
-    """Whether a variable may be anything."""
-    values: Values = msgspec.field(default_factory=dict)
-    """What the variables may be that the line sets itself, where each of their values is a plain word."""
-    variables: Variables = msgspec.field(default_factory=Variables)
-    depth: int = 0
-    """How many shells it is in that were given a script."""
-    apart: list[str] = []
-    """Where the command itself goes before it looks, as `git -C` does."""
-    use: Use | None = None
-    """What the command that was looked at last comes to, without wrappers; None if it is a mere question."""
+class Proof(Standing):
+    """Looks at the commands of a line, one after the other."""
 
     @classmethod
     def at(cls, where: str, root: str) -> Proof:
@@ -160,30 +100,28 @@ class Proof(msgspec.Struct):
             return problem
         self.fed = _is_fed(command)
         self.outputs = sum(word.text.count("$()") for word in command.words)
-        self.output = self._only_output(command)
+        self.output = only_output(command.text, self.last) if self.outputs == 1 else ""
+        targets: list[Word] = []
         for words in spelled_out(command.words[1:], self.values):
             one = (command.words[0], *self._with_output(words))
             self.use, self.apart = None, []
             if problem := self._variants(one) or self._words(one):
                 return problem
+            targets += self._targets(one)
             self._remember(msgspec.structs.replace(command, words=one))
+        if targets:
+            self._move(targets)
         self.last = command.text
         return None
 
     def _with_output(self, words: Sequence[Word]) -> list[Word]:
         """The words with what a command prints replaced by a plain word, if it prints nothing else."""
-        plain = _PLAIN_OUTPUT.fullmatch(self.output)
+        plain = is_plain_output(self.output)
         before = (Word(""), *words)
         return [
             Word("0") if plain and word.text == "$()" and not last.start.startswith("-") else word
             for last, word in zip(before, words, strict=False)
         ]
-
-    def _only_output(self, command: Command) -> str:
-        """The command that alone prints what the one substitution of another comes to."""
-        found = _SUBSTITUTION.findall(command.text)
-        alone = self.outputs == len(found) == 1 and "||" not in found[0]
-        return self.last if alone and found[0].strip().endswith(self.last) else ""
 
     def _variants(self, words: Sequence[Word]) -> str | None:
         """Whether something is to be said against a command with one of the values that its variables may have."""
@@ -194,7 +132,7 @@ class Proof(msgspec.Struct):
         for rest in variants:
             if problem := self._words((words[0], *rest)):
                 return problem
-            if self.use and program_name(words[0].text) in _MOVES:
+            if self.use and program_name(words[0].text) in MOVES:
                 targets += self.use.call.operands[-1:]
         if targets:
             self._move(targets)
@@ -219,33 +157,16 @@ class Proof(msgspec.Struct):
             self.loops_unknown = True  # of a variable that was known, too
             known = takes_names(command, fed=self.fed) and self._knows_names()
             self.reads_names, self.read_from = self.reads_names and known, len(self.wheres)
-        if name in _MOVES and self.use:
-            target = self.use.call.operands[-1:] or (Word("~"),)
-            unset = not target[0].single and MAY_BE_UNSET.fullmatch(target[0].text)
-            self._move([*target, Word("~")] if unset else target)
         printed = self.use is not None and prints_names(name, self.use)
         self.names_only = self.names_only and (printed or takes_names(command, fed=self.fed))
         self.secrets_named = self.secrets_named or self._names_secrets(name, words[1:])
-
-    def _move(self, targets: Sequence[Word]) -> None:
-        for target in targets:
-            known = not target.hidden or (target.text == "$()" and self.output in _PLAIN_PLACES)
-            strange = target.text == "-" or target.text.startswith("+")
-            strange = strange or ("$" in target.text and (self.loops_homes or self.loops_unknown))
-            self.lost = self.lost or not known or strange
-            self.adrift = self.adrift or not (is_place(target) or target.text == "$()")
-        self.loops_unknown = self.loops_unknown or self.loops_names  # they were names elsewhere
-        texts = [target.text for target in targets]
-        self.wheres += [seen_from(where, text) for where in self.wheres for text in texts]
-        self.lost = self.lost or len(self.wheres) > 256
-        self.wheres = self.wheres[:256]
 
     def _surroundings(self, command: Command) -> str | None:
         """What stands around the words: assignments and redirects."""
         for name, value in command.assignments:
             if name == "IFS" and command.words[0] == Word("read"):
                 continue
-            if not _may_assign(name, value):
+            if not may_assign(name, value):
                 return f"it sets {name}"
         for redirect in command.redirects:
             if writes_a_file(redirect):
@@ -270,9 +191,9 @@ class Proof(msgspec.Struct):
             return self._script(script)
         if name == "env":
             given, inner_ = assigned_words(rest)
-            if not given:
+            if not given and not (inner_ and is_question(program_name(inner_[0].text), inner_[1:])):
                 return "it runs another program, and sets nothing for it"
-            odd = next((one for one, value in given if not _may_assign(one, value)), None)
+            odd = next((one for one, value in given if not may_assign(one, value)), None)
             return f"it sets {odd}" if odd else self._words(inner_)
         if inner := inner_words(name, rest):
             names = self.fed and self._knows_names() and not (name == "xargs" and cuts_lines(rest))
@@ -291,8 +212,10 @@ class Proof(msgspec.Struct):
         self.take_up(reading.commands)
         self.depth += 1
         self.last, self.names_only = "", False
-        problem = next(filter(None, map(self.objection, reading.commands)), None)
-        (self.values, self.variables), self.depth, self.use = outer, self.depth - 1, None
+        problems = map(self.objection, reading.commands)
+        problem = next(filter(None, problems), None)
+        self.values, self.variables = outer
+        self.depth, self.use = self.depth - 1, None
         return problem
 
     def _program(self, name: str, rest: Sequence[Word]) -> str | None:
@@ -317,10 +240,6 @@ class Proof(msgspec.Struct):
         secret = next(filter(self._is_secret, read), None)
         return f"{secret.text} may hold secrets" if secret else None
 
-    def _stands_below(self, name: str) -> bool:
-        places = {place for where in self.wheres for place in places_of(self.root, [where])}
-        return any(lies_above(place, name) for place in places)
-
     def _repository(self, rest: Sequence[Word]) -> str | None:
         """Git obeys the repository that it finds where it stands, or where `-C` says."""
         before = read_call(PROGRAMS["git"].options, rest, to_operand=True)
@@ -335,6 +254,15 @@ class Proof(msgspec.Struct):
             return "it is not known what will be there"
         return repository_objection(places, GIT_VERBS)
 
+    def _found_far(self, words: Sequence[Word]) -> str | None:
+        """A name with a colon that a pattern may find here: tar takes what stands before it for a host."""
+        if all(word.exact or "/" in word.start for word in words):
+            return None
+        if self.lost or self.adrift:
+            return "*"
+        places = {place for where in self.wheres for place in places_of(self.root, [where])}
+        return next((name for name in names_in(places) if ":" in name), None)
+
     def _circumstances(self, name: str, use: Use, rest: Sequence[Word]) -> str | None:
         """What is to be said against a harmless use where it stands, and with what it is given."""
         if name in _CLOUDS and any(map(self._is_unseen, rest)):
@@ -347,15 +275,15 @@ class Proof(msgspec.Struct):
             not word.exact and "/" not in word.start for word in given
         ):
             return "it is not known what it is given"
-        if use.options.loose and self.loops_unknown and any(map(is_variable, rest)):
+        unknown = self.loops_unknown and not self._knows_names()
+        if use.options.loose and unknown and any(map(is_variable, rest)):
             return "a variable may turn out to be an option"
+        if name == "tar" and (far := self._found_far(use.files)):
+            return f"{far!r} may lie on another machine"
         if name in _PIPS and use.verb == "freeze" and not use.call.has("--exclude-editable"):
             below = self.lost or self.adrift or self._stands_below(".hg")
             return "it starts hg, which runs what .hg/hgrc says" if below else None
         return self._repository(rest) if name in {"git", "gh"} else None
-
-    def _is_unseen(self, word: Word) -> bool:
-        return word.hidden or (self.loops_unknown and is_variable(word))
 
     def _named(self, values: Sequence[Word]) -> str | None:
         """What a variable will be: bash may take it apart at blanks. What is not known matters where it names files."""
@@ -405,97 +333,7 @@ class Proof(msgspec.Struct):
         picked = next(filter(picks_secret, self._picks(name, use)), None)
         return f"{picked} may pick files with secrets" if picked else None
 
-    def _from_place(self, word: Word) -> Word:
-        """A path below what the command before has printed, if that is a place with nothing secret about it."""
-        place, _, below = word.text.partition("$()/")
-        known = self.output in _PLAIN_PLACES and not place and "$" not in below
-        bare = Word(f"/{below}")  # it may print nothing
-        known = known and not self._is_secret(bare) and not self._is_whole_home(bare)
-        return Word(below, exact=False, prefix="/") if known and below else word
-
-    def _picks(self, name: str, use: Use) -> list[str]:
-        """The patterns by which a program itself picks files: to them a star may be a leading dot."""
-        patterns = use.call.values(*use.options.picks)
-        return patterns + (use.call.texts if name == "git" else [])
-
-    def _may_be_home(self, word: Word) -> bool:
-        return self._is_whole_home(word) or (self.loops_homes and "$" in word.text)
-
-    def _is_known_name(self, word: Word) -> bool:
-        """Whether a word was printed by what prints names of files, or read from that."""
-        if word.text == READ:
-            still_there = self.read_from == len(self.wheres)
-            return self.reads_names and still_there and not self.secrets_named
-        return word.text == "$()" and self._knows_names()
-
-    def _knows_names(self) -> bool:
-        """Whether what came before prints names of files, and of none with secrets."""
-        return self.names_only and not self.secrets_named
-
-    def _names_secrets(self, name: str, words: Sequence[Word]) -> bool:
-        if any(self._is_secret(word) or self._is_whole_home(word) for word in words):
-            return True
-        if name == "find":
-            search = take_apart(words)
-            return search is None or (
-                any(map(picks_secret, search.picks()))
-                or any(map(spells_secret, search.expressions()))
-            )
-        use = self.use
-        patterns = self._picks(name, use) if use else []
-        if name in {"fd", "fdfind"} and use:
-            patterns += [f"*{text}*" for text in use.call.texts[:1]]
-            patterns += [f"*.{text}" for text in use.call.values("-e", "--extension")]
-        return any(map(picks_secret, patterns)) or self._filters_secrets(name)
-
-    def _filters_secrets(self, name: str) -> bool:
-        """Whether a grep that is given names looks for those of secrets among them."""
-        if name not in GREPS or not self.fed or self.use is None:
-            return False
-        call = self.use.call
-        if call.has("-v", "--invert-match") or call.has(*RECURSIVE):
-            return False
-        return any(map(spells_secret, call.values("-e", "--regexp") or call.texts[:1]))
-
-    def _is_whole_home(self, word: Word) -> bool:
-        return any(
-            is_whole_home(text, where)
-            for text in spelled(word)
-            for where in (*self.wheres, *self.apart)
-        )
-
-    def _is_secret(self, word: Word) -> bool:
-        """Also in the value of an option, joined to it or after an equals sign. gawk takes `/inet` for the network."""
-        texts = spelled(word)
-        if word.text.startswith("-"):
-            texts = [word.text[at:] for at in range(2, min(len(word.text), 8))]
-            texts.append(word.text.partition("=")[2])
-        return any(
-            is_secret(text, where) or is_network(text) or text.startswith("/inet")
-            for text in texts
-            for where in (*self.wheres, *self.apart)
-        )
-
-
-def _may_assign(name: str, value: Word) -> bool:
-    """Whether a variable may be set for one command: it says how things are shown, and names no file."""
-    if name in _PAGERS:
-        return value.exact and value.text in {"", "cat"}
-    plain = value.exact and ("/" not in value.text or (name == "TZ" and _is_zone(value)))
-    return plain and _ASSIGNABLE.fullmatch(name) is not None
-
-
-def _is_zone(value: Word) -> bool:
-    """Whether a time zone is named as cities are. A path leads to any file."""
-    return re.fullmatch(r"[A-Z][A-Za-z_]+(/[A-Z][A-Za-z_-]+){1,2}", value.text) is not None
-
 
 def _is_fed(command: Command) -> bool:
     """Whether a command reads from a pipe, and from nothing else."""
     return command.piped and not any(one.operator.startswith("<") for one in command.redirects)
-
-
-def program_name(text: str) -> str:
-    """The name of a program that lies where programs of the system lie; another path stays as it is."""
-    found = _BIN.match(text)
-    return text[found.end() :] if found else text

@@ -108,6 +108,7 @@ _FROM_ROOT = re.compile(
     r"/$|/(etc|root|home|Users|var)(/|$)|/proc/(self|thread-self|[0-9]+|[^/]*[*?][^/]*)/|/dev/(sd|hd|vd|nvme|mem|disk|mapper|dm-|tty)"
 )
 """Where a path that climbs leads, if it climbs to the root. Else it leads to a neighbour of this directory."""
+_NAMED_PLACE = re.compile(r"^\$XDG_(CONFIG|DATA)_HOME(?=/|$)")
 _OWN_NAME = re.compile(r"^/\$(?:USER|LOGNAME)(?=/|$)")
 """In a container, the user is root."""
 _CLIMBS_FROM_PROC = re.compile(r"/+proc/.*\.\.")
@@ -180,6 +181,7 @@ def _spellings(path: str) -> list[str] | None:
 
 def _places(path: str, where: str) -> list[str]:
     """Where a path may lead, without detours: one that climbs may lead from the root."""
+    path, where = (_NAMED_PLACE.sub(_place_named, one) for one in (path, where))
     whole = _OWN_NAME.sub("/root", resolve(path, where))
     if _CLIMBS_FROM_PROC.match(seen_from(where, path)):  # what lies there are links
         return ["/proc/self/environ"]
@@ -190,6 +192,10 @@ def _places(path: str, where: str) -> list[str]:
         below = joined.partition("/")[2]
         return [resolve(f"/root/{below}"), resolve(f"/home/someone/{below}")]
     return [whole]
+
+
+def _place_named(variable: re.Match[str]) -> str:
+    return "~/.config" if variable[1] == "CONFIG" else "~/.local/share"
 
 
 def _climbed(path: str) -> list[str]:

@@ -4,17 +4,12 @@ from __future__ import annotations
 
 from hookline.containment.shell.options import Call, Program, only
 from hookline.containment.shell.tables.checks import first_word, no_files_of_words
-from hookline.containment.shell.words import Word
 
 
 def _tar(call: Call) -> str | None:
-    """No file with a colon, which tar fetches from another machine with a program; a pattern may find one."""
-    far = next((word.text for word in call.files if ":" in word.text or not _is_local(word)), None)
+    """No file with a colon, which tar fetches from another machine with a program."""
+    far = next((word.text for word in call.files if ":" in word.text), None)
     return f"{far!r} may lie on another machine" if far else None
-
-
-def _is_local(word: Word) -> bool:
-    return word.exact or "/" in word.start
 
 
 _PRINTING = frozenset("-c -d -k --stdout --to-stdout --decompress --uncompress --keep".split())

@@ -116,9 +116,9 @@ def _getent(call: Call) -> str | None:
     """The databases that lie in files. Names of hosts are asked of the network."""
     harmless = {"passwd", "group", "services", "protocols", "rpc", "initgroups"}
     asks = call.operands and call.operands[0].exact and call.texts[0] in harmless
-    asks = asks or call.operands == (Word("hosts"), Word("localhost"))
     plain = all(word.exact or word.text in {"$USER", "$LOGNAME"} for word in call.operands)
-    return None if asks and plain else "it may show passwords, or ask the network"
+    here = call.operands == (Word("hosts"), Word("localhost"))
+    return None if (asks and plain) or here else "it may show passwords, or ask the network"
 
 
 PROCESSES: dict[str, Program] = {

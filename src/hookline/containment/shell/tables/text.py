@@ -282,6 +282,7 @@ TEXT: dict[str, Program] = {
             check=_to_output,
         )
     ),
+    **dict.fromkeys(("dos2unix", "unix2dos"), Program(only("-i --info", needs="-i --info"))),
     "tee": Program(only("-a -i -p --append --ignore-interrupts", check=_to_devices), reads=False),
     "bc": Program(only("-l -q -s -w -i --mathlib --quiet --standard --warn")),
 }
