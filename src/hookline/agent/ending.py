@@ -223,3 +223,19 @@ def _result(run: Run, ending: Ending, output: Any) -> RunResult:
     return msgspec.structs.replace(
         result, state=counted_on(state, finished), records=tuple(run.durable.records)
     )
+
+
+def ended(outcome: ContinuationOutcome) -> Ending:
+    """How a run ends that its hooks let end, or made end."""
+    status = RunStatus.STOPPED if outcome.is_forbidden else RunStatus.COMPLETED
+    reason = outcome.stop_reason or StopReason.COMPLETED
+    return Ending(status, reason, outcome.reason, outcome.resolved_by or "")
+
+
+def failed(run: Run, error: BaseException) -> Ending:
+    """How a run ends that is lost."""
+    run.error = error
+    decided_by = error.hook if isinstance(error, HookError) else ""
+    return Ending(
+        RunStatus.FAILED, StopReason.ERROR, in_words(error) or type(error).__name__, decided_by
+    )

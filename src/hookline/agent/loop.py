@@ -13,11 +13,10 @@ from typing import Any
 import msgspec
 
 from hookline.agent.aside import Aside
-from hookline.agent.child import recount_asides
-from hookline.agent.ending import finish, give_output
+from hookline.agent.beginning import begin, take_up
+from hookline.agent.continuing import ask_in_step, conclude
+from hookline.agent.ending import ended, failed, finish, give_output
 from hookline.agent.failure import on_error
-from hookline.agent.past_errors import past_error
-from hookline.agent.recall import Memory
 from hookline.agent.result import RunResult
 from hookline.agent.run import Run
 from hookline.agent.step import (
@@ -36,20 +35,14 @@ from hookline.agent.tool_phase import (
 )
 from hookline.agent.turn import Unrecovered, take_turn
 from hookline.agent.unasked import is_unasked, judges_calls, take_turn_unasked
-from hookline.errors import HookError, PastError, in_words
+from hookline.errors import in_words
 from hookline.flow import ErrorAction, classify
-from hookline.hooks import Kind, Plan, Point, Result
-from hookline.journal import PromptSubmitted, RunStarted, RunTakenUp, StepFinished
+from hookline.hooks import Kind, Plan, Result
 from hookline.lifecycle import (
-    ExecutionHookContext,
     HookPoint,
-    PromptHookContext,
-    SessionHookContext,
     StepHookContext,
-    StopHookContext,
 )
 from hookline.state import (
-    AgentState,
     ContinuationDecision,
     ContinuationEvaluation,
     ContinuationOutcome,
@@ -85,9 +78,9 @@ async def _drive(
             if watches is not None:
                 for source in run.definition.cancel_sources:
                     watches.callback(source.watch(run.token.cancel))
-            ending = await (
-                _begin(run, prompt) if run.memory is None else _take_up(run, run.memory)
-            )
+            ending = await (begin(run, prompt) if run.memory is None else take_up(run, run.memory))
+            if ending is None and run.state.pending_step is not None:
+                ending = await _resume_step(run)
             while ending is None:
                 ending = await _step(run)
                 if run.on_step is not None and run.state.step_count > (run.step_index or 0):
@@ -130,163 +123,6 @@ async def _wait_for_caller(run: Run) -> None:
         run.lingers = False
 
 
-# --- the beginning ------------------------------------------------------------------------------------
-
-
-async def _begin(run: Run, prompt: str | UserMessage | None) -> Ending | None:
-    state = run.state
-    pending = state.pending_step
-    run.append(
-        RunStarted(
-            *run.head(),
-            state.agent_id,
-            state.session_id,
-            state.parent_run_id,
-            run.resumed,
-            None
-            if _is_bare(state) or run.durable.records
-            else msgspec.json.decode(state.to_json()),
-            parent_agent_id=state.parent_agent_id,
-        )
-    )
-    run.state = msgspec.structs.replace(state, ending=None)
-    refused = await _start_session(run) or await _start(run)
-    if refused is None and prompt is not None and not run.stopping:
-        refused = await _submit(run, prompt)
-    if refused is None:
-        refused = _forbidden_early(run)
-    if run.commit is not None and refused is None:
-        # From here on the run exists, and whoever takes it up goes on from here. One that is refused is only
-        # written with its end: nobody is to make the steps that were refused.
-        await run.commit()
-    if refused is None and pending is not None:
-        return await _resume_step(run)
-    return refused
-
-
-async def _take_up(run: Run, memory: Memory) -> Ending | None:
-    """Go on with a run whose process died: with its way out, its unfinished step, or the next one."""
-    run.durable.append(RunTakenUp(run.run_id, len(run.durable.records), run.at))
-    run.state = msgspec.structs.replace(run.state, ending=None)
-    recount_asides(run, memory)
-    known = memory.ending()
-    if known is not None:
-        if known.status is RunStatus.FAILED:
-            run.error = _past_failure(run, memory, known.reason)
-        return known
-    if run.state.pending_step is not None:
-        return await _resume_step(run)
-    last = _last_step(run)
-    if last is not None and last.outcome is not None and not last.outcome.should_continue:
-        run.evaluations = last.outcome.evaluations
-        return _ended_then(run, memory, last.outcome)
-    return None
-
-
-def _last_step(run: Run) -> Step | None:
-    """The last step since the run began, or was sent back to work: what an earlier one led to is over."""
-    for record in reversed(run.durable.records):
-        if isinstance(record, StepFinished):
-            return run.state.last_step
-        if isinstance(record, RunStarted):
-            break
-    return None
-
-
-def _ended_then(run: Run, memory: Memory, outcome: ContinuationOutcome) -> Ending:
-    """How the last step ended the run, in a process that did not live to say so."""
-    if outcome == ContinuationOutcome.from_evaluations(outcome.evaluations):
-        return _ended(outcome)
-    if outcome.stop_reason is StopReason.CANCELLED:
-        return Ending(RunStatus.CANCELLED, StopReason.CANCELLED, outcome.reason)
-    return _failed(run, _past_failure(run, memory, outcome.reason))
-
-
-def _past_failure(run: Run, memory: Memory, reason: str) -> Exception:
-    """The exception that a run had failed of, from what is on record of it."""
-    last = run.state.last_step if run.state.step_count else None
-    for info in (*memory.errors(), *(last.errors[::-1] if last is not None else ())):
-        if info.message == reason or (not info.message and info.type.endswith(reason)):
-            return past_error(info)
-    return PastError("unknown", reason)
-
-
-def _is_bare(state: AgentState) -> bool:
-    """Whether a state says nothing but whose it is."""
-    return not (state.messages or state.metadata or state.steps or state.remembered)
-
-
-async def _start_session(run: Run) -> Ending | None:
-    plan = run.plans.session_start
-    if plan is None or not run.starts_session:
-        return None
-    ctx = SessionHookContext(
-        point=HookPoint.SESSION_START,
-        state=run.state,
-        live=run,
-        session_id=run.state.session_id,
-        source=run.session_source,
-    )
-    await run.ask(plan, ctx)
-    return None
-
-
-async def _start(run: Run) -> Ending | None:
-    plan = run.plans.execution_start
-    if plan is None:
-        return None
-    ctx = ExecutionHookContext(
-        point=HookPoint.EXECUTION_START,
-        state=run.state,
-        evaluations=run.evaluations,
-        live=run,
-        resumed=run.resumed,
-    )
-    result = await run.ask(plan, ctx)
-    if result.is_blocked:
-        return Ending(RunStatus.STOPPED, StopReason.RUN_REFUSED, result.reason, result.decided_by)
-    return None
-
-
-async def _submit(run: Run, submitted: str | UserMessage) -> Ending | None:
-    message = UserMessage(submitted) if isinstance(submitted, str) else submitted
-    prompt, attachments = message.text, message.attachments
-    plan = run.plans.prompt_submit
-    if plan is not None:
-        ctx = PromptHookContext(
-            point=HookPoint.PROMPT_SUBMIT,
-            state=run.state,
-            evaluations=run.evaluations,
-            live=run,
-            prompt=prompt,
-            attachments=attachments,
-        )
-        result = await run.ask(plan, ctx)
-        if result.is_blocked:
-            return Ending(
-                RunStatus.STOPPED, StopReason.PROMPT_REFUSED, result.reason, result.decided_by
-            )
-        if result.is_stopped:
-            return None  # the evaluation it left ends the run, and the prompt is not taken
-        prompt, attachments = result.context.prompt, result.context.attachments
-    run.state = run.state.with_user_message(prompt, attachments=attachments)
-    run.append(PromptSubmitted(*run.head(), prompt, attachments))
-    return None
-
-
-def _forbidden_early(run: Run) -> Ending | None:
-    """What hooks said before the first step is resolved before it: there is no step to let finish."""
-    outcome = ContinuationOutcome.from_evaluations(run.evaluations)
-    if not outcome.is_forbidden:
-        return None
-    return Ending(
-        RunStatus.STOPPED,
-        outcome.stop_reason or StopReason.HOOK,
-        outcome.reason,
-        outcome.resolved_by or "",
-    )
-
-
 # --- one step -----------------------------------------------------------------------------------------
 
 
@@ -310,31 +146,20 @@ async def _ask_first(run: Run, plan: Plan) -> Ending | None:
         point=HookPoint.BEFORE_STEP, state=run.state, live=run, step_index=run.step_index or 0
     )
     try:
-        result = await _ask_in_step(run, plan, ctx)
+        result = await ask_in_step(run, plan, ctx)
     except Unrecovered as error:
-        return _failed(run, error.exception)
+        return failed(run, error.exception)
     if result is not None and result.kind is not Kind.PROCEED:
         return await _refused(run, result)
     begin_step(run)
     return await _work(run, again=False)
 
 
-async def _ask_in_step(run: Run, plan: Plan, ctx: Any) -> Result[Any] | None:
-    """Ask the hooks of a point inside a step. None: one of them failed, and the error policy lets that be."""
-    try:
-        return await run.ask(plan, ctx)
-    except HookError as error:
-        decision = await on_error(run, error, classify(error))
-        if decision.action is ErrorAction.STOP:
-            raise Unrecovered(error, decision.action) from error
-        return None
-
-
 async def _refused(run: Run, result: Result[StepHookContext]) -> Ending | None:
     """A hook did not let the step begin."""
     if result.is_blocked:
         return Ending(RunStatus.STOPPED, StopReason.STEP_REFUSED, result.reason, result.decided_by)
-    return await _conclude(run, None)
+    return await conclude(run, None)
 
 
 async def _resume_step(run: Run) -> Ending | None:
@@ -388,17 +213,17 @@ async def _work(run: Run, *, again: bool) -> Ending | None:
             # Nobody is to look at the step before its outcome is known: it is settled in one go.
             run.evaluations = outcome.evaluations
             settle_step(run, outcome, plan.guard)
-            return None if outcome.should_continue else _ended(outcome)
+            return None if outcome.should_continue else ended(outcome)
     step = settle_step(run)
     try:
         await _after_step(run, step)
-        return await _conclude(run, step)
+        return await conclude(run, step)
     except asyncio.CancelledError:
         finish_step(run, step, _no_outcome(run, StopReason.CANCELLED, run.token.why))
         raise
     except Unrecovered as error:
         finish_step(run, step, _no_outcome(run, StopReason.ERROR, in_words(error.exception)))
-        return _failed(run, error.exception)
+        return failed(run, error.exception)
 
 
 def _no_outcome(run: Run, reason: StopReason, why: str) -> ContinuationOutcome:
@@ -415,7 +240,7 @@ async def _cut_short(run: Run) -> None:
 async def _fail_step(run: Run, failure: BaseException) -> Ending:
     run.failing = failure
     await _end_step(run, StopReason.ERROR, in_words(failure))
-    return _failed(run, failure)
+    return failed(run, failure)
 
 
 async def _end_step(run: Run, reason: StopReason, why: str) -> None:
@@ -474,80 +299,7 @@ async def _after_step(run: Run, step: Step) -> None:
             step_index=step.index,
             step=step,
         )
-        await _ask_in_step(run, plan, ctx)
-
-
-# --- whether to go on ---------------------------------------------------------------------------------
-
-
-async def _conclude(run: Run, step: Step | None) -> Ending | None:
-    """Ask should_continue, resolve everything hooks have said, and ask the stop hooks if that means stopping."""
-    plan = run.plans.should_continue
-    if plan is not None and step is not None:
-        await _ask_in_step(run, plan, _stop_context(run, HookPoint.SHOULD_CONTINUE, step))
-    outcome = ContinuationOutcome.from_evaluations(run.evaluations)
-    if not outcome.should_continue and run.plans.stop is not None:
-        outcome = await _ask_to_stop(run, run.plans.stop, step, outcome)
-    if step is not None:
-        if outcome.should_continue and step.is_final_response:
-            _tell_model_why(run, outcome)
-        finish_step(run, step, outcome)
-    return None if outcome.should_continue else _ended(outcome)
-
-
-def _stop_context(run: Run, point: Point[StopHookContext], step: Step | None) -> StopHookContext:
-    return StopHookContext(
-        point=point,
-        state=run.state,
-        evaluations=run.evaluations,
-        live=run,
-        continuation=ContinuationOutcome.from_evaluations(run.evaluations),
-        step=step,
-    )
-
-
-async def _ask_to_stop(
-    run: Run, plan: Plan, step: Step | None, outcome: ContinuationOutcome
-) -> ContinuationOutcome:
-    """The stop hooks: they may object to an ordinary end, so often and no more, and never to a guard's."""
-    result = await _ask_in_step(run, plan, _stop_context(run, HookPoint.STOP, step))
-    if result is not None and result.is_blocked:
-        run.evaluate(
-            ContinuationEvaluation(
-                result.decided_by, ContinuationDecision.REQUEST_CONTINUATION, result.reason
-            ),
-            HookPoint.STOP.value,
-        )
-    revised = ContinuationOutcome.from_evaluations(run.evaluations)
-    if outcome.is_forbidden or not revised.should_continue:
-        return revised if revised.is_forbidden else outcome
-    counters = run.state.counters
-    if counters.objections >= run.definition.max_objections:
-        cap = f"stop hooks objected {counters.objections} times, which is the limit; the last: {revised.reason}"
-        forbid = ContinuationEvaluation(
-            "objections", ContinuationDecision.FORBID_CONTINUATION, cap, StopReason.OBJECTION_LIMIT
-        )
-        run.evaluate(forbid, HookPoint.STOP.value)
-        return ContinuationOutcome.from_evaluations(run.evaluations)
-    counters = msgspec.structs.replace(counters, objections=counters.objections + 1)
-    run.state = msgspec.structs.replace(run.state, counters=counters)
-    return revised
-
-
-def _tell_model_why(run: Run, outcome: ContinuationOutcome) -> None:
-    """When the model was done and a hook wants more, the model reads why."""
-    request = ContinuationDecision.REQUEST_CONTINUATION
-    reasons = dict.fromkeys(
-        (said.reason, said.source) for said in outcome.evaluations if said.decision is request
-    )
-    notes = tuple(UserMessage(reason, source) for reason, source in reasons if reason)
-    run.state = run.state.with_messages(run.state.messages.extend(notes))
-
-
-def _ended(outcome: ContinuationOutcome) -> Ending:
-    status = RunStatus.STOPPED if outcome.is_forbidden else RunStatus.COMPLETED
-    reason = outcome.stop_reason or StopReason.COMPLETED
-    return Ending(status, reason, outcome.reason, outcome.resolved_by or "")
+        await ask_in_step(run, plan, ctx)
 
 
 # --- when the run is lost -----------------------------------------------------------------------------
@@ -556,12 +308,4 @@ def _ended(outcome: ContinuationOutcome) -> Ending:
 async def _lost(run: Run, error: BaseException) -> Ending:
     """An exception that no step could deal with: the error hooks hear of it, and the run fails."""
     await on_error(run, error, classify(error), is_lost=True)
-    return _failed(run, error)
-
-
-def _failed(run: Run, error: BaseException) -> Ending:
-    run.error = error
-    decided_by = error.hook if isinstance(error, HookError) else ""
-    return Ending(
-        RunStatus.FAILED, StopReason.ERROR, in_words(error) or type(error).__name__, decided_by
-    )
+    return failed(run, error)
