@@ -154,7 +154,9 @@ class Cage:
         if door is None:
             raise SystemExit(unusable())
         if door[0].endswith("bwrap"):
-            return [*door, str(self.root), "/", "--chdir", "/w"]
+            # The rest can only be read, and what cannot open /dev/null for writing does not run.
+            null = ("--dev-bind", "/dev/null", "/dev/null")
+            return [*door, str(self.root), "/", *null, "--chdir", "/w"]
         return [*door, str(self.root), "--wd", "/w"]
 
     def _leave(self) -> None:

@@ -16,8 +16,8 @@ from hookline.tools.signature import Parameter, Signature
 from hookline.tools.tidy import tidied
 
 _UNIONS = (typing.Union, types.UnionType)
-_ODD_BLANK = re.compile(r"^[^\S\n]+$", re.MULTILINE)
-"""A line of nothing but blanks, as a carriage return: the parser takes it for none."""
+_ODD_BLANK = re.compile(r"^[^\S\n]+$|\n\n\n", re.MULTILINE)
+"""Blank lines of which the parser may make fewer: one with blanks in it, as a carriage return, or several."""
 _HAS_SECTIONS = re.compile(r":\s*$|^\s*[:@.-]", re.MULTILINE)
 """Whether something in a docstring may begin a section, in any style. What has none is one description."""
 
