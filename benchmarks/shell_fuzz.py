@@ -75,6 +75,8 @@ def _may_fail(reading: Reading) -> bool:
 
     Then what depends on it does not run. Of the branches of a `case` only one does.
     """
+    if any(not command.words for command in reading.commands):
+        return True  # an assignment never fails, and what stands behind `||` does not run
     names = [command.words[0] for command in reading.commands if command.words]
     if any("/" in name.text or name == Word("case") or not name.exact for name in names):
         return True
