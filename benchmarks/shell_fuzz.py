@@ -54,11 +54,21 @@ def agrees(reading: Reading, ran: Sequence[tuple[str, ...]]) -> bool:
     commands = [one for one in reading.commands if one.words and one.words[0] != Word("case")]
     claimed = set()
     for argv in seen:
-        fitting = [at for at, one in enumerate(commands) if _fits(one.words, argv)]
+        fitting = [at for at, one in enumerate(commands) if _fits(_as_traced(one.words), argv)]
         if not fitting:
             return False
         claimed.update(fitting)
     return len(claimed) == len(commands) or _may_fail(reading)
+
+
+def _as_traced(words: Sequence[Word]) -> list[Word]:
+    """The words as bash shows them. In `[[` it quotes none, so that one with a blank looks like two."""
+    if words[0].text != "[[":
+        return list(words)
+    pieces = (
+        [Word(piece) for piece in one.text.split() or [""]] if one.exact else [one] for one in words
+    )
+    return [piece for one in pieces for piece in one]
 
 
 def _may_fail(reading: Reading) -> bool:
