@@ -50,7 +50,8 @@ def agrees(reading: Reading, ran: Sequence[tuple[str, ...]]) -> bool:
     """Whether every command that ran was claimed, and every one that was claimed ran."""
     assigned = tuple(f"{name}=" for one in reading.commands for name, _ in one.assignments)
     seen = {argv for argv in ran if len(argv) != 1 or not argv[0].startswith(assigned)}
-    commands = [one for one in reading.commands if one.words]
+    seen = {argv for argv in seen if argv[:1] != ("case",)}  # it is traced as it is written
+    commands = [one for one in reading.commands if one.words and one.words[0] != Word("case")]
     claimed = set()
     for argv in seen:
         fitting = [at for at, one in enumerate(commands) if _fits(_as_traced(one.words), argv)]
@@ -73,10 +74,10 @@ def _as_traced(words: Sequence[Word]) -> list[Word]:
 def _may_fail(reading: Reading) -> bool:
     """Whether a command fails here in any case: nothing can be written, and no path leads to a program.
 
-    Then what depends on it does not run. Of the branches of a `case` only one does.
+    Then what depends on it does not run. What comes after `x=a ||` never does, and of the branches of a `case` one.
     """
-    if any(not command.words for command in reading.commands):
-        return True  # an assignment never fails, and what stands behind `||` does not run
+    if any(not command.words and command.assignments for command in reading.commands):
+        return True
     names = [command.words[0] for command in reading.commands if command.words]
     if any("/" in name.text or name == Word("case") or not name.exact for name in names):
         return True

@@ -85,6 +85,7 @@ SWALLOWED = [
     "find . -del\\\nete",
     "ls a\\\n-la",
     "ls &\\\n& a",
+    'man "mm$${mm$${(a)"',
     "ls a\rb",
     "ls a\x00b",
     "ls 'a\x00b'",
