@@ -15,12 +15,12 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from somebody import as_somebody, is_root
 
 from hookline.errors import JournalError, UnknownRunError
 from hookline.journal import PromptSubmitted, Record, SQLiteJournal
 
 Story = Callable[..., list[Record]]
-is_root = os.geteuid() == 0
 
 
 def keep(journal: SQLiteJournal, records: list[Record]) -> None:
@@ -329,17 +329,8 @@ def test_a_journal_cannot_be_made_on_a_full_disk(small_disk: Path) -> None:
 @pytest.fixture
 def mortal() -> Iterator[Path]:
     """A directory in which permissions mean something, also when the tests are run by root."""
-    directory = Path(tempfile.mkdtemp(prefix="hookline-"))
-    if is_root:
-        os.chown(directory, 65534, 65534)
-        os.seteuid(65534)
-    try:
+    with as_somebody() as directory:
         yield directory
-    finally:
-        if is_root:
-            os.seteuid(0)
-        directory.chmod(0o700)
-        shutil.rmtree(directory)
 
 
 def check_read_only(path: Path, records: list[Record]) -> None:
