@@ -21,6 +21,7 @@ from hookline.errors import JournalError, UnknownRunError
 from hookline.journal import PromptSubmitted, Record, SQLiteJournal
 
 Story = Callable[..., list[Record]]
+HERE = Path(__file__).parent
 
 
 def keep(journal: SQLiteJournal, records: list[Record]) -> None:
@@ -260,7 +261,7 @@ def test_a_limit_on_the_size_of_files(path: Path) -> None:
     """The kernel refuses the write."""
     code = """
 import resource, sys
-sys.path.insert(0, sys.argv[2])
+sys.path[:0] = sys.argv[2:]
 from test_faults import fill
 from hookline.journal import SQLiteJournal
 journal = SQLiteJournal(sys.argv[1])
@@ -271,7 +272,7 @@ print(error)
 print(len(journal.read("r")), journal.check())
 """
     ended = subprocess.run(
-        [sys.executable, "-c", code, str(path), str(Path(__file__).parent)],
+        [sys.executable, "-c", code, str(path), *(str(HERE / name) for name in ("", "../support"))],
         capture_output=True,
         text=True,
         check=False,
