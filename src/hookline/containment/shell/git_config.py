@@ -36,13 +36,16 @@ _NOT_WHILE_LOOKING = frozenset(
     """.split()
 )
 """Sections whose programs only verbs start that do more than look, or that git reads from the user's own files only."""
-_FETCHES = re.compile(
-    r"core\.(?:sshcommand|gitproxy|askpass)|credential\..*|protocol\..*|remote\.(?:uploadpack|vcs|proxy)|url\..*"
-)
+_FETCHES = frozenset({"core.sshcommand", "core.gitproxy", "core.askpass", "remote.uploadpack"})
 """What decides how objects are fetched. Looking fetches only where some were left out."""
-_PLAIN_ADDRESS = re.compile(
-    r"(?:https|ssh|git)://[\w.@:/~+-]+|(?:[\w.-]+@)?[\w.-]+:(?![:/])[\w./~+-]+"
-)
+_LEAVES_OUT = frozenset({"extensions.partialclone", "remote.promisor", "remote.partialclonefilter"})
+"""With these, objects may be missing, and looking at them asks whatever server the repository names."""
+_GOES_INSIDE = {
+    "diff.submodule": {"short", "log"},
+    "status.submodulesummary": {"false", "0", "no", "off"},
+}
+"""Settings by which git starts itself in the repositories inside, also in those that only a commit names, and the
+values with which it does not."""
 _LFS = re.compile(r"git-lfs (?:clean|smudge(?: --skip)?) -- %f|git-lfs filter-process(?: --skip)?")
 """What git-lfs sets for itself, also in a repository."""
 _PLAIN_PAGERS = frozenset({"", "cat", "less", "more", "true", "false"})
@@ -144,12 +147,7 @@ def starting_program(settings: tuple[Setting, ...], verbs: frozenset[str]) -> st
 
     `verbs` are those that are allowed: one that git does not know itself could be a program of the configuration's.
     """
-    for one in settings:
-        if _starts(one, verbs):
-            return one.key
-    if any(one.key in {"extensions.partialclone", "remote.promisor"} for one in settings):
-        return next((one.key for one in settings if _decides_fetch(one)), None)
-    return None
+    return next((one.key for one in settings if _starts(one, verbs)), None)
 
 
 @lru_cache(1000)
@@ -160,7 +158,11 @@ def _starts(one: Setting, verbs: frozenset[str]) -> bool:
         return one.value.lower() not in _SWITCHES
     if one.section == "pager" or one.key == "core.pager":
         return one.value.partition(" ")[0] not in _PLAIN_PAGERS or not _is_plain(one.value)
-    if one.section in _NOT_WHILE_LOOKING or _FETCHES.fullmatch(one.key):
+    if one.key in _LEAVES_OUT:
+        return True
+    if one.key in _GOES_INSIDE:
+        return one.value.lower() not in _GOES_INSIDE[one.key]
+    if one.section in _NOT_WHILE_LOOKING or one.key in _FETCHES:
         return False
     return _STARTS_PROGRAM.fullmatch(one.name) is not None and not _is_known(one)
 
@@ -172,9 +174,3 @@ def _is_plain(value: str) -> bool:
 def _is_known(one: Setting) -> bool:
     switch = one.value.lower() in {"true", "false"} and one.section != "core"
     return switch or (one.section == "filter" and _LFS.fullmatch(one.value) is not None)
-
-
-def _decides_fetch(one: Setting) -> bool:
-    if one.key in {"remote.url", "remote.pushurl"}:
-        return not _PLAIN_ADDRESS.fullmatch(one.value)
-    return _FETCHES.fullmatch(one.key) is not None

@@ -133,6 +133,9 @@ class _Look:
 
 
 def _below(place: str, path: str) -> str:
+    """Where a path in a configuration leads. Git puts its own place for `%(prefix)`, and knows marks before a path."""
+    if path.startswith(("%(", ":(")):
+        raise Unreadable(f"{path} is no path")
     return os.path.join(place, os.path.expanduser(path))
 
 

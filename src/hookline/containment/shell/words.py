@@ -27,6 +27,8 @@ class Word(msgspec.Struct, frozen=True, gc=False):
 
     whole: bool = False
     """Whether it stays one word although it is not exact: what is open in it stands in quotes."""
+    output: str = ""
+    """The one command that prints what its one substitution comes to, if every word of that command is known."""
 
     @property
     def start(self) -> str:
@@ -59,6 +61,8 @@ class Command(msgspec.Struct, frozen=True, gc=False):
     redirects: tuple[Redirect, ...] = ()
     piped: bool = False
     """Whether its input comes from the command before it."""
+    again: bool = False
+    """Whether it stands in a loop, so that what it leaves behind is met again."""
 
 
 class Reading(msgspec.Struct, frozen=True):

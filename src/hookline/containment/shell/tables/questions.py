@@ -16,8 +16,8 @@ from hookline.containment.shell.words import Word
 _LONG = """
     R Rscript adb ag apt apt-get as autoconf automake awk aws az bash bat batcat bison black brew btm buf bun bzip2 c++
     cabal cat cc chmod clang clang++ clang-format claude cmake code codex conda convert cp crystal curl dart dash delta
-    deno django-admin docker docker-compose emacs eslint exa eza fd fdfind ffmpeg ffprobe find fish flex fzf g++ gawk
-    gcc gcloud gdb gem gfortran gh ghc git gofmt golangci-lint grep groovy gs gunzip gzip hadolint head helm hexyl htop
+    deno docker docker-compose emacs eslint exa eza fd fdfind ffmpeg ffprobe find fish flex fzf g++ gawk
+    gcc gcloud gdb gem gfortran gh ghc git gofmt grep groovy gs gunzip gzip hadolint head helm hexyl htop
     hyperfine identify isort java javac jq julia kubectl latex ld ldd less lldb ls lsd ltrace lua luajit magick make
     mamba meson minikube mkdir mongod mongosh mono mv mypy mysql nano nginx ninja nix node nodejs npm npx nvcc nvim
     ocaml ollama opam openssl pandoc parallel pdflatex perl pg_dump php pip pip3 podman pre-commit prettier
