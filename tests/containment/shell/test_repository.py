@@ -273,42 +273,6 @@ def test_what_a_configuration_includes(project: Path, git: Git) -> None:
     assert decision("git status", project) == "ask"
 
 
-def test_a_repository_from_which_objects_were_left_out(project: Path, git: Git) -> None:
-    """Looking at what is missing asks the server that the repository names, with cookies written where it says."""
-    git(project, "config", "remote.origin.url", "https://example.org/x.git")
-    assert decision("git log -p", project) == "allow"
-    git(project, "config", "remote.origin.promisor", "true")
-    assert decision("git log -p", project) == "ask"
-    git(project, "config", "--unset", "remote.origin.promisor")
-    git(project, "config", "extensions.partialClone", "origin")
-    assert decision("git show HEAD:f", project) == "ask"
-
-
-@pytest.mark.parametrize("key", ["include.path", "core.hooksPath"])
-@pytest.mark.parametrize("value", ["%(prefix)/../tmp/x", ":(optional)x"])
-def test_a_path_that_git_reads_otherwise(key: str, value: str, project: Path) -> None:
-    """In a path git puts its own place for a mark, and then looks where nobody else has looked."""
-    section, _, name = key.partition(".")
-    config = project / ".git" / "config"
-    config.write_text(f"{config.read_text()}[{section}]\n\t{name} = {value}\n")
-    assert decision("git status", project) == "ask"
-
-
-def test_a_repository_that_looks_into_others(project: Path, git: Git) -> None:
-    """To show what changed in repositories inside, git starts itself where a commit says they are."""
-    git(project, "config", "diff.submodule", "log")
-    assert decision("git log -p", project) == "allow"
-    git(project, "config", "diff.submodule", "diff")
-    assert decision("git log -p", project) == "ask"
-
-
-def test_another_program_that_starts_git(project: Path, git: Git) -> None:
-    """Cloc takes a name that is no file for a commit, and lets git unpack it with the filters of the repository."""
-    assert decision("cloc HEAD", project) == "allow"
-    git(project, "config", "filter.x.smudge", "./x")
-    assert decision("cloc HEAD", project) == "ask"
-
-
 ODD = [
     "[core\nfsmonitor = x",
     "fsmonitor = x",

@@ -100,6 +100,11 @@ OTHER = [
     'test -n "$GITHUB_TOKEN" ]',
     '[ -n "$GITHUB_TOKEN" x ]',
     "cd '~' && git status",
+    "gh pushall --help",
+    "kubectl foo --help",
+    "docker foo --help",
+    "gh ext exec --help",
+    "aws autoscaling describe-launch-configurations",
 ]
 CERTAIN = [
     "x=1; y=2; echo $x $y",
@@ -148,16 +153,75 @@ def test_what_is_certain_only_looks(command: str) -> None:
     assert verdict.decision == "allow", verdict.reason
 
 
+def repository(place: Path, config: str = "") -> Path:
+    """A directory that looks like a repository with a configuration."""
+    inner = place / ".git"
+    inner.mkdir(parents=True)
+    (inner / "HEAD").write_text("ref: refs/heads/main\n")
+    (inner / "config").write_text(config)
+    return place
+
+
+SETTINGS = [
+    ("git log -p", '[remote "o"]\n\turl = https://example.org/x\n\tpromisor = true\n'),
+    ("git show HEAD:f", "[extensions]\n\tpartialClone = o\n"),
+    ("git status", "[include]\n\tpath = %(prefix)/../tmp/x\n"),
+    ("git status", "[core]\n\thooksPath = %(prefix)/x\n"),
+    ("git status", "[core]\n\thooksPath = :(optional)x\n"),
+    ("git status", '[include]\n\tpath = "x "\n'),
+    ("git status", "[include]\n\tpath = x\u00a0\n"),
+    ("git status", "[include]\n\tpath = a\tb\n"),
+    ("git status", '[core]\n\thooksPath = "x "\n'),
+    ("git log", "[core]\n\tpager = less -o x\n"),
+    ("git log -p", "[diff]\n\tsubmodule = diff\n"),
+    ("git status", "[status]\n\tsubmoduleSummary = true\n"),
+    ("cloc HEAD", '[filter "x"]\n\tsmudge = ./x\n'),
+    ("git config --list", '[http "https://example.org/"]\n\textraHeader = x\n'),
+    ("git remote -v", '[remote "o"]\n\turl = https://me:word@example.org/x\n'),
+]
+PLAIN = [
+    ("git log -p", '[remote "o"]\n\turl = https://example.org/x\n'),
+    ("git status", "[include]\n\tpath = ../x y\n"),
+    ("git log", "[core]\n\tpager = less -FRX\n"),
+    ("git log -p", "[diff]\n\tsubmodule = log\n"),
+    ("cloc HEAD", ""),
+    ("git status", '[http "https://example.org/"]\n\textraHeader = x\n'),
+    ("git remote -v", '[remote "o"]\n\turl = ssh://git@example.org/x\n'),
+]
+
+
+@pytest.mark.parametrize(("command", "config"), SETTINGS)
+def test_settings_of_a_repository_that_do_more(command: str, config: str, tmp_path: Path) -> None:
+    """What a repository says may make a program start, a server be asked, a file be read that nobody looked at."""
+    root = str(repository(tmp_path, config))
+    assert ShellPolicy.default().judge(command, root=root).decision == "ask"
+
+
+@pytest.mark.parametrize(("command", "config"), PLAIN)
+def test_settings_of_a_plain_repository(command: str, config: str, tmp_path: Path) -> None:
+    """What is like them and does nothing is no reason to ask."""
+    verdict = ShellPolicy.default().judge(command, root=str(repository(tmp_path, config)))
+    assert verdict.decision == "allow", verdict.reason
+
+
+@pytest.mark.parametrize("blank", ["\u00a0", "\u0085", "\u3000", "\u2003"])
+@pytest.mark.parametrize(
+    "use", ["x='a{}'; cd $x; git status", "for d in 'a{}'; do git -C $d log; done"]
+)
+def test_blanks_that_are_none_to_bash(use: str, blank: str, tmp_path: Path) -> None:
+    """Bash takes values apart at three blanks alone, and every other is a part of a name."""
+    repository(tmp_path / "a")
+    repository(tmp_path / f"a{blank}", "[core]\n\tfsmonitor = ./x\n")
+    verdict = ShellPolicy.default().judge(use.format(blank), root=str(tmp_path))
+    assert verdict.decision == "ask"
+
+
 def test_a_directory_that_a_command_names(tmp_path: Path) -> None:
     """The beginning of a working tree is looked at like every other place that a line goes to."""
-    (tmp_path / ".git").mkdir()
-    inner = tmp_path / "src"
-    evil = tmp_path / "x" / ".git"
+    inner = repository(tmp_path) / "src"
     inner.mkdir()
-    evil.mkdir(parents=True)
-    (evil / "HEAD").write_text("ref: refs/heads/main\n")
-    (evil / "config").write_text("[core]\n\tfsmonitor = ./x\n")
-    policy, move = ShellPolicy.default(), 'cd "$(git rev-parse --show-toplevel)"'
-    assert policy.judge(f"{move} && git status", root=str(inner)).decision == "allow"
-    assert policy.judge(f"{move}/x && git status", root=str(inner)).decision == "ask"
-    assert policy.judge(f"{move} && cd x && git status", root=str(inner)).decision == "ask"
+    repository(tmp_path / "x", "[core]\n\tfsmonitor = ./x\n")
+    policy, move = ShellPolicy.default(), 'cd "$(git rev-parse --show-toplevel)'
+    assert policy.judge(f'{move}" && git status', root=str(inner)).decision == "allow"
+    assert policy.judge(f'{move}/x" && git status', root=str(inner)).decision == "ask"
+    assert policy.judge(f'{move}" && cd x && git status', root=str(inner)).decision == "ask"

@@ -46,7 +46,7 @@ from hookline.containment.shell.tables.wrappers import (
     inner_words,
 )
 from hookline.containment.shell.variables import Variables
-from hookline.containment.shell.words import Command, Word
+from hookline.containment.shell.words import Command, Word, pieces_of
 
 _DEEPEST = 3
 _CLOUDS = frozenset({"aws", "gcloud", "az"})
@@ -264,7 +264,7 @@ class Proof(Standing):
         secret = next(filter(self._is_secret, read), None)
         return f"{secret.text} may hold secrets" if secret else None
 
-    def _repository(self, rest: Sequence[Word]) -> str | None:
+    def _repository(self, use: Use, rest: Sequence[Word]) -> str | None:
         """Git obeys the repository that it finds where it stands, or where `-C` says."""
         before = read_call(PROGRAMS["git"].options, rest, to_operand=True)
         options = () if isinstance(before, str) else before.options
@@ -276,7 +276,8 @@ class Proof(Standing):
         places = {place for where in self.wheres for place in places_of(self.root, [where, *texts])}
         if self.changed and not all(map(os.path.isdir, places)):
             return "it is not known what will be there"
-        return repository_objection(places, GIT_VERBS)
+        shows = use.verb.partition(" ")[0] in {"config", "remote"}
+        return repository_objection(places, GIT_VERBS, shows_settings=shows)
 
     def _found_far(self, words: Sequence[Word]) -> str | None:
         """A name with a colon that a pattern may find here: tar takes what stands before it for a host."""
@@ -307,12 +308,12 @@ class Proof(Standing):
         if name in _PIPS and use.verb == "freeze" and not use.call.has("--exclude-editable"):
             below = self.lost or self.adrift or self._stands_below(".hg")
             return "it starts hg, which runs what .hg/hgrc says" if below else None
-        return self._repository(rest) if name in _RUN_GIT else None
+        return self._repository(use, rest) if name in _RUN_GIT else None
 
     def _named(self, values: Sequence[Word]) -> str | None:
         """What a variable will be: bash may take it apart at blanks. What is not known matters where it names files."""
         for word in values:
-            pieces = [Word(piece) for piece in word.text.split()]
+            pieces = [Word(piece) for piece in pieces_of(word.text)]
             if any(map(self._is_secret, (word, *pieces))):
                 return f"{word.text} may hold secrets"
             self.loops_homes = self.loops_homes or any(map(self._is_whole_home, pieces))

@@ -11,6 +11,7 @@ import re
 
 import msgspec
 
+_BLANKS = re.compile(r"[ \t\n]+")
 _HOME = re.compile(r"~(?:/[^$*?{\[]*)?")
 
 
@@ -41,6 +42,11 @@ class Word(msgspec.Struct, frozen=True, gc=False):
     def single(self) -> bool:
         """Whether it is certain to become one word."""
         return self.exact or self.whole
+
+
+def pieces_of(value: str) -> list[str]:
+    """What bash takes a value apart into. Other blanks than these three are letters like any other."""
+    return [piece for piece in _BLANKS.split(value) if piece]
 
 
 class Redirect(msgspec.Struct, frozen=True, gc=False):
