@@ -120,23 +120,23 @@ class Proof(Standing):
     def _with_output(self, words: Sequence[Word]) -> list[Sequence[Word]]:
         """The words with what a command prints put in, once for each thing it may print. It may also print nothing."""
         places = [at for at, word in enumerate(words) if word.output]
-        at = places[0] if len(places) == 1 else 0
-        if len(places) != 1 or (at and words[at - 1].start.startswith("-")):
+        if len(places) != 1:
             return [words]
+        at = places[0]
         word, before, after = words[at], words[:at], words[at + 1 :]
         below = word.text.removeprefix("$()")
         if "$" in below or (below and not (word.whole and below.startswith("/"))):
             return [words]
-        printed = [Word(text + below) for text in self._printed(word.output, below)]
-        spelled = [(*before, one, *after) for one in printed]
-        if not spelled or word.whole:
-            return [*spelled, (*before, Word(below), *after)] if spelled else [words]
-        return [*spelled, (*before, *after)]
+        alone = not below and not self.moves and not (at and words[at - 1].start.startswith("-"))
+        printed = self._printed(word.output, alone=alone)
+        nothing = [Word(below)] if word.whole else []
+        spelled = [(*before, Word(text + below), *after) for text in printed]
+        return [*spelled, (*before, *nothing, *after)] if spelled else [words]
 
-    def _printed(self, output: str, below: str) -> list[str]:
-        """What a command prints, if that is a place, or a plain word that is not joined to anything."""
+    def _printed(self, output: str, *, alone: bool) -> list[str]:
+        """What a command prints, if that is a place, or a plain word that stands alone, and for nothing but itself."""
         if output not in PLACES:
-            return ["0"] if is_plain_output(output) and not below and not self.moves else []
+            return ["0"] if alone and is_plain_output(output) else []
         if self.lost or self.adrift or len(self.wheres) > _MOST_PLACES:
             return []
         if output == "pwd":

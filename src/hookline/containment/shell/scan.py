@@ -111,8 +111,7 @@ class _Scanner(RedirectScanner):
         if self.below:
             raise Unreadable("a text below a line with a substitution in it")
         self.asks_if_empty = False
-        count, loops = len(self.found), self.loops
-        self.loops = 0
+        count, loops, self.loops = len(self.found), self.loops, 0
         self.read_list((closer,))
         self.loops = loops
         self._close(closer)
