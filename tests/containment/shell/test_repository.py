@@ -273,18 +273,6 @@ def test_what_a_configuration_includes(project: Path, git: Git) -> None:
     assert decision("git status", project) == "ask"
 
 
-def test_objects_that_are_fetched_while_looking(project: Path, git: Git) -> None:
-    """Where objects were left out, looking fetches them: that may start only what the user's own files name."""
-    git(project, "config", "remote.origin.url", "https://example.org/x.git")
-    git(project, "config", "remote.origin.promisor", "true")
-    assert decision("git log -p", project) == "allow"
-    git(project, "config", "core.sshCommand", "./x")
-    assert decision("git log -p", project) == "ask"
-    git(project, "config", "--unset", "core.sshCommand")
-    git(project, "config", "remote.origin.url", "ext::sh -c x")
-    assert decision("git log -p", project) == "ask"
-
-
 ODD = [
     "[core\nfsmonitor = x",
     "fsmonitor = x",

@@ -18,6 +18,7 @@ MAX_BYTES = 1_000_000
 """Of a configuration. A longer one is not read."""
 
 _BLANK = re.compile(r"(?:[ \t\r\n]|[#;][^\n]*)*")
+_BLANKS = " \t\r\n\f\v"
 _SECTION = re.compile(r'\[([A-Za-z0-9.-]+)(?:[ \t]+"((?:[^"\\\n]|\\.)*)")?\]')
 _NAME = re.compile(r"([A-Za-z][A-Za-z0-9-]*)[ \t]*(?:(=)|(?=\n)|\Z)")
 _VALUE = re.compile(
@@ -36,16 +37,20 @@ _NOT_WHILE_LOOKING = frozenset(
     """.split()
 )
 """Sections whose programs only verbs start that do more than look, or that git reads from the user's own files only."""
-_FETCHES = re.compile(
-    r"core\.(?:sshcommand|gitproxy|askpass)|credential\..*|protocol\..*|remote\.(?:uploadpack|vcs|proxy)|url\..*"
-)
+_FETCHES = frozenset({"core.sshcommand", "core.gitproxy", "core.askpass", "remote.uploadpack"})
 """What decides how objects are fetched. Looking fetches only where some were left out."""
-_PLAIN_ADDRESS = re.compile(
-    r"(?:https|ssh|git)://[\w.@:/~+-]+|(?:[\w.-]+@)?[\w.-]+:(?![:/])[\w./~+-]+"
-)
+_LEAVES_OUT = frozenset({"extensions.partialclone", "remote.promisor", "remote.partialclonefilter"})
+"""With these, objects may be missing, and looking at them asks whatever server the repository names."""
+_GOES_INSIDE = {
+    "diff.submodule": {"short", "log"},
+    "status.submodulesummary": {"false", "0", "no", "off"},
+}
+"""Settings by which git starts itself in the repositories inside, also in those that only a commit names, and the
+values with which it does not."""
 _LFS = re.compile(r"git-lfs (?:clean|smudge(?: --skip)?) -- %f|git-lfs filter-process(?: --skip)?")
 """What git-lfs sets for itself, also in a repository."""
-_PLAIN_PAGERS = frozenset({"", "cat", "less", "more", "true", "false"})
+_PASSWORD = re.compile(r"://[^/@]+@(?<!://git@)")
+_PLAIN_PAGER = re.compile(r"(?:cat|less|more|true|false|)(?: -[FRSXMNiq]+)*")
 _SWITCHES = frozenset({"", "true", "false", "no", "off", "0"})
 """Values of `core.fsmonitor` that name no program, to a git that does not know them as switches either."""
 
@@ -128,8 +133,9 @@ def parse_settings(text: str) -> tuple[Setting, ...]:
                 found = _VALUE.match(text, found.end())
                 if found is None:
                     raise Unreadable("its configuration cannot be read")
-                value = _ESCAPE.sub(lambda one: _MEANS.get(one[1] or "", one[1] or ""), found[1])
-            settings.append(Setting(section, part, name, value.strip()))
+                written = found[1].strip(_BLANKS)  # in quotes they are kept
+                value = _ESCAPE.sub(lambda one: _MEANS.get(one[1] or "", one[1] or ""), written)
+            settings.append(Setting(section, part, name, value))
         at = _end(_BLANK, text, found.end())
     return tuple(settings)
 
@@ -144,12 +150,13 @@ def starting_program(settings: tuple[Setting, ...], verbs: frozenset[str]) -> st
 
     `verbs` are those that are allowed: one that git does not know itself could be a program of the configuration's.
     """
-    for one in settings:
-        if _starts(one, verbs):
-            return one.key
-    if any(one.key in {"extensions.partialclone", "remote.promisor"} for one in settings):
-        return next((one.key for one in settings if _decides_fetch(one)), None)
-    return None
+    return next((one.key for one in settings if _starts(one, verbs)), None)
+
+
+def kept_secret(settings: tuple[Setting, ...]) -> str | None:
+    """The first setting that holds a secret: a header that is sent along, or an address with a password in it."""
+    secrets = (one for one in settings if one.name == "extraheader" or _PASSWORD.search(one.value))
+    return next((one.key for one in secrets), None)
 
 
 @lru_cache(1000)
@@ -159,22 +166,16 @@ def _starts(one: Setting, verbs: frozenset[str]) -> bool:
     if one.key == "core.fsmonitor":
         return one.value.lower() not in _SWITCHES
     if one.section == "pager" or one.key == "core.pager":
-        return one.value.partition(" ")[0] not in _PLAIN_PAGERS or not _is_plain(one.value)
-    if one.section in _NOT_WHILE_LOOKING or _FETCHES.fullmatch(one.key):
+        return _PLAIN_PAGER.fullmatch(one.value) is None
+    if one.key in _LEAVES_OUT:
+        return True
+    if one.key in _GOES_INSIDE:
+        return one.value.lower() not in _GOES_INSIDE[one.key]
+    if one.section in _NOT_WHILE_LOOKING or one.key in _FETCHES:
         return False
     return _STARTS_PROGRAM.fullmatch(one.name) is not None and not _is_known(one)
-
-
-def _is_plain(value: str) -> bool:
-    return re.fullmatch(r"[\w -]*", value) is not None
 
 
 def _is_known(one: Setting) -> bool:
     switch = one.value.lower() in {"true", "false"} and one.section != "core"
     return switch or (one.section == "filter" and _LFS.fullmatch(one.value) is not None)
-
-
-def _decides_fetch(one: Setting) -> bool:
-    if one.key in {"remote.url", "remote.pushurl"}:
-        return not _PLAIN_ADDRESS.fullmatch(one.value)
-    return _FETCHES.fullmatch(one.key) is not None

@@ -11,7 +11,7 @@ import math
 import re
 from collections.abc import Iterable, Mapping, Sequence
 
-from hookline.containment.shell.words import Command, Word
+from hookline.containment.shell.words import Command, Word, pieces_of
 
 _USED = re.compile(
     r"((?:~/)?[\w./@%+:^*?\[\]=,-]*)\$\{([A-Za-z_][A-Za-z0-9_]*)\}([\w./@%+:^*?\[\]=,-]*)"
@@ -83,7 +83,7 @@ def _replaced(word: Word, values: Mapping[str, Word]) -> list[Word]:
         return [_whole(text, exact=value.exact)]
     if not value.exact or text.startswith("~"):  # the names of files may have blanks in them
         return [word]
-    return [_piece(piece) for piece in text.split()]
+    return [_piece(piece) for piece in pieces_of(text)]
 
 
 def _whole(text: str, *, exact: bool) -> Word:

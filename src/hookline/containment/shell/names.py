@@ -18,11 +18,9 @@ _FD = _names(
     "-s -i -g -F -a -L -p -0 -1 -d -t -e -E -S --glob --type --extension --exclude --max-depth --print0 --absolute-path"
 )
 _GIT = _names(
-    """
-    --name-only --cached --staged --diff-filter -z -r -c -m --deleted --modified --exclude-standard --full-name
-    --merge-base --no-renames --find-renames -M
-    """
+    "--name-only --diff-filter -z -c -m --deleted --modified --exclude-standard --full-name --no-renames"
 )
+"""The names in the index are those of files. A commit may name anything, a path from the root too."""
 _GREP_LISTS = _names("-l -L --files-with-matches --files-without-match")
 _GREP = _GREP_LISTS | _names(
     """
@@ -57,10 +55,8 @@ def prints_names(name: str, use: Use) -> bool:
     if name in {"ls", "fd", "fdfind"}:
         return given <= (_LS if name == "ls" else _FD)
     if name == "git":
-        lists = use.verb == "ls-files" or (
-            use.verb in {"ls-tree", "diff"} and "--name-only" in given
-        )
-        return lists and given <= _GIT
+        listed = use.verb == "diff" and "--name-only" in given and not use.call.operands
+        return (listed or use.verb == "ls-files") and given <= _GIT
     if name == "rg":
         return given <= _RG and bool(given & (_GREP_LISTS | {"--files"}))
     if name in {"grep", "egrep"} and given & _GREP_LISTS:

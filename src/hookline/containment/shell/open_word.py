@@ -18,7 +18,8 @@ class OpenWord:
     """Collects a word. What is opened first decides the prefix; what is split into words takes it away."""
 
     __slots__ = (
-        *("brace_at", "braces", "exact", "hidden", "loop", "marks", "prefix", "several", "text"),
+        *("brace_at", "braces", "exact", "hidden", "loop", "marks", "output", "prefix", "several"),
+        "text",
     )
 
     def __init__(self) -> None:
@@ -31,6 +32,7 @@ class OpenWord:
         self.braces = 0
         self.loop = ""
         self.marks = False
+        self.output: str | None = None
 
     def add_quoted(self, text: str) -> None:
         """Add what stands in quotes, and remember whether it looks like a pattern, which it is not."""
@@ -78,8 +80,9 @@ class OpenWord:
         self.loop = f"${{{name}}}"
         self.text += self.loop
 
-    def open_output(self, *, quoted: bool) -> None:
-        """Add what a command will print."""
+    def open_output(self, output: str, *, quoted: bool) -> None:
+        """Add what a command will print. Which one is kept if it is the only one."""
+        self.output = output if self.output is None else ""
         self.hidden = True
         if quoted:
             self.open()
@@ -118,7 +121,8 @@ class OpenWord:
         if self.marks:  # which brackets and braces are only characters is no longer told
             self.hidden = True
         prefix, whole = self.prefix or "", not self.several
-        return Word(self.text, exact=False, prefix=prefix, hidden=self.hidden, whole=whole)
+        output = self.output or ""
+        return Word(self.text, False, prefix, self.hidden, whole, output)
 
     def _expand_braces(self, brace_at: int) -> None:
         before = self.text[:brace_at]

@@ -3,36 +3,39 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 
-from hookline.containment.shell.words import Word
+from hookline.containment.shell.words import Command, Word
 
-_PLAIN_PLACES = frozenset({"git rev-parse --show-toplevel", "pwd", "git rev-parse --show-cdup"})
+PLACES = frozenset({"git rev-parse --show-toplevel", "pwd"})
+"""Commands that print where they are, or where the repository begins."""
 _PLAIN_OUTPUT = re.compile(
     r"""
     git[ ]rev-parse[ ](?:--short[ ])?HEAD(?:[~^][0-9]*)* | git[ ]merge-base(?:[ ][\w./@][\w./@~^-]*){2}
-    | date(?:[ ]-u)?[ ]\+%[YmdHMSFTsjy](?:%[YmdHMSFTsjy]|[:_-])* | whoami | id[ ]-un? | uname(?:[ ]-[smr])? | nproc
-    | wc[ ]-[clmw](?:[ ]?<[ ]?[\w./-]+)? | docker[ ]ps[ ](?:-q|-aq|-qa)(?:[ ](?:-f|--filter)[ ][\w=.-]+)*
+    | date(?:[ ]-u)?[ ]\+%[YmdHMSFsjy](?:%[YmdHMSFsjy]|[_-])* | id[ ]-u | nproc | wc[ ]-[clmw]
     """,
     re.VERBOSE,
 )
-_SUBSTITUTION = re.compile(r"\$\(([^()`;&\n]*)\)|`([^`;&\n]*)`")
 _ASSIGNABLE = re.compile(
-    r"LANG|LANGUAGE|LC_[A-Z]+|TZ|COLUMNS|LINES|NO_COLOR|FORCE_COLOR|CLICOLOR|CLICOLOR_FORCE|CI|TERM|GIT_TERMINAL_PROMPT|GIT_OPTIONAL_LOCKS"
+    r"LANGUAGE|TZ|COLUMNS|LINES|NO_COLOR|FORCE_COLOR|CLICOLOR|CLICOLOR_FORCE|CI|TERM|GIT_TERMINAL_PROMPT|GIT_OPTIONAL_LOCKS"
     r"|DEBUG|VERBOSE|NODE_ENV|PYTHONDONTWRITEBYTECODE|PYTHONUNBUFFERED"
 )
+_LOCALE = re.compile(r"LANG|LC_[A-Z]+")
+_CHARACTERS = re.compile(r"|C|POSIX|(?:C|[a-z]{2,3}_[A-Z]{2})\.(?:UTF-8|utf8)")
+"""In others, a backslash may be the second half of a character."""
 _PAGERS = frozenset({"PAGER", "GIT_PAGER", "MANPAGER", "GH_PAGER", "AWS_PAGER", "SYSTEMD_PAGER"})
 
 
-def only_output(text: str, last: str) -> str:
-    """The command that alone prints what the one substitution of a command comes to: `last`, or nothing."""
-    found = [one or other for one, other in _SUBSTITUTION.findall(text)]
-    alone = len(found) == 1 and "||" not in found[0]
-    return last if alone and found[0].strip().endswith(last) else ""
-
-
-def is_plain_place(command: str) -> bool:
-    """Whether a command prints the name of a directory with nothing secret about it."""
-    return command in _PLAIN_PLACES
+def printing(commands: Sequence[Command]) -> str:
+    """The command that alone prints what a substitution comes to: the last of one pipeline. Empty if unknown."""
+    if not commands or not all(one.piped for one in commands[1:]):
+        return ""
+    last = commands[-1]
+    words = [word.text for word in last.words if word.exact and word.text.isprintable()]
+    known = len(words) == len(last.words) and not any(" " in word for word in words)
+    inner = any(word.hidden for one in commands for word in one.words)
+    read = all(one.operator == "<" or one.target.text == "/dev/null" for one in last.redirects)
+    return " ".join(words) if known and read and not inner and not last.assignments else ""
 
 
 def is_plain_output(command: str) -> bool:
@@ -44,6 +47,8 @@ def may_assign(name: str, value: Word) -> bool:
     """Whether a variable may be set for one command: it says how things are shown, and names no file."""
     if name in _PAGERS:
         return value.exact and value.text in {"", "cat"}
+    if _LOCALE.fullmatch(name):
+        return value.exact and _CHARACTERS.fullmatch(value.text) is not None
     plain = value.exact and ("/" not in value.text or (name == "TZ" and _is_zone(value)))
     return plain and _ASSIGNABLE.fullmatch(name) is not None
 

@@ -65,6 +65,8 @@ def is_place(word: Word) -> bool:
     """Whether a word names one directory that can be looked at: it is exact, or begins with the home."""
     if re.match(r"~[-+0-9]", word.text):  # of the stack of directories
         return False
+    if word.exact and word.text.startswith("~"):  # in quotes it is a name like every other
+        return False
     return word.exact or (not word.hidden and re.fullmatch(r"[\w./~@ -]+", word.text) is not None)
 
 
@@ -76,6 +78,18 @@ def places_of(root: str, steps: Iterable[str]) -> set[str]:
         places = [os.path.join(place, way) for place in places for way in sorted(ways)]
     climbing = [os.path.normpath(place) for place in places if ".." in place]
     return {*places, *climbing}
+
+
+def trees_above(places: Iterable[str]) -> list[str]:
+    """The directories in which a working tree may begin that some directories belong to."""
+    trees: set[str] = set()
+    for place in places:
+        level, below = os.path.realpath(place), ""
+        while level != below:
+            if os.path.lexists(os.path.join(level, ".git")):
+                trees.add(level)
+            level, below = os.path.dirname(level), level
+    return sorted(trees) or [""]
 
 
 def names_in(places: Iterable[str]) -> Iterator[str]:

@@ -104,7 +104,7 @@ class ShellPolicy(msgspec.Struct, frozen=True):
             return Verdict("ask", f"It cannot be said what `{shown}` runs: {why}.", shown)
         proof.take_up(reading.commands)
         asked = self._objection(reading, proof)
-        if not asked and not reading.plain and len(proof.wheres) > 1:  # a loop comes round again
+        if not asked and any(command.again for command in reading.commands):
             asked = self._objection(reading, proof.again())
         if asked:
             return asked

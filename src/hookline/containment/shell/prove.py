@@ -10,18 +10,15 @@ import os
 import re
 from collections.abc import Sequence
 from functools import reduce
+from itertools import chain
 
 import msgspec
 
 from hookline.containment.shell.call import Use, read_call, read_use
 from hookline.containment.shell.named import spelled_out, values_of
 from hookline.containment.shell.names import prints_names, takes_names
-from hookline.containment.shell.outputs import (
-    is_plain_output,
-    may_assign,
-    only_output,
-)
-from hookline.containment.shell.paths import is_place, names_in, places_of, seen_from
+from hookline.containment.shell.outputs import PLACES, is_plain_output, may_assign
+from hookline.containment.shell.paths import is_place, names_in, places_of, seen_from, trees_above
 from hookline.containment.shell.reach import (
     is_variable,
     recurses,
@@ -49,13 +46,16 @@ from hookline.containment.shell.tables.wrappers import (
     inner_words,
 )
 from hookline.containment.shell.variables import Variables
-from hookline.containment.shell.words import Command, Word
+from hookline.containment.shell.words import Command, Word, pieces_of
 
 _DEEPEST = 3
 _CLOUDS = frozenset({"aws", "gcloud", "az"})
 """Programs by which others learn what is asked for: the owner of a bucket sees each key."""
 _ENDLESS = re.compile(r"/dev/(?:zero|full|u?random)")
 _COUNTED = frozenset("head od xxd hexdump cmp stat ls file".split())
+_MOST_PLACES = 8
+_RUN_GIT = frozenset({"git", "gh", "cloc"})
+"""Cloc takes a name that is no file for a commit, and has git unpack it."""
 _PIPS = frozenset({"pip", "pip3"})
 _LOOKS_AT_OPEN = frozenset(
     "printf test [ [[ set printenv read date awk gawk mawk nawk sed gsed find grep egrep fgrep rg ag".split()
@@ -87,6 +87,10 @@ class Proof(Standing):
             changed=self.changed,
             lost=self.lost,
             secrets_named=self.secrets_named,
+            reads_names=self.reads_names,
+            loops_homes=self.loops_homes,
+            loops_names=self.loops_names,
+            loops_unknown=self.loops_unknown or (self.loops_names and len(self.wheres) > 1),
             values=self.values,
             variables=self.variables,
         )
@@ -99,31 +103,49 @@ class Proof(Standing):
         if problem or not command.words:
             return problem
         self.fed = _is_fed(command)
-        self.outputs = sum(word.text.count("$()") for word in command.words)
-        self.output = only_output(command.text, self.last) if self.outputs == 1 else ""
         targets: list[Word] = []
-        for words in spelled_out(command.words[1:], self.values):
-            one = (command.words[0], *self._with_output(words))
+        spelled = spelled_out(command.words[1:], self.values)
+        self.moves = any(word.text in MOVES for word in command.words)
+        for words in chain.from_iterable(map(self._with_output, spelled)):
+            one = (command.words[0], *words)
             self.use, self.apart = None, []
-            if problem := self._variants(one) or self._words(one):
+            if problem := self._variants(one, again=command.again) or self._words(one):
                 return problem
             targets += self._targets(one)
             self._remember(msgspec.structs.replace(command, words=one))
         if targets:
-            self._move(targets)
-        self.last = command.text
+            self._move(targets, again=command.again)
         return None
 
-    def _with_output(self, words: Sequence[Word]) -> list[Word]:
-        """The words with what a command prints replaced by a plain word, if it prints nothing else."""
-        plain = is_plain_output(self.output)
-        before = (Word(""), *words)
-        return [
-            Word("0") if plain and word.text == "$()" and not last.start.startswith("-") else word
-            for last, word in zip(before, words, strict=False)
-        ]
+    def _with_output(self, words: Sequence[Word]) -> list[Sequence[Word]]:
+        """The words with what a command prints put in, once for each thing it may print. It may also print nothing."""
+        places = [at for at, word in enumerate(words) if word.output]
+        if len(places) != 1:
+            return [words]
+        at = places[0]
+        word, before, after = words[at], words[:at], words[at + 1 :]
+        below = word.text.removeprefix("$()")
+        if "$" in below or (below and not (word.whole and below.startswith("/"))):
+            return [words]
+        alone = not below and not self.moves and not (at and words[at - 1].start.startswith("-"))
+        printed = self._printed(word.output, alone=alone)
+        nothing = [Word(below)] if word.whole else []
+        spelled = [(*before, Word(text + below), *after) for text in printed]
+        return [*spelled, (*before, *nothing, *after)] if spelled else [words]
 
-    def _variants(self, words: Sequence[Word]) -> str | None:
+    def _printed(self, output: str, *, alone: bool) -> list[str]:
+        """What a command prints, if that is a place, or a plain word that stands alone, and for nothing but itself."""
+        if output not in PLACES:
+            return ["0"] if alone and is_plain_output(output) else []
+        if self.lost or self.adrift or len(self.wheres) > _MOST_PLACES:
+            return []
+        if output == "pwd":
+            return [where or "." for where in self.wheres]
+        return trees_above(
+            place for where in self.wheres for place in places_of(self.root, [where])
+        )
+
+    def _variants(self, words: Sequence[Word], *, again: bool) -> str | None:
         """Whether something is to be said against a command with one of the values that its variables may have."""
         variants = self.variables.variants(words[1:])
         if variants is None:
@@ -135,7 +157,7 @@ class Proof(Standing):
             if self.use and program_name(words[0].text) in MOVES:
                 targets += self.use.call.operands[-1:]
         if targets:
-            self._move(targets)
+            self._move(targets, again=again)
         return None
 
     def follow(self, command: Command) -> None:
@@ -208,10 +230,12 @@ class Proof(Standing):
         if len(reading.commands) == 1:
             # Nobody needs a shell for it, and so it is what examples of harm look like.
             return "it is one command, which needs no shell around it"
+        if any(command.again for command in reading.commands):
+            return "it has a loop in it"
         outer = self.values, self.variables
         self.take_up(reading.commands)
         self.depth += 1
-        self.last, self.names_only = "", False
+        self.names_only = False
         problems = map(self.objection, reading.commands)
         problem = next(filter(None, problems), None)
         self.values, self.variables = outer
@@ -240,7 +264,7 @@ class Proof(Standing):
         secret = next(filter(self._is_secret, read), None)
         return f"{secret.text} may hold secrets" if secret else None
 
-    def _repository(self, rest: Sequence[Word]) -> str | None:
+    def _repository(self, use: Use, rest: Sequence[Word]) -> str | None:
         """Git obeys the repository that it finds where it stands, or where `-C` says."""
         before = read_call(PROGRAMS["git"].options, rest, to_operand=True)
         options = () if isinstance(before, str) else before.options
@@ -252,7 +276,8 @@ class Proof(Standing):
         places = {place for where in self.wheres for place in places_of(self.root, [where, *texts])}
         if self.changed and not all(map(os.path.isdir, places)):
             return "it is not known what will be there"
-        return repository_objection(places, GIT_VERBS)
+        shows = use.verb.partition(" ")[0] in {"config", "remote"}
+        return repository_objection(places, GIT_VERBS, shows_settings=shows)
 
     def _found_far(self, words: Sequence[Word]) -> str | None:
         """A name with a colon that a pattern may find here: tar takes what stands before it for a host."""
@@ -283,12 +308,12 @@ class Proof(Standing):
         if name in _PIPS and use.verb == "freeze" and not use.call.has("--exclude-editable"):
             below = self.lost or self.adrift or self._stands_below(".hg")
             return "it starts hg, which runs what .hg/hgrc says" if below else None
-        return self._repository(rest) if name in {"git", "gh"} else None
+        return self._repository(use, rest) if name in _RUN_GIT else None
 
     def _named(self, values: Sequence[Word]) -> str | None:
         """What a variable will be: bash may take it apart at blanks. What is not known matters where it names files."""
         for word in values:
-            pieces = [Word(piece) for piece in word.text.split()]
+            pieces = [Word(piece) for piece in pieces_of(word.text)]
             if any(map(self._is_secret, (word, *pieces))):
                 return f"{word.text} may hold secrets"
             self.loops_homes = self.loops_homes or any(map(self._is_whole_home, pieces))
@@ -320,7 +345,6 @@ class Proof(Standing):
         if recursive and any(is_whole_home(where) or is_secret(where) for where in self.wheres):
             return "it searches where secrets lie"
         for word in use.files:
-            word = self._from_place(word)
             hidden = word.hidden or (self.loops_unknown and not word.exact and "$" in word.text)
             if hidden and not self._is_known_name(word):
                 return "it is not known which files it shows"

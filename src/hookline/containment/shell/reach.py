@@ -11,7 +11,7 @@ from hookline.containment.shell.words import Word
 RECURSIVE = ("-r", "-R", "--recursive", "--dereference-recursive", "--no-index")
 GREPS = frozenset({"grep", "egrep", "fgrep"})
 _SET = frozenset(
-    "HOME PWD USER LOGNAME PATH SHELL UID EUID PPID SHLVL RANDOM SECONDS HOSTNAME BASH_VERSION OSTYPE".split()
+    "HOME PWD PATH SHELL UID EUID PPID SHLVL RANDOM SECONDS HOSTNAME BASH_VERSION OSTYPE".split()
 ) | set("?$#")
 MAY_BE_UNSET = re.compile(
     rf"\$(?:{'|'.join(re.escape(name) for name in sorted(VARIABLES - _SET, key=len, reverse=True))})"

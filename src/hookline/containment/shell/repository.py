@@ -15,6 +15,7 @@ from collections.abc import Iterable, Iterator
 from hookline.containment.shell.git_config import (
     Setting,
     Unreadable,
+    kept_secret,
     read_settings,
     starting_program,
 )
@@ -31,9 +32,14 @@ _HOOK = "post-index-change"
 """The one hook that looking runs: `git status` writes down what it has learned."""
 
 
-def repository_objection(places: Iterable[str], verbs: frozenset[str]) -> str | None:
-    """Why git, asked to look from one of some directories, may start a program of a repository's, or None."""
-    look = _Look(verbs)
+def repository_objection(
+    places: Iterable[str], verbs: frozenset[str], *, shows_settings: bool = False
+) -> str | None:
+    """Why git, asked to look from one of some directories, may start a program of a repository's, or None.
+
+    With `shows_settings` it is also a reason that one of its settings is a secret.
+    """
+    look = _Look(verbs, shows_settings=shows_settings)
     try:
         for place in sorted(places):
             look.at(place)
@@ -47,14 +53,15 @@ def repository_objection(places: Iterable[str], verbs: frozenset[str]) -> str | 
 
 
 class _StartsProgram(Exception):
-    """A setting or a hook that is a program."""
+    """A setting or a hook that is a program, or a secret that would be shown."""
 
 
 class _Look:
     """What has been looked at so far."""
 
-    def __init__(self, verbs: frozenset[str]) -> None:
+    def __init__(self, verbs: frozenset[str], *, shows_settings: bool) -> None:
         self.verbs = verbs
+        self.shows_settings = shows_settings
         self.seen: set[tuple[str, str]] = set()
         self.modules: set[str] = set()
         self.levels: set[str] = set()
@@ -111,6 +118,8 @@ class _Look:
         settings = read_settings(path)
         if key := starting_program(settings, self.verbs):
             raise _StartsProgram(f"{key} in {path} may start a program")
+        if self.shows_settings and (key := kept_secret(settings)):
+            raise _StartsProgram(f"{key} in {path} holds a secret")
         for one in settings:
             if one.key == "core.worktree":
                 self._tree(one, path, directory, tree)
@@ -133,6 +142,9 @@ class _Look:
 
 
 def _below(place: str, path: str) -> str:
+    """Where a path in a configuration leads. Git puts its own place for `%(prefix)`, and knows marks before a path."""
+    if path.startswith(("%(", ":(")) or path != path.strip() or not path.isprintable():
+        raise Unreadable(f"{path!r} is no plain path")
     return os.path.join(place, os.path.expanduser(path))
 
 

@@ -11,8 +11,16 @@ from __future__ import annotations
 import re
 from typing import NamedTuple
 
-from hookline.containment.shell.scan_redirects import RedirectScanner, cannot_fail, writes_a_file
-from hookline.containment.shell.scan_tests import asks_if_empty, is_plain_question, questions_of
+from hookline.containment.shell.outputs import printing
+from hookline.containment.shell.scan_parts import Parts
+from hookline.containment.shell.scan_redirects import RedirectScanner, writes_a_file
+from hookline.containment.shell.scan_tests import (
+    asks_if_empty,
+    is_one_question,
+    is_plain_question,
+    questions_of,
+    sets_options,
+)
 from hookline.containment.shell.scan_words import Unreadable
 from hookline.containment.shell.settable import may_fill, may_set
 from hookline.containment.shell.words import Command, Redirect, Word
@@ -51,31 +59,9 @@ def scan(text: str) -> Scan:
     scanner.read_list(())
     if scanner.below:
         raise Unreadable("a text below the line that is missing")
-    if scanner.asked_of and any(one.command.words[:1] == (Word("set"),) for one in scanner.found):
-        raise Unreadable(f"the variable {scanner.asked_of}, which `set -x` would show")
+    if scanner.asked_of and any(sets_options(one.command.words) for one in scanner.found):
+        raise Unreadable(f"the variable {scanner.asked_of[0]}, which `set -x` would show")
     return Scan(scanner.found, scanner.plain, scanner.blanked())
-
-
-class _Parts:
-    """What has been read of one command."""
-
-    def __init__(self) -> None:
-        self.words: list[Word] = []
-        self.spans: list[tuple[int, int]] = []
-        self.assignments: list[tuple[str, Word]] = []
-        self.redirects: list[Redirect] = []
-
-    def command(self, text: str, *, piped: bool, plain: bool = True) -> Command:
-        static = plain and not self.assignments and all(word.exact for word in self.words)
-        static = static and all(cannot_fail(redirect) for redirect in self.redirects)
-        return Command(
-            tuple(word.text for word in self.words) if static else None,
-            text,
-            tuple(self.words),
-            tuple(self.assignments),
-            tuple(self.redirects),
-            piped,
-        )
 
 
 class _Scanner(RedirectScanner):
@@ -85,6 +71,8 @@ class _Scanner(RedirectScanner):
         super().__init__(text)
         self.plain = True
         self.found: list[Found] = []
+        self.loops = 0
+        """How many loops there are around the position, in the same shell."""
 
     # --- lists ------------------------------------------------------------------------------------
 
@@ -94,40 +82,40 @@ class _Scanner(RedirectScanner):
         if self.depth > MAX_DEPTH:
             raise Unreadable("it is nested too deeply")
         needed = False
+        outer = before = len(self.looped)
         while True:
             self._skip_blanks(newlines=True)
             if self._at_end(closers):
                 if needed:
                     raise Unreadable("a command is missing at its end")
                 break
-            if not needed:
+            certain, own = not needed, len(self.looped)
+            if certain:
                 self._skip_prefix()
+                before = own
             self._read_command(piped)
             operator = self._read_operator(closers)
             needed, piped = operator in {"&&", "||", "|", "|&"}, operator in {"|", "|&"}
+            if not certain or piped:  # what it sets may not be set, or in another shell
+                del self.looped[own:]
+            if operator == "&":
+                del self.looped[before:]
             if not operator:
                 break
         self.depth -= 1
+        if self.depth:  # it may be another shell, or not be run
+            del self.looped[outer:]
 
-    def read_inner(self, closer: str = ")") -> None:
-        """Read the commands of a substitution, up to and with what closes it."""
+    def read_inner(self, closer: str = ")") -> str:
+        """Read the commands of a substitution, up to and with what closes it. Gives the one that prints, if known."""
+        if self.below:
+            raise Unreadable("a text below a line with a substitution in it")
         self.asks_if_empty = False
+        count, loops, self.loops = len(self.found), self.loops, 0
         self.read_list((closer,))
+        self.loops = loops
         self._close(closer)
-
-    def _at_end(self, closers: tuple[str, ...]) -> bool:
-        return self.at >= len(self.text) or any(self._stands(closer) for closer in closers)
-
-    def _stands(self, word: str) -> bool:
-        """Whether a bracket, or a word of the shell, stands at the position."""
-        if not self.text.startswith(word, self.at):
-            return False
-        return word in {")", "`", ";;"} or self.ends_word(self.at + len(word))
-
-    def _close(self, closer: str) -> None:
-        if not self._stands(closer):
-            raise Unreadable(f"{closer!r} is missing")
-        self.at += len(closer)
+        return printing([one.command for one in self.found[count:]])
 
     def _skip_blanks(self, *, newlines: bool = False) -> None:
         """Skip blanks and comments. Inside other commands a comment is not read: it may hide their end."""
@@ -167,6 +155,8 @@ class _Scanner(RedirectScanner):
         if operator is None:
             raise Unreadable(f"{self.text[self.at]!r} stands where an operator belongs")
         self.at = operator.end()
+        if self.below and operator[0] not in {"|", "\n"}:
+            raise Unreadable("a text below a line with other commands in it")
         if operator[0] == "\n" and self.below:
             self.read_texts_below()
         if operator[0] == ";" and self.text.startswith((";", "&"), self.at):
@@ -177,6 +167,8 @@ class _Scanner(RedirectScanner):
 
     def _read_command(self, piped: bool) -> None:
         keyword = _KEYWORD.match(self.text, self.at)
+        if self.below and (keyword or self.text[self.at] in "({"):
+            raise Unreadable("a text below a line with other commands in it")
         if self.text.startswith("(", self.at):
             self._read_group(")")
         elif self.text.startswith(("{ ", "{\t", "{\n"), self.at):
@@ -201,7 +193,7 @@ class _Scanner(RedirectScanner):
 
     def _read_simple(self, piped: bool) -> None:
         start = end = self.at
-        parts = _Parts()
+        parts, asked = Parts(), len(self.asked_of)
         while self.at < len(self.text) and not _OPERATOR.match(self.text, self.at):
             if self.text[self.at] == ")" or (self.in_backticks and self.text[self.at] == "`"):
                 break
@@ -210,9 +202,11 @@ class _Scanner(RedirectScanner):
             self._skip_blanks()
         if not parts.words:
             self._check_variable(parts)
-        self._keep(parts.command(self.text[start:end], piped=piped), parts)
+        if len(self.asked_of) > asked and not is_one_question(parts.words):
+            raise Unreadable(f"the variable {self.asked_of[-1]}")
+        self._keep(parts.command(self.text[start:end], piped=piped, again=self.loops > 0), parts)
 
-    def _check_variable(self, parts: _Parts) -> None:
+    def _check_variable(self, parts: Parts) -> None:
         """A variable that is set for the commands that follow, if it means nothing to the shell or to programs."""
         if parts.redirects or not parts.assignments:
             raise Unreadable("a command without a name")
@@ -222,7 +216,7 @@ class _Scanner(RedirectScanner):
             self.looped.append(name)
         self.plain = False
 
-    def _read_one(self, parts: _Parts) -> None:
+    def _read_one(self, parts: Parts) -> None:
         """One redirect, assignment or word."""
         began = self.at
         if redirect := self.read_redirect():
@@ -236,7 +230,7 @@ class _Scanner(RedirectScanner):
             self.asks_if_empty = False
             parts.spans.append((began, self.at))
 
-    def _keep(self, command: Command, parts: _Parts) -> None:
+    def _keep(self, command: Command, parts: Parts) -> None:
         if len(self.found) >= MAX_COMMANDS:
             raise Unreadable("it has too many commands")
         self.found.append(Found(command, tuple(parts.spans)))
@@ -245,7 +239,10 @@ class _Scanner(RedirectScanner):
         if self.text.startswith("((", self.at):
             raise Unreadable("arithmetic")
         self.at += 1
+        loops = self.loops
+        self.loops = 0 if closer == ")" else loops
         self._read_body((closer,))
+        self.loops = loops
         self._close(closer)
         self._read_trailing()
 
@@ -256,9 +253,11 @@ class _Scanner(RedirectScanner):
         while self.at < len(self.text) and (redirect := self.read_redirect()):
             redirects.append(redirect)
             self._skip_blanks()
+        if any(one.operator == "<<" for one in redirects):
+            raise Unreadable("a text below a line with other commands in it")
         if any(writes_a_file(one) or one.operator == "<" for one in redirects):
             text = self.text[start : self.at].strip()
-            self._keep(Command(None, text, redirects=tuple(redirects)), _Parts())
+            self._keep(Command(None, text, redirects=tuple(redirects)), Parts())
         return redirects
 
     def _read_body(self, closers: tuple[str, ...], *, piped: bool = False) -> None:
@@ -285,7 +284,7 @@ class _Scanner(RedirectScanner):
 
     def _read_for(self, piped: bool) -> None:
         """The head of a loop is kept like a command: its words are what the variable will be."""
-        start, parts = self.at, _Parts()
+        start, parts = self.at, Parts()
         head = _LOOP.match(self.text, self.at)
         if head is None or not may_set(head[1]):
             raise Unreadable("an unusual loop")
@@ -300,28 +299,34 @@ class _Scanner(RedirectScanner):
             parts.words.append(self.read_word())
             parts.spans.append((began, self.at))
             self._skip_blanks()
-        self._keep(parts.command(self.text[start : self.at], piped=piped, plain=False), parts)
+        self._keep(self._head(parts, start, piped=piped), parts)
         if self._read_operator(()) not in {";", "\n"}:
             raise Unreadable("an unusual loop")
         self._skip_blanks(newlines=True)
         self._close("do")
         outer = len(self.looped)
         self.looped.append(head[1])
+        self.loops += 1
         self._read_body(("done",))
+        self.loops -= 1
         del self.looped[outer:]
         self._close("done")
         self._read_trailing()
 
+    def _head(self, parts: Parts, start: int, *, piped: bool = False) -> Command:
+        """What stands before the commands that another one holds."""
+        text = self.text[start : self.at]
+        return parts.command(text, piped=piped, again=self.loops > 0, plain=False)
+
     def _read_case(self) -> None:
         """The head is kept like a command. Each pattern is known, and what stands behind it may be nothing."""
-        start, parts = self.at, _Parts()
+        start, parts = self.at, Parts()
         self.at += len("case")
         self._skip_blanks()
         parts.words += [Word("case"), self.read_word(), Word("in")]
         self._skip_blanks(newlines=True)
         self._close("in")
-        text = self.text[start : self.at]
-        self._keep(parts.command(text, piped=False, plain=False), _Parts())
+        self._keep(self._head(parts, start), Parts())
         self._skip_blanks(newlines=True)
         while not self._stands("esac"):
             self._read_patterns()
@@ -346,6 +351,7 @@ class _Scanner(RedirectScanner):
     def _read_while(self, piped: bool) -> None:
         """A loop over what is read: its variables hold what nobody has seen."""
         self.at += len("while")
+        self.loops += 1
         count = len(self.found)
         self._read_body(("do",), piped=piped)
         names = [
@@ -360,6 +366,7 @@ class _Scanner(RedirectScanner):
         self._close("do")
         self.filled.append(names)
         self._read_body(("done",))
+        self.loops -= 1
         self.filled.pop()
         self._close("done")
         if any(one.operator.startswith("<") for one in self._read_trailing()) and piped:
@@ -367,7 +374,7 @@ class _Scanner(RedirectScanner):
 
     def _read_test(self, piped: bool) -> None:
         """`[[ -f x && a == b ]]`. What compares numbers computes, and runs what it is given: numbers alone are read."""
-        start, parts = self.at, _Parts()
+        start, parts = self.at, Parts()
         while not parts.words or parts.words[-1] != Word("]]"):
             self._skip_blanks()
             began = self.at
@@ -380,10 +387,9 @@ class _Scanner(RedirectScanner):
         questions = questions_of(parts.words[1:-1])
         if not all(map(is_plain_question, questions)):
             raise Unreadable("an unusual test")
-        text = self.text[start : self.at]
         for question in questions:
             parts.words = [Word("[[", exact=False), *question, Word("]]")]
-            self._keep(parts.command(text, piped=piped, plain=False), parts)
+            self._keep(self._head(parts, start, piped=piped), parts)
             parts.spans = []  # one place in the text, whatever is asked there
 
     def _read_test_word(self) -> Word:

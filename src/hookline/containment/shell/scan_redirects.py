@@ -33,6 +33,7 @@ class RedirectScanner(WordScanner):
         super().__init__(text)
         self.depth = 0
         self.below: list[_Below] = []
+        """The text that is still to come. There is one at most."""
         self.blanks: list[tuple[int, int]] = []
         """Pieces that mean nothing to what else there is: to the grammar they are blanks."""
 
@@ -61,6 +62,20 @@ class RedirectScanner(WordScanner):
             raise Unreadable("a redirect to a name that is not known")
         return Redirect(operator[0], target)
 
+    def _at_end(self, closers: tuple[str, ...]) -> bool:
+        return self.at >= len(self.text) or any(self._stands(closer) for closer in closers)
+
+    def _stands(self, word: str) -> bool:
+        """Whether a bracket, or a word of the shell, stands at the position."""
+        if not self.text.startswith(word, self.at):
+            return False
+        return word in {")", "`", ";;"} or self.ends_word(self.at + len(word))
+
+    def _close(self, closer: str) -> None:
+        if not self._stands(closer):
+            raise Unreadable(f"{closer!r} is missing")
+        self.at += len(closer)
+
     def skip_line_blanks(self) -> None:
         """Skip the blanks of a line."""
         while self.text.startswith((" ", "\t"), self.at):
@@ -75,7 +90,7 @@ class RedirectScanner(WordScanner):
 
     def _read_below(self, found: re.Match[str]) -> Redirect:
         """`<<EOF`: what is read are the lines below this one, up to one that says only `EOF`."""
-        if self.depth > 1 or self.in_backticks:
+        if self.depth > 1 or self.in_backticks or self.below:
             raise Unreadable("a text below the line, inside something else")
         self.below.append(_Below(self.at, found[3], bool(found[2]), bool(found[1])))
         self.blanks.append((self.at, found.end()))
@@ -84,12 +99,10 @@ class RedirectScanner(WordScanner):
 
     def read_texts_below(self) -> None:
         """The line has ended: read the texts that belong to it."""
-        for one in self.below:
-            if "\n" in self.text[one.at : self.at - 1]:
-                raise Unreadable("a text below a line that goes on")
-        for one in self.below:
-            self._read_text(one)
-        self.below.clear()
+        below = self.below.pop()
+        if "\n" in self.text[below.at : self.at - 1]:
+            raise Unreadable("a text below a line that goes on")
+        self._read_text(below)
 
     def _read_text(self, below: _Below) -> None:
         start = self.at

@@ -19,6 +19,19 @@ def asks_if_empty(words: Sequence[Word]) -> bool:
     return tests and len(words) > 1 and words[-1] in (Word("-z"), Word("-n"))
 
 
+def is_one_question(words: Sequence[Word]) -> bool:
+    """Whether a test asks one thing. If it is asked more, bash may complain, and shows the values in its complaint."""
+    ends = 1 if words[0] == Word("[") else 0
+    begins = 2 if words[1:2] == [Word("!")] else 1
+    return len(words) == begins + 2 + ends
+
+
+def sets_options(words: Sequence[Word]) -> bool:
+    """Whether a command is `set`: with `set -x`, bash shows every word of what follows."""
+    names = {"set", "command", "builtin"}
+    return Word("set") in words and words[0].text in names
+
+
 def questions_of(words: Sequence[Word]) -> list[list[Word]]:
     """What is asked between the brackets, taken apart at `&&` and `||`. An empty one where something is missing."""
     questions: list[list[Word]] = [[]]

@@ -49,17 +49,17 @@ class WordScanner:
         self.text = text
         self.at = 0
         self.looped: list[str] = []
-        """The variables of the loops around the position, and those that were set before it."""
+        """The variables of the loops around the position, and those that are certain to have been set before it."""
         self.filled: list[list[str]] = []
         """The variables that loops around the position read from their input."""
         self.in_backticks = False
         self.asks_if_empty = False
         """Whether the word at the position is looked at no further than whether it is empty."""
-        self.asked_of = ""
-        """A variable of which that was asked, and nothing else is known."""
+        self.asked_of: list[str] = []
+        """The variables of which that was asked, and nothing else is known."""
 
-    def read_inner(self, closer: str = ")") -> None:
-        """Read the commands of a substitution, up to and with what closes it."""
+    def read_inner(self, closer: str = ")") -> str:
+        """Read the commands of a substitution, up to and with what closes it. Gives the one that prints, if known."""
         raise NotImplementedError
 
     def read_word(self, *, first: bool = False, empty: bool = False) -> Word:
@@ -192,8 +192,7 @@ class WordScanner:
             raise Unreadable("arithmetic")
         elif self.text.startswith("$(", self.at):
             self.at += 2
-            self.read_inner()
-            word.open_output(quoted=quoted)
+            word.open_output(self.read_inner(), quoted=quoted)
         elif variable := _VARIABLE.match(self.text, self.at):
             self._read_variable(word, variable[1] or variable[2] or variable[3], quoted=quoted)
             self.at = variable.end()
@@ -216,9 +215,9 @@ class WordScanner:
             raise Unreadable("backticks with quotes or escapes in them")
         self.at += 1
         self.in_backticks = True
-        self.read_inner("`")
+        output = self.read_inner("`")
         self.in_backticks = False
-        word.open_output(quoted=quoted)
+        word.open_output(output, quoted=quoted)
 
     def _dollar_rests(self, *, quoted: bool) -> bool:
         """Whether a dollar sign is only itself."""
@@ -237,7 +236,7 @@ class WordScanner:
         elif name in VARIABLES:
             word.open_variable(name, quoted=quoted)
         elif quoted and self.asks_if_empty:
-            self.asked_of = name
+            self.asked_of.append(name)
             word.open_part(quoted=True)
         else:
             raise Unreadable(f"the variable {name}")

@@ -10,7 +10,6 @@ import msgspec
 from hookline.containment.shell.call import Use
 from hookline.containment.shell.named import Values
 from hookline.containment.shell.open_word import READ
-from hookline.containment.shell.outputs import is_plain_place
 from hookline.containment.shell.paths import is_network, is_place, lies_above, places_of, seen_from
 from hookline.containment.shell.reach import GREPS, MAY_BE_UNSET, RECURSIVE, is_variable, spelled
 from hookline.containment.shell.secrets import (
@@ -41,14 +40,10 @@ class Standing(msgspec.Struct):
     """Whether a command before may have made files and directories."""
     lost: bool = False
     """Whether it may stand somewhere that is not known."""
-    outputs: int = 0
-    """How many substitutions the command holds."""
-    output: str = ""
-    """The command that alone prints what the one substitution of the command comes to."""
+    moves: bool = False
+    """Whether the command goes to another directory, or names a command that does."""
     fed: bool = False
     """Whether the input of the command is what the one before it prints."""
-    last: str = ""
-    """The command before."""
     names_only: bool = True
     reads_names: bool = True
     """Whether every variable that is read from an input is a whole name of a file."""
@@ -79,17 +74,18 @@ class Standing(msgspec.Struct):
             words = inner_words(words[0].text, words[1:]) or (Word(""),)
         if program_name(words[0].text) not in MOVES or not self.use:
             return []
-        target = self.use.call.operands[-1:] or (Word("~"),)
+        target = self.use.call.operands[-1:] or (Word("~", exact=False, prefix="/"),)
         unset = not target[0].single and MAY_BE_UNSET.fullmatch(target[0].text)
-        return [*target, Word("~")] if unset else [*target]
+        return [*target, Word("~", exact=False, prefix="/")] if unset else [*target]
 
-    def _move(self, targets: Sequence[Word]) -> None:
+    def _move(self, targets: Sequence[Word], *, again: bool) -> None:
+        """Go to each of some places. `again`: in a loop, in which a relative one leads further with each round."""
         for target in targets:
-            known = not target.hidden or (target.text == "$()" and is_plain_place(self.output))
             strange = target.text == "-" or target.text.startswith("+")
+            strange = strange or (again and not target.text.startswith(("/", "~")))
             strange = strange or ("$" in target.text and (self.loops_homes or self.loops_unknown))
-            self.lost = self.lost or not known or strange
-            self.adrift = self.adrift or not (is_place(target) or target.text == "$()")
+            self.lost = self.lost or target.hidden or strange
+            self.adrift = self.adrift or not is_place(target)
         self.loops_unknown = self.loops_unknown or self.loops_names  # they were names elsewhere
         texts = [target.text for target in targets]
         self.wheres += [seen_from(where, text) for where in self.wheres for text in texts]
@@ -102,14 +98,6 @@ class Standing(msgspec.Struct):
 
     def _is_unseen(self, word: Word) -> bool:
         return word.hidden or (self.loops_unknown and is_variable(word))
-
-    def _from_place(self, word: Word) -> Word:
-        """A path below what the command before has printed, if that is a place with nothing secret about it."""
-        place, _, below = word.text.partition("$()/")
-        known = is_plain_place(self.output) and not place and "$" not in below
-        bare = Word(f"/{below}")  # it may print nothing
-        known = known and not self._is_secret(bare) and not self._is_whole_home(bare)
-        return Word(below, exact=False, prefix="/") if known and below else word
 
     def _picks(self, name: str, use: Use) -> list[str]:
         """The patterns by which a program itself picks files: to them a star may be a leading dot."""

@@ -12,7 +12,7 @@ from itertools import product
 from math import prod
 
 from hookline.containment.shell.reach import MAY_BE_UNSET
-from hookline.containment.shell.words import Command, Word
+from hookline.containment.shell.words import Command, Word, pieces_of
 
 MAX_VARIANTS = 100
 _VARIABLE = re.compile(r"\$\{([A-Za-z_]\w*)\}")
@@ -90,7 +90,7 @@ def _put(value: Word, *, quoted: bool) -> list[Word]:
     """What a value becomes: without quotes bash takes it apart at blanks, and looks for files."""
     if quoted or not value.exact:
         return [value]
-    return [_piece(piece) for piece in value.text.split()]
+    return [_piece(piece) for piece in pieces_of(value.text)]
 
 
 def _piece(text: str) -> Word:

@@ -11,6 +11,7 @@ import re
 
 import msgspec
 
+_BLANKS = re.compile(r"[ \t\n]+")
 _HOME = re.compile(r"~(?:/[^$*?{\[]*)?")
 
 
@@ -27,6 +28,8 @@ class Word(msgspec.Struct, frozen=True, gc=False):
 
     whole: bool = False
     """Whether it stays one word although it is not exact: what is open in it stands in quotes."""
+    output: str = ""
+    """The one command that prints what its one substitution comes to, if every word of that command is known."""
 
     @property
     def start(self) -> str:
@@ -39,6 +42,11 @@ class Word(msgspec.Struct, frozen=True, gc=False):
     def single(self) -> bool:
         """Whether it is certain to become one word."""
         return self.exact or self.whole
+
+
+def pieces_of(value: str) -> list[str]:
+    """What bash takes a value apart into. Other blanks than these three are letters like any other."""
+    return [piece for piece in _BLANKS.split(value) if piece]
 
 
 class Redirect(msgspec.Struct, frozen=True, gc=False):
@@ -59,6 +67,8 @@ class Command(msgspec.Struct, frozen=True, gc=False):
     redirects: tuple[Redirect, ...] = ()
     piped: bool = False
     """Whether its input comes from the command before it."""
+    again: bool = False
+    """Whether it stands in a loop, so that what it leaves behind is met again."""
 
 
 class Reading(msgspec.Struct, frozen=True):

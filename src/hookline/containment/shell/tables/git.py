@@ -50,6 +50,14 @@ def _no_signatures(call: Call) -> str | None:
     return "it starts a program that checks signatures" if checks else None
 
 
+def _looks(call: Call) -> str | None:
+    """To show what changed in a repository inside, git starts itself there, and obeys that one's configuration."""
+    ways = [value for name, value in call.options if name == "--submodule" and value]
+    if not all(value.exact and value.text in {"short", "log"} for value in ways):
+        return "it starts git in the repositories inside"
+    return _no_signatures(call)
+
+
 def _no_signatures_of_refs(call: Call) -> str | None:
     """Fields of references, to print or to sort by, can be signatures too."""
     checks = any("signature" in word.text for word in call.words)
@@ -68,7 +76,7 @@ def _reflog(call: Call) -> str | None:
     changes = {"expire", "delete", "drop", "write"} & set(call.texts)
     if changes or not all(word.exact for word in call.operands):
         return "it may change the log"
-    return _no_signatures(call)
+    return _looks(call)
 
 
 def _config(call: Call) -> str | None:
@@ -89,7 +97,7 @@ def _config(call: Call) -> str | None:
     return None if said and (asks or len(names) <= 1) else "it may set something"
 
 
-_LOG = only(_LOOK, texts=_LOOK_TEXTS, takes="-L", maybe=_LOOK_MAYBE, check=_no_signatures)
+_LOG = only(_LOOK, texts=_LOOK_TEXTS, takes="-L", maybe=_LOOK_MAYBE, check=_looks)
 _SHORTLOG = more(
     msgspec.structs.replace(_LOG, texts=_LOG.texts - {"-n"}),
     "-n -e --numbered --email",

@@ -16,8 +16,8 @@ from hookline.containment.shell.words import Word
 _LONG = """
     R Rscript adb ag apt apt-get as autoconf automake awk aws az bash bat batcat bison black brew btm buf bun bzip2 c++
     cabal cat cc chmod clang clang++ clang-format claude cmake code codex conda convert cp crystal curl dart dash delta
-    deno django-admin docker docker-compose emacs eslint exa eza fd fdfind ffmpeg ffprobe find fish flex fzf g++ gawk
-    gcc gcloud gdb gem gfortran gh ghc git gofmt golangci-lint grep groovy gs gunzip gzip hadolint head helm hexyl htop
+    deno docker docker-compose emacs eslint exa eza fd fdfind ffmpeg ffprobe find fish flex fzf g++ gawk
+    gcc gcloud gdb gem gfortran gh ghc git gofmt grep groovy gs gunzip gzip hadolint head helm hexyl htop
     hyperfine identify isort java javac jq julia kubectl latex ld ldd less lldb ls lsd ltrace lua luajit magick make
     mamba meson minikube mkdir mongod mongosh mono mv mypy mysql nano nginx ninja nix node nodejs npm npx nvcc nvim
     ocaml ollama opam openssl pandoc parallel pdflatex perl pg_dump php pip pip3 podman pre-commit prettier
@@ -82,10 +82,30 @@ for _word, _names in _SHORT.items():
     for _name in _names.split():
         QUESTIONS[_name] = QUESTIONS.get(_name, frozenset()) | {_word}
 
-_EXPLAINS_VERBS = frozenset(
-    "apt apt-get conda docker gh helm kubectl pip pip3 podman ruff terraform uv".split()
-)
+_EXPLAINS_VERBS = frozenset("apt apt-get pip pip3 podman ruff terraform uv".split())
 """Programs that answer `verb --help` themselves, whatever the verb does otherwise."""
+_OWN_VERBS = {
+    "conda": "activate clean compare config create deactivate env info init install list remove run search update",
+    "docker": """
+    attach build builder buildx commit compose container context cp create diff events exec export history image images
+    import info inspect kill load login logout logs manifest network pause plugin port ps pull push rename restart rm
+    rmi run save search start stats stop swarm system tag top unpause update version volume wait
+    """,
+    "gh": """
+    api attestation auth browse cache codespace config gist gpg-key issue label org pr project release repo ruleset run
+    search secret ssh-key status variable workflow
+    """,
+    "helm": """
+    completion create dependency env get history install lint list package plugin pull push registry repo rollback
+    search show status template test uninstall upgrade verify version
+    """,
+    "kubectl": """
+    annotate api-resources api-versions apply attach auth autoscale certificate cluster-info completion config cordon cp
+    create debug delete describe diff drain edit events exec explain expose get kustomize label logs patch port-forward
+    proxy replace rollout run scale set taint top uncordon version wait
+    """,
+}
+"""Programs to which others are added under verbs of their own: `gh push --help` runs what an alias says."""
 _OF_TWO_WORDS = re.compile(
     r"gh \w+|docker (?:builder|buildx|compose|container|context|image|network|system|volume)"
 )
@@ -100,5 +120,6 @@ def is_question(name: str, words: Sequence[Word]) -> bool:
     if not verbs:
         return last in QUESTIONS.get(name, ())
     nested = _OF_TWO_WORDS.fullmatch(f"{name} {verbs[0]}") is not None
-    known = name in _EXPLAINS_VERBS and len(verbs) <= (2 if nested else 1)
+    own = name in _EXPLAINS_VERBS or verbs[0] in _OWN_VERBS.get(name, "").split()
+    known = own and len(verbs) <= (2 if nested else 1)
     return known and last == "--help" and all(map(_VERB.fullmatch, verbs))

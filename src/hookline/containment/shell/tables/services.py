@@ -181,6 +181,7 @@ _AWS_SHOWS_SECRETS = frozenset("secretsmanager ssm lambda cognito-idp codebuild 
 _AWS_SHOWS = re.compile(
     r"ecs describe-task.*|elasticbeanstalk describe-configuration.*|apprunner .*|batch describe-job.*|amplify .*"
     r"|sagemaker describe-.*|ec2 describe-launch-template-versions|ec2 describe-instance-attribute|glue .*"
+    r"|autoscaling describe-launch-configurations|opsworks .*|codepipeline list-webhooks|datapipeline .*"
 )
 """What prints the environment, or the start-up script, that something is given."""
 _AWS_TEXTS = """
