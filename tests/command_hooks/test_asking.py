@@ -21,6 +21,7 @@ from hookline.command_hooks.background import Background
 from hookline.command_hooks.dialects import Place
 from hookline.command_hooks.process import Ran
 from hookline.command_hooks.runner import Asked, Runner
+from hookline.hooks import Options, register
 from hookline.journal import hooks_in
 from hookline.lifecycle import HookStack
 from hookline.state import AgentState, ToolCall
@@ -55,11 +56,15 @@ def decide(answers: list[Answer], waits: list[float]) -> Any:
         for n in range(len(answers))
     ]
     group = Group(handlers, runner, Background(runner))
-    stack = HookStack()
-    for number, handler in enumerate(handlers):
-        stack = stack.with_hook(
-            group.hook(number), HookPoint.BEFORE_TOOL_USE, name=handler.name, on_failure="open"
+    stack = HookStack(
+        register(
+            HookPoint.BEFORE_TOOL_USE,
+            group.hook(number),
+            Options(name=handler.name, on_failure="open"),
+            source="command-hooks",
         )
+        for number, handler in enumerate(handlers)
+    )
     ctx = ToolHookContext(
         point=HookPoint.BEFORE_TOOL_USE,
         state=AgentState(run_id="r"),
@@ -92,15 +97,13 @@ def test_who_is_quickest_does_not_matter(
 
 @given(st.lists(ANSWERS, min_size=1, max_size=4))
 def test_the_strictest_wins(answers: list[Answer]) -> None:
-    """Stop before deny, deny before ask, ask before nothing; an allow answers for those who ask."""
+    """Stop before deny, deny before ask, ask before allow: no guard's question is answered by another hook."""
     result = decide(answers, [0.0] * 4)
     words = {answer.decision for answer in answers}
     assert result.is_stopped is any(answer.stops for answer in answers)
     if not result.is_stopped:
         assert result.is_blocked is ("deny" in words)
-        assert result.is_asking is (
-            bool(words & {"ask", "defer"}) and not words & {"deny", "allow"}
-        )
+        assert result.is_asking is (bool(words & {"ask", "defer"}) and "deny" not in words)
 
 
 @given(st.lists(ANSWERS, min_size=1, max_size=4))
@@ -111,6 +114,31 @@ def test_what_is_told_to_the_model_is_never_lost(answers: list[Answer]) -> None:
     wanted = [text for answer in answers for text in answer.contexts]
     assert len(told) == len(wanted)
     assert all(f"\n{text}\n" in shown for text, shown in zip(wanted, told, strict=True))
+
+
+@pytest.mark.parametrize("first", ["ask", "allow"])
+def test_an_allow_of_one_file_answers_no_question_of_another(stage: Any, first: str) -> None:
+    """In whatever order, and across dialects: the run waits for a person."""
+    said = {"hookEventName": "PreToolUse", "permissionDecision": first}
+    entry = {"hooks": [{"type": "command", "command": as_json({"hookSpecificOutput": said})}]}
+    stage.file(".claude/settings.json", {"hooks": {"PreToolUse": [entry]}})
+    other = as_json({"permission": "allow" if first == "ask" else "ask"})
+    hooks = {"version": 1, "hooks": {"beforeShellExecution": [{"command": other}]}}
+    stage.file(".cursor/hooks.json", hooks)
+    result = stage.run(stage.discover())
+    assert result.status is RunStatus.PAUSED
+
+
+def test_a_programs_allow_answers_a_scripts_question(stage: Any) -> None:
+    """Whoever wrote the agent may say that nobody needs to be asked."""
+    said = {"hookEventName": "PreToolUse", "permissionDecision": "ask"}
+    hooks = stage.claude("PreToolUse", as_json({"hookSpecificOutput": said}))
+    builder = AgentBuilder().with_driver(ScriptedDriver([call("bash", command="ls"), say("ok")]))
+    builder.with_tools(*stage.tools).with_capability(hooks)
+    result = (
+        builder.on_before_tool_use(lambda ctx: HookOutcome.allow("known")).build().run_sync("go")
+    )
+    assert result.status is RunStatus.COMPLETED
 
 
 def test_hooks_run_at_the_same_time(stage: Any) -> None:

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from hookline import RunStatus, tool
+from hookline import AgentBuilder, RunStatus, tool
 from hookline.journal import HookRan
-from hookline.testing import call, calls, say
+from hookline.testing import ScriptedDriver, call, calls, say
 
 
 def leaving(mark: Any) -> str:
@@ -82,6 +82,26 @@ def test_it_can_send_the_agent_back_to_work(stage: Any) -> None:
         hooks, call("bash", command="ls"), call("wait"), say("done"), with_tools=waiting_for(mark)
     )
     assert any("tests fail" in text for text in texts(result))
+
+
+@pytest.mark.parametrize("event", ["PostToolUse", "Stop"])
+def test_an_agent_does_not_stop_before_it_was_heard(stage: Any, event: str) -> None:
+    """If it may wake the agent it is waited for, also where it was started by the end itself."""
+    mark = stage.root / "mark"
+    found = f"[ -e {mark} ] && exit 0; sleep 1; touch {mark}; echo 'tests fail' >&2; exit 2"
+    hooks = stage.claude(event, found, asyncRewake=True)
+    result = stage.run(hooks, call("bash", command="ls"), say("first"), say("second"))
+    assert result.text == "second"
+    assert any("tests fail" in text for text in texts(result))
+
+
+def test_it_wakes_the_agent_so_often_in_a_row_and_no_more(stage: Any) -> None:
+    """Like any other hook that objects to the end."""
+    hooks = stage.claude("Stop", "echo again >&2; exit 2", asyncRewake=True)
+    builder = AgentBuilder().with_driver(ScriptedDriver([say("no")] * 20))
+    builder.with_limits(objections=1000).with_capability(hooks)
+    result = builder.build().run_sync("go")
+    assert (result.state.step_count, result.stop_reason) == (9, "objection_limit")
 
 
 def test_when_the_run_ends_they_end(stage: Any) -> None:

@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from hookline import AgentBuilder, RunResult, RunStatus, ToolContext, tool
+from hookline import AgentBuilder, HookOutcome, RunResult, RunStatus, ToolContext, tool
+from hookline.state import ContinuationDecision, ContinuationEvaluation
 from hookline.testing import ScriptedDriver, call, say
 
 NEVER = "echo again >&2; exit 2"
@@ -86,6 +87,56 @@ def test_the_builders_cap_holds_besides(stage: Any) -> None:
     builder = AgentBuilder().with_driver(ScriptedDriver([say("no")] * 9)).with_limits(objections=2)
     result = builder.with_capability(stage.claude("Stop", NEVER)).build().run_sync("go")
     assert result.state.step_count == 3
+
+
+def capped(stage: Any, hooks: Any, *turns: Any) -> AgentBuilder:
+    """An agent whose cap is lifted for the hooks of other agents: all others have two objections."""
+    hooks.cap_of_others = 2
+    builder = AgentBuilder().with_driver(ScriptedDriver(list(turns))).with_tools(*stage.tools)
+    return builder.with_limits(objections=1000, steps=60).with_capability(hooks)
+
+
+@pytest.mark.parametrize("tier", ["hook", "policy"])
+def test_where_the_cap_is_lifted_other_hooks_have_theirs(stage: Any, tier: str) -> None:
+    """A hook of the program that objects for ever ends the run, however often a script may object."""
+    hooks = stage.claude("Stop", "exit 0")
+    builder = capped(stage, hooks, *[say("no")] * 20)
+    builder.on_stop(lambda ctx: HookOutcome.block("more"), name="mine", tier=tier)
+    result = builder.build().run_sync("go")
+    assert (result.state.step_count, result.stop_reason) == (3, "objection_limit")
+    assert "stop hooks objected 2 times, which is the limit; the last: more" in result.explain()
+
+
+def test_an_evaluation_counts_like_a_block(stage: Any) -> None:
+    """It is another way to object."""
+    builder = capped(stage, stage.claude("Stop", "exit 0"), *[say("no")] * 20)
+    more = ContinuationEvaluation("mine", ContinuationDecision.REQUEST_CONTINUATION, "more")
+    result = builder.on_stop(lambda ctx: more, name="mine").build().run_sync("go")
+    assert (result.state.step_count, result.stop_reason) == (3, "objection_limit")
+
+
+def test_scripts_of_our_own_dialect_are_among_the_others(stage: Any) -> None:
+    """They have no cap of their own."""
+    stage.file(
+        ".claude/settings.json",
+        {"hooks": {"Stop": [{"hooks": [{"type": "command", "command": "exit 0"}]}]}},
+    )
+    ours = {"on": "stop", "command": NEVER}
+    result = capped(stage, stage.discover(hooks=[ours]), *[say("no")] * 20).build().run_sync("go")
+    assert (result.state.step_count, result.stop_reason) == (3, "objection_limit")
+
+
+def test_what_scripts_object_to_is_not_counted_against_the_others(stage: Any) -> None:
+    """A script has objected five times, and a hook of the program still has its two."""
+    command = (
+        'n=$(cat n 2>/dev/null || echo 0); echo $((n+1)) > n; [ "$n" -ge 5 ] && exit 0; exit 2'
+    )
+    builder = capped(stage, stage.claude("Stop", command), *[say("no")] * 20)
+    builder.on_stop(
+        lambda ctx: HookOutcome.block("more") if ctx.state.step_count > 5 else None, name="mine"
+    )
+    result = builder.build().run_sync("go")
+    assert (result.state.step_count, result.stop_reason) == (8, "objection_limit")
 
 
 def test_a_child_is_sent_back_so_often_in_a_row(stage: Any) -> None:

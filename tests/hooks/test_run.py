@@ -17,6 +17,7 @@ from hookline.hooks import (
     Kind,
     Point,
     Result,
+    register,
 )
 
 
@@ -170,6 +171,25 @@ async def test_allow_lifts_an_ask_of_a_hook(allow_first: bool) -> None:
     """Before or after it."""
     hooks = [says(HookOutcome.allow("known")), says(HookOutcome.ask("sure?"))]
     assert (await decide(*(hooks if allow_first else hooks[::-1]))).kind is Kind.PROCEED
+
+
+@pytest.mark.parametrize(
+    ("asks", "allows", "kind"),
+    [
+        ("a", "a", Kind.ASK),
+        ("a", "b", Kind.PROCEED),
+        ("a", "", Kind.PROCEED),
+        ("", "a", Kind.PROCEED),
+    ],
+)
+async def test_allow_lifts_no_ask_of_the_same_capability(
+    asks: str, allows: str, kind: Kind
+) -> None:
+    """Its hooks are one voice, and the strictest of them counts."""
+    said = [(HookOutcome.ask("sure?"), asks), (HookOutcome.allow("known"), allows)]
+    for order in (said, said[::-1]):
+        stack = HookStack(register(GATE, says(what), source=source) for what, source in order)
+        assert (await stack.process(Parcel(point=GATE))).kind is kind
 
 
 async def test_allow_never_lifts_a_policys_ask() -> None:

@@ -12,7 +12,7 @@ from hookline.command_hooks.dialects import DIALECTS, Place
 from hookline.command_hooks.dialects.responses import result_of
 from hookline.command_hooks.granting import rule_for
 from hookline.command_hooks.model_requests import changed_request, response_text
-from hookline.command_hooks.stopping import ENDS, cap_of
+from hookline.command_hooks.stopping import ENDS, is_used_up, used_up
 from hookline.command_hooks.tail_calls import REQUEST, wanted_after
 from hookline.command_hooks.texts import labelled
 from hookline.errors import HooklineError
@@ -105,14 +105,13 @@ class Applying:
             return self._said(self.ctx, (answer.stop_reason,))
         if not wishes or (limit is not None and self.place.objections >= limit):
             return self._said(self.ctx)
-        cap, times = cap_of(self.handler), self.place.in_a_row
-        if cap is not None and times >= cap:
-            return self._overridden(f"{times} times in a row", wishes)
+        if is_used_up(self.handler, self.place.in_a_row):
+            return self._overridden(wishes)
         return HookOutcome.block("\n".join(wishes), self._cleared())
 
-    def _overridden(self, times: str, wishes: tuple[str, ...]) -> HookOutcome | None:
-        """It has objected as often as it may while no tool was called: the run ends, and says so."""
-        words = f"stop hooks objected {times}, which is the limit; the last: {' '.join(wishes)}"
+    def _overridden(self, wishes: tuple[str, ...]) -> HookOutcome | None:
+        """It has objected as often as it may: the run ends, and says so."""
+        words = used_up(self.place.in_a_row, " ".join(wishes))
         if self.ctx.point.value == "stop":
             return HookOutcome.stop(words, stop_reason=StopReason.OBJECTION_LIMIT)
         return self._said(self.ctx, (words,))

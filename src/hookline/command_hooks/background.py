@@ -10,8 +10,10 @@ from hookline.command_hooks.answers import Answer
 from hookline.command_hooks.definition import Handler
 from hookline.command_hooks.dialects import Place
 from hookline.command_hooks.runner import Asked, Runner
+from hookline.command_hooks.stopping import is_used_up, objections_in_a_row, used_up
 from hookline.command_hooks.texts import labelled
 from hookline.hooks import HookOutcome, Kind
+from hookline.state import StopReason
 
 _AT_ONCE = 8
 _MOST_WAITING = 64
@@ -25,6 +27,8 @@ class Background:
     def __init__(self, runner: Runner) -> None:
         self._runner = runner
         self._tasks: dict[str, set[asyncio.Task[None]]] = {}
+        self._waking: dict[str, set[asyncio.Task[None]]] = {}
+        """Those among them that may send the agent back to work: it does not stop without having heard them."""
         self._said: dict[str, list[tuple[Handler, Answer]]] = {}
         self._rooms: dict[asyncio.AbstractEventLoop, asyncio.Semaphore] = {}
 
@@ -37,8 +41,9 @@ class Background:
         loop = asyncio.get_running_loop()
         room = self._rooms.setdefault(loop, asyncio.Semaphore(_AT_ONCE))
         task = loop.create_task(self._run(handler, ctx, place, run_id, room))
-        tasks.add(task)
-        task.add_done_callback(tasks.discard)
+        for kept in (tasks, self._waking.setdefault(run_id, set())) if handler.wakes else (tasks,):
+            kept.add(task)
+            task.add_done_callback(kept.discard)
 
     def adopt(self, handler: Handler, ctx: Any, rest: asyncio.Task[Asked]) -> None:
         """A hook was started, and goes on here: what it says from now on is told like that of the others."""
@@ -77,19 +82,33 @@ class Background:
             return None
         return HookOutcome(Kind.PROCEED, "; ".join(failed), ctx.with_state(state))
 
-    def object(self, ctx: Any) -> HookOutcome | None:
-        """About to stop: a hook that found something in the meantime sends the agent back to work."""
+    async def object(self, ctx: Any) -> HookOutcome | None:
+        """About to stop: a hook that found something in the meantime sends the agent back to work.
+
+        Those that may do so, and are not done, are waited for: after the end nobody would hear them.
+        """
+        if not ctx.continuation.is_forbidden:
+            waking = self._waking.get(ctx.state.run_id)
+            if waking:
+                await asyncio.wait(set(waking))
         waiting = self._said.get(ctx.state.run_id, [])
         wishes = [(handler, answer) for handler, answer in waiting if answer.decision]
         if not wishes:
             return None
         waiting[:] = [each for each in waiting if not each[1].decision]
-        return HookOutcome.block("\n".join(f"{h.name}: {a.reason}" for h, a in wishes))
+        words, times = (
+            "\n".join(f"{h.name}: {a.reason}" for h, a in wishes),
+            objections_in_a_row(ctx),
+        )
+        if all(is_used_up(handler, times) for handler, _ in wishes):
+            return HookOutcome.stop(used_up(times, words), stop_reason=StopReason.OBJECTION_LIMIT)
+        return HookOutcome.block(words)
 
     async def end(self, ctx: Any) -> None:
         """The run is over: a moment for those that are nearly done, and then the end of all."""
         run_id = ctx.state.run_id
         tasks = self._tasks.pop(run_id, set())
+        self._waking.pop(run_id, None)
         self._said.pop(run_id, None)
         self._rooms = {loop: room for loop, room in self._rooms.items() if not loop.is_closed()}
         if not tasks:

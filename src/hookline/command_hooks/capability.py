@@ -28,7 +28,7 @@ from hookline.command_hooks.reading import (
 )
 from hookline.command_hooks.runner import Runner
 from hookline.command_hooks.scripts import scripts_of
-from hookline.command_hooks.stopping import ENDS
+from hookline.command_hooks.stopping import ENDS, CapOfOthers
 from hookline.command_hooks.tail_calls import make_calls
 from hookline.command_hooks.texts import Spill
 from hookline.command_hooks.transcript import Transcripts, default_directory
@@ -40,6 +40,8 @@ from hookline.state import EMPTY, RunStatus
 
 _PRIORITY = -100
 """After the agent's own hooks: they judge what those made of it."""
+_FIRST = 10_000
+"""Around all other hooks of a tier."""
 _OF_THE_TREE = frozenset(
     {"before_tool_use", "permission_request", "after_tool_use", "subagent_start", "subagent_stop", "before_compact"}
 )  # fmt: skip
@@ -90,6 +92,11 @@ class CommandHooks:
         """What is wrong with files that were read, in sentences."""
         self.held_back: tuple[Handler, ...] = ()
         """Hooks of the repository that are off because it is not trusted, or has changed since."""
+        self.cap_of_others: int | None = None
+        """How often all hooks that are not of another agent may object to the end of a run. For who lifts the cap of
+        the agent, so that those which are may object so often in a row."""
+        self._apart: set[str] = set()
+        self._caps: list[CapOfOthers] = []
         self._pages: tuple[Page, ...] = ()
         directory = (
             default_directory(self.project)
@@ -204,7 +211,12 @@ class CommandHooks:
         if any(each.is_async or may_detach(each) for each in self.handlers):
             options = Options(name=f"{self.name}-news", scope="tree")
             yield register(HookPoint.BEFORE_STEP, self._background.tell, options)
-            yield register(HookPoint.STOP, self._background.object, options)
+            last = msgspec.structs.replace(
+                options, priority=-1000
+            )  # after those that start some more
+            yield register(HookPoint.STOP, self._background.object, last)
+        if self.cap_of_others is not None:
+            yield from self._capped(self.cap_of_others)
         if any(self.runner.waits_for_summary(each) for each in self.at("before_inference")):
             options = Options(name=f"{self.name}-summaries", tier="observer", priority=-1000)
             yield register(HookPoint.BEFORE_COMPACT, self.runner.compacting, options)
@@ -266,6 +278,8 @@ class CommandHooks:
         self, point: str, group: Group, index: int, handler: Handler, name: str
     ) -> Registration:
         observes = _observes(handler)
+        if point in ENDS and handler.source.dialect != "hookline":
+            self._apart.add(name)
         options = Options(
             name=name,
             matcher=HandlerMatcher(self.runner, handler),
@@ -275,6 +289,17 @@ class CommandHooks:
             priority=_PRIORITY,
         )
         return register(point_named(point), group.hook(index), options)
+
+    def _capped(self, most: int) -> Iterator[Registration]:
+        self._apart.add(f"{self.name}-news")
+        cap = CapOfOthers(most, self._apart)
+        self._caps.append(cap)
+        for point in ENDS:
+            for tier in ("hook", "policy"):
+                options = Options(
+                    name=f"{self.name}-cap-{tier}", tier=tier, scope="tree", priority=_FIRST
+                )
+                yield register(point_named(point), cap, options)
 
     # --- around them --------------------------------------------------------------------------------
 
@@ -300,6 +325,8 @@ class CommandHooks:
     async def _end(self, ctx: Any) -> None:
         for group in self._groups:
             group.forget(ctx.state.run_id)
+        for cap in self._caps:
+            cap.forget(ctx.state.run_id)
         if ctx.status is not RunStatus.PAUSED:
             await self._background.end(ctx)
 

@@ -61,7 +61,10 @@ class HookOutcome(msgspec.Struct, frozen=True):
 
     @staticmethod
     def allow(reason: str = "", context: Context | None = None) -> HookOutcome:
-        """No need to ask: lifts an ask of another hook, never a block and never a policy."""
+        """No need to ask: lifts an ask of another hook, never a block and never a policy.
+
+        Nor an ask of the same capability: its hooks are one voice, and the strictest of them counts.
+        """
         return HookOutcome(Kind.ALLOW, reason, context)
 
     @property

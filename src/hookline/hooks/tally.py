@@ -18,9 +18,10 @@ class Tally:
 
     # Class attributes, so that a tally nobody adds to costs next to nothing: most points decide nothing.
     strictest: tuple[Kind, str, str, str | None] = (Kind.PROCEED, "", "", None)
-    asked: tuple[tuple[str, str], ...] = ()
+    asked: tuple[tuple[Entry, str], ...] = ()
     asked_by_policy: tuple[tuple[str, str], ...] = ()
-    allowed = False
+    allowed: tuple[str, ...] = ()
+    """Of which capability the hooks were that allowed it; empty for the user's own."""
     ended = False
     withheld: tuple[str, str] | None = None
     answer: Any = None
@@ -46,9 +47,9 @@ class Tally:
         elif said.kind is Kind.ASK and entry.is_policy:
             self.asked_by_policy += ((entry.name, said.reason),)
         elif said.kind is Kind.ASK:
-            self.asked += ((entry.name, said.reason),)
+            self.asked += ((entry, said.reason),)
         elif said.kind is Kind.ALLOW:
-            self.allowed = True
+            self.allowed += (entry.registration.source,)
         if said.answer is not None and self.answer is None:
             self.answer = said.answer
 
@@ -75,10 +76,16 @@ class Tally:
         kind, reason, who, stop_reason = self.strictest
         asks: tuple[tuple[str, str], ...] = ()
         if kind is Kind.PROCEED:
-            asks = self.asked_by_policy + (() if self.allowed else self.asked)
+            left = tuple((by.name, why) for by, why in self.asked if not self._is_lifted(by))
+            asks = self.asked_by_policy + left
             if asks:
                 kind, (who, reason) = Kind.ASK, asks[0]
         return Result(ctx, kind, reason, who, stop_reason, self.answer, self.withheld, asks)
+
+    def _is_lifted(self, asker: Entry) -> bool:
+        """Whether somebody else has allowed it. The hooks of one capability are one voice, and the strictest counts."""
+        source = asker.registration.source
+        return any(by != source or not by for by in self.allowed)
 
     def leaves_it_to_policies(self, point: Point[Any]) -> bool:
         """A hook ended the chain by a stop, and what was judged stands."""

@@ -25,8 +25,10 @@ from hookline.journal import JournalStore, Listener
 
 _VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
 _SCRIPT = "script:"
+_OBJECTIONS = 8
+"""How often hooks may object to the end of a run, as anywhere."""
 _MANY = 10_000
-"""Objections to stopping, where hooks of other agents have caps of their own: so many in a row."""
+"""How often they may where those of other agents have caps of their own, so many in a row. The rest keep that."""
 
 
 class Extras(msgspec.Struct, frozen=True, kw_only=True):
@@ -212,10 +214,11 @@ async def _configure(
 
         builder.with_capability(ConfiguredHooks(settings, extras.folder))
     if commands is not None:
+        if commands.counts_objections:
+            commands.cap_of_others = _OBJECTIONS
+            builder.with_limits(objections=_MANY)
         builder.with_capability(commands)
         stack.push_async_callback(commands.aclose)
-        if commands.counts_objections:
-            builder.with_limits(objections=_MANY)
     servers = await _servers(settings, stack)
     if servers is not None:
         builder.with_capability(servers)
