@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import subprocess
 from typing import Any
 
 import pytest
+from terminal import Terminal
 
 pytestmark = pytest.mark.skipif(os.name != "posix", reason="these are shells of POSIX systems")
 
@@ -15,6 +17,7 @@ _LINES = [
     ("hookline ru", "run"),
     ("hookline run --mo", "--model"),
     ("hookline run --mode ", "accept_edits"),
+    ("hookline run --mode=acc", "accept_edits"),
     ("hookline run --sandbox r", "required"),
     ("hookline run --capability sk", "skills"),
     ("hookline hooks ", "explain"),
@@ -30,7 +33,10 @@ def offered(place: Any, shell: str, line: str) -> list[str]:
     script = place.home / f"completion.{shell}"
     if not script.exists():
         script.write_text(place.run("completion", shell).stdout, encoding="utf-8")
-    words = line.split(" ")
+    # bash takes `=` for a word of its own; an empty one after it is not there.
+    words = [part for part in re.split(r" |(=)", line) if part is not None]
+    if line.endswith("="):
+        words.pop()
     quoted = " ".join(f"'{word}'" for word in words)
     if shell == "fish":
         command = f"source {script}; complete -C '{line}' | string replace -r '\\t.*' ''"
@@ -58,7 +64,10 @@ def test_what_is_offered(shell: str, place: Any) -> None:
         pytest.skip(f"there is no {shell} here")
     place.env["PATH"] = f"{_installed(place)}:{os.environ['PATH']}"
     for line, word in _LINES:
-        assert word in offered(place, shell, line), line
+        assert any(each.endswith(word) for each in offered(place, shell, line)), line
+    assert "--mode" in offered(place, shell, "hookline run hooks --mod")
+    assert "--answer" not in offered(place, shell, "hookline run hooks test --an")
+    assert "last" not in offered(place, shell, "hookline config show ")
     assert "--points" not in offered(place, shell, "hookline hooks test --p")
     place.run("run", "--model", place.script({"say": "Hi."}), "x", "--without", "bash")
     (listed,) = place.run("runs").stdout.splitlines()
@@ -74,18 +83,27 @@ def _installed(place: Any) -> Any:
     return path.parent
 
 
-def test_zsh_loads_what_it_needs(place: Any) -> None:
-    """Also where nobody has set up completion yet."""
+def test_zsh_completes_what_is_typed(place: Any) -> None:
+    """In a terminal, with keys, also where nobody has set up completion yet: words, values, and files."""
     if shutil.which("zsh") is None:
         pytest.skip("there is no zsh here")
+    place.env["PATH"] = f"{_installed(place)}:{os.environ['PATH']}"
+    place.write("task.md", "Do it.")
     script = place.home / "completion.zsh"
     script.write_text(place.run("completion", "zsh").stdout, encoding="utf-8")
-    done = subprocess.run(
-        ["zsh", "-f", "-c", f"source {script} && print ${{_comps[hookline]}}"],
-        env={**os.environ, "HOME": str(place.home)},
-        capture_output=True,
-        text=True,
-        check=False,
+    terminal = Terminal(
+        "-f", "-i", program="zsh", cwd=place.project, env={**place.env, "PS1": "ready> "}
     )
-    assert (done.returncode, done.stderr) == (0, "")
-    assert "_hookline" in done.stdout
+    terminal.wait_for("ready> ")
+    terminal.press(f"source {script}\r")
+    for typed, completed in (
+        ("hookline doc", "hookline doctor"),
+        ("hookline run --mode acc", "hookline run --mode accept_edits"),
+        ("hookline run --mode=acc", "hookline run --mode=accept_edits"),
+        ("hookline run -f ta", "hookline run -f task.md"),
+    ):
+        terminal.wait_for("ready> ")
+        terminal.press(f"{typed}\t\x01echo said: \r")  # the line, completed, is told and not run
+        terminal.wait_for(f"\nsaid: {completed}")
+    terminal.press("exit\r")
+    terminal.end()

@@ -155,6 +155,43 @@ def test_what_was_interrupted_goes_on(place: Any) -> None:
     assert "(went on without a new prompt)" in listed[0]
 
 
+def test_what_a_limit_ended_goes_on_with_more(place: Any) -> None:
+    """As its closing line says, as another run; without more of it, what it came to is shown again."""
+    place.write("mine.py", _AGENT)
+    model = place.script({"call": "work"}, {"say": "All done."})
+    ended = place.run("run", "mine:agent", "--model", model, "--timeout", "3", "Go.")
+    assert ended.returncode == Exit.LIMIT, ended.stderr
+    (first,) = run_ids(place)
+    command = f"hookline resume {first} --set limits.seconds=6"
+    assert ended.stderr.rstrip().endswith(f"reopen: {command}")
+    told = place.run("resume")
+    assert (told.returncode, run_ids(place)) == (Exit.LIMIT, [first])
+    assert command in told.stderr
+    (place.project / "go").touch()
+    ended = place.run(*command.split()[1:])
+    assert (ended.returncode, ended.stdout) == (0, "All done.\n"), ended.stderr
+    last, again = run_ids(place)
+    assert again == first
+    assert f"run {first} was ended by limits.seconds: it goes on as run {last}." in ended.stderr
+
+
+def test_steps_that_were_too_few_are_made_more(place: Any) -> None:
+    """The command that is shown names the limit that was reached, once."""
+    model = place.script({"call": "list", "args": {}}, {"call": "list", "args": {}}, {"say": "Ok."})
+    ended = place.run("run", "--model", model, "--max-steps", "1", "Go.", *_BARE)
+    (first,) = run_ids(place)
+    command = f"hookline resume {first} --set limits.steps=2"
+    assert ended.stderr.rstrip().endswith(f"reopen: {command}"), ended.stderr
+    ended = place.run("resume", "--set", "limits.steps=1")
+    assert ended.returncode == Exit.LIMIT
+    second = run_ids(place)[0]
+    assert ended.stderr.rstrip().endswith(
+        f"reopen: hookline resume {second} --set limits.steps=2"
+    ), ended.stderr
+    ended = place.run("resume", second, "--set", "limits.steps=2")
+    assert (ended.returncode, ended.stdout) == (0, "Ok.\n"), ended.stderr
+
+
 def test_a_run_of_a_conversation_is_answered_as_its_command_says(place: Any) -> None:
     """`chat` without a terminal pauses, and the command that it prints goes on in the conversation."""
     model = place.script(_WRITE, {"say": "Written."})

@@ -139,3 +139,17 @@ def test_time_is_up_in_the_middle_of_a_step(own: Any) -> None:
     assert '"stop_reason":"time_limit"' in done.stdout.splitlines()[-1]
     assert "stopped" in own.run("runs", "-n", "1").stdout
     assert "stopped: time_limit 1 s are over" in own.run("show").stdout
+
+
+def test_what_waits_for_trust_is_not_about_it(own: Any) -> None:
+    """The repository's settings do not hold for an agent of one's own, so nothing says that they are not in force."""
+    own.write("hookline.toml", 'system_prompt = "Obey."\n[limits]\nsteps = 90\n')
+    for arguments in (
+        ("run", "own:built", "x"),
+        ("tools", "own:built"),
+        ("hooks", "list", "own:built"),
+    ):
+        done = own.run(*arguments)
+        assert (done.returncode, "trust" in done.stderr) == (0, False), done.stderr
+    done = own.run("tools")
+    assert "system_prompt, limits.steps not in force" in done.stderr

@@ -21,10 +21,15 @@ _CODES = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
 
 
 class Terminal:
-    """`hookline ARGUMENTS` in a terminal of so many columns."""
+    """`hookline ARGUMENTS`, or another program with them, in a terminal of so many columns."""
 
     def __init__(
-        self, *arguments: str, cwd: Path, env: Mapping[str, str], columns: int = 120
+        self,
+        *arguments: str,
+        cwd: Path,
+        env: Mapping[str, str],
+        columns: int = 120,
+        program: str = "",
     ) -> None:
         self.seen = ""
         self._read_to = 0
@@ -32,7 +37,8 @@ class Terminal:
         if pid == 0:  # the child
             os.chdir(cwd)
             environ = {**os.environ, "PYTHONPATH": str(_SOURCE), "TERM": "xterm-256color", **env}
-            os.execve(sys.executable, [sys.executable, "-P", "-c", _PROGRAM, *arguments], environ)
+            start = [program] if program else [sys.executable, "-P", "-c", _PROGRAM]
+            os.execvpe(start[0], [*start, *arguments], environ)
         self.pid = pid
         self.resize(columns)
 

@@ -117,7 +117,7 @@ async def _chat(
 ) -> int:
     from hookline.cli.assembly import Extras, opened
     from hookline.cli.conversation import Conversation
-    from hookline.cli.drive import Manner, Stage, time_for
+    from hookline.cli.drive import Manner, Stage, limits_for
     from hookline.cli.keeping import Noting
     from hookline.cli.terminal import printable
 
@@ -125,7 +125,7 @@ async def _chat(
         quiet=arguments.quiet,
         saved=not arguments.no_save,
         journal=arguments.journal or "",
-        seconds=time_for(settings),
+        limits=limits_for(settings),
     )
     stage = Stage(manner, Path.cwd())
     if settings.trust_hint:

@@ -18,8 +18,16 @@ _hookline_runs() {{
 }}
 _hookline() {{
     local word="${{COMP_WORDS[COMP_CWORD]}}" before="${{COMP_WORDS[COMP_CWORD-1]}}"
-    local command="${{COMP_WORDS[1]}}" action="${{COMP_WORDS[2]}}" words=""
+    local command="${{COMP_WORDS[1]}}" action="${{COMP_WORDS[2]}}" words="" start=""
     COMPREPLY=()
+    # --flag=value is three words in bash, and one in zsh.
+    if [ "$word" = "=" ]; then
+        word=""
+    elif [ "$before" = "=" ]; then
+        before="${{COMP_WORDS[COMP_CWORD-2]}}"
+    elif [ "${{word#--*=}}" != "$word" ]; then
+        before="${{word%%=*}}" start="${{word%%=*}}=" word="${{word#*=}}"
+    fi
     case "$before" in
 {values}
     esac
@@ -147,9 +155,10 @@ def _bash(shapes: dict[str, Shape]) -> str:
 def _bash_values(flag: Flag) -> str:
     """What stands after a flag. Where nothing is given, the shell offers files."""
     if flag.takes == "RUN":
-        return f'COMPREPLY=($(compgen -W "$({_RUNS})" -- "$word")); '
+        return f'COMPREPLY=($(compgen -P "$start" -W "$({_RUNS})" -- "$word")); '
     if flag.values:
-        return f'COMPREPLY=($(compgen -W "{" ".join(flag.values)}" -- "$word")); '
+        values = " ".join(flag.values)
+        return f'COMPREPLY=($(compgen -P "$start" -W "{values}" -- "$word")); '
     return ""
 
 
@@ -174,21 +183,34 @@ def _bash_words(shape: Shape) -> str:
 # --- fish ---------------------------------------------------------------------------------------------
 
 
+_FISH = """\
+# hookline completion for fish
+function __hookline_is # the words begin like this, whatever follows
+    set -l words (commandline -opc)
+    set -l last (math 1 + (count $argv))
+    test (count $words) -ge $last
+    and test "$words[2..$last]" = "$argv"
+end
+function __hookline_begins # these are all the words so far
+    set -l words (commandline -opc)
+    test "$words[2..-1]" = "$argv"
+end
+complete -c hookline -f"""
+
+
 def _fish(shapes: dict[str, Shape]) -> Iterator[str]:
-    yield "# hookline completion for fish"
-    yield "complete -c hookline -f"
-    yield "complete -c hookline -n __fish_use_subcommand -l version -d 'show the version and exit'"
+    yield _FISH
+    start = "complete -c hookline -n __hookline_begins"
+    yield f"{start} -l version -d 'show the version and exit'"
+    yield f"{start} -s h -l help -d 'show what there is, and exit'"
     for name, shape in shapes.items():
-        yield f"complete -c hookline -n __fish_use_subcommand -a {name} -d {_quoted(shape.help)}"
-        seen = f"__fish_seen_subcommand_from {name}"
-        if shape.actions:
-            chosen = f"__fish_seen_subcommand_from {' '.join(shape.actions)}"
-            for action, each in shape.actions.items():
-                when = f"-n '{seen}; and not {chosen}'"
-                yield f"complete -c hookline {when} -a {action} -d {_quoted(each.help)}"
-                yield from _fish_shape(f"{seen}; and __fish_seen_subcommand_from {action}", each)
-        else:
-            yield from _fish_shape(seen, shape)
+        yield f"{start} -a {name} -d {_quoted(shape.help)}"
+        for action, each in shape.actions.items():
+            when = f"-n '__hookline_begins {name}'"
+            yield f"complete -c hookline {when} -a {action} -d {_quoted(each.help)}"
+            yield from _fish_shape(f"__hookline_is {name} {action}", each)
+        if not shape.actions:
+            yield from _fish_shape(f"__hookline_is {name}", shape)
 
 
 _FISH_RUNS = """(hookline runs --json --limit 50 2>/dev/null | string replace -rf '^{"run_id":"([^"]*)".*' '$1')"""
@@ -217,6 +239,8 @@ def _fish_values(flag: Flag) -> str:
         return f" -x -a {_quoted(' '.join(flag.values))}"
     if flag.takes == "FILE":
         return " -r -F"
+    if flag.takes == "DIR":
+        return " -x -a '(__fish_complete_directories)'"
     return " -x" if flag.takes else ""
 
 

@@ -17,9 +17,10 @@ import msgspec
 
 from hookline.cli.exits import REFUSED, Exit, exit_of
 from hookline.cli.interrupts import Interrupts
-from hookline.cli.past import is_cut_off
+from hookline.cli.past import is_cut_off, limit_reached
 from hookline.cli.screen import Screen, shown_call
 from hookline.cli.terminal import is_terminal, printable
+from hookline.config import LimitSettings
 from hookline.journal import (
     CallDelta,
     HookRan,
@@ -43,12 +44,15 @@ _GRACE = 0.3
 """Seconds in which the limit itself can stop the run, between two steps."""
 
 
-def time_for(settings: Settings) -> float | None:
-    """How long a run of these settings may go on. An agent in Python has limits of its own, unless a flag says so."""
-    configuration = settings.configuration
-    is_own = ":" in (configuration.agent or "") or configuration.target
-    is_said = settings.where("limits", "seconds").startswith("--")
-    return configuration.limits.seconds if is_said or not is_own else None
+def limits_for(settings: Settings) -> LimitSettings:
+    """The limits that settings give a run. An agent in Python has limits of its own, but for those that flags say."""
+    limits = settings.configuration.limits
+    if not settings.target:
+        return limits
+    names = [
+        name for name in limits.__struct_fields__ if settings.where("limits", name).startswith("--")
+    ]
+    return LimitSettings(**{name: getattr(limits, name) for name in names})
 
 
 class Manner(msgspec.Struct, frozen=True, kw_only=True):
@@ -64,8 +68,8 @@ class Manner(msgspec.Struct, frozen=True, kw_only=True):
     """The file that was named for the run, which whoever reopens it must name again."""
     settings: tuple[str, ...] = ()
     """What was set for it besides, which whoever reopens it must set again."""
-    seconds: float | None = None
-    """How long it may go on, in the middle of a step too: a limit alone is looked at between steps."""
+    limits: LimitSettings = LimitSettings()
+    """What it may spend. Its time is over in the middle of a step too: a limit alone is looked at between steps."""
 
 
 class Telling(logging.Handler):
@@ -134,7 +138,7 @@ class Stage:
         self._began = time.monotonic()
         self.interrupts.cancel = lambda: agent.cancel(reason="interrupted")
         self._out_of_time = lambda: agent.cancel(
-            reason=f"{self.manner.seconds:g} s are over", out_of_time=True
+            reason=f"{self.manner.limits.seconds:g} s are over", out_of_time=True
         )
         with self.interrupts.heard():
             result = await self._timed(start())
@@ -147,10 +151,11 @@ class Stage:
 
     async def _timed(self, running: Coroutine[Any, Any, RunResult]) -> RunResult:
         """The run, ended where it is once its time is over."""
-        if self.manner.seconds is None:
+        seconds = self.manner.limits.seconds
+        if seconds is None:
             return await running
         began = time.monotonic()
-        left = max(self.manner.seconds - self._active, 0.0) + _GRACE
+        left = max(seconds - self._active, 0.0) + _GRACE
         timer = asyncio.get_running_loop().call_later(left, self._time_is_up)
         try:
             return await running
@@ -229,9 +234,11 @@ class Stage:
             self.screen.say(f"  yes: {self._resume(run_id)} --allow '{question.id}'")
             self.screen.say(f"  no:  {self._resume(run_id)} --deny '{question.id}'")
 
-    def _resume(self, run_id: str) -> str:
+    def _resume(self, run_id: str, but: str = "model_settings") -> str:
         # What is set about a model may be its key, which is not shown.
-        told = [each for each in self.manner.settings if not each.startswith("model_settings")]
+        told = [
+            each for each in self.manner.settings if not each.startswith(("model_settings", but))
+        ]
         again = "".join(f" --set {shlex.quote(each)}" for each in told)
         return f"hookline resume {run_id}{self._journal}{again}"
 
@@ -252,9 +259,14 @@ class Stage:
         return f"{paint(self.why(result), colour)}; {', '.join(parts)}{reopen}"
 
     def _reopening(self, result: RunResult) -> str:
-        """The command that goes on from here. What was interrupted needs no new prompt."""
+        """The command that goes on from here. What was interrupted, or needs more of something, needs no new prompt."""
         if result.status is RunStatus.PAUSED or is_cut_off(result.stop_reason, result.state):
             return self._resume(result.run_id)
+        limit = limit_reached(result.stop_reason, result.state)
+        more = getattr(self.manner.limits, limit) if limit else None
+        if more:
+            again = self._resume(result.run_id, but=f"limits.{limit}")
+            return f"{again} --set limits.{limit}={2 * more:.10g}"
         return f'hookline run --from {result.run_id}{self._journal} "..."'
 
     def why(self, result: RunResult) -> str:

@@ -124,8 +124,7 @@ def _hint(settings: Settings) -> None:
 
 def _waiting(settings: Settings) -> list[str]:
     """The hooks of the configuration that would be this agent's, and are not in force before the project is trusted."""
-    configuration = settings.configuration
-    if configuration.target or ":" in (configuration.agent or ""):
+    if settings.target:
         return []  # an agent of the user's own has its own
     return [each.where for each in settings.held if each.setting.startswith("hooks[")]
 

@@ -44,10 +44,29 @@ def _until(records: list[Record], run_id: str, after: int) -> list[Record]:
     return records[: ends[after - 1] + 1]
 
 
+_LIMITS = {
+    StopReason.STEP_LIMIT: "steps",
+    StopReason.TOKEN_LIMIT: "tokens",
+    StopReason.TIME_LIMIT: "seconds",
+    StopReason.COST_LIMIT: "cost",
+    StopReason.TOOL_CALL_LIMIT: "tool_calls",
+}
+
+
 def is_cut_off(stop_reason: StopReason | None, state: AgentState) -> bool:
     """Whether a run that ended like this was interrupted before there was an answer: no prompt is needed to go on."""
-    is_answered = state.messages and isinstance(state.messages[-1], AssistantMessage)
-    return stop_reason is StopReason.CANCELLED and not is_answered
+    return stop_reason is StopReason.CANCELLED and not _is_answered(state)
+
+
+def limit_reached(stop_reason: StopReason | None, state: AgentState) -> str:
+    """The limit that ended a run before there was an answer, as it is set; empty if none did."""
+    if stop_reason is None or _is_answered(state):
+        return ""
+    return _LIMITS.get(stop_reason, "")
+
+
+def _is_answered(state: AgentState) -> bool:
+    return bool(state.messages) and isinstance(state.messages[-1], AssistantMessage)
 
 
 def steps_of(journal: JournalStore, run_id: str) -> int:

@@ -98,10 +98,11 @@ async def _resume(
         warn=stage.screen.note,
     )
     async with opened(settings, extras) as agent:
-        if _was_interrupted(story, records[-1]):
+        why = _why_it_can_go_on(story, records[-1], flags)
+        if why:
             noted = msgspec.structs.replace(begun, played=extras.played)
             state = noted.noted(conversation(journal, run_id))
-            return stage.end(await _gone_on(stage, agent, state, run_id))
+            return stage.end(await _gone_on(stage, agent, state, (run_id, why)))
         if story.is_over:
             return stage.recall(await agent.resume(run_id))
         session = _session_of(journal, story)
@@ -128,7 +129,7 @@ def _session_of(journal: SQLiteJournal, story: Story) -> Session | None:
 
 
 def _stage(arguments: argparse.Namespace, settings: Settings) -> Stage:
-    from hookline.cli.drive import Manner, Stage, time_for
+    from hookline.cli.drive import Manner, Stage, limits_for
 
     manner = Manner(
         json=arguments.json,
@@ -136,7 +137,7 @@ def _stage(arguments: argparse.Namespace, settings: Settings) -> Stage:
         prompts=not arguments.no_input,
         journal=arguments.journal or "",
         settings=tuple(arguments.settings),
-        seconds=time_for(settings),
+        limits=limits_for(settings),
     )
     stage = Stage(manner, Path.cwd())
     if settings.trust_hint:
@@ -144,23 +145,27 @@ def _stage(arguments: argparse.Namespace, settings: Settings) -> Stage:
     return stage
 
 
-def _was_interrupted(story: Story, last: Record) -> bool:
-    """Whether a person ended the run before there was an answer."""
-    from hookline.cli.past import is_cut_off
+def _why_it_can_go_on(story: Story, last: Record, flags: Layer) -> str:
+    """How the run ended before there was an answer, if a person did that, or a limit that is now set anew."""
+    from hookline.cli.past import is_cut_off, limit_reached
     from hookline.journal import RunFinished
 
-    return (
-        story.is_over
-        and isinstance(last, RunFinished)
-        and is_cut_off(last.stop_reason, story.state)
-    )
+    if not (story.is_over and isinstance(last, RunFinished)):
+        return ""
+    if is_cut_off(last.stop_reason, story.state):
+        return "was interrupted"
+    limit = limit_reached(last.stop_reason, story.state)
+    return f"was ended by limits.{limit}" if limit in flags.data.get("limits", {}) else ""
 
 
-async def _gone_on(stage: Stage, agent: Agent, state: AgentState, run_id: str) -> RunResult:
-    """What was interrupted stays that, on record: from where it was, another run goes on, without a new prompt."""
+async def _gone_on(
+    stage: Stage, agent: Agent, state: AgentState, ended: tuple[str, str]
+) -> RunResult:
+    """What has ended stays that, on record: from where it was, another run goes on, without a new prompt."""
     from hookline.cli.keeping import new_run_id
 
+    run_id, why = ended
     another = new_run_id()
     if not stage.manner.quiet:
-        stage.screen.note(f"run {run_id} was interrupted: it goes on as run {another}.")
+        stage.screen.note(f"run {run_id} {why}: it goes on as run {another}.")
     return await stage.play(agent, lambda: agent.run(state=state, run_id=another), agent.resume)

@@ -189,7 +189,7 @@ async def played_from(
     state: AgentState,
 ) -> int:
     """Run a task from a state on, and keep with it how it was started."""
-    from hookline.cli.drive import Manner, Stage, time_for
+    from hookline.cli.drive import Manner, Stage, limits_for
     from hookline.cli.keeping import journal_path, new_run_id, opened_journal, started
 
     saved = not arguments.no_save
@@ -199,7 +199,7 @@ async def played_from(
         saved=saved,
         prompts=not arguments.no_input,
         journal=arguments.journal or "",
-        seconds=time_for(settings),
+        limits=limits_for(settings),
     )
     stage = Stage(manner, Path.cwd())
     if settings.trust_hint:

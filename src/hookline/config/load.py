@@ -58,9 +58,15 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
         return self.merged.where(path)
 
     @property
+    def target(self) -> str:
+        """The agent of the user's own, as `module:agent`, that is used as it is; empty if the settings describe one."""
+        named = self.configuration.agent or ""
+        return named if ":" in named else (self.configuration.target or "")
+
+    @property
     def trust_hint(self) -> str:
-        """One line about what waits for trust; empty if nothing does."""
-        if not self.held:
+        """One line about what waits for trust; empty if nothing does that would be about the agent."""
+        if not self.held or self.target:
             return ""
         names = list(dict.fromkeys(held.setting for held in self.held))
         shown = ", ".join(names[:4]) + (f" and {len(names) - 4} more" if len(names) > 4 else "")

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Awaitable, Callable, Iterator, Mapping
+from functools import partial
+from types import MethodType
 from typing import Any, TypeAlias
 
 import msgspec
@@ -57,12 +59,20 @@ def played_tools(toolbox: Toolbox, play: PlayTool) -> Toolbox:
 
 
 def _played(tool: AnyTool, play: PlayTool) -> AnyTool:
-    async def function(**given: Any) -> Any:
-        return await play(given[CONTEXT])
-
+    function = _playing_for(tool, play)
     return msgspec.structs.replace(
         tool, function=function, is_async=True, context_name=CONTEXT, timeout=None
     )
+
+
+def _playing_for(tool: AnyTool | None, play: PlayTool) -> Callable[..., Awaitable[Any]]:
+    """What is called in place of a tool. It is bound to what the tool is bound to: a guard may look whose it is."""
+
+    def bound(_owner: object, **given: Any) -> Awaitable[Any]:
+        return play(given[CONTEXT])
+
+    owner = getattr(getattr(tool, "function", None), "__self__", None)
+    return partial(bound, None) if owner is None else MethodType(bound, owner)
 
 
 class RecordedTool(Tool[..., Any], frozen=True, eq=False, weakref=True):
@@ -101,13 +111,11 @@ def recorded_tools(playing: Playing, now: Toolbox, play: PlayTool) -> Toolbox:
     }
     limits = dict(_limits(recording))
 
-    async def function(**given: Any) -> Any:
-        return await play(given[CONTEXT])
-
     def get(name: str) -> AnyTool:
         if name not in made:
+            tool = now.get(name)
             made[name] = RecordedTool(
-                function,
+                _playing_for(tool, play),
                 ToolSpec(name, "", EMPTY),
                 NeverWhole(),
                 "the record",
@@ -118,7 +126,7 @@ def recorded_tools(playing: Playing, now: Toolbox, play: PlayTool) -> Toolbox:
                 None,
                 False,
                 limits.get(name),
-                "" if (tool := now.get(name)) is None else tool.root,
+                "" if tool is None else tool.root,
                 check,
             )
         return made[name]

@@ -53,7 +53,7 @@ class Extras(msgspec.Struct, frozen=True, kw_only=True):
 @contextlib.asynccontextmanager
 async def opened(settings: Settings, extras: Extras) -> AsyncIterator[Agent]:
     """The agent: of the configuration, or the user's own when `agent` is `module:agent`."""
-    target = _target(settings)
+    target = settings.target
     async with contextlib.AsyncExitStack() as stack:
         if target:
             from hookline.cli.target import opened_agent
@@ -72,11 +72,6 @@ async def opened(settings: Settings, extras: Extras) -> AsyncIterator[Agent]:
         agent = await stack.enter_async_context(builder.build())
         warn_of_strangers(agent, settings, extras.warn)
         yield agent
-
-
-def _target(settings: Settings) -> str:
-    named = settings.configuration.agent or ""
-    return named if ":" in named else (settings.configuration.target or "")
 
 
 def _check_target(target: str, settings: Settings) -> None:
