@@ -145,3 +145,44 @@ def test_a_walk_ends(use: Use, root: Path, monkeypatch: pytest.MonkeyPatch) -> N
     monkeypatch.undo()
     (slow,) = use(call("glob", pattern="**/*"), files=Files(root, seconds=1e-9))
     assert "time was up" in slow.text()
+
+
+def test_a_name_that_is_no_text_hides_no_other(use: Use, root: Path) -> None:
+    """It is shown with its bytes spelled out, on one line, and everything else as ever."""
+    odd = os.path.join(os.fsencode(root), b"src", b"\xffn.txt")
+    with open(odd, "w") as file:
+        file.write("needle\n")
+    (root / "src" / "two\nlines.txt").write_text("needle\n")
+    note = "\n[names with \\x.. in them are no UTF-8: the file tools cannot open such a file]"
+    assert text_of(use, "list", path="src") == (
+        f"main.py  37 bytes\ntwo\\nlines.txt  7 bytes\n\\xffn.txt  7 bytes{note}"
+    )
+    assert text_of(use, "glob", pattern="src/**") == (
+        f"src/main.py\nsrc/two\\nlines.txt\nsrc/\\xffn.txt{note}"
+    )
+    found = f"src/two\\nlines.txt:1: needle\nsrc/\\xffn.txt:1: needle{note}"
+    assert text_of(use, "search", pattern="needle") == found
+    assert "Did you mean 'src/two" not in text_of(use, "read", path="src/xffn.txt")
+
+
+def test_a_directory_whose_name_is_no_text_can_be_reached_by_a_link(use: Use, root: Path) -> None:
+    """What is in it is read, replaced and edited; nothing is done and then called an error."""
+    os.mkdir(os.path.join(os.fsencode(root), b"d\xfe"))
+    os.symlink(b"d\xfe", os.path.join(os.fsencode(root), b"link"))
+    (root / "link" / "x.txt").write_text("one\n")
+    refused, read, written, edited = use(
+        call("write", path="link/x.txt", content="two\n"),
+        call("read", path="link/x.txt"),
+        call("write", path="link/x.txt", content="two\n"),
+        call("edit", path="link/x.txt", old="two", new="three"),
+    )
+    assert "was not read" in refused.text()
+    assert all(each.is_success for each in (read, written, edited))
+    assert (root / "link" / "x.txt").read_text() == "three\n"
+
+
+def test_a_link_to_nothing_is_called_that(use: Use, root: Path) -> None:
+    """It is there, so its own name is no advice."""
+    (root / "gone.txt").symlink_to("nowhere.txt")
+    (read,) = use(call("read", path="gone.txt"))
+    assert "'gone.txt' is a link to something that is not there." in read.text()

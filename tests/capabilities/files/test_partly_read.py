@@ -72,5 +72,37 @@ def test_the_whole_is_known_once_every_line_was(order: list[int], length: int) -
     lines = [line for line in order if line <= length]
     for line in lines:
         assert known is None or " " in known
-        known = _added(known, "f", (line, line, length))
+        known = _added(known, "f", (length, line, line))
     assert known == "f"
+
+
+def test_a_line_that_was_cut_was_not_read(use: Use, root: Path) -> None:
+    """What is behind the cut would be lost; read alone, the line is shown whole, and counts."""
+    path = root / "wide.txt"
+    path.write_text("first\n" + "x" * 10_000 + "\nlast\n")
+    read, write = call("read", path="wide.txt"), call("write", path="wide.txt", content="new\n")
+    shown, refused = use(read, write)
+    assert shown.text().endswith("[line 2 not shown whole; read it alone: offset=2, limit=1]")
+    assert "was read only in part" in refused.text()
+    assert not use(call("read", path="wide.txt", offset=2), read, write)[-1].is_success
+    alone = call("read", path="wide.txt", offset=2, limit=1)
+    _, whole, written = use(read, alone, write)
+    assert "x" * 10_000 + "\n" in whole.text()
+    assert "more characters" not in whole.text()
+    assert written.is_success
+    assert path.read_text() == "new\n"
+
+
+def test_a_line_that_is_too_long_to_show_is_never_read(use: Use, root: Path) -> None:
+    """Alone it is cut, too, so only `edit` changes such a file."""
+    (root / "wide.txt").write_text("x" * 100_000)
+    alone = call("read", path="wide.txt", limit=1)
+    shown, refused, edited = use(
+        alone,
+        call("write", path="wide.txt", content="new"),
+        call("edit", path="wide.txt", old="x" * 100_000, new="y"),
+    )
+    assert "more characters in this line]" in shown.text()
+    assert "read it alone" not in shown.text()
+    assert "use `edit`" in refused.text()
+    assert edited.is_success

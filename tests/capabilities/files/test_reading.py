@@ -47,9 +47,10 @@ def test_ranges(use: Use, arguments: dict[str, int], expected: str) -> None:
 def test_long_lines_and_files_are_cut(use: Use, root: Path) -> None:
     """With a note that says how much is missing, and never beyond what a conversation can bear."""
     (root / "long.txt").write_text("x" * 5000 + "\nshort\n")
-    first, second = text_of(use, "long.txt").split("\n")
+    first, second, note = text_of(use, "long.txt").split("\n")
     assert first.endswith("x... [3,000 more characters in this line]")
     assert second.endswith("short")
+    assert note.startswith("[line 1 not shown whole;")
     (root / "many.txt").write_text("".join(f"{n} {'y' * 90}\n" for n in range(5000)))
     shown = text_of(use, "many.txt")
     assert len(shown) < reading.MOST_CHARACTERS + 200

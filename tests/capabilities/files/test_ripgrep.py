@@ -113,6 +113,14 @@ def test_nothing_that_fits_is_passed_over(
     assert missed == []
 
 
+@pytest.mark.parametrize("pattern", ["^foo", "^(?:foo|bar)", "^f"])
+def test_a_line_begins_behind_a_byte_order_mark(rg: str, tmp_path: Path, pattern: str) -> None:
+    """Which is no part of it, whoever looks."""
+    (tmp_path / "marked").write_bytes(b"\xef\xbb\xbffoo\n")
+    for program in (rg, None):
+        assert answer(tmp_path, Wanted(pattern), program) == "marked:1: foo"
+
+
 @pytest.mark.parametrize(
     ("pattern", "is_handed_on"),
     [

@@ -163,6 +163,12 @@ def test_output_is_limited(place: Place) -> None:
     assert seen.left_out > MIB
 
 
+def test_what_is_ended_says_how_it_ended(place: Place) -> None:
+    """Also if it has ended in the moment in which it is killed once more: its exit code is not lost."""
+    for _ in range(15):
+        assert place.run("yes", limits={"output": MIB // 4}, timeout=30).exit_code == 137
+
+
 async def test_being_cancelled_ends_it(sandbox: Sandbox) -> None:
     """Whoever waits may be cancelled; the command does not go on."""
     marker = f"35{os.getpid() % 1000:03}"

@@ -204,8 +204,9 @@ class Bash:
         finally:
             left = keeper.take(self.sandbox.environment(), session)
         self._sessions[run_id] = left
-        if not keeper.heard:
-            result = result.with_result(result.text() + lost(command, left, str(self.sandbox.root)))
+        said = keeper.note if keeper.heard else lost(command, left, str(self.sandbox.root))
+        if said:
+            result = result.with_result(result.text() + said)
         return result.with_metadata("session", left.to_json())
 
     async def _exec(

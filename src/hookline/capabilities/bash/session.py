@@ -57,24 +57,34 @@ class Keeper:
         self.fd = self._file.fileno()
         self.heard = False
         """Whether the shell has said where it ended."""
+        self.note = ""
+        """What of its variables could not be kept, for the model to read."""
 
     def command(self, command: str) -> str:
         """The command, after a line that has the shell say at its end where it is."""
-        return f"trap '{{ pwd; printf \"\\0\"; env -0; }} >&{self.fd} 2>/dev/null' EXIT\n{command}"
+        # What the command has made of its search path, and functions of these names, are not to be in the way.
+        says = 'builtin pwd; builtin printf "\\0"; builtin command -p env -0'
+        return f"trap '{{ {says}; }} >&{self.fd} 2>/dev/null' EXIT\n{command}"
 
     def take(self, base: Mapping[str, str], before: Session) -> Session:
         """What the shell left; what it did not say, or said in a way that makes no sense, is as before."""
         with self._file:
             self._file.seek(0)
             data = self._file.read(_LONGEST + 1) or b""
-        if len(data) > _LONGEST:
-            return before
         where, _, rest = data.decode(errors="surrogateescape").partition("\0")
         cwd = where.removesuffix("\n")
         if not os.path.isabs(cwd) or not cwd.isprintable():
             return before
         self.heard = True
-        return Session(cwd, _exported(rest, base))
+        if not rest or len(data) > _LONGEST:
+            why = f"more than {_LONGEST // 1024} KB in all" if rest else "it did not say which"
+            self.note = f"\n[the variables that this command left are not kept: {why}; those from before are]"
+            return Session(cwd, before.env)
+        exported = _exported(rest, base)
+        if len(exported) > _VARIABLES:
+            left_out = ", ".join(list(exported)[_VARIABLES:][:5])
+            self.note = f"\n[only {_VARIABLES} variables are kept; among those that are not: {left_out}]"
+        return Session(cwd, dict(list(exported.items())[:_VARIABLES]))
 
 
 def lost(command: str, kept: Session, root: str) -> str:
@@ -93,6 +103,6 @@ def _exported(text: str, base: Mapping[str, str]) -> dict[str, str]:
         name, equals, value = entry.partition("=")
         if not equals or not _NAME.fullmatch(name) or name in _PASSING or base.get(name) == value:
             continue
-        if value.encode(errors="replace").decode() == value and len(variables) < _VARIABLES:
+        if value.encode(errors="replace").decode() == value:
             variables[name] = value
     return variables

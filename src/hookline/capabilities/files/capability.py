@@ -18,7 +18,7 @@ from hookline.capabilities.files.reading import LARGEST, show
 from hookline.capabilities.files.ripgrep import program
 from hookline.capabilities.files.searching import Mode, Search, Wanted
 from hookline.capabilities.files.texts import decoded, fingerprint, fingerprint_of_large
-from hookline.capabilities.files.tree import Walk
+from hookline.capabilities.files.tree import Walk, spelled
 from hookline.containment import INSTRUCTIONS, PROTECTED, FileJail
 from hookline.containment.jail import plain_names
 from hookline.errors import (
@@ -142,7 +142,7 @@ class Files:
         """
         if limit < 1:
             raise ToolError(f"limit is {limit}.", remedy="Use at least 1.")
-        true = self.jail.locate(path)
+        true = spelled(self.jail.locate(path))
         with self._open(path) as file:
             shown = show(file, path, offset or 1, limit)
         result = self._seen(context.state, shown.text, true, shown.fingerprint, shown.lines)
@@ -217,7 +217,7 @@ class Files:
         data = content.encode()
         seen = fingerprint(data)
         with self._changing:
-            true = self.jail.locate(path, to_change=True)
+            true = spelled(self.jail.locate(path, to_change=True))
             facts, before = self._now(path)
             if before == seen:
                 return self._seen(context.state, f"'{path}' has this content already.", true, seen)
@@ -255,7 +255,7 @@ class Files:
             raise ToolError("Give either `old` and `new`, or `edits`.")
         replacements = edits or [Replacement(old, new, replace_all)]
         with self._changing:
-            true = self.jail.locate(path, to_change=True)
+            true = spelled(self.jail.locate(path, to_change=True))
             facts, content = self._whole(path)
             known = self._ledger.seen(context.state, true)
             if known is not None and known != fingerprint(content):

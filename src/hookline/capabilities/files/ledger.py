@@ -16,9 +16,9 @@ KEY = "files"
 seen, as in `1-100,201-300`, if those are not all."""
 RESULT_KEY = "file"
 """Where in a result's metadata: the path, the fingerprint, and which lines, if not all."""
-Lines: TypeAlias = tuple[int, int, int]
-"""The first line, the last one, and how many there are in the file."""
-NO_LINES: Lines = (1, 0, 0)
+Lines: TypeAlias = tuple[int, ...]
+"""How many lines there are in the file, 0 if that is not known, and then the first and the last of each part."""
+NO_LINES: Lines = (0,)
 MOST = 300
 """How many files are remembered, the latest ones."""
 
@@ -100,8 +100,8 @@ def _added(known: object, fingerprint: str, lines: Sequence[int] | None) -> str:
     before, _, spans = known.partition(" ") if isinstance(known, str) else ("", "", "")
     if lines is None or (before == fingerprint and not spans):
         return fingerprint
-    first, last, count = lines
-    seen = [(first, last)] if first <= last else []
+    count, *ends = lines
+    seen = list(zip(ends[::2], ends[1::2], strict=True))
     if before == fingerprint:
         seen += [_span(text) for text in spans.split(",") if "-" in text]
     joined: list[tuple[int, int]] = []

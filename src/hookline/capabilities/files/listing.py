@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 
 from hookline.capabilities.files.patterns import path_patterns
-from hookline.capabilities.files.tree import Walk, parts_of
+from hookline.capabilities.files.tree import Walk, parts_of, spelled
 from hookline.containment import Entry, FileJail
 from hookline.errors import FileJailError, ToolError
 
@@ -25,20 +25,20 @@ def listed(walk: Walk, path: str, depth: int) -> str:
         opened_up = {entry.path for entry in walk.entries(start)}
         walk.enters = lambda parts: len(parts) - base < depth
     for entry in walk.jail.list(start):
-        lines.append(_line(entry, 0))
+        lines.append(_line(walk, entry, 0))
         if entry.is_directory and entry.path in opened_up:
             for each in walk.entries(entry.path):
-                lines.append(_line(each, len(parts_of(each.path)) - base - 1))
+                lines.append(_line(walk, each, len(parts_of(each.path)) - base - 1))
         if len(lines) > MOST:
             break
     text = _capped(lines, "the directory is empty", "list a directory below it, or use glob")
     return text + _notes(walk)
 
 
-def _line(entry: Entry, indent: int) -> str:
+def _line(walk: Walk, entry: Entry, indent: int) -> str:
     sign = {"directory": "/", "link": " (link)", "other": " (not a file)"}.get(entry.kind, "")
     size = f"  {entry.size:,} bytes" if entry.is_file else ""
-    return f"{'  ' * indent}{entry.name}{sign}{size}"
+    return f"{'  ' * indent}{spelled(entry.name, walk.notes)}{sign}{size}"
 
 
 def globbed(walk: Walk, pattern: str, path: str) -> str:
@@ -58,7 +58,7 @@ def globbed(walk: Walk, pattern: str, path: str) -> str:
     found: list[str] = []
     for entry in walk.entries(start):
         if entry.kind in ("file", "link") and fits(parts_of(entry.path)):
-            found.append(entry.path)
+            found.append(spelled(entry.path, walk.notes))
             if len(found) > MOST:
                 break
     nothing = "no file fits"
@@ -88,12 +88,18 @@ def missing(jail: FileJail, path: str) -> ToolError:
     """The error for a file that is not there, with the name that was probably meant."""
     directory, _, name = path.rstrip("/").rpartition("/")
     try:
-        names = [entry.name for entry in jail.list(directory or ".")]
+        there = {entry.name: entry.kind for entry in jail.list(directory or ".")}
     except FileJailError:
         return ToolError(
             f"there is no '{path}', nor the directory it would be in.",
             remedy="Look for it with `glob` or `list`.",
         )
+    if there.get(name) == "link":
+        return ToolError(
+            f"'{path}' is a link to something that is not there.",
+            remedy="Look for what was meant with `glob` or `list`.",
+        )
+    names = [each for each in there if spelled(each) == each]
     close = difflib.get_close_matches(name, names, n=3, cutoff=0.6)
     where = f"{directory}/" if directory else ""
     meant = ", ".join(f"'{where}{each}'" for each in close)

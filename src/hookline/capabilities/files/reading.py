@@ -23,6 +23,8 @@ LARGEST = 8 * 1024 * 1024
 """Bytes of a file that is read as a whole; of a larger one only the part that is asked for."""
 LONGEST_LINE = 2_000
 MOST_CHARACTERS = 40_000
+_LONGEST_ALONE = MOST_CHARACTERS - 100
+"""Characters of a line that is read by itself, so that one can be seen whole."""
 _HEAD = 64 * 1024
 
 
@@ -34,7 +36,7 @@ class Shown(NamedTuple):
     kind: Kind | None = None
     """What it is, if it is no text."""
     lines: Lines | None = None
-    """Which lines are shown, if not all of them."""
+    """Which lines are shown whole, if not all of them."""
 
 
 def show(file: IO[bytes], name: str, offset: int, limit: int) -> Shown:
@@ -56,13 +58,31 @@ def show(file: IO[bytes], name: str, offset: int, limit: int) -> Shown:
             f"'{name}' has {len(lines):,} lines, so there is no line {first:,}.",
             remedy=f"Use an offset from 1 to {len(lines)}.",
         )
-    body, last = _numbered(map(cut, lines[first - 1 : first - 1 + limit]), first)
-    part = None if (first, last) == (1, len(lines)) else (first, last, len(lines))
-    return Shown(body + _notes(found, first, last, len(lines)), seen, lines=part)
+    longest = LONGEST_LINE if limit > 1 else _LONGEST_ALONE
+    wanted = lines[first - 1 : first - 1 + limit]
+    body, last = _numbered((cut(line, longest) for line in wanted), first)
+    not_whole = [at for at in range(first, last + 1) if len(lines[at - 1]) > longest]
+    parts = tuple(_parts_between(not_whole, first, last))
+    shown = None if parts == (1, len(lines)) else (len(lines), *parts)
+    alone = not_whole if limit > 1 else []
+    return Shown(body + _notes(found, (first, last), len(lines), alone), seen, lines=shown)
 
 
-def _notes(found: Text, first: int, last: int, count: int) -> str:
+def _parts_between(not_whole: list[int], first: int, last: int) -> Iterator[int]:
+    """The first and the last line of each part in which all lines are shown whole."""
+    for end in (*not_whole, last + 1):
+        if first < end:
+            yield from (first, end - 1)
+        first = end + 1
+
+
+def _notes(found: Text, shown: tuple[int, int], count: int, not_whole: list[int]) -> str:
+    first, last = shown
     notes = []
+    if not_whole:
+        more = f" and {len(not_whole) - 1} more" * (len(not_whole) > 1)
+        alone = f"offset={not_whole[0]}, limit=1"
+        notes.append(f"line {not_whole[0]}{more} not shown whole; read it alone: {alone}")
     if (first, last) != (1, count):
         more = f"; go on with offset={last + 1}" if last < count else ""
         notes.append(f"lines {first}-{last} of {count}{more}")
@@ -123,7 +143,7 @@ def _show_large(
             f"'{name}' has fewer than {offset:,} lines.", remedy="Use a smaller offset."
         )
     note = f"{facts.st_size:,} bytes in all; go on with offset={last + 1}"
-    part = (offset, last, 0)  # how many there are is not known, so this is never all of it
+    part = (0, offset, last)  # how many there are is not known, so this is never all of it
     return Shown(f"{body}\n[lines {offset}-{last} of a large file, {note}]", seen, lines=part)
 
 

@@ -15,7 +15,7 @@ from hookline.capabilities.files.expression import Finder, TimeIsUpError, finder
 from hookline.capabilities.files.patterns import PathPattern, path_patterns
 from hookline.capabilities.files.reading import cut
 from hookline.capabilities.files.texts import SNIFFED, decoded, is_binary, lines_of
-from hookline.capabilities.files.tree import Walk, parts_of
+from hookline.capabilities.files.tree import Walk, parts_of, spelled
 from hookline.containment import Entry, FileJail
 from hookline.errors import FileJailError, ToolError
 
@@ -104,7 +104,8 @@ class Search:
             for (path, lines), start, stop in zip(batch, starts, starts[1:], strict=False):
                 first, last = (bisect.bisect_left(found, place) for place in (start, stop))
                 if first < last:
-                    yield Hit(path, lines, [place - start for place in found[first:last]])
+                    shown = spelled(path, self._notes)
+                    yield Hit(shown, lines, [place - start for place in found[first:last]])
 
     def _batches(self) -> Iterator[list[tuple[str, list[str]]]]:
         """The lines of the files, small ones together: to ask about each alone would take longer than to search it."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
@@ -16,6 +17,9 @@ DEEPEST = 100
 _GITIGNORE = ".gitignore"
 _MOST_RULES = 256 * 1024
 """Bytes of a `.gitignore` that are read."""
+_BREAKS = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]")
+"""What would look like the end of a line, or move a cursor."""
+_NO_TEXT = "names with \\x.. in them are no UTF-8: the file tools cannot open such a file"
 
 
 @dataclass
@@ -117,6 +121,17 @@ class Walk:
     def _note(self, words: str) -> None:
         if words not in self.notes:
             self.notes.append(words)
+
+
+def spelled(path: str, notes: list[str] | None = None) -> str:
+    """A path as it can be shown, on one line; with a note of what is not as it is written.
+
+    A name may be any bytes: one that is no text must not be in the way of all the others.
+    """
+    text = path.encode(errors="surrogateescape").decode(errors="backslashreplace")
+    if text != path and notes is not None and _NO_TEXT not in notes:
+        notes.append(_NO_TEXT)
+    return _BREAKS.sub(lambda found: repr(found[0])[1:-1], text)
 
 
 def parts_of(path: str) -> tuple[str, ...]:

@@ -159,7 +159,8 @@ class BubblewrapCommand(RunningCommand):
         super().__init__(job)
         self._arrangement = Arrangement(tree, job)
         self._status = -1
-        self._monitor = 0
+        self._monitor: int | None = None
+        """The process that we have started ourselves, held by a file descriptor."""
         self._first: int | None = None
         """The first process in there, held by a file descriptor: its end is the end of all."""
         self._group: Group | None = None
@@ -176,11 +177,13 @@ class BubblewrapCommand(RunningCommand):
         fds = (said, waits, *self._arrangement.fds, *self._job.pass_fds)
         try:
             try:
-                self._monitor = await self._begin(argv, self._arrangement.env, fds, "/")
+                pid = await self._begin(argv, self._arrangement.env, fds, "/")
             finally:
                 close(said, waits)
                 self._arrangement.started()
-            first = await self._first_process()
+            with contextlib.suppress(ProcessLookupError):  # it has ended already
+                self._monitor = os.pidfd_open(pid)
+            first = await self._first_process(pid)
             if first is not None:
                 self._first = os.pidfd_open(first)
                 self._restrict(first)
@@ -195,7 +198,7 @@ class BubblewrapCommand(RunningCommand):
         self._supervise()
         return self
 
-    async def _first_process(self) -> int | None:
+    async def _first_process(self, monitor: int) -> int | None:
         """The number of the first process in there; None if the sandbox could not be made."""
         os.set_blocking(self._status, False)
         said = b""
@@ -210,7 +213,7 @@ class BubblewrapCommand(RunningCommand):
                 return None
             said += more  # it comes in pieces, of which the first has what we need
             found = _FIRST.search(said)
-            if found is not None and _parent_of(int(found[1])) == self._monitor:
+            if found is not None and _parent_of(int(found[1])) == monitor:
                 return int(found[1])
 
     def _restrict(self, first: int) -> None:
@@ -244,12 +247,16 @@ class BubblewrapCommand(RunningCommand):
         await self.wait()
 
     def _kill_all(self) -> None:
-        if self._first is not None:
+        # Not by the transport: it looks first whether the process has ended, and then keeps the exit code to itself.
+        for held in self._held():
             with contextlib.suppress(OSError):
-                signal.pidfd_send_signal(self._first, signal.SIGKILL)
-        if self._transport is not None:
+                signal.pidfd_send_signal(held, signal.SIGKILL)
+        if self._monitor is None and self._transport is not None:  # it could not be held
             with contextlib.suppress(ProcessLookupError):
                 self._transport.kill()
+
+    def _held(self) -> list[int]:
+        return [each for each in (self._first, self._monitor) if each is not None]
 
     async def _until_gone(self) -> None:
         if self._first is not None and not select.select([self._first], [], [], 0)[0]:
@@ -282,5 +289,5 @@ class BubblewrapCommand(RunningCommand):
             self._counting.cancel()
         if self._group is not None:
             self._group.remove()
-        close(self._status, *([] if self._first is None else [self._first]))
+        close(self._status, *self._held())
         self.set_aside = tuple(self._arrangement.give_back())
