@@ -105,6 +105,12 @@ OTHER = [
     "docker foo --help",
     "gh ext exec --help",
     "aws autoscaling describe-launch-configurations",
+    "gcloud run services list --format=json",
+    "terraform fmt -check -diff prod.tfvars",
+    "cat ~/.vscode-server/.abc.token",
+    'cd "$OLDPWD" && cat hub',
+    "for i in 1 2; do (for j in 1 2; do cd x; git status; done); done",
+    "x=a; while read y; do cat $x; x=$y; done < list",
 ]
 CERTAIN = [
     "x=1; y=2; echo $x $y",

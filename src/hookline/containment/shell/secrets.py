@@ -25,14 +25,14 @@ _SECRET_PARTS = frozenset(
     msmtprc gitlab.rb deploy_key github_deploy_key accesskeys.csv rootkey.csv cookies.txt recovery-codes.txt
     backup-codes.txt seed_phrase.txt unseal_keys.txt vault-keys.json datasources.local.xml sftp.json sftp-config.json
     tcc.db kcpassword config.v2.json user-data.txt secrets.tdb auth.conf.d
-    .ftpconfig .ansible_vault_pass env.production .envs
+    .ftpconfig .ansible_vault_pass env.production .envs claude_desktop_config.json
     .mutt muttrc .authinfo .wgetrc .curlrc .zhistory .xauthority .iceauthority chap-secrets pap-secrets
     """.split()
 ) | {"login data"}
 _SECRET_ENDINGS = tuple(
     """
     .pem .key .p12 .pfx .keystore .jks .kdbx .kdb .ovpn .ppk .asc .gpg .age .tfstate .tfvars .env .keytab .nmconnection
-    _history .p8
+    _history .p8 .token
     """.split()
 )
 _SECRET_PAIRS = frozenset(

@@ -81,7 +81,7 @@ class Standing(msgspec.Struct):
     def _move(self, targets: Sequence[Word], *, again: bool) -> None:
         """Go to each of some places. `again`: in a loop, in which a relative one leads further with each round."""
         for target in targets:
-            strange = target.text == "-" or target.text.startswith("+")
+            strange = target.text == "-" or target.text.startswith(("+", "$OLDPWD"))
             strange = strange or (again and not target.text.startswith(("/", "~")))
             strange = strange or ("$" in target.text and (self.loops_homes or self.loops_unknown))
             self.lost = self.lost or target.hidden or strange

@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 
+import msgspec
+
 from hookline.containment.shell.options import Call, Options, Program, more, only
 from hookline.containment.shell.tables.checks import first_word
 from hookline.containment.shell.words import Word
@@ -252,12 +254,14 @@ _CLOUD = only(
         else None
     ),
 )
+_CLOUD_TABLE = msgspec.structs.replace(_CLOUD, texts=_CLOUD.texts - {"--format"})
 _GCLOUD = """
-    projects*list config*list auth*list services*list functions*list run*services*list compute*instances*list
-    compute*zones*list compute*regions*list container*clusters*list sql*instances*list app*services*list
-    app*versions*list storage*buckets*list config*get-value config*configurations*list version projects*describe
-    compute*instances*describe logging*read info
+    projects*list config*list auth*list services*list compute*zones*list compute*regions*list container*clusters*list
+    sql*instances*list app*services*list storage*buckets*list config*get-value config*configurations*list version
+    projects*describe logging*read info
 """
+_GCLOUD_TABLES = "functions*list run*services*list app*versions*list compute*instances*list"
+"""In another format than a table, they print environments and start-up scripts."""
 _AZ = """
     account*list account*show account*list-locations group*list group*show vm*list vm*show aks*list aks*show webapp*list
     acr*list resource*list network*vnet*list network*nsg*list network*public-ip*list network*nic*list
@@ -319,13 +323,15 @@ SERVICES: dict[str, Program] = {
         _Described(),
         reads=False,
     ),
-    "gcloud": Program(only(), _verbs(_GCLOUD, _CLOUD), reads=False),
+    "gcloud": Program(
+        only(), {**_verbs(_GCLOUD, _CLOUD), **_verbs(_GCLOUD_TABLES, _CLOUD_TABLE)}, reads=False
+    ),
     "az": Program(only(), _verbs(_AZ, _CLOUD), reads=False),
     "terraform": Program(
         only(),
         {
             "version": only("-json", bundles=False),
-            "fmt": only("-check -diff -recursive", needs="-check", bundles=False, shows=False),
+            "fmt": only("-check -recursive", needs="-check", bundles=False, shows=False),
         },
         reads=False,
     ),
