@@ -47,6 +47,11 @@ _OF_THE_TREE = frozenset(
 )  # fmt: skip
 """Points where hooks are asked in child runs too; the rest a child has not, or its parent has for it."""
 
+_MANIFESTS = (".claude-plugin/plugin.json", ".codex-plugin/plugin.json")
+_OF_COPILOT = (".github/hooks", ".github/copilot")
+"""Directories where a new file is a new hook, which would take the trust of all others. The rest of what other agents
+read is kept by the file jail, under names that are only theirs."""
+
 _OVER = HookPoint.SESSION_END.value
 """Where everything is done and said: a hook that fails has nothing to keep from happening, and is only told of."""
 
@@ -309,6 +314,8 @@ class CommandHooks:
         for handler in self.handlers:
             files |= {os.path.realpath(handler.source.path)} if handler.source.path else set()
             files |= {os.path.realpath(path) for path in scripts_of(handler, self.project)}
+            if handler.source.root:
+                files |= {os.path.realpath(Path(handler.source.root, each)) for each in _MANIFESTS}
         return frozenset(files)
 
     def _protect(self, ctx: ToolHookContext) -> HookOutcome | None:
@@ -316,7 +323,8 @@ class CommandHooks:
         if not isinstance(path, str):
             return None
         full = os.path.realpath(Path(self.runner.cwd) / path)
-        if full in self._protected:
+        folders = (os.path.realpath(self.project / each) for each in _OF_COPILOT)
+        if full in self._protected or any(full.startswith(f"{each}{os.sep}") for each in folders):
             return HookOutcome.block(
                 f"'{path}' belongs to a hook that watches this run, so it cannot be changed."
             )

@@ -89,7 +89,7 @@ def _codex(kind: str, payload: Line) -> Line:
 
 
 def _codex_head(place: Place) -> Iterator[Line]:
-    about = {"id": place.session_id, "timestamp": _now(), "cwd": place.cwd}
+    about = {"id": place.session_uuid, "timestamp": _now(), "cwd": place.cwd}
     yield _codex("session_meta", {**about, "originator": "hookline", "cli_version": "hookline"})
 
 

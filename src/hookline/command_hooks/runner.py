@@ -20,6 +20,7 @@ from hookline.command_hooks.answers import Answer, failed
 from hookline.command_hooks.consulting import AGENT_ID, consult, is_of_a_hook
 from hookline.command_hooks.definition import Handler, home_directory
 from hookline.command_hooks.dialects import DIALECTS, Place
+from hookline.command_hooks.dialects.endings import is_abandoned
 from hookline.command_hooks.environment import environment, expanded, may_be_set, variables_in
 from hookline.command_hooks.gemini_transcript import GeminiTranscripts
 from hookline.command_hooks.models import Models
@@ -93,6 +94,8 @@ class Runner:
             return False
         dialect = DIALECTS[handler.source.dialect]
         if not dialect.fires(handler.event, ctx) or self._is_answered(handler, ctx):
+            return False
+        if ctx.point == HookPoint.STOP and is_abandoned(ctx) and not dialect.is_told_of_interrupts:
             return False
         is_late = ctx.point == HookPoint.BEFORE_INFERENCE and self.waits_for_summary(handler)
         if is_late and not self._is_summarised(ctx.state):

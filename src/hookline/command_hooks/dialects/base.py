@@ -76,6 +76,8 @@ class Dialect:
     observing: ClassVar[frozenset[str]] = frozenset()
     """Events whose hooks only look on."""
     runs_in_order: ClassVar[bool] = False
+    is_told_of_interrupts: ClassVar[bool] = False
+    """Hooks at the end hear of it also when a person has ended the run."""
     own: ClassVar[str] = ""
     """The directory in a user's home that whoever uses that agent has: hooks write their logs there."""
     shell: ClassVar[str] = "/bin/sh"
@@ -163,10 +165,15 @@ def failure_words(ran: Ran) -> str:
 
 
 def has_failed(execution: ToolResult | None) -> bool:
-    """Whether a tool ran and failed; a command does with an exit code of its own."""
-    if execution is None or execution.status is ResultStatus.ERROR:
+    """Whether a tool ran and failed, or did not get to its end; a command fails with an exit code of its own."""
+    if execution is None or execution.status is ResultStatus.ERROR or is_interrupted(execution):
         return True
     return execution.metadata.get("exit_code") not in (0, None)
+
+
+def is_interrupted(execution: ToolResult) -> bool:
+    """Whether a tool was ended with its run: nobody knows how far it got."""
+    return execution.status in (ResultStatus.CANCELLED, ResultStatus.IN_DOUBT)
 
 
 def output_text(execution: ToolResult) -> str:

@@ -34,6 +34,7 @@ class Own(Dialect):
         point.value: point.value for point in HookPoint if not point.around
     }
     observing = frozenset()
+    is_told_of_interrupts = True
     bridge = Bridge({})
 
     def fires(self, event: str, ctx: Any) -> bool:
