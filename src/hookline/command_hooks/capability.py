@@ -265,10 +265,14 @@ class CommandHooks:
 
     def _at(self, point: str, handlers: list[Handler]) -> Iterator[Registration]:
         groups: dict[tuple[str, bool, str], list[Handler]] = {}
+        handlers = sorted(handlers, key=_is_later)
         for handler in handlers:
             # Who only looks on is not started with those who decide: there may be nothing to see then. Nor is, in a
             # child run, who is not asked there.
-            key = (handler.source.dialect, _observes(handler), _scope(point, handler))
+            stage = (
+                f"{handler.source.dialect} later" if _is_later(handler) else handler.source.dialect
+            )
+            key = (stage, _observes(handler), _scope(point, handler))
             groups.setdefault(key, []).append(handler)
         names: dict[str, int] = {}
         for members in groups.values():
@@ -352,6 +356,10 @@ class CommandHooks:
 def _scope(point: str, handler: Handler) -> str:
     """Whether it is asked in child runs too; one of a subagent is asked nowhere else."""
     return "tree" if point in _OF_THE_TREE or handler.agent else "self"
+
+
+def _is_later(handler: Handler) -> bool:
+    return handler.event in DIALECTS[handler.source.dialect].later
 
 
 def _observes(handler: Handler) -> bool:

@@ -77,6 +77,8 @@ class Runner:
         self.had_their_time: dict[str, set[str]] = {}
         """Hooks that were asked for the one time they are to be asked, by session: not all points can keep it in the
         state."""
+        self._models_seen: dict[str, str] = {}
+        """The model that has answered last, by run: most points do not say it."""
         self.sent_back: dict[str, int] = {}
         """How often hooks have sent a child back to work, by its run."""
 
@@ -275,6 +277,7 @@ class Runner:
         self._kept.pop(session_of(state), None)
         self.had_their_time.pop(session_of(state), None)
         self.answered.pop(state.run_id, None)
+        self._models_seen.pop(state.run_id, None)
         self._before_summary.pop(state.run_id, None)
         self._said = {key: said for key, said in self._said.items() if key[0] != state.run_id}
         self.sent_back = {
@@ -290,13 +293,16 @@ class Runner:
         mode = state.metadata.get("hookline.approval")
         named = mode.get("mode", "") if isinstance(mode, dict) else self.mode
         child = getattr(ctx, "child_run_id", "")
+        model = self._models_seen[state.run_id] = _model(ctx) or self._models_seen.get(
+            state.run_id, ""
+        )
         return Place(
             project=str(self.project),
             cwd=self.cwd,
             session_id=session_of(state),
             transcript=str(self.transcripts.path(state)),
             permission_mode=_MODES.get(named, "default"),
-            model=_model(ctx),
+            model=model,
             objections=self.sent_back.get(child, 0) if child else state.counters.objections,
             in_a_row=objections_in_a_row(ctx) if ctx.point.value in ENDS else 0,
         )

@@ -75,6 +75,8 @@ class Dialect:
     """Events that exist and do not happen here."""
     observing: ClassVar[frozenset[str]] = frozenset()
     """Events whose hooks only look on."""
+    later: ClassVar[frozenset[str]] = frozenset()
+    """Events that happen after the others of their point, and see what these have made of it."""
     runs_in_order: ClassVar[bool] = False
     is_told_of_interrupts: ClassVar[bool] = False
     """Hooks at the end hear of it also when a person has ended the run."""
