@@ -212,7 +212,10 @@ class CommandHooks:
             options = Options(
                 name=f"{self.name}-variables", scope="tree", matcher="/^(bash|exec)$/"
             )
-            yield register(HookPoint.AROUND_TOOL_USE, self.runner.around_command, options)
+            yield register(HookPoint.AROUND_TOOL_USE, self.runner.variables.around_command, options)
+            options = Options(name=f"{self.name}-begun", tier="observer")
+            for point in (HookPoint.SESSION_START, HookPoint.EXECUTION_START):
+                yield register(point, self.runner.begun, options)
         if any(each.is_async or may_detach(each) for each in self.handlers):
             options = Options(name=f"{self.name}-news", scope="tree")
             yield register(HookPoint.BEFORE_STEP, self._background.tell, options)

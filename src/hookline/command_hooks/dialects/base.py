@@ -17,6 +17,7 @@ from hookline.command_hooks.definition import Handler
 from hookline.command_hooks.matchers import Test
 from hookline.command_hooks.process import Ran
 from hookline.command_hooks.tool_names import Bridge, Shown
+from hookline.lifecycle import HookPoint
 from hookline.state import AgentState, AssistantMessage, ResultStatus, ToolCall, ToolResult
 
 _NAMES_ERROR = re.compile(r"(?:Uncaught )?[\w.]*(?:Error|Exception)\b[^:]*: ")
@@ -97,6 +98,12 @@ class Dialect:
         for point in (self.points.get(handler.event), self.also.get(handler.event)):
             if point is not None:
                 yield point
+        if self.begins_again(handler.event):
+            yield "execution_start"
+
+    def begins_again(self, event: str) -> bool:
+        """Whether an event that begins a session happens once more when a run is taken up in another process."""
+        return self.points.get(event) == "session_start"
 
     def fires(self, event: str, ctx: Any) -> bool:  # noqa: ARG002 - for those that look at more than the point
         """Whether what happens at the point is this event."""
@@ -240,6 +247,8 @@ def agent_id(run_id: str) -> str:
 
 def session_source(ctx: Any) -> str:
     """How a session began, in the words that scripts know; where none begins, its history was summarised."""
+    if ctx.point == HookPoint.EXECUTION_START:
+        return "resume"
     source = getattr(ctx, "source", "compact")
     return source if source in ("startup", "resume", "clear", "compact", "fork") else "startup"
 

@@ -37,6 +37,10 @@ class Own(Dialect):
     is_told_of_interrupts = True
     bridge = Bridge({})
 
+    def begins_again(self, event: str) -> bool:  # noqa: ARG002 - as in the others
+        """There is `execution_start` for that."""
+        return False
+
     def fires(self, event: str, ctx: Any) -> bool:
         """A point with nothing to look at yet is passed over."""
         return event != "after_inference" or ctx.response is not None
