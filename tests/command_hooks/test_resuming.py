@@ -68,3 +68,28 @@ def test_matchers_tell_the_two_apart(stage: Any, matcher: str, times: int) -> No
     other = agent(stage, hooked(stage, matcher), journal, *turns[1:])
     other.resume_sync("r", {paused.pending[0].id: True})
     assert len(sources(stage)) == times
+
+
+@pytest.mark.parametrize("is_same", [True, False])
+def test_what_a_person_has_answered_no_hook_is_asked_about(stage: Any, is_same: bool) -> None:
+    """They were asked before the person was, and told that somebody waits: in this process, or in another."""
+    no = {"behavior": "deny", "message": "no"}
+    said = json.dumps(
+        {"hookSpecificOutput": {"hookEventName": "PermissionRequest", "decision": no}}
+    )
+    entries = {
+        "PermissionRequest": f"[ -e asked ] && echo '{said}'; echo x >> asked",
+        "Notification": "echo x >> told",
+    }
+    hooks = {
+        event: [{"hooks": [{"type": "command", "command": command}]}]
+        for event, command in entries.items()
+    }
+    stage.file(".claude/settings.json", {"hooks": hooks})
+    journal, turns = PlainStore(), (call("bash", command="echo ran"), say("done"))
+    first = agent(stage, stage.discover(), journal, *turns)
+    paused = first.run_sync("go", run_id="r")
+    other = first if is_same else agent(stage, stage.discover(), journal, *turns[1:])
+    result = other.resume_sync("r", {paused.pending[0].id: True})
+    assert any(message.text.startswith("ran") for message in result.state.messages)
+    assert (stage.root / "asked").read_text() == (stage.root / "told").read_text() == "x\n"

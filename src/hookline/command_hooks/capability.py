@@ -216,6 +216,9 @@ class CommandHooks:
             options = Options(name=f"{self.name}-begun", tier="observer")
             for point in (HookPoint.SESSION_START, HookPoint.EXECUTION_START):
                 yield register(point, self.runner.begun, options)
+        if any(each.source.dialect != "hookline" for each in self.at("permission_request")):
+            options = Options(name=f"{self.name}-questions", scope="tree", priority=-1000)
+            yield register(HookPoint.PERMISSION_REQUEST, self.runner.questions.put, options)
         if any(each.is_async or may_detach(each) for each in self.handlers):
             options = Options(name=f"{self.name}-news", scope="tree")
             yield register(HookPoint.BEFORE_STEP, self._background.tell, options)
@@ -340,6 +343,7 @@ class CommandHooks:
     async def _end(self, ctx: Any) -> None:
         for group in self._groups:
             group.forget(ctx.state.run_id)
+        self.runner.questions.forget(ctx.state.run_id)
         for cap in self._caps:
             cap.forget(ctx.state.run_id)
         if ctx.status is not RunStatus.PAUSED:

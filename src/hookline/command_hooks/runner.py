@@ -25,6 +25,7 @@ from hookline.command_hooks.environment import environment, expanded
 from hookline.command_hooks.gemini_transcript import GeminiTranscripts
 from hookline.command_hooks.models import Models
 from hookline.command_hooks.process import Order, Ran, run_program
+from hookline.command_hooks.questions import Questions
 from hookline.command_hooks.rules import applies
 from hookline.command_hooks.scoping import is_in_scope, is_over, mark_of
 from hookline.command_hooks.stopping import ENDS, objections_in_a_row
@@ -67,6 +68,7 @@ class Runner:
         # Matchers look at the call alone, so that `explain` can say without a run whether a hook would be asked.
         self._here = Place(str(project), self.cwd, "")
         self.variables = KeptVariables()
+        self.questions = Questions()
         self.answered: dict[str, str] = {}
         """The call whose question a hook has answered last, by run: nobody needs to be told of it."""
         self._before_summary: dict[str, Log[Message]] = {}
@@ -99,6 +101,9 @@ class Runner:
         if not dialect.fires(handler.event, ctx) or self._is_answered(handler, ctx):
             return False
         if ctx.point == HookPoint.STOP and is_abandoned(ctx) and not dialect.is_told_of_interrupts:
+            return False
+        is_foreign = dialect.name != "hookline"
+        if ctx.point == HookPoint.PERMISSION_REQUEST and is_foreign and self.questions.is_put(ctx):
             return False
         begins_again = ctx.point == HookPoint.EXECUTION_START and dialect.begins_again(
             handler.event
