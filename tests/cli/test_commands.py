@@ -258,3 +258,18 @@ def test_what_a_hook_says_is_shown_in_its_own_words(place: Any) -> None:
     prompt = place.run("hooks", "test", "--prompt", "hi").stdout
     assert "tells the model: <hook" in prompt
     assert "be kind" in prompt
+
+
+def test_testing_an_answer_asks_those_who_may_object_to_the_end(place: Any) -> None:
+    """What they say is shown, and nothing goes on because of it."""
+    folder = place.home / ".claude"
+    folder.mkdir()
+    entry = {"hooks": [{"type": "command", "command": "echo go on >&2; exit 2"}]}
+    (folder / "settings.json").write_text(json.dumps({"hooks": {"Stop": [entry]}}))
+    tested = place.run("hooks", "test", "--answer", "bye")
+    assert tested.returncode == Exit.BLOCKED
+    assert [
+        line
+        for line in tested.stdout.splitlines()
+        if line.startswith("block ") and line.endswith(": go on")
+    ]

@@ -136,3 +136,32 @@ def test_input_may_be_changed_by_claudes_name_for_it(stage: Any) -> None:
     hooks = settings(stage, BeforeTool=f"echo '{json.dumps(answer)}'")
     result = stage.run(hooks, call("bash", command="python x"), say("done"))
     assert any(message.text == "ran uv run x" for message in result.state.messages)
+
+
+def test_tools_are_chosen_after_the_request_was_changed(stage: Any) -> None:
+    """Whatever the order in the file: the second event sees what the hooks of the first have made of it."""
+    changed = {"llm_request": {"messages": [{"role": "user", "content": "PATCHED"}]}}
+    said = json.dumps({"hookSpecificOutput": {"hookEventName": "BeforeModel", **changed}})
+    hooks = settings(stage, BeforeToolSelection="cat > sent.json", BeforeModel=f"echo '{said}'")
+    stage.run(hooks, say("done"))
+    request = json.loads((stage.root / "sent.json").read_text())["llm_request"]
+    assert "PATCHED" in str(request["messages"])
+
+
+def test_no_tools_are_chosen_where_no_model_is_asked(stage: Any) -> None:
+    """A hook has answered in its place."""
+    parts = {"content": {"role": "model", "parts": ["SYNTH"]}, "finishReason": "STOP"}
+    answer = {"hookEventName": "BeforeModel", "llm_response": {"candidates": [parts]}}
+    said = json.dumps({"hookSpecificOutput": answer})
+    hooks = settings(stage, BeforeToolSelection="touch chosen", BeforeModel=f"echo '{said}'")
+    assert stage.run(hooks, say("real")).text == "SYNTH"
+    assert not (stage.root / "chosen").exists()
+
+
+def test_the_model_is_named_once_it_has_answered(stage: Any) -> None:
+    """Also where nothing that happens says it."""
+    keep = "cat > sent.json"
+    hooks = settings(stage, BeforeTool="exit 0", BeforeModel=keep)
+    stage.run(hooks, call("bash", command="ls"), say("done"))
+    request = json.loads((stage.root / "sent.json").read_text())["llm_request"]
+    assert request["model"] == "scripted"

@@ -32,6 +32,7 @@ def test_codexs_record(tmp_path: Path) -> None:
     """What was said, which commands and patches there were, and what they gave."""
     lines = written(tmp_path, "codex")
     assert lines[0]["type"] == "session_meta"
+    assert lines[0]["payload"]["id"] == PLACE.session_uuid  # as in what its hooks are told
     items = [line["payload"] for line in lines if line["type"] == "response_item"]
     assert [item["type"] for item in items] == [
         "message", "message", "function_call", "function_call_output", "custom_tool_call", "message",

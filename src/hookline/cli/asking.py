@@ -25,7 +25,7 @@ from hookline.hooks import (
     run_hooks,
 )
 from hookline.hooks import Options as HookOptions
-from hookline.lifecycle import HookPoint
+from hookline.lifecycle import HookPoint, OutputHookContext
 from hookline.state import ToolResult
 
 if TYPE_CHECKING:
@@ -51,7 +51,7 @@ class Occasion(msgspec.Struct, frozen=True, kw_only=True):
         if self.prompt is not None:
             return "prompt_submit"
         if self.answer is not None:
-            return "output"
+            return "stop"
         return "before_tool_use" if self.result is None else "after_tool_use"
 
 
@@ -136,13 +136,20 @@ class Examiner:
         )
 
     async def _examine(self, ctx: Any) -> HookOutcome:
+        self.said = await self._each(ctx)
+        if (
+            self._occasion.answer is not None
+        ):  # it would not get so far as to be given, if one objects
+            self.said += await self._each(_given(ctx, self._occasion.answer))
+        return HookOutcome.stop("asked, and nothing more")
+
+    async def _each(self, ctx: Any) -> list[Said]:
         assert self.agent is not None
-        plan = self.agent.definition.plans.of(self._occasion.point)
+        plan = self.agent.definition.plans.of(ctx.point.value)
         entries = plan.entries if plan is not None else ()
-        self.said = [
+        return [
             await self._one(ctx, entry.registration) for entry in entries if entry.name != _NAME
         ]
-        return HookOutcome.stop("asked, and nothing more")
 
     async def _one(self, ctx: Any, registration: Registration) -> Said:
         head = (registration.name, registration.point.value)
@@ -183,6 +190,17 @@ class Examiner:
             scope=scope,
             tells=_told(ctx, result.context),
         )
+
+
+def _given(ctx: Any, answer: str) -> OutputHookContext:
+    """The answer, about to be given."""
+    return OutputHookContext(
+        point=HookPoint.OUTPUT,
+        state=ctx.state,
+        evaluations=ctx.evaluations,
+        live=ctx.live,
+        output=answer,
+    )
 
 
 def _own_words(result: Any, answer: Answered | None) -> tuple[str, str]:

@@ -60,7 +60,9 @@ def add_to(commands: Any) -> None:
     testing.add_argument(
         "--prompt", metavar="TEXT", help="ask the hooks at prompt_submit about a prompt"
     )
-    testing.add_argument("--answer", metavar="TEXT", help="ask the hooks at output about an answer")
+    testing.add_argument(
+        "--answer", metavar="TEXT", help="ask the hooks at stop and output about an answer"
+    )
     testing.add_argument("--json", action="store_true", help="one JSON object per hook")
     testing.set_defaults(takes_tool=True, run=_test)
     for action in (listing, linting):

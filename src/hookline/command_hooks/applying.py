@@ -142,6 +142,13 @@ class Applying:
             ctx = ctx.with_state(ctx.state.with_user_message(self.answer.prompt))
         return self._decided(ctx)
 
+    def _execution_start(self) -> HookOutcome | None:
+        if self._dialect.begins_again(
+            self.handler.event
+        ):  # a session goes on; nothing can be refused
+            return self._said(self.told())
+        return self._plain()
+
     def _prompt_submit(self) -> HookOutcome | None:
         ctx = self.told()
         if self.answer.prompt:

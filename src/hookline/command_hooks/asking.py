@@ -18,9 +18,10 @@ from hookline.command_hooks.background import Background
 from hookline.command_hooks.definition import Handler
 from hookline.command_hooks.detaching import ask_or_leave
 from hookline.command_hooks.dialects import DIALECTS, Place
-from hookline.command_hooks.runner import Asked, Runner, session_of
+from hookline.command_hooks.runner import Asked, Runner
 from hookline.command_hooks.scoping import mark_of, with_its_time_over
 from hookline.command_hooks.stopping import ENDS
+from hookline.command_hooks.variables import session_of
 from hookline.errors import CommandHookError
 from hookline.hooks import HookOutcome, Kind, Matcher
 from hookline.lifecycle import HookPoint

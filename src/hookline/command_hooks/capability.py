@@ -47,6 +47,11 @@ _OF_THE_TREE = frozenset(
 )  # fmt: skip
 """Points where hooks are asked in child runs too; the rest a child has not, or its parent has for it."""
 
+_MANIFESTS = (".claude-plugin/plugin.json", ".codex-plugin/plugin.json")
+_OF_COPILOT = (".github/hooks", ".github/copilot")
+"""Directories where a new file is a new hook, which would take the trust of all others. The rest of what other agents
+read is kept by the file jail, under names that are only theirs."""
+
 _OVER = HookPoint.SESSION_END.value
 """Where everything is done and said: a hook that fails has nothing to keep from happening, and is only told of."""
 
@@ -207,7 +212,13 @@ class CommandHooks:
             options = Options(
                 name=f"{self.name}-variables", scope="tree", matcher="/^(bash|exec)$/"
             )
-            yield register(HookPoint.AROUND_TOOL_USE, self.runner.around_command, options)
+            yield register(HookPoint.AROUND_TOOL_USE, self.runner.variables.around_command, options)
+            options = Options(name=f"{self.name}-begun", tier="observer")
+            for point in (HookPoint.SESSION_START, HookPoint.EXECUTION_START):
+                yield register(point, self.runner.begun, options)
+        if any(each.source.dialect != "hookline" for each in self.at("permission_request")):
+            options = Options(name=f"{self.name}-questions", scope="tree", priority=-1000)
+            yield register(HookPoint.PERMISSION_REQUEST, self.runner.questions.put, options)
         if any(each.is_async or may_detach(each) for each in self.handlers):
             options = Options(name=f"{self.name}-news", scope="tree")
             yield register(HookPoint.BEFORE_STEP, self._background.tell, options)
@@ -260,10 +271,14 @@ class CommandHooks:
 
     def _at(self, point: str, handlers: list[Handler]) -> Iterator[Registration]:
         groups: dict[tuple[str, bool, str], list[Handler]] = {}
+        handlers = sorted(handlers, key=_is_later)
         for handler in handlers:
             # Who only looks on is not started with those who decide: there may be nothing to see then. Nor is, in a
             # child run, who is not asked there.
-            key = (handler.source.dialect, _observes(handler), _scope(point, handler))
+            stage = (
+                f"{handler.source.dialect} later" if _is_later(handler) else handler.source.dialect
+            )
+            key = (stage, _observes(handler), _scope(point, handler))
             groups.setdefault(key, []).append(handler)
         names: dict[str, int] = {}
         for members in groups.values():
@@ -309,6 +324,8 @@ class CommandHooks:
         for handler in self.handlers:
             files |= {os.path.realpath(handler.source.path)} if handler.source.path else set()
             files |= {os.path.realpath(path) for path in scripts_of(handler, self.project)}
+            if handler.source.root:
+                files |= {os.path.realpath(Path(handler.source.root, each)) for each in _MANIFESTS}
         return frozenset(files)
 
     def _protect(self, ctx: ToolHookContext) -> HookOutcome | None:
@@ -316,7 +333,8 @@ class CommandHooks:
         if not isinstance(path, str):
             return None
         full = os.path.realpath(Path(self.runner.cwd) / path)
-        if full in self._protected:
+        folders = (os.path.realpath(self.project / each) for each in _OF_COPILOT)
+        if full in self._protected or any(full.startswith(f"{each}{os.sep}") for each in folders):
             return HookOutcome.block(
                 f"'{path}' belongs to a hook that watches this run, so it cannot be changed."
             )
@@ -325,6 +343,7 @@ class CommandHooks:
     async def _end(self, ctx: Any) -> None:
         for group in self._groups:
             group.forget(ctx.state.run_id)
+        self.runner.questions.forget(ctx.state.run_id)
         for cap in self._caps:
             cap.forget(ctx.state.run_id)
         if ctx.status is not RunStatus.PAUSED:
@@ -344,6 +363,10 @@ class CommandHooks:
 def _scope(point: str, handler: Handler) -> str:
     """Whether it is asked in child runs too; one of a subagent is asked nowhere else."""
     return "tree" if point in _OF_THE_TREE or handler.agent else "self"
+
+
+def _is_later(handler: Handler) -> bool:
+    return handler.event in DIALECTS[handler.source.dialect].later
 
 
 def _observes(handler: Handler) -> bool:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import UTC, datetime
@@ -15,7 +14,6 @@ from hookline.command_hooks.transcript import Transcripts
 from hookline.state import (
     AgentState,
     AssistantMessage,
-    Log,
     Message,
     ToolCall,
     ToolMessage,
@@ -45,26 +43,22 @@ class OtherTranscripts(Transcripts):
         path = super().path(state)
         return path.with_name(f"{path.stem}.{self._dialect}.jsonl")
 
-    def _bring_up(
-        self, path: Path, state: AgentState, place: Place, turn: Sequence[Message]
-    ) -> None:
-        form = FORMS[self._dialect]
-        before, end, last = self._written.get(path, (Log[Message](), 0, None))
-        added = state.messages.since(before) if end else None
-        if added is None:
-            added, end, last = tuple(state.messages), 0, None
-        if not self._written:
-            self._clear_up()
-        head = [] if end else list(form.head(place))
-        settled = [*head, *(line for each in added for line in form.lines(each, place))]
-        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
-        with os.fdopen(descriptor, "r+b") as file:
-            file.truncate(end)
-            file.seek(end)
-            text, last = _text(settled, last)
-            file.write(text)
-            self._written[path] = (state.messages, file.tell(), last)
-            file.write(_text([line for each in turn for line in form.lines(each, place)], last)[0])
+    def _head(self, place: Place) -> tuple[bytes, str | None]:
+        return _text(FORMS[self._dialect].head(place), None)
+
+    def _settled(
+        self,
+        messages: Sequence[Message],
+        state: AgentState,  # noqa: ARG002 - what Claude's form says besides is not in these
+        place: Place,
+        last: str | None,
+    ) -> tuple[bytes, str | None]:
+        lines = FORMS[self._dialect].lines
+        return _text((line for each in messages for line in lines(each, place)), last)
+
+    def _passing(self, turn: Sequence[Message], place: Place, last: str | None) -> bytes:
+        lines = FORMS[self._dialect].lines
+        return _text((line for each in turn for line in lines(each, place)), last)[0]
 
 
 def _text(lines: Iterable[Line], last: str | None) -> tuple[bytes, str | None]:
@@ -89,7 +83,7 @@ def _codex(kind: str, payload: Line) -> Line:
 
 
 def _codex_head(place: Place) -> Iterator[Line]:
-    about = {"id": place.session_id, "timestamp": _now(), "cwd": place.cwd}
+    about = {"id": place.session_uuid, "timestamp": _now(), "cwd": place.cwd}
     yield _codex("session_meta", {**about, "originator": "hookline", "cli_version": "hookline"})
 
 

@@ -2,11 +2,27 @@
 
 from __future__ import annotations
 
+import re
 import shlex
 
 from hookline.errors import HooklineError
 from hookline.permissions import Rule
 from hookline.state import ToolCall
+
+_PAIRS = {
+    "if": "fi",
+    "case": "esac",
+    "for": "done",
+    "while": "done",
+    "until": "done",
+    "select": "done",
+    "{": "}",
+}
+"""What is opened by a word, and by which it is closed."""
+_BEFORE_COMMANDS = frozenset({"if", "then", "else", "elif", "do", "while", "until", "!", "{"})
+_JOINING = frozenset({"|", "||", "&&", "|&"})
+_MARKS = "();|&\n"
+_OPEN_NAME = re.compile(r"\$\{[^}]*$")
 
 
 def applies(rule: str, call: ToolCall, cwd: str) -> bool:
@@ -25,12 +41,37 @@ def applies(rule: str, call: ToolCall, cwd: str) -> bool:
 
 
 def is_readable(command: str) -> bool:
-    """Whether a command line is whole: no quote and no bracket in it is left open."""
+    """Whether a command line is whole: nothing in it is left open, and no operator stands alone."""
     try:
-        reader = shlex.shlex(command, posix=True, punctuation_chars="()")
+        reader = shlex.shlex(command, posix=True, punctuation_chars="();|&\n")
+        reader.whitespace = " \t\r"
         reader.whitespace_split = True
         tokens = list(reader)
     except ValueError:
         return False
     marks = "".join(token for token in tokens if token and not token.strip("()"))
-    return marks.count("(") == marks.count(")")
+    if marks.count("(") != marks.count(")") or _OPEN_NAME.search(command):
+        return False
+    return _is_closed(tokens) and _joins(tokens)
+
+
+def _is_closed(tokens: list[str]) -> bool:
+    """Whether every word that opens something, where a command begins, has the one that closes it."""
+    is_first, count = True, dict.fromkeys(_PAIRS.values(), 0)
+    for token in tokens:
+        if is_first and token in _PAIRS:
+            count[_PAIRS[token]] += 1
+        elif is_first and token in count:
+            count[token] -= 1
+        is_first = (is_first and token in _BEFORE_COMMANDS) or not token.strip(_MARKS)
+    return not any(count.values())
+
+
+def _joins(tokens: list[str]) -> bool:
+    """Whether there is a command on either side of what joins two."""
+    left = ";"
+    for token in [each for each in tokens if each.strip("\n")] or [""]:
+        if token in _JOINING and (not left.strip(";|&(") or left in _BEFORE_COMMANDS):
+            return False
+        left = token
+    return left not in _JOINING

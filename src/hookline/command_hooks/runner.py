@@ -20,10 +20,12 @@ from hookline.command_hooks.answers import Answer, failed
 from hookline.command_hooks.consulting import AGENT_ID, consult, is_of_a_hook
 from hookline.command_hooks.definition import Handler, home_directory
 from hookline.command_hooks.dialects import DIALECTS, Place
-from hookline.command_hooks.environment import environment, expanded, may_be_set, variables_in
+from hookline.command_hooks.dialects.endings import is_abandoned
+from hookline.command_hooks.environment import environment, expanded
 from hookline.command_hooks.gemini_transcript import GeminiTranscripts
 from hookline.command_hooks.models import Models
 from hookline.command_hooks.process import Order, Ran, run_program
+from hookline.command_hooks.questions import Questions
 from hookline.command_hooks.rules import applies
 from hookline.command_hooks.scoping import is_in_scope, is_over, mark_of
 from hookline.command_hooks.stopping import ENDS, objections_in_a_row
@@ -31,6 +33,7 @@ from hookline.command_hooks.texts import Spill
 from hookline.command_hooks.tool_calling import call_tool
 from hookline.command_hooks.transcript import Transcripts
 from hookline.command_hooks.trusting import changed_script
+from hookline.command_hooks.variables import KeptVariables, session_of
 from hookline.lifecycle import HookPoint
 from hookline.state import AgentState, AssistantMessage, Log, Message, ToolCall
 
@@ -64,9 +67,8 @@ class Runner:
         self.models = Models()
         # Matchers look at the call alone, so that `explain` can say without a run whether a hook would be asked.
         self._here = Place(str(project), self.cwd, "")
-        self._kept: dict[str, dict[bool, dict[str, str]]] = {}
-        """Variables that hooks have set, by session and by whether they are a repository's. They may be secrets, so
-        no state has them."""
+        self.variables = KeptVariables()
+        self.questions = Questions()
         self.answered: dict[str, str] = {}
         """The call whose question a hook has answered last, by run: nobody needs to be told of it."""
         self._before_summary: dict[str, Log[Message]] = {}
@@ -76,6 +78,10 @@ class Runner:
         self.had_their_time: dict[str, set[str]] = {}
         """Hooks that were asked for the one time they are to be asked, by session: not all points can keep it in the
         state."""
+        self._begun: set[str] = set()
+        """Sessions whose hooks were told of their beginning in this process: what they have set is known."""
+        self._models_seen: dict[str, str] = {}
+        """The model that has answered last, by run: most points do not say it."""
         self.sent_back: dict[str, int] = {}
         """How often hooks have sent a child back to work, by its run."""
 
@@ -93,6 +99,16 @@ class Runner:
             return False
         dialect = DIALECTS[handler.source.dialect]
         if not dialect.fires(handler.event, ctx) or self._is_answered(handler, ctx):
+            return False
+        if ctx.point == HookPoint.STOP and is_abandoned(ctx) and not dialect.is_told_of_interrupts:
+            return False
+        is_foreign = dialect.name != "hookline"
+        if ctx.point == HookPoint.PERMISSION_REQUEST and is_foreign and self.questions.is_put(ctx):
+            return False
+        begins_again = ctx.point == HookPoint.EXECUTION_START and dialect.begins_again(
+            handler.event
+        )
+        if begins_again and (not ctx.resumed or session_of(ctx.state) in self._begun):
             return False
         is_late = ctx.point == HookPoint.BEFORE_INFERENCE and self.waits_for_summary(handler)
         if is_late and not self._is_summarised(ctx.state):
@@ -161,8 +177,10 @@ class Runner:
         if changed:
             return Asked(self._changed(changed, ctx), Ran(None, problem="spawn_error"))
         dialect = DIALECTS[handler.source.dialect]
-        is_start = ctx.point == HookPoint.SESSION_START
-        env_file = self._env_file() if is_start else ""
+        is_start = ctx.point == HookPoint.SESSION_START or (
+            ctx.point == HookPoint.EXECUTION_START and dialect.begins_again(handler.event)
+        )
+        env_file = _env_file() if is_start else ""
         place = msgspec.structs.replace(place, env_file=env_file)
         payload = dialect.payload(handler, ctx, place)
         try:
@@ -172,7 +190,7 @@ class Runner:
                 ran = await _answered(handler, ctx, payload, self.models.driver(handler.model))
             answer = understood(dialect, handler, ran)
             if env_file and not answer.has_failed:
-                answer = self._keep(handler, ctx, Path(env_file), answer)
+                answer = self.variables.keep(handler, ctx, Path(env_file), answer)
         finally:
             if env_file:
                 os.unlink(env_file)
@@ -198,16 +216,13 @@ class Runner:
             stdin=body,
             env={
                 **DIALECTS[handler.source.dialect].told(payload),
-                **environment(handler, place, self._variables_for(handler, place)),
+                **environment(handler, place, self.variables.of(handler, place)),
             },
             cwd=_directory(handler, place),
             timeout=handler.timeout,
             watch=watch,
         )
         return await run_program(order)
-
-    def _variables_for(self, handler: Handler, place: Place) -> dict[str, str]:
-        return self.variables(place.session_id, of_repository=handler.source.level.is_repository)
 
     def _changed(self, script: str, ctx: Any) -> Answer:
         problem = (
@@ -226,52 +241,19 @@ class Runner:
             stop_reason=self.spill.cut(answer.stop_reason),
         )
 
-    # --- variables that hooks set -------------------------------------------------------------------
-
-    def _env_file(self) -> str:
-        descriptor, name = tempfile.mkstemp(".sh", "hookline-env-")
-        os.close(descriptor)
-        return name
-
-    def _keep(self, handler: Handler, ctx: Any, path: Path, answer: Answer) -> Answer:
-        """Keep what a hook sets, and have the user told what is not taken over."""
-        found, left_out = variables_in(path)
-        for name, value in (answer.env or {}).items():
-            if may_be_set(str(name)):
-                found[str(name)] = str(value)
-            else:
-                left_out.append(str(name))
-        if found:
-            by_whom = self._kept.setdefault(session_of(ctx.state), {})
-            by_whom.setdefault(handler.source.level.is_repository, {}).update(found)
-        if not left_out:
-            return answer
-        words = f"not set for others: {', '.join(dict.fromkeys(left_out))}"
-        return msgspec.structs.replace(answer, messages=(*answer.messages, words))
-
-    def variables(self, session: str, *, of_repository: bool) -> dict[str, str]:
-        """What hooks have set. A repository's are for its own hooks and for commands, never for the user's hooks."""
-        by_whom = self._kept.get(session, {})
-        theirs = by_whom.get(True, {}) if of_repository else {}
-        return {**theirs, **by_whom.get(False, {})}
-
-    async def around_command(self, ctx: Any, call_next: Any) -> Any:
-        """Run a command of the agent with the variables that hooks have set."""
-        variables = self.variables(session_of(ctx.state), of_repository=True)
-        if not variables:
-            return await call_next()
-        from hookline.containment import variables_besides
-
-        with variables_besides(variables):
-            return await call_next()
+    def begun(self, ctx: Any) -> None:
+        """A session has begun, or goes on here."""
+        self._begun.add(session_of(ctx.state))
 
     def forget(self, state: AgentState) -> None:
         """A session is over."""
         for others in self._others.values():
             others.forget(state)
-        self._kept.pop(session_of(state), None)
+        self._begun.discard(session_of(state))
+        self.variables.forget(session_of(state))
         self.had_their_time.pop(session_of(state), None)
         self.answered.pop(state.run_id, None)
+        self._models_seen.pop(state.run_id, None)
         self._before_summary.pop(state.run_id, None)
         self._said = {key: said for key, said in self._said.items() if key[0] != state.run_id}
         self.sent_back = {
@@ -287,13 +269,16 @@ class Runner:
         mode = state.metadata.get("hookline.approval")
         named = mode.get("mode", "") if isinstance(mode, dict) else self.mode
         child = getattr(ctx, "child_run_id", "")
+        model = self._models_seen[state.run_id] = _model(ctx) or self._models_seen.get(
+            state.run_id, ""
+        )
         return Place(
             project=str(self.project),
             cwd=self.cwd,
             session_id=session_of(state),
             transcript=str(self.transcripts.path(state)),
             permission_mode=_MODES.get(named, "default"),
-            model=_model(ctx),
+            model=model,
             objections=self.sent_back.get(child, 0) if child else state.counters.objections,
             in_a_row=objections_in_a_row(ctx) if ctx.point.value in ENDS else 0,
         )
@@ -342,9 +327,11 @@ def _model(ctx: Any) -> str:
     return "" if ctx.run is None else ctx.run.model.partition(", then ")[0]  # of several the first
 
 
-def session_of(state: AgentState) -> str:
-    """The session a run is in; a run without one is a session of its own."""
-    return state.session_id or state.run_id
+def _env_file() -> str:
+    """An empty file for the variables that a hook sets."""
+    descriptor, name = tempfile.mkstemp(".sh", "hookline-env-")
+    os.close(descriptor)
+    return name
 
 
 def encoded(payload: dict[str, Any]) -> bytes:

@@ -82,11 +82,26 @@ class Transcripts:
         with os.fdopen(descriptor, "r+b") as file:
             file.truncate(end)
             file.seek(end)
-            known = _Known(_usages(added, state), _responses(added, state, place))
-            lines, last = _lines(added, place, last, known)
-            file.write(lines)
+            head, last = (b"", last) if end else self._head(place)
+            text, last = self._settled(added, state, place, last)
+            file.write(head + text)
             self._written[path] = (state.messages, file.tell(), last)
-            file.write(_lines(turn, place, last)[0])
+            file.write(self._passing(turn, place, last))
+
+    def _head(self, place: Place) -> tuple[bytes, str | None]:  # noqa: ARG002 - for the forms that have one
+        """What a file begins with, and the id of its last line."""
+        return b"", None
+
+    def _settled(
+        self, messages: Sequence[Message], state: AgentState, place: Place, last: str | None
+    ) -> tuple[bytes, str | None]:
+        """The lines of messages, after the one with this id, and the id of the last of them."""
+        known = _Known(_usages(messages, state), _responses(messages, state, place))
+        return _lines(messages, place, last, known)
+
+    def _passing(self, turn: Sequence[Message], place: Place, last: str | None) -> bytes:
+        """The lines of what is said and not settled yet."""
+        return _lines(turn, place, last)[0]
 
     def _clear_up(self) -> None:
         """Make the directory, and take out what nobody has written to for a month."""

@@ -16,9 +16,9 @@ RUN_BY_OTHERS = _names(
 
 AGENT_CONFIGURATION = _names(
     """
-    .hookline .agents .claude .claude.json .codex .cursor .gemini .windsurf .continue .aider .aider.conf.yml .mcp.json
-    mcp.json hookline.toml .continuerc.json .roo .roomodes .roorules .clinerules .kiro .amazonq .junie .trae .qwen
-    .opencode opencode.json .crush.json crush.json .goosehints .zed
+    .hookline .agents .claude .claude.json .codex .copilot .cursor .gemini .windsurf .continue .aider .aider.conf.yml
+    .mcp.json mcp.json hookline.toml .continuerc.json .roo .roomodes .roorules .clinerules .kiro .amazonq .junie .trae
+    .qwen .opencode opencode.json .crush.json crush.json .goosehints .zed
     """
 )
 """Agents' own: hooks, permissions, servers."""

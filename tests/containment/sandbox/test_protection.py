@@ -29,6 +29,7 @@ NAMES = [
         ".codex",
     ),
     *(".mcp.json", ".envrc", ".idea", ".github/copilot-instructions.md"),
+    *(".github/hooks", ".github/copilot"),
     *(".agents", ".husky", ".windsurf", ".cursorrules", ".windsurfrules"),
 ]
 IF_THERE = ["AGENTS.md", "CLAUDE.md", "GEMINI.md", "hookline.toml", "mcp.json"]
@@ -287,7 +288,8 @@ def test_nothing_outside_is_renamed_or_removed_through_a_link(tmp_path: Path) ->
     outside.mkdir()
     for name in ("copilot-instructions.md", "config.worktree"):
         (outside / name).write_text("theirs")
-    paths = SandboxPaths(unprotected=(".git",), read=(outside,))
+    free = (".git", ".github/hooks", ".github/copilot")
+    paths = SandboxPaths(unprotected=free, read=(outside,))
     ran = Sandbox(work, "required", paths=paths).run_sync(
         f"mv .github old; ln -s {outside} .github; ln -s {outside} .git"
     )

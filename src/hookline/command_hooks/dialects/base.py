@@ -17,6 +17,7 @@ from hookline.command_hooks.definition import Handler
 from hookline.command_hooks.matchers import Test
 from hookline.command_hooks.process import Ran
 from hookline.command_hooks.tool_names import Bridge, Shown
+from hookline.lifecycle import HookPoint
 from hookline.state import AgentState, AssistantMessage, ResultStatus, ToolCall, ToolResult
 
 _NAMES_ERROR = re.compile(r"(?:Uncaught )?[\w.]*(?:Error|Exception)\b[^:]*: ")
@@ -75,7 +76,11 @@ class Dialect:
     """Events that exist and do not happen here."""
     observing: ClassVar[frozenset[str]] = frozenset()
     """Events whose hooks only look on."""
+    later: ClassVar[frozenset[str]] = frozenset()
+    """Events that happen after the others of their point, and see what these have made of it."""
     runs_in_order: ClassVar[bool] = False
+    is_told_of_interrupts: ClassVar[bool] = False
+    """Hooks at the end hear of it also when a person has ended the run."""
     own: ClassVar[str] = ""
     """The directory in a user's home that whoever uses that agent has: hooks write their logs there."""
     shell: ClassVar[str] = "/bin/sh"
@@ -93,6 +98,12 @@ class Dialect:
         for point in (self.points.get(handler.event), self.also.get(handler.event)):
             if point is not None:
                 yield point
+        if self.begins_again(handler.event):
+            yield "execution_start"
+
+    def begins_again(self, event: str) -> bool:
+        """Whether an event that begins a session happens once more when a run is taken up in another process."""
+        return self.points.get(event) == "session_start"
 
     def fires(self, event: str, ctx: Any) -> bool:  # noqa: ARG002 - for those that look at more than the point
         """Whether what happens at the point is this event."""
@@ -163,10 +174,15 @@ def failure_words(ran: Ran) -> str:
 
 
 def has_failed(execution: ToolResult | None) -> bool:
-    """Whether a tool ran and failed; a command does with an exit code of its own."""
-    if execution is None or execution.status is ResultStatus.ERROR:
+    """Whether a tool ran and failed, or did not get to its end; a command fails with an exit code of its own."""
+    if execution is None or execution.status is ResultStatus.ERROR or is_interrupted(execution):
         return True
     return execution.metadata.get("exit_code") not in (0, None)
+
+
+def is_interrupted(execution: ToolResult) -> bool:
+    """Whether a tool was ended with its run: nobody knows how far it got."""
+    return execution.status in (ResultStatus.CANCELLED, ResultStatus.IN_DOUBT)
 
 
 def output_text(execution: ToolResult) -> str:
@@ -231,6 +247,8 @@ def agent_id(run_id: str) -> str:
 
 def session_source(ctx: Any) -> str:
     """How a session began, in the words that scripts know; where none begins, its history was summarised."""
+    if ctx.point == HookPoint.EXECUTION_START:
+        return "resume"
     source = getattr(ctx, "source", "compact")
     return source if source in ("startup", "resume", "clear", "compact", "fork") else "startup"
 

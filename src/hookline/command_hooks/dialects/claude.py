@@ -23,6 +23,7 @@ from hookline.command_hooks.dialects.base import (
     agent_id,
     failure_words,
     has_failed,
+    is_interrupted,
     last_words,
     session_source,
     unfinished,
@@ -183,7 +184,7 @@ class Claude(Dialect):
             )
         if event == "PostToolUseFailure":
             sent["error"] = error_of(ctx.execution)
-            sent["is_interrupt"] = False
+            sent["is_interrupt"] = is_interrupted(ctx.execution)
         if event in _FEEDBACK:
             sent["duration_ms"] = round(ctx.execution.duration * 1000)
         return sent

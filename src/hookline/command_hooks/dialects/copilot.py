@@ -18,6 +18,7 @@ from hookline.command_hooks.dialects.base import (
     has_failed,
     last_words,
     output_text,
+    session_source,
     unfinished,
 )
 from hookline.command_hooks.dialects.endings import ending_of
@@ -100,7 +101,8 @@ class Copilot(Dialect):
         if event in _TOOLS or event == "notification":
             return self._tool(event, ctx, place)
         if event == "sessionStart":
-            return {"source": "resume" if ctx.source == "resume" else "new", "initialPrompt": ""}
+            is_again = session_source(ctx) == "resume"
+            return {"source": "resume" if is_again else "new", "initialPrompt": ""}
         if event == "userPromptSubmitted":
             return {"prompt": ctx.prompt}
         if event == "userPromptTransformed":

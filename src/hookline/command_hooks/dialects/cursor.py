@@ -19,10 +19,11 @@ from hookline.command_hooks.dialects.base import (
     failure_text,
     failure_words,
     has_failed,
+    is_interrupted,
     output_text,
     unfinished,
 )
-from hookline.command_hooks.dialects.endings import ending_of, server_result
+from hookline.command_hooks.dialects.endings import ending_of, is_abandoned, server_result
 from hookline.command_hooks.matchers import Test
 from hookline.command_hooks.process import Ran
 from hookline.command_hooks.tool_names import CURSOR, Bridge, Shown
@@ -72,6 +73,7 @@ class Cursor(Dialect):
     also: ClassVar[dict[str, str]] = {"stop": "agent_failed"}
     known = frozenset({"beforeTabFileRead", "afterTabFileEdit", "workspaceOpen"})
     observing = frozenset({"afterAgentResponse", "afterAgentThought"})
+    is_told_of_interrupts = True
     bridge = Bridge(CURSOR, milliseconds=True)
 
     def fires(self, event: str, ctx: Any) -> bool:
@@ -162,8 +164,7 @@ class Cursor(Dialect):
         if event == "afterAgentThought":
             return {"text": "\n".join(part.text for part in ctx.response.reasoning if part.text)}
         if event == "stop":
-            status = "error" if ctx.point == HookPoint.AGENT_FAILED else "completed"
-            return {"status": status, "loop_count": place.objections}
+            return {"status": _status(ctx), "loop_count": place.objections}
         if event == "subagentStart":
             return {
                 "subagent_id": ctx.child_run_id,
@@ -233,7 +234,7 @@ class Cursor(Dialect):
                 "failure_type": "timeout"
                 if execution.metadata.get("ended") == "timeout"
                 else "error",
-                "is_interrupt": False,
+                "is_interrupt": is_interrupted(execution),
                 "duration": milliseconds,
             }
         return sent
@@ -290,6 +291,13 @@ def _output(call: ToolCall, execution: ToolResult) -> str:
         return json.dumps(execution.text())
     code = execution.metadata.get("exit_code", 0)
     return json.dumps({"exitCode": code, "stdout": output_text(execution)})
+
+
+def _status(ctx: Any) -> str:
+    """How a run ended, or is about to."""
+    if ctx.point == HookPoint.AGENT_FAILED:
+        return "error"
+    return "aborted" if is_abandoned(ctx) else "completed"
 
 
 def _child(ctx: Any, place: Place) -> dict[str, Any]:

@@ -16,7 +16,15 @@ def ending_of(state: AgentState) -> str:
         return "completed"
     if ending.stop_reason is StopReason.TIME_LIMIT:
         return "timeout"
+    if ending.stop_reason is StopReason.CANCELLED:  # between two steps it is stopped by a hook
+        return "aborted"
     return _SESSION_ENDINGS.get(ending.status, "completed")
+
+
+def is_abandoned(ctx: Any) -> bool:
+    """Whether a run is about to stop because somebody does not want it to go on."""
+    outcome = getattr(ctx, "continuation", None)
+    return outcome is not None and outcome.stop_reason is StopReason.CANCELLED
 
 
 def server_result(execution: ToolResult) -> dict[str, Any]:

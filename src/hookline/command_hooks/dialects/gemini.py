@@ -62,13 +62,16 @@ class Gemini(Dialect):
         "PreCompress": "before_compact",
         "SessionEnd": "session_end",
     }
+    later = frozenset({"BeforeToolSelection"})
     observing = frozenset({"Notification"})
     own = ".gemini"
     shell = "bash"
     bridge = Bridge(GEMINI)
 
     def fires(self, event: str, ctx: Any) -> bool:
-        """People are told of what nobody has answered yet."""
+        """People are told of what nobody has answered yet; tools are chosen for a model that is really asked."""
+        if event == "BeforeToolSelection":
+            return ctx.response is None
         if event == "Notification":
             return ctx.verdict is None or ctx.verdict.kind is Kind.PROCEED
         return event != "AfterModel" or ctx.response is not None
@@ -112,7 +115,7 @@ class Gemini(Dialect):
         if event in _TOOL_EVENTS:
             return self._tool(event, ctx, place)
         if event in _MODEL_EVENTS:
-            return _model(event, ctx)
+            return _model(event, ctx, place)
         if event == "SessionStart":
             return {"source": session_source(ctx)}
         if event == "BeforeAgent":
@@ -262,7 +265,7 @@ def is_shown(message: Message) -> bool:
     return bool(message.text) and not isinstance(message, ToolMessage)
 
 
-def _model(event: str, ctx: Any) -> dict[str, Any]:
+def _model(event: str, ctx: Any, place: Place) -> dict[str, Any]:
     request: InferenceRequest = ctx.request
     messages = [{"role": "system", "content": request.system}] if request.system else []
     for message in filter(is_shown, request.messages):
@@ -274,7 +277,7 @@ def _model(event: str, ctx: Any) -> dict[str, Any]:
     }
     sent: dict[str, Any] = {
         "llm_request": {
-            "model": request.model,
+            "model": request.model or place.model,
             "messages": messages,
             "config": dict(request.options),
             "toolConfig": {**offered, "functionCallingConfig": offered},

@@ -34,7 +34,12 @@ class Own(Dialect):
         point.value: point.value for point in HookPoint if not point.around
     }
     observing = frozenset()
+    is_told_of_interrupts = True
     bridge = Bridge({})
+
+    def begins_again(self, event: str) -> bool:  # noqa: ARG002 - as in the others
+        """There is `execution_start` for that."""
+        return False
 
     def fires(self, event: str, ctx: Any) -> bool:
         """A point with nothing to look at yet is passed over."""

@@ -47,6 +47,7 @@ class VsCode(Claude):
     points: ClassVar[dict[str, str]] = {**Claude.points, "ErrorOccurred": "agent_failed"}
     also: ClassVar[dict[str, str]] = {**Claude.also, "PermissionRequest": "before_tool_use"}
     answered_once = frozenset({"PermissionRequest"})
+    own = ""
     runs_in_order = True
     _copilot = Copilot()
 

@@ -66,7 +66,7 @@ PROTECTED = _names(
     """
     .git/hooks .git/config .git/modules .husky .envrc              # run by git, or by a shell that comes by
     .hookline .agents .claude .codex .gemini .cursor .windsurf .mcp.json                # obeyed by agents
-    .cursorrules .windsurfrules .github/copilot-instructions.md
+    .cursorrules .windsurfrules .github/copilot-instructions.md .github/hooks .github/copilot
     .vscode .idea .devcontainer                                    # run by editors
     """
 )
