@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import errno
 import gc
 import io
 import os
@@ -36,6 +37,8 @@ COMMANDS = {
 }
 """Each command, the module it is in, and what it does."""
 _BROKEN_PIPE = 141
+_UNWRITTEN = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
+"""What goes wrong with a file that is written to, and only then."""
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -175,6 +178,8 @@ def _told(error: Exception) -> int:
         said = "the directory this was started in is not there any more. Go to another one."
     elif isinstance(error, OSError) and error.strerror:
         said = f"{error.filename}: {error.strerror}." if error.filename else f"{error.strerror}."
+        if error.errno in _UNWRITTEN and not error.filename:
+            said = f"standard output cannot be written: {said} Runs are kept all the same: hookline show."
     elif not isinstance(error, HooklineError | OSError):
         said = f"{type(error).__name__}: {said} (HOOKLINE_DEBUG=1 shows where)"
     print(f"hookline: {printable(said, lines=True)}", file=sys.stderr)
