@@ -194,3 +194,15 @@ def test_what_a_run_said_cannot_move_the_terminal_later(place: Any) -> None:
         told = place.run(*command)
         assert "\x1b" not in told.stdout + told.stderr, command
         assert told.stdout
+
+
+def test_a_conversation_is_reopened_as_it_was(place: Any) -> None:
+    """With the model and the rules of then; what is said anew holds, and is kept with the runs from then on."""
+    model = place.script(_WRITE, _WRITE, {"say": "Written."})
+    first = place.run("chat", "--model", model, "--deny", "list", *_BARE, stdin="Write.\n")
+    assert first.returncode == 0, first.stderr
+    again = place.run("chat", "-c", "--ask", "write", stdin="Again.\n")
+    assert again.returncode == Exit.WAITING, again.stderr
+    assert f"with --model {model} --deny list --without bash\n" in again.stderr
+    on = place.run("resume", "--allow", "all")
+    assert on.returncode == Exit.WAITING, on.stderr  # the second of them is asked about, too

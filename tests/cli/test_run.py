@@ -138,6 +138,29 @@ def test_a_conversation_goes_on(place: Any) -> None:
     assert "Second." not in again.stdout
 
 
+def test_what_goes_on_has_the_flags_of_before(place: Any) -> None:
+    """The agent, the model and the rules: a conversation does not change its powers when it is reopened as told."""
+    place.write(
+        "mine.py",
+        "from hookline import AgentBuilder\n"
+        "def look() -> str:\n    'Look.'\n    return 'seen'\n"
+        "def agent():\n    return AgentBuilder().with_tools(look)\n",
+    )
+    model = place.script({"call": "look", "args": {}}, {"say": "Looked."})
+    place.run("run", "mine:agent", "--model", model, "--deny", "look", "First.")
+    for again in (("run", "-c"), ("run", "--from", "last"), ("fork", "last")):
+        done = place.run(*again, "Again.")
+        assert (done.returncode, done.stdout) == (0, "Looked.\n"), done.stderr
+        assert f"with --agent mine:agent --model {model} --deny look\n" in done.stderr
+        assert "the rule `look` denies it" in done.stderr
+    other = place.script({"say": "Another."}, name="other.json")
+    done = place.run("run", "-c", "--model", other, "Again.")
+    assert done.stdout == "Another.\n"
+    assert "with --agent mine:agent --deny look\n" in done.stderr
+    done = place.run("run", "-c", "--agent", "mine:agent", "--model", model, "-q", "Again.")
+    assert (done.stdout, done.stderr) == ("Looked.\n", "")
+
+
 # --- exit codes ------------------------------------------------------------------------------------------
 
 _STOP = '[[hooks]]\non = "{on}"\ndo = "{do}"\nreason = "not now"\n'

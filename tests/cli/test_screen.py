@@ -140,3 +140,22 @@ def test_colours_stay_whole_where_a_line_is_broken(room: int) -> None:
     assert "".join(lines).count("\x1b[") == 4
     assert all(re.sub(r"\x1b\[[0-9;]*m", "", line).isprintable() for line in lines)
     assert all(columns(line) <= room for line in lines)
+
+
+def test_a_tool_that_fails_is_told_in_words(place: Any) -> None:
+    """Not by the name of a class: what it said comes with its result."""
+    place.write("hookline.toml", '[errors]\ntool = "stop"\n')
+    assert place.run("trust").returncode == 0
+    model = place.script({"call": "read", "args": {"path": "nowhere"}}, {"say": "x"})
+    done = place.run("run", "--model", model, "x", "--without", "bash")
+    assert "  error the tool failed (stop)\n" in done.stderr
+    assert "hookline.errors" not in done.stderr
+
+
+def test_a_program_that_is_not_executable_is_told_with_the_remedy(place: Any) -> None:
+    """The guard blocks, and whoever reads why knows what to do."""
+    place.write("guard.sh", "#!/bin/sh\nexit 0\n").chmod(0o644)
+    place.write("hookline.toml", '[[hooks]]\non = "PreToolUse"\ncommand = "./guard.sh"\n')
+    assert place.run("trust").returncode == 0
+    done = place.run("hooks", "test", "list", "{}")
+    assert "Permission denied; is it executable? (chmod +x)" in done.stdout, done.stdout

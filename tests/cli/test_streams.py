@@ -96,7 +96,9 @@ def test_a_full_disk_is_told_in_one_line(arguments: tuple[str, ...], place: Any)
     more = ("--model", model, *_BARE) if arguments[0] == "run" else ()
     done = shell(place, ">/dev/full", *arguments, *more)
     assert done.returncode == 1
-    assert "hookline: No space left on device." in done.stderr
+    told = "hookline: standard output cannot be written: No space left on device."
+    assert told in done.stderr
+    assert "hookline show" in done.stderr
     assert "Traceback" not in done.stderr
 
 

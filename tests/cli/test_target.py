@@ -153,3 +153,25 @@ def test_what_waits_for_trust_is_not_about_it(own: Any) -> None:
         assert (done.returncode, "trust" in done.stderr) == (0, False), done.stderr
     done = own.run("tools")
     assert "system_prompt, limits.steps not in force" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("code", "told"),
+    [
+        ("import nosuchthing\n", "mine.py:1: ModuleNotFoundError: No module named"),
+        ("\ndef (\n", "mine.py:2: SyntaxError: "),
+        ("def agent():\n    raise RuntimeError('no db')\n", "mine.py:2: RuntimeError: no db."),
+        ("async def agent():\n    return 1 / 0\n", "mine.py:2: ZeroDivisionError: "),
+    ],
+)
+def test_an_agent_that_cannot_be_loaded_is_told_with_its_place(
+    code: str, told: str, own: Any
+) -> None:
+    """Who, where, and what to do."""
+    own.write("mine.py", code)
+    done = own.run("run", "mine:agent", "x")
+    assert done.returncode == 1
+    assert done.stderr.startswith(f"hookline: 'mine:agent' cannot be loaded: {told}"), done.stderr
+    remedy = "Install 'nosuchthing' for" if "nosuch" in code else "Mend that"
+    assert remedy in done.stderr
+    assert len(done.stderr.splitlines()) == 1

@@ -45,9 +45,36 @@ def test_an_example_is_what_it_says(text: str) -> None:
         {"hooks": [{"on": "stop", "do": "explode"}]},
         {"agents": {"a": {"modle": "x"}}},
         {"dialects": ["claud"]},
+        {"hooks": [{"on": "stop"}]},
+        {"hooks": [{"on": "stop", "do": "log", "command": "x"}]},
+        {"hooks": [{"on": "stop", "do": "block"}]},
+        {"hooks": [{"on": "stop", "do": "block", "reason": ""}]},
+        {"hooks": [{"on": "stop", "run": "nocolon"}]},
+        {"hooks": [{"on": "stop", "url": "ftp://x"}]},
+        {"hooks": [{"on": "stop", "run": "a:b", "reason": "x"}]},
+        {"mcp": {"x": {}}},
+        {"mcp": {"x": {"command": "a", "url": "http://x"}}},
+        {"agents": {"critic": {"target": "x"}}},
     ],
 )
 def test_an_editor_marks_the_same_mistakes(data: dict[str, object]) -> None:
     """Keys that are not known, words that are none, numbers that are too small."""
     with pytest.raises(jsonschema.ValidationError):
         jsonschema.validate(data, json_schema())
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        {"hooks": [{"on": "stop", "do": "log"}, {"on": "stop", "run": "a:b"}]},
+        {"hooks": [{"on": "stop", "do": "block", "reason": "no"}]},
+        {"hooks": [{"on": "stop", "command": ["a"], "env": {"A": "b"}}]},
+        {"hooks": [{"on": "stop", "url": "https://x", "headers": {"A": "b"}}]},
+        {"mcp": {"x": {"enabled": False}, "y": {"command": "a", "enabled": True}}},
+        {"agents": {"critic": {"target": "a.b:c"}}, "target": "a:b"},
+    ],
+)
+def test_an_editor_marks_nothing_that_is_right(data: dict[str, object]) -> None:
+    """What the command takes, the schema takes."""
+    checked(Layer("example", data))
+    jsonschema.validate(data, json_schema())

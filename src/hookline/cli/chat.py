@@ -44,7 +44,7 @@ def add_to(commands: Any) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Talk."""
     from hookline.cli.assembly.verify import load
-    from hookline.cli.keeping import journal_path, opened_journal, started
+    from hookline.cli.keeping import as_started, journal_path, opened_journal, started
     from hookline.errors import UsageError
     from hookline.journal import MemoryJournal
 
@@ -68,10 +68,13 @@ def run(arguments: argparse.Namespace) -> int:
         )
     flags = flags_of(arguments)
     settings = load(flags, bare=arguments.bare)
-    begun = started(Path.cwd(), flags, settings.agent, arguments.bare)
     store = MemoryJournal() if arguments.no_save else opened_journal(journal_path(settings))
     with contextlib.closing(store) as journal:
         session = _session(journal, arguments)
+        if session.runs:
+            past = (session.id, session.state)
+            flags, settings = as_started(past, flags, settings, quiet=arguments.quiet)
+        begun = started(Path.cwd(), flags, settings.agent, settings.is_bare)
         return asyncio.run(_chat(arguments, settings, journal, session, begun))
 
 

@@ -48,7 +48,7 @@ def run(arguments: argparse.Namespace) -> int:
     from hookline.cli.assembly.verify import load
     from hookline.cli.keeping import found_run
     from hookline.cli.past import conversation, steps_of
-    from hookline.cli.run import played_from, task_of
+    from hookline.cli.run import gone_on, task_of
 
     words = list(arguments.task)
     take_target(arguments, words)
@@ -59,4 +59,4 @@ def run(arguments: argparse.Namespace) -> int:
         at = steps_of(journal, run_id) if arguments.at is None else arguments.at
         state = conversation(journal, run_id, after=at)
     prompt = task_of(words, arguments.file, f"hookline fork {arguments.run_id} --at {at}")
-    return asyncio.run(played_from(arguments, prompt, settings, flags, state))
+    return asyncio.run(gone_on(arguments, prompt, settings, flags, (run_id, state)))

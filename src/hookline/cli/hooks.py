@@ -36,7 +36,9 @@ def add_to(commands: Any) -> None:
     )
     listing.add_argument("--json", action="store_true", help="one JSON object per line")
     listing.set_defaults(
-        run=lambda arguments: _points() if arguments.points else _with_agent(_list, arguments)
+        run=lambda arguments: (
+            _points(arguments) if arguments.points else _with_agent(_list, arguments)
+        )
     )
     explaining = actions.add_parser(
         "explain", help="what runs in which order, or what a call would meet"
@@ -131,9 +133,15 @@ def _waiting(settings: Settings) -> list[str]:
     return [each.where for each in settings.held if each.setting.startswith("hooks[")]
 
 
-def _points() -> int:
+def _points(arguments: argparse.Namespace) -> int:
+    from hookline.errors import UsageError
     from hookline.lifecycle import HookPoint
 
+    if arguments.words:
+        raise UsageError(
+            f"there is nothing to do with {arguments.words[0]!r}.",
+            remedy="--points lists those of every agent.",
+        )
     for point in HookPoint:
         can = ", ".join(sorted(point.verdicts)) if not point.around else "wrap the action"
         print(f"{point.value:<20} {can or 'nothing but look'}")

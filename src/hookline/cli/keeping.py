@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import secrets
+import shlex
 import sys
 import time
 from collections.abc import Callable, Iterator
@@ -40,17 +42,46 @@ class Started(msgspec.Struct, frozen=True):
         """Go to where the run was started. Gives the settings of now for it, with the flags of then, and of now."""
         if os.path.isdir(self.folder):
             os.chdir(self.folder)
+        return self.settings(self.flags_with(now), bare=bare)
+
+    def flags_with(self, now: Layer) -> Layer:
+        """The flags of then, and those of now over them."""
         sources: dict[tuple[str | int, ...], str] = {
             tuple(path.split(".")): said for path, said in self.sources.items()
         }
         merged = Merged()
         merged.lay(Layer("flag", self.flags, sources=sources))
         merged.lay(now)
-        flags = Layer("flag", merged.data, sources=merged.origins)
+        # As flags have them: a list is one thing that was said.
+        whole = {
+            tuple(itertools.takewhile(lambda part: isinstance(part, str), path)): said
+            for path, said in merged.origins.items()
+        }
+        return Layer("flag", merged.data, sources=whole)
+
+    def settings(self, flags: Layer, *, bare: bool = False) -> Settings:
+        """The settings of now, with these flags, for the agent that it was, or that they name."""
         from hookline.cli.assembly.verify import load
 
-        agent = now.data.get("agent") or self.agent
+        agent = flags.data.get("agent") or self.agent
         return load(flags, agent=agent, bare=self.bare or bare)
+
+    def taken_over(self, now: Layer) -> str:
+        """The flags of then that are not said anew, as they were given."""
+        again = {".".join(map(str, path)) for path in now.sources}
+        return " ".join(
+            self._given(path, said) for path, said in self.sources.items() if path not in again
+        )
+
+    def _given(self, path: str, said: str) -> str:
+        if said in ("--capability", "--without"):
+            return f"{said} {path.split('.')[1]}"
+        value: Any = self.flags
+        for name in path.split("."):
+            value = value.get(name) if isinstance(value, dict) else None
+        values = value if isinstance(value, list) else [value]
+        start = f"{path}=" if said == "--set" else ""
+        return " ".join(f"{said} {shlex.quote(f'{start}{each}')}" for each in values)
 
     def noted(self, state: AgentState) -> AgentState:
         """The state with it."""
@@ -92,6 +123,26 @@ def _as_given(kept: str) -> str:
     return os.fsdecode(kept.removeprefix(_BYTES).encode("latin-1", errors="replace"))
 
 
+def as_started(
+    past: tuple[str, AgentState], flags: Layer, settings: Settings, *, quiet: bool
+) -> tuple[Layer, Settings]:
+    """Flags and settings for what goes on from another run: as that was started, but for what flags say now.
+
+    An agent that is named now takes nothing over: what was said was about another.
+    """
+    run_id, state = past
+    if "agent" in flags.data:
+        return flags, settings
+    begun = Started.of(state)
+    taken = begun.taken_over(flags)
+    if taken and not quiet:
+        from hookline.cli.terminal import printable
+
+        print(f"hookline: as {run_id}, with {printable(taken)}", file=sys.stderr)
+    flags = begun.flags_with(flags)
+    return flags, begun.settings(flags, bare=settings.is_bare)
+
+
 class Noting:
     """A capability that keeps with each run of a conversation how it was started."""
 
@@ -101,14 +152,16 @@ class Noting:
         self._begun = begun
 
     def hooks(self) -> Iterator[Registration]:
-        """At the start, where it is not on record yet."""
+        """At the start, where that is not on record yet: flags may be others than those of earlier runs."""
         from hookline.hooks import Options, register
         from hookline.lifecycle import HookPoint
 
         yield register(HookPoint.EXECUTION_START, self._note, Options(name="command-note"))
 
     def _note(self, ctx: ExecutionHookContext) -> AgentState | None:
-        return None if KEY in ctx.state.metadata else self._begun.noted(ctx.state)
+        known = Started.of(ctx.state) if KEY in ctx.state.metadata else Started("")
+        now = msgspec.structs.replace(self._begun, played=known.played)
+        return None if known == now else now.noted(ctx.state)
 
 
 def started(folder: Path, flags: Layer, agent: str, bare: bool) -> Started:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
-import functools
+import errno
 import gc
 import io
 import os
@@ -37,6 +37,8 @@ COMMANDS = {
 }
 """Each command, the module it is in, and what it does."""
 _BROKEN_PIPE = 141
+_UNWRITTEN = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
+"""What goes wrong with a file that is written to, and only then."""
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -176,6 +178,8 @@ def _told(error: Exception) -> int:
         said = "the directory this was started in is not there any more. Go to another one."
     elif isinstance(error, OSError) and error.strerror:
         said = f"{error.filename}: {error.strerror}." if error.filename else f"{error.strerror}."
+        if error.errno in _UNWRITTEN and not error.filename:
+            said = f"standard output cannot be written: {said} Runs are kept all the same: hookline show."
     elif not isinstance(error, HooklineError | OSError):
         said = f"{type(error).__name__}: {said} (HOOKLINE_DEBUG=1 shows where)"
     print(f"hookline: {printable(said, lines=True)}", file=sys.stderr)
@@ -199,7 +203,13 @@ class _Help(argparse.HelpFormatter):
 
 
 class Parser(argparse.ArgumentParser):
-    """A parser whose errors are one line."""
+    """A parser whose errors are one line. Half a flag is none: a later one may begin like it."""
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__(**options)
+        self.allow_abbrev = (
+            False  # also in the parsers of actions, which argparse makes of this class
+        )
 
     def error(self, message: str) -> NoReturn:
         """Wrong use."""
@@ -210,15 +220,12 @@ def make_parser(command: str = "") -> argparse.ArgumentParser:
     """The parser. Only the command that is named gets its arguments: loading all of them would take too long."""
     parser = Parser(
         prog="hookline",
-        allow_abbrev=False,
         formatter_class=_Help,
         description="An agent runtime in which hooks are the skeleton.",
         epilog="In Python: from hookline import AgentBuilder",
     )
     parser.add_argument("--version", action="store_true", help="show the version and exit")
-    # argparse only ever calls the class. Half a flag is none: a later one may begin like it.
-    strict: Any = functools.partial(Parser, allow_abbrev=False)
-    commands = parser.add_subparsers(title="commands", metavar="COMMAND", parser_class=strict)
+    commands = parser.add_subparsers(title="commands", metavar="COMMAND")
     for name, (module, summary) in COMMANDS.items():
         if name == command:
             import_module(f"hookline.cli.{module}").add_to(commands)

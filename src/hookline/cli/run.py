@@ -170,18 +170,33 @@ def _comes() -> bool:
 async def _run(arguments: argparse.Namespace, prompt: str, settings: Settings, flags: Layer) -> int:
     from hookline.state import AgentState
 
-    state = AgentState()
-    if arguments.go_on or arguments.origin:
-        from hookline.cli.keeping import found_run
-        from hookline.cli.past import conversation
+    if not (arguments.go_on or arguments.origin):
+        return await _played_from(arguments, prompt, settings, flags, AgentState())
+    from hookline.cli.keeping import found_run
+    from hookline.cli.past import conversation
 
-        journal, run_id = found_run(settings, arguments.origin or "last")
-        with journal:
-            state = conversation(journal, run_id)
-    return await played_from(arguments, prompt, settings, flags, state)
+    journal, run_id = found_run(settings, arguments.origin or "last")
+    with journal:
+        state = conversation(journal, run_id)
+    return await gone_on(arguments, prompt, settings, flags, (run_id, state))
 
 
-async def played_from(
+async def gone_on(
+    arguments: argparse.Namespace,
+    prompt: str,
+    settings: Settings,
+    flags: Layer,
+    past: tuple[str, AgentState],
+) -> int:
+    """Run a task from where another run was, as that one was started."""
+    from hookline.cli.keeping import as_started
+
+    is_quiet = arguments.quiet or arguments.json
+    flags, settings = as_started(past, flags, settings, quiet=is_quiet)
+    return await _played_from(arguments, prompt, settings, flags, past[1])
+
+
+async def _played_from(
     arguments: argparse.Namespace,
     prompt: str,
     settings: Settings,
@@ -206,7 +221,7 @@ async def played_from(
         stage.screen.note(settings.trust_hint)
     if not saved:
         return await _played(stage, settings, None, state, prompt, new_run_id())
-    state = started(Path.cwd(), flags, settings.agent, arguments.bare).noted(state)
+    state = started(Path.cwd(), flags, settings.agent, settings.is_bare).noted(state)
     with opened_journal(journal_path(settings)) as journal:
         return await _played(stage, settings, journal, state, prompt, new_run_id())
 

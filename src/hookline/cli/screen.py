@@ -234,6 +234,8 @@ def _in_words(error: ErrorInfo) -> str:
     """What an error says. One that ends whatever was waited for says nothing, and its name nothing to most people."""
     if not error.message and error.type.endswith("CancelledError"):
         return "it was cancelled while it waited"
+    if not error.message and error.error_class == "tool":
+        return "the tool failed"  # what it said is in its result, which hooks may change first
     return printable(str(error))
 
 

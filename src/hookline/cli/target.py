@@ -6,12 +6,13 @@ import contextlib
 import inspect
 import os
 import sys
-from collections.abc import AsyncIterator, Callable
+import traceback
+from collections.abc import AsyncIterator, Callable, Iterator
 from importlib import import_module
 from typing import Any
 
 from hookline.agent import Agent, AgentBuilder
-from hookline.errors import UsageError
+from hookline.errors import HooklineError, UsageError, in_words
 
 
 def _as_it_is(_builder: AgentBuilder | None) -> None:
@@ -29,12 +30,13 @@ async def opened_agent(
     """
     thing = find_target(target)
     async with contextlib.AsyncExitStack() as stack:
-        if callable(thing) and not isinstance(thing, Agent | AgentBuilder):
-            thing = thing()
-        if inspect.isawaitable(thing):
-            thing = await thing
-        if hasattr(thing, "__aenter__"):
-            thing = await stack.enter_async_context(thing)
+        with _told_of(target):
+            if callable(thing) and not isinstance(thing, Agent | AgentBuilder):
+                thing = thing()
+            if inspect.isawaitable(thing):
+                thing = await thing
+            if hasattr(thing, "__aenter__"):
+                thing = await stack.enter_async_context(thing)
         if isinstance(thing, AgentBuilder):
             equip(thing)
             thing = thing.build()
@@ -46,6 +48,37 @@ async def opened_agent(
                 remedy="Name an agent, a builder, or a function that gives one.",
             )
         yield thing
+
+
+@contextlib.contextmanager
+def _told_of(target: str) -> Iterator[None]:
+    """What the user's own code raises is told with whose it is."""
+    try:
+        yield
+    except HooklineError:
+        raise
+    except Exception as error:
+        raise _failed(target, error) from error
+
+
+def _failed(target: str, error: Exception) -> HooklineError:
+    said = f"{type(error).__name__}: {in_words(error)}".rstrip(". :")
+    remedy = "Mend that; HOOKLINE_DEBUG=1 shows how it came there."
+    if isinstance(error, ModuleNotFoundError):
+        remedy = f"Install '{error.name}' for {sys.executable}, which runs this command."
+    return HooklineError(f"'{target}' cannot be loaded: {_place(error)}{said}.", remedy=remedy)
+
+
+def _place(error: Exception) -> str:
+    """File and line of what failed: of the user's own code, where it is in the directory of now."""
+    if isinstance(error, SyntaxError) and error.filename:
+        places = [(error.filename, error.lineno)]
+    else:
+        frames = traceback.extract_tb(error.__traceback__)
+        places = [(frame.filename, frame.lineno) for frame in frames]
+    here = os.path.join(os.getcwd(), "")
+    own = [(os.path.relpath(name), line) for name, line in places if name.startswith(here)]
+    return f"{own[-1][0]}:{own[-1][1]}: " if own else ""
 
 
 def find_target(target: str) -> Any:
@@ -61,11 +94,15 @@ def find_target(target: str) -> Any:
         thing = import_module(module_name)
     except ModuleNotFoundError as error:
         if error.name is None or not f"{module_name}.".startswith(f"{error.name}."):
-            raise
+            raise _failed(target, error) from error
         raise UsageError(
             f"there is no module '{module_name}'.",
             remedy="Run this in the directory it is in, or install it.",
         ) from None
+    except HooklineError:
+        raise
+    except Exception as error:
+        raise _failed(target, error) from error
     for name in path.split("."):
         if not hasattr(thing, name):
             raise UsageError(

@@ -8,10 +8,47 @@ import msgspec
 
 from hookline.config.schema import Configuration
 
+_NAMED = {"pattern": "^[^:]+:.+"}
+"""`module:name`."""
+
+
+def _where(key: str, holds: dict[str, Any]) -> dict[str, Any]:
+    """A condition on a value, where there is one."""
+    return {"properties": {key: holds}}
+
+
+def _one_of(*keys: str) -> dict[str, Any]:
+    """Exactly one of these is said."""
+    return {"oneOf": [{"required": [key]} for key in keys]}
+
+
+_HOOK = {
+    **_one_of("run", "command", "url", "do"),
+    "dependentRequired": {"env": ["command"], "headers": ["url"], "reason": ["do"]},
+    "allOf": [
+        _where("run", _NAMED),
+        _where("url", {"pattern": "^https?://"}),
+        {
+            "if": {**_where("do", {"enum": ["block", "ask", "stop"]}), "required": ["do"]},
+            "then": {**_where("reason", {"minLength": 1}), "required": ["reason"]},
+        },
+    ],
+}
+"""What a type cannot say of a hook, and `check` sees to."""
+_SERVER = {
+    "if": {**_where("enabled", {"const": False}), "required": ["enabled"]},
+    "else": _one_of("command", "url"),
+}
+
 
 def json_schema() -> dict[str, Any]:
     """The schema, with the definitions of all tables."""
     schema = msgspec.json.schema(Configuration)
+    parts = schema["$defs"]
+    parts["HookSettings"].update(_HOOK)
+    parts["McpSettings"].update(_SERVER)
+    for name in ("AgentSettings", "Configuration"):
+        parts[name]["allOf"] = [_where("target", _NAMED)]
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "title": "Hookline configuration",

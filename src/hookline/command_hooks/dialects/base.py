@@ -165,12 +165,17 @@ def unfinished(ran: Ran) -> Answer | None:
     return None
 
 
+_NOT_EXECUTABLE = 126
+"""What shells end with that found a program and could not start it."""
+
+
 def failure_words(ran: Ran) -> str:
     """How a program failed, on one line: the one that names the error, or the first."""
     lines = [line.strip() for line in ran.stderr.splitlines() if line.strip()]
     line = next(filter(_NAMES_ERROR.match, lines), lines[0] if lines else "")
     said = f": {line[:300]}" if line else ""
-    return f"it ended with exit code {ran.code}{said}"
+    remedy = "; is it executable? (chmod +x)" if ran.code == _NOT_EXECUTABLE else ""
+    return f"it ended with exit code {ran.code}{said}{remedy}"
 
 
 def has_failed(execution: ToolResult | None) -> bool:
