@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 Ask: TypeAlias = Literal["outside-sandbox", "always"]
 Keep: TypeAlias = Literal["nothing", "session"]
 
+_TIMEOUT = 120.0
 _LONGEST_WAIT = 60.0
 """Seconds a look at a background command may take."""
 
@@ -52,7 +53,7 @@ class Bash:
         policy: ShellPolicy | None = None,
         ask: Ask = "outside-sandbox",
         keep: Keep = "nothing",
-        timeout: float = 120.0,
+        timeout: float = _TIMEOUT,
         max_timeout: float = 3600.0,
         max_chars: int = 20_000,
         output_dir: str | Path | None = None,
@@ -63,6 +64,7 @@ class Bash:
         _check_choice("ask", ask, get_args(Ask))
         _check_choice("keep", keep, get_args(Keep))
         _check_numbers(timeout=timeout, max_timeout=max_timeout, max_chars=max_chars)
+        _check_timeout(timeout, max_timeout)
         _check_reader()
         self.name = name
         self._policy = None if policy is None else _checked_policy(policy)
@@ -173,7 +175,7 @@ class Bash:
 
         Args:
             command: The command, as for `bash -c`. It has no input.
-            timeout: Seconds until it is ended, with everything it started.
+            timeout: Seconds until it is ended, with everything it started; one in the background only if given.
             background: Do not wait for it: gives an id for bash_poll and bash_stop.
             cwd: The directory to run in, relative to the work directory.
             network: Give this command the network. A person is asked.
@@ -190,7 +192,8 @@ class Bash:
             session=session,
         )
         if background:
-            return await self._runner.in_background(order, run_id)
+            _refuse_no_time(timeout)
+            return await self._runner.in_background(order, run_id, timeout)
         seconds = self._seconds(timeout)
         if self.keep == "nothing" or self._runner.leaves(order):
             return await self._runner.to_the_end(order, context, seconds)
@@ -266,7 +269,7 @@ class Bash:
         if not 0 < timeout <= self.max_timeout:
             raise ToolError(
                 f"timeout={timeout:g} is not between 0 and {self.max_timeout:g} seconds.",
-                remedy="Run what takes longer with background=true.",
+                remedy="Run what takes longer in the background: `bash` with background=true.",
             )
         return timeout
 
@@ -300,6 +303,19 @@ def _check_choice(option: str, value: object, known: tuple[str, ...]) -> None:
             f"Bash: {option}={value!r} means nothing.",
             remedy=f"Use {' or '.join(map(repr, known))}.",
         )
+
+
+def _check_timeout(timeout: float, max_timeout: float) -> None:
+    if timeout > max_timeout and timeout != _TIMEOUT:  # which is nobody's wish
+        raise BuildError(
+            f"Bash: timeout={timeout:g} is more than max_timeout={max_timeout:g}.",
+            remedy=f"Say max_timeout={timeout:g} too, or give less time.",
+        )
+
+
+def _refuse_no_time(timeout: float | None) -> None:
+    if timeout is not None and not timeout > 0:
+        raise ToolError(f"timeout={timeout:g} is no time.", remedy="Give seconds, or leave it out.")
 
 
 def _check_reader() -> None:
