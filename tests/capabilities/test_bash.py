@@ -119,7 +119,7 @@ def test_a_time_out_has_a_ceiling(tmp_path: Path) -> None:
     bash = Bash(tmp_path, sandbox="host", max_timeout=10)
     text = texts(run(bash, call("bash", command="true", timeout=11)))[0]
     assert (
-        "timeout=11 is not between 0 and 10 seconds. Run what takes longer with background=true"
+        "timeout=11 is not between 0 and 10 seconds. Run what takes longer in the background: `bash`"
         in text
     )
 

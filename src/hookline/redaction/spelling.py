@@ -14,7 +14,7 @@ _FOLD = re.compile(r"\r?\n|\\{1,4}n")
 _MAY_FOLD = r"(?:\r?\n|\\{1,4}n)?"
 """In base64 and in hex a line may end anywhere; in a JSON text that is an escape."""
 _LONG = 12
-"""Letters of a secret that is looked for over several lines as it is, too: a shorter one may come together by chance."""
+"""Letters of a secret that is looked for over several lines as it is, too: a shorter one may be there by chance."""
 
 _CUT = re.compile(
     r"(?:\.\.\. ?|\n)?\[(?:\.\.\. )?[0-9,]+ (?:more )?(?:characters|bytes)[^\[\]\n]{0,200}\]?\n?"

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias, get_args
 
 from hookline.blueprint import Definition, Note
 from hookline.capabilities.bash.describing import describe
-from hookline.capabilities.bash.judging import ShellGuard
+from hookline.capabilities.bash.judging import ShellGuard, place_of
 from hookline.capabilities.bash.outputs import Scratch
 from hookline.capabilities.bash.runner import Order, Runner
 from hookline.capabilities.bash.session import Keeper, Session, lost
@@ -20,7 +20,7 @@ from hookline.containment.interpreter import module_places_in
 from hookline.errors import BuildError, ToolError
 from hookline.hooks import Options, Registration, register
 from hookline.lifecycle import ExecutionHookContext, HookPoint, ToolHookContext
-from hookline.state import AgentState, RunStatus, ToolResult
+from hookline.state import AgentState, RunStatus, ToolCall, ToolResult
 from hookline.tools import AnyTool, ToolContext, tool
 
 if TYPE_CHECKING:
@@ -292,6 +292,16 @@ class Bash:
     def kept_directory(self, state: AgentState) -> str:
         """Where earlier commands have left the shell; empty for the work directory."""
         return self._session(state).cwd
+
+    def whereabouts(self, call: ToolCall, state: AgentState) -> tuple[str, str] | None:
+        """The work directory, and where in it a call would run, for whoever judges it besides us.
+
+        None if earlier commands have set variables: any program may be another one then.
+        """
+        if self.has_kept_variables(state):
+            return None
+        place = place_of(self, call, state)
+        return place["root"], place["cwd"]
 
     def __repr__(self) -> str:
         return f"<Bash {self.sandbox.root}, sandbox {self.sandbox.mode}>"

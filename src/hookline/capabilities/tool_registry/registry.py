@@ -58,7 +58,7 @@ class ToolRegistry:
         names = [tool.name for tool in definition.toolbox]
         for pattern in self._wished:
             if not pattern.startswith("mcp__") and not any(
-                _fits(name, [pattern]) for name in names
+                _fits(name, (pattern,)) for name in names
             ):
                 yield Note(
                     f"always= has '{pattern}' in it, which fits no tool.",

@@ -87,7 +87,7 @@ class Keeper:
                 is_open = False
                 self._poll.unregister(self._door)
             self._see_ends()
-        for pid in self._watched.values():
+        for pid in filter((1).__lt__, self._watched.values()):  # 0 would mean everybody's
             _end_watched(pid)
 
     # --- starting -----------------------------------------------------------------------------------
@@ -108,6 +108,8 @@ class Keeper:
             self._poll.register(fds[0], select.POLLIN)
         elif len(fds) == 4:
             self._take(fds[0], fds[1:])
+        elif fds:  # there was no room for all of them
+            os.close(fds[0])
         for fd in fds[1:]:
             os.close(fd)
         return True
@@ -119,12 +121,10 @@ class Keeper:
             return
         mark, leaves, cwd, count = words[0].decode(), words[1], words[2], int(words[3])
         program = Program(line, mark, leaves)
-        argv = words[4 : 4 + count]
-        env = {
-            name: value for name, _, value in (each.partition(b"=") for each in words[4 + count :])
-        }
+        pairs = (each.partition(b"=") for each in words[4 + count :])
+        env = {name: value for name, _, value in pairs}
         try:
-            program.pid = self._started(program, argv, env, cwd, standard)
+            program.pid = self._started(program, words[4 : 4 + count], env, cwd, standard)
         except OSError as error:
             program.say(f"error {error.errno or 0}")
             os.close(line)
@@ -161,7 +161,7 @@ class Keeper:
         if said == b"t":
             _signal_to(-program.pid, _TERM)
             return
-        is_meant = program.code is not None and str(program.code).encode() in program.leaves
+        is_meant = str(program.code).encode() in program.leaves
         if said == b"k" or not (said == b"l" or is_meant):
             self._end(program)
         self._forget(program)
