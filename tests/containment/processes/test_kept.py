@@ -314,3 +314,20 @@ def test_a_slow_keeper_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
     assert keeper_of(other) in keeper.parents_of_the_living()
     assert other.poll() is None
     other.end()
+
+
+@on_linux
+def test_a_process_with_many_descriptors_can_start_programs() -> None:
+    """More than a thousand, as a server has: what waits for an answer is not the old call that cannot count so far."""
+    code = STORY + (
+        "import resource\n"
+        "_, hard = resource.getrlimit(resource.RLIMIT_NOFILE)\n"
+        "resource.setrlimit(resource.RLIMIT_NOFILE, (min(hard, 2000), hard))\n"
+        "held = [os.dup(null) for _ in range(1500)]\n"
+        f"program = start_program(('/bin/sh', '-c', 'sleep 60'), {ENV!r}, '/', (null,) * 3)\n"
+        "program.end()\n"
+        "print(program.poll())\n"
+    )
+    env = {**os.environ, "PYTHONPATH": str(ROOT / "src")}
+    ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=env)
+    assert (ran.stdout, ran.stderr) == ("-9\n", "")

@@ -129,20 +129,27 @@ class _Keeping:
 
     def __init__(self, code: bytes) -> None:
         self._lines: WeakSet[socket.socket] = WeakSet()
-        ours, theirs = socket.socketpair()
-        text, written = os.pipe()
-        with theirs:
-            try:
-                self._pid = _spawn_keeper(theirs.fileno(), text)
-            except BaseException:
-                ours.close()
-                os.close(written)
-                raise
-            finally:
-                os.close(text)
-        self._door = ours
+        self._door, theirs = socket.socketpair()
+        try:
+            with theirs:
+                written = self._begin(theirs.fileno())
+        except BaseException:
+            self._door.close()
+            raise
         with open(written, "wb") as file, contextlib.suppress(BrokenPipeError):
             file.write(code)
+
+    def _begin(self, door: int) -> int:
+        """Start it; gives the pipe by which it waits for what to run."""
+        text, written = os.pipe()
+        try:
+            self._pid = _spawn_keeper(door, text)
+        except BaseException:
+            os.close(written)
+            raise
+        finally:
+            os.close(text)
+        return written
 
     def start(self, order: bytes, mark: int, standard: tuple[int, int, int]) -> _Kept:
         """Give an order, and wait until it is carried out."""
@@ -166,7 +173,7 @@ class _Keeping:
     def _until_heard(self, line: socket.socket) -> None:
         """Wait for the answer to an order, as long as there is somebody who may give it."""
         until = time.monotonic() + _AT_MOST
-        while not select.select([line], [], [], _ENOUGH)[0]:
+        while not _says_something(line, _ENOUGH):
             if time.monotonic() > until or not self._is_at_work():
                 raise _KeeperLost
 
@@ -180,10 +187,14 @@ class _Keeping:
     def watch(self, pid: int) -> Callable[[], None]:
         """Name a process that is to end after us."""
         line, theirs = socket.socketpair()
-        with theirs:
-            fds = array.array("i", (theirs.fileno(),))
-            line.sendall(pid.to_bytes(8, "big"))
-            self._door.sendmsg([b"w"], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, fds)])
+        try:
+            with theirs:
+                fds = array.array("i", (theirs.fileno(),))
+                line.sendall(pid.to_bytes(8, "big"))
+                self._door.sendmsg([b"w"], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, fds)])
+        except BaseException:
+            line.close()
+            raise
         self._lines.add(line)
 
         def release() -> None:
@@ -304,7 +315,7 @@ class _Kept:
         until = time.monotonic() + _ENOUGH
         with self._line as line, contextlib.suppress(ConnectionError, _KeeperLost):
             while (left := until - time.monotonic()) > 0 and not self._said.endswith(b"done\n"):
-                if select.select([line], [], [], left)[0]:
+                if _says_something(line, left):
                     self._hear()
         return self._said.endswith(b"done\n")
 
@@ -325,6 +336,13 @@ class _Kept:
         if not data:
             raise _KeeperLost
         self._said += data
+
+
+def _says_something(line: socket.socket, seconds: float) -> bool:
+    """Whether there is something to be heard within a time. Not by `select`, which knows a thousand descriptors."""
+    poll = select.poll()
+    poll.register(line, select.POLLIN)
+    return bool(poll.poll(seconds * 1000))
 
 
 def _end_marked(mark: int) -> None:
