@@ -331,3 +331,24 @@ def test_a_process_with_many_descriptors_can_start_programs() -> None:
     env = {**os.environ, "PYTHONPATH": str(ROOT / "src")}
     ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=env)
     assert (ran.stdout, ran.stderr) == ("-9\n", "")
+
+
+@on_linux
+def test_several_that_nobody_took_back_all_end_after_us() -> None:
+    """Also those whose owner has forgotten them before the next was named."""
+    sleep = f"sleep {number(59)}"
+    code = f"""
+import gc, subprocess
+servers = []
+for _ in range(3):
+    servers.append(subprocess.Popen(["/bin/sh", "-c", "{sleep}; :"], start_new_session=True))
+    end_with_us(servers[-1].pid)
+    gc.collect()
+    time.sleep(0.1)
+time.sleep(60)
+"""
+    with _a_process_of_ours(f"import warnings; warnings.simplefilter('ignore'){STORY}{code}") as us:
+        assert until(lambda: len(running(sleep)) == 3)
+        time.sleep(0.3)
+        us.kill()
+    assert until(lambda: running(sleep) == [])

@@ -9,8 +9,7 @@ started is found by a mark that is inherited by all of it, whatever it does with
 its environment: a limit on the time of real-time processes, of more years than there are, which differs for each.
 Orphans become ours (we are a "subreaper"), so none is left as a zombie either.
 
-Processes that the other side has started itself can be named too, servers say: they get a while to leave by themselves
-once it is gone.
+Processes that the other side has started itself, servers say, can be named: they get a while to leave after it.
 """
 
 from __future__ import annotations
@@ -169,8 +168,9 @@ class Keeper:
     def _hear_of_watched(self, line: int) -> None:
         """Forget a process of which the other side says that it has seen to its end; not one that it left behind."""
         self._poll.unregister(line)
-        if os.read(line, 1):
-            del self._watched[line]
+        pid = self._watched.pop(line)
+        if not os.read(line, 1):
+            self._watched[-pid] = pid  # the number of the line may be another's soon
         os.close(line)
 
     def _end(self, program: Program) -> None:
