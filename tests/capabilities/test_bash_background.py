@@ -232,3 +232,26 @@ def test_the_journal_says_where_commands_ran(tmp_path: Path) -> None:
     """The records of a run have it, in the state that the start left."""
     result = agent(Bash(tmp_path, sandbox="host")).run_sync("Go.")
     assert any("the host was asked for" in repr(record) for record in result.records)
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_one_may_be_given_a_time(tmp_path: Path, mode: Any) -> None:
+    """Then it ends with all that it has started; without, it goes on."""
+    command = f"setsid sleep {marker(47)} & sleep {marker(47)}"
+    result = agent(
+        Bash(tmp_path, sandbox=mode),
+        call("bash", command=command, background=True, timeout=0.5),
+        call("bash_poll", id="bg-1", wait=30),
+        call("bash", command="true", background=True, timeout=0),
+    ).run_sync("Go.")
+    _, looked, refused = texts(result)
+    assert "[bg-1 ran out of time and was ended after " in looked
+    assert "timeout=0 is no time" in refused
+    assert not runs(f"sleep {marker(47)}")
+
+
+def test_what_can_go_on_is_told_of_where_it_can(tmp_path: Path) -> None:
+    """`exec` has no background, and says nothing of one."""
+    tools = {tool.name: tool.description for tool in Bash(tmp_path, sandbox="host").tools()}
+    assert "background=true" in tools["bash"]
+    assert "background" not in tools["exec"]

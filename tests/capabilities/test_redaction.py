@@ -19,7 +19,7 @@ from hookline import (
     ToolError,
     tool,
 )
-from hookline.capabilities import Redaction
+from hookline.capabilities import Files, Redaction
 from hookline.errors import ModelError
 from hookline.journal import fold
 from hookline.state import Attachment, InferenceResponse, Log, Reasoning, UserMessage
@@ -339,3 +339,17 @@ def test_a_door_of_ones_own() -> None:
     assert "no, " not in str(result.records)
     with pytest.raises(hookline.errors.BuildError, match="cannot redact anything"):
         AgentBuilder().with_redaction("x")  # type: ignore[arg-type]
+
+
+def test_a_secret_at_the_cut_of_a_long_line_is_not_shown_in_part(tmp_path: Path) -> None:
+    """Neither by `read` nor by `search`, in the result or in the journal."""
+    secret = "hunter2-correct-horse-battery"
+    (tmp_path / "long").write_text("a" * 1985 + secret + "b" * 500 + "\n")
+    (tmp_path / "wide").write_text("a" * 390 + secret + "b" * 500 + "\n")
+    turns = [call("read", path="long"), call("search", pattern="hunter"), say("done")]
+    builder = AgentBuilder().with_driver(ScriptedDriver(turns)).with_capability(Files(tmp_path))
+    result = builder.with_capability(Redaction(values=[secret])).build().run_sync("go")
+    for step in result.steps[:2]:
+        text = step.results[0].text()
+        assert "[redacted:known-value]... [" in text
+        assert "hunter2" not in text

@@ -147,3 +147,10 @@ def test_json_is_found_in_any_text(value: Any, around: str) -> None:
     list(json_in(around))
     text = f"{around.replace('`', '')}\n```json\n{json.dumps(value)}\n```"
     assert value in list(json_in(text))
+
+
+@pytest.mark.parametrize("nothing", [None, type(None)])
+def test_nothing_is_no_shape(nothing: Any) -> None:
+    """A model that was forgotten is not one whose only output is null."""
+    with pytest.raises(BuildError, match="nothing is no output"):
+        StructuredOutput(nothing)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import errno
 import os
 import sys
 import time
@@ -99,6 +100,27 @@ async def test_a_program_that_is_not_there() -> None:
     ran = await run_program(order("/no/such/program"))
     assert ran.problem == "spawn_error"
     assert "/no/such/program" in ran.detail
+
+
+async def test_too_few_descriptors_leave_none_behind(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What was opened before there were no more is closed again, and the program is not started."""
+    made: list[int] = []
+    pipe = os.pipe
+
+    def scarce() -> tuple[int, int]:
+        if len(made) == 4:
+            raise OSError(errno.EMFILE, "Too many open files")
+        both = pipe()
+        made.extend(both)
+        return both
+
+    monkeypatch.setattr(os, "pipe", scarce)
+    ran = await run_program(sh("true"))
+    assert ran.problem == "spawn_error"
+    assert "Too many open files" in ran.detail
+    for fd in made:
+        with pytest.raises(OSError, match="Bad file descriptor"):
+            os.fstat(fd)
 
 
 async def test_a_file_that_cannot_be_executed(tmp_path: Path) -> None:

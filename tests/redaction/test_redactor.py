@@ -343,3 +343,9 @@ def test_exceptions_are_redacted_in_place() -> None:
     said = f"{error!r} {error} {error.message} {error.remedy} {error.__notes__} {cause} {group.exceptions}"
     assert token not in said
     assert str(error) == "no [redacted:github-token] not [redacted:github-token]"
+
+
+def test_patterns_come_by_kind() -> None:
+    """A list of them has no word for what stands in their place."""
+    with pytest.raises(UsageError, match="patterns= takes them by kind, not as list"):
+        Redactor(patterns=[r"T-\d+"])  # type: ignore[arg-type]

@@ -154,15 +154,19 @@ class _Driver:
 
     def _start(self) -> Program:
         order = self._order
-        (stdin, feed), (out, stdout), (err, stderr) = os.pipe(), os.pipe(), os.pipe()
-        self._pipes = [feed, out, err]
+        theirs: list[int] = []
         try:
+            for is_input in (True, False, False):
+                read, written = os.pipe()
+                theirs.append(read if is_input else written)
+                self._pipes.append(written if is_input else read)
+            stdin, stdout, stderr = theirs
             return start_program(
                 order.argv, order.env, order.cwd, (stdin, stdout, stderr), leaves=_ANSWERED
             )
         finally:
-            for theirs in (stdin, stdout, stderr):
-                os.close(theirs)
+            for each in theirs:
+                os.close(each)
 
     def _see_through(self, program: Program) -> int | None:
         """Its exit code; None if its time was over first. Helpers that it left when it did its work may go on."""

@@ -20,7 +20,7 @@ from hookline.redaction.names import (
     named_spans,
     spans_behind,
 )
-from hookline.redaction.spelling import Spelled
+from hookline.redaction.spelling import Spelled, cuts_in
 from hookline.redaction.tokens import Span, token_spans
 
 Values: TypeAlias = Iterable[str] | Mapping[str, str]
@@ -59,7 +59,7 @@ class Redactor:
             _check(value, name)
         self._known = {value: (_kind(name), Spelled(value)) for value, name in known.items()}
         self._patterns = tuple(
-            (_kind(kind), _compiled(kind, each)) for kind, each in (patterns or {}).items()
+            (_kind(kind), _compiled(kind, each)) for kind, each in _by_kind(patterns or {}).items()
         )
         self._names = frozenset(name.lower() for name in _texts(names, "names"))
         self._named = behind(self._names) if self._names else None
@@ -166,8 +166,9 @@ class Redactor:
 
     def _certain(self, text: str) -> Iterator[Span]:
         lowered = text.lower()
+        cuts = cuts_in(text) if self._known else []
         for kind, spelled in self._known.values():
-            for start, end in spelled.spans(text, lowered):
+            for start, end in (*spelled.spans(text, lowered), *spelled.ends(text, cuts)):
                 yield start, end, kind
         yield from token_spans(text, lowered)
         yield from command_spans(text, lowered)
@@ -302,6 +303,15 @@ def _check(value: str, name: str) -> None:
 
 def _kind(name: str) -> str:
     return _KIND.sub("-", name.lower()).strip("-") or "secret"
+
+
+def _by_kind(patterns: object) -> Patterns:
+    if not isinstance(patterns, Mapping):
+        raise UsageError(
+            f"patterns= takes them by kind, not as {type(patterns).__name__}.",
+            remedy='Write patterns={"ticket": r"T-[0-9]+"}: the kind stands in the place of what is found.',
+        )
+    return patterns
 
 
 def _compiled(kind: str, pattern: str | re.Pattern[str]) -> re.Pattern[str]:

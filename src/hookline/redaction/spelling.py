@@ -5,14 +5,23 @@ from __future__ import annotations
 import base64
 import html
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 _ENCODING = re.compile(r"[\\%&]")
 """Without one of these, no letter of a text is escaped."""
 
 _FOLD = re.compile(r"\r?\n|\\{1,4}n")
 _MAY_FOLD = r"(?:\r?\n|\\{1,4}n)?"
-"""In base64 a line may end anywhere; in a JSON text that is an escape."""
+"""In base64 and in hex a line may end anywhere; in a JSON text that is an escape."""
+_LONG = 12
+"""Letters of a secret that is looked for over several lines as it is, too: a shorter one may be there by chance."""
+
+_CUT = re.compile(
+    r"(?:\.\.\. ?|\n)?\[(?:\.\.\. )?[0-9,]+ (?:more )?(?:characters|bytes)[^\[\]\n]{0,200}\]?\n?"
+)
+"""What tools say where they leave something out: a secret may have been cut in two there."""
+_LEAST = 4
+"""Letters of one end of a secret that are taken out next to such a note; in hex and base64 twice as many."""
 
 
 def spellings(secret: str) -> tuple[re.Pattern[str], ...]:
@@ -31,11 +40,17 @@ class Spelled:
     def __init__(self, secret: str) -> None:
         self._escaped, self._hexed, self._packed = spellings(secret)
         self._plain = re.compile(re.escape(secret), re.IGNORECASE)
+        self._folded = re.compile(_MAY_FOLD.join(map(re.escape, secret)), re.IGNORECASE)
         self._lowered = secret.lower()
         content = secret.encode(errors="surrogateescape")
         self._hex = content.hex()
         self._pieces = tuple(
             max(re.split("[+/]", _letters(content, shift)), key=len) for shift in range(3)
+        )
+        self._forms = (
+            (self._lowered, _LEAST, False),
+            (self._hex, 2 * _LEAST, False),
+            *((_letters(content, shift), 2 * _LEAST, True) for shift in range(3)),
         )
 
     def spans(self, text: str, lowered: str) -> Iterator[tuple[int, int]]:
@@ -44,11 +59,45 @@ class Spelled:
             yield from _each(self._escaped, text)
         elif self._lowered in lowered or not text.isascii():
             yield from _each(self._plain, text)
+        folds = "\n" in text or "\\n" in text
+        folded = _FOLD.sub("", text) if folds else text
+        lowered = folded.lower() if folds else lowered
+        if folds and len(self._lowered) >= _LONG and self._lowered in lowered:
+            yield from _each(self._folded, text)
         if self._hex in lowered:
             yield from _each(self._hexed, text)
-        folded = _FOLD.sub("", text) if "\n" in text or "\\n" in text else text
         if any(piece in folded for piece in self._pieces):
             yield from _each(self._packed, text)
+
+    def ends(self, text: str, cuts: Sequence[tuple[int, int]]) -> Iterator[tuple[int, int]]:
+        """What of it is left where something was left out, before the note and behind it."""
+        for start, end in cuts:
+            for whole, least, is_exact in self._forms:
+                before, after = (
+                    text[max(0, start - len(whole)) : start],
+                    text[end : end + len(whole)],
+                )
+                if length := _overlap(before if is_exact else before.lower(), whole, least):
+                    yield start - length, start
+                if length := _overlap(whole, after if is_exact else after.lower(), least):
+                    yield end, end + length
+
+
+def cuts_in(text: str) -> list[tuple[int, int]]:
+    """Where something was left out, and the note says so."""
+    if "[" not in text or not ("characters" in text or " bytes" in text):
+        return []
+    return [found.span() for found in _CUT.finditer(text)]
+
+
+def _overlap(before: str, after: str, least: int) -> int:
+    """How many letters at the end of one text are the beginning of the other, if they are not few."""
+    if after[:least] not in before:
+        return 0
+    for length in range(min(len(before), len(after)), least - 1, -1):
+        if before.endswith(after[:length]):
+            return length
+    return 0
 
 
 def _each(pattern: re.Pattern[str], text: str) -> Iterator[tuple[int, int]]:
@@ -59,7 +108,7 @@ def _each(pattern: re.Pattern[str], text: str) -> Iterator[tuple[int, int]]:
 def _sources(secret: str) -> tuple[str, str, str]:
     content = secret.encode(errors="surrogateescape")
     packed = "|".join(_packed(content, shift) for shift in range(3))
-    return "".join(map(_spelled, secret)), content.hex(), packed
+    return "".join(map(_spelled, secret)), _MAY_FOLD.join(content.hex()), packed
 
 
 def _spelled(letter: str) -> str:

@@ -235,11 +235,30 @@ def test_which_names_are_protected_is_an_option(root: Path, way: str) -> None:
         FileJail(root, protected=["a/b"])
 
 
+def test_a_pattern_is_all_names_that_fit(root: Path, way: str) -> None:
+    """At any depth, whatever the case, in directories too; and it is never taken for nothing."""
+    for name in ("key.pem", "sub/Other.PEM", "plain.txt", "x1"):
+        (root / name).parent.mkdir(exist_ok=True)
+        (root / name).write_text("text")
+    jail = FileJail(root, protected=["*.lock", "[xy]?"], secret=["*.pem"], way=way)  # type: ignore[arg-type]
+    for secret in ("key.pem", "sub/Other.PEM", "new.pem", "a.pem/b"):
+        with pytest.raises(ProtectedPathError, match="secret"):
+            jail.write_text(secret, "x")
+    for protected in ("z.lock", "sub/Z.LOCK", "x1"):
+        with pytest.raises(ProtectedPathError):
+            jail.write_text(protected, "x")
+    assert {entry.name for entry in jail.walk()}.isdisjoint({"key.pem", "Other.PEM"})
+    jail.write_text("plain.txt", "new")
+    jail.write_text("locks", "new")
+
+
 def test_a_root_has_to_be_a_directory(root: Path) -> None:
     """Said when the jail is made."""
     for wrong in (root / "nope", root / "docs/notes.txt"):
         with pytest.raises(UsageError, match="cannot be the root"):
             FileJail(wrong)
+    with pytest.raises(UsageError, match="None cannot be the root of a file jail"):
+        FileJail(None)  # type: ignore[arg-type]
     with pytest.raises(UsageError, match="way="):
         FileJail(root, way="magic")  # type: ignore[arg-type]
 

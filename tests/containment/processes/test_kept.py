@@ -258,3 +258,97 @@ def _a_process_of_ours(code: str) -> Iterator[subprocess.Popen[bytes]]:
             yield process
         finally:
             process.kill()
+
+
+@on_linux
+def test_a_copy_of_our_process_keeps_nothing_alive() -> None:
+    """One that was forked, and not told what we had begun: when we are killed, what we started ends all the same."""
+    sleep = number(56)
+    code = STORY + (
+        f"program = start_program(('/bin/sh', '-c', 'sleep {sleep}'), {ENV!r}, '/', (null,) * 3)\n"
+        "copy = os.fork()\n"
+        "if copy == 0:\n"
+        "    time.sleep(60)\n"
+        "    os._exit(0)\n"
+        "print(copy, flush=True)\n"
+        "time.sleep(60)\n"
+    )
+    env = {**os.environ, "PYTHONPATH": str(ROOT / "src")}
+    with subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, env=env) as story:
+        assert story.stdout is not None
+        copy = int(story.stdout.readline())
+        assert running(f"sleep {sleep}")
+        story.kill()
+        try:
+            assert until(lambda: not running(f"sleep {sleep}"))
+        finally:
+            os.kill(copy, signal.SIGKILL)
+
+
+@on_linux
+def test_a_copy_has_a_keeper_of_its_own() -> None:
+    """Which it can start, whoever held what when it was made."""
+    first = started("sleep 60")
+    assert kept._keeping is not None
+    ours = kept._keeping
+    with kept._lock:
+        copy = os.fork()
+        if copy == 0:
+            program = started("exit 7")
+            os._exit(ended(program) if kept._keeping is not ours else 1)
+    _, status = os.waitpid(copy, 0)
+    assert os.waitstatus_to_exitcode(status) == 7
+    assert first.poll() is None
+    first.end()
+
+
+@on_linux
+def test_a_slow_keeper_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As long as it is at work: to give it up would end what it keeps for others."""
+    other = started("sleep 60")
+    monkeypatch.setattr(kept, "_ENOUGH", 0.0001)
+    program = started("exit 3")
+    monkeypatch.undo()
+    assert ended(program) == 3
+    program.leave()
+    assert keeper_of(other) in keeper.parents_of_the_living()
+    assert other.poll() is None
+    other.end()
+
+
+@on_linux
+def test_a_process_with_many_descriptors_can_start_programs() -> None:
+    """More than a thousand, as a server has: what waits for an answer is not the old call that cannot count so far."""
+    code = STORY + (
+        "import resource\n"
+        "_, hard = resource.getrlimit(resource.RLIMIT_NOFILE)\n"
+        "resource.setrlimit(resource.RLIMIT_NOFILE, (min(hard, 2000), hard))\n"
+        "held = [os.dup(null) for _ in range(1500)]\n"
+        f"program = start_program(('/bin/sh', '-c', 'sleep 60'), {ENV!r}, '/', (null,) * 3)\n"
+        "program.end()\n"
+        "print(program.poll())\n"
+    )
+    env = {**os.environ, "PYTHONPATH": str(ROOT / "src")}
+    ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=env)
+    assert (ran.stdout, ran.stderr) == ("-9\n", "")
+
+
+@on_linux
+def test_several_that_nobody_took_back_all_end_after_us() -> None:
+    """Also those whose owner has forgotten them before the next was named."""
+    sleep = f"sleep {number(59)}"
+    code = f"""
+import gc, subprocess
+servers = []
+for _ in range(3):
+    servers.append(subprocess.Popen(["/bin/sh", "-c", "{sleep}; :"], start_new_session=True))
+    end_with_us(servers[-1].pid)
+    gc.collect()
+    time.sleep(0.1)
+time.sleep(60)
+"""
+    with _a_process_of_ours(f"import warnings; warnings.simplefilter('ignore'){STORY}{code}") as us:
+        assert until(lambda: len(running(sleep)) == 3)
+        time.sleep(0.3)
+        us.kill()
+    assert until(lambda: running(sleep) == [])

@@ -90,6 +90,17 @@ def test_a_path_of_the_user_is_hidden(place: Place) -> None:
         assert place.run(f"cat {secret}", hide=[str(hidden)]).exit_code != 0
 
 
+def test_a_pattern_hides_what_fits_it(place: Place) -> None:
+    """Also what has come since the sandbox was made."""
+    pattern = [str(place.outside / "*.pem")]
+    for name in ("a.pem", ".b.pem", "note"):
+        (place.outside / name).write_text(f"text of {name}")
+    seen = place.run(f"cd {place.outside}; cat a.pem .b.pem note; true", hide=pattern).text
+    assert "text of note" in seen
+    assert "text of a.pem" not in seen
+    assert "text of .b.pem" not in seen
+
+
 def test_a_secret_in_the_work_directory_can_be_hidden(place: Place) -> None:
     """What is hidden there is neither read nor replaced."""
     secret = place.work / ".env"

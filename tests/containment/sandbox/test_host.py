@@ -103,6 +103,19 @@ def test_a_program_is_run_as_if_nobody_stood_above_it(tmp_path: Path) -> None:
     assert told & ~_inherited() == 0
 
 
+@pytest.mark.skipif(sys.platform != "linux", reason="the mark is there on Linux only")
+def test_a_daemon_without_an_environment_does_not_outlive_a_killed_supervisor(
+    tmp_path: Path,
+) -> None:
+    """Nothing is left of where it came from but a limit, which it does not know of."""
+    marker = f"46{os.getpid() % 1000:03}"
+    daemon = f"(env -i setsid sh -c 'exec sleep {marker} <&- >&- 2>&-' &)"
+    attack = f"{daemon}; sleep 0.3; kill -KILL $PPID; sleep {marker}"
+    seen = Sandbox(tmp_path, "host").run_sync(attack, timeout=30)
+    assert (seen.ended, seen.exit_code) == ("exited", 137)
+    assert not _runs(f"sleep {marker}")
+
+
 async def test_in_an_event_loop_it_has_to_be_awaited(tmp_path: Path) -> None:
     """Who forgets is told so, and nothing is left lying about."""
     with pytest.raises(UsageError, match=r"where an event loop runs\. Use `await sandbox\.run"):

@@ -200,6 +200,14 @@ def test_bad_input_is_named(tmp_path: Path) -> None:
         (lambda: Sandbox(tmp_path, pass_env="HOME"), r"pass_env=\('HOME',\)"),
         (lambda: Sandbox(tmp_path, env={"A=B": "x"}), "cannot be a variable"),
         (lambda: SandboxPaths(hide="/etc"), r"hide=\('/etc',\)"),
+        (lambda: SandboxPaths(hide=("keys",)), "'keys' in it, which is no whole path"),
+        (lambda: SandboxPaths(protect=("*.lock",)), "has to be named in full"),
+        (lambda: SandboxPaths(protect=("../x",)), "'../x' in it, which is no name below"),
+        (lambda: SandboxPaths(protect=("/etc/x",)), "'/etc/x' in it, which is no name below"),
+        (lambda: Sandbox(tmp_path, paths={}), r"paths=\{\} is no SandboxPaths"),  # type: ignore[arg-type]
+        (lambda: Sandbox(tmp_path, limits={"memory": 1}), "is no SandboxLimits"),  # type: ignore[arg-type]
+        (lambda: Sandbox(None), "None is no directory"),  # type: ignore[arg-type]
+        (lambda: host.run_sync(5), "5 is no command"),  # type: ignore[arg-type]
         (lambda: host.run_sync([]), "no command to run"),
         (lambda: host.run_sync("a\0b"), "NUL byte"),
         (lambda: host.run_sync("a\ud800b"), "half a character in the command"),
@@ -335,3 +343,31 @@ def test_limits_hold_on_the_host_too(tmp_path: Path) -> None:
 def test_a_grant_is_a_value() -> None:
     """Two that give the same are the same."""
     assert SandboxGrant(network=True) == SandboxGrant(network=True)
+
+
+@needs_bubblewrap
+def test_a_test_that_was_not_finished_is_made_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """On a machine that is overloaded for a moment: it is said in a line, and does not hold for ever."""
+    selftest._outcome.cache_clear()
+    with monkeypatch.context() as patched:
+        patched.setattr(selftest, "_SECONDS", 0.001)
+        status = Sandbox(tmp_path).status
+        assert not status.contained
+        assert status.reason == "the sandbox's test of itself took longer than 0.001 s"
+        with pytest.raises(SandboxError, match=r"took longer than 0\.001 s\. Is the machine"):
+            Sandbox(tmp_path, "required")
+    assert Sandbox(tmp_path, "required").status.contained
+
+
+@needs_bubblewrap
+def test_what_hides_nothing_is_told(tmp_path: Path) -> None:
+    """It may be a mistake, or come later."""
+    paths = SandboxPaths(hide=(tmp_path / "keyss", tmp_path / "*.pem"))
+    sandbox = Sandbox(tmp_path, "required", paths=paths)
+    where = f"'{tmp_path}/keyss', '{tmp_path}/*.pem'"
+    assert sandbox.describe().endswith(f"there is nothing to hide at {where} now")
+    (tmp_path / "keyss").mkdir()
+    (tmp_path / "a.pem").touch()
+    assert "nothing to hide" not in sandbox.describe()

@@ -10,10 +10,11 @@ from typing import Any
 
 from hookline.blueprint import Definition, Note
 from hookline.capabilities.approval.modes import STATE_KEY, ApprovalMode, Modes, as_mode
-from hookline.errors import BuildError, HooklineError, UsageError
+from hookline.errors import BuildError, UsageError
 from hookline.hooks import HookOutcome, Options, Registration, register
 from hookline.lifecycle import HookPoint, ToolHookContext
 from hookline.permissions import Root, Rule, Rules, Ruling
+from hookline.permissions.quiet import is_quiet
 from hookline.state import AgentState, Decision, ToolCall
 
 _EDITS = Rule.parse("Edit(**)")
@@ -253,18 +254,10 @@ def _only_reads(ctx: ToolHookContext, *, is_vouched: bool = False) -> bool:
         argv = call.args.get("argv")
         if not isinstance(argv, list) or not all(isinstance(word, str) for word in argv):
             return False
-        return _is_quiet(shlex.join(argv))
+        return is_quiet(shlex.join(argv), call, tool, ctx.state)
     command = call.args.get("command")
-    return call.name == "bash" and isinstance(command, str) and _is_quiet(command)
-
-
-def _is_quiet(command: str) -> bool:
-    try:
-        from hookline.containment import ShellPolicy
-
-        return bool(ShellPolicy.default().judge(command).decision == "allow")
-    except (ImportError, HooklineError):
-        return False  # without its parser nothing is known of the command
+    is_command = call.name == "bash" and isinstance(command, str)
+    return is_command and is_quiet(str(command), call, tool, ctx.state)
 
 
 def _is_of_a_running_tool(call: ToolCall) -> bool:

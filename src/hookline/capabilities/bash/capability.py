@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias, get_args
 
 from hookline.blueprint import Definition, Note
 from hookline.capabilities.bash.describing import describe
-from hookline.capabilities.bash.judging import ShellGuard
+from hookline.capabilities.bash.judging import ShellGuard, place_of
 from hookline.capabilities.bash.outputs import Scratch
 from hookline.capabilities.bash.runner import Order, Runner
 from hookline.capabilities.bash.session import Keeper, Session, lost
@@ -20,7 +20,7 @@ from hookline.containment.interpreter import module_places_in
 from hookline.errors import BuildError, ToolError
 from hookline.hooks import Options, Registration, register
 from hookline.lifecycle import ExecutionHookContext, HookPoint, ToolHookContext
-from hookline.state import AgentState, RunStatus, ToolResult
+from hookline.state import AgentState, RunStatus, ToolCall, ToolResult
 from hookline.tools import AnyTool, ToolContext, tool
 
 if TYPE_CHECKING:
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 Ask: TypeAlias = Literal["outside-sandbox", "always"]
 Keep: TypeAlias = Literal["nothing", "session"]
 
+_TIMEOUT = 120.0
 _LONGEST_WAIT = 60.0
 """Seconds a look at a background command may take."""
 
@@ -52,7 +53,7 @@ class Bash:
         policy: ShellPolicy | None = None,
         ask: Ask = "outside-sandbox",
         keep: Keep = "nothing",
-        timeout: float = 120.0,
+        timeout: float = _TIMEOUT,
         max_timeout: float = 3600.0,
         max_chars: int = 20_000,
         output_dir: str | Path | None = None,
@@ -63,6 +64,7 @@ class Bash:
         _check_choice("ask", ask, get_args(Ask))
         _check_choice("keep", keep, get_args(Keep))
         _check_numbers(timeout=timeout, max_timeout=max_timeout, max_chars=max_chars)
+        _check_timeout(timeout, max_timeout)
         _check_reader()
         self.name = name
         self._policy = None if policy is None else _checked_policy(policy)
@@ -173,7 +175,7 @@ class Bash:
 
         Args:
             command: The command, as for `bash -c`. It has no input.
-            timeout: Seconds until it is ended, with everything it started.
+            timeout: Seconds until it is ended, with everything it started; one in the background only if given.
             background: Do not wait for it: gives an id for bash_poll and bash_stop.
             cwd: The directory to run in, relative to the work directory.
             network: Give this command the network. A person is asked.
@@ -190,7 +192,8 @@ class Bash:
             session=session,
         )
         if background:
-            return await self._runner.in_background(order, run_id)
+            _refuse_no_time(timeout)
+            return await self._runner.in_background(order, run_id, timeout)
         seconds = self._seconds(timeout)
         if self.keep == "nothing" or self._runner.leaves(order):
             return await self._runner.to_the_end(order, context, seconds)
@@ -266,7 +269,7 @@ class Bash:
         if not 0 < timeout <= self.max_timeout:
             raise ToolError(
                 f"timeout={timeout:g} is not between 0 and {self.max_timeout:g} seconds.",
-                remedy="Run what takes longer with background=true.",
+                remedy="Run what takes longer in the background: `bash` with background=true.",
             )
         return timeout
 
@@ -290,6 +293,16 @@ class Bash:
         """Where earlier commands have left the shell; empty for the work directory."""
         return self._session(state).cwd
 
+    def whereabouts(self, call: ToolCall, state: AgentState) -> tuple[str, str] | None:
+        """The work directory, and where in it a call would run, for whoever judges it besides us.
+
+        None if earlier commands have set variables: any program may be another one then.
+        """
+        if self.has_kept_variables(state):
+            return None
+        place = place_of(self, call, state)
+        return place["root"], place["cwd"]
+
     def __repr__(self) -> str:
         return f"<Bash {self.sandbox.root}, sandbox {self.sandbox.mode}>"
 
@@ -300,6 +313,19 @@ def _check_choice(option: str, value: object, known: tuple[str, ...]) -> None:
             f"Bash: {option}={value!r} means nothing.",
             remedy=f"Use {' or '.join(map(repr, known))}.",
         )
+
+
+def _check_timeout(timeout: float, max_timeout: float) -> None:
+    if timeout > max_timeout and timeout != _TIMEOUT:  # which is nobody's wish
+        raise BuildError(
+            f"Bash: timeout={timeout:g} is more than max_timeout={max_timeout:g}.",
+            remedy=f"Say max_timeout={timeout:g} too, or give less time.",
+        )
+
+
+def _refuse_no_time(timeout: float | None) -> None:
+    if timeout is not None and not timeout > 0:
+        raise ToolError(f"timeout={timeout:g} is no time.", remedy="Give seconds, or leave it out.")
 
 
 def _check_reader() -> None:

@@ -20,10 +20,10 @@ def describe(sandbox: Sandbox, *, keep: bool, timeout: float) -> Words:
     where = f"in a sandbox, in {sandbox.root}" if contained else f"on the host, in {sandbox.root}"
     rules = _CONTAINED.format(root=sandbox.root) if contained else _ON_THE_HOST
     kept = _KEPT if keep else _NOT_KEPT
-    ends = f"A command is ended after {timeout:g} seconds, unless another timeout is given. {_ENDS}"
+    ends = f"It is ended after {timeout:g} seconds, unless another timeout is given. What it starts ends with it"
     return Words(
-        bash=f"Run a command in a shell, {where}.\n\n{rules} {kept} {ends}",
-        exec=f"Run a program with its arguments, without a shell, {where}.\n\n{rules} {ends}",
+        bash=f"Run a command in a shell, {where}.\n\n{rules} {kept} {ends}, {_GOES_ON}",
+        exec=f"Run a program with its arguments, without a shell, {where}.\n\n{rules} {ends}.",
     )
 
 
@@ -34,6 +34,4 @@ _CONTAINED = (
 _ON_THE_HOST = "Nothing contains it: a person is asked about what is not plainly harmless."
 _KEPT = "The working directory and exported variables last from one command to the next."
 _NOT_KEPT = "Every command starts in the work directory, with the same variables: `cd` and `export` do not last."
-_ENDS = (
-    "What it starts ends with it, so use background=true for what is to go on, not `&` or nohup."
-)
+_GOES_ON = "so use background=true for what is to go on, not `&` or nohup."

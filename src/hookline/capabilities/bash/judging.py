@@ -90,7 +90,7 @@ class ShellGuard:
     ) -> tuple[str, list[str]]:
         """Why a call is denied, or empty; and why a person is to be asked, as things are now."""
         command = command_of(call.args) or ""
-        place = self._place(bash or self._bash, call, state)
+        place = place_of(bash or self._bash, call, state)
         verdict = self._bash.policy.judge(command, **place)
         if verdict.decision == "deny":
             return verdict.reason, []
@@ -123,20 +123,9 @@ class ShellGuard:
         """Whether it is a rule of the user's that allows the command, rather than its being harmless."""
         from hookline.containment import ShellPolicy
 
-        place = self._place(bash, call, state)
+        place = place_of(bash, call, state)
         plain = ShellPolicy.default().judge(command_of(call.args) or "", **place)
         return plain.decision != "allow"
-
-    def _place(self, bash: Shell, call: ToolCall, state: AgentState) -> dict[str, str]:
-        """The work directory, and where in it a call is to run: as seen from there, or with all of its path."""
-        named = call.args.get("cwd")
-        root = Path(os.path.realpath(bash.sandbox.root))
-        place = root / bash.kept_directory(state)
-        if isinstance(named, str) and "\0" not in named:
-            place = place / os.path.expanduser(named)
-        real = Path(os.path.realpath(place))
-        inside = str(real.relative_to(root)) if real.is_relative_to(root) else str(real)
-        return {"root": str(root), "cwd": "" if inside == "." else inside}
 
     def _whose(self, ctx: ToolHookContext) -> Shell | None:
         """The capability whose tool will run: in a child it may be another one, or none."""
@@ -146,6 +135,18 @@ class ShellGuard:
 
 
 _WHERE = {True: "in the sandbox", False: "it would run on the host"}
+
+
+def place_of(bash: Shell, call: ToolCall, state: AgentState) -> dict[str, str]:
+    """The work directory, and where in it a call is to run: as seen from there, or with all of its path."""
+    named = call.args.get("cwd")
+    root = Path(os.path.realpath(bash.sandbox.root))
+    place = root / bash.kept_directory(state)
+    if isinstance(named, str) and "\0" not in named:
+        place = place / os.path.expanduser(named)
+    real = Path(os.path.realpath(place))
+    inside = str(real.relative_to(root)) if real.is_relative_to(root) else str(real)
+    return {"root": str(root), "cwd": "" if inside == "." else inside}
 
 
 def command_of(args: Any) -> str | None:

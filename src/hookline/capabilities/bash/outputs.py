@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import IO
 
 from hookline.containment.sandbox import Excerpt
+from hookline.errors import BuildError
 
 _FILES = 64
 """How many files of output are kept; the oldest goes first."""
@@ -30,7 +31,13 @@ class Scratch:
         self.tmp = base / "tmp"
         self.tmp.mkdir(mode=0o700)
         self.output = base / "output" if output is None else Path(output).expanduser().resolve()
-        self.output.mkdir(mode=0o700, parents=True, exist_ok=True)
+        try:
+            self.output.mkdir(mode=0o700, parents=True, exist_ok=True)
+        except OSError as error:
+            raise BuildError(
+                f"Bash: output_dir='{output}' cannot be made ({error.strerror}).",
+                remedy="Name a directory that can be written in, or leave it out.",
+            ) from None
         self._numbers = itertools.count(1)
         self._files: deque[Path] = deque()
 

@@ -76,8 +76,8 @@ class Runner:
             said += _warning(before, _instructions(self.sandbox.root))
         return ToolResult(said, metadata=_facts(running, output))
 
-    async def in_background(self, order: Order, run_id: str) -> ToolResult:
-        """Start a command, and give the id under which it goes on."""
+    async def in_background(self, order: Order, run_id: str, seconds: float | None) -> ToolResult:
+        """Start a command, and give the id under which it goes on, for so many seconds at most."""
         self.backgrounds.check_room(run_id)
         order, moved = self.placed(order)
         output = Output(self._scratch, self._max_chars)
@@ -87,6 +87,8 @@ class Runner:
         except (SandboxError, UsageError) as error:
             raise ToolError(error.message, remedy=error.remedy) from None
         one = self.backgrounds.add(run_id, order.text, running, output)
+        if seconds is not None:
+            asyncio.get_running_loop().call_later(seconds, running.kill, "timeout")
         await settle(one, _FIRST_LOOK)
         said = news(one) + moved + _noted(given)
         if running.is_running:

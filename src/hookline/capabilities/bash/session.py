@@ -83,7 +83,9 @@ class Keeper:
         exported = _exported(rest, base)
         if len(exported) > _VARIABLES:
             left_out = ", ".join(list(exported)[_VARIABLES:][:5])
-            self.note = f"\n[only {_VARIABLES} variables are kept; among those that are not: {left_out}]"
+            self.note = (
+                f"\n[only {_VARIABLES} variables are kept; among those that are not: {left_out}]"
+            )
         return Session(cwd, dict(list(exported.items())[:_VARIABLES]))
 
 

@@ -22,8 +22,8 @@ _FDS = "/dev/fd"
 _SYSTEM = "/usr/bin:/bin:/usr/local/bin:/opt/homebrew/bin:/run/current-system/sw/bin"
 _OTHER_BYTES = r"(?-u:[^\t\n\x20-\x7E])"
 _WIDE_BYTES = r"(?-u:[\x00\xFE\xFF]|\xEF\xBB\xBF)"
-"""What there is in encodings of two or four bytes; the plain characters of others are the same bytes everywhere. And the
-mark at the beginning of a file in UTF-8, which is no part of its first line."""
+"""What there is in encodings of two or four bytes; the plain characters of others are the same bytes everywhere. And
+the mark at the beginning of a file in UTF-8, which is no part of its first line."""
 _QUIET = (
     "--no-config",
     "--no-messages",

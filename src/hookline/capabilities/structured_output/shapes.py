@@ -59,6 +59,8 @@ class TypeShape:
         try:
             if inspect.isroutine(kind):
                 raise TypeError("a function is no type")
+            if kind in (None, type(None)):
+                raise TypeError("nothing is no output")
             if kind is BaseModel:
                 raise TypeError("it has no fields of its own")
             self._adapter: TypeAdapter[Any] = TypeAdapter(kind)

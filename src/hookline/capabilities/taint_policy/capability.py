@@ -17,7 +17,7 @@ from hookline.capabilities.taint_policy.provenance import (
     Trust,
     digest,
 )
-from hookline.errors import BuildError, HooklineError
+from hookline.errors import BuildError
 from hookline.hooks import HookOutcome, Options, Registration, register
 from hookline.lifecycle import (
     AgentContext,
@@ -29,6 +29,7 @@ from hookline.lifecycle import (
     ToolHookContext,
 )
 from hookline.permissions import Rule, Rules
+from hookline.permissions.quiet import is_quiet
 from hookline.state import AgentState, ToolCall, UserMessage, thaw
 
 Self = TypeVar("Self", bound=AgentContext)
@@ -121,7 +122,7 @@ class TaintPolicy:
             return self._calls.judge(call).decision == "ask"
         tool = ctx.run.tool(call.name) if ctx.run is not None else None
         is_pure = tool is not None and tool.effect == "pure"
-        return not (is_pure or call.name in _NO_ACTS or _only_looks(call))
+        return not (is_pure or call.name in _NO_ACTS or _only_looks(call, tool, ctx.state))
 
     def _provenance(self, state: AgentState, run: RunHandle | None) -> Provenance:
         """What a run has read, up to now, and what the runs above it had."""
@@ -186,17 +187,11 @@ def _listed(rules: Any, what: str) -> tuple[Rule | str, ...]:
     return tuple(rules)
 
 
-def _only_looks(call: ToolCall) -> bool:
+def _only_looks(call: ToolCall, tool: object, state: AgentState) -> bool:
     """Whether a call is a command line that is known to change nothing."""
     command = call.args.get("command")
-    if call.name != "bash" or not isinstance(command, str):
-        return False
-    try:
-        from hookline.containment import ShellPolicy
-
-        return bool(ShellPolicy.default().judge(command).decision == "allow")
-    except (ImportError, HooklineError):
-        return False  # without its parser nothing is known of the command
+    is_command = call.name == "bash" and isinstance(command, str)
+    return is_command and is_quiet(str(command), call, tool, state)
 
 
 def _writes_notes(call: ToolCall) -> bool:

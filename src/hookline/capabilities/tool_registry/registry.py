@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from fnmatch import fnmatchcase
 from typing import Annotated, Any, Literal
 
 import msgspec
 
+from hookline.blueprint import Definition, Note
 from hookline.capabilities.tool_registry.ranking import ranked
 from hookline.errors import BuildError, ToolError
 from hookline.hooks import HookOutcome, Options, Registration, register
@@ -36,7 +37,9 @@ class ToolRegistry:
     name = "tool-registry"
 
     def __init__(self, *, always: Iterable[str] = (), hide: Iterable[str] = ("*",)) -> None:
-        self._always = (*ESSENTIAL, *_patterns("always", always))
+        wished = _patterns("always", always)
+        self._always = (*ESSENTIAL, *wished)
+        self._wished = wished
         self._hide = _patterns("hide", hide)
 
     @staticmethod
@@ -49,6 +52,19 @@ class ToolRegistry:
         return (
             _fits(name, self._always) or not _fits(name, self._hide) or name in self.enabled(state)
         )
+
+    def notes(self, definition: Definition) -> Iterator[Note]:
+        """What is to be offered from the start and is no tool. Those of servers may not be known yet."""
+        names = [tool.name for tool in definition.toolbox]
+        for pattern in self._wished:
+            if not pattern.startswith("mcp__") and not any(
+                _fits(name, (pattern,)) for name in names
+            ):
+                yield Note(
+                    f"always= has '{pattern}' in it, which fits no tool.",
+                    is_problem=True,
+                    remedy="See how the tools are called: `agent.explain()`.",
+                )
 
     # --- the tool -----------------------------------------------------------------------------------
 

@@ -9,7 +9,6 @@ import errno
 import os
 import weakref
 from collections.abc import Iterable, Iterator
-from pathlib import Path
 from typing import IO, Any, TypeAlias
 
 from hookline.containment.interpreter import environments_below
@@ -22,7 +21,12 @@ from hookline.containment.jail.faults import (
     told,
 )
 from hookline.containment.jail.names import first_of, plain_names, within
-from hookline.containment.jail.opening import READ_DIRECTORY, checked_file, open_root
+from hookline.containment.jail.opening import (
+    READ_DIRECTORY,
+    checked_file,
+    open_root,
+    path_of_root,
+)
 from hookline.containment.jail.paths import Asked, Parts, asked_for, split, without_dots
 from hookline.containment.jail.steps import open_by_steps, past_link, resolve
 from hookline.containment.jail.tree import Entry, entries_of, make_directories, remove
@@ -68,7 +72,7 @@ class FileJail:
         mounts: bool = True,
         way: openat2.Way = "auto",
     ) -> None:
-        self.root = Path(os.path.abspath(os.fspath(root)))
+        self.root = path_of_root(root)
         """The directory, as it was given."""
         self.protected = plain_names(protected, "protected")
         self.secret = plain_names(secret, "secret")

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import fnmatch
+import re
 import unicodedata
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from functools import lru_cache
 
 from hookline.errors import UsageError
 
@@ -13,6 +16,7 @@ _IGNORED = dict.fromkeys(
 )
 _SHORT = {"git~1": ".git"}
 """What NTFS calls them in eight characters."""
+_WILD = re.compile(r"[*?\[]")
 
 
 def plain(name: str) -> str:
@@ -29,14 +33,23 @@ def plain_names(names: Iterable[str], option: str) -> frozenset[str]:
         if not isinstance(name, str) or not name or "/" in name:
             raise UsageError(
                 f"{option}= has {name!r} in it, which is not a name.",
-                remedy="Give single names, as in ('.git', '.env'): they hold at any depth.",
+                remedy="Give single names, as in ('.git', '*.pem'): they hold at any depth.",
             )
     return frozenset(map(plain, given))
 
 
 def first_of(parts: Iterable[str], names: frozenset[str]) -> str:
-    """The first part of a path that is one of these names; empty if none is."""
-    return next((part for part in parts if plain(part) in names), "") if names else ""
+    """The first part of a path that is one of these names, or fits one with `*`, `?` or `[...]`; empty if none does."""
+    if not names:
+        return ""
+    fits = _pattern(names)
+    return next((part for part in parts if (name := plain(part)) in names or fits(name)), "")
+
+
+@lru_cache(maxsize=64)
+def _pattern(names: frozenset[str]) -> Callable[[str], object]:
+    wild = [fnmatch.translate(name) for name in sorted(names) if _WILD.search(name)]
+    return re.compile("|".join(wild)).match if wild else lambda _: None
 
 
 def within(parts: Sequence[str], places: Iterable[Sequence[str]]) -> str:

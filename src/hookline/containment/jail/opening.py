@@ -13,6 +13,16 @@ from hookline.errors import UsageError
 READ_DIRECTORY = os.O_RDONLY | getattr(os, "O_DIRECTORY", 0) | getattr(os, "O_CLOEXEC", 0)
 
 
+def path_of_root(root: object) -> Path:
+    """Where a jail begins, from what was given."""
+    if not isinstance(root, str | os.PathLike):
+        raise UsageError(
+            f"{root!r} cannot be the root of a file jail: it is no path.",
+            remedy="Give a directory that exists and can be read.",
+        )
+    return Path(os.path.abspath(os.fspath(root)))
+
+
 def open_root(root: Path) -> int:
     """A descriptor of the directory that a jail is made of."""
     try:

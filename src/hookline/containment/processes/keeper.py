@@ -9,8 +9,7 @@ started is found by a mark that is inherited by all of it, whatever it does with
 its environment: a limit on the time of real-time processes, of more years than there are, which differs for each.
 Orphans become ours (we are a "subreaper"), so none is left as a zombie either.
 
-Processes that the other side has started itself can be named too, servers say: they get a while to leave by themselves
-once it is gone.
+Processes that the other side has started itself, servers say, can be named: they get a while to leave after it.
 """
 
 from __future__ import annotations
@@ -87,7 +86,7 @@ class Keeper:
                 is_open = False
                 self._poll.unregister(self._door)
             self._see_ends()
-        for pid in self._watched.values():
+        for pid in filter((1).__lt__, self._watched.values()):  # 0 would mean everybody's
             _end_watched(pid)
 
     # --- starting -----------------------------------------------------------------------------------
@@ -108,6 +107,8 @@ class Keeper:
             self._poll.register(fds[0], select.POLLIN)
         elif len(fds) == 4:
             self._take(fds[0], fds[1:])
+        elif fds:  # there was no room for all of them
+            os.close(fds[0])
         for fd in fds[1:]:
             os.close(fd)
         return True
@@ -119,12 +120,10 @@ class Keeper:
             return
         mark, leaves, cwd, count = words[0].decode(), words[1], words[2], int(words[3])
         program = Program(line, mark, leaves)
-        argv = words[4 : 4 + count]
-        env = {
-            name: value for name, _, value in (each.partition(b"=") for each in words[4 + count :])
-        }
+        pairs = (each.partition(b"=") for each in words[4 + count :])
+        env = {name: value for name, _, value in pairs}
         try:
-            program.pid = self._started(program, argv, env, cwd, standard)
+            program.pid = self._started(program, words[4 : 4 + count], env, cwd, standard)
         except OSError as error:
             program.say(f"error {error.errno or 0}")
             os.close(line)
@@ -161,7 +160,7 @@ class Keeper:
         if said == b"t":
             _signal_to(-program.pid, _TERM)
             return
-        is_meant = program.code is not None and str(program.code).encode() in program.leaves
+        is_meant = str(program.code).encode() in program.leaves
         if said == b"k" or not (said == b"l" or is_meant):
             self._end(program)
         self._forget(program)
@@ -169,8 +168,9 @@ class Keeper:
     def _hear_of_watched(self, line: int) -> None:
         """Forget a process of which the other side says that it has seen to its end; not one that it left behind."""
         self._poll.unregister(line)
-        if os.read(line, 1):
-            del self._watched[line]
+        pid = self._watched.pop(line)
+        if not os.read(line, 1):
+            self._watched[-pid] = pid  # the number of the line may be another's soon
         os.close(line)
 
     def _end(self, program: Program) -> None:

@@ -18,7 +18,9 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
+from functools import cache
 from typing import Protocol
+from weakref import WeakSet
 
 from hookline.containment.interpreter import PYTHON, compiled, from_pipe
 from hookline.containment.processes import keeper
@@ -29,6 +31,10 @@ _FIRST_MARK = 1 << 60
 """Microseconds: no process ever runs so long. It leaves room for marks below what a system can count to."""
 _ENOUGH = 4.0
 """Seconds the keeper has to start a program, and to end it."""
+_AT_MOST = 60.0
+"""Seconds it has if it is at work, and only the machine is slow."""
+_NOT_AT_WORK = (b"T", b"t", b"Z", b"X")
+"""Processes that were stopped, or have ended."""
 _MOST = 1 << 16
 
 
@@ -66,7 +72,7 @@ def start_program(
     When we are gone, so is the program, with all that it has started; what it has left in the background is not, if it
     ended with one of the exit codes in `leaves`. Raises `OSError` or `ValueError` if it cannot be started.
     """
-    mark = _FIRST_MARK + secrets.randbits(58)
+    mark = new_mark()
     order = _order(mark, argv, env, cwd, leaves)
     for _ in range(2):  # a keeper that was killed is told by its silence
         keeping = _current()
@@ -78,6 +84,11 @@ def start_program(
             _lose(keeping)
             _end_marked(mark)
     return _Child(argv, env, cwd, standard)
+
+
+def new_mark() -> int:
+    """A limit on real-time processes that no other has, by which all that inherits it is known."""
+    return _FIRST_MARK + secrets.randbits(58)
 
 
 def end_with_us(pid: int) -> Callable[[], None]:
@@ -117,21 +128,28 @@ class _Keeping:
     """The keeper that runs, and the way to it."""
 
     def __init__(self, code: bytes) -> None:
-        self.owner = os.getpid()
-        ours, theirs = socket.socketpair()
-        text, written = os.pipe()
-        with theirs:
-            try:
-                self._pid = _spawn_keeper(theirs.fileno(), text)
-            except BaseException:
-                ours.close()
-                os.close(written)
-                raise
-            finally:
-                os.close(text)
-        self._door = ours
+        self._lines: WeakSet[socket.socket] = WeakSet()
+        self._door, theirs = socket.socketpair()
+        try:
+            with theirs:
+                written = self._begin(theirs.fileno())
+        except BaseException:
+            self._door.close()
+            raise
         with open(written, "wb") as file, contextlib.suppress(BrokenPipeError):
             file.write(code)
+
+    def _begin(self, door: int) -> int:
+        """Start it; gives the pipe by which it waits for what to run."""
+        text, written = os.pipe()
+        try:
+            self._pid = _spawn_keeper(door, text)
+        except BaseException:
+            os.close(written)
+            raise
+        finally:
+            os.close(text)
+        return written
 
     def start(self, order: bytes, mark: int, standard: tuple[int, int, int]) -> _Kept:
         """Give an order, and wait until it is carried out."""
@@ -142,6 +160,8 @@ class _Keeping:
                 self._door.sendmsg([b"p"], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, fds)])
             line.settimeout(_ENOUGH)
             line.sendall(order)
+            self._lines.add(line)
+            self._until_heard(line)
             return _Kept(line, mark)
         except (ConnectionError, TimeoutError, _KeeperLost):
             line.close()
@@ -150,13 +170,32 @@ class _Keeping:
             line.close()
             raise
 
+    def _until_heard(self, line: socket.socket) -> None:
+        """Wait for the answer to an order, as long as there is somebody who may give it."""
+        until = time.monotonic() + _AT_MOST
+        while not _says_something(line, _ENOUGH):
+            if time.monotonic() > until or not self._is_at_work():
+                raise _KeeperLost
+
+    def _is_at_work(self) -> bool:
+        try:
+            with open(f"/proc/{self._pid}/stat", "rb") as file:
+                return file.read().rpartition(b")")[2].split()[0] not in _NOT_AT_WORK
+        except (OSError, IndexError):  # gone, or on a system that does not say
+            return False
+
     def watch(self, pid: int) -> Callable[[], None]:
         """Name a process that is to end after us."""
         line, theirs = socket.socketpair()
-        with theirs:
-            fds = array.array("i", (theirs.fileno(),))
-            line.sendall(pid.to_bytes(8, "big"))
-            self._door.sendmsg([b"w"], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, fds)])
+        try:
+            with theirs:
+                fds = array.array("i", (theirs.fileno(),))
+                line.sendall(pid.to_bytes(8, "big"))
+                self._door.sendmsg([b"w"], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, fds)])
+        except BaseException:
+            line.close()
+            raise
+        self._lines.add(line)
 
         def release() -> None:
             with line, contextlib.suppress(OSError):
@@ -164,12 +203,18 @@ class _Keeping:
 
         return release
 
+    def let_go(self) -> None:
+        """Close the ways to it that a copy of our process has. Ours stay as they are."""
+        for each in (self._door, *self._lines):
+            each.close()
+
     def close(self) -> None:
         """Have it end. It may have been stopped, so it is not asked."""
         self._door.close()
         with contextlib.suppress(ProcessLookupError, ChildProcessError):
-            os.kill(self._pid, signal.SIGKILL)
-            os.waitpid(self._pid, 0)
+            if os.waitpid(self._pid, os.WNOHANG)[0] == 0:  # else its number may be somebody else's
+                os.kill(self._pid, signal.SIGKILL)
+                os.waitpid(self._pid, 0)
 
 
 def _spawn_keeper(door: int, text: int) -> int:
@@ -195,12 +240,27 @@ def _current() -> _Keeping | None:
     if _CODE is None or not hasattr(os, "posix_spawn"):
         return None
     with _lock:
-        if _keeping is None or _keeping.owner != os.getpid():
+        if _keeping is None:
             try:
                 _keeping = _Keeping(_CODE)
             except (OSError, NotImplementedError):
                 return None
+            _see_to_forks()
         return _keeping
+
+
+@cache
+def _see_to_forks() -> None:
+    os.register_at_fork(after_in_child=_let_go)
+
+
+def _let_go() -> None:
+    """In a copy of this process: what was started is not its own, and must not wait for its end, too."""
+    global _keeping, _lock
+    _lock = threading.Lock()  # somebody may have held it, who is not here
+    if _keeping is not None:
+        _keeping.let_go()
+        _keeping = None
 
 
 def _lose(lost: _Keeping) -> None:
@@ -255,7 +315,7 @@ class _Kept:
         until = time.monotonic() + _ENOUGH
         with self._line as line, contextlib.suppress(ConnectionError, _KeeperLost):
             while (left := until - time.monotonic()) > 0 and not self._said.endswith(b"done\n"):
-                if select.select([line], [], [], left)[0]:
+                if _says_something(line, left):
                     self._hear()
         return self._said.endswith(b"done\n")
 
@@ -276,6 +336,13 @@ class _Kept:
         if not data:
             raise _KeeperLost
         self._said += data
+
+
+def _says_something(line: socket.socket, seconds: float) -> bool:
+    """Whether there is something to be heard within a time. Not by `select`, which knows a thousand descriptors."""
+    poll = select.poll()
+    poll.register(line, select.POLLIN)
+    return bool(poll.poll(seconds * 1000))
 
 
 def _end_marked(mark: int) -> None:

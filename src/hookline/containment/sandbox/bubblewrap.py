@@ -6,7 +6,6 @@ import asyncio
 import contextlib
 import os
 import re
-import select
 import shutil
 import signal
 import subprocess
@@ -259,7 +258,7 @@ class BubblewrapCommand(RunningCommand):
         return [each for each in (self._first, self._monitor) if each is not None]
 
     async def _until_gone(self) -> None:
-        if self._first is not None and not select.select([self._first], [], [], 0)[0]:
+        if self._first is not None:
             await readable(self._first)
 
     def _settle(self) -> None:

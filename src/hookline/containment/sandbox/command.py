@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal, TypeAlias
@@ -79,8 +79,12 @@ def shell_argv(command: str | Sequence[str]) -> tuple[str, ...]:
     """A command as the program and its arguments: text is for a shell, a list is run as it is."""
     if isinstance(command, str):
         argv: tuple[str, ...] = (shell(), "-c", "--", command)  # whatever it begins with
-    else:
+    elif isinstance(command, Iterable):
         argv = tuple(command)
+    else:
+        raise UsageError(
+            f"{command!r} is no command.", remedy="Give text for a shell, or a list of texts."
+        )
     if not argv or not argv[0]:
         raise UsageError("there is no command to run.", remedy="Give text for a shell, or a list.")
     for part in argv:

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from hookline.containment.interpreter import alone, compiled, from_pipe
+from hookline.containment.processes import is_marked, new_mark
 from hookline.containment.sandbox import supervisor
 from hookline.containment.sandbox.command import Job
 from hookline.containment.sandbox.limits import SandboxLimits
@@ -34,6 +35,8 @@ class HostCommand(RunningCommand):
     def __init__(self, job: Job) -> None:
         super().__init__(job)
         self._mark = f"{_MARK}={secrets.token_hex(8)}"
+        self._limit = str(new_mark())
+        """The same for those that drop their environment."""
         self._pid = 0
         """The supervisor's."""
         self._pipe: int | None = None
@@ -48,6 +51,7 @@ class HostCommand(RunningCommand):
         argv = (
             *(_SUPERVISOR if text is None else from_pipe(text)),
             str(theirs),
+            self._limit,
             "/bin/sh",
             "-c",
             f'{_limits(job.limits)}exec "$@"',
@@ -100,10 +104,11 @@ class HostCommand(RunningCommand):
 
     def _strays(self) -> Iterator[int]:
         """The living processes that carry the mark."""
-        mark = self._mark.encode()
+        mark, limit = self._mark.encode(), self._limit.encode()
         for entry in Path("/proc").glob("[0-9]*"):
             with contextlib.suppress(OSError):
-                if mark in (entry / "environ").read_bytes().split(b"\0"):
+                in_environment = mark in (entry / "environ").read_bytes().split(b"\0")
+                if in_environment or is_marked(int(entry.name), limit):
                     yield int(entry.name)
 
     def _clean(self) -> None:

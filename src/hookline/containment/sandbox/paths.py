@@ -32,7 +32,7 @@ class SandboxPaths:
     read: tuple[str | Path, ...] = ()
     """What is to be seen although it is in a place that is hidden, as a virtual environment in /tmp."""
     hide: tuple[str | Path, ...] = ()
-    """Further files and directories that cannot be read. `~` is the home directory."""
+    """Further files and directories that cannot be read, as whole paths. `~` is the home directory; `*` is any name."""
     protect: tuple[str, ...] = ()
     """Further names below what can be written that stay as they are, as `deploy/keys`."""
     keep: tuple[str | Path, ...] = ()
@@ -50,10 +50,35 @@ class SandboxPaths:
                     f"{field.name}={value!r} is one path, and a list is expected.",
                     remedy=f"Write {field.name}=({str(value)!r},).",
                 )
+        for path in self.hide:
+            if not os.path.isabs(os.path.expanduser(path)):
+                raise UsageError(
+                    f"hide= has {str(path)!r} in it, which is no whole path.",
+                    remedy="Begin it with '/' or '~'.",
+                )
+        for name in self.protect:
+            _check_protected(name)
+
+
+def _check_protected(name: str) -> None:
+    """Refuse a name that would keep nothing."""
+    parts = str(name).split("/")
+    if not name or os.path.isabs(name) or ".." in parts or str(name).startswith("~"):
+        raise UsageError(
+            f"protect= has {name!r} in it, which is no name below what can be written.",
+            remedy="Give one relative to it, as 'deploy/keys'. For other files there is keep=.",
+        )
+    if any(sign in str(name) for sign in "*?["):
+        raise UsageError(
+            f"protect= has {name!r} in it: what is held also while it is missing has to be named in full.",
+            remedy="Name each file, or the directory they are in.",
+        )
 
 
 def work_directory(path: str | Path) -> Path:
     """A directory that may be given to commands to write in, without links in its path."""
+    if not isinstance(path, str | os.PathLike):
+        raise SandboxError(f"{path!r} is no directory.", remedy="Give the path of one.")
     real = Path(os.path.expanduser(path)).resolve()
     if not real.is_dir():
         raise SandboxError(f"there is no directory '{path}'.", remedy="Make it, or name another.")
@@ -83,10 +108,21 @@ def hidden(further: Iterable[str | Path] = (), reveal: Iterable[str] = ()) -> li
     wanted = [path for home in mine for path in _credentials(str(home))]
     for pattern in SYSTEM_SECRETS:
         wanted += glob.glob(pattern) if "*" in pattern else (pattern,)
-    wanted += [*_named(mine), *(os.path.abspath(os.path.expanduser(each)) for each in further)]
+    wanted += [*_named(mine), *(path for each in further for path in _meant(each))]
     # What we may not even look at, a command of ours may not either.
     real = {os.path.realpath(path) for path in wanted if os.path.exists(path)}
     return _outermost(real - revealed - {"/"})
+
+
+def hides_nothing(paths: SandboxPaths) -> list[str]:
+    """What is to be hidden and is not there, or is spelled wrong."""
+    return [str(each) for each in paths.hide if not any(map(os.path.exists, _meant(each)))]
+
+
+def _meant(path: str | Path) -> list[str]:
+    """What is to be hidden: what is called just so, and what fits it as a pattern."""
+    whole = os.path.abspath(os.path.expanduser(path))
+    return [whole, *glob.glob(whole, include_hidden=True, recursive=True)]
 
 
 def _credentials(home: str) -> Iterator[str]:

@@ -29,6 +29,7 @@ from hookline.containment.sandbox.paths import (
     SandboxPaths,
     emptied,
     existing,
+    hides_nothing,
     inside_any,
     work_directory,
 )
@@ -85,6 +86,8 @@ class Sandbox:
             raise UsageError(
                 f"pass_env={pass_env!r} is one name.", remedy=f"Write pass_env=({pass_env!r},)."
             )
+        _check_kind("paths", paths, SandboxPaths)
+        _check_kind("limits", limits, SandboxLimits)
         self.mode: SandboxMode = mode
         self.root = work_directory(root)
         self.paths = paths or SandboxPaths()
@@ -145,7 +148,9 @@ class Sandbox:
                 if foreign
                 else "can be written"
             )
-            return f"contained by {status.driver}: {status.reason}; only '{self.root}' {writes}, no network"
+            missing = ", ".join(f"'{path}'" for path in hides_nothing(self.paths))
+            note = f"; there is nothing to hide at {missing} now" if missing else ""
+            return f"contained by {status.driver}: {status.reason}; only '{self.root}' {writes}, no network{note}"
         said = f"NOT CONTAINED, commands run on the host: {status.reason}"
         return f"{said}. {status.remedy}".rstrip(". ") if status.remedy else said
 
@@ -289,3 +294,11 @@ class Sandbox:
 
     def __repr__(self) -> str:
         return f"<Sandbox {self.root}, {self.mode}>"
+
+
+def _check_kind(option: str, value: object, kind: type) -> None:
+    if value is not None and not isinstance(value, kind):
+        raise UsageError(
+            f"{option}={value!r} is no {kind.__name__}.",
+            remedy=f"Write {option}={kind.__name__}(...).",
+        )

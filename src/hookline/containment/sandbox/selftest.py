@@ -44,9 +44,18 @@ _HINTS = (
 
 
 def passed() -> Program:
-    """The program, once it was seen to hold; else the error that says what is wrong, the same every time."""
+    """The program, once it was seen to hold; else the error that says what is wrong, the same every time.
+
+    Only a test that was not finished says nothing about the next.
+    """
     with _one_at_a_time:
-        found = _outcome()
+        try:
+            found = _outcome()
+        except subprocess.TimeoutExpired as error:
+            raise SandboxError(
+                f"the sandbox's test of itself took longer than {error.timeout:g} s.",
+                remedy="Is the machine overloaded? Try again.",
+            ) from None
     if isinstance(found, SandboxError):
         raise SandboxError(found.message, remedy=found.remedy)
     return found
@@ -63,6 +72,8 @@ def _outcome() -> Program | SandboxError:
         worked = _try_to_escape()
     except SandboxError as error:
         return error
+    except subprocess.TimeoutExpired:  # not kept: it may have been a bad moment
+        raise
     except (OSError, subprocess.SubprocessError, ValueError) as error:
         return SandboxError(f"the sandbox's test of itself failed ({error}).")
     if worked:

@@ -14,6 +14,8 @@ import time
 
 _ADOPT_ORPHANS = 36
 """`PR_SET_CHILD_SUBREAPER`."""
+_REALTIME = 15
+"""`RLIMIT_RTTIME`: microseconds of processor time for real-time processes."""
 _KILL = 9
 _SET_BY_PYTHON = (2, 13, 25)
 """Signals that Python treats in a way of its own: interrupts, broken pipes, files that grow too large."""
@@ -23,10 +25,11 @@ _PAUSE = 0.002
 
 
 def main() -> None:
-    """`PIPE PROGRAM ARGUMENT...`: exits as the command does."""
-    pipe, argv = int(sys.argv[1]), sys.argv[2:]
+    """`PIPE MARK PROGRAM ARGUMENT...`: exits as the command does."""
+    pipe, argv = int(sys.argv[1]), sys.argv[3:]
     os.set_inheritable(pipe, False)
     adopt_orphans()
+    mark(int(sys.argv[2]))
     leader = start(argv)
     code = wait(leader, pipe)
     end_the_rest(leader)
@@ -52,6 +55,19 @@ def adopt_orphans() -> None:
         return
     program = _ctypes.dlopen(None, 0)  # type: ignore[arg-type]
     _ctypes.call_function(_ctypes.dlsym(program, "prctl"), (_ADOPT_ORPHANS, 1, 0, 0, 0))
+
+
+def mark(number: int) -> None:
+    """Mark ourselves, and so all that we start, whatever it does: by a limit that nobody ever comes near.
+
+    By it what is left is found, should the command have killed us.
+    """
+    if sys.platform == "linux":
+        import resource
+
+        _, hard = resource.getrlimit(_REALTIME)
+        if hard == resource.RLIM_INFINITY:
+            resource.setrlimit(_REALTIME, (number, hard))
 
 
 def wait(leader: int, pipe: int) -> int:
