@@ -260,7 +260,6 @@ HARMLESS = r"""
     [ -n "$(git status -s)" ]
     [[ -f package.json ]] && cat package.json
     head -5 $(which npm)
-    file $(which python3)
     for i in $(seq 1 5); do echo $i; done
     TZ=America/New_York date
     echo $((2**10))

@@ -114,7 +114,9 @@ BUILTINS: dict[str, Program] = {
     "read": Program(only("-r", check=_read), reads=False),
     "cd": tame("-L -P -e -@"),
     "pwd": tame("-L -P --logical --physical"),
-    **dict.fromkeys(("pushd", "popd", "dirs"), tame("-# -n -c -l -p -v")),
+    # With -n a name is kept that is looked up from wherever the shell stands when it is used.
+    **dict.fromkeys(("pushd", "popd"), Program(only("-#"))),
+    "dirs": tame("-# -c -l -p -v"),
     "times": Program(only(operands=0), reads=False),
     "help": tame("-d -m -s"),
     "type": tame("-a -f -p -P -t"),

@@ -62,8 +62,7 @@ _FILE = only(
     """
     + _GNU,
     texts="-e -F -P --exclude --exclude-quiet --separator --parameter",
-    loose=True,
-)  # -p sets times
+)  # -p sets times, and -C writes: a file that is called `-Cmx` would do it
 _EZA = """
     -1 -l -G -x -R -T -F -a -d -r -D -f -b -B -g -h -H -i -m -n -S -t -u -U -X -Z -@ --oneline --long --grid --across
     --recurse --tree --no-icons --all --list-dirs --reverse --group-directories-first

@@ -50,7 +50,7 @@ _PIP_LIST = only(
 _PIP_VERBS: dict[str, Options | Program] = {
     "list": _PIP_LIST,
     "show": only(f"{_PIP} -f --files"),
-    "freeze": only(f"{_PIP} -l --local --user --all --exclude-editable", texts="--exclude --path"),
+    "freeze": only(f"{_PIP} -l --local --user --all --exclude-editable", texts="--exclude"),
     "check": only(_PIP),
     **dict.fromkeys(("help", "cache dir", "cache info", "cache list"), only(_PIP)),
 }
