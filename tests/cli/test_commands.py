@@ -273,3 +273,18 @@ def test_testing_an_answer_asks_those_who_may_object_to_the_end(place: Any) -> N
         for line in tested.stdout.splitlines()
         if line.startswith("block ") and line.endswith(": go on")
     ]
+
+
+def test_hooks_of_other_agents_lift_no_cap_for_the_rest(place: Any) -> None:
+    """A rule that objects to every end does so eight times, also where a Stop hook of Claude's may do so in a row."""
+    folder = place.home / ".claude"
+    folder.mkdir()
+    entry = {"hooks": [{"type": "command", "command": "exit 0"}]}
+    (folder / "settings.json").write_text(json.dumps({"hooks": {"Stop": [entry]}}))
+    place.write("hookline.toml", '[[hooks]]\non = "stop"\ndo = "block"\nreason = "more"\n')
+    place.run("trust")
+    turns = [{"call": "list", "args": {}}, *[{"say": "no"}] * 20]
+    done = place.run("run", "--model", place.script(*turns), "--max-steps", "19", "--json", "x")
+    last = json.loads(done.stdout.splitlines()[-1])
+    assert (done.returncode, last["stop_reason"]) == (Exit.LIMIT, "objection_limit")
+    assert last["steps"] == 10
