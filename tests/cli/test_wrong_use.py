@@ -22,6 +22,8 @@ _MAIN = "import sys; from hookline.cli import main; sys.exit(main())"
     [
         (2, "run --model nope:x hi", "--model: there is no provider 'nope'"),
         (2, "run --model script:nowhere.json hi", "--model: the script 'nowhere.json' cannot"),
+        (2, "run --model script: hi", "--model: no file is named for the script."),
+        (2, "run -f nowhere.md", "-f names a file with the task"),
         (2, "run --agent nope hi", "there is no agent 'nope' in the configuration"),
         (6, "run --model openai:x hi", "model_settings.api_key in your own file"),
         (6, "tools --capability structured_output", "needs the option 'output'"),

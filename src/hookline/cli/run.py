@@ -126,7 +126,9 @@ def _read(path: Path) -> str:
         return path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
         said = getattr(error, "strerror", None) or "it is not text in UTF-8"
-        raise UsageError(f"{path} cannot be read: {said}.") from None
+        raise UsageError(
+            f"{path} cannot be read: {said}.", remedy="-f names a file with the task, from here."
+        ) from None
 
 
 def _input(wait: bool = True) -> str:

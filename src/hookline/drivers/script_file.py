@@ -22,6 +22,8 @@ class Problem(Exception):
 def read_turns(path: str | os.PathLike[str]) -> list[dict[str, Any]]:
     """The turns in a file, each as `{"say": text, "calls": [(tool, args), ...], "tokens": n}`."""
     where = os.fspath(path)
+    if not where:
+        _refuse("no file is named for the script")
     try:
         with open(path, encoding="utf-8") as file:
             turns = json.load(file)
