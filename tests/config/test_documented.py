@@ -51,6 +51,7 @@ def test_an_example_is_what_it_says(text: str) -> None:
         {"hooks": [{"on": "stop", "do": "block", "reason": ""}]},
         {"hooks": [{"on": "stop", "run": "nocolon"}]},
         {"hooks": [{"on": "stop", "url": "ftp://x"}]},
+        {"hooks": [{"on": "stop", "url": "https://x", "tier": "policy"}]},
         {"hooks": [{"on": "stop", "run": "a:b", "reason": "x"}]},
         {"mcp": {"x": {}}},
         {"mcp": {"x": {"command": "a", "url": "http://x"}}},

@@ -29,6 +29,10 @@ _HOOK = {
         _where("run", _NAMED),
         _where("url", {"pattern": "^https?://"}),
         {
+            "if": {"anyOf": [{"required": ["command"]}, {"required": ["url"]}]},
+            "then": {"properties": {"tier": False, "scope": False}},
+        },
+        {
             "if": {**_where("do", {"enum": ["block", "ask", "stop"]}), "required": ["do"]},
             "then": {**_where("reason", {"minLength": 1}), "required": ["reason"]},
         },
