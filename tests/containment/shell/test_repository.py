@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 import shutil
 import subprocess
 from collections.abc import Callable
@@ -337,6 +338,24 @@ def test_a_place_that_a_rule_may_have_made(project: Path, git: Git, tmp_path: Pa
     embedded(project / "evil", git, planted(tmp_path)[0])
     assert policy.judge("cd evil && git status", root=str(project)).decision == "ask"
     assert policy.judge("cd ~/.ssh && cat config", root=str(project)).decision == "ask"
+
+
+def test_links_that_are_followed_once_and_once_not(project: Path, git: Git, tmp_path: Path) -> None:
+    """`cd -P` goes behind a link and the next `cd` does not: each way there is looked at, for real and in the policy."""
+    program, proof = planted(tmp_path)
+    for name in ("t/u", "far/off"):
+        (project / name).mkdir(parents=True)
+    (project / "l").symlink_to("t/u")
+    (project / "t/m").symlink_to("../far/off")
+    inner = made(project / "t/inner", git)
+    git(inner, "config", "core.fsmonitor", str(program))
+    for command in (
+        "cd -P l/..; cd m/../inner; git status",
+        "cd -P l; cd ../m/../inner; git status",
+    ):
+        assert runs_program(f"bash -c {shlex.quote(command)}", project, proof)
+        assert decision(command, project) == "ask"
+    assert decision("cd t/../far && git status", project) == "allow"
 
 
 def test_another_kind_of_repository(project: Path) -> None:

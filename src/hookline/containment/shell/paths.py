@@ -76,8 +76,21 @@ def places_of(root: str, steps: Iterable[str]) -> set[str]:
     for step in steps:
         ways = {step, os.path.expanduser(step)}  # in quotes a tilde is a name like every other
         places = [os.path.join(place, way) for place in places for way in sorted(ways)]
-    climbing = [os.path.normpath(place) for place in places if ".." in place]
-    return {*places, *climbing}
+    return {way for place in places for way in _ways(place)}
+
+
+def _ways(place: str) -> set[str]:
+    """Where a path may lead: behind a link, `..` is another directory to bash than to whoever has followed the link."""
+    if ".." not in place:
+        return {place}
+    ways = {os.sep if os.path.isabs(place) else os.getcwd()}
+    for part in place.split(os.sep):
+        if part == os.pardir:
+            ways |= {os.path.realpath(way) for way in ways}
+            ways = {os.path.dirname(way) for way in ways}
+        else:
+            ways = {os.path.normpath(os.path.join(way, part)) for way in ways}
+    return ways
 
 
 def trees_above(places: Iterable[str]) -> list[str]:
