@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import shlex
 import shutil
@@ -341,7 +342,7 @@ def test_a_place_that_a_rule_may_have_made(project: Path, git: Git, tmp_path: Pa
 
 
 def test_links_that_are_followed_once_and_once_not(project: Path, git: Git, tmp_path: Path) -> None:
-    """`cd -P` goes behind a link and the next `cd` does not: each way there is looked at, for real and in the policy."""
+    """`cd -P` goes behind a link and the next `cd` does not: each way there is looked at."""
     program, proof = planted(tmp_path)
     for name in ("t/u", "far/off"):
         (project / name).mkdir(parents=True)
@@ -358,14 +359,47 @@ def test_links_that_are_followed_once_and_once_not(project: Path, git: Git, tmp_
     assert decision("cd t/../far && git status", project) == "allow"
 
 
+@pytest.mark.parametrize("version", [2, 3, 4])
+def test_an_index_is_read_as_git_reads_it(
+    version: int, project: Path, git: Git, tmp_path: Path
+) -> None:
+    """In each of its versions a repository inside is found; an entry of a kind that git never writes is asked about."""
+    program, proof = planted(tmp_path)
+    inner = made(project / "sub/inner", git)
+    git(inner, "config", "core.fsmonitor", str(program))
+    git(project, "add", "sub/inner")
+    if version == 3:
+        (project / "later.txt").touch()
+        git(project, "add", "-N", "later.txt")  # what only version 3 can say
+    elif version == 4:
+        git(project, "update-index", "--index-version", "4")
+    index = project / ".git/index"
+    assert index.read_bytes()[7] == version
+    assert runs_program("git status", project, proof)
+    assert decision("git status", project) == "ask"
+    git(inner, "config", "core.fsmonitor", "false")
+    assert decision("git status", project) == "allow"
+    odd = bytearray(index.read_bytes())
+    at = odd.index((0o160000).to_bytes(4, "big"), 12)
+    odd[at + 3] = 1
+    index.write_bytes(bytes(odd[:-20]) + hashlib.sha1(odd[:-20]).digest())
+    assert decision("git status", project) == "ask"
+    index.write_bytes(bytes(odd[:40]))
+    assert decision("git status", project) == "ask"
+
+
 def test_another_kind_of_repository(project: Path) -> None:
     """`pip freeze` starts hg where a project is installed from, and hg runs what the repository there says."""
     assert decision("pip freeze", project) == "allow"
     (project / ".hg").mkdir()
     (project / "sub").mkdir()
-    for command in ("pip freeze", "cd sub && pip3 freeze", "cd $(cat f) && pip freeze"):
+    for command in (
+        "pip freeze",
+        "pip freeze --exclude-editable",
+        "cd sub && pip3 freeze",
+        "cd $(cat f) && pip freeze",
+    ):
         assert decision(command, project) == "ask"
-    assert decision("pip freeze --exclude-editable", project) == "allow"
 
 
 def test_a_name_that_is_a_host_to_tar(project: Path) -> None:

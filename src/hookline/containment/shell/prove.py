@@ -305,7 +305,7 @@ class Proof(Standing):
             return "a variable may turn out to be an option"
         if name == "tar" and (far := self._found_far(use.files)):
             return f"{far!r} may lie on another machine"
-        if name in _PIPS and use.verb == "freeze" and not use.call.has("--exclude-editable"):
+        if name in _PIPS and use.verb == "freeze":
             below = self.lost or self.adrift or self._stands_below(".hg")
             return "it starts hg, which runs what .hg/hgrc says" if below else None
         return self._repository(use, rest) if name in _RUN_GIT else None

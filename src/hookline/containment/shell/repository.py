@@ -19,15 +19,14 @@ from hookline.containment.shell.git_config import (
     read_settings,
     starting_program,
 )
+from hookline.containment.shell.git_index import repositories_in
 
 MAX_REPOSITORIES = 200
 MAX_INDEX = 64_000_000
 """In bytes. Half a million files or so."""
 
-_SUBMODULE = (0o160000).to_bytes(4, "big")
-"""The kind of an entry in the index that is a repository of its own."""
 _HEAD = re.compile(rb"ref: refs/[\w./+@-]+\n|[0-9a-f]{40}\n|[0-9a-f]{64}\n")
-_INDEXES = re.compile(r"index$|sharedindex\.")
+_INDEXES = re.compile(r"index$|sharedindex\.", re.IGNORECASE)
 _HOOK = "post-index-change"
 """The one hook that looking runs: `git status` writes down what it has learned."""
 
@@ -125,6 +124,8 @@ class _Look:
                 self._tree(one, path, directory, tree)
             elif one.key == "core.hookspath":
                 self._hook(_below(tree or directory, one.value))
+            elif one.key == "extensions.objectformat" and one.value.lower() != "sha1":
+                raise Unreadable("its objects have names of another length")
             elif one.section in {"include", "includeif"} and one.name == "path":
                 self._settings(_below(os.path.dirname(path), one.value), directory, tree, depth + 1)
 
@@ -212,7 +213,7 @@ _found: dict[tuple[object, ...], tuple[str, ...]] = {}
 
 
 def _submodules(directory: str) -> Iterator[str]:
-    """The paths at which an index has repositories of their own, and a few that are none."""
+    """The paths at which its indexes have repositories of their own."""
     with os.scandir(directory) as entries:
         names = [one.path for one in entries if _INDEXES.match(one.name)]
     for path in names:
@@ -230,20 +231,7 @@ def _in_index(path: str) -> tuple[str, ...]:
             if len(_found) > 500:
                 _found.clear()
             with open(fd, "rb", closefd=False) as file:
-                _found[version] = tuple(_named_in(file.read(MAX_INDEX), path))
+                _found[version] = tuple(repositories_in(file.read(MAX_INDEX)))
         return _found[version]
     finally:
         os.close(fd)
-
-
-def _named_in(index: bytes, path: str) -> Iterator[str]:
-    """The names after each entry of that kind: behind two numbers, a size, a hash of one of two lengths, and flags."""
-    at = index.find(_SUBMODULE, 12)
-    if at >= 0 and index[4:8] not in {b"\0\0\0\2", b"\0\0\0\3"}:
-        raise Unreadable(f"{path} does not tell whole names")
-    while at >= 0:
-        for start in (at + 38, at + 40, at + 50, at + 52):
-            end = index.find(b"\0", start)
-            if 0 < end - start < 4096:
-                yield os.fsdecode(index[start:end])
-        at = index.find(_SUBMODULE, at + 1)
