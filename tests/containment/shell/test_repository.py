@@ -402,6 +402,25 @@ def test_another_kind_of_repository(project: Path) -> None:
         assert decision(command, project) == "ask"
 
 
+def test_settings_that_are_secrets_are_not_read_from_their_file_either(
+    project: Path, git: Git
+) -> None:
+    """`git remote -v` asks where an address holds a password, and so does whatever shows the file."""
+    commands = (
+        "cat .git/config",
+        "cd .git; cat config",
+        "grep -r url .git",
+        "head .git/conf*",
+        "git remote -v",
+    )
+    for command in commands:
+        assert decision(command, project) == "allow"
+    git(project, "remote", "add", "origin", "https://me:token@example.org/x.git")
+    for command in commands:
+        assert decision(command, project) == "ask"
+    assert decision("ls .git", project) == "allow"
+
+
 def test_a_name_that_is_a_host_to_tar(project: Path) -> None:
     """A pattern may find a name with a colon, and tar would ask another machine for that file."""
     assert decision("tar tf b*.tar", project) == "allow"

@@ -56,6 +56,7 @@ _COUNTED = frozenset("head od xxd hexdump cmp stat ls file".split())
 _MOST_PLACES = 8
 _RUN_GIT = frozenset({"git", "gh", "cloc"})
 """Cloc takes a name that is no file for a commit, and has git unpack it."""
+_IN_GIT = re.compile(r"(?:^|/)\.git(?:/|$)")
 _PIPS = frozenset({"pip", "pip3"})
 _LOOKS_AT_OPEN = frozenset(
     "printf test [ [[ set printenv read date awk gawk mawk nawk sed gsed find grep egrep fgrep rg ag".split()
@@ -355,7 +356,19 @@ class Proof(Standing):
             if recursive and self._may_be_home(word):
                 return f"{word.text} holds secrets somewhere"
         picked = next(filter(picks_secret, self._picks(name, use)), None)
-        return f"{picked} may pick files with secrets" if picked else None
+        if picked:
+            return f"{picked} may pick files with secrets"
+        return self._settings_of_git([word.text for word in use.files])
+
+    def _settings_of_git(self, texts: Sequence[str]) -> str | None:
+        """What is shown of a repository's own directory holds the secrets that its settings hold."""
+        if not any(map(_IN_GIT.search, (*texts, *self.wheres))):
+            return None
+        steps = (
+            [where, *step] for where in self.wheres for step in ([], *([text] for text in texts))
+        )
+        places = {place for each in steps for place in places_of(self.root, each)}
+        return repository_objection(places, GIT_VERBS, shows_settings=True)
 
 
 def _is_fed(command: Command) -> bool:
