@@ -204,7 +204,9 @@ def test_an_error_is_one_line(place: Any) -> None:
     place.write("broken.py", "raise RuntimeError('oh')\n")
     done = place.run("run", "broken:agent", "x")
     assert done.returncode == 1
-    assert done.stderr.startswith("hookline: RuntimeError: oh")
+    assert done.stderr.startswith(
+        "hookline: 'broken:agent' cannot be loaded: broken.py:1: RuntimeError: oh"
+    )
     assert len(done.stderr.splitlines()) == 1
 
 

@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from hookline.containment import Sandbox
+from hookline.containment.sandbox.running import RunningCommand
 from hookline.errors import UsageError
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="orphans are adopted on Linux only")
@@ -152,3 +153,16 @@ def test_a_supervisor_that_is_not_kept_compiled_is_compiled_anew(
     """It takes a little longer, and does the same."""
     monkeypatch.setattr("hookline.containment.sandbox.host._COMPILED", None)
     assert Sandbox(tmp_path, "host").run_sync("echo ran").text == "ran\n"
+
+
+def test_the_end_of_a_command_is_heard_before_a_loop_closes(tmp_path: Path) -> None:
+    """Also of one that is given up as it starts: nobody could hear of it afterwards."""
+    sandbox = Sandbox(tmp_path, "host")
+
+    async def give_up() -> RunningCommand:
+        return await sandbox.start("sleep 60", on_output=print)
+
+    for _ in range(10):
+        command = asyncio.run(give_up())
+        assert command._transport is not None
+        assert command._transport.get_returncode() is not None

@@ -91,6 +91,8 @@ class RunningCommand:
             try:
                 await within(_MOMENT, self._until_gone())
                 await within(_MOMENT, self._silent.wait())
+                # A loop that closes before it has heard of the end of a process never does.
+                await within(_MOMENT, self._exited.wait())
             finally:
                 self._settle()
 
