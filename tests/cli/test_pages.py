@@ -112,6 +112,35 @@ def test_a_plugin_of_the_projects_configuration_waits_for_trust(place: Any) -> N
     assert "changed since it was trusted: plugins not in force" in changed.stderr
 
 
+def test_a_settings_file_that_is_named_on_the_command_line_is_the_users(place: Any) -> None:
+    """Its hooks are in force at once, also where no other is read; one that is not there is an error."""
+    said = {"type": "command", "command": "echo not today >&2; exit 2"}
+    hooks = {"PreToolUse": [{"matcher": "Bash", "hooks": [said]}]}
+    place.write("mine.json", json.dumps({"hooks": hooks}))
+    assert place.run("hooks", "test", "bash", "ls").returncode == 0
+    for more in ((), ("--bare",), ("--set", "dialects=[]")):
+        tested = place.run("hooks", "test", "bash", "ls", "--settings", "mine.json", *more)
+        assert tested.returncode == Exit.BLOCKED, tested.stderr
+        assert "not today" in tested.stdout
+    missing = place.run("hooks", "list", "--settings", "mien.json")
+    assert missing.returncode == Exit.CONFIG
+    assert "--settings: there is no file" in missing.stderr
+
+
+def test_a_project_names_no_settings_files(place: Any) -> None:
+    """It has one of its own; not trusted, what it says is not in force."""
+    place.write("mine.json", '{"disableAllHooks": true}')
+    place.write("hookline.toml", 'claude_settings = ["mine.json"]\n')
+    assert "not in force" in place.run("hooks", "list").stderr
+    place.run("trust")
+    done = place.run("hooks", "list")
+    assert done.returncode == Exit.CONFIG
+    assert (
+        "a project does not name settings files. Put its hooks into .claude/settings.json"
+        in done.stderr
+    )
+
+
 def test_plugins_are_named_by_a_list_of_directories(place: Any) -> None:
     """Anything else is an error with its line."""
     place.write("hookline.toml", 'plugins = "guard"\n')

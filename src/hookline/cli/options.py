@@ -46,6 +46,14 @@ def add_agent_flags(parser: argparse.ArgumentParser) -> None:
         dest="plugins",
         help="a plugin for Claude Code or Codex whose hooks are run",
     )
+    agent.add_argument(
+        "--settings",
+        metavar="FILE",
+        action="append",
+        default=[],
+        dest="claude_settings",
+        help="a settings file of Claude Code's whose hooks are run",
+    )
     held = parser.add_argument_group("how it is held")
     held.add_argument(
         "--max-steps", metavar="N", type=whole_number, help="stop after so many steps"
@@ -163,6 +171,10 @@ def flags_of(arguments: argparse.Namespace) -> Layer:
     if getattr(arguments, "plugins", ()):
         put(layer.data, ("plugins",), [os.path.abspath(each) for each in arguments.plugins])
         layer.sources["plugins",] = "--plugin-dir"
+    if getattr(arguments, "claude_settings", ()):
+        files = [os.path.abspath(each) for each in arguments.claude_settings]
+        put(layer.data, ("claude_settings",), files)
+        layer.sources["claude_settings",] = "--settings"
     for text in getattr(arguments, "settings", ()):
         _set(layer, text)
     return _verified(layer)

@@ -124,6 +124,7 @@ class CommandHooks:
         home: str | os.PathLike[str] | None = None,
         plugins: Iterable[str | os.PathLike[str]] = (),
         project_plugins: Iterable[str | os.PathLike[str]] = (),
+        settings: Iterable[str | os.PathLike[str]] = (),
         agents: Iterable[str | os.PathLike[str]] = (),
         skills: Iterable[str | os.PathLike[str]] = (),
         models: Mapping[str, Any] = EMPTY,
@@ -138,10 +139,11 @@ class CommandHooks:
         """All hooks that a user has: of the machine, their own, those of plugins, and, once trusted, the project's.
 
         `plugins` are directories of plugins, for Claude Code or for Codex, that the user wants, and `project_plugins`
-        those that the repository wants. `agents` and `skills` are the places whose subagents and skills the agent has:
-        the hooks in their front matter are among those that are read. `models` says what names of models mean that
-        hooks have (`{"haiku": "anthropic:NAME"}`). `trust` is where it is kept what is trusted; True trusts the project
-        now, False never.
+        those that the repository wants. `settings` are more settings files of Claude Code's, which the user names.
+        `agents` and `skills` are the places whose subagents and skills the agent has: the hooks in their front matter
+        are among those that are read. `models` says what names of models mean that hooks have
+        (`{"haiku": "anthropic:NAME"}`). `trust` is where it is kept what is trusted; True trusts the project now, False
+        never.
         """
         where = Path(project).expanduser().resolve()
         own = Path(home).expanduser() if home is not None else home_directory()
@@ -149,7 +151,10 @@ class CommandHooks:
         given |= dict.fromkeys((Path(each).expanduser() for each in project_plugins), Level.PROJECT)
         warnings: list[str] = []
         pages = read_pages(where, own, warnings.append, agents=agents, skills=skills)
-        found = find_hooks(where, own, dialects, plugins=given, pages=pages, managed=managed)
+        named = [Path(each).expanduser() for each in settings]
+        found = find_hooks(
+            where, own, dialects, plugins=given, settings=named, pages=pages, managed=managed
+        )
         handlers = [pinned(each, where) for each in found.handlers]
         warnings += found.warnings
         held = untrusted(handlers, where, trust)

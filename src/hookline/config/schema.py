@@ -175,5 +175,7 @@ class Configuration(AgentSettings, frozen=True, kw_only=True):
     """Whose hook files are read besides; all of them if nothing is said."""
     plugins: tuple[Name, ...] = ()
     """Directories of plugins, for Claude Code or for Codex, whose hooks are run."""
+    claude_settings: tuple[Name, ...] = ()
+    """More settings files of Claude Code's whose hooks are run. Not for a project's file: it has one of its own."""
     journal: Name | None = None
     """The file that runs are kept in."""

@@ -50,12 +50,12 @@ def _found(settings: Settings, folder: Path, warn: Callable[[str], None]) -> Any
     own = list(_own(settings))
     dialects = () if settings.is_bare else tuple(_dialects(settings))
     pages = pages_in(settings.configuration.capabilities, settings.project)
-    plugins = _plugins(settings)
-    if not own and not dialects and not pages and not plugins:
+    plugins, files = _plugins(settings), _settings_files(settings)
+    if not own and not dialects and not pages and not plugins and not files:
         return None
     from hookline.command_hooks import CommandHooks
 
-    if not dialects and not pages and not plugins:
+    if not dialects and not pages and not plugins and not files:
         return CommandHooks(own, project=settings.project, cwd=folder)
     found = CommandHooks.discover(
         settings.project,
@@ -66,6 +66,7 @@ def _found(settings: Settings, folder: Path, warn: Callable[[str], None]) -> Any
         models=_models(settings),
         plugins=[root for root, is_theirs in plugins.items() if not is_theirs],
         project_plugins=[root for root, is_theirs in plugins.items() if is_theirs],
+        settings=files,
         agents=pages.get("agents", ()),
         skills=pages.get("skills", ()),
     )
@@ -93,6 +94,26 @@ def _plugins(settings: Settings) -> dict[Path, bool]:
                 remedy=f"It has none of {', '.join(_OF_PLUGINS)}.",
             )
         found[root] = is_theirs
+    return found
+
+
+def _settings_files(settings: Settings) -> list[Path]:
+    """The settings files that the user names. One that is not there would guard nothing."""
+    found = []
+    for position, each in enumerate(settings.configuration.claude_settings):
+        where = settings.where("claude_settings", position)
+        if where.startswith(str(settings.project)):
+            raise ConfigError(
+                f"{where}: a project does not name settings files.",
+                remedy="Put its hooks into .claude/settings.json, which is read anyway.",
+            )
+        path = user_folder(os.environ) / Path(each).expanduser()
+        if not path.is_file():
+            raise ConfigError(
+                f"{where}: there is no file '{path}'.",
+                remedy='Name a settings file of Claude Code\'s: {"hooks": {...}}.',
+            )
+        found.append(path)
     return found
 
 

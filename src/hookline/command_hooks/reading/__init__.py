@@ -12,6 +12,7 @@ from hookline.command_hooks.definition import Handler, Level
 from hookline.command_hooks.reading.claude import (
     Settings,
     managed_directory,
+    read_named_settings,
     read_plugins,
     read_settings,
     read_settings_file,
@@ -48,6 +49,7 @@ def find_hooks(
     dialects: Iterable[str] = FOREIGN,
     *,
     plugins: Mapping[Path, Level] | None = None,
+    settings: Iterable[Path] = (),
     pages: Iterable[Page] = (),
     managed: bool = True,
 ) -> Found:
@@ -60,9 +62,11 @@ def find_hooks(
     named = plugins or {}
     of_codex = {root: level for root, level in named.items() if is_codex_plugin(root)}
     others = {root: level for root, level in named.items() if root not in of_codex}
+    more = tuple(settings)
     if "claude" not in dialects:
+        handlers += read_named_settings(more, project, home, warnings.append)
         handlers += read_plugins(others, project, home, warnings.append)
-        handlers += [each for settings in written for each in settings.handlers]
+        handlers += [handler for page in written for handler in page.handlers]
     handlers += read_codex_plugins(
         project, home, warnings.append, of_codex, installed="codex" in dialects
     )
@@ -70,7 +74,13 @@ def find_hooks(
         if dialect == "claude":
             place = managed_directory() if managed else None
             handlers += read_settings(
-                project, home, warnings.append, managed=place, plugins=others, pages=written
+                project,
+                home,
+                warnings.append,
+                managed=place,
+                plugins=others,
+                named=more,
+                pages=written,
             )
         elif dialect == "gemini":
             handlers += read_gemini(project, home, warnings.append, system=system)

@@ -73,6 +73,7 @@ def read_settings(
     *,
     managed: Path | None,
     plugins: Mapping[Path, Level] | None = None,
+    named: Iterable[Path] = (),
     pages: Iterable[Settings] = (),
 ) -> list[Handler]:
     """The hooks of all levels that are in force, those of the administrator first, those of pages last."""
@@ -83,6 +84,7 @@ def read_settings(
         places += [(Level.MANAGED, path) for path in more]
     places += [
         (Level.USER, own_files(home) / "settings.json"),
+        *((Level.USER, path) for path in named),
         (Level.PROJECT, project / ".claude" / "settings.json"),
         (Level.LOCAL, project / ".claude" / "settings.local.json"),
     ]
@@ -121,6 +123,14 @@ def _refusing(warn: Warn) -> Warn:
         warn(said)
 
     return told
+
+
+def read_named_settings(
+    files: Iterable[Path], project: Path, home: Path, warn: Warn
+) -> list[Handler]:
+    """The hooks of settings files that are named, where no others are looked at."""
+    found = [read_settings_file(path, Level.USER, project, home, warn) for path in files]
+    return [handler for settings in found for handler in settings.handlers]
 
 
 def read_plugins(
