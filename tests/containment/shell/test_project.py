@@ -211,3 +211,16 @@ def test_what_belongs_to_no_project_is_not_looked_for(command: str, project: Pat
     put(project / ".npmrc", "registry=https://evil.example\n")
     assert decision(command, project) == "allow"
     assert decision("npm ls --depth -g", project) == "ask"
+
+
+def test_a_path_through_a_link_is_looked_at_both_ways(project: Path) -> None:
+    """Some programs look above the directory that a link leads to, others above the link."""
+    (project / ".mvn").mkdir()
+    away = project.parent / "away"
+    away.mkdir()
+    (project / "link").symlink_to(away)
+    (away / "back").symlink_to(project / "sub")
+    assert decision("mvn -v", away) == "allow"
+    assert decision("cd link && mvn -v", project) == "ask"
+    assert decision("cd back && mvn -v", away) == "ask"
+    assert decision("cd link/../ && mvn -v", project) == "ask"

@@ -150,6 +150,7 @@ ASKED = r"""
     pm2 restart all
     pm2 env 0
     heroku config
+    heroku maintenance on
     heroku run x
     fly secrets list
     fly deploy
@@ -169,6 +170,7 @@ ASKED = r"""
     pnpm build --help
     bun run --help x
     rustup default nightly
+    rustup target list --toolchain ./evil
     rustup run nightly cargo
     cargo tree
     cargo metadata --format-version 1

@@ -81,10 +81,12 @@ def says_nothing_of(*keys: str) -> Test:
 
 
 def _levels(place: str) -> Iterator[str]:
-    level, below = os.path.realpath(place), ""
-    while level != below:
-        yield level
-        level, below = os.path.dirname(level), level
+    """A directory and those above it: to some programs behind a link, to others along the path that led there."""
+    for start in {os.path.realpath(place), os.path.abspath(place)}:
+        level, below = start, ""
+        while level != below:
+            yield level
+            level, below = os.path.dirname(level), level
 
 
 def _found(level: str, obeyed: Obeyed, own: frozenset[str]) -> Iterator[tuple[str, Test]]:

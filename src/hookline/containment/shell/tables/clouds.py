@@ -294,6 +294,7 @@ _GS = only("-l -L -b -h -r -R -a -d -p -s -c -e", check=plain_names(r"gs://[\w./
 _APP = only(
     "--json --all --no-tail -x --extended -t --tail",
     texts="-a --app -n --num -r --remote --dyno --source",
+    operands=0,
 )
 _HEROKU = """
     apps apps:info info ps releases status domains addons pipelines regions stack buildpacks version logs logs:list

@@ -71,5 +71,6 @@ def obeyed_by_compose(words: Sequence[Word]) -> Obeyed | None:
         return None
     call = read_call(_OPTIONS, words, to_operand=True)
     named = [] if isinstance(call, str) else call.values(*_NAMES)
+    named += [os.path.normpath(path) for path in named]  # it does not follow a link before `..`
     beside = [os.path.join(os.path.dirname(path), ".env") for path in named]
     return {**_OBEYED, **dict.fromkeys(named, _FILE), **dict.fromkeys(beside, _ENV)}

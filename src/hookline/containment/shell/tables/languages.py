@@ -120,7 +120,7 @@ _RUSTUP = with_verbs(
         ),
         **_same(
             "target*list component*list",
-            only("--installed -q --quiet", texts="--toolchain", operands=0),
+            only("--installed -q --quiet", operands=0),
         ),
         **_same("default override*list", _NONE),  # with a name, the first is a setting
         "which": only(operands=1, check=plain_names()),

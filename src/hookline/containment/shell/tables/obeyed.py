@@ -68,11 +68,14 @@ _RUST_NAMES = (
 _GO: Obeyed = {"go.mod": lacks("require|replace|tool"), **_all("go.work")}
 """With a requirement it may ask the host that the project names for it."""
 _VERSION = holds_only(r"\s*(?:#.*|(?:cpython|pypy|python)?[-@]?[0-9]+(?:\.[0-9]+)*)?\s*")
-_UV: Obeyed = {**_all(".venv"), **_all(".python-version .python-versions", _VERSION)}
-"""It starts the interpreter that it finds."""
+_UV: Obeyed = {
+    **_all(".venv"),
+    **_all(".python-version .python-versions", _VERSION),
+    **_all("uv.toml pyproject.toml", lacks(r"(?i)python-downloads|mirror|\\u")),
+}
+"""It starts the interpreter that it finds, and learns from an address what others there are."""
 _BUNDLER: Obeyed = _all("Gemfile gems.rb Gemfile.lock gems.locked .bundle _plugins")
 _JVM: Obeyed = _all(".mvn")
-_INI = "setup.cfg tox.ini .flake8"
 
 OBEYED: dict[str, Obeyed] = {
     **dict.fromkeys(("npm", "npx --help"), _NPM),
@@ -88,7 +91,10 @@ OBEYED: dict[str, Obeyed] = {
     "poetry": {**_all(".poetry poetry.toml"), "pyproject.toml": lacks(r"(?i)plugin|\\")},
     "pdm": _all(".pdm-plugins .pdm-python pdm.toml .pdm.toml"),
     "tox": _all("toxfile.py \N{BIOHAZARD SIGN}.py"),
-    "flake8": _all(_INI, lacks("(?i)local")),
+    "flake8": {
+        **_all("setup.cfg tox.ini .flake8", lacks("(?i)local")),
+        "pyproject.toml": lacks(r"(?i)local.plugin|\\u"),
+    },
     "pylint": {
         **_all("pylintrc .pylintrc pylintrc.toml .pylintrc.toml"),
         **_all("pyproject.toml setup.cfg tox.ini", lacks(r"(?i)pylint|\\")),
