@@ -118,7 +118,7 @@ OBEYED: dict[str, Obeyed] = {
     "luarocks": _all(".luarocks"),
     "mise": {
         **_all(
-            "mise.toml .mise.toml mise.*.toml .mise.*.toml .mise mise .config/mise .config/mise.toml"
+            "mise.toml .mise.toml mise.local.toml .mise.local.toml .mise mise .config/mise .config/mise.toml"
         ),
         ".tool-versions": lacks("[{}]"),
     },
