@@ -61,6 +61,14 @@ OBEDIENT = {
     "tflint --version": ".tflint.hcl",
     "ansible --version": "ansible.cfg",
     "ansible-doc copy": "ansible.cfg",
+    "cargo tree": "Cargo.toml",
+    "cargo metadata --format-version 1": "Cargo.toml",
+    "uv tree": "pyproject.toml",
+    "poetry show --tree": "pyproject.toml",
+    "bundle list": "Gemfile",
+    "composer show": "composer.json",
+    "supervisorctl status": "supervisord.conf",
+    "dotnet tool list": "dotnet.config",
     "terraform workspace list": ".terraform/terraform.tfstate",
     "terraform state list": ".terraform/terraform.tfstate",
     "glab mr list": ".git/glab-cli/config.yml",
@@ -111,7 +119,9 @@ def test_a_place_that_is_not_known_is_asked_about(command: str, project: Path) -
     assert made.decision == "ask"
 
 
-ASKED_BY_VERSION = sorted(name for name in OBEYED if " " not in name and name not in {"npm", "bun"})
+ASKED_BY_VERSION = sorted(
+    name for name in OBEYED if " " not in name and name not in {"npm", "bun", "supervisorctl"}
+)
 
 
 @pytest.mark.parametrize("name", ASKED_BY_VERSION)

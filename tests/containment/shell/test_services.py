@@ -65,6 +65,18 @@ HARMLESS = r"""
     cargo build --help
     gcloud compute --help
     git lfs version
+    cargo -vV
+    cargo --version --verbose
+    terraform plan -help
+    gem sources
+    conda config --show channels
+    dotnet tool list -g
+    gh config get editor
+    nix-store -q --references x
+    doctl compute droplet list
+    supervisorctl status
+    az vm list -d -o table
+    gcloud dns record-sets list
 """
 ASKED = r"""
     docker inspect -f '{{.Config.Env}}' web
@@ -172,25 +184,46 @@ ASKED = r"""
     rustup default nightly
     rustup target list --toolchain ./evil
     rustup run nightly cargo
-    cargo tree
-    cargo metadata --format-version 1
+    cargo tree --manifest-path x
     cargo install ripgrep --list
     rustc --print native-static-libs=x
     rustc -V a.rs
     go doc -http
-    uv tree
+    uv tree --outdated
     uv pip list --outdated
     uv pip list --python ./evil
     uv version 1.2.3
     uv version --bump minor
     poetry version patch
-    poetry show
+    poetry show --outdated
     pyenv local 3.12
     asdf install
     mise use x
     mise exec x
     opam install x
     golangci-lint --version
+    gem sources -a http://evil.example
+    conda config --show
+    conda config --show proxy_servers
+    conda config --set x y
+    gh config get oauth_token
+    gh config get -h github.com oauth_token
+    dotnet tool install x
+    dotnet build
+    nix-store --delete x
+    nix-store -q x --delete
+    doctl compute droplet delete list
+    hcloud server delete list
+    vercel deploy
+    vercel env ls
+    vault kv get x
+    nomad job stop x
+    consul kv get x
+    supervisorctl restart x
+    supervisorctl -c evil status
+    apt-config shell x y
+    bundle exec x
+    composer show --self
     sbt --version
     lein --version
     npx jest --version

@@ -167,14 +167,15 @@ class _Aws(_Class):
 # --- gcloud, az -----------------------------------------------------------------------------------
 
 _CLOUD = only(
-    "--all --quiet --enabled --available --uri --show-deleted",
+    "--all --quiet --enabled --available --uri --show-deleted -d --show-details",
     texts="""
     --freshness --order --account --location --page-size --flatten --cluster --instance --database --dataset --service
     --version --folder --organization --network --zone --region --zones --regions
     --format --project --filter --limit --sort-by -o --output -g --resource-group -n
     --name --query --subscription -l --vnet-name --nsg-name --account-name --server --server-name --workspace-name
     --cluster-name --ids --resource-type --tag --namespace --offer --publisher --sku --start-time --end-time --top
-    --registry --repository --scope --assignee --display-name --vault-name --resource --plan
+    --registry --repository --scope --assignee --display-name --vault-name --resource --plan -c
+    --container-name --prefix
     """,
     check=lambda call: (
         "it may take words from a file"
@@ -195,7 +196,8 @@ _GCLOUD_GROUPS = frozenset(
     locations logging logs machine-types managed managed-zones memberships metrics models monitoring dashboards
     policies network-attachments network-endpoint-groups networks node-groups node-pools node-templates
     notification-channels operations organizations os-config packages patch-jobs projects project-info pubsub
-    public-advertised-prefixes queues recommender redis regions releases repositories repos reservations
+    public-advertised-prefixes queues record-sets nats recommender redis regions releases repositories repos
+    reservations
     resource-manager resource-policies revisions roles rollouts routers routes scheduler schemas scc findings
     security-policies service-accounts service-attachments services sinks snapshots snapshot-settings source sources
     spanner sql ssl-certificates ssl-policies storage buckets objects subnets subscriptions tags target-grpc-proxies
@@ -218,7 +220,8 @@ _AZ_GROUPS = frozenset(
     proximity-placement-group public-ip prefix redis resource relay restore-point role assignment definition
     route-table route search service security assessment alert pricing servicebus queue topic subscription signalr
     snapshot spot sshkey storage container blob share fs account-sas synapse tag traffic-manager profiles vm
-    availability-set nodes vmss extension vnet subnet peering vnet-gateway vpn-connection watcher flow-log webapp
+    availability-set nodes vmss extension vnet subnet peering vnet-gateway vpn-connection signed-in-user
+    watcher flow-log webapp
     slot postgres replication-set ts apps graph query version
     """.split()
 ) - {"account-sas", "config", "query", "container"}
@@ -233,7 +236,7 @@ _GCLOUD_TABLES = re.compile(
 """In another format than a table, they print environments and start-up scripts."""
 _GCLOUD_SHOWS = re.compile(
     r"(alpha|beta|preview|topic) .*"
-    r"|(functions|run|app|compute instance-templates|composer|deployment-manager) .*describe"
+    r"|(functions|run|app versions|compute instance-templates|composer|deployment-manager) .*describe"
     r"|.*\b(keys|credentials|passwords?|tokens?|api-keys|hmac)\b.*"
 )
 _AZ_SHOWS = re.compile(
@@ -305,6 +308,16 @@ _FLY = """
     platform*regions platform*status logs checks*list certs*list scale*show orgs*list
 """
 
+_NOTHING = only(operands=0)
+_DOCTL = """
+    account*get compute*droplet*list compute*image*list compute*region*list compute*size*list compute*domain*list
+    compute*volume*list compute*firewall*list kubernetes*cluster*list apps*list projects*list
+"""
+_HCLOUD = """
+    server*list image*list network*list volume*list location*list server-type*list firewall*list load-balancer*list
+    floating-ip*list ssh-key*list datacenter*list
+"""
+
 CLOUDS: dict[str, Program] = {
     "aws": Program(
         only("--no-cli-pager", texts="--region --output --query --profile --color", bundles=False),
@@ -318,7 +331,7 @@ CLOUDS: dict[str, Program] = {
         only(texts="--format --project_id --location --dataset_id", bundles=False),
         {
             **_verbs(
-                "ls show",
+                "ls show head",
                 only(
                     "-a -j -d -p --all --jobs --datasets --projects --schema --view --job --dataset --table",
                     texts="-n --max_results --format --project_id --location --filter",
@@ -331,5 +344,18 @@ CLOUDS: dict[str, Program] = {
         reads=False,
     ),
     "heroku": Program(only(), _verbs(_HEROKU, _APP), reads=False),
+    "vercel": Program(only(), _verbs("ls list whoami", _NOTHING), reads=False),
+    "netlify": Program(only(), _verbs("status sites:list", _NOTHING), reads=False),
+    "wrangler": Program(only(), _verbs("whoami", _NOTHING), reads=False),
+    "firebase": Program(only(), _verbs("projects:list", _NOTHING), reads=False),
+    "doctl": Program(
+        only(), _verbs(_DOCTL, only("--no-header", texts="--format", operands=0)), reads=False
+    ),
+    "hcloud": Program(
+        only(), _verbs(_HCLOUD, only(texts="-o --output -l --selector", operands=0)), reads=False
+    ),
+    "linode-cli": Program(
+        only(), _verbs("linodes*list regions*list volumes*list domains*list", _NOTHING), reads=False
+    ),
     **dict.fromkeys(("fly", "flyctl"), Program(only(), _verbs(_FLY, _APP), reads=False)),
 }

@@ -29,11 +29,11 @@ def _same(verbs: str, options: Options) -> dict[str, Options | Program]:
 
 _NPM_FLAGS = """
     -g -a -l -p -s --global --json --long --parseable --all --link --silent --no-color --color --no-unicode
-    --no-update-notifier -h --help
+    --no-update-notifier -h --help --prod --production --dev --workspaces --include-workspace-root
 """
 _NPM_LISTS = only(
     _NPM_FLAGS,
-    texts="--depth --omit --include",
+    texts="--depth --omit --include -w --workspace",
     bundles=False,
     check=plain_names(_PACKAGE),
 )
@@ -63,7 +63,10 @@ _NPM = with_verbs(
 _YARN = with_verbs(  # `list` and `why` resolve what is missing, over the network
     {
         "config get": only("--json", bundles=False, check=plain_names(_SETTING)),
-        **_same("versions bin workspaces*info", only("--json", operands=0, bundles=False)),
+        **_same(
+            "versions bin workspaces*info workspaces*list",
+            only("--json", operands=0, bundles=False),
+        ),
         "cache dir": _NONE,
     }
 )
@@ -84,10 +87,9 @@ _PNPM = with_verbs(
 
 # --- Rust, Go -------------------------------------------------------------------------------------
 
-_CARGO_OFFLINE = only(  # without these it may fetch what is missing, and write Cargo.lock
+_CARGO_TREE = only(
     "--frozen -q -v -d --duplicates --all-features --no-default-features --workspace --no-dedupe",
     texts="-p --package -i --invert --depth -e --edges --prefix -F --features -f --format --charset",
-    needs="--frozen",
     operands=0,
 )
 _CARGO_VERBS = """
@@ -97,11 +99,10 @@ _CARGO_VERBS = """
 """
 _CARGO = with_verbs(
     {
-        "tree": _CARGO_OFFLINE,
+        "tree": _CARGO_TREE,
         "metadata": only(
             "--no-deps --frozen --offline --locked -q",
             texts="--format-version",
-            needs="--no-deps --frozen",
             operands=0,
         ),
         **_same("locate-project", only("--workspace", texts="--message-format", operands=0)),
@@ -170,12 +171,12 @@ _UV = with_verbs(
         "pip tree": only(
             "--system --strict --no-dedupe --invert --offline", texts="-d --depth --package --prune"
         ),
-        "tree": only(  # else it resolves, which fetches, builds and writes
+        "tree": only(
             "--frozen --no-dev --universal --no-dedupe --invert --all-groups",
             texts="-d --depth --package --prune",
-            needs="--frozen",
             operands=0,
         ),
+        "python find": _NONE,
         "python list": only(
             "--only-installed --all-versions --all-platforms --offline --no-python-downloads",
             texts="--output-format",
@@ -193,6 +194,8 @@ _POETRY = with_verbs(
     {
         "version": only("-s --short", operands=0),
         **_same("about list", _NONE),
+        "check": only("--lock --strict", operands=0),
+        "show": only("-t -l -T --tree --top-level --no-dev", check=plain_names()),
         "config": only("--list --local", needs="--list", operands=0),
     }
 )
@@ -207,7 +210,7 @@ _PIPDEPTREE = only(
 _ENVS = with_verbs(
     {
         **_same(
-            "versions version root shims commands hooks version-name version-file",
+            "versions version list root shims commands hooks version-name version-file",
             only("--bare", operands=0),
         ),
         **_same("local global", _NONE),
@@ -256,6 +259,30 @@ LANGUAGES: dict[str, Program] = {
     "go": _GO,
     "uv": _UV,
     "poetry": _POETRY,
+    "deno": with_verbs({"info": only("--json", operands=0)}),
+    "dotnet": with_verbs(
+        {
+            "tool list": only("-g --global", operands=0),
+            **_same("workload*list sln*list", _NONE),
+            "nuget list source": only(texts="--format", operands=0),
+        }
+    ),
+    "ghc-pkg": with_verbs({"list": only("--global --user --simple-output", check=plain_names())}),
+    "bundle": with_verbs(
+        {
+            "list": only("--name-only --paths", operands=0),
+            **_same("show info", only("--path --paths", check=plain_names())),
+            "check": _NONE,
+        }
+    ),
+    "composer": with_verbs(
+        {
+            **_same(
+                "show licenses about",
+                only("-i -t -D --tree --direct --no-dev", check=plain_names(r"[\w./-]+")),
+            ),
+        }
+    ),
     "pipdeptree": Program(_PIPDEPTREE, reads=False),
     "opam": with_verbs(
         {

@@ -52,7 +52,8 @@ _BUN: Obeyed = {**_NPM, **_all("bunfig.toml .bunfig.toml"), ".env": lacks("(?i)B
 _NODE: Obeyed = _all("node_modules .pnp.cjs .pnp.js")
 """Programs that start their own copy in the project."""
 _NODE_NAMES = """
-    cdk expo firebase grunt jest lerna netlify next ng nx rollup turbo vercel vite vitest vue webpack wrangler
+    cdk cypress expo firebase grunt jest lerna netlify next ng nx playwright rollup storybook turbo vercel vite
+    vitest vue webpack wrangler
 """
 
 # --- Rust, Go, Python, Ruby, PHP, Java ------------------------------------------------------------
@@ -62,6 +63,7 @@ _RUST: Obeyed = {
     **_all("rust-toolchain rust-toolchain.toml"),
     **_all(".cargo/config .cargo/config.toml", lacks(_CARGO_WORDS)),
 }
+_CRATE: Obeyed = {**_RUST, **_all("Cargo.toml")}
 _RUST_NAMES = (
     "cargo rustc rustup rustdoc rustfmt rust-analyzer clippy-driver cargo-clippy cargo-fmt"
 )
@@ -125,6 +127,9 @@ OBEYED: dict[str, Obeyed] = {
     "volta": _all(".volta/hooks.json"),
     "trunk": _all(".trunk"),
     "packer": _all("packer-*"),
+    "supervisorctl": _all("supervisord.conf etc/supervisord.conf"),
+    "rspec": _all(".rspec .rspec-local"),
+    "act": _all(".actrc"),
     "tflint": _all(".tflint.hcl .tflint.d"),
     **dict.fromkeys(
         (
@@ -148,12 +153,21 @@ OBEYED: dict[str, Obeyed] = {
 }
 """By program, or by program and verb."""
 
+_RESOLVES: dict[str, Obeyed] = {
+    **dict.fromkeys(("cargo tree", "cargo metadata"), _CRATE),
+    "uv tree": {**_UV, **_all("pyproject.toml uv.lock")},
+    "poetry show": {**OBEYED["poetry"], **_all("pyproject.toml poetry.lock")},
+}
+"""Verbs that fetch what a project requires, make an environment for it or write a lock: not without a project."""
+_AS_IT_IS = frozenset({"--frozen", "--no-deps"})
+"""Options with which they take what is there."""
+
 OWN = frozenset(
     """
     .npmrc .yarnrc .yarnrc.yml .yarn .bunfig.toml .cargo/config .cargo/config.toml .bundle .erlang .valgrindrc
     .latexmkrc
     .ExifTool_config .luarocks .config/mise .config/mise.toml .tool-versions .volta/hooks.json .rubocop.yml .pylintrc
-    .pylintrc.toml .mise
+    .pylintrc.toml .mise .rspec .actrc
     """.split()
 )
 """What in the home itself is the user's own configuration."""
@@ -170,5 +184,8 @@ def obeyed_by(name: str, words: Sequence[Word]) -> Obeyed | None:
     verb = words[0].text if words else ""
     if f"{name} {verb}" == "docker compose" or name == "docker-compose":
         return obeyed_by_compose(words[1 if name == "docker" else 0 :])
+    resolves = _RESOLVES.get(f"{name} {verb}")
+    if resolves and not any(word.text in _AS_IT_IS for word in words):
+        return resolves
     obeyed = OBEYED.get(f"{name} {verb}", OBEYED.get(name))
     return None if obeyed is _NPM and _is_global(words) else obeyed or None

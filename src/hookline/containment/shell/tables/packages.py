@@ -2,8 +2,8 @@
 
 Some run code out of the project directory whatever they are asked, or send what its configuration says to where its
 configuration says. What they obey is in `obeyed`, and is looked at before they are allowed. What resolves
-requirements, and so fetches and writes, is missing on purpose: `cargo tree` (without `--frozen`), `uv tree`, `go list`,
-`poetry show`; so is what evaluates a file of the project: `bundle list`.
+requirements, and so fetches and writes, is allowed only where there is no project: `cargo tree`, `uv tree`, `poetry
+show`. `go list` and what builds are missing on purpose.
 """
 
 from __future__ import annotations
@@ -20,6 +20,12 @@ def _installed(call: Call) -> str | None:
     """Anything else looks for news in the network first."""
     local = call.begins_with("--installed", "-C", "--cacheonly") or call.texts[:1] == ["installed"]
     return plain_names()(call) if local else "it may use the network"
+
+
+def _plain_settings(call: Call) -> str | None:
+    """Settings by name: among all of them are addresses with passwords."""
+    named = plain_names(r"(?![a-z_]*(?:prox|auth|token|ssl|cert))[a-z_]+")
+    return named(call) if call.operands else "it shows all settings"
 
 
 def _asks(verbs: str, flags: str = "", *, texts: str = "", check: Check | None = None) -> Program:
@@ -47,7 +53,7 @@ _PIP_VERBS: dict[str, Options | Program] = {
     "list": _PIP_LIST,
     "show": only(f"{_PIP} -f --files"),
     "freeze": only(f"{_PIP} -l --local --user --all --exclude-editable", texts="--exclude"),
-    "check": only(_PIP),
+    **dict.fromkeys(("check", "inspect"), only(_PIP)),
     **dict.fromkeys(("help", "cache dir", "cache info", "cache list", "debug", ""), only(_PIP)),
 }
 PIP = Program(
@@ -66,14 +72,27 @@ _DPKG = """
     -l -L -s -S -p -c -I --list --listfiles --status --search --print-avail --contents --info --get-selections
     --print-architecture --print-foreign-architectures
 """
-_RPM = "-q -a -i -l -f -d -c -R --last --changelog --scripts --requires --provides --info --list --all --query"
+_RPM = """
+    --whatprovides --whatrequires -q -a -i -l -f -d -c -R --last --changelog --scripts --requires --provides
+    --info --list
+    --all --query
+"""
 
 PACKAGES: dict[str, Program] = {
     **LANGUAGES,
     **dict.fromkeys(("pip", "pip3"), PIP),
-    "gem": _asks(
-        "list env environment contents which info",
-        "-l -a -d -i -e -q --local --all --details --no-details --installed --exact --versions --no-versions",
+    "gem": with_verbs(
+        {
+            **dict.fromkeys(
+                "list env environment contents which info specification dependency".split(),
+                only(
+                    """
+                    -l -a -d -i -e -q --local --all --details --no-details --installed --exact --versions --no-versions
+                    """
+                ),
+            ),
+            "sources": only("-l --list", operands=0),
+        }
     ),
     "brew": Program(  # `brew outdated` updates first
         only(),
@@ -83,7 +102,10 @@ PACKAGES: dict[str, Program] = {
                 only(_BREW, maybe="--json", check=plain_names(_FORMULA)),
             ),
             **dict.fromkeys("leaves config".split(), only("-r -p", operands=0)),
-            **dict.fromkeys(("commands", "tap", "services list"), only(operands=0)),
+            **dict.fromkeys(
+                ("commands", "tap", "services list", "doctor", "missing"), only(operands=0)
+            ),
+            "cat": only(check=plain_names(_FORMULA)),
         },
         reads=False,
     ),
@@ -121,9 +143,9 @@ PACKAGES: dict[str, Program] = {
         ),
         reads=False,
     ),
-    "apk": _asks("info list policy version", "-v -vv -L -e -a -d -s -R -I --installed"),
+    "apk": _asks("info list policy version search", "-v -vv -L -e -a -d -s -R -I --installed"),
     "snap": _asks("list version", "--all"),
-    "flatpak": _asks("list info", "--app --runtime --user --system", texts="--columns"),
+    "flatpak": _asks("list info remotes", "--app --runtime --user --system", texts="--columns"),
     **dict.fromkeys(
         ("conda", "mamba", "micromamba"),
         with_verbs(
@@ -131,6 +153,7 @@ PACKAGES: dict[str, Program] = {
                 "list": only("--json --export -e --explicit", texts="-n --name -p --prefix"),
                 "info": only("-e --envs --json", operands=0),
                 "env list": only("--json", operands=0),
+                "config": only("--show --json", needs="--show", check=_plain_settings),
             }
         ),
     ),
@@ -142,11 +165,22 @@ PACKAGES: dict[str, Program] = {
                 **dict.fromkeys(
                     ("list", "info"), only("--installed -q -C --cacheonly", check=_installed)
                 ),
+                **dict.fromkeys(("history", "history list"), only("-q", operands=0)),
                 "repolist": only("-q -v --all --enabled --disabled", operands=0),
             },
             reads=False,
         ),
     ),
+    "apt-config": _asks("dump"),
+    "nix-store": Program(
+        only(
+            "-q --query --references --requisites -R --referrers --outputs --size --hash --tree --deriver",
+            needs="-q --query",
+            bundles=False,
+        ),
+        reads=False,
+    ),
+    **dict.fromkeys(("winget", "scoop"), with_verbs({"list": only(check=plain_names())})),
     "apt-mark": _asks("showhold showauto showmanual"),
     "nvm": _asks("ls list current version which", "--no-colors"),
     "pipx": _asks("list environment", "--short --json"),

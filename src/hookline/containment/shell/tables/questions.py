@@ -47,7 +47,8 @@ _MORE = """
     streamlit strip subl supabase swipl syft task tclsh tectonic terragrunt tesseract tex tflint tfsec tilt tokei tox
     trivy trunk turbo twine typst uvicorn uvx vagrant valgrind vercel virsh vite vitest volta vue watchexec webpack
     wrangler xh xmllint xsltproc yamllint yapf yarn yarnpkg zoxide ansible ansible-config ansible-doc ansible-galaxy
-    ansible-lint ansible-playbook packer
+    ansible-lint ansible-playbook packer act actionlint alembic cpanm cypress flask jupyter nvm playwright pod rspec
+    storybook
 """
 for _name in _MORE.split():
     QUESTIONS[_name] = QUESTIONS.get(_name, frozenset()) | {"--version"}
@@ -65,26 +66,29 @@ _SHORT = {
     """,
     "-version": """
     xcodebuild java javac terraform kotlin kotlinc ant ocaml ffmpeg ffprobe convert identify magick staticcheck mvn
-    scala scalac erl ocamlc vegeta
+    scala scalac erl ocamlc vegeta grpcurl shfmt actionlint
     """,
     "version": """
     consul nomad vault docker helm kubectl openssl terraform minikube adb caddy dlv hugo k9s kustomize pulumi
     rclone restic swiftlint tofu zig asdf boundary cilium colima cosign crane devbox direnv doctl eksctl etcdctl
     flux fly flyctl gopls grype hcloud helmfile istioctl k3d k6 kind kompose kops kubeadm limactl linkerd multipass
-    packer skaffold syft terragrunt tilt traefik gitleaks trivy conftest opa
+    packer skaffold syft terragrunt tilt traefik gitleaks trivy conftest opa ng ruff
     """,
     "-VV": "python python3",
     "-V": f"""
     python python2 python3 ssh tmux rg deno ruff uv nginx pip pip3 cabal dot strace {_PYTHONS} cargo
     rustc rustup rustfmt poetry pdm just task memcached ab socat varnishd fd bat sd tokei hyperfine cargo-clippy""",
     "-h": """
-    gofmt npm cargo rustup uv ruff pip pip3 docker kubectl helm gh terraform poetry black mypy cmake tsc deno bun jq yq
+    gofmt python python3 npm cargo rustup uv ruff pip pip3 docker kubectl helm gh terraform poetry black mypy
+    cmake tsc deno bun jq yq
     rg fd bat ffmpeg composer pdm hatch flake8 pylint pipenv
     """,
     "--list": "cargo",
+    "-help": "terraform tofu packer consul nomad vault",
     "-ver": "exiftool",
     "--info": "dotnet",
-    "-vV": "rustc",
+    "-vV": "rustc cargo",
+    "-Vv": "rustc cargo",
     "--list-extensions": "code cursor",
     "-iV": "fpc",
     "--ini": "php",
@@ -150,8 +154,11 @@ _OF_TWO_WORDS = re.compile(
     r"(?:az|gcloud|gh) \w+|npm config|uv (?:pip|python|tool)"
     r"|docker (?:builder|buildx|compose|container|context|image|network|system|volume)"
 )
-_NAMED = re.compile(r"brew --(?:prefix|cellar|cache|caskroom) [a-z0-9][a-z0-9+_-]*(?:@[0-9.]+)?")
-"""Questions about something that is named."""
+_NAMED = re.compile(
+    r"brew --(?:prefix|cellar|cache|caskroom) [a-z0-9][a-z0-9+_-]*(?:@[0-9.]+)?"
+    r"|cargo (?:--version --verbose|-V -v)|(?:terraform|tofu) [a-z]+ -help|openssl version -[av]"
+)
+"""Questions of two words."""
 _VERB = re.compile(r"[a-z][a-z-]*")
 
 

@@ -62,7 +62,8 @@ _DOCKER_VERBS: dict[str, Options | Program] = {
         ps images stats port container*ls container*ps container*list container*port container*stats image*ls image*list
         network*ls network*list volume*ls volume*list system*df context*ls context*list context*show buildx*ls
         plugin*ls node*ls node*ps service*ls service*ps stack*ls stack*services stack*ps
-        buildx*version buildx*du pod*ps pod*ls pod*list pod*stats machine*ls machine*list system*connection*list
+        buildx*version buildx*du secret*ls config*ls pod*ps pod*ls pod*list pod*stats machine*ls machine*list
+        system*connection*list
         """,
         _DOCKER_LISTS,
     ),
@@ -73,7 +74,7 @@ _DOCKER_VERBS: dict[str, Options | Program] = {
         _INSPECT,
     ),
     **_verbs("version info system*info", only(texts="-f --format")),
-    **_verbs("diff container*diff", only()),
+    **_verbs("diff container*diff buildx*inspect", only()),
     "events": only(texts="-f --filter --format --since --until"),
     **_verbs(
         "history image*history",
@@ -265,6 +266,10 @@ SERVICES: dict[str, Program] = {
         {
             **_verbs(_GH_VERBS, _GH),
             "auth status": only("--active -a"),
+            **_verbs("extension*list alias*list config*list", _NOTHING),
+            "config get": only(
+                operands=1, check=plain_names("editor|git_protocol|prompt|pager|browser")
+            ),
             "browse": only("-n --no-browser", needs="-n --no-browser", check=_gh),
             "api": only(
                 "--paginate --slurp --verbose -i --include --silent",
@@ -334,7 +339,13 @@ SERVICES: dict[str, Program] = {
         only("-l -s -j --list --snippet --json", texts="-t --type", check=plain_names()),
         reads=False,
     ),
+    "supervisorctl": _plain("status version avail", options=only(check=plain_names(r"[\w:*-]+"))),
+    "nomad": _plain(
+        "status node*status job*status server*members", options=only(check=plain_names())
+    ),
+    "consul": _plain("members catalog*services catalog*nodes"),
+    "vault": _plain("status"),
     "ansible-galaxy": _plain("list collection*list role*list"),
-    "ansible-config": _plain("list"),
+    "ansible-config": _plain("list dump view"),
     **CLOUDS,
 }
