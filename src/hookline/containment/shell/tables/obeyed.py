@@ -73,7 +73,7 @@ _VERSION = holds_only(r"\s*(?:#.*|(?:cpython|pypy|python)?[-@]?[0-9]+(?:\.[0-9]+
 _UV: Obeyed = {
     **_all(".venv"),
     **_all(".python-version .python-versions", _VERSION),
-    **_all("uv.toml pyproject.toml", lacks(r"(?i)python-downloads|mirror|\\u")),
+    **_all("uv.toml pyproject.toml", lacks(r"(?i)python-downloads|install-mirror|\\u")),
 }
 """It starts the interpreter that it finds, and learns from an address what others there are."""
 _BUNDLER: Obeyed = _all("Gemfile gems.rb Gemfile.lock gems.locked .bundle _plugins")
