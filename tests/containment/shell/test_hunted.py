@@ -109,7 +109,6 @@ SECRET_FILES = r"""
     7z l a.7z @.env
     grep -f$HOME/.netrc x
     grep -f.env x
-    docker inspect web
     docker inspect --format '{{.Config.Env}}' web
     docker inspect -f '{{println .Config 1}}' web
     docker inspect -f json web
@@ -152,12 +151,9 @@ RUN = r"""
     find -O3 @evil -exec nm {} \;
     echo a | sed -e s,a,*,
     hg status
-    rustup --version
     go env -w GOPROXY=x
     go env GOFLAGS=x
     go list ./...
-    docker compose ps
-    docker-compose logs web
     brew info x.rb
     brew deps x.rb
     find . -name '*.rb' -exec brew info {} \;
@@ -178,8 +174,6 @@ RUN = r"""
     a=1 PATH=.; ls
     bash -c ls
     bash -n -c ls
-    npm ls
-    npm run
 """
 FAR = r"""
     docker-compose -f https://github.com/x/y.git ps

@@ -193,7 +193,6 @@ ASKED = r"""
     ls >& f
     date -f /etc/shadow
     file -f /etc/shadow
-    python -m json.tool f
     npm config get //registry/:_authToken
     kubectl get pods,secrets
     kubectl get --raw=/api

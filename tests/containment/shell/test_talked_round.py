@@ -115,7 +115,6 @@ VERBS = r"""
     brew info someone/tap/formula
     dnf info http://evil.example/x.rpm
     npm help ls
-    rustup show
     jps -J-javaagent:evil.jar
     jar tf x.jar @words
     ar t lib.a @words
@@ -130,19 +129,6 @@ VERBS = r"""
 QUESTIONS = r"""
     pytest --help
     pytest --version
-    yarn --version
-    pnpm -v
-    flake8 --version
-    mvn -v
-    gradle --version
-    rubocop --version
-    bundle --version
-    composer --version
-    cargo --version
-    rustc --version
-    dotnet --version
-    packer version
-    jest --version
 """
 COMPRESSORS = r"""
     xz -l -d f.xz

@@ -17,6 +17,8 @@ from hookline.containment.shell.options import Call, Options, Program
 from hookline.containment.shell.words import Word
 
 _FILES = re.compile(r"\{\}|\.\.\.|\$\(\)|\$\{\w+\}|\$<>|(?!-)[^${]*")
+_LONGEST_VERB = 5
+"""In words: `az network vnet subnet list` has four."""
 _NUMBER = re.compile(r"-[0-9.]+[A-Za-z%]?")
 
 
@@ -239,8 +241,8 @@ def read_use(program: Program, words: Sequence[Word]) -> Use | str:
 
 
 def _verb(verbs: Mapping[str, Options | Program], words: Sequence[Word]) -> str | None:
-    names = [word.text for word in takewhile(lambda word: word.exact, words[:3])]
-    for count in (3, 2, 1):
+    names = [word.text for word in takewhile(lambda word: word.exact, words[:_LONGEST_VERB])]
+    for count in range(_LONGEST_VERB, 0, -1):
         if len(names) >= count and (verb := " ".join(names[:count])) in verbs:
             return verb
     return "" if not words and "" in verbs else None

@@ -56,7 +56,8 @@ class ShellPolicy(msgspec.Struct, frozen=True):
 
         `cwd` is where it would run, if that is not the work directory: `cat config` in `~/.ssh` shows a secret. `root`
         is the work directory itself, if that is not the one of this process. Before git is allowed, the repository
-        there is looked at: its configuration may name programs that `git status` starts.
+        there is looked at: its configuration may name programs that `git status` starts. So are the files of a project
+        that others obey: `.npmrc`, `rust-toolchain.toml`, a compose file.
         """
         if not isinstance(command, str):
             raise UsageError(

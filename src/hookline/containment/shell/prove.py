@@ -35,6 +35,7 @@ from hookline.containment.shell.standing import MOVES, Standing, program_name
 from hookline.containment.shell.tables.all import PROGRAMS
 from hookline.containment.shell.tables.find import Search, take_apart
 from hookline.containment.shell.tables.git import GIT_VERBS
+from hookline.containment.shell.tables.modules import MODULE, with_module
 from hookline.containment.shell.tables.questions import is_question
 from hookline.containment.shell.tables.wrappers import (
     NAMES,
@@ -49,15 +50,16 @@ from hookline.containment.shell.variables import Variables
 from hookline.containment.shell.words import Command, Word, pieces_of
 
 _DEEPEST = 3
-_CLOUDS = frozenset({"aws", "gcloud", "az"})
+_CLOUDS = frozenset({"aws", "gcloud", "az", "gsutil", "bq", "heroku", "fly", "flyctl", "glab"})
 """Programs by which others learn what is asked for: the owner of a bucket sees each key."""
 _ENDLESS = re.compile(r"/dev/(?:zero|full|u?random)")
 _COUNTED = frozenset("head od xxd hexdump cmp stat ls file".split())
 _MOST_PLACES = 8
-_RUN_GIT = frozenset({"git", "gh", "cloc"})
+_RUN_GIT = frozenset({"git", "gh", "glab", "heroku", "cloc"})
 """Cloc takes a name that is no file for a commit, and has git unpack it."""
 _IN_GIT = re.compile(r"(?:^|/)\.git(?:/|$)")
-_PIPS = frozenset({"pip", "pip3"})
+_PIPS = frozenset({"pip", "pip3", MODULE})
+_FREEZES = frozenset({"freeze", "pip freeze", "pip3 freeze"})
 _LOOKS_AT_OPEN = frozenset(
     "printf test [ [[ set printenv read date awk gawk mawk nawk sed gsed find grep egrep fgrep rg ag".split()
 )
@@ -209,7 +211,8 @@ class Proof(Standing):
             return "its program is not known"
         name, rest = program_name(words[0].text), words[1:]
         if is_question(name, rest):
-            return None
+            return self._obeys(name, rest)
+        name, rest = with_module(name, rest)
         if script := inner_script(name, rest):
             return self._script(script)
         if name == "env":
@@ -306,9 +309,13 @@ class Proof(Standing):
             return "a variable may turn out to be an option"
         if name == "tar" and (far := self._found_far(use.files)):
             return f"{far!r} may lie on another machine"
-        if name in _PIPS and use.verb == "freeze":
+        if (name in _PIPS and use.verb in _FREEZES) or name == "pipdeptree":
             below = self.lost or self.adrift or self._stands_below(".hg")
-            return "it starts hg, which runs what .hg/hgrc says" if below else None
+            return (
+                "it starts hg, which runs what .hg/hgrc says" if below else self._obeys(name, rest)
+            )
+        if problem := self._obeys(name, rest):
+            return problem
         return self._repository(use, rest) if name in _RUN_GIT else None
 
     def _named(self, values: Sequence[Word]) -> str | None:

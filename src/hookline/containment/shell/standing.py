@@ -11,6 +11,7 @@ from hookline.containment.shell.call import Use
 from hookline.containment.shell.named import Values
 from hookline.containment.shell.open_word import READ
 from hookline.containment.shell.paths import is_network, is_place, lies_above, places_of, seen_from
+from hookline.containment.shell.project import project_objection
 from hookline.containment.shell.reach import GREPS, MAY_BE_UNSET, RECURSIVE, is_variable, spelled
 from hookline.containment.shell.secrets import (
     is_secret,
@@ -19,6 +20,8 @@ from hookline.containment.shell.secrets import (
     spells_secret,
 )
 from hookline.containment.shell.tables.find import take_apart
+from hookline.containment.shell.tables.modules import MODULE, shadow_objection
+from hookline.containment.shell.tables.obeyed import OWN, obeyed_by
 from hookline.containment.shell.tables.wrappers import inner_words
 from hookline.containment.shell.variables import Variables
 from hookline.containment.shell.words import Word
@@ -95,6 +98,18 @@ class Standing(msgspec.Struct):
     def _stands_below(self, name: str) -> bool:
         places = {place for where in self.wheres for place in places_of(self.root, [where])}
         return any(lies_above(place, name) for place in places)
+
+    def _obeys(self, name: str, words: Sequence[Word]) -> str | None:
+        """What of the project it stands in may make a program do more than it is asked."""
+        obeyed = obeyed_by(name, words)
+        if obeyed is None and name != MODULE:
+            return None
+        if self.lost or self.adrift or self.changed:
+            return "it is not known which files it will obey"
+        places = {place for where in self.wheres for place in places_of(self.root, [where])}
+        if obeyed is None:
+            return shadow_objection(places, words)
+        return project_objection(places, obeyed, OWN)
 
     def _is_unseen(self, word: Word) -> bool:
         return word.hidden or (self.loops_unknown and is_variable(word))

@@ -9,6 +9,7 @@ from hookline.containment.shell.tables.builtins import BUILTINS
 from hookline.containment.shell.tables.files import FILES
 from hookline.containment.shell.tables.find import FD, FIND
 from hookline.containment.shell.tables.git import GIT
+from hookline.containment.shell.tables.modules import MODULES
 from hookline.containment.shell.tables.packages import PACKAGES
 from hookline.containment.shell.tables.processes import PROCESSES
 from hookline.containment.shell.tables.readers import READERS
@@ -27,6 +28,7 @@ PROGRAMS: dict[str, Program] = {
     **SEARCH,
     **READERS,
     **PACKAGES,
+    **MODULES,
     **SERVICES,
     **SYSTEM_TOOLS,
     "git": GIT,

@@ -267,6 +267,7 @@ _VERBS: dict[str, Options | Program] = {
     "submodule status": _plain("--recursive --cached --quiet"),
     **dict.fromkeys(("notes list", "notes show", "bisect log"), _plain()),
     "lfs ls-files": _plain("-l --long -s --size -a --all -n --name-only"),
+    "lfs version": _plain(),
     "lfs status": _plain("-p --porcelain -j --json"),
     "config": _CONFIG,
 }

@@ -1,16 +1,16 @@
 """Package managers: what is installed, never installing.
 
-Managers that run code out of the project directory whatever they are asked, or send what its configuration says to
-where its configuration says, are missing on purpose: yarn, pnpm, poetry, bundler, `cargo tree`, `npm ls`; and `hg`,
-whose `.hg/hgrc` can lie in any checkout.
+Some run code out of the project directory whatever they are asked, or send what its configuration says to where its
+configuration says. What they obey is in `obeyed`, and is looked at before they are allowed. What resolves
+requirements, and so fetches and writes, is allowed only where there is no project: `cargo tree`, `uv tree`, `poetry
+show`. `go list` and what builds are missing on purpose.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 from hookline.containment.shell.options import Call, Check, Options, Program, only
 from hookline.containment.shell.tables.checks import plain_names
+from hookline.containment.shell.tables.languages import LANGUAGES, with_verbs
 
 _FORMULA = r"[a-z0-9][a-z0-9+_-]*(@[0-9]+(\.[0-9]+)*)?"
 """The name of something that brew knows. A file that ends in `.rb` would be loaded, and so would an address."""
@@ -22,14 +22,16 @@ def _installed(call: Call) -> str | None:
     return plain_names()(call) if local else "it may use the network"
 
 
+def _plain_settings(call: Call) -> str | None:
+    """Settings by name: among all of them are addresses with passwords."""
+    named = plain_names(r"(?![a-z_]*(?:prox|auth|token|ssl|cert))[a-z_]+")
+    return named(call) if call.operands else "it shows all settings"
+
+
 def _asks(verbs: str, flags: str = "", *, texts: str = "", check: Check | None = None) -> Program:
     """A manager with verbs that all have the same options."""
     options = only(flags, texts=texts, check=check)
     return Program(only(), dict.fromkeys(verbs.split(), options), reads=False)
-
-
-def _with(verbs: Mapping[str, Options | Program], globals_: str = "") -> Program:
-    return Program(only(globals_), verbs, reads=False)
 
 
 def _pacman(call: Call) -> str | None:
@@ -51,14 +53,13 @@ _PIP_VERBS: dict[str, Options | Program] = {
     "list": _PIP_LIST,
     "show": only(f"{_PIP} -f --files"),
     "freeze": only(f"{_PIP} -l --local --user --all --exclude-editable", texts="--exclude"),
-    "check": only(_PIP),
-    **dict.fromkeys(("help", "cache dir", "cache info", "cache list"), only(_PIP)),
+    **dict.fromkeys(("check", "inspect"), only(_PIP)),
+    **dict.fromkeys(("help", "cache dir", "cache info", "cache list", "debug", ""), only(_PIP)),
 }
-_NPM = only(  # else it asks the address in the project's `.npmrc` for news, with variables put into it
-    "-g -a -l -p -s --global --json --long --parseable --all --link --silent --no-color --color --no-unicode",
-    texts="--depth --omit --include",
-    needs="-g --global",
-    bundles=False,
+PIP = Program(
+    only("--disable-pip-version-check --no-color -v -q --isolated --version -V -h --help"),
+    _PIP_VERBS,
+    reads=False,
 )
 _BREW = """
     -v --versions --formula --formulae --cask --casks -1 -l --full-name --installed --tree --pinned --multiple
@@ -71,27 +72,27 @@ _DPKG = """
     -l -L -s -S -p -c -I --list --listfiles --status --search --print-avail --contents --info --get-selections
     --print-architecture --print-foreign-architectures
 """
-_RPM = "-q -a -i -l -f -d -c -R --last --changelog --scripts --requires --provides --info --list --all --query"
+_RPM = """
+    --whatprovides --whatrequires -q -a -i -l -f -d -c -R --last --changelog --scripts --requires --provides
+    --info --list
+    --all --query
+"""
 
 PACKAGES: dict[str, Program] = {
-    **dict.fromkeys(
-        ("pip", "pip3"),
-        _with(_PIP_VERBS, "--disable-pip-version-check --no-color -v -q --isolated"),
-    ),
-    "npm": _with(dict.fromkeys("ls list ll la root prefix bin".split(), _NPM)),
-    "go": _with(  # it may fetch the version that `go.mod` names, but no other than Go's own, checked
+    **LANGUAGES,
+    **dict.fromkeys(("pip", "pip3"), PIP),
+    "gem": with_verbs(
         {
-            "version": only("-m -v", bundles=False),
-            "env": only("-json -changed", bundles=False, check=plain_names("[A-Z0-9_]+")),
-            "help": only(bundles=False),
+            **dict.fromkeys(
+                "list env environment contents which info specification dependency".split(),
+                only(
+                    """
+                    -l -a -d -i -e -q --local --all --details --no-details --installed --exact --versions --no-versions
+                    """
+                ),
+            ),
+            "sources": only("-l --list", operands=0),
         }
-    ),
-    "rustup": _with(
-        {"toolchain list": only("-v")}
-    ),  # others fetch the version that the project names
-    "gem": _asks(
-        "list env environment contents which info",
-        "-l -a -d -i -e -q --local --all --details --no-details --installed --exact --versions --no-versions",
     ),
     "brew": Program(  # `brew outdated` updates first
         only(),
@@ -101,10 +102,14 @@ PACKAGES: dict[str, Program] = {
                 only(_BREW, maybe="--json", check=plain_names(_FORMULA)),
             ),
             **dict.fromkeys("leaves config".split(), only("-r -p", operands=0)),
+            **dict.fromkeys(
+                ("commands", "tap", "services list", "doctor", "missing"), only(operands=0)
+            ),
+            "cat": only(check=plain_names(_FORMULA)),
         },
         reads=False,
     ),
-    "apt": _asks("list show search policy", _APT),
+    "apt": _asks("list show search policy depends rdepends", _APT),
     "apt-cache": _asks("show search policy madison depends rdepends pkgnames showpkg stats", _APT),
     "dpkg": Program(only(_DPKG, needs=_DPKG, bundles=False), reads=False),
     "dpkg-query": Program(
@@ -138,15 +143,19 @@ PACKAGES: dict[str, Program] = {
         ),
         reads=False,
     ),
-    "apk": _asks("info list policy version", "-v -vv -L -e -a -d -s -R -I --installed"),
+    "apk": _asks("info list policy version search", "-v -vv -L -e -a -d -s -R -I --installed"),
     "snap": _asks("list version", "--all"),
-    "flatpak": _asks("list info", "--app --runtime --user --system", texts="--columns"),
-    "conda": _with(
-        {
-            "list": only("--json --export -e --explicit", texts="-n --name -p --prefix"),
-            "info": only("-e --envs --json", operands=0),
-            "env list": only("--json", operands=0),
-        }
+    "flatpak": _asks("list info remotes", "--app --runtime --user --system", texts="--columns"),
+    **dict.fromkeys(
+        ("conda", "mamba", "micromamba"),
+        with_verbs(
+            {
+                "list": only("--json --export -e --explicit", texts="-n --name -p --prefix"),
+                "info": only("-e --envs --json", operands=0),
+                "env list": only("--json", operands=0),
+                "config": only("--show --json", needs="--show", check=_plain_settings),
+            }
+        ),
     ),
     **dict.fromkeys(
         ("dnf", "yum"),
@@ -156,13 +165,29 @@ PACKAGES: dict[str, Program] = {
                 **dict.fromkeys(
                     ("list", "info"), only("--installed -q -C --cacheonly", check=_installed)
                 ),
+                **dict.fromkeys(("history", "history list"), only("-q", operands=0)),
                 "repolist": only("-q -v --all --enabled --disabled", operands=0),
             },
             reads=False,
         ),
     ),
-    "zypper": _asks("lr repos", "-u -d -p --uri --details"),
+    "apt-config": _asks("dump"),
+    "nix-store": Program(
+        only(
+            "-q --query --references --requisites -R --referrers --outputs --size --hash --tree --deriver",
+            needs="-q --query",
+            bundles=False,
+        ),
+        reads=False,
+    ),
+    **dict.fromkeys(("winget", "scoop"), with_verbs({"list": only(check=plain_names())})),
     "apt-mark": _asks("showhold showauto showmanual"),
     "nvm": _asks("ls list current version which", "--no-colors"),
-    "pipx": _asks("list", "--short --json"),
+    "pipx": _asks("list environment", "--short --json"),
+    "nix-channel": Program(only("--list", needs="--list", operands=0), reads=False),
+    "nix": with_verbs({"profile list": only("--json", operands=0)}),
+    "mas": with_verbs({"list": only(operands=0)}),
+    "pkgutil": Program(only("--pkgs", needs="--pkgs", operands=0), reads=False),
+    "xbps-query": Program(only("-l -m", needs="-l -m", operands=0), reads=False),
+    "zypper": _asks("lr repos", "-u -d -p --uri --details"),
 }

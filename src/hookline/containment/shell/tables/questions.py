@@ -1,9 +1,9 @@
 """Programs of which only one question is harmless: which version are you, and how are you used.
 
-Programs that load something out of the project before they answer are missing on purpose: pytest imports
-`conftest.py`, yarn and pnpm run the version that the project names, rustup's cargo and rustc the toolchain, `dotnet`
-the kit that `global.json` names, bazel its wrapper in the project, jest and webpack the copy in the project, maven and
-sbt take options of the Java machine, flake8, rubocop, composer, bundler and hg load plugins.
+Some load something out of the project before they answer: yarn and pnpm run the version that the project names, maven
+takes options of the Java machine, flake8 loads plugins. What they obey is in `obeyed`, and is looked at first. Those
+that obey too much to be looked at are missing on purpose: pytest imports `conftest.py` and whatever its many settings
+name, sbt and lein evaluate the project, flask imports the application to say how it is used.
 """
 
 from __future__ import annotations
@@ -29,12 +29,32 @@ _LONG = """
 QUESTIONS: dict[str, frozenset[str]] = {name: frozenset({"--version"}) for name in _LONG.split()}
 """The single word that each may be given."""
 
-_HELP = """
-    apt apt-get bash black cat chmod cmake conda cp curl docker find gcc gh git grep gzip head helm jq kubectl ls make
-    mkdir mv mypy node perl php pip pip3 podman psql python python3 rg rm rsync ruby ruff sed shellcheck sort split
-    strace systemctl tar terraform touch tsc uv vim virtualenv wc wget xargs zip zsh
+_MORE = """
+    age aria2c asciidoctor asdf atlantis autopep8 aws-vault bandit bazel bazelisk bear bibtex biber blender
+    boundary borg
+    buildah bundle bundler bwrap cargo cargo-clippy cargo-fmt ccache cdk cilium clang-tidy clangd clippy-driver
+    clisp cobc colima composer containerd cookiecutter coqc corepack cosign coverage cpack cpp cppcheck crane crun ctest
+    cursor devbox direnv distcc dive django-admin dmd dockerd dotnet doctl doxygen dpkg dune dust dvc eksctl elixir
+    envoy exiftool expo fastboot firebase firejail flake8 flatpak flutter flux fly flyctl fnm gcov gdal-config gdc gh
+    ghci ghcup gitleaks gitui glab gleam gnuplot goreleaser gpg gpg2 gradle grpcurl grunt grype guile gunicorn
+    hatch hcloud heroku hg hub hx idris2 iex inkscape infracost iperf3 irb istioctl jar jekyll jest jshell just k6 kops
+    kubeadm kubelet lake latexmk lazydocker lazygit lean lerna libtool limactl linkerd lld lualatex luarocks lxc m4
+    mariadb maxima mdbook memcached mise mix mkdocs mlflow mold mongo mongodump mosh multipass mvn mvnd mysqladmin
+    mysqldump nasm netlify next nerdctl ng nim nix-env nix-shell nm nmap nox nu nx objdump octave oci odin patch pdm
+    pg_config pg_ctl pg_restore phpunit pip-compile pipenv pipx pkg-config pm2 pnpm poetry postgres procs protoc-gen-go
+    puppet pwsh pyenv pylint qemu-img qpdf rails raku rake ranlib rbenv readelf rollup rubocop runc rust-analyzer rustc
+    rustdoc rustfmt rustup sage sam sccache scala scalac skaffold skopeo snakemake sops sphinx-build starship stern
+    streamlit strip subl supabase swipl syft task tclsh tectonic terragrunt tesseract tex tflint tfsec tilt tokei tox
+    trivy trunk turbo twine typst uvicorn uvx vagrant valgrind vercel virsh vite vitest volta vue watchexec webpack
+    wrangler xh xmllint xsltproc yamllint yapf yarn yarnpkg zoxide ansible ansible-config ansible-doc ansible-galaxy
+    ansible-lint ansible-playbook packer act actionlint alembic cpanm cypress jupyter nvm playwright pod rspec
+    storybook
 """
-for _name in _HELP.split():
+for _name in _MORE.split():
+    QUESTIONS[_name] = QUESTIONS.get(_name, frozenset()) | {"--version"}
+_NO_HELP = frozenset("bazel bazelisk hub mix nginx rails script tclsh vagrant".split())
+"""Programs that know no such word, or load the project to answer it."""
+for _name in set(QUESTIONS) - _NO_HELP:
     QUESTIONS[_name] |= {"--help"}
 
 _PYTHONS = " ".join(f"python3.{minor}" for minor in range(7, 16))
@@ -42,18 +62,35 @@ _SHORT = {
     "--version": _PYTHONS,
     "-v": """
     gcc g++ httpd apache2 haproxy nasm node nodejs npm npx docker php perl ruby make gem tsc nginx lua luajit julia bun
-    clang pdftotext screen ollama
+    clang pdftotext screen ollama yarn pnpm mvn gradle elixir pm2 rbenv pyenv composer irb apachectl dig air
     """,
     "-version": """
-    xcodebuild java javac terraform kotlin kotlinc ant ocaml ffmpeg ffprobe convert identify magick staticcheck
+    xcodebuild java javac terraform kotlin kotlinc ant ocaml ffmpeg ffprobe convert identify magick staticcheck mvn
+    scala scalac erl ocamlc vegeta grpcurl shfmt actionlint
     """,
     "version": """
     consul nomad vault docker helm kubectl openssl terraform minikube adb caddy dlv hugo k9s kustomize pulumi
-    rclone restic swiftlint tofu zig
+    rclone restic swiftlint tofu zig asdf boundary cilium colima cosign crane devbox direnv doctl eksctl etcdctl
+    flux fly flyctl gopls grype hcloud helmfile istioctl k3d k6 kind kompose kops kubeadm limactl linkerd multipass
+    packer skaffold syft terragrunt tilt traefik gitleaks trivy conftest opa ng ruff
     """,
     "-VV": "python python3",
-    "-V": f"python python2 python3 ssh tmux rg deno ruff uv nginx pip pip3 cabal dot strace {_PYTHONS}",
-    "-h": "gofmt",
+    "-V": f"""
+    python python2 python3 ssh tmux rg deno ruff uv nginx pip pip3 cabal dot strace {_PYTHONS} cargo
+    rustc rustup rustfmt poetry pdm just task memcached ab socat varnishd fd bat sd tokei hyperfine cargo-clippy""",
+    "-h": """
+    gofmt python python3 npm cargo rustup uv ruff pip pip3 docker kubectl helm gh terraform poetry black mypy
+    cmake tsc deno bun jq yq
+    rg fd bat ffmpeg composer pdm hatch flake8 pylint pipenv
+    """,
+    "--list": "cargo",
+    "-help": "terraform tofu packer consul nomad vault",
+    "-ver": "exiftool",
+    "--info": "dotnet",
+    "-vV": "rustc cargo",
+    "-Vv": "rustc cargo",
+    "--list-extensions": "code cursor",
+    "-iV": "fpc",
     "--ini": "php",
     "-m": "php",
     "-V:version": "perl",
@@ -77,14 +114,21 @@ _SHORT = {
     "--repository": "brew",
     "--cache": "brew",
     "installed": "port",
+    "--help": "7z 7za",
 }
 for _word, _names in _SHORT.items():
     for _name in _names.split():
         QUESTIONS[_name] = QUESTIONS.get(_name, frozenset()) | {_word}
 
-_EXPLAINS_VERBS = frozenset("apt apt-get pip pip3 podman ruff terraform uv".split())
+_EXPLAINS_VERBS = frozenset(
+    "apt apt-get az brew gcloud gem npm pip pip3 podman poetry ruff rustup terraform tofu uv".split()
+)
 """Programs that answer `verb --help` themselves, whatever the verb does otherwise."""
 _OWN_VERBS = {
+    "cargo": """
+    add bench build check clean clippy doc fetch fix fmt init install metadata new package publish remove run rustc
+    search test tree uninstall update vendor
+    """,
     "conda": "activate clean compare config create deactivate env info init install list remove run search update",
     "docker": """
     attach build builder buildx commit compose container context cp create diff events exec export history image images
@@ -107,8 +151,14 @@ _OWN_VERBS = {
 }
 """Programs to which others are added under verbs of their own: `gh push --help` runs what an alias says."""
 _OF_TWO_WORDS = re.compile(
-    r"gh \w+|docker (?:builder|buildx|compose|container|context|image|network|system|volume)"
+    r"(?:az|gcloud|gh) \w+|npm config|uv (?:pip|python|tool)"
+    r"|docker (?:builder|buildx|compose|container|context|image|network|system|volume)"
 )
+_NAMED = re.compile(
+    r"brew --(?:prefix|cellar|cache|caskroom) [a-z0-9][a-z0-9+_-]*(?:@[0-9.]+)?"
+    r"|cargo (?:--version --verbose|-V -v)|(?:terraform|tofu) [a-z]+ -help|openssl version -[av]"
+)
+"""Questions of two words."""
 _VERB = re.compile(r"[a-z][a-z-]*")
 
 
@@ -119,6 +169,8 @@ def is_question(name: str, words: Sequence[Word]) -> bool:
     *verbs, last = [word.text for word in words] or [""]
     if not verbs:
         return last in QUESTIONS.get(name, ())
+    if _NAMED.fullmatch(" ".join((name, *verbs, last))):
+        return True
     nested = _OF_TWO_WORDS.fullmatch(f"{name} {verbs[0]}") is not None
     own = name in _EXPLAINS_VERBS or verbs[0] in _OWN_VERBS.get(name, "").split()
     known = own and len(verbs) <= (2 if nested else 1)

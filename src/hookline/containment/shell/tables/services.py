@@ -1,15 +1,16 @@
-"""Containers, clusters, hosts of code, clouds: the verbs that only look."""
+"""Containers, clusters, hosts of code: the verbs that only look."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
-
-import msgspec
 
 from hookline.containment.shell.options import Call, Options, Program, more, only
-from hookline.containment.shell.tables.checks import first_word
+from hookline.containment.shell.tables.checks import first_word, plain_names
+from hookline.containment.shell.tables.clouds import CLOUDS
+from hookline.containment.shell.tables.compose import COMPOSE
 from hookline.containment.shell.words import Word
+
+_NOTHING = only(operands=0)
 
 
 def _verbs(names: str, options: Options) -> dict[str, Options | Program]:
@@ -35,9 +36,9 @@ _ABOUT_CONTAINER = re.compile(
 
 
 def _no_container_environment(call: Call) -> str | None:
-    """All about a container is also what it was given to know: its passwords, more often than not."""
+    """A container is shown as a whole, as `kubectl describe` shows a pod; its environment alone is asked about."""
     formats = call.values("-f", "--format")
-    plain = formats and not any(re.search("[{}]", _ABOUT_CONTAINER.sub("", one)) for one in formats)
+    plain = not any(re.search("[{}]", _ABOUT_CONTAINER.sub("", one)) for one in formats)
     json = any(one.strip() == "json" for one in formats)
     return None if plain and not json else "it may print the environment of a container"
 
@@ -55,36 +56,32 @@ _INSPECT = only("-s --size -v --verbose", texts="-f --format --type")
 _INSPECT_ENVIRONMENT = only(
     "-s --size", texts="-f --format --type", check=_no_container_environment
 )
-_COMPOSE = Program(  # other verbs read the project's file, and fetch what it includes, with variables put in
-    only(),
-    {
-        "ls": only("-a -q --all --quiet", texts="--format --filter"),
-        "version": only("--short", texts="-f --format"),
-    },
-    reads=False,
-)
 _DOCKER_VERBS: dict[str, Options | Program] = {
     **_verbs(
         """
         ps images stats port container*ls container*ps container*list container*port container*stats image*ls image*list
         network*ls network*list volume*ls volume*list system*df context*ls context*list context*show buildx*ls
         plugin*ls node*ls node*ps service*ls service*ps stack*ls stack*services stack*ps
-        buildx*version
+        buildx*version buildx*du secret*ls config*ls pod*ps pod*ls pod*list pod*stats machine*ls machine*list
+        system*connection*list
         """,
         _DOCKER_LISTS,
     ),
-    **_verbs("logs container*logs", _DOCKER_LOGS),
+    **_verbs("logs container*logs service*logs", _DOCKER_LOGS),
     **_verbs("inspect container*inspect", _INSPECT_ENVIRONMENT),
-    **_verbs("image*inspect network*inspect volume*inspect", _INSPECT),
+    **_verbs(
+        "image*inspect network*inspect volume*inspect context*inspect node*inspect plugin*inspect",
+        _INSPECT,
+    ),
     **_verbs("version info system*info", only(texts="-f --format")),
-    **_verbs("diff container*diff", only()),
+    **_verbs("diff container*diff buildx*inspect", only()),
     "events": only(texts="-f --filter --format --since --until"),
     **_verbs(
         "history image*history",
         only("-q --quiet --no-trunc", texts="--format --platform", maybe="-H --human"),
     ),
     **_verbs("top container*top", only(operands=1)),
-    "compose": _COMPOSE,
+    "compose": COMPOSE,
 }
 
 # --- clusters -------------------------------------------------------------------------------------
@@ -177,98 +174,6 @@ _GH_VERBS = """
     ruleset*list ruleset*view variable*list secret*list
 """
 
-# --- clouds ---------------------------------------------------------------------------------------
-
-_AWS_SHOWS_SECRETS = frozenset("secretsmanager ssm lambda cognito-idp codebuild kms".split())
-_AWS_SHOWS = re.compile(
-    r"ecs describe-task.*|elasticbeanstalk describe-configuration.*|apprunner .*|batch describe-job.*|amplify .*"
-    r"|sagemaker describe-.*|ec2 describe-launch-template-versions|ec2 describe-instance-attribute|glue .*"
-    r"|autoscaling describe-launch-configurations|opsworks .*|codepipeline list-webhooks|datapipeline .*"
-)
-"""What prints the environment, or the start-up script, that something is given."""
-_AWS_TEXTS = """
-    --region --output --query --profile --color --max-items --page-size --starting-token --max-results --limit --filters
-    --filter --instance-ids --group-ids --group-names --vpc-ids --subnet-ids --image-ids --volume-ids --snapshot-ids
-    --owners --owner-ids --bucket --key --prefix --delimiter --cluster --clusters --services --tasks --service-name
-    --log-group-name --log-group-name-prefix --log-group-name-pattern --log-stream-name-prefix --order-by --table-name
-    --stack-name --user-name --role-name --group-name --policy-arn --db-instance-identifier --load-balancer-arns --names
-    --target-group-arn --hosted-zone-id --queue-name-prefix --topic-arn --name --repository-name
-    --auto-scaling-group-names --namespace --metric-name --alarm-names --distribution-id --certificate-arn
-    --repository-names --key-names --availability-zones --allocation-ids --route-table-ids --nat-gateway-ids
-    --internet-gateway-ids
-"""
-
-
-def _aws(call: Call) -> str | None:
-    reads = any(re.match(r"(file|fileb|https?)://", word.text) for word in call.words)
-    return "it may show a file, or use the network" if reads else None
-
-
-class _Described(Mapping[str, Options]):
-    """The verbs of aws: a service and directly after it what describes or lists."""
-
-    options = only(
-        "--no-cli-pager --no-paginate --recursive --human-readable --summarize --all --include-all-instances",
-        texts=_AWS_TEXTS,
-        bundles=False,
-        check=_aws,
-    )
-    examples = (
-        *(
-            "ec2 describe-instances",
-            "s3 ls",
-            "sts get-caller-identity",
-            "iam get-user",
-            "iam get-role",
-        ),
-        *("configure list", "configure list-profiles"),
-        *("iam get-policy", "s3api head-object", "s3api head-bucket", "s3api get-bucket-location"),
-        "s3api get-bucket-versioning",
-    )
-
-    def __getitem__(self, verb: str) -> Options:
-        service, _, asked = verb.partition(" ")
-        describes = re.fullmatch(r"(describe|list)-[a-z0-9-]+", asked)
-        shows = service in _AWS_SHOWS_SECRETS or _AWS_SHOWS.fullmatch(verb)
-        if verb in self.examples or (describes and not shows):
-            return self.options
-        raise KeyError(verb)
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self.examples)
-
-    def __len__(self) -> int:
-        return len(self.examples)
-
-
-_CLOUD = only(
-    "--all --quiet --enabled --available",
-    texts="""
-    --freshness --order
-    --format --project --filter --limit --region --zone --zones --regions --sort-by -o --output -g --resource-group -n
-    --name --query --subscription
-    """,
-    check=lambda call: (
-        "it may take words from a file"
-        if any(word.start.startswith("@") or not word.start for word in call.words)
-        else None
-    ),
-)
-_CLOUD_TABLE = msgspec.structs.replace(_CLOUD, texts=_CLOUD.texts - {"--format"})
-_GCLOUD = """
-    projects*list config*list auth*list services*list compute*zones*list compute*regions*list container*clusters*list
-    sql*instances*list app*services*list storage*buckets*list config*get-value config*configurations*list version
-    projects*describe logging*read info
-"""
-_GCLOUD_TABLES = "functions*list run*services*list app*versions*list compute*instances*list"
-"""In another format than a table, they print environments and start-up scripts."""
-_AZ = """
-    account*list account*show account*list-locations group*list group*show vm*list vm*show aks*list aks*show webapp*list
-    acr*list resource*list network*vnet*list network*nsg*list network*public-ip*list network*nic*list
-    storage*account*list storage*account*show keyvault*list functionapp*list appservice*plan*list cosmosdb*list
-    sql*server*list disk*list version
-"""
-
 
 def _at_home(call: Call) -> str | None:
     """A database of this machine, or one that is a file here."""
@@ -277,9 +182,60 @@ def _at_home(call: Call) -> str | None:
     return "it uses the network" if far else None
 
 
+_TERRAFORM = Program(  # others start the providers that lie in the project, or print outputs
+    only(),
+    {
+        "version": only("-json", bundles=False),
+        "fmt": only("-check -recursive", needs="-check", bundles=False, shows=False),
+        **_verbs("workspace*list workspace*show providers", only(operands=0)),
+        "state list": only(texts="-id", bundles=False, check=plain_names(r"[\w.\[\]\"-]+")),
+    },
+    reads=False,
+)
+_GLAB = only(
+    "-a -c -d -m -M -A --all --closed --merged --comments --opened --draft --not-draft --raw",
+    texts="""
+    -l --label -P --page -p --per-page --author --assignee -s --status --ref --search -O --output -F -b --branch
+    """,
+    check=plain_names(r"[\w./-]+"),
+)
+
+
+def _plain(*verbs: str, options: Options = _NOTHING) -> Program:
+    """A program of which some verbs only look."""
+    return Program(only(), _verbs(" ".join(verbs), options), reads=False)
+
+
 SERVICES: dict[str, Program] = {
-    **dict.fromkeys(("docker", "podman"), Program(only(), _DOCKER_VERBS, reads=False)),
-    "docker-compose": _COMPOSE,
+    "docker": Program(only(), _DOCKER_VERBS, reads=False),
+    "podman": Program(  # it starts whatever composes there
+        only(),
+        {verb: options for verb, options in _DOCKER_VERBS.items() if verb != "compose"},
+        reads=False,
+    ),
+    "docker-compose": COMPOSE,
+    "nerdctl": Program(
+        only(texts="-n --namespace"),
+        {verb: options for verb, options in _DOCKER_VERBS.items() if verb != "compose"},
+        reads=False,
+    ),
+    "crictl": Program(
+        only(),
+        {
+            **_verbs(
+                "ps pods images img stats statsp version info imagefsinfo",
+                only(
+                    "-a -q -v --all --quiet --verbose --no-trunc --latest --digests",
+                    texts="-o --output --name --namespace --state --pod --label --image --id --last -n -s -p",
+                ),
+            ),
+            **_verbs(
+                "logs", only("-f -t -p --follow --timestamps --previous", texts="--tail --since")
+            ),
+            **_verbs("inspecti inspectp", only("-q", texts="-o --output")),
+        },
+        reads=False,
+    ),
     "kubectl": Program(
         only(texts="-n --namespace --context --cluster"),
         {
@@ -294,7 +250,7 @@ SERVICES: dict[str, Program] = {
         only(texts="-n --namespace"),
         {
             **_verbs(
-                "list ls history version repo*list search*repo dependency*list dep*list",
+                "list ls history version repo*list search*repo dependency*list dep*list plugin*list plugin*ls",
                 only(
                     "-A -a -q -d -r --all-namespaces --all --short --versions --deployed --failed --pending --reverse",
                     texts="-n -o -l -f -m --namespace --output --max --filter --selector --offset --revision",
@@ -310,6 +266,11 @@ SERVICES: dict[str, Program] = {
         {
             **_verbs(_GH_VERBS, _GH),
             "auth status": only("--active -a"),
+            **_verbs("extension*list alias*list config*list", _NOTHING),
+            "config get": only(
+                operands=1, check=plain_names("editor|git_protocol|prompt|pager|browser")
+            ),
+            "browse": only("-n --no-browser", needs="-n --no-browser", check=_gh),
             "api": only(
                 "--paginate --slurp --verbose -i --include --silent",
                 texts="-q --jq -t --template -X --method -H --header",
@@ -318,23 +279,7 @@ SERVICES: dict[str, Program] = {
         },
         reads=False,
     ),
-    "aws": Program(
-        only("--no-cli-pager", texts="--region --output --query --profile --color", bundles=False),
-        _Described(),
-        reads=False,
-    ),
-    "gcloud": Program(
-        only(), {**_verbs(_GCLOUD, _CLOUD), **_verbs(_GCLOUD_TABLES, _CLOUD_TABLE)}, reads=False
-    ),
-    "az": Program(only(), _verbs(_AZ, _CLOUD), reads=False),
-    "terraform": Program(
-        only(),
-        {
-            "version": only("-json", bundles=False),
-            "fmt": only("-check -recursive", needs="-check", bundles=False, shows=False),
-        },
-        reads=False,
-    ),
+    **dict.fromkeys(("terraform", "tofu"), _TERRAFORM),
     "kind": Program(
         only(), _verbs("get*clusters get*nodes version", only(texts="--name")), reads=False
     ),
@@ -347,5 +292,60 @@ SERVICES: dict[str, Program] = {
         ),
         reads=False,
     ),
-    "minikube": Program(only(), _verbs("status ip version", only(operands=0)), reads=False),
+    "minikube": _plain(
+        "status ip version profile*list addons*list service*list node*list image*ls"
+    ),
+    **dict.fromkeys(("kubectx", "kubens"), Program(only("-c --current", operands=0), reads=False)),
+    "k3d": _plain(
+        "cluster*list cluster*ls node*list registry*list version",
+        options=only("--no-headers", texts="-o"),
+    ),
+    "istioctl": _plain(
+        "version proxy-status ps", options=only("--short --remote", texts="-o -n --namespace")
+    ),
+    "argocd": _plain(
+        "app*list app*get app*history cluster*list repo*list proj*list version",
+        options=only("--client", texts="-o -p -l"),
+    ),
+    "flux": _plain(
+        "get*all get*sources get*kustomizations get*helmreleases check stats version",
+        options=only("-A --all-namespaces --pre --client", texts="-n --namespace"),
+    ),
+    "glab": Program(
+        only(),
+        {
+            **_verbs(
+                """
+                mr*list mr*view mr*diff issue*list issue*view ci*status ci*list ci*get pipeline*status pipeline*list
+                release*list release*view repo*view repo*list project*view label*list milestone*list
+                """,
+                _GLAB,
+            ),
+            "version": _NOTHING,
+        },
+        reads=False,
+    ),
+    "pm2": Program(
+        only(),
+        {
+            **_verbs("list ls l ps status", only("-m --mini-list", operands=0)),
+            "logs": only(
+                "--nostream --raw --timestamp --err --out", texts="--lines", check=plain_names()
+            ),
+        },
+        reads=False,
+    ),
+    "ansible-doc": Program(
+        only("-l -s -j --list --snippet --json", texts="-t --type", check=plain_names()),
+        reads=False,
+    ),
+    "supervisorctl": _plain("status version avail", options=only(check=plain_names(r"[\w:*-]+"))),
+    "nomad": _plain(
+        "status node*status job*status server*members", options=only(check=plain_names())
+    ),
+    "consul": _plain("members catalog*services catalog*nodes"),
+    "vault": _plain("status"),
+    "ansible-galaxy": _plain("list collection*list role*list"),
+    "ansible-config": _plain("list dump view"),
+    **CLOUDS,
 }
