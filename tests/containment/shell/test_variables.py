@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from hookline.containment import ShellPolicy, Word, read_command
-from hookline.containment.shell.variables import MAX_VARIANTS, Variables
+from hookline.containment.shell.braces import MAX_VARIANTS
+from hookline.containment.shell.variables import Variables
 
 ASKED = r"""
     x=+n; bash -n $x
@@ -61,16 +62,28 @@ def test_values_that_change_nothing(command: str) -> None:
 def test_every_value_is_put_in_its_place() -> None:
     """Without quotes a value is taken apart and may be a pattern, in quotes it stays one word."""
     commands = read_command("""x='a *.py'; x=~/b; cat $x "$x" c""").commands
-    assert Variables(commands).variants(commands[-1].words[1:]) == [
+    words = commands[-1].words[1:]
+    assert Variables(commands).ways(words) == [
         (Word("a"), Word("*.py", exact=False), Word("a *.py"), Word("c")),
         (commands[1].assignments[0][1], commands[1].assignments[0][1], Word("c")),
+        words,
     ]
+
+
+def test_a_word_whose_values_are_all_known_is_nothing_else() -> None:
+    """Where every value is known the variable itself is gone; where one is not, it is looked at as well."""
+    known = read_command('d=src; cat "$d/a.py"').commands
+    assert Variables(known).ways(known[-1].words[1:]) == [(Word("src/a.py"),)]
+    late = read_command('ls; d=src; cat "$d"').commands
+    assert Variables(late).ways(late[-1].words[1:]) == [(Word("src"),), late[-1].words[1:]]
+    unset = read_command('x=1; awk "$x" y; read x').commands
+    assert unset[1].words[1:] in (Variables(unset).ways(unset[1].words[1:]) or [])
 
 
 def test_braces_are_opened_and_what_is_unset_is_left_out() -> None:
     """Words that braces make are told apart, and a variable that is nothing joins what stands around it."""
     commands = read_command('cat {-r,{a,b}} .e"$TZ"nv "$TZ" $TZ x{1..3}').commands
-    opened, unset = Variables(commands).variants(commands[0].words[1:]) or []
+    opened, unset, _ = Variables(commands).ways(commands[0].words[1:]) or []
     assert [word.text for word in opened[:3]] == ["-r", "a", "-r"]
     assert [word.text for word in unset[4:]] == [".env", "", "x1", "x2", "x3"]
     assert all(word.exact for word in unset)
@@ -79,9 +92,9 @@ def test_braces_are_opened_and_what_is_unset_is_left_out() -> None:
 def test_values_that_go_round_in_a_circle_or_are_too_many() -> None:
     """Variables that name each other end, and more values than can be looked at are said to be too many."""
     circle = read_command("x=a; y=$x; x=$y; cat $x").commands
-    assert Variables(circle).variants(circle[-1].words) is not None
+    assert Variables(circle).ways(circle[-1].words) is not None
     many = read_command(
         f"for x in {' '.join('abc'[n % 3] + str(n) for n in range(MAX_VARIANTS + 1))}; do ls $x; done"
     )
-    assert Variables(many.commands).variants(many.commands[-1].words) is None
-    assert Variables(many.commands).variants((Word("ls"),)) == []
+    assert Variables(many.commands).ways(many.commands[-1].words) is None
+    assert Variables(many.commands).ways((Word("ls"),)) == [(Word("ls"),)]

@@ -15,7 +15,6 @@ from itertools import chain
 import msgspec
 
 from hookline.containment.shell.call import Use, read_call, read_use
-from hookline.containment.shell.named import spelled_out, values_of
 from hookline.containment.shell.names import prints_names, takes_names
 from hookline.containment.shell.outputs import PLACES, is_plain_output, may_assign
 from hookline.containment.shell.paths import is_place, names_in, places_of, seen_from, trees_above
@@ -77,7 +76,7 @@ class Proof(Standing):
 
     def take_up(self, commands: Sequence[Command]) -> None:
         """The line that is to be looked at, for what it gives to its variables."""
-        self.values, self.variables = values_of(commands), Variables(commands)
+        self.variables = Variables(commands)
 
     def again(self) -> Proof:
         """The beginning of the same line when it is come to again, from where it may have led."""
@@ -92,7 +91,6 @@ class Proof(Standing):
             loops_homes=self.loops_homes,
             loops_names=self.loops_names,
             loops_unknown=self.loops_unknown or (self.loops_names and len(self.wheres) > 1),
-            values=self.values,
             variables=self.variables,
         )
 
@@ -105,12 +103,14 @@ class Proof(Standing):
             return problem
         self.fed = _is_fed(command)
         targets: list[Word] = []
-        spelled = spelled_out(command.words[1:], self.values)
+        ways = self.variables.ways(command.words[1:])
+        if ways is None:
+            return "its variables may be too many things"
         self.moves = any(word.text in MOVES for word in command.words)
-        for words in chain.from_iterable(map(self._with_output, spelled)):
+        for words in chain.from_iterable(map(self._with_output, ways)):
             one = (command.words[0], *words)
             self.use, self.apart = None, []
-            if problem := self._variants(one, again=command.again) or self._words(one):
+            if problem := self._words(one):
                 return problem
             targets += self._targets(one)
             self._remember(msgspec.structs.replace(command, words=one))
@@ -145,21 +145,6 @@ class Proof(Standing):
         return trees_above(
             place for where in self.wheres for place in places_of(self.root, [where])
         )
-
-    def _variants(self, words: Sequence[Word], *, again: bool) -> str | None:
-        """Whether something is to be said against a command with one of the values that its variables may have."""
-        variants = self.variables.variants(words[1:])
-        if variants is None:
-            return "its variables may be too many things"
-        targets: list[Word] = []
-        for rest in variants:
-            if problem := self._words((words[0], *rest)):
-                return problem
-            if self.use and program_name(words[0].text) in MOVES:
-                targets += self.use.call.operands[-1:]
-        if targets:
-            self._move(targets, again=again)
-        return None
 
     def follow(self, command: Command) -> None:
         """Note what a command that a rule allows leaves behind, whatever there is to say against it."""
@@ -233,13 +218,13 @@ class Proof(Standing):
             return "it is one command, which needs no shell around it"
         if any(command.again for command in reading.commands):
             return "it has a loop in it"
-        outer = self.values, self.variables
+        outer = self.variables
         self.take_up(reading.commands)
         self.depth += 1
         self.names_only = False
         problems = map(self.objection, reading.commands)
         problem = next(filter(None, problems), None)
-        self.values, self.variables = outer
+        self.variables = outer
         self.depth, self.use = self.depth - 1, None
         return problem
 

@@ -8,7 +8,6 @@ from collections.abc import Sequence
 import msgspec
 
 from hookline.containment.shell.call import Use
-from hookline.containment.shell.named import Values
 from hookline.containment.shell.open_word import READ
 from hookline.containment.shell.paths import is_network, is_place, lies_above, places_of, seen_from
 from hookline.containment.shell.reach import GREPS, MAY_BE_UNSET, RECURSIVE, is_variable, spelled
@@ -57,10 +56,8 @@ class Standing(msgspec.Struct):
     """Whether a variable holds names of files that a command has printed."""
     loops_unknown: bool = False
     """Whether a variable may be anything."""
-    values: Values = msgspec.field(default_factory=dict)
-    """What the variables may be that the line sets itself, of which all is known."""
     variables: Variables = msgspec.field(default_factory=Variables)
-    """The same, as far as it is known."""
+    """What the variables may be that the line sets itself."""
     depth: int = 0
     """How many shells it is in that were given a script."""
     apart: list[str] = []
