@@ -176,7 +176,6 @@ RUN = r"""
     npm_config_registry=http://evil.example; npm ls -g
     PATH=.; ls
     a=1 PATH=.; ls
-    bash -c ls
     bash -n -c ls
     npm ls
     npm run

@@ -92,6 +92,7 @@ class Proof(Standing):
             loops_names=self.loops_names,
             loops_unknown=self.loops_unknown or (self.loops_names and len(self.wheres) > 1),
             variables=self.variables,
+            depth=self.depth,
         )
 
     def objection(self, command: Command) -> str | None:
@@ -199,8 +200,8 @@ class Proof(Standing):
             return self._script(script)
         if name == "env":
             given, inner_ = assigned_words(rest)
-            if not given and not (inner_ and is_question(program_name(inner_[0].text), inner_[1:])):
-                return "it runs another program, and sets nothing for it"
+            if not inner_:
+                return "the environment often holds secrets"
             odd = next((one for one, value in given if not may_assign(one, value)), None)
             return f"it sets {odd}" if odd else self._words(inner_)
         if inner := inner_words(name, rest):
@@ -213,20 +214,21 @@ class Proof(Standing):
         reading = read_command(script)
         if not reading.known or not reading.commands or self.depth >= _DEEPEST:
             return f"it cannot be said what it runs: {reading.problem or 'too much'}"
-        if len(reading.commands) == 1:
-            # Nobody needs a shell for it, and so it is what examples of harm look like.
-            return "it is one command, which needs no shell around it"
-        if any(command.again for command in reading.commands):
-            return "it has a loop in it"
         outer = self.variables
         self.take_up(reading.commands)
         self.depth += 1
-        self.names_only = False
-        problems = map(self.objection, reading.commands)
-        problem = next(filter(None, problems), None)
-        self.variables = outer
+        self.names_only = True  # what it is fed itself, no command in it is known to be fed
+        problem = self._first_objection(reading.commands)
+        self.variables, self.names_only = outer, False
         self.depth, self.use = self.depth - 1, None
         return problem
+
+    def _first_objection(self, commands: Sequence[Command]) -> str | None:
+        """What is to be said against some commands. Where there is a loop, they are looked at a second time."""
+        problem = next(filter(None, map(self.objection, commands)), None)
+        if problem or not any(command.again for command in commands):
+            return problem
+        return next(filter(None, map(self.again().objection, commands)), None)
 
     def _program(self, name: str, rest: Sequence[Word]) -> str | None:
         program = PROGRAMS.get(name)
