@@ -31,6 +31,42 @@ ASKED = r"""
     x='.e\n[v]'; cat $x
     for f in $(ls); do cd /etc; cat $f; done
     for f in '.e\n[v]'; do cat $f; done
+    a=-; b=o; sort "$a$b" x
+    a=.e; b=nv; cat "$a$b"
+    a='s/a/id/'; b=e; sed "$a$b" f
+    e=p; y=; seq 1 | sed '${e}'"$y"
+    e=p; y=; seq 1 | sed "\${e}$y"
+    e=p; y=; seq 1 | sed "$"'{e}'"$y"
+    e=p; y=; seq 1 | sed \${e}"$y"
+    for h in ~ /root; do cat "$h/.config/hub"; done
+    x=$(date +%Y); awk $x 'BEGIN{system("id")}'
+    x=$(wc -l < nofile); printf $x -v PATH .
+    x=$(git rev-parse HEAD); git -C $x status
+    x=$(git rev-parse HEAD); cd $x; git status
+    x=$(git rev-parse HEAD); cat "$x/y"
+    x=$(git rev-parse HEAD); read x; git show $x
+    x=$(git rev-parse HEAD); x=$(cat y); git show $x
+    x=$(git rev-list --format=%s HEAD); git show $x
+    x=$(git rev-list --objects HEAD); git show $x
+    x=$(git describe); git show $x
+    x=$(pwd); cat "$x/.env"
+    cd ~; x=$(pwd); cd /tmp; grep -r KEY "$x"
+    git log --output $(git rev-parse HEAD)
+    git log --outp $(git rev-parse HEAD)
+    git diff --no-index $(nproc) /root
+    cat f | while read -r x; do cat < "$x"; done
+    f=.e; g=nv; cat < "$f$g"
+    x=$(cat f); cat < "$x"
+    x=$(date +%F); cat < "log-$x"
+    f=.config/hub; cd ~; cat < "$f"
+    f=a; cat < "$f" > b
+    f=a; cat > "$f"
+    f=a; cat <> "$f"
+    ls ~ | while read -r f; do cat < "$f"; done
+    x=a; for i in 1 2; do cat < $x; x=$(cat list); done
+    x=a; for i in 1 2; do cat < $x; read x; done
+    f=/dev/zero; sort < "$f"
+    cd $(cat x); f=a; cat < "$f"
 """
 ALLOWED = r"""
     for f in *.py; do head -1 "$f"; done
@@ -40,6 +76,20 @@ ALLOWED = r"""
     for a in 1 2; do for b in 3 4; do echo $a $b; done; done
     f=notes.txt; head -3 "$f"
     x=a; y=$x; cat $y
+    start=10; end=20; sed -n "${start},${end}p" file.txt
+    for n in foo bar; do grep "def $n" src/*.py; done
+    ls; d=src; find $d -name '*.py'
+    for d in a b; do for f in x y; do sort "$d/$f"; done; done
+    for c in $(git rev-list -3 HEAD); do git show --stat $c; done
+    git diff --stat $(git merge-base main HEAD)
+    git --no-pager log -1 --format=%cd "$(git rev-parse HEAD)"
+    x=$(git rev-parse HEAD); git show $x
+    ROOT=$(git rev-parse --show-toplevel); cat "$ROOT/README.md"
+    n=$(wc -l < f); head -n "$n" g
+    for f in *.py; do echo "$f: $(wc -l < "$f")"; done
+    for f in a b; do wc -l < src/$f.txt; done
+    find . -name '*.ts' | while read -r f; do echo "$f: $(wc -l < "$f")"; done
+    f=a.txt; while read -r l; do echo "$l"; done < "$f"
 """
 
 
@@ -74,8 +124,8 @@ def test_a_word_whose_values_are_all_known_is_nothing_else() -> None:
     """Where every value is known the variable itself is gone; where one is not, it is looked at as well."""
     known = read_command('d=src; cat "$d/a.py"').commands
     assert Variables(known).ways(known[-1].words[1:]) == [(Word("src/a.py"),)]
-    late = read_command('ls; d=src; cat "$d"').commands
-    assert Variables(late).ways(late[-1].words[1:]) == [(Word("src"),), late[-1].words[1:]]
+    both = read_command('ls; d=src; f=a; grep "of $f" "$d/$f"').commands
+    assert Variables(both).ways(both[-1].words[1:]) == [(Word("of a"), Word("src/a"))]
     unset = read_command('x=1; awk "$x" y; read x').commands
     assert unset[1].words[1:] in (Variables(unset).ways(unset[1].words[1:]) or [])
 

@@ -18,8 +18,8 @@ class OpenWord:
     """Collects a word. What is opened first decides the prefix; what is split into words takes it away."""
 
     __slots__ = (
-        *("brace_at", "braces", "exact", "hidden", "loop", "marks", "output", "prefix", "several"),
-        "text",
+        *("brace_at", "braces", "dollar", "exact", "hidden", "loop", "marks", "output", "prefix"),
+        *("several", "text"),
     )
 
     def __init__(self) -> None:
@@ -32,12 +32,14 @@ class OpenWord:
         self.braces = 0
         self.loop = ""
         self.marks = False
+        self.dollar = False
         self.output: str | None = None
 
     def add_quoted(self, text: str) -> None:
         """Add what stands in quotes, and remember whether it looks like a pattern, which it is not."""
         self.text += text
         self.marks = self.marks or not _MARKS.isdisjoint(text)
+        self.dollar = self.dollar or "$" in text
 
     def open(self, known: str = "") -> None:
         """From here on the value is open; `known` is how what follows begins."""
@@ -69,7 +71,7 @@ class OpenWord:
             self.open(known)
         else:
             self.split()
-        self.text += _PATHS.get(name, f"${name}")
+        self.text += f"${name}" if self.text else _PATHS.get(name, f"${name}")
 
     def open_loop(self, name: str, *, quoted: bool) -> None:
         """Add the variable of a loop, whose values the head of the loop has named."""
@@ -120,6 +122,8 @@ class OpenWord:
             self.hidden = True
         if self.marks:  # which brackets and braces are only characters is no longer told
             self.hidden = True
+        if self.dollar and "${" in self.text:  # which of them is a variable is no longer told
+            self.text, self.hidden = "${}", True
         prefix, whole = self.prefix or "", not self.several
         output = self.output or ""
         return Word(self.text, False, prefix, self.hidden, whole, output)

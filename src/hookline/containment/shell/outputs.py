@@ -12,7 +12,10 @@ PLACES = frozenset({"git rev-parse --show-toplevel", "pwd"})
 _PLAIN_OUTPUT = re.compile(
     r"""
     git[ ]rev-parse[ ](?:--short[ ])?HEAD(?:[~^][0-9]*)* | git[ ]merge-base(?:[ ][\w./@][\w./@~^-]*){2}
-    | date(?:[ ]-u)?[ ]\+%[YmdHMSFsjy](?:%[YmdHMSFsjy]|[_-])* | id[ ]-u | nproc | wc[ ]-[clmw]
+    | git[ ]rev-list(?:[ ](?:-[0-9]+|-n[ ][0-9]+|--(?:max-count=[0-9]+|count|reverse|all|no-merges|first-parent)))*
+      (?:[ ][\w./@][\w./@~^-]*)*
+    | date(?:[ ]-u)?[ ]\+%[YmdHMSFsjy](?:%[YmdHMSFsjy]|[_-])* | seq(?:[ ]-w)?(?:[ ][0-9]+){1,3}
+    | id[ ]-u | nproc | wc[ ]-[clmw]
     """,
     re.VERBOSE,
 )
@@ -39,7 +42,7 @@ def printing(commands: Sequence[Command]) -> str:
 
 
 def is_plain_output(command: str) -> bool:
-    """Whether a command prints a word that is no option and names nothing secret: a number, a date, a hash."""
+    """Whether a command prints words that are no options and name nothing secret: numbers, a date, hashes."""
     return _PLAIN_OUTPUT.fullmatch(command) is not None
 
 

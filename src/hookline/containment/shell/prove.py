@@ -16,8 +16,8 @@ import msgspec
 
 from hookline.containment.shell.call import Use, read_call, read_use
 from hookline.containment.shell.names import prints_names, takes_names
-from hookline.containment.shell.outputs import PLACES, is_plain_output, may_assign
-from hookline.containment.shell.paths import is_place, names_in, places_of, seen_from, trees_above
+from hookline.containment.shell.outputs import is_plain_output, may_assign
+from hookline.containment.shell.paths import is_place, names_in, places_of, seen_from
 from hookline.containment.shell.reach import (
     is_variable,
     recurses,
@@ -52,7 +52,6 @@ _CLOUDS = frozenset({"aws", "gcloud", "az"})
 """Programs by which others learn what is asked for: the owner of a bucket sees each key."""
 _ENDLESS = re.compile(r"/dev/(?:zero|full|u?random)")
 _COUNTED = frozenset("head od xxd hexdump cmp stat ls file".split())
-_MOST_PLACES = 8
 _RUN_GIT = frozenset({"git", "gh", "cloc"})
 """Cloc takes a name that is no file for a commit, and has git unpack it."""
 _IN_GIT = re.compile(r"(?:^|/)\.git(?:/|$)")
@@ -108,7 +107,8 @@ class Proof(Standing):
         if ways is None:
             return "its variables may be too many things"
         self.moves = any(word.text in MOVES for word in command.words)
-        for words in chain.from_iterable(map(self._with_output, ways)):
+        name = program_name(command.words[0].text)
+        for words in chain(*(self._with_output(name, one) for one in ways)):
             one = (command.words[0], *words)
             self.use, self.apart = None, []
             if problem := self._words(one):
@@ -118,34 +118,6 @@ class Proof(Standing):
         if targets:
             self._move(targets, again=command.again)
         return None
-
-    def _with_output(self, words: Sequence[Word]) -> list[Sequence[Word]]:
-        """The words with what a command prints put in, once for each thing it may print. It may also print nothing."""
-        places = [at for at, word in enumerate(words) if word.output]
-        if len(places) != 1:
-            return [words]
-        at = places[0]
-        word, before, after = words[at], words[:at], words[at + 1 :]
-        below = word.text.removeprefix("$()")
-        if "$" in below or (below and not (word.whole and below.startswith("/"))):
-            return [words]
-        alone = not below and not self.moves and not (at and words[at - 1].start.startswith("-"))
-        printed = self._printed(word.output, alone=alone)
-        nothing = [Word(below)] if word.whole else []
-        spelled = [(*before, Word(text + below), *after) for text in printed]
-        return [*spelled, (*before, *nothing, *after)] if spelled else [words]
-
-    def _printed(self, output: str, *, alone: bool) -> list[str]:
-        """What a command prints, if that is a place, or a plain word that stands alone, and for nothing but itself."""
-        if output not in PLACES:
-            return ["0"] if alone and is_plain_output(output) else []
-        if self.lost or self.adrift or len(self.wheres) > _MOST_PLACES:
-            return []
-        if output == "pwd":
-            return [where or "." for where in self.wheres]
-        return trees_above(
-            place for where in self.wheres for place in places_of(self.root, [where])
-        )
 
     def follow(self, command: Command) -> None:
         """Note what a command that a rule allows leaves behind, whatever there is to say against it."""
@@ -180,13 +152,28 @@ class Proof(Standing):
         for redirect in command.redirects:
             if writes_a_file(redirect):
                 return f"it writes to {redirect.target.text}"
-            read = [redirect.target, *self.variables.of(redirect.target)]
-            if redirect.operator == "<" and any(map(self._is_secret, read)):
-                return f"{redirect.target.text} may hold secrets"
             counted = bool(command.words) and program_name(command.words[0].text) in _COUNTED
-            if _ENDLESS.fullmatch(redirect.target.text) and not counted:
-                return f"{redirect.target.text} has no end"
+            if redirect.operator == "<" and (
+                problem := self._read_from(redirect.target, counted=counted)
+            ):
+                return problem
         return None
+
+    def _read_from(self, target: Word, *, counted: bool) -> str | None:
+        """Whether a file that a command is given to read may be a secret, or has no end."""
+        ways = self.variables.ways([target])
+        if ways is None or (self.lost and not target.start.startswith("/")):
+            return "it is not known what it reads"
+        words = list(chain(*ways))
+        for word in words:
+            unseen = word.hidden or (self.loops_unknown and not word.exact and "$" in word.text)
+            if unseen and not self._is_known_name(word):
+                return "it is not known what it reads"
+            if self._is_secret(word):
+                return f"{word.text} may hold secrets"
+            if _ENDLESS.fullmatch(word.text) and not counted:
+                return f"{word.text} has no end"
+        return self._settings_of_git([word.text for word in words])
 
     def _words(self, words: Sequence[Word]) -> str | None:
         if not words or not (
@@ -305,9 +292,10 @@ class Proof(Standing):
             if any(map(self._is_secret, (word, *pieces))):
                 return f"{word.text} may hold secrets"
             self.loops_homes = self.loops_homes or any(map(self._is_whole_home, pieces))
-            if word.hidden and not (word.text == "$()" and self._knows_names()):
+            hidden = word.hidden and not (word.text == "$()" and is_plain_output(word.output))
+            if hidden and not (word.text == "$()" and self._knows_names()):
                 self.loops_unknown = True
-            self.loops_names = self.loops_names or word.hidden
+            self.loops_names = self.loops_names or hidden
         return None
 
     def _found(self, search: Search | None, rest: Sequence[Word]) -> str | None:

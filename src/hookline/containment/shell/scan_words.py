@@ -156,7 +156,7 @@ class WordScanner:
             elif self.text.startswith("`", self.at):
                 self._read_backticks(word, quoted=True)
             elif escape := _ESCAPE.match(self.text, self.at):
-                word.text += escape[1] if escape[1] in '$`"\\' else escape[0]
+                word.add_quoted(escape[1] if escape[1] in '$`"\\' else escape[0])
                 self.at = escape.end()
             else:
                 raise Unreadable("a double quote that is not closed, or holds what is not read")
@@ -203,7 +203,7 @@ class WordScanner:
             word.open_part(quoted=quoted)
             self.at = cut.end()
         elif self._dollar_rests(quoted=quoted):
-            word.text += "$"
+            word.add_quoted("$")
             self.at += 1
         else:
             raise Unreadable("an expansion")

@@ -9,7 +9,16 @@ import msgspec
 
 from hookline.containment.shell.call import Use
 from hookline.containment.shell.open_word import READ
-from hookline.containment.shell.paths import is_network, is_place, lies_above, places_of, seen_from
+from hookline.containment.shell.options import Options
+from hookline.containment.shell.outputs import PLACES, is_plain_output
+from hookline.containment.shell.paths import (
+    is_network,
+    is_place,
+    lies_above,
+    places_of,
+    seen_from,
+    trees_above,
+)
 from hookline.containment.shell.reach import GREPS, MAY_BE_UNSET, RECURSIVE, is_variable, spelled
 from hookline.containment.shell.secrets import (
     is_secret,
@@ -17,12 +26,15 @@ from hookline.containment.shell.secrets import (
     picks_secret,
     spells_secret,
 )
+from hookline.containment.shell.tables.all import PROGRAMS
 from hookline.containment.shell.tables.find import take_apart
 from hookline.containment.shell.tables.wrappers import inner_words
 from hookline.containment.shell.variables import Variables
 from hookline.containment.shell.words import Word
 
 _BIN = re.compile(r"(?:/usr)?(?:/local)?/s?bin/|/opt/homebrew/bin/")
+_MOST_PLACES = 8
+_NO_PAGER = Word("--no-pager")
 MOVES = frozenset({"cd", "pushd"})
 
 
@@ -64,6 +76,34 @@ class Standing(msgspec.Struct):
     """Where the command itself goes before it looks, as `git -C` does."""
     use: Use | None = None
     """What the command that was looked at last comes to, without wrappers; None if it is a mere question."""
+
+    def _with_output(self, name: str, words: Sequence[Word]) -> list[Sequence[Word]]:
+        """The words with what a command prints put in, once for each thing it may print. It may also print nothing."""
+        places = [at for at, word in enumerate(words) if word.output]
+        if len(places) != 1:
+            return [words]
+        at = places[0]
+        word, before, after = words[at], words[:at], words[at + 1 :]
+        below = word.text.removeprefix("$()")
+        if "$" in below or (below and not (word.whole and below.startswith("/"))):
+            return [words]
+        alone = not below and not self.moves and (not at or _leaves_alone(name, before))
+        printed = self._printed(word.output, alone=alone)
+        nothing = [Word(below)] if word.whole else []
+        spelled = [(*before, Word(text + below), *after) for text in printed]
+        return [*spelled, (*before, *nothing, *after)] if spelled else [words]
+
+    def _printed(self, output: str, *, alone: bool) -> list[str]:
+        """What a command prints, if that is a place, or a plain word that stands alone, and for nothing but itself."""
+        if output not in PLACES:
+            return ["0"] if alone and is_plain_output(output) else []
+        if self.lost or self.adrift or len(self.wheres) > _MOST_PLACES:
+            return []
+        if output == "pwd":
+            return [where or "." for where in self.wheres]
+        return trees_above(
+            place for where in self.wheres for place in places_of(self.root, [where])
+        )
 
     def _targets(self, words: Sequence[Word]) -> list[Word]:
         """Where a command goes, if it goes anywhere."""
@@ -158,6 +198,24 @@ class Standing(msgspec.Struct):
             for text in texts
             for where in (*self.wheres, *self.apart)
         )
+
+
+def _leaves_alone(name: str, before: Sequence[Word]) -> bool:
+    """Whether the word before another is no option, or one to which the other is a text at most, never a place."""
+    last = before[-1]
+    if not last.start.startswith("-"):
+        return True
+    program = PROGRAMS.get(name)
+    options = program.options if program else None
+    if program and program.verbs is not None:
+        verb = program.verbs.get(next((word.text for word in before if word != _NO_PAGER), ""))
+        options = verb if isinstance(verb, Options) else None
+    if options is None or not last.exact:
+        return False
+    option, equals, _ = last.text.partition("=")
+    counts = re.fullmatch("-[0-9]+", option) is not None and "-#" in options.flags
+    alone = option in options.flags | options.texts | options.maybe or counts
+    return alone or (bool(equals) and options.knows(option))
 
 
 def program_name(text: str) -> str:

@@ -2,7 +2,8 @@
 
 Any value may be there when a command runs, those that are set further down too: a loop comes round again. Where every
 value is known, a word is looked at as what it comes to, and as nothing else (`"$d/package.json"`, `:$port`). Where some
-are not, it is looked at as it stands, and with the values that are known besides.
+are not, it is looked at as it stands, and with the values that are known besides. That a variable is set where it is
+used is certain: the reader takes nothing else for one (`scan_words.py`).
 """
 
 from __future__ import annotations
@@ -12,14 +13,17 @@ from collections.abc import Iterable, Mapping, Sequence
 from itertools import chain, product
 from math import prod
 
+import msgspec
+
 from hookline.containment.shell.braces import MAX_VARIANTS, expanded
+from hookline.containment.shell.outputs import PLACES, is_plain_output
 from hookline.containment.shell.reach import MAY_BE_UNSET
 from hookline.containment.shell.words import Command, Word, pieces_of
 
 _VARIABLE = re.compile(r"\$\{([A-Za-z_]\w*)\}")
-_USED = re.compile(
-    r"((?:~/)?[\w./@%+:^*?\[\]=,-]*)\$\{([A-Za-z_][A-Za-z0-9_]*)\}([\w./@%+:^*?\[\]=,-]*)"
-)
+_USED = re.compile(r"(?:~/)?(?:[\w./@%+:^*?\[\]=,-]|\$\{[A-Za-z_]\w*\})+")
+_USED_IN_QUOTES = re.compile(r"(?:[^$]|\$\{[A-Za-z_]\w*\})+")
+"""Variables of the line's own, and text around them in which nothing else is open."""
 _NAME = re.compile(r"[\w./@%+:^*?\[\]-]+")
 """A pattern of files that is nothing else. With a brace or a tilde in it, more would happen to it."""
 _PATTERN = re.compile(r"[*?\[\\]")
@@ -36,13 +40,11 @@ class Variables:
     def __init__(self, commands: Iterable[Command] = ()) -> None:
         self._values: dict[str, list[Word]] = {}
         self._open: set[str] = set()
-        """Variables of which not every value is known, or of which it is not certain that they are set."""
-        begins = True
+        """Variables of which not every value is known."""
         for command in commands:
-            begins = begins and not command.words
             for name, given in _settings(command):
                 self._values.setdefault(name, []).extend(given)
-                if not (begins or command.words) or not all(map(_is_known, given)):
+                if not all(map(_is_known, given)):
                     self._open.add(name)
             if Word("read") in command.words and command.words[0] != Word("for"):
                 self._open.update(word.text for word in command.words)
@@ -74,7 +76,7 @@ class Variables:
 
     def _spelled_out(self, words: Sequence[Word]) -> list[Words]:
         """The words with variables replaced of which all is known: one list for each value."""
-        used = {found[2] for word in words if (found := _use_in(word))} - self._open
+        used = set(chain(*map(_uses_in, words))) - self._open
         known = {name: given for name in sorted(used) if (given := self._values.get(name))}
         if not known or prod(map(len, known.values())) > _MOST:
             return [tuple(words)]
@@ -102,25 +104,41 @@ def _settings(command: Command) -> list[tuple[str, list[Word]]]:
 
 
 def _is_known(value: Word) -> bool:
+    if value.text == "$()":
+        return value.output in PLACES or is_plain_output(value.output)
     return value.exact or (not value.hidden and _NAME.fullmatch(value.text) is not None)
 
 
-def _use_in(word: Word) -> re.Match[str] | None:
-    return None if word.exact else _USED.fullmatch(word.text)
+def _uses_in(word: Word) -> list[str]:
+    """The variables in a word of which nothing else is open."""
+    used = _USED_IN_QUOTES if word.whole else _USED
+    plain = not word.exact and used.fullmatch(word.text) is not None
+    return _VARIABLE.findall(word.text) if plain else []
 
 
 def _replaced(word: Word, values: Mapping[str, Word]) -> list[Word]:
     """What a word comes to: outside of quotes bash takes a value apart, and takes its pieces for patterns."""
-    found = _use_in(word)
-    value = values.get(found[2]) if found else None
-    if found is None or value is None:
+    names = _uses_in(word)
+    if not names or not values.keys() >= set(names):
         return [word]
-    text = f"{found[1]}{value.text}{found[3]}"
+    if any(values[name].output for name in names):
+        return [_printed(word, values[names[0]])]
+    exact = all(values[name].exact for name in names)
+    text = _VARIABLE.sub(lambda found: values[found[1]].text, word.text)
     if word.whole:
-        return [_whole(text, exact=value.exact)]
-    if not value.exact or text.startswith("~"):  # the names of files may have blanks in them
+        return [_whole(text, exact=exact)]
+    if not exact or text.startswith("~"):  # the names of files may have blanks in them
         return [word]
     return [_piece(piece) for piece in pieces_of(text)]
+
+
+def _printed(word: Word, value: Word) -> Word:
+    """A word that begins with what a command has printed, as if the command stood there itself."""
+    found = _VARIABLE.match(word.text)
+    below = word.text[found.end() :] if found else "$"
+    if "$" in below:
+        return word
+    return msgspec.structs.replace(value, text=f"$(){below}", whole=word.whole)
 
 
 def _whole(text: str, *, exact: bool) -> Word:
