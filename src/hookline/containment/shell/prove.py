@@ -43,6 +43,7 @@ from hookline.containment.shell.tables.wrappers import (
     cuts_lines,
     inner_script,
     inner_words,
+    listed_in,
 )
 from hookline.containment.shell.variables import Variables
 from hookline.containment.shell.words import Command, Word, pieces_of
@@ -192,7 +193,15 @@ class Proof(Standing):
             odd = next((one for one, value in given if not may_assign(one, value)), None)
             return f"it sets {odd}" if odd else self._words(inner_)
         if inner := inner_words(name, rest):
-            names = self.fed and self._knows_names() and not (name == "xargs" and cuts_lines(rest))
+            listed = listed_in(rest) if name == "xargs" else []
+            if secret := next(filter(self._is_secret, listed), None):
+                return f"{secret.text} may hold secrets"
+            names = (
+                not listed
+                and self.fed
+                and self._knows_names()
+                and not (name == "xargs" and cuts_lines(rest))
+            )
             return self._words([NAMES if names and word == STDIN else word for word in inner])
         return self._program(name, rest)
 
@@ -221,6 +230,7 @@ class Proof(Standing):
         program = PROGRAMS.get(name)
         if program is None:
             return f"{name or 'it'} is not known to be read-only"
+        rest = self._settled(name, rest)
         use = read_use(program, rest)
         if isinstance(use, str):
             return use
@@ -243,7 +253,7 @@ class Proof(Standing):
         """Git obeys the repository that it finds where it stands, or where `-C` says."""
         before = read_call(PROGRAMS["git"].options, rest, to_operand=True)
         options = () if isinstance(before, str) else before.options
-        named = [value for _, value in options if value]
+        named = [value for name, value in options if value and name == "-C"]
         if self.lost or self.adrift or not all(map(is_place, named)):
             return "it is not known in which repository"
         texts = [word.text for word in named]

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Sequence
+from itertools import islice
 
 import msgspec
 
@@ -15,6 +17,7 @@ from hookline.containment.shell.paths import (
     is_network,
     is_place,
     lies_above,
+    names_in,
     places_of,
     seen_from,
     trees_above,
@@ -35,6 +38,12 @@ from hookline.containment.shell.words import Word
 _BIN = re.compile(r"(?:/usr)?(?:/local)?/s?bin/|/opt/homebrew/bin/")
 _MOST_PLACES = 8
 _NO_PAGER = Word("--no-pager")
+_MOST_NAMES = 2_000
+_TAKE_FILES = frozenset("awk gawk mawk nawk file find git gsed sed sort tar".split())
+"""Programs with options that do harm, to which a word that is none is a file and nothing else."""
+_ANY_NAME = re.compile(r"[*?\[][\w.*?\[\]!^/-]*")
+_PLAIN_NAME = re.compile(r"[\w.][\w .+~-]*")
+_PLAIN_PATH = re.compile(r"[\w./+@:,=-]+")
 MOVES = frozenset({"cd", "pushd"})
 
 
@@ -129,6 +138,32 @@ class Standing(msgspec.Struct):
         self.lost = self.lost or len(self.wheres) > 256
         self.wheres = self.wheres[:256]
 
+    def _settled(self, name: str, words: Sequence[Word]) -> list[Word]:
+        """The words of a program, with what is known of those that begin with a file or a directory of this place."""
+        if self.lost or self.adrift or self.changed:
+            return list(words)
+        if name in _TAKE_FILES and any(map(_may_be_any_name, words)) and self._has_plain_names():
+            words = [_here(word) if _may_be_any_name(word) else word for word in words]
+        if any(map(_is_directory_itself, words)) and self._is_plainly_named():
+            words = [
+                msgspec.structs.replace(word, prefix="/", whole=True)
+                if _is_directory_itself(word)
+                else word
+                for word in words
+            ]
+        return list(words)
+
+    def _has_plain_names(self) -> bool:
+        """Whether no file here is called like an option, an address, or anything else that is more than a name."""
+        places = {place for where in self.wheres for place in places_of(self.root, [where])}
+        names = list(islice(names_in(places), _MOST_NAMES))
+        return len(names) < _MOST_NAMES and all(map(_PLAIN_NAME.fullmatch, names))
+
+    def _is_plainly_named(self) -> bool:
+        """Whether the way here has nothing in it at which bash would take it apart."""
+        places = {place for where in self.wheres for place in places_of(self.root, [where])}
+        return all(_PLAIN_PATH.fullmatch(os.path.abspath(place)) for place in places)
+
     def _stands_below(self, name: str) -> bool:
         places = {place for where in self.wheres for place in places_of(self.root, [where])}
         return any(lies_above(place, name) for place in places)
@@ -198,6 +233,23 @@ class Standing(msgspec.Struct):
             for text in texts
             for where in (*self.wheres, *self.apart)
         )
+
+
+def _may_be_any_name(word: Word) -> bool:
+    """Whether a word is a pattern of files of this place, of which nothing says how they begin."""
+    return (
+        not (word.exact or word.hidden or word.start) and _ANY_NAME.fullmatch(word.text) is not None
+    )
+
+
+def _here(word: Word) -> Word:
+    return msgspec.structs.replace(word, prefix="./")
+
+
+def _is_directory_itself(word: Word) -> bool:
+    """Whether a word is `$PWD`, or begins with it, without quotes."""
+    opened = not (word.exact or word.hidden or word.whole or word.prefix)
+    return opened and re.fullmatch(r"\.(?:/[\w./-]*)?", word.text) is not None
 
 
 def _leaves_alone(name: str, before: Sequence[Word]) -> bool:

@@ -77,6 +77,10 @@ _SHORT = {
     "--repository": "brew",
     "--cache": "brew",
     "installed": "port",
+    "ls": "tmux",
+    "list-sessions": "tmux",
+    "-ls": "screen",
+    "-list": "screen",
 }
 for _word, _names in _SHORT.items():
     for _name in _names.split():
