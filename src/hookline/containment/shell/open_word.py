@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from hookline.containment.shell.words import Word
+from hookline.containment.shell.words import SUM, Word
 
 _PATHS = {"HOME": "~", "PWD": ".", "OLDPWD": "$OLDPWD"}
 """Variables that hold an absolute path, and how a path that begins with them is shown."""
@@ -72,6 +72,11 @@ class OpenWord:
         else:
             self.split()
         self.text += f"${name}" if self.text else _PATHS.get(name, f"${name}")
+
+    def open_sum(self) -> None:
+        """Add a number that is computed. Nothing in it would be taken apart."""
+        self.open()
+        self.text += SUM
 
     def open_loop(self, name: str, *, quoted: bool) -> None:
         """Add the variable of a loop, whose values the head of the loop has named."""

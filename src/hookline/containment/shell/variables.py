@@ -18,7 +18,7 @@ import msgspec
 from hookline.containment.shell.braces import MAX_VARIANTS, expanded
 from hookline.containment.shell.outputs import PLACES, is_plain_output
 from hookline.containment.shell.reach import MAY_BE_UNSET
-from hookline.containment.shell.words import Command, Word, pieces_of
+from hookline.containment.shell.words import SUM, Command, Word, pieces_of
 
 _VARIABLE = re.compile(r"\$\{([A-Za-z_]\w*)\}")
 _USED = re.compile(r"(?:~/)?(?:[\w./@%+:^*?\[\]=,-]|\$\{[A-Za-z_]\w*\})+")
@@ -27,6 +27,7 @@ _USED_IN_QUOTES = re.compile(r"(?:[^$]|\$\{[A-Za-z_]\w*\})+")
 _NAME = re.compile(r"[\w./@%+:^*?\[\]-]+")
 """A pattern of files that is nothing else. With a brace or a tilde in it, more would happen to it."""
 _PATTERN = re.compile(r"[*?\[\\]")
+_OPEN = re.compile(r"[*?\[\\]|\$\(\(\)\)")
 _DEPTH = 4
 _MOST = 24
 """How many ways there may be to spell out one command."""
@@ -106,7 +107,11 @@ def _settings(command: Command) -> list[tuple[str, list[Word]]]:
 def _is_known(value: Word) -> bool:
     if value.text == "$()":
         return value.output in PLACES or is_plain_output(value.output)
-    return value.exact or (not value.hidden and _NAME.fullmatch(value.text) is not None)
+    return (
+        value.exact
+        or value.text == SUM
+        or (not value.hidden and _NAME.fullmatch(value.text) is not None)
+    )
 
 
 def _uses_in(word: Word) -> list[str]:
@@ -123,11 +128,13 @@ def _replaced(word: Word, values: Mapping[str, Word]) -> list[Word]:
         return [word]
     if any(values[name].output for name in names):
         return [_printed(word, values[names[0]])]
-    exact = all(values[name].exact for name in names)
+    given = [values[name] for name in names]
+    exact = all(value.exact for value in given)
     text = _VARIABLE.sub(lambda found: values[found[1]].text, word.text)
     if word.whole:
         return [_whole(text, exact=exact)]
-    if not exact or text.startswith("~"):  # the names of files may have blanks in them
+    numbers = all(value.exact or value.text == SUM for value in given)
+    if not numbers or text.startswith("~"):  # the names of files may have blanks in them
         return [word]
     return [_piece(piece) for piece in pieces_of(text)]
 
@@ -146,7 +153,7 @@ def _whole(text: str, *, exact: bool) -> Word:
         return Word(text, exact=False, prefix="/", whole=True)
     if exact:
         return Word(text)
-    return Word(text, exact=False, prefix=_PATTERN.split(text, maxsplit=1)[0], whole=True)
+    return Word(text, exact=False, prefix=_OPEN.split(text, maxsplit=1)[0], whole=True)
 
 
 def _with(words: Words, values: Mapping[str, Word]) -> Words:
@@ -183,7 +190,9 @@ def _put(value: Word, *, quoted: bool) -> list[Word]:
 
 def _piece(text: str) -> Word:
     """A word that may still be a pattern, or begin with a home."""
-    found = _PATTERN.search(text)
+    if SUM in text and not _PATTERN.search(text):
+        return Word(text, exact=False, prefix=text.partition(SUM)[0], whole=True)
+    found = _OPEN.search(text)
     plain = text.replace("\\", "")  # in a pattern, bash takes `\\n` for n
     if found:
         return Word(plain, exact=False, prefix=text[: found.start()], hidden=plain != text)

@@ -19,6 +19,7 @@ def _date(call: Call) -> str | None:
 
 def _set(call: Call) -> str | None:
     harmless = {"-e", "-u", "-x", "-eu", "-ex", "-eux", "-o", "-eo", "-euo", "-euxo", "pipefail"}
+    harmless |= {"errexit", "nounset"}
     if not call.operands or any(text not in harmless for text in call.texts):
         return "it changes how the shell works, or prints all of its variables"
     return None
@@ -104,7 +105,10 @@ _NUMFMT = """
 
 BUILTINS: dict[str, Program] = {
     # `help` and `exit` can do nothing else; what the others are given is printed, or compared
-    **dict.fromkeys(("echo", ":", "true", "false", "expr", "exit", "return", "case"), _words()),
+    **dict.fromkeys(
+        ("echo", ":", "true", "false", "expr", "exit", "return", "break", "continue", "case"),
+        _words(),
+    ),
     "for": Program(WORDS),
     **dict.fromkeys(("test", "["), _TEST),
     "[[": _words(_double_test),
