@@ -66,6 +66,16 @@ ASKED = r"""
     x=a; for i in 1 2; do cat < $x; x=$(cat list); done
     x=a; for i in 1 2; do cat < $x; read x; done
     f=/dev/zero; sort < "$f"
+    x=; awk $x"$x" 'BEGIN{system("id")}'
+    x='a b'; sort x"$x"*
+    x=/.ssh; cat "$HOME$x/id_rsa"
+    x=/../.ssh/id_rsa; cat "$PWD$x"
+    file $(which -a x)
+    file $(which x y)
+    cd $(which x); git status
+    git -C "$(which x)" status
+    cat $(which id_rsa)
+    sort -o $(which x) y
     cd $(cat x); f=a; cat < "$f"
 """
 ALLOWED = r"""
@@ -89,6 +99,8 @@ ALLOWED = r"""
     for f in *.py; do echo "$f: $(wc -l < "$f")"; done
     for f in a b; do wc -l < src/$f.txt; done
     find . -name '*.ts' | while read -r f; do echo "$f: $(wc -l < "$f")"; done
+    file $(which python)
+    x=$(command -v node); ls -l "$x"; file "$x"
     f=a.txt; while read -r l; do echo "$l"; done < "$f"
 """
 
@@ -126,6 +138,9 @@ def test_a_word_whose_values_are_all_known_is_nothing_else() -> None:
     assert Variables(known).ways(known[-1].words[1:]) == [(Word("src/a.py"),)]
     both = read_command('ls; d=src; f=a; grep "of $f" "$d/$f"').commands
     assert Variables(both).ways(both[-1].words[1:]) == [(Word("of a"), Word("src/a"))]
+    mixed = read_command('x=\'a b\'; cat x$x"$x"; y=1; cat x$y"$y"').commands
+    ways = [Variables(mixed).ways(one.words[1:]) for one in mixed if one.words]
+    assert ways == [[mixed[1].words[1:]], [(Word("x11"),)]]
     unset = read_command('x=1; awk "$x" y; read x').commands
     assert unset[1].words[1:] in (Variables(unset).ways(unset[1].words[1:]) or [])
 

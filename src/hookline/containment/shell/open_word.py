@@ -18,8 +18,8 @@ class OpenWord:
     """Collects a word. What is opened first decides the prefix; what is split into words takes it away."""
 
     __slots__ = (
-        *("brace_at", "braces", "dollar", "exact", "hidden", "loop", "marks", "output", "prefix"),
-        *("several", "text"),
+        *("begins", "brace_at", "braces", "dollar", "exact", "hidden", "loop", "marks", "output"),
+        *("prefix", "several", "text"),
     )
 
     def __init__(self) -> None:
@@ -33,6 +33,7 @@ class OpenWord:
         self.loop = ""
         self.marks = False
         self.dollar = False
+        self.begins = ""
         self.output: str | None = None
 
     def add_quoted(self, text: str) -> None:
@@ -71,7 +72,10 @@ class OpenWord:
             self.open(known)
         else:
             self.split()
-        self.text += f"${name}" if self.text else _PATHS.get(name, f"${name}")
+        if self.text or name not in _PATHS:
+            self.text += f"${name}"
+        else:
+            self.begins, self.text = name, _PATHS[name]
 
     def open_sum(self) -> None:
         """Add a number that is computed. Nothing in it would be taken apart."""
@@ -127,6 +131,9 @@ class OpenWord:
             self.hidden = True
         if self.marks:  # which brackets and braces are only characters is no longer told
             self.hidden = True
+        below = self.text[1:2] in {"", "/"} or (self.begins == "HOME" and not self.loop)
+        if self.begins and not below:  # it only begins like that directory
+            self.text = f"${self.begins}{self.text.removeprefix(_PATHS[self.begins])}"
         if self.dollar and "${" in self.text:  # which of them is a variable is no longer told
             self.text, self.hidden = "${}", True
         prefix, whole = self.prefix or "", not self.several

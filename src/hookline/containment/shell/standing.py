@@ -12,7 +12,7 @@ import msgspec
 from hookline.containment.shell.call import Use
 from hookline.containment.shell.open_word import READ
 from hookline.containment.shell.options import Options
-from hookline.containment.shell.outputs import PLACES, is_plain_output
+from hookline.containment.shell.outputs import PLACES, is_plain_output, program_sought
 from hookline.containment.shell.paths import (
     is_network,
     is_place,
@@ -104,6 +104,8 @@ class Standing(msgspec.Struct):
 
     def _printed(self, output: str, *, alone: bool) -> list[str]:
         """What a command prints, if that is a place, or a plain word that stands alone, and for nothing but itself."""
+        if name := program_sought(output):
+            return [f"/bin/{name}"] if alone else []
         if output not in PLACES:
             return ["0"] if alone and is_plain_output(output) else []
         if self.lost or self.adrift or len(self.wheres) > _MOST_PLACES:

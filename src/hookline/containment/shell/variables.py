@@ -16,7 +16,7 @@ from math import prod
 import msgspec
 
 from hookline.containment.shell.braces import MAX_VARIANTS, expanded
-from hookline.containment.shell.outputs import PLACES, is_plain_output
+from hookline.containment.shell.outputs import is_known_output
 from hookline.containment.shell.reach import MAY_BE_UNSET
 from hookline.containment.shell.words import SUM, Command, Word, pieces_of
 
@@ -28,6 +28,7 @@ _NAME = re.compile(r"[\w./@%+:^*?\[\]-]+")
 """A pattern of files that is nothing else. With a brace or a tilde in it, more would happen to it."""
 _PATTERN = re.compile(r"[*?\[\\]")
 _OPEN = re.compile(r"[*?\[\\]|\$\(\(\)\)")
+_APART = frozenset(" \t\n*?[\\")
 _DEPTH = 4
 _MOST = 24
 """How many ways there may be to spell out one command."""
@@ -106,7 +107,7 @@ def _settings(command: Command) -> list[tuple[str, list[Word]]]:
 
 def _is_known(value: Word) -> bool:
     if value.text == "$()":
-        return value.output in PLACES or is_plain_output(value.output)
+        return is_known_output(value.output)
     return (
         value.exact
         or value.text == SUM
@@ -136,7 +137,10 @@ def _replaced(word: Word, values: Mapping[str, Word]) -> list[Word]:
     numbers = all(value.exact or value.text == SUM for value in given)
     if not numbers or text.startswith("~"):  # the names of files may have blanks in them
         return [word]
-    return [_piece(piece) for piece in pieces_of(text)]
+    if _VARIABLE.fullmatch(word.text):
+        return [_piece(piece) for piece in pieces_of(text)]
+    # Which part of it stands in quotes is not told, and matters to a blank, to a pattern, and where there is nothing.
+    return [_piece(text)] if all(_APART.isdisjoint(v.text) and v.text for v in given) else [word]
 
 
 def _printed(word: Word, value: Word) -> Word:

@@ -106,10 +106,11 @@ _NUMFMT = """
 BUILTINS: dict[str, Program] = {
     # `help` and `exit` can do nothing else; what the others are given is printed, or compared
     **dict.fromkeys(
-        ("echo", ":", "true", "false", "expr", "exit", "return", "break", "continue", "case"),
+        ("echo", ":", "true", "false", "expr", "exit", "return", "case"),
         _words(),
     ),
     "for": Program(WORDS),
+    **dict.fromkeys(("break", "continue"), Program(only(operands=1), reads=False)),
     **dict.fromkeys(("test", "["), _TEST),
     "[[": _words(_double_test),
     "printf": _words(_printf),
