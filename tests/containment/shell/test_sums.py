@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from hookline.containment import ShellPolicy, read_command
+from hookline.containment import ShellPolicy, Word, read_command
 
 ALLOWED = r"""
     x=5; echo $((x * 2))
@@ -124,8 +124,8 @@ def test_more_than_numbers(command: str) -> None:
 def test_a_loop_that_counts_is_one_over_numbers() -> None:
     """The numbers are known one by one where they are few, and as some number where they are many."""
     few, many = (read_command(f"for ((i=1; i<={n}; i++)); do echo $i; done") for n in (3, 3000))
-    assert [word.text for word in few.commands[0].words] == ["for", "i", "in", "1", "2", "3"]
-    assert [word.exact for word in many.commands[0].words] == [True, True, True, False]
+    assert few.commands[0].assignments == (("i", Word("1")), ("i", Word("2")), ("i", Word("3")))
+    assert [value.exact for _, value in many.commands[0].assignments] == [False]
     assert not few.static
 
 

@@ -125,17 +125,19 @@ class LoopScanner(RedirectScanner):
         self._read_rounds(head[1])
 
     def _read_counted(self, head: re.Match[str], piped: bool) -> None:
-        """`for ((i=0; i<3; i++))`. It is kept as a loop over the numbers."""
-        name, start, parts = head[1], self.at, Parts()
+        """`for ((i=0; i<3; i++))`. Its head is kept as assignments of the numbers."""
+        name = head[1]
         if not may_set(name):
             raise Unreadable("an unusual loop")
         self.at = head.end()
         low, high = sorted(int(one) for one in (head[2], head[3] or head[4]))
         few = high - low < _MOST_ROUNDS
         numbers = [Word(str(one)) for one in range(low, high + 1)] if few else [_ANY_NUMBER]
-        parts.words += [Word("for"), Word(name), Word("in"), *numbers]
+        self.plain = False
         self.computed.add(name)
-        self._keep(self._head(parts, start, piped=piped), Parts())
+        given = tuple((name, number) for number in numbers)
+        again = self.loops > 0
+        self._keep(Command(None, head[0], assignments=given, piped=piped, again=again), Parts())
         self._skip_blanks()
         self._read_rounds(name)
 
