@@ -48,6 +48,7 @@ export FUZZ_BUILTINS=$(enable | while read -r _ name; do [[ $name = enable ]] ||
 while IFS= read -r -d '' text; do
   for status in $FUZZ_STATUSES; do
     if [[ $status = 0 && $text = *while* ]]; then printf '\x1d'; continue; fi  # it would never end
+    if [[ $status = 1 && $text = *until* ]]; then printf '\x1d'; continue; fi
     # The substitution ends when the last process that could still write to the trace has ended.
     printf '\x1d%s' "$(FUZZ_STATUS=$status /bin/bash -c -- "$text" 9>&1 >&2 </dev/null)"
   done
@@ -191,7 +192,7 @@ def _commands(trace: str) -> list[tuple[str, ...]]:
     commands = []
     for line in lines:
         depth, _, words = line.partition(":")
-        if depth == "0":
+        if depth == "0" and not words.startswith("(( "):  # which computes, and runs nothing
             commands.append(_words(words.removesuffix("\n")))
     return commands
 

@@ -31,7 +31,8 @@ _ODD = (
 )  # fmt: skip
 _MORE_ODD = (
     "$'\\t'", "-t$'\\n'", "$'a\\'b'", "$'\\x41'", "${HOME##*/}", '"${PWD%/*}"', "${#PATH}", "${USER:-a}",
-    "${x:-a}", "${x:=a}", "${x/a/b}", '"${HOME#a b}"', "${HOME%%$x}", " \\\n",
+    "${x:-a}", "${x:=a}", "${x/a/b}", '"${HOME#a b}"', "${HOME%%$x}", " \\\n", "$((x+1))", "$(( (1+2)*3 ))",
+    '"$((RANDOM % 9))"', "$(( $(a) + 1 ))", "a$((2**3))b", "$((1)", "$((a[0]))", '"$((1-1))"',
 )  # fmt: skip
 _JOINTS = (
     " ; ", ";", " && ", "&&", " || ", "||", " | ", "|", " |& ", "\n", "\n\n", " & ", "&", " ;; ", "; ;",
@@ -62,6 +63,9 @@ _FRAMES = (
     "cat <<E {}\na\nE", "a <<E <<'F'; {}\na\nE\n$b\nF\nc", "{} \\\n  a", "a \\\n{}",
     "case a in a|b*) {};; *) b;; esac", "case $HOME in\n /*) {}\n;;\nesac && c", "case a in (a) {};; esac > x",
     "case a in a) {} ;;& *) b; esac", "case {} in a) b;; esac", "case a in {}) b;; esac", "case a in a) {}; esac",
+    "for ((i=0; i<2; i++)); do echo $i; {}; done", "i=0; while [ $i -lt 2 ]; do {}; i=$((i+1)); done",
+    'i=2; until [ "$i" -le 0 ]; do echo $i x$i; ((i--)); {}; done', 'x=1 y=a; echo $((x*2)) "$x,$y" x$y; {}; a $x',
+    'f=a; b < "$f"; {}', "for i in {{1..2}}; do echo $((i*3)) && {}; done", "x=1; ((x+=2)); {}; a $x",
     "a \\\n# {}\nb", '[ -z "$x" ] && {}', '[[ -n "$x" && ! -z "$(a)" ]] || {}', "test -n $x && {}",
 )  # fmt: skip
 

@@ -172,7 +172,6 @@ RUN = r"""
     npm_config_registry=http://evil.example; npm ls -g
     PATH=.; ls
     a=1 PATH=.; ls
-    bash -c ls
     bash -n -c ls
 """
 FAR = r"""

@@ -99,7 +99,6 @@ ASKED = r"""
     awk $X f
     find . -name -exec ls -delete +
     find . -name x -o -delete
-    find * -name x
     find . -name "$X"
     find . -exec
     find . -exec ls {} + -delete
@@ -120,7 +119,6 @@ ASKED = r"""
     git stash list x --output=y
     sort -k1 -ox y
     sort -ro y x
-    sort *.txt
     sort -*
     sort --*
     git diff --[check

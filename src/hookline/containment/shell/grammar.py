@@ -29,7 +29,7 @@ PLAIN_KINDS = _COMMAND_WORDS | frozenset(
     special_variable_name
     binary_expression unary_expression test_operator test_command if_statement elif_clause else_clause
     for_statement while_statement do_group compound_statement case_statement case_item regex
-    extglob_pattern
+    extglob_pattern parenthesized_expression postfix_expression c_style_for_statement
     """.split()
 )
 """The kinds of node that a text which is read exactly may have."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from hookline.containment.shell.words import Word
+from hookline.containment.shell.words import SUM, Word
 
 _PATHS = {"HOME": "~", "PWD": ".", "OLDPWD": "$OLDPWD"}
 """Variables that hold an absolute path, and how a path that begins with them is shown."""
@@ -18,8 +18,8 @@ class OpenWord:
     """Collects a word. What is opened first decides the prefix; what is split into words takes it away."""
 
     __slots__ = (
-        *("brace_at", "braces", "exact", "hidden", "loop", "marks", "output", "prefix", "several"),
-        "text",
+        *("begins", "brace_at", "braces", "dollar", "exact", "hidden", "loop", "marks", "output"),
+        *("prefix", "several", "text"),
     )
 
     def __init__(self) -> None:
@@ -32,12 +32,15 @@ class OpenWord:
         self.braces = 0
         self.loop = ""
         self.marks = False
+        self.dollar = False
+        self.begins = ""
         self.output: str | None = None
 
     def add_quoted(self, text: str) -> None:
         """Add what stands in quotes, and remember whether it looks like a pattern, which it is not."""
         self.text += text
         self.marks = self.marks or not _MARKS.isdisjoint(text)
+        self.dollar = self.dollar or "$" in text
 
     def open(self, known: str = "") -> None:
         """From here on the value is open; `known` is how what follows begins."""
@@ -69,7 +72,15 @@ class OpenWord:
             self.open(known)
         else:
             self.split()
-        self.text += _PATHS.get(name, f"${name}")
+        if self.text or name not in _PATHS:
+            self.text += f"${name}"
+        else:
+            self.begins, self.text = name, _PATHS[name]
+
+    def open_sum(self) -> None:
+        """Add a number that is computed. Nothing in it would be taken apart."""
+        self.open()
+        self.text += SUM
 
     def open_loop(self, name: str, *, quoted: bool) -> None:
         """Add the variable of a loop, whose values the head of the loop has named."""
@@ -120,6 +131,11 @@ class OpenWord:
             self.hidden = True
         if self.marks:  # which brackets and braces are only characters is no longer told
             self.hidden = True
+        below = self.text[1:2] in {"", "/"} or (self.begins == "HOME" and not self.loop)
+        if self.begins and not below:  # it only begins like that directory
+            self.text = f"${self.begins}{self.text.removeprefix(_PATHS[self.begins])}"
+        if self.dollar and "${" in self.text:  # which of them is a variable is no longer told
+            self.text, self.hidden = "${}", True
         prefix, whole = self.prefix or "", not self.several
         output = self.output or ""
         return Word(self.text, False, prefix, self.hidden, whole, output)

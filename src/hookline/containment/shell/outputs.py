@@ -12,10 +12,14 @@ PLACES = frozenset({"git rev-parse --show-toplevel", "pwd"})
 _PLAIN_OUTPUT = re.compile(
     r"""
     git[ ]rev-parse[ ](?:--short[ ])?HEAD(?:[~^][0-9]*)* | git[ ]merge-base(?:[ ][\w./@][\w./@~^-]*){2}
-    | date(?:[ ]-u)?[ ]\+%[YmdHMSFsjy](?:%[YmdHMSFsjy]|[_-])* | id[ ]-u | nproc | wc[ ]-[clmw]
+    | git[ ]rev-list(?:[ ](?:-[0-9]+|-n[ ][0-9]+|--(?:max-count=[0-9]+|count|reverse|all|no-merges|first-parent)))*
+      (?:[ ][\w./@][\w./@~^-]*)*
+    | date(?:[ ]-u)?[ ]\+%[YmdHMSFsjy](?:%[YmdHMSFsjy]|[_-])* | seq(?:[ ]-w)?(?:[ ][0-9]+){1,3}
+    | id[ ]-u | nproc | wc[ ]-[clmw]
     """,
     re.VERBOSE,
 )
+_WHERE_IS = re.compile(r"(?:which|command -v) (\w[\w.+-]*)")
 _ASSIGNABLE = re.compile(
     r"LANGUAGE|TZ|COLUMNS|LINES|NO_COLOR|FORCE_COLOR|CLICOLOR|CLICOLOR_FORCE|CI|TERM|GIT_TERMINAL_PROMPT|GIT_OPTIONAL_LOCKS"
     r"|DEBUG|VERBOSE|NODE_ENV|PYTHONDONTWRITEBYTECODE|PYTHONUNBUFFERED"
@@ -39,8 +43,19 @@ def printing(commands: Sequence[Command]) -> str:
 
 
 def is_plain_output(command: str) -> bool:
-    """Whether a command prints a word that is no option and names nothing secret: a number, a date, a hash."""
+    """Whether a command prints words that are no options and name nothing secret: numbers, a date, hashes."""
     return _PLAIN_OUTPUT.fullmatch(command) is not None
+
+
+def program_sought(command: str) -> str:
+    """The name of the one program of which a command prints where it lies; empty if it prints something else."""
+    found = _WHERE_IS.fullmatch(command)
+    return found[1] if found else ""
+
+
+def is_known_output(command: str) -> bool:
+    """Whether enough is known of what a command prints to look at a command that is given it."""
+    return command in PLACES or is_plain_output(command) or bool(program_sought(command))
 
 
 def may_assign(name: str, value: Word) -> bool:

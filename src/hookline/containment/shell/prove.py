@@ -15,10 +15,9 @@ from itertools import chain
 import msgspec
 
 from hookline.containment.shell.call import Use, read_call, read_use
-from hookline.containment.shell.named import spelled_out, values_of
 from hookline.containment.shell.names import prints_names, takes_names
-from hookline.containment.shell.outputs import PLACES, is_plain_output, may_assign
-from hookline.containment.shell.paths import is_place, names_in, places_of, seen_from, trees_above
+from hookline.containment.shell.outputs import is_plain_output, may_assign
+from hookline.containment.shell.paths import is_place, names_in, places_of, seen_from
 from hookline.containment.shell.reach import (
     is_variable,
     recurses,
@@ -45,6 +44,7 @@ from hookline.containment.shell.tables.wrappers import (
     cuts_lines,
     inner_script,
     inner_words,
+    listed_in,
 )
 from hookline.containment.shell.variables import Variables
 from hookline.containment.shell.words import Command, Word, pieces_of
@@ -54,7 +54,6 @@ _CLOUDS = frozenset({"aws", "gcloud", "az", "gsutil", "bq", "heroku", "fly", "fl
 """Programs by which others learn what is asked for: the owner of a bucket sees each key."""
 _ENDLESS = re.compile(r"/dev/(?:zero|full|u?random)")
 _COUNTED = frozenset("head od xxd hexdump cmp stat ls file".split())
-_MOST_PLACES = 8
 _RUN_GIT = frozenset({"git", "gh", "glab", "heroku", "cloc"})
 """Cloc takes a name that is no file for a commit, and has git unpack it."""
 _IN_GIT = re.compile(r"(?:^|/)\.git(?:/|$)")
@@ -79,7 +78,7 @@ class Proof(Standing):
 
     def take_up(self, commands: Sequence[Command]) -> None:
         """The line that is to be looked at, for what it gives to its variables."""
-        self.values, self.variables = values_of(commands), Variables(commands)
+        self.variables = Variables(commands)
 
     def again(self) -> Proof:
         """The beginning of the same line when it is come to again, from where it may have led."""
@@ -94,8 +93,8 @@ class Proof(Standing):
             loops_homes=self.loops_homes,
             loops_names=self.loops_names,
             loops_unknown=self.loops_unknown or (self.loops_names and len(self.wheres) > 1),
-            values=self.values,
             variables=self.variables,
+            depth=self.depth,
         )
 
     def objection(self, command: Command) -> str | None:
@@ -107,60 +106,20 @@ class Proof(Standing):
             return problem
         self.fed = _is_fed(command)
         targets: list[Word] = []
-        spelled = spelled_out(command.words[1:], self.values)
+        ways = self.variables.ways(command.words[1:])
+        if ways is None:
+            return "its variables may be too many things"
         self.moves = any(word.text in MOVES for word in command.words)
-        for words in chain.from_iterable(map(self._with_output, spelled)):
+        name = program_name(command.words[0].text)
+        for words in chain(*(self._with_output(name, one) for one in ways)):
             one = (command.words[0], *words)
             self.use, self.apart = None, []
-            if problem := self._variants(one, again=command.again) or self._words(one):
+            if problem := self._words(one):
                 return problem
             targets += self._targets(one)
             self._remember(msgspec.structs.replace(command, words=one))
         if targets:
             self._move(targets, again=command.again)
-        return None
-
-    def _with_output(self, words: Sequence[Word]) -> list[Sequence[Word]]:
-        """The words with what a command prints put in, once for each thing it may print. It may also print nothing."""
-        places = [at for at, word in enumerate(words) if word.output]
-        if len(places) != 1:
-            return [words]
-        at = places[0]
-        word, before, after = words[at], words[:at], words[at + 1 :]
-        below = word.text.removeprefix("$()")
-        if "$" in below or (below and not (word.whole and below.startswith("/"))):
-            return [words]
-        alone = not below and not self.moves and not (at and words[at - 1].start.startswith("-"))
-        printed = self._printed(word.output, alone=alone)
-        nothing = [Word(below)] if word.whole else []
-        spelled = [(*before, Word(text + below), *after) for text in printed]
-        return [*spelled, (*before, *nothing, *after)] if spelled else [words]
-
-    def _printed(self, output: str, *, alone: bool) -> list[str]:
-        """What a command prints, if that is a place, or a plain word that stands alone, and for nothing but itself."""
-        if output not in PLACES:
-            return ["0"] if alone and is_plain_output(output) else []
-        if self.lost or self.adrift or len(self.wheres) > _MOST_PLACES:
-            return []
-        if output == "pwd":
-            return [where or "." for where in self.wheres]
-        return trees_above(
-            place for where in self.wheres for place in places_of(self.root, [where])
-        )
-
-    def _variants(self, words: Sequence[Word], *, again: bool) -> str | None:
-        """Whether something is to be said against a command with one of the values that its variables may have."""
-        variants = self.variables.variants(words[1:])
-        if variants is None:
-            return "its variables may be too many things"
-        targets: list[Word] = []
-        for rest in variants:
-            if problem := self._words((words[0], *rest)):
-                return problem
-            if self.use and program_name(words[0].text) in MOVES:
-                targets += self.use.call.operands[-1:]
-        if targets:
-            self._move(targets, again=again)
         return None
 
     def follow(self, command: Command) -> None:
@@ -196,13 +155,28 @@ class Proof(Standing):
         for redirect in command.redirects:
             if writes_a_file(redirect):
                 return f"it writes to {redirect.target.text}"
-            read = [redirect.target, *self.variables.of(redirect.target)]
-            if redirect.operator == "<" and any(map(self._is_secret, read)):
-                return f"{redirect.target.text} may hold secrets"
             counted = bool(command.words) and program_name(command.words[0].text) in _COUNTED
-            if _ENDLESS.fullmatch(redirect.target.text) and not counted:
-                return f"{redirect.target.text} has no end"
+            if redirect.operator == "<" and (
+                problem := self._read_from(redirect.target, counted=counted)
+            ):
+                return problem
         return None
+
+    def _read_from(self, target: Word, *, counted: bool) -> str | None:
+        """Whether a file that a command is given to read may be a secret, or has no end."""
+        ways = self.variables.ways([target])
+        if ways is None or (self.lost and not target.start.startswith("/")):
+            return "it is not known what it reads"
+        words = list(chain(*ways))
+        for word in words:
+            unseen = word.hidden or (self.loops_unknown and not word.exact and "$" in word.text)
+            if unseen and not self._is_known_name(word):
+                return "it is not known what it reads"
+            if self._is_secret(word):
+                return f"{word.text} may hold secrets"
+            if _ENDLESS.fullmatch(word.text) and not counted:
+                return f"{word.text} has no end"
+        return self._settings_of_git([word.text for word in words])
 
     def _words(self, words: Sequence[Word]) -> str | None:
         if not words or not (
@@ -217,12 +191,20 @@ class Proof(Standing):
             return self._script(script)
         if name == "env":
             given, inner_ = assigned_words(rest)
-            if not given and not (inner_ and is_question(program_name(inner_[0].text), inner_[1:])):
-                return "it runs another program, and sets nothing for it"
+            if not inner_:
+                return "the environment often holds secrets"
             odd = next((one for one, value in given if not may_assign(one, value)), None)
             return f"it sets {odd}" if odd else self._words(inner_)
         if inner := inner_words(name, rest):
-            names = self.fed and self._knows_names() and not (name == "xargs" and cuts_lines(rest))
+            listed = listed_in(rest) if name == "xargs" else []
+            if secret := next(filter(self._is_secret, listed), None):
+                return f"{secret.text} may hold secrets"
+            names = (
+                not listed
+                and self.fed
+                and self._knows_names()
+                and not (name == "xargs" and cuts_lines(rest))
+            )
             return self._words([NAMES if names and word == STDIN else word for word in inner])
         return self._program(name, rest)
 
@@ -231,25 +213,27 @@ class Proof(Standing):
         reading = read_command(script)
         if not reading.known or not reading.commands or self.depth >= _DEEPEST:
             return f"it cannot be said what it runs: {reading.problem or 'too much'}"
-        if len(reading.commands) == 1:
-            # Nobody needs a shell for it, and so it is what examples of harm look like.
-            return "it is one command, which needs no shell around it"
-        if any(command.again for command in reading.commands):
-            return "it has a loop in it"
-        outer = self.values, self.variables
+        outer = self.variables
         self.take_up(reading.commands)
         self.depth += 1
-        self.names_only = False
-        problems = map(self.objection, reading.commands)
-        problem = next(filter(None, problems), None)
-        self.values, self.variables = outer
+        self.names_only = True  # what it is fed itself, no command in it is known to be fed
+        problem = self._first_objection(reading.commands)
+        self.variables, self.names_only = outer, False
         self.depth, self.use = self.depth - 1, None
         return problem
+
+    def _first_objection(self, commands: Sequence[Command]) -> str | None:
+        """What is to be said against some commands. Where there is a loop, they are looked at a second time."""
+        problem = next(filter(None, map(self.objection, commands)), None)
+        if problem or not any(command.again for command in commands):
+            return problem
+        return next(filter(None, map(self.again().objection, commands)), None)
 
     def _program(self, name: str, rest: Sequence[Word]) -> str | None:
         program = PROGRAMS.get(name)
         if program is None:
             return f"{name or 'it'} is not known to be read-only"
+        rest = self._settled(name, rest)
         use = read_use(program, rest)
         if isinstance(use, str):
             return use
@@ -272,7 +256,7 @@ class Proof(Standing):
         """Git obeys the repository that it finds where it stands, or where `-C` says."""
         before = read_call(PROGRAMS["git"].options, rest, to_operand=True)
         options = () if isinstance(before, str) else before.options
-        named = [value for _, value in options if value]
+        named = [value for name, value in options if value and name == "-C"]
         if self.lost or self.adrift or not all(map(is_place, named)):
             return "it is not known in which repository"
         texts = [word.text for word in named]
@@ -325,9 +309,10 @@ class Proof(Standing):
             if any(map(self._is_secret, (word, *pieces))):
                 return f"{word.text} may hold secrets"
             self.loops_homes = self.loops_homes or any(map(self._is_whole_home, pieces))
-            if word.hidden and not (word.text == "$()" and self._knows_names()):
+            hidden = word.hidden and not (word.text == "$()" and is_plain_output(word.output))
+            if hidden and not (word.text == "$()" and self._knows_names()):
                 self.loops_unknown = True
-            self.loops_names = self.loops_names or word.hidden
+            self.loops_names = self.loops_names or hidden
         return None
 
     def _found(self, search: Search | None, rest: Sequence[Word]) -> str | None:

@@ -9,7 +9,8 @@ from __future__ import annotations
 import re
 
 from hookline.containment.shell.grammar import Spans, command_spans, ensure_grammar
-from hookline.containment.shell.scan import Found, scan
+from hookline.containment.shell.scan import scan
+from hookline.containment.shell.scan_loops import Found
 from hookline.containment.shell.scan_words import Unreadable
 from hookline.containment.shell.words import Command, Reading
 

@@ -1,8 +1,8 @@
 """The strict reader: a small part of bash, read exactly, and nothing else read at all.
 
 It knows words, quotes, pipes, lists, groups, comments, redirects, substitutions of commands that it can read, `if`,
-`for` over words, `while read`, `case`, and plain tests in `[[ ]]`; a text below a line (`<<EOF`), and a line that goes
-on in the next. At everything else it raises `Unreadable`.
+`for` over words, `while read`, loops that count, `case`, and plain tests in `[[ ]]`; a text below a line (`<<EOF`), and
+a line that goes on in the next. At everything else it raises `Unreadable`.
 What it accepts it must read as bash does; `benchmarks/shell_fuzz.py` holds it to that.
 """
 
@@ -12,8 +12,9 @@ import re
 from typing import NamedTuple
 
 from hookline.containment.shell.outputs import printing
+from hookline.containment.shell.scan_loops import Found, LoopScanner
 from hookline.containment.shell.scan_parts import Parts
-from hookline.containment.shell.scan_redirects import RedirectScanner, writes_a_file
+from hookline.containment.shell.scan_sums import other_than_number
 from hookline.containment.shell.scan_tests import (
     asks_if_empty,
     is_one_question,
@@ -22,26 +23,16 @@ from hookline.containment.shell.scan_tests import (
     sets_options,
 )
 from hookline.containment.shell.scan_words import Unreadable
-from hookline.containment.shell.settable import may_fill, may_set
-from hookline.containment.shell.words import Command, Redirect, Word
+from hookline.containment.shell.settable import may_set
+from hookline.containment.shell.words import Word
 
 MAX_DEPTH = 8
-MAX_COMMANDS = 64
 
 _ASSIGNMENT = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)=")
-_COMMENT = re.compile(r"#[\t\x20-\x7e]*")
 _OPERATOR = re.compile(r"&&|\|\||\|&|\||;|&(?!>)|\n")
-_KEYWORD = re.compile(r"(if|for|while|case|\[\[)(?=[ \t\n])")
+_KEYWORD = re.compile(r"(if|for|while|until|case|\[\[)(?=[ \t\n])|for(?=\(\()")
 _LONGEST_TEST = 40
 _TEST_OPERATOR = re.compile(r"&&(?=[ \t])|\|\|(?=[ \t])|=~(?=[ \t])")
-_LOOP = re.compile(r"for[ \t]+([A-Za-z][A-Za-z0-9_]*)[ \t]+in(?=[ \t])")
-
-
-class Found(NamedTuple):
-    """A command, and where its words lie in the text."""
-
-    command: Command
-    spans: tuple[tuple[int, int], ...]
 
 
 class Scan(NamedTuple):
@@ -61,18 +52,13 @@ def scan(text: str) -> Scan:
         raise Unreadable("a text below the line that is missing")
     if scanner.asked_of and any(sets_options(one.command.words) for one in scanner.found):
         raise Unreadable(f"the variable {scanner.asked_of[0]}, which `set -x` would show")
+    if odd := other_than_number(scanner.computed, (one.command for one in scanner.found)):
+        raise Unreadable(f"arithmetic with {odd}")
     return Scan(scanner.found, scanner.plain, scanner.blanked())
 
 
-class _Scanner(RedirectScanner):
+class _Scanner(LoopScanner):
     """A position in a text, and the commands found before it."""
-
-    def __init__(self, text: str) -> None:
-        super().__init__(text)
-        self.plain = True
-        self.found: list[Found] = []
-        self.loops = 0
-        """How many loops there are around the position, in the same shell."""
 
     # --- lists ------------------------------------------------------------------------------------
 
@@ -117,30 +103,6 @@ class _Scanner(RedirectScanner):
         self._close(closer)
         return printing([one.command for one in self.found[count:]])
 
-    def _skip_blanks(self, *, newlines: bool = False) -> None:
-        """Skip blanks and comments. Inside other commands a comment is not read: it may hide their end."""
-        blanks = " \t\n" if newlines else " \t"
-        while self.at < len(self.text):
-            if self.text[self.at] in blanks:
-                self.at += 1
-                if self.below and self.text[self.at - 1] == "\n":
-                    self.read_texts_below()
-            elif self._goes_on():
-                self.blanks.append((self.at, self.at + 2))
-                self.at += 2
-            elif self.text[self.at] == "#" and self.depth <= 1:
-                comment = _COMMENT.match(self.text, self.at)
-                self.at = comment.end() if comment else self.at
-                if self.at < len(self.text) and self.text[self.at] != "\n":
-                    raise Unreadable("a comment holds an unusual character")
-            else:
-                return
-
-    def _goes_on(self) -> bool:
-        """Whether the line goes on in the next. Only after a blank: bash joins what is not apart."""
-        before = self.text[self.at - 1 : self.at] if self.at else " "
-        return self.text.startswith("\\\n", self.at) and before in " \t\n"
-
     def _skip_prefix(self) -> None:
         """`!` and `time` before a pipeline change nothing about what runs."""
         if self.text.startswith(("! ", "!\t", "time ", "time\t"), self.at):
@@ -177,15 +139,15 @@ class _Scanner(RedirectScanner):
             self._read_simple(piped)
         else:
             self.plain = False
-            self._read_compound(keyword[1], piped)
+            self._read_compound(keyword[1] or "for", piped)
 
     def _read_compound(self, keyword: str, piped: bool) -> None:
         if keyword == "if":
             self._read_if()
         elif keyword == "for":
             self._read_for(piped)
-        elif keyword == "while":
-            self._read_while(piped)
+        elif keyword in {"while", "until"}:
+            self._read_while(keyword, piped)
         elif keyword == "case":
             self._read_case()
         else:
@@ -230,14 +192,10 @@ class _Scanner(RedirectScanner):
             self.asks_if_empty = False
             parts.spans.append((began, self.at))
 
-    def _keep(self, command: Command, parts: Parts) -> None:
-        if len(self.found) >= MAX_COMMANDS:
-            raise Unreadable("it has too many commands")
-        self.found.append(Found(command, tuple(parts.spans)))
-
     def _read_group(self, closer: str) -> None:
         if self.text.startswith("((", self.at):
-            raise Unreadable("arithmetic")
+            self._read_step()
+            return
         self.at += 1
         loops = self.loops
         self.loops = 0 if closer == ")" else loops
@@ -245,27 +203,6 @@ class _Scanner(RedirectScanner):
         self.loops = loops
         self._close(closer)
         self._read_trailing()
-
-    def _read_trailing(self) -> list[Redirect]:
-        """The redirects of a compound command. Those that matter are kept, as a command without words."""
-        start, redirects = self.at, list[Redirect]()
-        self._skip_blanks()
-        while self.at < len(self.text) and (redirect := self.read_redirect()):
-            redirects.append(redirect)
-            self._skip_blanks()
-        if any(one.operator == "<<" for one in redirects):
-            raise Unreadable("a text below a line with other commands in it")
-        if any(writes_a_file(one) or one.operator == "<" for one in redirects):
-            text = self.text[start : self.at].strip()
-            self._keep(Command(None, text, redirects=tuple(redirects)), Parts())
-        return redirects
-
-    def _read_body(self, closers: tuple[str, ...], *, piped: bool = False) -> None:
-        """Commands, at least one."""
-        count = len(self.found)
-        self.read_list(closers, piped=piped)
-        if len(self.found) == count:
-            raise Unreadable("a list without commands")
 
     def _read_if(self) -> None:
         self.at += len("if")
@@ -281,42 +218,6 @@ class _Scanner(RedirectScanner):
             self._read_body(("fi",))
         self._close("fi")
         self._read_trailing()
-
-    def _read_for(self, piped: bool) -> None:
-        """The head of a loop is kept like a command: its words are what the variable will be."""
-        start, parts = self.at, Parts()
-        head = _LOOP.match(self.text, self.at)
-        if head is None or not may_set(head[1]):
-            raise Unreadable("an unusual loop")
-        for name in ("for", head[1], "in"):
-            self._skip_blanks()
-            parts.spans.append((self.at, self.at + len(name)))
-            parts.words.append(Word(name))
-            self.at += len(name)
-        self._skip_blanks()
-        while not self.ends_word(self.at):
-            began = self.at
-            parts.words.append(self.read_word())
-            parts.spans.append((began, self.at))
-            self._skip_blanks()
-        self._keep(self._head(parts, start, piped=piped), parts)
-        if self._read_operator(()) not in {";", "\n"}:
-            raise Unreadable("an unusual loop")
-        self._skip_blanks(newlines=True)
-        self._close("do")
-        outer = len(self.looped)
-        self.looped.append(head[1])
-        self.loops += 1
-        self._read_body(("done",))
-        self.loops -= 1
-        del self.looped[outer:]
-        self._close("done")
-        self._read_trailing()
-
-    def _head(self, parts: Parts, start: int, *, piped: bool = False) -> Command:
-        """What stands before the commands that another one holds."""
-        text = self.text[start : self.at]
-        return parts.command(text, piped=piped, again=self.loops > 0, plain=False)
 
     def _read_case(self) -> None:
         """The head is kept like a command. Each pattern is known, and what stands behind it may be nothing."""
@@ -347,30 +248,6 @@ class _Scanner(RedirectScanner):
             more = self.text.startswith("|", self.at)
             self.at += more
         self._close(")")
-
-    def _read_while(self, piped: bool) -> None:
-        """A loop over what is read: its variables hold what nobody has seen."""
-        self.at += len("while")
-        self.loops += 1
-        count = len(self.found)
-        self._read_body(("do",), piped=piped)
-        names = [
-            word.text
-            for found in self.found[count:]
-            if found.command.words[:1] == (Word("read"),)
-            for word in found.command.words[1:]
-            if may_fill(word.text)
-        ]
-        if not names:
-            raise Unreadable("a loop that may not end")
-        self._close("do")
-        self.filled.append(names)
-        self._read_body(("done",))
-        self.loops -= 1
-        self.filled.pop()
-        self._close("done")
-        if any(one.operator.startswith("<") for one in self._read_trailing()) and piped:
-            raise Unreadable("a loop with two inputs")
 
     def _read_test(self, piped: bool) -> None:
         """`[[ -f x && a == b ]]`. What compares numbers computes, and runs what it is given: numbers alone are read."""

@@ -12,6 +12,8 @@ _REDIRECT = re.compile(r"&>>|&>|<<<|>>|>\||>&|<&|<(?![<>&(])|>(?!\()")
 _DESCRIPTOR = re.compile(r"[0-9]{1,4}(?=[<>])")
 _DUPLICATE = re.compile(r"(?:[0-9]{1,4}|-)(?=[ \t\n|&;)]|$)")
 _BELOW = re.compile(r"<<(-?)[ \t]*(['\"]?)([A-Za-z_][A-Za-z0-9_]*)\2(?=[ \t\n|&;]|$)")
+_OWN = re.compile(r"(?:[\w./@%+:,=-]|\$\{[A-Za-z_]\w*\})+|\$<>")
+"""A file that a variable of the line's own names. If it is several words, bash reads none of them."""
 _ODD_IN_TEXT = re.compile(r"[\x00-\x08\x0b-\x1f\x7f]")
 _READ_IN_TEXT = re.compile(r"[$`\\]")
 """What bash looks for in a text whose end is written without quotes."""
@@ -58,7 +60,8 @@ class RedirectScanner(WordScanner):
         self.skip_line_blanks()
         process = operator[0] == "<" and self.text.startswith("<(", self.at)
         target = self.read_word()
-        if not (target.exact or process):
+        own = operator[0] == "<" and _OWN.fullmatch(target.text) is not None
+        if not (target.exact or process or own):
             raise Unreadable("a redirect to a name that is not known")
         return Redirect(operator[0], target)
 
@@ -137,7 +140,8 @@ def cannot_fail(redirect: Redirect) -> bool:
     """Whether a redirect changes nothing about which command runs: bash runs none whose redirect fails."""
     if redirect.operator in {">&", "<&"}:
         return redirect.target.text in {"0", "1", "2"}
-    return redirect.target.text == "/dev/null" and redirect.operator not in {"<<<", "<<"}
+    plain = redirect.target.exact and redirect.operator not in {"<<<", "<<"}
+    return plain and redirect.target.text == "/dev/null"
 
 
 def writes_a_file(redirect: Redirect) -> bool:

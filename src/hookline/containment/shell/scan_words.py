@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 from hookline.containment.shell.open_word import OpenWord
+from hookline.containment.shell.scan_sums import NUMBERS, TOKEN, prints_number
 from hookline.containment.shell.settable import VARIABLES
 from hookline.containment.shell.words import Word
 
@@ -29,8 +30,6 @@ _CUT = re.compile(
 _ESCAPE = re.compile(r"\\([\x21-\x7e ])")
 _RESTING_DOLLAR = re.compile(r"\$(?=[\"' |)/.,:;%])")
 _BETWEEN_BACKTICKS = re.compile(r"`[^`\\'\"$#()]*`")
-_SUM = re.compile(r"\$\(\((?:[0-9 ]|(?:\*\*|[+*/%-])(?=[0-9 ]))+\)\)")
-"""Arithmetic on numbers alone. With a name in it, bash would run what the variable's value says."""
 
 
 _ANSI = re.compile(r"\$'((?:[\x20-\x26\x28-\x5b\x5d-\x7e]|\\[tn\\'])*)'")
@@ -52,6 +51,8 @@ class WordScanner:
         """The variables of the loops around the position, and those that are certain to have been set before it."""
         self.filled: list[list[str]] = []
         """The variables that loops around the position read from their input."""
+        self.computed: set[str] = set()
+        """The variables that arithmetic is done with, and whose values must be numbers."""
         self.in_backticks = False
         self.asks_if_empty = False
         """Whether the word at the position is looked at no further than whether it is empty."""
@@ -156,7 +157,7 @@ class WordScanner:
             elif self.text.startswith("`", self.at):
                 self._read_backticks(word, quoted=True)
             elif escape := _ESCAPE.match(self.text, self.at):
-                word.text += escape[1] if escape[1] in '$`"\\' else escape[0]
+                word.add_quoted(escape[1] if escape[1] in '$`"\\' else escape[0])
                 self.at = escape.end()
             else:
                 raise Unreadable("a double quote that is not closed, or holds what is not read")
@@ -185,11 +186,9 @@ class WordScanner:
         if ansi:
             word.add_quoted(_ANSI_ESCAPE.sub(lambda found: _ANSI_VALUES[found[1]], ansi[1]))
             self.at = ansi.end()
-        elif sum_ := _SUM.match(self.text, self.at):
-            word.open_variable("(())", quoted=quoted)
-            self.at = sum_.end()
         elif self.text.startswith("$((", self.at):
-            raise Unreadable("arithmetic")
+            self._read_sum()
+            word.open_sum()
         elif self.text.startswith("$(", self.at):
             self.at += 2
             word.open_output(self.read_inner(), quoted=quoted)
@@ -203,10 +202,40 @@ class WordScanner:
             word.open_part(quoted=quoted)
             self.at = cut.end()
         elif self._dollar_rests(quoted=quoted):
-            word.text += "$"
+            word.add_quoted("$")
             self.at += 1
         else:
             raise Unreadable("an expansion")
+
+    def _read_sum(self) -> None:
+        """`$((..))` of numbers, of variables that hold numbers, and of commands that print one."""
+        self.at += 3
+        depth = 0
+        while depth or not self.text.startswith("))", self.at):
+            began = self.at
+            if self.text.startswith("$(", began) and not self.text.startswith("$((", began):
+                self.at += 2
+                if not prints_number(self.read_inner()):
+                    raise Unreadable("arithmetic")
+            else:
+                depth += self._read_token()
+            # Where nothing is put in between, two signs would be one that sets a variable.
+            put = self.text[began] == "$" and self.text[began - 1] in "+-"
+            if depth < 0 or (put and self.text.startswith(("+", "-"), self.at)):
+                raise Unreadable("arithmetic")
+        self.at += 2
+
+    def _read_token(self) -> int:
+        """One number, sign, bracket or variable. Gives by how much what follows is nested deeper."""
+        token = TOKEN.match(self.text, self.at)
+        if token is None:
+            raise Unreadable("arithmetic")
+        if (name := token[1] or token[2]) and name not in NUMBERS:
+            if name not in self.looped or self._is_filled(name):
+                raise Unreadable(f"arithmetic with {name}")
+            self.computed.add(name)
+        self.at = token.end()
+        return {"(": 1, ")": -1}.get(token[0], 0)
 
     def _read_backticks(self, word: OpenWord, *, quoted: bool) -> None:
         """Without a backslash or a quote between them, they are what `$(..)` is."""

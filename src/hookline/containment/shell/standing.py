@@ -2,15 +2,26 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Sequence
+from itertools import islice
 
 import msgspec
 
 from hookline.containment.shell.call import Use
-from hookline.containment.shell.named import Values
 from hookline.containment.shell.open_word import READ
-from hookline.containment.shell.paths import is_network, is_place, lies_above, places_of, seen_from
+from hookline.containment.shell.options import Options
+from hookline.containment.shell.outputs import PLACES, is_plain_output, program_sought
+from hookline.containment.shell.paths import (
+    is_network,
+    is_place,
+    lies_above,
+    names_in,
+    places_of,
+    seen_from,
+    trees_above,
+)
 from hookline.containment.shell.project import project_objection
 from hookline.containment.shell.reach import GREPS, MAY_BE_UNSET, RECURSIVE, is_variable, spelled
 from hookline.containment.shell.secrets import (
@@ -19,6 +30,7 @@ from hookline.containment.shell.secrets import (
     picks_secret,
     spells_secret,
 )
+from hookline.containment.shell.tables.all import PROGRAMS
 from hookline.containment.shell.tables.find import take_apart
 from hookline.containment.shell.tables.modules import MODULE, shadow_objection
 from hookline.containment.shell.tables.obeyed import OWN, obeyed_by
@@ -27,6 +39,14 @@ from hookline.containment.shell.variables import Variables
 from hookline.containment.shell.words import Word
 
 _BIN = re.compile(r"(?:/usr)?(?:/local)?/s?bin/|/opt/homebrew/bin/")
+_MOST_PLACES = 8
+_NO_PAGER = Word("--no-pager")
+_MOST_NAMES = 2_000
+_TAKE_FILES = frozenset("awk gawk mawk nawk file find git gsed sed sort tar".split())
+"""Programs with options that do harm, to which a word that is none is a file and nothing else."""
+_ANY_NAME = re.compile(r"[*?\[][\w.*?\[\]!^/-]*")
+_PLAIN_NAME = re.compile(r"[\w.][\w .+~-]*")
+_PLAIN_PATH = re.compile(r"[\w./+@:,=-]+")
 MOVES = frozenset({"cd", "pushd"})
 
 
@@ -60,16 +80,44 @@ class Standing(msgspec.Struct):
     """Whether a variable holds names of files that a command has printed."""
     loops_unknown: bool = False
     """Whether a variable may be anything."""
-    values: Values = msgspec.field(default_factory=dict)
-    """What the variables may be that the line sets itself, of which all is known."""
     variables: Variables = msgspec.field(default_factory=Variables)
-    """The same, as far as it is known."""
+    """What the variables may be that the line sets itself."""
     depth: int = 0
     """How many shells it is in that were given a script."""
     apart: list[str] = []
     """Where the command itself goes before it looks, as `git -C` does."""
     use: Use | None = None
     """What the command that was looked at last comes to, without wrappers; None if it is a mere question."""
+
+    def _with_output(self, name: str, words: Sequence[Word]) -> list[Sequence[Word]]:
+        """The words with what a command prints put in, once for each thing it may print. It may also print nothing."""
+        places = [at for at, word in enumerate(words) if word.output]
+        if len(places) != 1:
+            return [words]
+        at = places[0]
+        word, before, after = words[at], words[:at], words[at + 1 :]
+        below = word.text.removeprefix("$()")
+        if "$" in below or (below and not (word.whole and below.startswith("/"))):
+            return [words]
+        alone = not below and not self.moves and (not at or _leaves_alone(name, before))
+        printed = self._printed(word.output, alone=alone)
+        nothing = [Word(below)] if word.whole else []
+        spelled = [(*before, Word(text + below), *after) for text in printed]
+        return [*spelled, (*before, *nothing, *after)] if spelled else [words]
+
+    def _printed(self, output: str, *, alone: bool) -> list[str]:
+        """What a command prints, if that is a place, or a plain word that stands alone, and for nothing but itself."""
+        if name := program_sought(output):
+            return [f"/bin/{name}"] if alone else []
+        if output not in PLACES:
+            return ["0"] if alone and is_plain_output(output) else []
+        if self.lost or self.adrift or len(self.wheres) > _MOST_PLACES:
+            return []
+        if output == "pwd":
+            return [where or "." for where in self.wheres]
+        return trees_above(
+            place for where in self.wheres for place in places_of(self.root, [where])
+        )
 
     def _targets(self, words: Sequence[Word]) -> list[Word]:
         """Where a command goes, if it goes anywhere."""
@@ -94,6 +142,32 @@ class Standing(msgspec.Struct):
         self.wheres += [seen_from(where, text) for where in self.wheres for text in texts]
         self.lost = self.lost or len(self.wheres) > 256
         self.wheres = self.wheres[:256]
+
+    def _settled(self, name: str, words: Sequence[Word]) -> list[Word]:
+        """The words of a program, with what is known of those that begin with a file or a directory of this place."""
+        if self.lost or self.adrift or self.changed:
+            return list(words)
+        if name in _TAKE_FILES and any(map(_may_be_any_name, words)) and self._has_plain_names():
+            words = [_here(word) if _may_be_any_name(word) else word for word in words]
+        if any(map(_is_directory_itself, words)) and self._is_plainly_named():
+            words = [
+                msgspec.structs.replace(word, prefix="/", whole=True)
+                if _is_directory_itself(word)
+                else word
+                for word in words
+            ]
+        return list(words)
+
+    def _has_plain_names(self) -> bool:
+        """Whether no file here is called like an option, an address, or anything else that is more than a name."""
+        places = {place for where in self.wheres for place in places_of(self.root, [where])}
+        names = list(islice(names_in(places), _MOST_NAMES))
+        return len(names) < _MOST_NAMES and all(map(_PLAIN_NAME.fullmatch, names))
+
+    def _is_plainly_named(self) -> bool:
+        """Whether the way here has nothing in it at which bash would take it apart."""
+        places = {place for where in self.wheres for place in places_of(self.root, [where])}
+        return all(_PLAIN_PATH.fullmatch(os.path.abspath(place)) for place in places)
 
     def _stands_below(self, name: str) -> bool:
         places = {place for where in self.wheres for place in places_of(self.root, [where])}
@@ -176,6 +250,41 @@ class Standing(msgspec.Struct):
             for text in texts
             for where in (*self.wheres, *self.apart)
         )
+
+
+def _may_be_any_name(word: Word) -> bool:
+    """Whether a word is a pattern of files of this place, of which nothing says how they begin."""
+    return (
+        not (word.exact or word.hidden or word.start) and _ANY_NAME.fullmatch(word.text) is not None
+    )
+
+
+def _here(word: Word) -> Word:
+    return msgspec.structs.replace(word, prefix="./")
+
+
+def _is_directory_itself(word: Word) -> bool:
+    """Whether a word is `$PWD`, or begins with it, without quotes."""
+    opened = not (word.exact or word.hidden or word.whole or word.prefix)
+    return opened and re.fullmatch(r"\.(?:/[\w./-]*)?", word.text) is not None
+
+
+def _leaves_alone(name: str, before: Sequence[Word]) -> bool:
+    """Whether the word before another is no option, or one to which the other is a text at most, never a place."""
+    last = before[-1]
+    if not last.start.startswith("-"):
+        return True
+    program = PROGRAMS.get(name)
+    options = program.options if program else None
+    if program and program.verbs is not None:
+        verb = program.verbs.get(next((word.text for word in before if word != _NO_PAGER), ""))
+        options = verb if isinstance(verb, Options) else None
+    if options is None or not last.exact:
+        return False
+    option, equals, _ = last.text.partition("=")
+    counts = re.fullmatch("-[0-9]+", option) is not None and "-#" in options.flags
+    alone = option in options.flags | options.texts | options.maybe or counts
+    return alone or (bool(equals) and options.knows(option))
 
 
 def program_name(text: str) -> str:

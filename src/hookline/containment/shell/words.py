@@ -11,6 +11,8 @@ import re
 
 import msgspec
 
+SUM = "$(())"
+"""How a number is shown that is computed."""
 _BLANKS = re.compile(r"[ \t\n]+")
 _HOME = re.compile(r"~(?:/[^$*?{\[]*)?")
 

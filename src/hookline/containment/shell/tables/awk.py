@@ -44,6 +44,8 @@ def _program_problem(program: str) -> str | None:
         return f"its program uses {found[0].strip()}"
     if "print" not in program or not _REDIRECTS.search(program):
         return None
+    if program.count("/") == 1:  # a pattern needs two: it divides, or stands in a string
+        program = program.replace("/", " ")
     plain = _without_texts(program)
     if _UNCERTAIN.search(plain):
         return "its program cannot be read for certain"

@@ -19,6 +19,7 @@ def _date(call: Call) -> str | None:
 
 def _set(call: Call) -> str | None:
     harmless = {"-e", "-u", "-x", "-eu", "-ex", "-eux", "-o", "-eo", "-euo", "-euxo", "pipefail"}
+    harmless |= {"errexit", "nounset"}
     if not call.operands or any(text not in harmless for text in call.texts):
         return "it changes how the shell works, or prints all of its variables"
     return None
@@ -104,8 +105,12 @@ _NUMFMT = """
 
 BUILTINS: dict[str, Program] = {
     # `help` and `exit` can do nothing else; what the others are given is printed, or compared
-    **dict.fromkeys(("echo", ":", "true", "false", "expr", "exit", "return", "case"), _words()),
+    **dict.fromkeys(
+        ("echo", ":", "true", "false", "expr", "exit", "return", "case"),
+        _words(),
+    ),
     "for": Program(WORDS),
+    **dict.fromkeys(("break", "continue"), Program(only(operands=1), reads=False)),
     **dict.fromkeys(("test", "["), _TEST),
     "[[": _words(_double_test),
     "printf": _words(_printf),

@@ -97,6 +97,29 @@ def _config(call: Call) -> str | None:
     return None if said and (asks or len(names) <= 1) else "it may set something"
 
 
+def _remote(call: Call) -> str | None:
+    """Of a remote that is named, it asks the remote itself, unless it is told not to."""
+    return "it asks the remote" if call.operands and not call.begins_with("-n") else None
+
+
+_HARMLESS_SETTING = re.compile(
+    r"""
+    (?i: color\.[a-z]+ ) = (?:never|always|auto|true|false) | (?i: core\.pager ) = (?:cat)?
+    | (?i: pager\.[a-z]+ ) = (?:cat|false) | (?i: core\.quotepath | advice\.[a-z]+ ) = (?:on|off|true|false)
+    | (?i: core\.fsmonitor | log\.showsignature | diff\.(?:noprefix|mnemonicprefix|renames) ) = (?:false)
+    | (?i: core\.hookspath ) = /dev/null | (?i: core\.abbrev ) = [0-9]+ | (?i: log\.date ) = (?:iso|short|relative|raw)
+    """,
+    re.VERBOSE,
+)
+
+
+def _settings(call: Call) -> str | None:
+    """What is set for one command: how things are shown, or that something is not started."""
+    given = [value for name, value in call.options if name == "-c" and value]
+    odd = next((v for v in given if not (v.exact and _HARMLESS_SETTING.fullmatch(v.text))), None)
+    return f"it sets {odd.text}" if odd else None
+
+
 _LOG = only(_LOOK, texts=_LOOK_TEXTS, takes="-L", maybe=_LOOK_MAYBE, check=_looks)
 _SHORTLOG = more(
     msgspec.structs.replace(_LOG, texts=_LOG.texts - {"-n"}),
@@ -111,7 +134,8 @@ _REFS = only(
 )
 _LISTING = only(
     """
-    -l --list --no-column --no-color -i --ignore-case --show-current -a --all -r --remotes -v -vv --verbose --no-abbrev
+    -l --list --no-column --no-color -i --ignore-case --show-current -a --all -r --remotes --remote -v -vv --verbose
+    --no-abbrev
     """,
     texts="--sort --format --points-at --contains --no-contains --merged --no-merged",
     maybe="--column --color --abbrev --contains --no-contains --merged --no-merged",
@@ -239,7 +263,8 @@ _VERBS: dict[str, Options | Program] = {
     "branch": _LISTING,
     "tag": _TAGS,
     "remote": only("-v --verbose", operands=0),
-    "remote show": only("-n", operands=0),
+    "remote show": only("-n", operands=1, check=_remote),
+    "archive": only("-l --list", needs="-l --list", operands=0),
     "symbolic-ref": only("-q --quiet --short", operands=1),
     "cherry": _lists("-v --verbose", maybe="--abbrev"),
     "var": only(operands=1, check=plain_names("GIT_(AUTHOR|COMMITTER)_IDENT|GIT_DEFAULT_BRANCH")),
@@ -273,7 +298,12 @@ _VERBS: dict[str, Options | Program] = {
 }
 
 GIT = Program(
-    only("--no-pager -P --no-optional-locks --literal-pathspecs --no-replace-objects", takes="-C"),
+    only(
+        "--no-pager -P --no-optional-locks --literal-pathspecs --no-replace-objects",
+        takes="-C",
+        texts="-c",
+        check=_settings,
+    ),
     _VERBS,
 )
 

@@ -115,6 +115,10 @@ _SHORT = {
     "--cache": "brew",
     "installed": "port",
     "--help": "7z 7za",
+    "ls": "tmux",
+    "list-sessions": "tmux",
+    "-ls": "screen",
+    "-list": "screen",
 }
 for _word, _names in _SHORT.items():
     for _name in _names.split():

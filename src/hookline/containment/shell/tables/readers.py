@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 from hookline.containment.shell.options import Call, Options, Program, only
 from hookline.containment.shell.tables.checks import no_address, no_files_of_words
 
@@ -9,6 +11,18 @@ from hookline.containment.shell.tables.checks import no_address, no_files_of_wor
 def _no_pager(call: Call) -> str | None:
     paging = call.values("--paging")
     return None if all(text == "never" for text in paging) else "it starts a pager"
+
+
+_TEXT = re.compile(
+    r"[\w./-]+\.(?:md|rst|txt|log|csv|json|ya?ml|toml|ini|cfg|conf|py|pyi|js|jsx|ts|tsx|mjs|css|html|xml|rs|go|c|h|cc|cpp"
+    r"|hpp|java|kt|rb|php|sh|sql|proto|tf|lock)|(?:[\w./-]+/)?(?:README|LICENSE|Makefile|Dockerfile|CHANGELOG)"
+)
+
+
+def _pages(call: Call) -> str | None:
+    """Texts alone, by names that no shell stumbles over: for others, the user's `LESSOPEN` may start a program."""
+    odd = next((w for w in call.operands if not (w.exact and _TEXT.fullmatch(w.text))), None)
+    return f"it may start a program for {odd.text}" if odd else None
 
 
 _X509 = only(
@@ -93,6 +107,9 @@ READERS: dict[str, Program] = {
             )
         ),
     ),
+    # where there is no terminal, these print
+    "less": Program(only("-e -E -F -g -G -i -I -M -m -n -N -q -r -R -s -S -X", check=_pages)),
+    "more": Program(only("-c -d -f -l -p -s -u", check=_pages)),
     "shellcheck": Program(  # -a prints lines of what a script includes
         only(
             "-x -C -V --external-sources --norc --list-optional --version",

@@ -32,6 +32,7 @@ HARMLESS_WRAPPERS: dict[str, tuple[Options, int]] = {
         only(
             "-0 -r -t -x --null --no-run-if-empty --verbose --exit",
             texts="-n -P -L -d -s -I -E --max-args --max-procs --max-chars --delimiter",
+            takes="-a --arg-file",
             maybe="-i -l -e --replace --max-lines --eof",
         ),
         0,
@@ -82,6 +83,13 @@ def cuts_lines(words: Sequence[Word]) -> bool:
     call = read_call(HARMLESS_WRAPPERS["xargs"][0], words, to_operand=True)
     marks = [] if isinstance(call, str) else call.values("-d", "--delimiter")
     return any(mark not in {r"\n", r"\0", "\n"} for mark in marks)
+
+
+def listed_in(words: Sequence[Word]) -> list[Word]:
+    """The files from which an xargs takes words, in place of its input."""
+    call = read_call(HARMLESS_WRAPPERS["xargs"][0], words, to_operand=True)
+    options = () if isinstance(call, str) else call.options
+    return [value for name, value in options if value and name in {"-a", "--arg-file"}]
 
 
 def _filled(inner: tuple[Word, ...], call: Call) -> tuple[Word, ...]:
