@@ -147,7 +147,24 @@ def _lines(text: str) -> list[str]:
     return [line.strip() for line in text.strip().splitlines()]
 
 
-ALL = (BY_VARIABLES, BEHIND, FETCHED, DECODED, WRITTEN, OF_AGENTS, DISKS)
+PUT_ELSEWHERE = r"""
+    time X=rm; $X -rf x
+    time $(curl x)
+    coproc $(curl x)
+    ! export R=rm; $R -rf x
+    ({rm,-rf,x})
+    echo $({rm,-rf,x})
+    ((echo x) >> ~/.bashrc)
+    trap reboot EXIT
+    tmux new -d /sbin/reboot
+    ssh h 'rm${IFS}-rf${IFS}x'
+    watch '{rm,-rf,x}'
+    perl -e 'system(q{rm -rf x})'
+    python3 -c 'import os; os.system("\\rm -rf x")'
+    echo '\rm -rf x' | sh
+    echo 'r\m -rf x' > y; sh y
+"""
+ALL = (PUT_ELSEWHERE, BY_VARIABLES, BEHIND, FETCHED, DECODED, WRITTEN, OF_AGENTS, DISKS)
 
 
 @pytest.mark.parametrize("command", [line for text in ALL for line in _lines(text)])
@@ -162,6 +179,8 @@ def test_it_is_denied(command: str) -> None:
         "make -f - <<EOF\nall:\n\trm -rf x\nEOF",
         "cat > y <<EOF\nrm -rf x\nEOF\nsh y",
         "ssh h <<EOF\nrm -rf x\nEOF",
+        "ls\n\\rm -rf x",
+        "bash <<EOF\n\\sudo ls\nEOF",
     ],
 )
 def test_it_is_denied_in_a_text_below(command: str) -> None:

@@ -33,6 +33,14 @@ MAX_WORK = 60_000
 _BOMB = re.compile(
     r"([\w:.]{1,40})\s{0,9}\(\s{0,9}\)\s{0,9}\{[^}]{0,200}?\1\s{0,9}\|\s{0,9}\1\s{0,9}&"
 )
+_ESCAPED_NAME = re.compile(r"((?:^|[\n;&|(){}`])[ \t]{0,20})\\(?=[A-Za-z/])")
+"""A backslash before the name of a command: at the beginning of a line, the grammar loses the command."""
+_BEFORE_COMMAND = re.compile(
+    r"((?:^|[\n;&|({])[ \t]{0,20})(?:(?:time|!|coproc(?:[ \t]{1,20}\w{1,40}(?=[ \t]{1,20}\{))?)[ \t]{1,20})+"
+)
+"""Words that change nothing about what runs. Behind them the grammar does not see every kind of command."""
+_CUTS = (re.compile(r"[;\n|&]"), re.compile(r"[;\n|&()`]"), SEPARATORS)
+_ASSIGNING = frozenset("time ! coproc export declare typeset local readonly".split())
 _PERL_BOMB = re.compile(
     r"fork\s{1,9}while\s{1,9}(?:fork|1)|while\s{0,9}\(?\s{0,9}(1|True|true)\s{0,9}\)?\s{0,9}:?\s{0,9}(os\.)?fork"
     r"|loop\s{0,9}(?:\{|do)\s{0,9}fork|os\.fork\(\) for |\$0\"?\s{0,9}&\s{0,9}(?:done|\$0)"
@@ -87,10 +95,13 @@ class _Search:
         if _BOMB.search(text) or _PERL_BOMB.search(text):
             raise Found("it multiplies without end", text)
         clean = text.replace("\\\n", "").replace("\r", "\n").replace("\0", "")
-        root = parse(clean)
-        Tree(self, clean, depth).search(root)
-        if root.has_error:
-            self._pieces(clean, depth)
+        clean = _ESCAPED_NAME.sub(r"\1", _BEFORE_COMMAND.sub(r"\1", clean))
+        readings = [clean, clean.replace("((", "( (")]  # arithmetic, or a shell in a shell
+        for reading in dict.fromkeys(readings):
+            root = parse(reading)
+            Tree(self, reading, depth).search(root)
+            if root.has_error:
+                self._pieces(reading, depth)
 
     def spend(self, characters: int) -> None:
         """Count what is looked at."""
@@ -100,7 +111,7 @@ class _Search:
 
     def _pieces(self, text: str, depth: int) -> None:
         """What the grammar cannot read is looked at piece by piece, as if each were a command."""
-        pieces = [*re.split(r"[;\n|&]", text), *SEPARATORS.split(text)]
+        pieces = [piece for cut in _CUTS for piece in cut.split(text)]
         for piece in pieces[:MAX_COMMANDS]:
             if words := literal_words(piece, self.variables):
                 self.argv(words, piece, depth)
@@ -123,6 +134,8 @@ class _Search:
         self.fetched.note(argv)
         if name_of(argv) in {"cd", "pushd"}:
             self._move(argv[1:])
+        if name_of(argv) in _ASSIGNING:
+            self._assign(argv[1:])
         if argv[:2] == ["set", "--"]:
             self._set_positions(argv[2:])
         if INTERPRETERS.fullmatch(name_of(argv)) and any(runs_unread(w) for w in argv[1:]):
@@ -140,6 +153,13 @@ class _Search:
         target = next((word for word in words if not word.startswith("-")), "~")
         absolute = target.startswith(("/", "~")) or not self.where
         self.where = target if absolute else f"{self.where}/{target}"
+
+    def _assign(self, words: list[str]) -> None:
+        """What is set behind `time`, or by a builtin that the grammar did not take for one."""
+        for word in words:
+            name, equals, value = word.partition("=")
+            if equals and name.isidentifier():
+                self.variables[name] = value[:2000]
 
     def _call(self, argv: list[str], body: str, depth: int) -> None:
         """Look at a function with the words it is given. While that goes on it is not known: it may call itself."""

@@ -158,7 +158,7 @@ class Tree:
         body = node.child_by_field_name("body")
         if not words or body is None:
             return
-        name, given = self.text(words[0]), words[1:]
+        name, given = self.text(words[0]), words[1:65]
         known = self.all.variables
         values = [word for one in given for word in literal_words(self.text(one), known)]
         known[name] = " ".join(values)[:2000]
@@ -240,6 +240,7 @@ class Tree:
             words = words[1:]
         if runs:
             self._code(unescape(" ".join(words)), stage)
+            self._code(" ".join(words), stage)
         for argv in stage:
             if name_of(argv) == "xargs":
                 given = unescape(" ".join(words)).split()
@@ -296,9 +297,8 @@ class Tree:
     def _keep_script(self, node: Node, argvs: list[list[str]]) -> None:
         """`echo .. > file` and `cat > file <<EOF`: what is in the file, if that is run later."""
         texts = [self.text(one) for one in walk(node) if one.type == "heredoc_body"]
-        texts += [
-            unescape(" ".join(printed_words(argv))) for argv in argvs if name_of(argv) in _ECHOES
-        ]
+        printed = [" ".join(printed_words(argv)) for argv in argvs if name_of(argv) in _ECHOES]
+        texts += [*printed, *map(unescape, printed)]
         for child in node.children if texts else ():
             if child.type == "file_redirect":
                 target = literal(self.text(child).lstrip("0123456789&<>| "), self.all.variables)

@@ -10,6 +10,8 @@ import re
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
 
+from hookline.containment.shell.literal import unescape
+
 SHELLS = frozenset("sh bash dash zsh ksh ash fish csh tcsh rbash mksh rsh".split())
 INTERPRETERS = re.compile(
     r"python[0-9.]*|pypy[0-9.]*|perl[0-9.]*|ruby[0-9.]*|node|nodejs|php[0-9.]*|lua[0-9.]*|luajit|deno|bun|osascript|Rscript|R|tclsh"
@@ -22,7 +24,8 @@ _RUNS = re.compile(
     r"system|popen|subprocess|exec|spawn|shell|qx|%x|`|fork|Process|Open3|proc_open|passthru|getline|\|"
 )
 _STRING = re.compile(
-    r"'((?:[^'\\]|\\.)*)'|\"((?:[^\"\\]|\\.)*)\"|`([^`]*)`|(?:qx|%x)\s?[({\[]([^)}\]]*)", re.DOTALL
+    r"'((?:[^'\\]|\\.)*)'|\"((?:[^\"\\]|\\.)*)\"|`([^`]*)`|(?:\bq[qx]?|%[qQx])\s?[({\[]([^)}\]]*)",
+    re.DOTALL,
 )
 _SED_RUNS = re.compile(r"(?:^|[;}0-9$/])\s{0,9}e\s+(.*)")
 _SED_REPLACES = re.compile(
@@ -32,6 +35,7 @@ _RUNS_INPUT = re.compile(
     r"(?s)\b(?:exec|eval|system|compile)\b.{0,200}(?:stdin|STDIN|<>|\binput\(|readFileSync\(0|\bgets\b|ARGF|\$<)"
 )
 """A program that is given as text, and runs what it reads."""
+_MAY_BE_SCRIPT = re.compile(r"[ ${]|(?:^|/)(?:reboot|halt|poweroff|shutdown)$")
 _SPOKEN = re.compile(r"^[:!+ ]*(?:shell |spawn |!)?")
 
 _WRAPPERS: dict[str, tuple[str, int]] = {
@@ -163,7 +167,7 @@ def scripts_in(argv: Sequence[str]) -> Iterator[str]:
         yield from _split_strings(argv)
     elif name in _SCRIPT_TAKERS:  # what a tar checkpoint runs follows `exec=`
         yield from (word.partition("exec=")[2] for word in argv[1:] if "exec=" in word)
-        yield from (_SPOKEN.sub("", word) for word in argv[1:] if " " in word)
+        yield from (_SPOKEN.sub("", word) for word in argv[1:] if _MAY_BE_SCRIPT.search(word))
         if name in {"make", "tar", "rsync"}:
             yield from (word.partition("=")[2] for word in argv[1:] if "=" in word)
     elif name == "git":
@@ -311,4 +315,5 @@ def _strings_in_code(argv: Sequence[str]) -> Iterator[str]:
             continue
         strings = [next(filter(None, found), "") for found in _STRING.findall(code)]
         yield from strings
+        yield from (unescape(one) for one in strings if "\\" in one)
         yield " ".join(strings)
