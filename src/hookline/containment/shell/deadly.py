@@ -21,6 +21,7 @@ _MAKES_DISK = re.compile(r"mk(?:fs|ntfs|dosfs|exfatfs|reiserfs|udffs)")
 _ERASING = re.compile(
     r"(?i)--security-erase|--trim-sector|-[a-z]*w$|luksformat|erase|zerodisk|partitiondisk|format$|sanitize$"
 )
+_NEVER_ASKS = re.compile("--i[a-z]*=n")
 _DOWN = frozenset("shutdown reboot halt poweroff telinit killall5 kexec".split())
 Finding = str | None
 
@@ -53,11 +54,15 @@ def _guess_name(name: str) -> str:
 def _rm(words: Sequence[str], where: str) -> Finding:
     flags = [word for word in words if word.startswith("-")]
     recursive = any(_has(flag, "rR", "--recursive") for flag in flags)
-    forced = any(_has(flag, "f", "--force") for flag in flags)
+    forced = any(_has(flag, "f", "--force") or _NEVER_ASKS.match(flag) for flag in flags)
     if recursive and forced:
         return "it removes whole directories without asking"
     if any(flag.startswith("--no-p") for flag in flags):
         return "it may remove the root directory"
+    return _removed(words, where)
+
+
+def _removed(words: Sequence[str], where: str) -> Finding:
     for word in words:
         if word.startswith("-"):
             continue
@@ -115,7 +120,8 @@ def _mv(words: Sequence[str], where: str) -> Finding:
     """Of several names the last is where the others go."""
     names = [word for word in words if not word.startswith("-")]
     for name in names[:-1] or names:
-        if is_whole_home(name, where) or _is_above(name):
+        whole = name.removesuffix("/*")
+        if is_whole_home(whole or "/", where) or _is_above(whole):
             return f"it moves {name}"
     return None
 
@@ -136,6 +142,9 @@ def _systemctl(words: Sequence[str], _where: str) -> Finding:
         "emergency",
         "soft-reboot",
     }
+    verb = next((word for word in words if not word.startswith("-")), "")
+    if re.match("status|show|cat|is-|list-|help|get-", verb):
+        return None
     names = {word.removesuffix(".target") for word in words}
     return "it stops the machine" if down & names else None
 
@@ -161,6 +170,7 @@ def _socat(words: Sequence[str], _where: str) -> Finding:
 
 _CHECKS: dict[str, Callable[[Sequence[str], str], Finding]] = {
     "rm": _rm,
+    **dict.fromkeys(("unlink", "shred", "rmdir"), _removed),
     "find": _find,
     **dict.fromkeys(("dd", "dcfldd", "dc3dd"), _dd),
     "mv": _mv,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import posixpath
 import re
 from collections.abc import Iterable, Sequence
+from itertools import takewhile
 
 from hookline.containment.shell.sources import is_decoder, is_fetch, stored_by
 from hookline.containment.shell.unwrap import INTERPRETERS, SHELLS, name_of
@@ -86,8 +87,16 @@ def runs_text(argv: Sequence[str]) -> bool:
 
 
 def printed_words(argv: Sequence[str]) -> list[str]:
-    """What a command prints that prints its words; a format of nothing but its words is left out."""
+    """What a command prints that prints its words; a format of nothing but its words is left out.
+
+    Of a search it is something that lies where the search begins.
+    """
     words = list(argv[1:])
+    if name_of(argv) == "find":
+        roots = takewhile(lambda word: not word.startswith(("-", "(", "!")), words)
+        return [posixpath.join(root, "found") for root in roots]
+    if name_of(argv) == "ls":
+        return [word for word in words if not word.startswith("-")] if "-d" in words else []
     if (
         name_of(argv) == "printf"
         and len(words) > 1

@@ -50,6 +50,13 @@ _DECODES_AND_RUNS = re.compile(
 )
 
 
+_GIVES_SHELL = re.compile(
+    r"(?s)(?=.{0,4000}(?:connect\(|fsockopen|TCPSocket|net\.Socket|/inet/tcp))"
+    r"(?=.{0,4000}(?:dup2|pty\.spawn|\bexec|popen|spawn\(|proc_open|system\(|bin/(?:ba)?sh|\|\s*getline))"
+)
+"""A program that opens a connection, and runs what comes from there."""
+
+
 def is_fetch(argv: Sequence[str]) -> bool:
     """Whether a command prints or stores what it gets from the network."""
     name = name_of(argv)
@@ -103,4 +110,5 @@ def runs_unread(code: str) -> bool:
     """Whether a program looks as if it ran what it fetches or decodes."""
     if len(code) <= 10:
         return False
-    return any(form.match(code) for form in (_FETCHES_AND_RUNS, _DECODES_AND_RUNS))
+    forms = (_FETCHES_AND_RUNS, _DECODES_AND_RUNS, _GIVES_SHELL)
+    return any(form.match(code) for form in forms)

@@ -35,6 +35,7 @@ _RUNS_INPUT = re.compile(
     r"(?s)\b(?:exec|eval|system|compile)\b.{0,200}(?:stdin|STDIN|<>|\binput\(|readFileSync\(0|\bgets\b|ARGF|\$<)"
 )
 """A program that is given as text, and runs what it reads."""
+_ASKS_WHERE = re.compile("-p?[vV]")
 _MAY_BE_SCRIPT = re.compile(r"[ ${]|(?:^|/)(?:reboot|halt|poweroff|shutdown)$")
 _SPOKEN = re.compile(r"^[:!+ ]*(?:shell |spawn |!)?")
 
@@ -132,6 +133,8 @@ def inner_argvs(argv: Sequence[str]) -> Iterator[list[str]]:
         yield list(argv[argv.index("{") + 1 :])
     elif name in _RUN_WHAT_FOLLOWS:
         yield from _likely(argv, 1)
+    elif name == "command" and _ASKS_WHERE.match(" ".join(argv[1:2])):
+        return
     elif name in _WRAPPERS:
         if inner := _after_own_words(argv, *_WRAPPERS[name]):
             yield inner
