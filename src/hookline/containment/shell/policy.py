@@ -115,7 +115,7 @@ class ShellPolicy(msgspec.Struct, frozen=True):
 
     def _objection(self, reading: Reading, proof: Proof) -> Verdict | None:
         for command in reading.commands:
-            if self._by_rule(command) and not (proof.has_moved() and _is_relative(command)):
+            if self._by_rule(command) and not (_is_relative(command) and _has_moved(proof)):
                 proof.follow(command)
             elif problem := proof.objection(command):
                 shown = _shown(command.text)
@@ -152,6 +152,11 @@ def _is_relative(command: Command) -> bool:
     """Whether a command is a file that is named from where the shell stands: elsewhere it is another file."""
     name = command.words[0].text
     return "/" in name and not name.startswith("/")
+
+
+def _has_moved(proof: Proof) -> bool:
+    """Whether the shell may stand anywhere but in the work directory."""
+    return proof.lost or any(where not in {"", "."} for where in proof.wheres)
 
 
 def _any(rules: tuple[ShellRule, ...], command: Command) -> bool:

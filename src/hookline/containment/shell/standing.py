@@ -68,10 +68,6 @@ class Standing(msgspec.Struct):
     use: Use | None = None
     """What the command that was looked at last comes to, without wrappers; None if it is a mere question."""
 
-    def has_moved(self) -> bool:
-        """Whether it may stand anywhere but in the work directory."""
-        return self.lost or any(where not in {"", "."} for where in self.wheres)
-
     def _targets(self, words: Sequence[Word]) -> list[Word]:
         """Where a command goes, if it goes anywhere."""
         while words[0].text in {"builtin", "command"}:  # `builtin cd` moves as `cd` does

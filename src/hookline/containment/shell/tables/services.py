@@ -183,11 +183,9 @@ _AWS_SHOWS_SECRETS = frozenset("secretsmanager ssm lambda cognito-idp codebuild 
 _AWS_SHOWS = re.compile(
     r"ecs describe-task.*|elasticbeanstalk describe-configuration.*|apprunner .*|batch describe-job.*|amplify .*"
     r"|sagemaker describe-.*|ec2 describe-launch-template-versions|ec2 describe-instance-attribute|glue .*"
-    r"|autoscaling describe-launch-configurations|opsworks .*|codepipeline list-webhooks|datapipeline .*|robomaker .*"
-    r"|appsync list-api-keys|storagegateway describe-chap-credentials|ec2 describe-(?:vpn-connections|spot-fleet-.*)"
-    r"|directconnect describe-virtual-interfaces"
+    r"|autoscaling describe-launch-configurations|opsworks .*|codepipeline list-webhooks|datapipeline .*"
 )
-"""What prints a key, or the environment or the start-up script that something is given."""
+"""What prints the environment, or the start-up script, that something is given."""
 _AWS_TEXTS = """
     --region --output --query --profile --color --max-items --page-size --starting-token --max-results --limit --filters
     --filter --instance-ids --group-ids --group-names --vpc-ids --subnet-ids --image-ids --volume-ids --snapshot-ids
@@ -202,7 +200,7 @@ _AWS_TEXTS = """
 
 
 def _aws(call: Call) -> str | None:
-    reads = any(re.search(r"(?:^|=)(file|fileb|https?)://", word.text) for word in call.words)
+    reads = any(re.match(r"(file|fileb|https?)://", word.text) for word in call.words)
     return "it may show a file, or use the network" if reads else None
 
 
@@ -258,12 +256,12 @@ _CLOUD = only(
 )
 _CLOUD_TABLE = msgspec.structs.replace(_CLOUD, texts=_CLOUD.texts - {"--format"})
 _GCLOUD = """
-    projects*list config*list auth*list services*list compute*zones*list compute*regions*list
+    projects*list config*list auth*list services*list compute*zones*list compute*regions*list container*clusters*list
     sql*instances*list app*services*list storage*buckets*list config*get-value config*configurations*list version
     projects*describe logging*read info
 """
-_GCLOUD_TABLES = "functions*list run*services*list app*versions*list compute*instances*list container*clusters*list"
-"""In another format than a table, they print environments, start-up scripts and keys."""
+_GCLOUD_TABLES = "functions*list run*services*list app*versions*list compute*instances*list"
+"""In another format than a table, they print environments and start-up scripts."""
 _AZ = """
     account*list account*show account*list-locations group*list group*show vm*list vm*show aks*list aks*show webapp*list
     acr*list resource*list network*vnet*list network*nsg*list network*public-ip*list network*nic*list
