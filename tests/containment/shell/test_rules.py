@@ -230,3 +230,22 @@ def test_what_is_quoted_in_a_rule_is_meant_literally() -> None:
     """A semicolon in quotes is part of a word."""
     policy = DEFAULT.with_rules(deny=["git commit -m 'a; b'"])
     assert decision(policy, 'git commit -m "a; b"') == "deny"
+
+
+@pytest.mark.parametrize(
+    "command", ["cd sub && ./run.sh", "cd /tmp; ./run.sh", "(cd x; ls); ./run.sh"]
+)
+def test_a_rule_about_a_file_holds_where_it_was_written(command: str) -> None:
+    """A file that is named from the work directory is another file elsewhere; the name of a program is not."""
+    policy = ShellPolicy.default().with_rules(allow=["./run.sh", "make build"])
+    assert policy.judge("cd . && ./run.sh").decision == "allow"
+    assert policy.judge("cd sub && make build").decision == "allow"
+    assert policy.judge(command).decision == "ask"
+    assert policy.judge("./run.sh", cwd="sub").decision == "ask"
+
+
+def test_a_rule_that_denies_sees_what_a_loop_names() -> None:
+    """A verb that is a loop's variable is the verb that the rule is about."""
+    policy = ShellPolicy.default().with_rules(deny=["git log *"])
+    assert policy.judge("for v in log; do git $v; done").decision == "deny"
+    assert policy.judge("for v in status log; do git $v; done").decision == "deny"

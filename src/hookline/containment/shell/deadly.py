@@ -5,41 +5,24 @@ from __future__ import annotations
 import fnmatch
 import re
 from collections.abc import Callable, Sequence
-from itertools import zip_longest
 
 from hookline.containment.shell.paths import is_device, is_network, is_outside, is_protected
 from hookline.containment.shell.secrets import is_whole_home
 from hookline.containment.shell.unwrap import name_of
+from hookline.containment.shell.written import written_by
 
 PRIVILEGE = frozenset(
     "sudo sudoedit su doas pkexec run0 gosu su-exec runuser gksudo kdesudo".split()
 )
 _DISKS = frozenset(
-    "wipefs fdisk sfdisk cfdisk gdisk sgdisk parted blkdiscard mkswap mke2fs newfs".split()
+    "wipefs fdisk sfdisk cfdisk gdisk sgdisk parted blkdiscard mkswap mke2fs newfs sg_format".split()
 )
+_MAKES_DISK = re.compile(r"mk(?:fs|ntfs|dosfs|exfatfs|reiserfs|udffs)")
 _ERASING = re.compile(
-    r"(?i)--security-erase|--trim-sector|-[a-z]*w$|luksformat|erase|zerodisk|partitiondisk"
+    r"(?i)--security-erase|--trim-sector|-[a-z]*w$|luksformat|erase|zerodisk|partitiondisk|format$|sanitize$"
 )
-_DOWN = frozenset("shutdown reboot halt poweroff telinit killall5".split())
-_WRITES_ALL = frozenset(
-    """
-    tee touch truncate shred unlink rmdir mkdir chattr setfacl patch mkfifo mknod sponge ed ex vi vim nvim nano emacs
-    """.split()
-)
-_WRITES_LAST = frozenset("cp mv ln install rsync scp ditto".split())
-
-_OUTPUT_OPTIONS = {
-    "curl": re.compile(r"-[a-zA-Z]*o|--output(-dir)?"),
-    "wget": re.compile(r"-[a-zA-Z]*[OP]|--output-document|--directory-prefix"),
-    "sort": re.compile(r"-[a-zA-Z]*o|--o[a-z]*"),
-    "tar": re.compile(r"-[a-zA-Z]*C|--directory"),
-    "unzip": re.compile(r"-[a-zA-Z]*d"),
-    "7z": re.compile(r"-o"),
-    "aria2c": re.compile(r"-[od]|--out|--dir"),
-    "gpg": re.compile(r"-o|--output"),
-    "openssl": re.compile(r"-out"),
-}
-
+_NEVER_ASKS = re.compile("--i[a-z]*=n")
+_DOWN = frozenset("shutdown reboot halt poweroff telinit killall5 kexec".split())
 Finding = str | None
 
 
@@ -52,12 +35,12 @@ def deadly(argv: Sequence[str], where: str = "") -> Finding:
     if name in _DOWN or (name == "init" and words[:1] and words[0] in {"0", "6", "1", "S"}):
         return "it stops the machine"
     listing = {"-l", "--list", "print"} & set(words)
-    if name.startswith("mkfs") or (name in _DISKS and not listing):
+    if _MAKES_DISK.match(name) or (name in _DISKS and not listing):
         return "it works on whole disks"
     if any(is_network(word) for word in words):
         return "it opens a connection through /dev/tcp"
     check = _CHECKS.get(name)
-    return (check(words, where) if check else None) or _written(name, words, where)
+    return (check(words, where) if check else None) or written_by(name, words, where)
 
 
 def _guess_name(name: str) -> str:
@@ -71,14 +54,22 @@ def _guess_name(name: str) -> str:
 def _rm(words: Sequence[str], where: str) -> Finding:
     flags = [word for word in words if word.startswith("-")]
     recursive = any(_has(flag, "rR", "--recursive") for flag in flags)
-    forced = any(_has(flag, "f", "--force") for flag in flags)
+    forced = any(_has(flag, "f", "--force") or _NEVER_ASKS.match(flag) for flag in flags)
     if recursive and forced:
         return "it removes whole directories without asking"
     if any(flag.startswith("--no-p") for flag in flags):
         return "it may remove the root directory"
+    return _removed(words, where)
+
+
+def _removed(words: Sequence[str], where: str) -> Finding:
     for word in words:
-        if not word.startswith("-") and is_outside(word, where):
+        if word.startswith("-"):
+            continue
+        if is_outside(word, where):
             return f"it removes {word}, outside of where it works"
+        if is_protected(word, where):
+            return f"it removes {word}, which others run or obey"
     return None
 
 
@@ -95,8 +86,11 @@ def _find(words: Sequence[str], where: str) -> Finding:
         if word.startswith("-") or word in {"(", "!"}:
             break
         roots.append(word)
-    if "-delete" in words and any(is_outside(f"{root}/found", where) for root in roots):
+    found = [f"{root}/found" for root in roots]
+    if "-delete" in words and any(is_outside(one, where) for one in found):
         return "it removes files outside of where it works"
+    if "-delete" in words and any(is_protected(one, where) for one in found):
+        return "it removes what others run or obey"
     for at, word in enumerate(words):
         if word.startswith(("-fprint", "-fls")) and is_protected(
             "".join(words[at + 1 : at + 2]), where
@@ -126,7 +120,8 @@ def _mv(words: Sequence[str], where: str) -> Finding:
     """Of several names the last is where the others go."""
     names = [word for word in words if not word.startswith("-")]
     for name in names[:-1] or names:
-        if is_whole_home(name, where) or _is_above(name):
+        whole = name.removesuffix("/*")
+        if is_whole_home(whole or "/", where) or _is_above(whole):
             return f"it moves {name}"
     return None
 
@@ -147,6 +142,9 @@ def _systemctl(words: Sequence[str], _where: str) -> Finding:
         "emergency",
         "soft-reboot",
     }
+    verb = next((word for word in words if not word.startswith("-")), "")
+    if re.match("status|show|cat|is-|list-|help|get-", verb):
+        return None
     names = {word.removesuffix(".target") for word in words}
     return "it stops the machine" if down & names else None
 
@@ -170,52 +168,14 @@ def _socat(words: Sequence[str], _where: str) -> Finding:
     return "it gives a shell to the network" if runs else None
 
 
-def _in_place(words: Sequence[str], where: str) -> Finding:
-    if not any(re.match(r"-[A-Za-z]*i|--in-place", word) for word in words):
-        return None
-    return next((f"it writes to {word}" for word in words if is_protected(word, where)), None)
-
-
-def _output_option(name: str) -> Callable[[Sequence[str], str], Finding]:
-    """The option that says where the output goes, with its value in the next word or in the same."""
-    option = _OUTPUT_OPTIONS[name]
-
-    def check(words: Sequence[str], where: str) -> Finding:
-        for word, following in zip_longest(words, words[1:], fillvalue=""):
-            found = option.match(word)
-            target = (word[found.end() :].lstrip("=") or following) if found else ""
-            if target and (is_protected(target, where) or is_device(target)):
-                return f"it writes to {target}"
-        return None
-
-    return check
-
-
-def _written(name: str, words: Sequence[str], where: str) -> Finding:
-    """The files that a program writes to by its nature."""
-    names = [word for word in words if not word.startswith("-")]
-    targets: Sequence[str] = ()
-    if name in _WRITES_ALL:
-        targets = names
-    elif name in _WRITES_LAST:
-        targets = names[-1:] if len(names) > 1 else ()
-        for at, word in enumerate(words):
-            if word in {"-t", "--target-directory"}:
-                targets = [*targets, *words[at + 1 : at + 2]]
-            elif word.startswith("--target-directory="):
-                targets = [*targets, word.partition("=")[2]]
-    for target in targets:
-        if is_protected(target, where) or is_device(target):
-            return f"it writes to {target}"
-    return None
-
-
 _CHECKS: dict[str, Callable[[Sequence[str], str], Finding]] = {
     "rm": _rm,
+    **dict.fromkeys(("unlink", "shred", "rmdir"), _removed),
     "find": _find,
-    "dd": _dd,
+    **dict.fromkeys(("dd", "dcfldd", "dc3dd"), _dd),
     "mv": _mv,
-    "systemctl": _systemctl,
+    **dict.fromkeys(("systemctl", "loginctl"), _systemctl),
+    "nvme": _erases,
     "hdparm": _erases,
     "badblocks": _erases,
     "cryptsetup": _erases,
@@ -223,7 +183,5 @@ _CHECKS: dict[str, Callable[[Sequence[str], str], Finding]] = {
     "kill": _kill,
     "socat": _socat,
     **dict.fromkeys(("nc", "ncat", "netcat"), _netcat),
-    **dict.fromkeys(("sed", "gsed", "perl", "ruby"), _in_place),
-    **{name: _output_option(name) for name in _OUTPUT_OPTIONS},
     **dict.fromkeys(("chmod", "chown", "chgrp"), _owner),
 }

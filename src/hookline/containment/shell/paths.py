@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import fnmatch
 import os
 import posixpath
 import re
 from collections.abc import Iterable, Iterator
 from itertools import pairwise
 
+from hookline.containment.protected import AGENT_CONFIGURATION, INSTRUCTIONS
 from hookline.containment.shell.words import Word
 
 DEVICES = frozenset("null zero full random urandom stdin stdout stderr tty fd".split())
@@ -25,15 +27,11 @@ _START_UP = frozenset(
     .rhosts .bashrc.d .zshrc.d .profile.d .envrc
     """.split()
 )
-_AGENT = frozenset(
-    """
-    .claude .codex .cursor .gemini .hookline .aider .continue .windsurf copilot-instructions.md .mcp.json mcp.json
-    hookline.toml .claude.json .aider.conf.yml .cursorrules .windsurfrules claude.md agents.md gemini.md
-    """.split()
-)
+_AGENT = frozenset(name.lower() for name in AGENT_CONFIGURATION | INSTRUCTIONS)
 _KEPT_DIRECTORIES = frozenset(
     ".ssh .gnupg .aws .kube autostart launchagents launchdaemons cron.d cron.daily crontabs".split()
 )
+_KEPT = _START_UP | _AGENT | _KEPT_DIRECTORIES
 _KEPT_PAIRS = frozenset(
     {
         (".git", "hooks"),
@@ -158,9 +156,18 @@ def is_protected(path: str, where: str = "") -> bool:
         return True
     if whole.startswith("/") and parts and parts[0] in SYSTEM:
         return parts[0] != "dev" or is_device(whole)
-    if any(part in _START_UP or part in _AGENT or part in _KEPT_DIRECTORIES for part in parts):
+    if re.match(r"(\.\./){2,}etc/", whole):  # far enough up, it is the root
+        return True
+    if any(map(_is_kept, parts)):
         return True
     return not _KEPT_PAIRS.isdisjoint(pairwise(parts))
+
+
+def _is_kept(name: str) -> bool:
+    """Whether a name is one of those, or a pattern that spells out most of one."""
+    if name in _KEPT or not re.search(r"[*?\[]", name) or len(re.findall("[a-z]", name)) < 4:
+        return name in _KEPT
+    return len(name) < 40 and any(fnmatch.fnmatchcase(one, name) for one in _KEPT)
 
 
 def is_device(path: str) -> bool:

@@ -116,7 +116,7 @@ class ShellPolicy(msgspec.Struct, frozen=True):
 
     def _objection(self, reading: Reading, proof: Proof) -> Verdict | None:
         for command in reading.commands:
-            if self._by_rule(command):
+            if self._by_rule(command) and not (_is_relative(command) and _has_moved(proof)):
                 proof.follow(command)
             elif problem := proof.objection(command):
                 shown = _shown(command.text)
@@ -147,6 +147,17 @@ def _parse(name: str, rules: Iterable[str]) -> tuple[ShellRule, ...]:
             f"{name}={rules!r} is a text, not a list of rules.", remedy=f"Write {name}=[{rules!r}]."
         )
     return tuple(ShellRule.parse(rule) for rule in rules)
+
+
+def _is_relative(command: Command) -> bool:
+    """Whether a command is a file that is named from where the shell stands: elsewhere it is another file."""
+    name = command.words[0].text
+    return "/" in name and not name.startswith("/")
+
+
+def _has_moved(proof: Proof) -> bool:
+    """Whether the shell may stand anywhere but in the work directory."""
+    return proof.lost or any(where not in {"", "."} for where in proof.wheres)
 
 
 def _any(rules: tuple[ShellRule, ...], command: Command) -> bool:

@@ -10,6 +10,8 @@ import re
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
 
+from hookline.containment.shell.literal import unescape
+
 SHELLS = frozenset("sh bash dash zsh ksh ash fish csh tcsh rbash mksh rsh".split())
 INTERPRETERS = re.compile(
     r"python[0-9.]*|pypy[0-9.]*|perl[0-9.]*|ruby[0-9.]*|node|nodejs|php[0-9.]*|lua[0-9.]*|luajit|deno|bun|osascript|Rscript|R|tclsh"
@@ -22,19 +24,26 @@ _RUNS = re.compile(
     r"system|popen|subprocess|exec|spawn|shell|qx|%x|`|fork|Process|Open3|proc_open|passthru|getline|\|"
 )
 _STRING = re.compile(
-    r"'((?:[^'\\]|\\.)*)'|\"((?:[^\"\\]|\\.)*)\"|`([^`]*)`|(?:qx|%x)\s?[({\[]([^)}\]]*)", re.DOTALL
+    r"'((?:[^'\\]|\\.)*)'|\"((?:[^\"\\]|\\.)*)\"|`([^`]*)`|(?:\bq[qx]?|%[qQx])\s?[({\[]([^)}\]]*)",
+    re.DOTALL,
 )
 _SED_RUNS = re.compile(r"(?:^|[;}0-9$/])\s{0,9}e\s+(.*)")
 _SED_REPLACES = re.compile(
     r"(?:^|[;{}0-9$/ ])s([^\w\s])[^\n]{0,80}?\1([^\n]{0,80})\1[gpiI0-9]{0,9}e"
 )
+_RUNS_INPUT = re.compile(
+    r"(?s)\b(?:exec|eval|system|compile)\b.{0,200}(?:stdin|STDIN|<>|\binput\(|readFileSync\(0|\bgets\b|ARGF|\$<)"
+)
+"""A program that is given as text, and runs what it reads."""
+_ASKS_WHERE = re.compile("-p?[vV]")
+_MAY_BE_SCRIPT = re.compile(r"[ ${]|(?:^|/)(?:reboot|halt|poweroff|shutdown)$")
 _SPOKEN = re.compile(r"^[:!+ ]*(?:shell |spawn |!)?")
 
 _WRAPPERS: dict[str, tuple[str, int]] = {
     **dict.fromkeys(
         """
-        nohup setsid command builtin setpriv prlimit busybox toybox firejail dbus-run-session unbuffer rlwrap entr
-        valgrind torsocks fakeroot eatmydata dumb-init tini linux32 linux64 dotenv coproc
+        nohup setsid command builtin busybox toybox firejail dbus-run-session unbuffer rlwrap entr
+        valgrind torsocks fakeroot eatmydata dumb-init tini linux32 linux64 dotenv coproc chronic torify ifne
         if then else elif do while until ! {
         """.split(),
         ("", 0),
@@ -65,7 +74,6 @@ _WRAPPERS: dict[str, tuple[str, int]] = {
     "nsenter": ("-t -S -G", 0),
     "proxychains": ("-f", 0),
     "proxychains4": ("-f", 0),
-    "bwrap": ("--bind --ro-bind --dev-bind --chdir --setenv", 0),
     "xvfb-run": ("-s -n -e", 0),
     "caffeinate": ("-t -w", 0),
     "systemd-run": ("-p -u --unit --property", 0),
@@ -73,6 +81,8 @@ _WRAPPERS: dict[str, tuple[str, int]] = {
     "screen": ("-S -c -e -h -s -t -T", 0),
     "faketime": ("", 1),
     "setarch": ("", 1),
+    "logsave": ("", 1),
+    "script": ("-c -E -I -O -B -T -m -o --command", 1),
     "sshpass": ("-p -f -d", 0),
     "chpst": ("-u -U -b -e -/ -n -l -L -m -d -o -p -f -c -r -t", 0),
     "watch": ("-n -d --interval", 0),
@@ -83,7 +93,7 @@ of their own come before the command."""
 _SCRIPT_TAKERS = frozenset(
     """
     eval watch ssh parallel trap tmux screen script at batch su expect vim vi ex nvim emacs ed make npx npm rsync zip
-    gdb tar flock sg hyperfine vagrant ansible
+    gdb tar flock sg hyperfine vagrant ansible nodemon concurrently watchexec capsh
     """.split()
 )
 _CONTAINERS = frozenset(
@@ -93,9 +103,20 @@ _CONTAINERS = frozenset(
     """.split()
 )
 """Programs that run another one after the word `exec` or `run`."""
+_RUN_WHAT_FOLLOWS = frozenset(
+    """
+    bwrap proot tmux setpriv capsh start-stop-daemon runcon cgexec numactl systemd-nspawn schroot distrobox toolbox
+    machinectl lxc-attach nodemon apptainer singularity cpulimit timelimit daemonize dtach setuidgid softlimit envdir
+    prlimit catchsegv
+    """.split()
+)
+"""Programs that run another one somewhere after words of their own."""
 _GIT_GLOBALS = frozenset(
     "-C -c --git-dir --work-tree --namespace --exec-path --config-env --super-prefix --attr-source".split()
 )
+
+
+_HARMFUL = SHELLS | {"rm", "sudo", "su", "mkfs", "dd", "chmod", "chown", "tee", "env", "busybox"}
 
 
 def name_of(argv: Sequence[str]) -> str:
@@ -106,8 +127,14 @@ def name_of(argv: Sequence[str]) -> str:
 def inner_argvs(argv: Sequence[str]) -> Iterator[list[str]]:
     """The commands that a command runs directly."""
     name = name_of(argv)
-    if name.startswith("ld-linux"):
+    if name.startswith("ld-linux") or name == "ld.so":
         yield list(argv[1:])
+    elif name == "coproc" and "{" in argv:
+        yield list(argv[argv.index("{") + 1 :])
+    elif name in _RUN_WHAT_FOLLOWS:
+        yield from _likely(argv, 1)
+    elif name == "command" and _ASKS_WHERE.match(" ".join(argv[1:2])):
+        return
     elif name in _WRAPPERS:
         if inner := _after_own_words(argv, *_WRAPPERS[name]):
             yield inner
@@ -143,7 +170,7 @@ def scripts_in(argv: Sequence[str]) -> Iterator[str]:
         yield from _split_strings(argv)
     elif name in _SCRIPT_TAKERS:  # what a tar checkpoint runs follows `exec=`
         yield from (word.partition("exec=")[2] for word in argv[1:] if "exec=" in word)
-        yield from (_SPOKEN.sub("", word) for word in argv[1:] if " " in word)
+        yield from (_SPOKEN.sub("", word) for word in argv[1:] if _MAY_BE_SCRIPT.search(word))
         if name in {"make", "tar", "rsync"}:
             yield from (word.partition("=")[2] for word in argv[1:] if "=" in word)
     elif name == "git":
@@ -176,17 +203,24 @@ def reads_code_from_input(argv: Sequence[str]) -> bool:
         name in {"source", "."} and argv[1:2] in (["/dev/stdin"], ["/dev/fd/0"], ["-"])
     ):
         return True
-    if name == "eval" or (name == "crontab" and argv[1:2] == ["-"]):
+    if name == "eval" or (name == "crontab" and argv[1:] in (["-"], [])):
         return True
     if name in {"awk", "gawk", "mawk", "nawk"}:
         return any(re.search(r"system\(|\|\s*.?(?:ba)?sh\b", word) for word in argv[1:])
     if name in {"make", "gmake"}:
-        return "-" in argv or "-f-" in argv
+        piped = {"-", "-f-", "/dev/stdin", "-f/dev/stdin"}
+        return argv[-1] == "-f" or not piped.isdisjoint(argv)  # the grammar may lose a dash
+    if name in {"pwsh", "powershell"} and argv[-1] == "-":
+        return True
+    if name == "ssh":
+        return not _after_own_words(argv, *_WRAPPERS["ssh"])
+    if INTERPRETERS.fullmatch(name) and any(map(_RUNS_INPUT.search, argv[1:])):
+        return True
     if not (name in SHELLS or INTERPRETERS.fullmatch(name)):
         return name == "parallel" and all(word.startswith("-") for word in argv[1:])
     pending = iter(argv[1:])
     for word in pending:
-        if word in {"-", "/dev/stdin", "/dev/fd/0", "/proc/self/fd/0"} or word == "-s":
+        if word in {"-", "/dev/stdin", "/dev/fd/0", "/proc/self/fd/0", "-s"}:
             return True
         if word in {"-o", "-O", "+o", "+O", "--rcfile", "--init-file", "-W", "-X"}:
             next(pending, None)
@@ -241,9 +275,15 @@ def _found(argv: Sequence[str]) -> Iterator[list[str]]:
 def _contained(argv: Sequence[str]) -> Iterator[list[str]]:
     """`docker run image rm ..`: which word is the image is not known, so every word after the verb may begin it."""
     at = next((at for at, word in enumerate(argv) if word in {"exec", "run"}), None)
-    for start in range(at + 1, len(argv)) if at is not None else ():
-        if argv[start] in SHELLS | {"rm", "sudo", "su", "mkfs", "dd", "chmod", "chown"}:
-            yield list(argv[start:])
+    if at is not None:
+        yield from _likely(argv, at + 1)
+
+
+def _likely(argv: Sequence[str], at: int) -> Iterator[list[str]]:
+    """What may be the inner command: from each word on that is the name of a program which does harm."""
+    for start in range(at, len(argv)):
+        if posixpath.basename(argv[start]) in _HARMFUL:
+            yield [word for word in argv[start:] if word != "--"]
 
 
 def _plain_git(argv: Sequence[str]) -> list[str]:
@@ -267,10 +307,8 @@ def _split_strings(argv: Sequence[str]) -> Iterator[str]:
     for at, word in enumerate(argv):
         if word in {"-S", "--split-string"}:
             yield " ".join(argv[at + 1 :])
-        elif word.startswith(("-S", "--split-string=")):
-            yield " ".join(
-                [word.removeprefix("--split-string=").removeprefix("-S"), *argv[at + 1 :]]
-            )
+        elif found := re.match(r"-[a-zA-Z0]{0,5}S|--split-string=", word):
+            yield " ".join([word[found.end() :], *argv[at + 1 :]])
 
 
 def _strings_in_code(argv: Sequence[str]) -> Iterator[str]:
@@ -280,4 +318,5 @@ def _strings_in_code(argv: Sequence[str]) -> Iterator[str]:
             continue
         strings = [next(filter(None, found), "") for found in _STRING.findall(code)]
         yield from strings
+        yield from (unescape(one) for one in strings if "\\" in one)
         yield " ".join(strings)

@@ -45,10 +45,10 @@ _BINUTILS: dict[str, Options] = {
         texts="-t -F --radix --format",
         check=no_files_of_words,
     ),
-    "objdump": only(
+    "objdump": only(  # -S prints whatever file an object names as its source
         """
-        -a -f -p -h -x -d -D -S -s -g -e -G -t -T -r -R -l -C -w -z -F -i -V -H --archive-headers --file-headers
-        --private-headers --section-headers --headers --all-headers --disassemble-all --source --full-contents
+        -a -f -p -h -x -d -D -s -g -e -G -t -T -r -R -l -C -w -z -F -i -V -H --archive-headers --file-headers
+        --private-headers --section-headers --headers --all-headers --disassemble-all --full-contents
         --debugging --stabs --syms --dynamic-syms --reloc --dynamic-reloc --line-numbers --wide --no-show-raw-insn
         --prefix-addresses --help --version --no-addresses
         """,

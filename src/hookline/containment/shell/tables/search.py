@@ -31,6 +31,8 @@ def _query(call: Call) -> str | None:
 def _yaml_query(call: Call) -> str | None:
     """yq reads words without blanks between them, and knows more spellings. What follows a dot is a name."""
     for word in call.operands[1 if call.texts[:1] and call.texts[0] in _VERBS else 0 :]:
+        if word.text.endswith(".yq"):
+            return f"{word.text} is a filter that nobody has read"
         if found := _YAML_LOOKS_AWAY.search(_NAME_IN_PATH.sub("", word.text)):
             return f"its filter may use {found[0]}"
     return _query(call)
