@@ -160,6 +160,7 @@ PUT_ELSEWHERE = r"""
     ssh h 'rm${IFS}-rf${IFS}x'
     watch '{rm,-rf,x}'
     perl -e 'system(q{rm -rf x})'
+    perl -e 'system(q{f() { rm -rf x; }; f})'
     python3 -c 'import os; os.system("\\rm -rf x")'
     echo '\rm -rf x' | sh
     echo 'r\m -rf x' > y; sh y

@@ -24,7 +24,8 @@ _RUNS = re.compile(
     r"system|popen|subprocess|exec|spawn|shell|qx|%x|`|fork|Process|Open3|proc_open|passthru|getline|\|"
 )
 _STRING = re.compile(
-    r"'((?:[^'\\]|\\.)*)'|\"((?:[^\"\\]|\\.)*)\"|`([^`]*)`|(?:\bq[qx]?|%[qQx])\s?[({\[]([^)}\]]*)",
+    r"'((?:[^'\\]|\\.)*)'|\"((?:[^\"\\]|\\.)*)\"|`([^`]*)`"
+    r"|(?:\bq[qx]?|%[qQx])\s?(?:\{(.{0,500})\}|\((.{0,500})\)|\[([^\]]*)\])",
     re.DOTALL,
 )
 _SED_RUNS = re.compile(r"(?:^|[;}0-9$/])\s{0,9}e\s+(.*)")
