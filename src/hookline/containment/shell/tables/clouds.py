@@ -101,7 +101,7 @@ _FUNCTIONS = re.compile(
 
 
 def _aws(call: Call) -> str | None:
-    reads = any(re.match(r"(file|fileb|https?)://", word.text) for word in call.words)
+    reads = any(re.search(r"(file|fileb|https?)://", word.text) for word in call.words)
     return "it may show a file, or use the network" if reads else None
 
 
@@ -231,12 +231,13 @@ _GCLOUD = """
     storage*ls storage*du config*configurations*describe
 """
 _GCLOUD_TABLES = re.compile(
-    r"(functions|run( \w+)?|app versions|compute instances|compute instance-templates) list"
+    r"(functions|run( \w+)?|app versions|compute instances|compute instance-templates|container clusters) list"
 )
-"""In another format than a table, they print environments and start-up scripts."""
+"""In another format than a table, they print environments, start-up scripts and keys."""
 _GCLOUD_SHOWS = re.compile(
     r"(alpha|beta|preview|topic) .*"
     r"|(functions|run|app versions|compute instance-templates|composer|deployment-manager) .*describe"
+    r"|(container clusters|compute project-info) describe"
     r"|.*\b(keys|credentials|passwords?|tokens?|api-keys|hmac)\b.*"
 )
 _AZ_SHOWS = re.compile(
