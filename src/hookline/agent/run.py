@@ -248,6 +248,10 @@ class Run:
         """The plan to ask: the agent's, or what is left of it when some hooks gave their verdict before."""
         return plan if self.memory is None else self.memory.recalled(plan, ctx, self.call_id)
 
+    def taken_up_then(self) -> Sequence[Plan]:
+        """What is on record of other processes that took the run up here, for a run that is played."""
+        return ()
+
     def was_in_doubt(self, call_id: str) -> bool:  # noqa: ARG002 - for a run that is played
         """Whether a call of this step is on record as one that had started, and nobody knows what it did."""
         return False

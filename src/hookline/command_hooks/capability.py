@@ -52,6 +52,7 @@ _OF_COPILOT = (".github/hooks", ".github/copilot")
 """Directories where a new file is a new hook, which would take the trust of all others. The rest of what other agents
 read is kept by the file jail, under names that are only theirs."""
 
+_GOES_ON = HookPoint.EXECUTION_START.value
 _OVER = HookPoint.SESSION_END.value
 """Where everything is done and said: a hook that fails has nothing to keep from happening, and is only told of."""
 
@@ -219,8 +220,9 @@ class CommandHooks:
             )
             yield register(HookPoint.AROUND_TOOL_USE, self.runner.variables.around_command, options)
             options = Options(name=f"{self.name}-begun", tier="observer")
-            for point in (HookPoint.SESSION_START, HookPoint.EXECUTION_START):
-                yield register(point, self.runner.begun, options)
+            yield register(HookPoint.SESSION_START, self.runner.begun, options)
+            again = register(HookPoint.EXECUTION_START, self.runner.begun, options)
+            yield msgspec.structs.replace(again, each_process=True)
         if any(each.source.dialect != "hookline" for each in self.at("permission_request")):
             options = Options(name=f"{self.name}-questions", scope="tree", priority=-1000)
             yield register(HookPoint.PERMISSION_REQUEST, self.runner.questions.put, options)
@@ -308,7 +310,9 @@ class CommandHooks:
             on_failure="open" if observes or point == _OVER else handler.on_failure,
             priority=_PRIORITY,
         )
-        return register(point_named(point), group.hook(index), options)
+        made = register(point_named(point), group.hook(index), options)
+        again = point == _GOES_ON and DIALECTS[handler.source.dialect].begins_again(handler.event)
+        return msgspec.structs.replace(made, each_process=again)
 
     def _capped(self, most: int) -> Iterator[Registration]:
         self._apart.add(f"{self.name}-news")
