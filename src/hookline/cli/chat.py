@@ -137,6 +137,7 @@ async def _chat(
     extras = Extras(
         journal=journal,
         listeners=(stage.listen,),
+        terminal=stage.screen.send,
         capabilities=(stage.interrupts, Noting(begun)),
         note=lambda text: stage.screen.line(f"hookline: {printable(text)}"),
         warn=stage.screen.note,

@@ -92,6 +92,7 @@ async def _resume(
     extras = Extras(
         journal=journal,
         listeners=(stage.listen,),
+        terminal=stage.screen.send,
         capabilities=(stage.interrupts,),
         played=begun.played + turns_played(journal, run_id),
         note=lambda text: stage.screen.line(f"hookline: {printable(text)}"),

@@ -242,6 +242,7 @@ async def _played(
     extras = Extras(
         journal=journal,
         listeners=(stage.listen,),
+        terminal=stage.screen.send,
         capabilities=(stage.interrupts,),
         note=lambda text: stage.screen.line(f"hookline: {printable(text)}"),
         warn=stage.screen.note,

@@ -194,6 +194,12 @@ class Screen:
         self.err.write(f"{text}\n")
         self.err.flush()
 
+    def send(self, sequence: str) -> None:
+        """Send the terminal something that is not for reading: a title, the bell."""
+        if is_terminal(self.err) and not self.quiet:
+            self.err.write(sequence)
+            self.err.flush()
+
     def spin(self, what: str) -> None:
         """Say what is going on, until something happens."""
         if self._spinner is not None and not self._mid_line:
