@@ -58,7 +58,7 @@ def test_a_list_is_a_fallback(made: list[Any]) -> None:
     """In order; a list of one is that one."""
     driver = driver_for(["openai:a", "anthropic:b", ScriptedDriver([say("hi")])])
     assert isinstance(driver, FallbackDriver)
-    assert driver.model == "openai:a, then anthropic:b, then ScriptedDriver"
+    assert driver.model == "openai:a, then anthropic:b, then scripted"
     assert isinstance(driver_for(("openai:a",)), ToolCallingDriver)
 
 

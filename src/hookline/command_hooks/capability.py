@@ -251,8 +251,7 @@ class CommandHooks:
         """What is wrong with files that were read, which hooks are off, and which would never run."""
         for warning in self.warnings:
             yield Note(warning, is_problem=True)
-        tools = [tool.name for tool in definition.toolbox]
-        yield from doubts(self.handlers, tools, self.project)
+        yield from doubts(self.handlers, definition.toolbox, self.project)
 
     def knows(self, page: str | os.PathLike[str]) -> bool:
         """Whether the hooks of a subagent's or a skill's page were read: they run, or it is kept from starting."""
