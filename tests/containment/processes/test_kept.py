@@ -357,15 +357,18 @@ time.sleep(60)
 @on_linux
 def test_python_wonders_at_nothing_when_we_end() -> None:
     """The door stays open until we are gone, and nobody is warned of a socket that was forgotten."""
-    code = STORY + (
-        f"start_program(('/bin/sh', '-c', 'true'), {ENV!r}, '/', (null,) * 3).end()\n"
-        "class Last:\n"
-        "    def __init__(self):\n"
-        "        import hookline.containment.processes.kept as kept\n"
-        "        self.kept = kept\n"
-        "    def __del__(self):\n"
-        "        vars(self.kept).clear()\n"  # as at the end of a process that takes all modules apart
-        "sys.last = Last()\n"
+    code = (
+        STORY
+        + (
+            f"start_program(('/bin/sh', '-c', 'true'), {ENV!r}, '/', (null,) * 3).end()\n"
+            "class Last:\n"
+            "    def __init__(self):\n"
+            "        import hookline.containment.processes.kept as kept\n"
+            "        self.kept = kept\n"
+            "    def __del__(self):\n"
+            "        vars(self.kept).clear()\n"  # as at the end of a process that takes all modules apart
+            "sys.last = Last()\n"
+        )
     )
     env = {**os.environ, "PYTHONPATH": str(ROOT / "src")}
     words = [sys.executable, "-X", "dev", "-c", code]

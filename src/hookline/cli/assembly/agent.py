@@ -256,7 +256,7 @@ def _model(builder: AgentBuilder, settings: Settings, extras: Extras) -> None:
                 remedy=f"{error.remedy} Or name another: hookline run --model anthropic:NAME.".strip(),
             ) from error
         kind = UsageError if where.startswith("--") else ConfigError
-        raise kind(f"{where}: {error.message}", remedy=_or_a_script(error.remedy)) from error
+        raise kind(f"{where}: {error.message}", remedy=error.remedy) from error
     except AuthenticationError as error:
         raise ConfigError(
             error.message,
@@ -264,12 +264,6 @@ def _model(builder: AgentBuilder, settings: Settings, extras: Extras) -> None:
                 "give api_key=", "set model_settings.api_key in your own file"
             ),
         ) from error
-
-
-def _or_a_script(remedy: str) -> str:
-    """What to do about a model that there is none of. Only here may it be a script, in the place of a provider."""
-    listed = remedy.endswith(".") and remedy.startswith("Write provider:model, with one of: ")
-    return f"{remedy[:-1]}, script (script:FILE)." if listed else remedy
 
 
 def _errors(configuration: AgentSettings) -> ErrorPolicy:
