@@ -309,3 +309,21 @@ def test_hooks_hear_how_a_conversation_ends_and_reach_the_terminal(place: Any) -
     assert terminal.end() == 0
     ends = (place.project / "ends").read_text().splitlines()
     assert [json.loads(line)["reason"] for line in ends] == ["clear", "prompt_input_exit"]
+
+
+def test_a_hook_says_what_is_shown_of_an_answer(place: Any) -> None:
+    """`displayContent` is on the terminal; the conversation, and whoever reads a pipe, have what the model said."""
+    said = {"hookSpecificOutput": {"hookEventName": "MessageDisplay", "displayContent": "[hidden]"}}
+    hook = {"type": "command", "command": f"cat > asked; echo '{json.dumps(said)}'"}
+    hooks = {"MessageDisplay": [{"hooks": [hook]}]}
+    place.write(".claude/settings.json", json.dumps({"hooks": hooks}))
+    assert place.run("trust").returncode == 0
+    model = place.script({"say": "It is 4711."})
+    terminal = opened(place, "run", "--model", model, "Which?", *_BARE)
+    assert terminal.end() == 0
+    assert "[hidden]" in terminal.text
+    assert "4711" not in terminal.text
+    assert json.loads((place.project / "asked").read_text())["delta"] == "It is 4711."
+    assert "It is 4711." in place.run("show").stdout
+    piped = place.run("run", "--model", model, "Which?", *_BARE)
+    assert piped.stdout == "It is 4711.\n"

@@ -192,3 +192,20 @@ def test_a_single_run_ends_for_other_reasons(stage: Any) -> None:
     """Nobody was at a prompt."""
     stage.run(telling(stage))
     assert [each["reason"] for each in sent(stage, "SessionEnd")] == ["other"]
+
+
+# --- what is shown --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("is_watched", [True, False])
+def test_who_says_what_is_shown_decides_nothing_else(stage: Any, is_watched: bool) -> None:
+    """A block there blocks nothing, and where nobody watches such a hook only looks on."""
+    specific = {"hookEventName": "MessageDisplay", "displayContent": "***"}
+    said = {"decision": "block", "reason": "no", "hookSpecificOutput": specific}
+    shown: list[str] = []
+    hooks = telling(stage, MessageDisplay=said)
+    hooks.runner.display = shown.append if is_watched else None
+    result = stage.run(hooks, say("done"))
+    assert (result.text, result.status) == ("done", RunStatus.COMPLETED)
+    assert shown == (["***"] if is_watched else [])
+    assert [each["delta"] for each in sent(stage, "MessageDisplay")] == ["done"]

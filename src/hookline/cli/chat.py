@@ -138,6 +138,7 @@ async def _chat(
         journal=journal,
         listeners=(stage.listen,),
         terminal=stage.screen.send,
+        display=stage.screen.show_instead if stage.screen.is_live else None,
         capabilities=(stage.interrupts, Noting(begun)),
         note=lambda text: stage.screen.line(f"hookline: {printable(text)}"),
         warn=stage.screen.note,

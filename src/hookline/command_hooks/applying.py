@@ -10,6 +10,7 @@ from hookline.command_hooks.answers import UNCHANGED, Answer
 from hookline.command_hooks.definition import Handler
 from hookline.command_hooks.dialects import DIALECTS, Place
 from hookline.command_hooks.dialects.base import TITLE
+from hookline.command_hooks.dialects.claude import DISPLAY
 from hookline.command_hooks.dialects.responses import result_of
 from hookline.command_hooks.granting import rule_for
 from hookline.command_hooks.model_requests import changed_request, response_text
@@ -178,6 +179,8 @@ class Applying:
         return self._decided(ctx if text is None else ctx.with_response(text))
 
     def _after_inference(self) -> HookOutcome | None:
+        if self.handler.event == DISPLAY:  # it is about what is shown, and about nothing else
+            return self._said(self.ctx)
         ctx = self.told()
         text = response_text((self.answer.extra or {}).get("llm_response"))
         return self._decided(

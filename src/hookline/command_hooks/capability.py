@@ -15,6 +15,7 @@ from hookline.command_hooks.asking import Group, HandlerMatcher
 from hookline.command_hooks.background import Background
 from hookline.command_hooks.definition import Handler, Level, home_directory
 from hookline.command_hooks.dialects import DIALECTS
+from hookline.command_hooks.dialects.claude import DISPLAY
 from hookline.command_hooks.doubts import doubts
 from hookline.command_hooks.holding import kept_from_starting, untrusted, why_held_back
 from hookline.command_hooks.models import Models
@@ -284,7 +285,7 @@ class CommandHooks:
             stage = (
                 f"{handler.source.dialect} later" if _is_later(handler) else handler.source.dialect
             )
-            key = (stage, _observes(handler), _scope(point, handler))
+            key = (stage, self._observes(handler), _scope(point, handler))
             groups.setdefault(key, []).append(handler)
         names: dict[str, int] = {}
         for members in groups.values():
@@ -298,7 +299,7 @@ class CommandHooks:
     def _registered(
         self, point: str, group: Group, index: int, handler: Handler, name: str
     ) -> Registration:
-        observes = _observes(handler)
+        observes = self._observes(handler)
         if point in ENDS and handler.source.dialect != "hookline":
             self._apart.add(name)
         options = Options(
@@ -312,6 +313,11 @@ class CommandHooks:
         made = register(point_named(point), group.hook(index), options)
         again = point == _GOES_ON and DIALECTS[handler.source.dialect].begins_again(handler.event)
         return msgspec.structs.replace(made, each_process=again)
+
+    def _observes(self, handler: Handler) -> bool:
+        """Whether it only looks on; one that says what is shown is waited for, where somebody watches."""
+        is_shown = handler.event == DISPLAY and self.runner.display is not None
+        return handler.event in DIALECTS[handler.source.dialect].observing and not is_shown
 
     def _capped(self, most: int) -> Iterator[Registration]:
         self._apart.add(f"{self.name}-news")
@@ -375,7 +381,3 @@ def _scope(point: str, handler: Handler) -> str:
 
 def _is_later(handler: Handler) -> bool:
     return handler.event in DIALECTS[handler.source.dialect].later
-
-
-def _observes(handler: Handler) -> bool:
-    return handler.event in DIALECTS[handler.source.dialect].observing

@@ -67,6 +67,8 @@ class Runner:
         self.spill = spill
         self.terminal: Callable[[str], None] | None = None
         """Who sends the terminal what hooks want it to be sent, where there is one."""
+        self.display: Callable[[str], None] | None = None
+        """Who shows what hooks want shown in the place of what the model says. Without one they only look on."""
         self.models = Models()
         # Matchers look at the call alone, so that `explain` can say without a run whether a hook would be asked.
         self._here = Place(str(project), self.cwd, "")
@@ -229,14 +231,16 @@ class Runner:
 
     def _shown(self, answer: Answer) -> Answer:
         """The answer, once the terminal has what is for it; what is not harmless is left out, and told."""
+        if answer.display and self.display is not None:
+            self.display(answer.display)
         if not answer.terminal:
-            return answer
+            return msgspec.structs.replace(answer, display="") if answer.display else answer
         told = answer.messages
         if not is_harmless(answer.terminal):
             told = (*told, "what it sends to the terminal is no title, notification or bell")
         elif self.terminal is not None:
             self.terminal(answer.terminal)
-        return msgspec.structs.replace(answer, terminal="", messages=told)
+        return msgspec.structs.replace(answer, terminal="", display="", messages=told)
 
     def _changed(self, script: str, ctx: Any) -> Answer:
         problem = (

@@ -57,6 +57,7 @@ _TEXT_IS_CONTEXT = frozenset({"SessionStart", "UserPromptSubmit", "UserPromptExp
 _UNMATCHED = frozenset(
     {"UserPromptSubmit", "Stop", "PostToolBatch", "TeammateIdle", "TaskCreated", "TaskCompleted", "MessageDisplay"}
 )  # fmt: skip
+DISPLAY = "MessageDisplay"
 _TITLING = ("SessionStart", "UserPromptSubmit")
 _ENV_EVENTS = ("SessionStart", "Setup", "CwdChanged", "FileChanged")
 
@@ -116,7 +117,7 @@ class Claude(Dialect):
             return ctx.step is not None and bool(ctx.step.calls)
         if event == "Notification":
             return ctx.verdict is None or ctx.verdict.kind is Kind.PROCEED
-        if event == "MessageDisplay":
+        if event == DISPLAY:
             return ctx.response is not None and bool(ctx.response.text)
         return True
 
@@ -349,6 +350,7 @@ class Claude(Dialect):
             prompt=text_of(specific.get("initialUserMessage")) if event == "SessionStart" else "",
             extra=granted(specific) if event == "PermissionRequest" else None,
             terminal=text_of(found.get("terminalSequence")),
+            display=text_of(specific.get("displayContent")) if event == DISPLAY else "",
             title=text_of(specific.get("sessionTitle")) if event in _TITLING else "",
         )  # fmt: skip
 
