@@ -49,8 +49,8 @@ def _cuts(journal: PlainStore) -> list[PlainStore]:
     return [journal.cut(at) for at in range(journal.ends[0], len(journal.written))]
 
 
-def _is_on_its_way_out(journal: PlainStore) -> bool:
-    records = journal.read("r")
+def _is_on_its_way_out(journal: PlainStore, since: int = 0) -> bool:
+    records = journal.read("r")[since:]
     steps = [record.step for record in records if isinstance(record, StepFinished)]
     outcome = steps[-1].outcome if steps else None
     is_done = outcome is not None and not outcome.should_continue
@@ -135,3 +135,28 @@ async def test_what_has_its_end_does_not_go_on(stage: Any) -> None:
     await agent(stage, ended).resume("r")
     assert any(isinstance(record, RunTakenUp) for record in ended.read("r"))
     assert sources(stage) == ["startup"]
+
+
+async def test_it_had_waited_and_died_after_that(stage: Any) -> None:
+    """The first process was left at a question, the second died with the answer, and the third goes on."""
+    first = PlainStore()
+    hooks = stage.claude("SessionStart", START)
+    asking = AgentBuilder().with_driver(ByStep()).with_capability(hooks).with_journal(first)
+    asking.with_capability(Bash(stage.root, sandbox="host"))
+    paused = await asking.build().run("go", run_id="r")
+    assert paused.status is RunStatus.PAUSED
+    count = len(first.written)
+    await agent(stage, first).resume("r", {paused.pending[0].id: True})
+    for at in range(count + 1, len(first.written)):
+        journal = first.cut(at)
+        if _is_on_its_way_out(journal, count):
+            break
+        (stage.root / "starts").unlink(missing_ok=True)
+        waits = {each.id: True for each in fold(journal.read("r")).state.pending}
+        result = await agent(stage, journal).resume("r", waits)
+        assert result.status is RunStatus.COMPLETED
+        assert sources(stage) == ["resume"]
+        replayed = await replay(journal, "r", agent(stage, None))
+        assert replayed.identical, replayed
+        assert texts(replayed.result.state.messages) == texts(result.state.messages)
+        assert texts(fold(journal.read("r")).state.messages) == texts(result.state.messages)

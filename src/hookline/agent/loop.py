@@ -83,6 +83,8 @@ async def _drive(
                 ending = await go_on_as_then(run)
             if ending is None and run.state.pending_step is not None:
                 ending = await _resume_step(run)
+                if ending is None and run.recalls:
+                    ending = await go_on_as_then(run)
             while ending is None:
                 ending = await _step(run)
                 if run.on_step is not None and run.state.step_count > (run.step_index or 0):
