@@ -136,7 +136,7 @@ def test_a_turn_is_understood(text: str, spoken: Spoken) -> None:
         ('{"answer": ', "That is not valid JSON."),
         ("{'answer': 5}", "That is not valid JSON."),
         ("{" * 100_000, "That is not valid JSON."),
-        ('{"a": ' * 5_000 + "1" + "}" * 5_000, "That is not valid JSON."),
+        ('{"a": ' * 200_000 + "1" + "}" * 200_000, "That is not valid JSON."),
         ('{"result": 5}', 'The object has neither "calls" nor "answer".'),
         ('{"name": "x", "value": 3}', 'The object has neither "calls" nor "answer".'),
         ('{"name": "x"}', 'The object has neither "calls" nor "answer".'),

@@ -6,6 +6,7 @@ import io
 import json
 import sqlite3
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 
 import msgspec
@@ -268,7 +269,7 @@ def test_a_failed_export_leaves_the_last_one(tmp_path: Path, story: Story) -> No
         keep(journal, story("a", at=1.0))
         journal.export_lines(None, backup)
         before = backup.read_bytes()
-        with sqlite3.connect(journal.path) as file:
+        with closing(sqlite3.connect(journal.path)) as file, file:
             file.execute("UPDATE batches SET records = replace(records, 'run', 'ran')")
         with pytest.raises(JournalError, match="damaged"):
             journal.export_lines(None, backup)

@@ -66,7 +66,7 @@ class Agent:
     ) -> Coroutine[Any, Any, RunResult]:
         """Run to the end: `result = await agent.run("...")`. A run never raises for what happens inside it."""
         said = _said(prompt, attachments)
-        return self._driven(self._prepare(prompt, state, session, run_id), said)
+        return self._driven(self._prepare(prompt, state, session, run_id), said, _inside(session))
 
     def run_sync(
         self,
@@ -107,7 +107,7 @@ class Agent:
             _run.on_step = on_step
             _run.pace = feed.caught_up
 
-        return RunStream(run, lambda: self._driven(run, said), attach)
+        return RunStream(run, lambda: self._driven(run, said, _inside(session)), attach)
 
     def iterate(
         self,
@@ -121,7 +121,7 @@ class Agent:
         """Run step by step: the state after each step; the next step is made when you ask for it."""
         said = _said(prompt, attachments)
         run = self._prepare(prompt, state, session, run_id)
-        return RunStream(run, lambda: self._driven(run, said), states)
+        return RunStream(run, lambda: self._driven(run, said, _inside(session)), states)
 
     def resume(
         self,
@@ -148,7 +148,7 @@ class Agent:
         durable = InMemory(self.definition.listeners, answers)
         resumed = Run(self.definition, state, durable, drive=drive)
         resumed.ends_session = state.session_id == state.run_id
-        return self._driven(self._runs.begin(resumed), None, pause)
+        return self._driven(self._runs.begin(resumed), None, session, pause)
 
     def _resume_stored(
         self,
@@ -189,7 +189,7 @@ class Agent:
         )
         resumed.starts_session = False
         resumed.ends_session = story.state.session_id == run_id
-        return self._driven(self._runs.begin(resumed), None)
+        return self._driven(self._runs.begin(resumed), None, session)
 
     def resume_sync(
         self,
@@ -245,9 +245,9 @@ class Agent:
         run_id: str | None,
         extra: list[Listener] | None = None,
     ) -> Run:
-        inside: InSession | None = None
+        inside = _inside(session)
         if isinstance(session, InSession):
-            inside, session = session, session.session_id
+            session = session.session_id
         begun = _begin(self.definition, prompt, state, session, run_id)
         if inside is None:
             refuse_outsider(self.definition.journal, session, run_id)
@@ -267,10 +267,16 @@ class Agent:
         return self._runs.begin(run)
 
     async def _driven(
-        self, run: Run, prompt: str | UserMessage | None, resumed: Pause | None = None
+        self,
+        run: Run,
+        prompt: str | UserMessage | None,
+        inside: InSession | None,
+        resumed: Pause | None = None,
     ) -> RunResult:
         result: RunResult | None = None
         try:
+            if inside is not None and inside.enter is not None:
+                await inside.enter()
             result = await drive(run, prompt)
         finally:
             self._runs.end(run, resumed, result)
@@ -291,6 +297,10 @@ class Agent:
                 "this state does not wait for anything.", remedy="Run it with a new prompt instead."
             )
         return state
+
+
+def _inside(session: str | InSession | None) -> InSession | None:
+    return session if isinstance(session, InSession) else None
 
 
 def run_to_end(start: Callable[[], Coroutine[Any, Any, RunResult]]) -> RunResult:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable
+
 import msgspec
 
 from hookline.errors import SessionError, UnknownRunError, UsageError
@@ -24,6 +26,8 @@ class InSession(msgspec.Struct, frozen=True):
     session_id: str
     source: str = ""
     """Why session_start is asked; empty when the session has started."""
+    enter: Callable[[], Awaitable[None]] | None = None
+    """Notes in the session that it has this run, before the run begins. If that fails the run never does."""
 
 
 def refuse_outsider(journal: JournalStore | None, session: str | None, run_id: str | None) -> None:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import gc
 import itertools
-from collections.abc import AsyncGenerator, Coroutine, Mapping, Sequence
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import suppress
+from functools import partial
 from typing import Any
 
 from msgspec.structs import replace
@@ -46,14 +46,15 @@ async def run_in(
 ) -> RunResult:
     """Go on with the conversation: a new run, from where it stands."""
     stand, run_id = _next(hold, agent, run_id)
-    going = agent.run(
+    result = await agent.run(
         prompt,
         attachments=attachments,
         state=stand.state,
-        session=InSession(hold.story.session_id, stand.opening),
+        session=_entered(hold, {"member": run_id, "source": stand.opening}, stand.opening),
         run_id=run_id,
     )
-    return await _driven(hold, {"member": run_id, "source": stand.opening}, going)
+    await _note_end(hold, result)
+    return result
 
 
 async def stream_in(
@@ -70,10 +71,9 @@ async def stream_in(
         prompt,
         attachments=attachments,
         state=stand.state,
-        session=InSession(hold.story.session_id, stand.opening),
+        session=_entered(hold, {"member": run_id, "source": stand.opening}, stand.opening),
         run_id=run_id,
     )
-    await hold.save((SessionRunAdded, {"member": run_id, "source": stand.opening}))
     try:
         async for record in stream:
             yield record
@@ -96,9 +96,10 @@ async def resume_in(
             f"session '{hold.story.session_id}' has no run that waits or was left unfinished.",
             remedy="Go on with a new one: session.run(agent, prompt).",
         )
-    inside = InSession(hold.story.session_id)
-    going = agent.resume(stand.unfinished, decisions, session=inside)
-    return await _driven(hold, {"member": stand.unfinished, "resumed": True}, going)
+    inside = _entered(hold, {"member": stand.unfinished, "resumed": True})
+    result = await agent.resume(stand.unfinished, decisions, session=inside)
+    await _note_end(hold, result)
+    return result
 
 
 async def close_in(hold: Hold, agent: Agent, reason: str) -> HookError | None:
@@ -131,20 +132,10 @@ def usable(story: SessionStory) -> SessionStory:
     return story
 
 
-async def _driven(
-    hold: Hold, added: dict[str, Any], going: Coroutine[Any, Any, RunResult]
-) -> RunResult:
-    """Add a run that is prepared, and drive it. Whoever finds it without a record knows that it never began."""
-    try:
-        await hold.save((SessionRunAdded, added))
-    except BaseException:
-        going.close()
-        del going
-        gc.collect()  # so that the run, which was prepared and will not begin, is free at once
-        raise
-    result = await going
-    await _note_end(hold, result)
-    return result
+def _entered(hold: Hold, added: dict[str, Any], opening: str = "") -> InSession:
+    """A place in the session for a run that is prepared. One that is found without a record has never begun."""
+    enter = partial(hold.save, (SessionRunAdded, added))
+    return InSession(hold.story.session_id, opening, enter)
 
 
 async def _note_end(hold: Hold, result: RunResult) -> None:

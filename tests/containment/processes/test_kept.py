@@ -277,7 +277,7 @@ def test_a_copy_of_our_process_keeps_nothing_alive() -> None:
     with subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, env=env) as story:
         assert story.stdout is not None
         copy = int(story.stdout.readline())
-        assert until(lambda: running(f"sleep {sleep}"))
+        assert until(lambda: bool(running(f"sleep {sleep}")))
         story.kill()
         try:
             assert until(lambda: not running(f"sleep {sleep}"))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import fnmatch
 import re
 from collections.abc import Iterable
+from functools import lru_cache
 from itertools import pairwise
 
 from hookline.containment.shell.paths import DEVICES, parts_of, resolve, seen_from
@@ -149,6 +150,11 @@ _COLLATED = re.compile(r"\[[^/]*\[[=.]")
 _BRACKETS = re.compile(r"\[[!^]?\]?(?:\[:\w+:\]|[^\]/])*\]")
 
 
+_REMEMBERED = 4096
+"""Words that are not looked at again: a command is gone through more than once, and agents repeat themselves."""
+
+
+@lru_cache(_REMEMBERED)
 def is_secret(path: str, where: str = "") -> bool:
     """Whether a path, or what a pattern may match, holds secrets: keys, tokens, environments, histories."""
     spellings = _spellings(path)
@@ -348,6 +354,7 @@ def spells_secret(expression: str) -> bool:
     return any(run in name for run in runs for name in _LIKELY)
 
 
+@lru_cache(_REMEMBERED)
 def is_whole_home(path: str, where: str = "") -> bool:
     """Whether a path is somebody's home, or all homes, or everything, or a place where many secrets lie."""
     spellings = _spellings(path)
