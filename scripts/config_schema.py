@@ -10,9 +10,9 @@ import environment
 _PROGRAM = """
 import json
 from pathlib import Path
-from hookline.config import json_schema
+from hookline.cli.assembly.published import full_schema
 path = Path("docs/hookline.schema.json")
-path.write_text(json.dumps(json_schema(), indent=2) + "\\n", encoding="utf-8")
+path.write_text(json.dumps(full_schema(), indent=2) + "\\n", encoding="utf-8")
 print(path)
 """
 

@@ -110,3 +110,29 @@ def _killed_when_they_run(place: Any, seconds: str, count: int, *turns: dict[str
         finally:
             process.kill()
     assert _until(seconds, 0)
+
+
+def test_a_run_that_is_resumed_tells_its_hooks_that_the_session_goes_on(place: Any) -> None:
+    """Hooks are sent SessionStart once more, their variables are set again, and the run plays the same."""
+    start = "cat >> starts; echo 'export GREETING=hello' >> \"$CLAUDE_ENV_FILE\"; echo 'be kind'"
+    group = {"hooks": [{"type": "command", "command": start}]}
+    place.write(".claude/settings.json", json.dumps({"hooks": {"SessionStart": [group]}}))
+    seconds = f"65{os.getpid() % 10000:04}"
+    wait = {"call": "bash", "args": {"command": f"sleep {seconds}"}}
+    greet = {"call": "bash", "args": {"command": 'echo "[$GREETING]"'}}
+    _killed_when_they_run(place, seconds, 1, wait, greet)
+    done = place.run("resume")
+    assert (done.returncode, done.stdout) == (0, "Done.\n"), done.stderr
+    starts = (place.project / "starts").read_text().splitlines()
+    assert [json.loads(line)["source"] for line in starts] == ["startup", "resume"]
+    told = place.run("show", "--json").stdout.splitlines()
+    said = [json.loads(line) for line in told if '"type":"hook"' in line and "be kind" in line]
+    assert [each["point"] for each in said] == ["session_start", "execution_start"]
+    assert any("[hello]" in line for line in told)
+    replayed = place.run("replay", *_last_run(place))
+    assert "is identical" in replayed.stdout + replayed.stderr, replayed
+
+
+def _last_run(place: Any) -> list[str]:
+    lines = place.run("runs", "--json").stdout.splitlines()
+    return [json.loads(lines[0])["run_id"]]

@@ -53,6 +53,24 @@ def test_a_dead_guard_is_a_complaint(hook: str, told: str, place: Any) -> None:
     "hook",
     [
         'match = "bash"\ndo = "block"',
+        'match = "bash"\nrun = "guard:check"\ntier = "policy"',
+        'match = "bash(git push *)"\ndo = "ask"',
+        'match = "bash(git push *)"\ncommand = "true"',
+    ],
+)
+def test_a_tool_that_was_left_out_is_told_once(hook: str, place: Any) -> None:
+    """Beside the tools for files too: whoever has no shell has a guard for nothing."""
+    place.write("guard.py", "def check(ctx):\n    return None\n")
+    code, said = linted(place, hook, "--without", "bash")
+    assert code == Exit.FAILED, said
+    assert said.count("is for a tool 'bash' that there is none of here") == 1
+    assert "dead-matcher" not in said
+
+
+@pytest.mark.parametrize(
+    "hook",
+    [
+        'match = "bash"\ndo = "block"',
         'match = "mcp__*"\ndo = "block"',
         'match = "Bash(git push *)"\ndo = "ask"',
         'match = "hunter2"\ndo = "redact"',

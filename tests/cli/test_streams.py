@@ -102,6 +102,15 @@ def test_a_full_disk_is_told_in_one_line(arguments: tuple[str, ...], place: Any)
     assert "Traceback" not in done.stderr
 
 
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no /dev/full")
+def test_where_the_answer_cannot_be_printed_it_is_told_how_to_find_it(place: Any) -> None:
+    """The closing line comes all the same; a reader who has left gets nothing more."""
+    model = place.script({"say": "Hi."})
+    done = shell(place, ">/dev/full", "run", "x", "--model", model, *_BARE)
+    assert "done; 1 step" in done.stderr
+    assert "reopen: hookline run --from" in done.stderr
+
+
 _GONE = [
     pytest.param("2>&1 >answer | head -1; exit ${PIPESTATUS[0]}", id="left"),
     pytest.param(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import subprocess
@@ -283,3 +284,46 @@ def test_a_text_of_several_lines_and_an_interrupted_one(place: Any) -> None:
     terminal.press_until("\x04", "go on: hookline chat")
     assert terminal.end() == 0, terminal.text
     assert "> one two" in place.run("show").stdout.replace("\n", " ").replace("  ", " ")
+
+
+def test_hooks_hear_how_a_conversation_ends_and_reach_the_terminal(place: Any) -> None:
+    """It is cleared, and it is left; a title of theirs gets to the terminal as it is."""
+    said = r'{"terminalSequence": "\u001b]2;at work\u0007"}'
+    hooks = {
+        "SessionEnd": [{"hooks": [{"type": "command", "command": "cat >> ends"}]}],
+        "Stop": [{"hooks": [{"type": "command", "command": f"printf '%s' '{said}'"}]}],
+    }
+    place.write(".claude/settings.json", json.dumps({"hooks": hooks}))
+    assert place.run("trust").returncode == 0
+    model = place.script({"say": "One."}, {"say": "Two."})
+    terminal = opened(place, "chat", "--model", model, *_BARE)
+    terminal.wait_for("> ")
+    terminal.press("Go.\r")
+    terminal.wait_for("\x1b]2;at work\x07")
+    terminal.wait_for("> ")
+    terminal.press("/clear\r")
+    terminal.wait_for("begun anew")
+    terminal.press("Go.\r")
+    terminal.wait_for("Two.")
+    terminal.press_until("\x04", "go on: hookline chat")
+    assert terminal.end() == 0
+    ends = (place.project / "ends").read_text().splitlines()
+    assert [json.loads(line)["reason"] for line in ends] == ["clear", "prompt_input_exit"]
+
+
+def test_a_hook_says_what_is_shown_of_an_answer(place: Any) -> None:
+    """`displayContent` is on the terminal; the conversation, and whoever reads a pipe, have what the model said."""
+    said = {"hookSpecificOutput": {"hookEventName": "MessageDisplay", "displayContent": "[hidden]"}}
+    hook = {"type": "command", "command": f"cat > asked; echo '{json.dumps(said)}'"}
+    hooks = {"MessageDisplay": [{"hooks": [hook]}]}
+    place.write(".claude/settings.json", json.dumps({"hooks": hooks}))
+    assert place.run("trust").returncode == 0
+    model = place.script({"say": "It is 4711."})
+    terminal = opened(place, "run", "--model", model, "Which?", *_BARE)
+    assert terminal.end() == 0
+    assert "[hidden]" in terminal.text
+    assert "4711" not in terminal.text
+    assert json.loads((place.project / "asked").read_text())["delta"] == "It is 4711."
+    assert "It is 4711." in place.run("show").stdout
+    piped = place.run("run", "--model", model, "Which?", *_BARE)
+    assert piped.stdout == "It is 4711.\n"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from typing import Any
 
@@ -10,6 +11,7 @@ from plain_store import PlainStore
 
 from hookline import AgentBuilder, HookOutcome, RunStatus
 from hookline.capabilities import Bash
+from hookline.rehearse import replay
 from hookline.testing import ScriptedDriver, call, say
 
 START = "cat >> starts; echo 'export GREETING=hello' >> \"$CLAUDE_ENV_FILE\"; echo 'be kind'"
@@ -24,7 +26,8 @@ def hooked(stage: Any, matcher: str = "") -> Any:
 
 def agent(stage: Any, hooks: Any, journal: Any, *turns: Any) -> Any:
     """An agent that asks before it runs a command."""
-    builder = AgentBuilder().with_driver(ScriptedDriver(list(turns))).with_journal(journal)
+    builder = AgentBuilder().with_driver(ScriptedDriver(list(turns)))
+    builder = builder if journal is None else builder.with_journal(journal)
     builder.with_capability(Bash(stage.root, sandbox="host")).with_capability(hooks)
     return builder.on_before_tool_use(lambda ctx: HookOutcome.ask("sure?"), name="mine").build()
 
@@ -48,6 +51,9 @@ def test_they_are_told_and_what_they_set_is_there_again(stage: Any) -> None:
     texts = [message.text for message in result.state.messages]
     assert any(text.startswith("[hello]") for text in texts)
     assert sum("be kind" in text for text in texts) == 2
+    replayed = asyncio.run(replay(journal, "r", agent(stage, hooked(stage), None)))
+    assert replayed.identical, replayed
+    assert [message.text for message in replayed.result.state.messages] == texts
 
 
 def test_the_same_process_has_not_begun_again(stage: Any) -> None:

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import os
 from pathlib import Path
 
 import pytest
 
-from hookline.config import Layer, home, json_schema, load, put
+from hookline.config import Layer, home, load, put
 from hookline.errors import ConfigError
-
-_DOCS = Path(__file__).parents[2] / "docs"
 
 
 @pytest.fixture
@@ -179,13 +176,6 @@ def test_pyproject_has_a_table_of_ours(project: Path, environ: dict[str, str]) -
     path.write_text('[project]\nname = "x"\n[tool.hookline.limits]\nstep = 1\n')
     with pytest.raises(ConfigError, match=r"pyproject\.toml:4: 'limits\.step' is not a setting"):
         load(project, environ)
-
-
-def test_the_schema_is_published() -> None:
-    """docs/hookline.schema.json is what scripts/config_schema.py writes."""
-    published = json.loads((_DOCS / "hookline.schema.json").read_text())
-    assert published == json.loads(json.dumps(json_schema()))
-    assert published["$defs"]["HookSettings"]["additionalProperties"] is False
 
 
 def test_a_table_for_another_file_is_told(project: Path, environ: dict[str, str]) -> None:

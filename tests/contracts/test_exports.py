@@ -6,11 +6,13 @@ import importlib
 import inspect
 import pkgutil
 import types
+from typing import Any
 
 import pytest
 
 import hookline
 import hookline.testing
+from hookline.hooks import Options
 from hookline.testing import ScriptedDriver, call, calls, say
 
 ROOMS = sorted(
@@ -158,6 +160,27 @@ def test_every_registration_takes_the_same_options(method: str) -> None:
     options = {p.name: p.default for p in parameters.values() if p.kind is p.KEYWORD_ONLY}
     assert list(parameters)[:2] == ["self", "callback"]
     assert options == HOOK_OPTIONS
+
+
+@pytest.mark.parametrize(
+    ("method", "but"),
+    [
+        (hookline.AgentBuilder.on_stop, ()),
+        (hookline.AgentBuilder.add_hook, ()),
+        (hookline.hook, ()),
+        (hookline.HookStack.with_hook, ("scope",)),
+    ],
+)
+def test_every_way_to_register_takes_what_options_say(method: Any, but: tuple[str, ...]) -> None:
+    """The names, types and defaults of the one list of options; a stack has no children, and so no scope."""
+    said = inspect.signature(Options).parameters.values()
+    types_of = Options.__annotations__
+    known = {
+        each.name: (types_of[each.name], each.default) for each in said if each.name not in but
+    }
+    taken = inspect.signature(method).parameters.values()
+    options = [each for each in taken if each.kind is each.KEYWORD_ONLY]
+    assert {each.name: (each.annotation, each.default) for each in options} == known
 
 
 def test_the_fixed_example_runs() -> None:

@@ -58,7 +58,7 @@ def test_a_list_is_a_fallback(made: list[Any]) -> None:
     """In order; a list of one is that one."""
     driver = driver_for(["openai:a", "anthropic:b", ScriptedDriver([say("hi")])])
     assert isinstance(driver, FallbackDriver)
-    assert driver.model == "openai:a, then anthropic:b, then ScriptedDriver"
+    assert driver.model == "openai:a, then anthropic:b, then scripted"
     assert isinstance(driver_for(("openai:a",)), ToolCallingDriver)
 
 
@@ -73,6 +73,7 @@ def test_a_driver_is_taken_as_it_is() -> None:
     ("model", "options", "problem", "remedy"),
     [
         ("gpt-5", {}, "there is no provider 'gpt-5'", "Write provider:model, with one of:"),
+        ("scrpt:x", {}, "there is no provider 'scrpt'", "Did you mean 'script:x'?"),
         ("antropic:x", {}, "there is no provider 'antropic'", "Did you mean 'anthropic:x'?"),
         ("openai/gpt-4o", {}, "has a slash after the provider", "Did you mean 'openai:gpt-4o'?"),
         ("openai:", {}, "has no name after the provider", "Write openai:NAME"),

@@ -60,7 +60,7 @@ async def test_drivers_of_every_kind_can_stand_in_for_each_other() -> None:
     assert result.text == "hi"
     assert errors(result.records) == [
         ("fallback", "one:m failed; asking two:m"),
-        ("fallback", "two:m failed; asking ScriptedDriver"),
+        ("fallback", "two:m failed; asking scripted"),
     ]
 
 
@@ -230,8 +230,8 @@ async def test_all_of_them_are_closed() -> None:
 def test_it_says_what_it_asks() -> None:
     """In explain too."""
     made = FallbackDriver(model("one")[0], ScriptedDriver([]))
-    assert made.model == "one:m, then ScriptedDriver"
-    assert "FallbackDriver: one:m, then ScriptedDriver" in (
+    assert made.model == "one:m, then scripted"
+    assert "FallbackDriver: one:m, then scripted" in (
         AgentBuilder().with_driver(made).build().explain()
     )
 

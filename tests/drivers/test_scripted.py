@@ -231,3 +231,12 @@ async def test_text_is_streamed() -> None:
 def test_it_is_a_driver() -> None:
     """By the protocol, so that it stands wherever a driver can."""
     assert isinstance(ScriptedDriver([]), Driver)
+
+
+def test_it_has_a_name_before_it_answers() -> None:
+    """Hooks at the very beginning are told it."""
+    names: list[str] = []
+    builder = AgentBuilder().with_driver(ScriptedDriver([say("hi")]))
+    agent = builder.on_session_start(lambda ctx: names.append(ctx.run.model)).build()
+    assert agent.run_sync("go").records[-1] is not None
+    assert names == ["scripted"]

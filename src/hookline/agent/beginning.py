@@ -10,6 +10,7 @@ from hookline.agent.past_errors import past_error
 from hookline.agent.recall import Memory
 from hookline.agent.run import Run
 from hookline.errors import PastError
+from hookline.hooks import Plan, run_hooks
 from hookline.journal import PromptSubmitted, RunStarted, RunTakenUp, StepFinished
 from hookline.lifecycle import (
     ExecutionHookContext,
@@ -71,7 +72,34 @@ async def take_up(run: Run, memory: Memory) -> Ending | None:
     if last is not None and last.outcome is not None and not last.outcome.should_continue:
         run.evaluations = last.outcome.evaluations
         return _ended_then(run, memory, last.outcome)
+    if run.parent is not None or run.plans.execution_start is None:
+        return None
+    return await _ask_again(run, run.plans.execution_start.of_each_process())
+
+
+async def go_on_as_then(run: Run) -> Ending | None:
+    """In a run that is played: wherever another process took it up, what its hooks said to that is said again."""
+    for plan in run.taken_up_then():
+        refused = await _ask_again(run, plan)
+        if refused is not None:
+            return refused
     return None
+
+
+async def _ask_again(run: Run, plan: Plan) -> Ending | None:
+    """Ask the hooks whose work was lost with a process. They come before the step that is gone through again."""
+    if not plan:
+        return None
+    ctx = ExecutionHookContext(
+        point=HookPoint.EXECUTION_START,
+        state=run.state,
+        evaluations=run.evaluations,
+        live=run,
+        resumed=True,
+    )
+    # Not by way of what is remembered: what they said in another process is no answer here.
+    run.take(await run_hooks(plan, ctx, run, run.settle))
+    return _forbidden_early(run)
 
 
 def _last_step(run: Run) -> Step | None:

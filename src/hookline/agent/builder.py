@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from copy import copy
-from typing import Any
+from typing import Any, Self
 
 import msgspec
 
 from hookline.agent.agent import Agent
 from hookline.agent.capability import completed, hooks_of, tools_of
-from hookline.agent.decorators import registrations_of
 from hookline.agent.defaults import check_left_out, guards_beside, refuse_replacement
+from hookline.agent.hooked import TakesHooks
 from hookline.agent.parts import (
     check_approver,
     check_cancel_source,
@@ -27,7 +27,6 @@ from hookline.agent.parts import (
     name_of_capability,
     text_of,
 )
-from hookline.agent.registrar import AroundFn, HookFn, Registrar
 from hookline.blueprint import (
     SYSTEM_CLOCK,
     Approver,
@@ -41,62 +40,17 @@ from hookline.drivers import FALLBACK_ON, Driver, driver_for
 from hookline.errors import BuildError
 from hookline.flow import ErrorClass, ErrorPolicy, Limits
 from hookline.hooks import (
-    HookLike,
-    Options,
-    Point,
     Registration,
-    name_of,
-    register,
 )
 from hookline.journal import JournalStore, Listener, Redact
-from hookline.lifecycle import (
-    CompactHookContext,
-    ExecutionHookContext,
-    FailureHookContext,
-    HookPoint,
-    InferenceHookContext,
-    OutputHookContext,
-    PromptHookContext,
-    SessionHookContext,
-    StepHookContext,
-    StopHookContext,
-    SubagentHookContext,
-    ToolHookContext,
-    point_named,
-)
-from hookline.state import EMPTY, FrozenDict, InferenceResponse, ToolResult
+from hookline.state import EMPTY, FrozenDict
 from hookline.tools import Toolbox, as_tool
 
 _KEEP: Any = object()
 
 
-class AgentBuilder:
+class AgentBuilder(TakesHooks):
     """Describes an agent. Each method changes the builder and returns it; `build()` gives a frozen agent."""
-
-    on_session_start = Registrar[HookFn[SessionHookContext]](HookPoint.SESSION_START)
-    on_execution_start = Registrar[HookFn[ExecutionHookContext]](HookPoint.EXECUTION_START)
-    on_prompt_submit = Registrar[HookFn[PromptHookContext]](HookPoint.PROMPT_SUBMIT)
-    on_before_step = Registrar[HookFn[StepHookContext]](HookPoint.BEFORE_STEP)
-    on_before_inference = Registrar[HookFn[InferenceHookContext]](HookPoint.BEFORE_INFERENCE)
-    around_inference = Registrar[AroundFn[InferenceHookContext, InferenceResponse]](
-        HookPoint.AROUND_INFERENCE
-    )
-    on_after_inference = Registrar[HookFn[InferenceHookContext]](HookPoint.AFTER_INFERENCE)
-    on_before_tool_use = Registrar[HookFn[ToolHookContext]](HookPoint.BEFORE_TOOL_USE)
-    on_permission_request = Registrar[HookFn[ToolHookContext]](HookPoint.PERMISSION_REQUEST)
-    around_tool_use = Registrar[AroundFn[ToolHookContext, ToolResult]](HookPoint.AROUND_TOOL_USE)
-    on_after_tool_use = Registrar[HookFn[ToolHookContext]](HookPoint.AFTER_TOOL_USE)
-    on_after_step = Registrar[HookFn[StepHookContext]](HookPoint.AFTER_STEP)
-    on_should_continue = Registrar[HookFn[StopHookContext]](HookPoint.SHOULD_CONTINUE)
-    on_stop = Registrar[HookFn[StopHookContext]](HookPoint.STOP)
-    on_output = Registrar[HookFn[OutputHookContext]](HookPoint.OUTPUT)
-    on_execution_end = Registrar[HookFn[ExecutionHookContext]](HookPoint.EXECUTION_END)
-    on_error = Registrar[HookFn[FailureHookContext]](HookPoint.ERROR)
-    on_agent_failed = Registrar[HookFn[FailureHookContext]](HookPoint.AGENT_FAILED)
-    on_subagent_start = Registrar[HookFn[SubagentHookContext]](HookPoint.SUBAGENT_START)
-    on_subagent_stop = Registrar[HookFn[SubagentHookContext]](HookPoint.SUBAGENT_STOP)
-    on_before_compact = Registrar[HookFn[CompactHookContext]](HookPoint.BEFORE_COMPACT)
-    on_session_end = Registrar[HookFn[SessionHookContext]](HookPoint.SESSION_END)
 
     __slots__ = (
         "_approver",
@@ -308,45 +262,6 @@ class AgentBuilder:
 
     # --- hooks --------------------------------------------------------------------------------------
 
-    def add_hook(
-        self,
-        point: Point[Any] | str,
-        hook: HookLike,
-        *,
-        priority: int = 0,
-        matcher: Any = None,
-        name: str | None = None,
-        before: str | Iterable[str] = (),
-        after: str | Iterable[str] = (),
-        tier: str = "hook",
-        scope: str | None = None,
-        timeout: float | None = None,
-        on_failure: str | None = None,
-        shadow: bool = False,
-    ) -> AgentBuilder:
-        """Register a hook at any point, by the point or by any of its names (`PreToolUse`)."""
-        options = Options(
-            priority=priority,
-            matcher=matcher,
-            name=name,
-            before=before,
-            after=after,
-            tier=tier,
-            scope=scope,
-            timeout=timeout,
-            on_failure=on_failure,
-            shadow=shadow,
-        )
-        who = f"hook '{name or name_of(hook)}'"
-        return self._add(register(point_named(point, who), hook, options))
-
-    def with_hooks(self, *hooks: Any) -> AgentBuilder:
-        """Hooks that say where they go: decorated functions, objects with decorated methods, registrations."""
-        for each in hooks:
-            for registration in registrations_of(each):
-                self._add(registration)
-        return self
-
     def with_capability(self, capability: Any) -> AgentBuilder:
         """Tools and hooks that belong together, under one name, once."""
         name = name_of_capability(capability)
@@ -389,7 +304,7 @@ class AgentBuilder:
         self._without.add(name)
         return self
 
-    def _add(self, registration: Registration) -> AgentBuilder:
+    def _add(self, registration: Registration) -> Self:
         check_points(registration)
         if self._source:
             refuse_replacement(registration, self._source)

@@ -33,6 +33,8 @@ from hookline.state import (
 )
 
 T = TypeVar("T")
+_OTHER = "other"
+"""Why a session is over that ends with its only run."""
 _ANSWERS = (RunStatus.COMPLETED, RunStatus.STOPPED)
 
 
@@ -160,14 +162,14 @@ async def _leave(run: Run, point: Point[Any], plan: Any, ending: Ending) -> Endi
     return ending
 
 
-async def end_session(run: Run) -> HookError | None:
+async def end_session(run: Run, reason: str = _OTHER) -> HookError | None:
     """Ask the session_end hooks of a session that is closed between its runs; gives the failure of one that fails."""
     plan = run.plans.session_end
     if plan is None:
         return None
     ending = Ending(RunStatus.COMPLETED, StopReason.COMPLETED)
     try:
-        await run.ask(plan, _context(run, HookPoint.SESSION_END, ending))
+        await run.ask(plan, _context(run, HookPoint.SESSION_END, ending, reason))
     except HookError as error:
         await on_error(run, error, ErrorClass.HOOK, is_lost=True)
         return error
@@ -175,7 +177,7 @@ async def end_session(run: Run) -> HookError | None:
 
 
 def _context(
-    run: Run, point: Point[Any], ending: Ending
+    run: Run, point: Point[Any], ending: Ending, reason: str = _OTHER
 ) -> ExecutionHookContext | SessionHookContext:
     if point is HookPoint.SESSION_END:
         return SessionHookContext(
@@ -184,6 +186,7 @@ def _context(
             evaluations=run.evaluations,
             live=run,
             session_id=run.state.session_id,
+            source=reason,
         )
     return ExecutionHookContext(
         point=point,

@@ -13,7 +13,7 @@ from typing import Any
 import msgspec
 
 from hookline.agent.aside import Aside
-from hookline.agent.beginning import begin, take_up
+from hookline.agent.beginning import begin, go_on_as_then, take_up
 from hookline.agent.continuing import ask_in_step, conclude
 from hookline.agent.ending import ended, failed, finish, give_output
 from hookline.agent.failure import on_error
@@ -79,13 +79,19 @@ async def _drive(
                 for source in run.definition.cancel_sources:
                     watches.callback(source.watch(run.token.cancel))
             ending = await (begin(run, prompt) if run.memory is None else take_up(run, run.memory))
+            if ending is None and run.recalls:
+                ending = await go_on_as_then(run)
             if ending is None and run.state.pending_step is not None:
                 ending = await _resume_step(run)
+                if ending is None and run.recalls:
+                    ending = await go_on_as_then(run)
             while ending is None:
                 ending = await _step(run)
                 if run.on_step is not None and run.state.step_count > (run.step_index or 0):
                     run.lingers = ending is not None
                     await _wait_for_caller(run)
+                    if ending is None and run.recalls:
+                        ending = await go_on_as_then(run)
             output, ending = await give_output(run, _unless_it_waits(run, ending))
         except Exception as error:
             ending = await _lost(run, error)

@@ -11,36 +11,30 @@ import msgspec
 
 from hookline.agent.cancel import CancelToken
 from hookline.agent.flight import Flight
-from hookline.agent.held import Delta, still_said
+from hookline.agent.held import Delta
 from hookline.agent.recall import Memory
 from hookline.agent.result import RunResult
 from hookline.agent.settling import settled, settled_call
+from hookline.agent.speech import RunSpeech
 from hookline.agent.unsaid import both, context_without, result_without
 from hookline.blueprint import Definition, Plans
 from hookline.flow import Ledger, classify
-from hookline.hooks import Answered, Crew, Entry, Kind, Plan, Registration, Result, run_hooks
+from hookline.hooks import Entry, Kind, Plan, Registration, Result, run_hooks
 from hookline.journal import (
-    CallDelta,
     ChildStarted,
     Durable,
     ErrorRaised,
     Evaluated,
-    HookRan,
-    HooksPassed,
-    ReasoningDelta,
     Record,
     Redact,
     Redacting,
-    TextDelta,
 )
-from hookline.lifecycle.changes import describe_changes
 from hookline.state import (
     NO_USAGE,
     AgentState,
     ContinuationDecision,
     ContinuationEvaluation,
     Counters,
-    Decision,
     ErrorInfo,
     InferenceResponse,
     Log,
@@ -56,32 +50,25 @@ _STOP_REASONS: frozenset[str] = frozenset(StopReason)
 _STOP = Kind.STOP
 
 
-class Run:
+class Run(RunSpeech):
     """The mutable middle of a run. Everything hooks and callers see of it is immutable."""
 
     __slots__ = (
         "__weakref__",
         "_aside",
-        "_held",
         "_hook_lock",
-        "append",
         "asked",
-        "at",
-        "call_id",
         "child_steps",
         "commit",
         "definition",
         "depth",
         "drive",
-        "durable",
         "ends_session",
         "error",
-        "evaluations",
         "failing",
         "flight",
         "flights",
         "holds_answer",
-        "holds_deltas",
         "inherited",
         "is_unasked",
         "judges_calls",
@@ -92,26 +79,19 @@ class Run:
         "messages_asked",
         "messages_before",
         "metadata_before",
-        "monotonic",
-        "next_seq",
         "next_step",
         "noted",
-        "now",
         "on_step",
-        "pace",
         "parent",
         "plans",
         "recalls",
         "redact",
         "response",
         "resumed",
-        "run_id",
         "session_source",
         "starts_session",
-        "state",
         "step_active",
         "step_errors",
-        "step_index",
         "step_started",
         "step_usage",
         "stopping",
@@ -120,7 +100,6 @@ class Run:
         "uncounted",
         "uncounted_calls",
         "waiting",
-        "wall",
     )
 
     depth: int
@@ -219,18 +198,7 @@ class Run:
         self.call_id = ""
         self.flight: Flight | None = None
 
-    # --- the clock and the record -----------------------------------------------------------------
-
-    def clock(self) -> float:
-        """The run's monotonic clock."""
-        monotonic = self.monotonic  # held in a slot: calling it there would look for a method first
-        self.now = now = monotonic()
-        self.at = self.wall + now
-        return now
-
-    def head(self) -> tuple[str, int, float]:
-        """What every record begins with: run, number, time."""
-        return self.run_id, self.next_seq(), self.at
+    # --- the record -----------------------------------------------------------------
 
     def _append_what_is_new(self, record: Record) -> None:
         """While a run goes through its last step again: what is on record is not written twice."""
@@ -247,6 +215,10 @@ class Run:
     def recalled(self, plan: Plan, ctx: Any) -> Plan:
         """The plan to ask: the agent's, or what is left of it when some hooks gave their verdict before."""
         return plan if self.memory is None else self.memory.recalled(plan, ctx, self.call_id)
+
+    def taken_up_then(self) -> Sequence[Plan]:
+        """What is on record of other processes that took the run up here, for a run that is played."""
+        return ()
 
     def was_in_doubt(self, call_id: str) -> bool:  # noqa: ARG002 - for a run that is played
         """Whether a call of this step is on record as one that had started, and nobody knows what it did."""
@@ -295,82 +267,6 @@ class Run:
         """What a child run that a hook starts is made of."""
         return definition
 
-    # --- what hooks report: the engine's Trail ------------------------------------------------------
-
-    def passed(self, crew: Crew, readings: Sequence[float]) -> None:
-        """Hooks ran and let things be."""
-        self.now = now = readings[-1]
-        self.at = at = self.wall + now
-        if not crew.hooks:
-            return  # they gave their verdict in another process
-        append, next_seq = self.append, self.next_seq
-        append(
-            HooksPassed(
-                self.run_id,
-                next_seq(),
-                at,
-                crew.point,
-                crew.hooks,
-                tuple(readings),
-                self.step_index,
-                self.call_id,
-                crew.tiers,
-            )
-        )
-
-    def appended(self, entry: Entry, started: float, ctx: Any) -> float:
-        """A hook said whether to go on."""
-        now = self.clock()
-        self.append(
-            HookRan(
-                *self.head(),
-                entry.point,
-                entry.name,
-                now - started,
-                self.step_index,
-                self.call_id,
-                entry.tier_name,
-                evaluations=ctx.evaluations[-1:],
-            )
-        )
-        return now
-
-    def left(self, ctx: Any) -> None:
-        """A hook failed: what those before it changed and said stays."""
-        self.state = ctx.state
-        self.evaluations = ctx.evaluations
-
-    def judged(self, entry: Entry, started: float, answer: Answered) -> float:
-        """A hook ran and said or changed something, or failed."""
-        now = self.clock()
-        if entry.is_recalled:
-            return now
-        error = None
-        if answer.error is not None:
-            error = ErrorInfo.from_exception(answer.error.__cause__ or answer.error, "hook")
-        before: Any = answer.before
-        after: Any = answer.after
-        self.append(
-            HookRan(
-                *self.head(),
-                entry.point,
-                entry.name,
-                now - started,
-                self.step_index,
-                _call_id(before) or self.call_id,
-                entry.tier_name,
-                "failed" if error is not None else answer.kind.label,
-                answer.reason or (answer.error.problem if answer.error is not None else ""),
-                describe_changes(before, after),
-                entry.shadow,
-                error,
-                after.evaluations[len(before.evaluations) :],
-                answer.stop_reason,
-                answer.answer if isinstance(answer.answer, Decision) else None,
-            )
-        )
-        return now
-
     # --- asking hooks -------------------------------------------------------------------------------
 
     async def ask(self, plan: Plan, ctx: Any, *, policies_only: bool = False) -> Result[Any]:
@@ -417,39 +313,6 @@ class Run:
 
     # --- for drivers, hooks and tools ---------------------------------------------------------------
 
-    @property
-    def is_streamed(self) -> bool:
-        """Whether somebody reads along, piece by piece."""
-        return self.durable.is_heard
-
-    def emit_text(self, text: str) -> None:
-        """Hand on a piece of the model's text, unless a hook may still withhold it."""
-        self._emit(TextDelta(*self._place(), text, self.step_index or 0))
-
-    def emit_reasoning(self, text: str) -> None:
-        """Hand on a piece of the model's thinking, unless a hook may still withhold the response."""
-        self._emit(ReasoningDelta(*self._place(), text, self.step_index or 0))
-
-    def emit_call(self, call_id: str, name: str, arguments: str) -> None:
-        """Hand on a piece of a call's arguments, unless a hook may still withhold the response."""
-        self._emit(CallDelta(*self._place(), call_id, name, arguments, self.step_index or 0))
-
-    def _emit(self, delta: Delta) -> None:
-        if self.holds_deltas:
-            self._held.append(delta)
-        else:
-            self.durable.tell(delta)
-
-    def _place(self) -> tuple[str, int, float]:
-        """Where and when a delta stands among the records, of which it is none."""
-        self.clock()
-        return self.run_id, len(self.durable.records), self.at
-
-    async def keep_pace(self) -> None:
-        """Wait until whoever reads the stream has caught up."""
-        if self.pace is not None:
-            await self.pace()
-
     def record_fallback(self, error: Exception, reason: str) -> None:
         """A driver asks another model in the place of one that failed: that is on record, and its text is void."""
         info = ErrorInfo.from_exception(error, classify(error))
@@ -457,18 +320,6 @@ class Run:
         self.drop_deltas()
         self.clock()
         self.append(ErrorRaised(*self.head(), info, "fallback", 0.0, self.step_index, "", reason))
-
-    def drop_deltas(self) -> None:
-        """What was held back was said in vain, or is withheld: nobody hears it."""
-        self._held.clear()
-
-    def release_deltas(self, response: InferenceResponse) -> None:
-        """The response is settled: what was held back goes out, as far as it is what the model still says."""
-        held = tuple(self._held)
-        self._held.clear()
-        for delta in still_said(held, response):
-            _, seq, at = self._place()
-            self.durable.tell(msgspec.structs.replace(delta, seq=seq, at=at))
 
     def charge(self, usage: Usage) -> None:
         """Count a model call that a hook or a tool made itself, or that a driver made in vain."""
@@ -479,12 +330,6 @@ class Run:
     def is_cancelled(self) -> bool:
         """Whether the run is to end."""
         return self.token.is_cancelled
-
-
-def _call_id(ctx: Any) -> str:
-    """The call a context is about. Around tools several are in flight at once, so the run cannot tell."""
-    call = getattr(ctx, "tool_call", None)
-    return call.id if call is not None else ""
 
 
 def _may_withhold(plan: Plan | None) -> bool:

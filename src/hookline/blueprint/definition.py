@@ -130,6 +130,8 @@ class Note(msgspec.Struct, frozen=True):
     remedy: str = ""
     capability: str = ""
     """Whose it is; filled in when the agent is built."""
+    hook: str = ""
+    """The hook it is about, if it says why that one never runs: nobody has to say so again."""
 
 
 class Definition(msgspec.Struct, frozen=True, kw_only=True):

@@ -137,6 +137,8 @@ async def _chat(
     extras = Extras(
         journal=journal,
         listeners=(stage.listen,),
+        terminal=stage.screen.send,
+        display=stage.screen.show_instead if stage.screen.is_live else None,
         capabilities=(stage.interrupts, Noting(begun)),
         note=lambda text: stage.screen.line(f"hookline: {printable(text)}"),
         warn=stage.screen.note,

@@ -60,9 +60,9 @@ def _is_secret(path: tuple[str | int, ...]) -> bool:
 
 
 def _schema(_arguments: argparse.Namespace) -> int:
-    from hookline.config import json_schema
+    from hookline.cli.assembly.published import full_schema
 
-    print(json.dumps(json_schema(), indent=2))
+    print(json.dumps(full_schema(), indent=2))
     return Exit.DONE
 
 

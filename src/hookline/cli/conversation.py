@@ -61,18 +61,18 @@ class Conversation:
                         code = await self._turn(said)
                 except KeyboardInterrupt:
                     self.stage.screen.say("\n(Ctrl-D ends the conversation)")
-        await self._close()
+        await self._close("prompt_input_exit" if self._is_live else "other")
         if self._is_live and self.stage.manner.saved:
             self.stage.screen.say(f"go on: hookline chat --session {self.session.id}")
         return Exit.DONE if self._is_live else code
 
-    async def _close(self) -> None:
+    async def _close(self, reason: str) -> None:
         """Ask the hooks of the session's end. One with a run that waits, or without any, has not come to it."""
         session = self.session.refresh()
         if not session.runs or session.unfinished:
             return
         try:
-            await session.close(self.agent)
+            await session.close(self.agent, reason=reason)
         except SessionConflictError:
             return  # whoever runs it now will come to its end
         except HooklineError as error:
@@ -214,7 +214,8 @@ class Conversation:
         self.session.refresh().rewind(to=int(rest))
         self.stage.screen.say(f"back to after step {rest}")
 
-    def _do_clear(self, _rest: str) -> None:
+    async def _do_clear(self, _rest: str) -> None:
+        await self._close("clear")
         self.session.refresh().clear()
         self.stage.screen.say("begun anew")
 

@@ -21,6 +21,7 @@ from hookline.cli.past import is_cut_off, limit_reached
 from hookline.cli.screen import Screen, shown_call
 from hookline.cli.terminal import is_terminal, printable
 from hookline.config import LimitSettings
+from hookline.errors import JournalError
 from hookline.journal import (
     CallDelta,
     HookRan,
@@ -193,7 +194,7 @@ class Stage:
         if self.manner.json:
             self.screen.close()
         else:
-            self.screen.finish(result)
+            self._answer(result)
         if result.status is RunStatus.PAUSED:
             self._waiting(result.pending, result.run_id)
         if self.manner.json:
@@ -203,6 +204,17 @@ class Stage:
         elif code not in (Exit.DONE, Exit.WAITING):
             self.screen.say(f"hookline: {self.why(result)}")
         return code
+
+    def _answer(self, result: RunResult) -> None:
+        """The answer on standard output. Where there is no room for it, how to find it again is told all the same."""
+        try:
+            self.screen.finish(result)
+        except BrokenPipeError:  # whoever read it has left, and wants nothing more
+            raise
+        except OSError:
+            if not self.manner.quiet:
+                self.screen.say(self.closing(result))
+            raise
 
     def recall(self, result: RunResult) -> Exit:
         """What a run that is over had come to, and how to go on from there."""
@@ -260,7 +272,11 @@ class Stage:
 
     def _reopening(self, result: RunResult) -> str:
         """The command that goes on from here. What was interrupted, or needs more of something, needs no new prompt."""
-        if result.status is RunStatus.PAUSED or is_cut_off(result.stop_reason, result.state):
+        is_unwritten = isinstance(
+            result.error, JournalError
+        )  # nothing on record says that it is over
+        is_left = is_unwritten or is_cut_off(result.stop_reason, result.state)
+        if result.status is RunStatus.PAUSED or is_left:
             return self._resume(result.run_id)
         limit = limit_reached(result.stop_reason, result.state)
         more = getattr(self.manner.limits, limit) if limit else None

@@ -92,6 +92,8 @@ async def _resume(
     extras = Extras(
         journal=journal,
         listeners=(stage.listen,),
+        terminal=stage.screen.send,
+        display=stage.screen.show_instead if stage.screen.is_live else None,
         capabilities=(stage.interrupts,),
         played=begun.played + turns_played(journal, run_id),
         note=lambda text: stage.screen.line(f"hookline: {printable(text)}"),

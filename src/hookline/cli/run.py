@@ -242,6 +242,8 @@ async def _played(
     extras = Extras(
         journal=journal,
         listeners=(stage.listen,),
+        terminal=stage.screen.send,
+        display=stage.screen.show_instead if stage.screen.is_live else None,
         capabilities=(stage.interrupts,),
         note=lambda text: stage.screen.line(f"hookline: {printable(text)}"),
         warn=stage.screen.note,

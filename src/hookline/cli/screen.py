@@ -63,6 +63,8 @@ class Screen:
         self._spinner = Spinner(self.err) if spins and is_smart(self.err) and not quiet else None
         self._mid_line = False
         self._streamed = ""
+        self._instead: str | None = None
+        """What is shown in the place of what the model says; empty once it is shown."""
         self._top = ""
         self._calls: dict[tuple[str, str], ToolCall] = {}
         """The calls of the step, by run and id: a verdict says which one it is about."""
@@ -86,7 +88,7 @@ class Screen:
         self._top = self._top or record.run_id
         depth = "" if record.run_id == self._top else "  | "
         if isinstance(record, StepStarted):
-            self._streamed = ""
+            self._streamed, self._instead = "", None
             self.spin("thinking")
         elif isinstance(record, ResponseReceived):
             self._answered(record, depth)
@@ -123,7 +125,8 @@ class Screen:
         if not self.is_live or (self._top and record.run_id != self._top):
             return
         self._hide_spinner()
-        text = printable(record.text, lines=True)
+        said, self._instead = (record.text, None) if self._instead is None else (self._instead, "")
+        text = printable(said, lines=True)
         self._streamed += record.text
         self.out.write(text)
         self.out.flush()
@@ -194,6 +197,16 @@ class Screen:
         self.err.write(f"{text}\n")
         self.err.flush()
 
+    def send(self, sequence: str) -> None:
+        """Send the terminal something that is not for reading: a title, the bell."""
+        if is_terminal(self.err) and not self.quiet:
+            self.err.write(sequence)
+            self.err.flush()
+
+    def show_instead(self, text: str) -> None:
+        """Show this in the place of what the model has just said. The conversation has what it said."""
+        self._instead = text
+
     def spin(self, what: str) -> None:
         """Say what is going on, until something happens."""
         if self._spinner is not None and not self._mid_line:
@@ -217,6 +230,7 @@ class Screen:
         text = result.text
         if text and not (self.is_live and self._streamed.strip() == text.strip()):
             self._fresh_line()
+            text = self._instead or text if self.is_live else text
             self.out.write(printable(text, lines=True) if self.is_live else text)
             self._mid_line = not text.endswith("\n")
         if self._mid_line:

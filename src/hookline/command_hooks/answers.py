@@ -32,6 +32,12 @@ class Answer(msgspec.Struct, frozen=True, kw_only=True):
     env: dict[str, str] | None = None
     prompt: str = ""
     """A first message in the user's place."""
+    title: str = ""
+    """What the session is to be called."""
+    terminal: str = ""
+    """What the terminal is to be sent: a title, a notification, the bell."""
+    display: str = ""
+    """What is to be shown in the place of what the model has said."""
     extra: dict[str, Any] | None = None
     """What only one dialect knows: a changed request to the model, say."""
     status: Status = "completed"

@@ -9,6 +9,8 @@ import msgspec
 from hookline.command_hooks.answers import UNCHANGED, Answer
 from hookline.command_hooks.definition import Handler
 from hookline.command_hooks.dialects import DIALECTS, Place
+from hookline.command_hooks.dialects.base import TITLE
+from hookline.command_hooks.dialects.claude import DISPLAY
 from hookline.command_hooks.dialects.responses import result_of
 from hookline.command_hooks.granting import rule_for
 from hookline.command_hooks.model_requests import changed_request, response_text
@@ -21,6 +23,7 @@ from hookline.state import Decision, Log, StopReason, UserMessage
 
 _WITHHOLDING = ("gemini", "codex", "hookline")
 """Dialects in which a refusal after a tool keeps its result from the model; in the others it is feedback."""
+_LONGEST_TITLE = 200
 _WORDLESS = "no reason was given"
 
 
@@ -137,7 +140,7 @@ class Applying:
         return self._said(self.told())
 
     def _session_start(self) -> HookOutcome | None:
-        ctx = self.told()
+        ctx = self._titled(self.told())
         if self.answer.prompt:
             ctx = ctx.with_state(ctx.state.with_user_message(self.answer.prompt))
         return self._decided(ctx)
@@ -146,11 +149,11 @@ class Applying:
         if self._dialect.begins_again(
             self.handler.event
         ):  # a session goes on; nothing can be refused
-            return self._said(self.told())
+            return self._said(self._titled(self.told()))
         return self._plain()
 
     def _prompt_submit(self) -> HookOutcome | None:
-        ctx = self.told()
+        ctx = self._titled(self.told())
         if self.answer.prompt:
             ctx = ctx.with_prompt(self.answer.prompt)
         return self._decided(ctx)
@@ -176,6 +179,8 @@ class Applying:
         return self._decided(ctx if text is None else ctx.with_response(text))
 
     def _after_inference(self) -> HookOutcome | None:
+        if self.handler.event == DISPLAY:  # it is about what is shown, and about nothing else
+            return self._said(self.ctx)
         ctx = self.told()
         text = response_text((self.answer.extra or {}).get("llm_response"))
         return self._decided(
@@ -219,6 +224,11 @@ class Applying:
         for text in texts:
             state = state.with_user_message(labelled(self.handler.name, text), by=self.handler.name)
         return ctx.with_state(state)
+
+    def _titled(self, ctx: Any) -> Any:
+        """The context, with what the hook calls the session: one line, and not too long."""
+        title = " ".join(self.answer.title.split())[:_LONGEST_TITLE]
+        return ctx.with_metadata(TITLE, title) if title else ctx
 
     def _words(self) -> list[UserMessage]:
         """What the hook tells the model, as messages."""

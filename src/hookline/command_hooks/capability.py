@@ -15,6 +15,7 @@ from hookline.command_hooks.asking import Group, HandlerMatcher
 from hookline.command_hooks.background import Background
 from hookline.command_hooks.definition import Handler, Level, home_directory
 from hookline.command_hooks.dialects import DIALECTS
+from hookline.command_hooks.dialects.claude import DISPLAY
 from hookline.command_hooks.doubts import doubts
 from hookline.command_hooks.holding import kept_from_starting, untrusted, why_held_back
 from hookline.command_hooks.models import Models
@@ -52,6 +53,7 @@ _OF_COPILOT = (".github/hooks", ".github/copilot")
 """Directories where a new file is a new hook, which would take the trust of all others. The rest of what other agents
 read is kept by the file jail, under names that are only theirs."""
 
+_GOES_ON = HookPoint.EXECUTION_START.value
 _OVER = HookPoint.SESSION_END.value
 """Where everything is done and said: a hook that fails has nothing to keep from happening, and is only told of."""
 
@@ -219,8 +221,9 @@ class CommandHooks:
             )
             yield register(HookPoint.AROUND_TOOL_USE, self.runner.variables.around_command, options)
             options = Options(name=f"{self.name}-begun", tier="observer")
-            for point in (HookPoint.SESSION_START, HookPoint.EXECUTION_START):
-                yield register(point, self.runner.begun, options)
+            yield register(HookPoint.SESSION_START, self.runner.begun, options)
+            again = register(HookPoint.EXECUTION_START, self.runner.begun, options)
+            yield msgspec.structs.replace(again, each_process=True)
         if any(each.source.dialect != "hookline" for each in self.at("permission_request")):
             options = Options(name=f"{self.name}-questions", scope="tree", priority=-1000)
             yield register(HookPoint.PERMISSION_REQUEST, self.runner.questions.put, options)
@@ -249,8 +252,7 @@ class CommandHooks:
         """What is wrong with files that were read, which hooks are off, and which would never run."""
         for warning in self.warnings:
             yield Note(warning, is_problem=True)
-        tools = [tool.name for tool in definition.toolbox]
-        yield from doubts(self.handlers, tools, self.project)
+        yield from doubts(self.handlers, definition.toolbox, self.project)
 
     def knows(self, page: str | os.PathLike[str]) -> bool:
         """Whether the hooks of a subagent's or a skill's page were read: they run, or it is kept from starting."""
@@ -283,7 +285,7 @@ class CommandHooks:
             stage = (
                 f"{handler.source.dialect} later" if _is_later(handler) else handler.source.dialect
             )
-            key = (stage, _observes(handler), _scope(point, handler))
+            key = (stage, self._observes(handler), _scope(point, handler))
             groups.setdefault(key, []).append(handler)
         names: dict[str, int] = {}
         for members in groups.values():
@@ -297,7 +299,7 @@ class CommandHooks:
     def _registered(
         self, point: str, group: Group, index: int, handler: Handler, name: str
     ) -> Registration:
-        observes = _observes(handler)
+        observes = self._observes(handler)
         if point in ENDS and handler.source.dialect != "hookline":
             self._apart.add(name)
         options = Options(
@@ -308,7 +310,14 @@ class CommandHooks:
             on_failure="open" if observes or point == _OVER else handler.on_failure,
             priority=_PRIORITY,
         )
-        return register(point_named(point), group.hook(index), options)
+        made = register(point_named(point), group.hook(index), options)
+        again = point == _GOES_ON and DIALECTS[handler.source.dialect].begins_again(handler.event)
+        return msgspec.structs.replace(made, each_process=again)
+
+    def _observes(self, handler: Handler) -> bool:
+        """Whether it only looks on; one that says what is shown is waited for, where somebody watches."""
+        is_shown = handler.event == DISPLAY and self.runner.display is not None
+        return handler.event in DIALECTS[handler.source.dialect].observing and not is_shown
 
     def _capped(self, most: int) -> Iterator[Registration]:
         self._apart.add(f"{self.name}-news")
@@ -372,7 +381,3 @@ def _scope(point: str, handler: Handler) -> str:
 
 def _is_later(handler: Handler) -> bool:
     return handler.event in DIALECTS[handler.source.dialect].later
-
-
-def _observes(handler: Handler) -> bool:
-    return handler.event in DIALECTS[handler.source.dialect].observing

@@ -14,8 +14,10 @@ from hookline.command_hooks.definition import Handler
 from hookline.command_hooks.scripts import programs_of, with_project
 from hookline.command_hooks.tool_names import CLAUDE
 from hookline.errors import UsageError
+from hookline.insight.cases import may_have_children
 from hookline.lifecycle import ToolHookContext, point_named
 from hookline.permissions import Rules
+from hookline.tools import Toolbox
 
 _NAMES = re.compile(r"[A-Za-z0-9_\- ,|]+")
 _MORE_THAN_ONE = re.compile(r"[;|&<>(){}`$*?!\n]")
@@ -26,17 +28,16 @@ _OF_THE_SHELL = frozenset(
 )
 
 
-def doubts(handlers: Iterable[Handler], tools: Iterable[str], project: Path) -> Iterator[Note]:
+def doubts(handlers: Iterable[Handler], toolbox: Toolbox, project: Path) -> Iterator[Note]:
     """What is wrong with them in an agent that has these tools."""
-    names = tuple(tools)
     for handler in handlers:
-        for name, meant in strangers(_named(handler), names):
+        for name, meant in strangers(_named(handler), toolbox):
             yield Note(
                 f"{_who(handler)} is for a tool '{name}' that there is none of here.",
                 is_problem=True,
                 remedy=f"Did you mean '{meant}'?"
                 if meant
-                else "Correct its name, or leave it out.",
+                else "Correct its name, give the agent the tool, or leave it out.",
             )
         missing = _missing(handler, project)
         if missing:
@@ -47,11 +48,15 @@ def doubts(handlers: Iterable[Handler], tools: Iterable[str], project: Path) -> 
             )
 
 
-def strangers(written: Iterable[str], tools: tuple[str, ...]) -> Iterator[tuple[str, str]]:
-    """Those of the names that are of no tool, here or in what capabilities bring; each with the one it may mean."""
+def strangers(written: Iterable[str], toolbox: Toolbox) -> Iterator[tuple[str, str]]:
+    """Those of the names that are of no tool here; each with the one it may mean.
+
+    Where children may be started, which have tools of their own, those that capabilities bring are none of them.
+    """
+    tools, alone = [tool.name for tool in toolbox], not may_have_children(toolbox)
     for name in written:
         try:
-            found = list(Rules(deny=[name]).strangers(tools))
+            found = list(Rules(deny=[name]).strangers(tools, alone=alone))
         except UsageError:  # no tool can be called that
             yield name, ""
             continue

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from hookline.errors import UsageError
-from hookline.permissions import Rule
+from hookline.permissions import Rule, suggest_rule
 from hookline.state import ToolCall
 
 RULES = "rules"
@@ -43,6 +43,22 @@ def _rule(said: Any) -> str:
     if not isinstance(name, str):
         return ""
     return f"{name}({content})" if isinstance(content, str) and content else name
+
+
+def suggestions(call: ToolCall, name: str, cwd: str) -> list[dict[str, Any]]:
+    """What a hook may answer with to say yes to calls like this one too, for the rest of the session.
+
+    None for files: a yes to one says little about the others.
+    """
+    rule = None if "path" in call.args else suggest_rule(call, cwd)
+    if rule is None:
+        return []
+    said = (
+        {"toolName": name}
+        if rule.argument is None
+        else {"toolName": name, "ruleContent": rule.argument}
+    )
+    return [{"type": "addRules", "rules": [said], "behavior": "allow", "destination": "session"}]
 
 
 def rule_for(call: ToolCall, extra: dict[str, Any] | None) -> str:

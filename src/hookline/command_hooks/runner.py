@@ -28,6 +28,7 @@ from hookline.command_hooks.process import Order, Ran, run_program
 from hookline.command_hooks.questions import Questions
 from hookline.command_hooks.rules import applies
 from hookline.command_hooks.scoping import is_in_scope, is_over, mark_of
+from hookline.command_hooks.sequences import is_harmless
 from hookline.command_hooks.stopping import ENDS, objections_in_a_row
 from hookline.command_hooks.texts import Spill
 from hookline.command_hooks.tool_calling import call_tool
@@ -64,6 +65,10 @@ class Runner:
             "gemini": GeminiTranscripts(transcripts.directory),
         }
         self.spill = spill
+        self.terminal: Callable[[str], None] | None = None
+        """Who sends the terminal what hooks want it to be sent, where there is one."""
+        self.display: Callable[[str], None] | None = None
+        """Who shows what hooks want shown in the place of what the model says. Without one they only look on."""
         self.models = Models()
         # Matchers look at the call alone, so that `explain` can say without a run whether a hook would be asked.
         self._here = Place(str(project), self.cwd, "")
@@ -188,7 +193,7 @@ class Runner:
                 ran = await self._run(handler, ctx, place, payload, watch)
             else:
                 ran = await _answered(handler, ctx, payload, self.models.driver(handler.model))
-            answer = understood(dialect, handler, ran)
+            answer = self._shown(understood(dialect, handler, ran))
             if env_file and not answer.has_failed:
                 answer = self.variables.keep(handler, ctx, Path(env_file), answer)
         finally:
@@ -223,6 +228,19 @@ class Runner:
             watch=watch,
         )
         return await run_program(order)
+
+    def _shown(self, answer: Answer) -> Answer:
+        """The answer, once the terminal has what is for it; what is not harmless is left out, and told."""
+        if answer.display and self.display is not None:
+            self.display(answer.display)
+        if not answer.terminal:
+            return msgspec.structs.replace(answer, display="") if answer.display else answer
+        told = answer.messages
+        if not is_harmless(answer.terminal):
+            told = (*told, "what it sends to the terminal is no title, notification or bell")
+        elif self.terminal is not None:
+            self.terminal(answer.terminal)
+        return msgspec.structs.replace(answer, terminal="", display="", messages=told)
 
     def _changed(self, script: str, ctx: Any) -> Answer:
         problem = (

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Any
 
 import msgspec
 
 from hookline.config.schema import Configuration
 
+EMPTY: Mapping[str, Any] = MappingProxyType({})
 _NAMED = {"pattern": "^[^:]+:.+"}
 """`module:name`."""
 
@@ -45,14 +48,24 @@ _SERVER = {
 }
 
 
-def json_schema() -> dict[str, Any]:
-    """The schema, with the definitions of all tables."""
+def json_schema(
+    points: Mapping[str, Any] = EMPTY, capabilities: Mapping[str, Mapping[str, Any]] = EMPTY
+) -> dict[str, Any]:
+    """The schema, with the definitions of all tables.
+
+    What points and capabilities there are is known further up: `points` is the schema of their names, and
+    `capabilities` the one of each capability's options. Without them any name will do.
+    """
     schema = msgspec.json.schema(Configuration)
     parts = schema["$defs"]
     parts["HookSettings"].update(_HOOK)
+    parts["HookSettings"]["properties"]["on"].update(points)
     parts["McpSettings"].update(_SERVER)
     for name in ("AgentSettings", "Configuration"):
         parts[name]["allOf"] = [_where("target", _NAMED)]
+        if capabilities:
+            known = {"properties": dict(capabilities), "additionalProperties": False}
+            parts[name]["properties"]["capabilities"].update(known)
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "title": "Hookline configuration",

@@ -61,7 +61,7 @@ def _named(
     if model.startswith(_SCRIPT):
         _refuse(model, options, settings)
         return ScriptedDriver.from_file(model.removeprefix(_SCRIPT))
-    name = split_name(model)
+    name = split_name(model, also=(_SCRIPT[:-1],))
     provider = new_provider(name.provider, **settings)
     kind = ToolCallingDriver if Feature.TOOLS in provider.features else ReActDriver
     return kind(name.model, provider=provider, options=options, tool_choice=tool_choice)

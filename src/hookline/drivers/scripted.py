@@ -20,6 +20,8 @@ from hookline.state import (
     freeze_dict,
 )
 
+_NAME = "scripted"
+
 
 class ScriptedCall(msgspec.Struct, frozen=True):
     """A tool call in a script. Its id is given when it is played, so that it is unique each time."""
@@ -68,6 +70,9 @@ class ScriptedDriver:
     A turn is `say(...)`, `call(...)`, `calls(...)`, an exception (the inference raises it), or a function
     of the state that returns one of these.
     """
+
+    model = _NAME
+    """As it is called before it has answered, too."""
 
     def __init__(self, turns: Sequence[Turnlike]) -> None:
         self.turns = list(turns)
@@ -119,7 +124,7 @@ def _response(turn: ScriptedTurn | ScriptedCall, step: int) -> InferenceResponse
         ToolCall(f"call_{step + 1}_{position + 1}", each.tool, each.args)
         for position, each in enumerate(turn.calls)
     )
-    return InferenceResponse(turn.text, made, Usage(output_tokens=tokens, requests=1), "scripted")
+    return InferenceResponse(turn.text, made, Usage(output_tokens=tokens, requests=1), _NAME)
 
 
 def _check(turn: object, position: int) -> None:

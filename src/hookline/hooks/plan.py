@@ -131,11 +131,23 @@ class Plan:
 
     def of_recalled(self) -> Plan:
         """This plan with nobody but those who answered before."""
-        plan = copy.copy(self)
-        plan.hooks = tuple(entry for entry in self.hooks if entry.is_recalled)
-        plan.policies = tuple(entry for entry in self.policies if entry.is_recalled)
-        plan.judges = plan.hooks + plan.policies
+        plan = self._only(lambda entry: entry.is_recalled)
         plan.observers = ()
+        return plan
+
+    def of_each_process(self) -> Plan:
+        """This plan with nobody but those that every process asks which goes on with a run."""
+        plan = self._only(lambda entry: entry.registration.each_process)
+        plan.is_flat = False  # told one by one: its crew is not the whole of it
+        plan.brief = None
+        return plan
+
+    def _only(self, keep: Callable[[Entry], bool]) -> Plan:
+        plan = copy.copy(self)
+        plan.hooks = tuple(filter(keep, self.hooks))
+        plan.policies = tuple(filter(keep, self.policies))
+        plan.observers = tuple(filter(keep, self.observers))
+        plan.judges = plan.hooks + plan.policies
         return plan
 
     @property

@@ -45,6 +45,23 @@ def runs_of(registration: Registration, toolbox: Toolbox) -> Runs:
     return {case: foresee(matcher, _knowledge(point, case, toolbox)) for case in cases}
 
 
+_CHILDLESS = ("hookline.capabilities.", "hookline.mcp.")
+_BUT = "hookline.capabilities.subagents."
+
+
+def may_have_children(toolbox: Toolbox) -> bool:
+    """Whether a tool may start child runs, whose tools nobody here knows: an async one that takes the context.
+
+    Of our own only subagents do: the others take it to tell how far they are.
+    """
+    return any(
+        tool.is_async
+        and tool.wants_context
+        and (tool.origin.startswith(_BUT) or not tool.origin.startswith(_CHILDLESS))
+        for tool in toolbox
+    )
+
+
 def possible(runs: Runs) -> list[Case]:
     """The cases in which a hook may run."""
     return [case for case, said in runs.items() if said is not False]
@@ -59,7 +76,7 @@ def _cases(registration: Registration, toolbox: Toolbox) -> tuple[Case, ...]:
     known = tuple(Case(tool.name) for tool in toolbox) or (Case(""),)
     # Observers also see calls to tools that do not exist, and a hook for the tree sees its children's tools.
     sees_unknown = registration.tier is Tier.OBSERVER and point == HookPoint.AFTER_TOOL_USE
-    sees_children = registration.scope == "tree" and any(tool.wants_context for tool in toolbox)
+    sees_children = registration.scope == "tree" and may_have_children(toolbox)
     return (*known, _ANY_CALL) if sees_unknown or sees_children else known
 
 

@@ -83,6 +83,8 @@ def _driver(definition: Definition) -> str:
     if driver is None:
         return "none"
     name, model = type(driver).__name__, getattr(driver, "model", "")
+    if name.lower().startswith(str(model).lower()):
+        model = ""  # the name of a scripted driver says it already
     source = f" (from {definition.driver_source})" if definition.driver_source else ""
     return f"{name}: {model}{source}" if model else f"{name}{source}"
 

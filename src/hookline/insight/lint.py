@@ -26,7 +26,7 @@ from hookline.hooks import (
     ToolNameMatcher,
     describe,
 )
-from hookline.insight.cases import Runs, possible, runs_of
+from hookline.insight.cases import Runs, may_have_children, possible, runs_of
 from hookline.insight.reading import Deeds, deeds_of
 from hookline.lifecycle import HookPoint
 from hookline.tools import Toolbox
@@ -49,8 +49,14 @@ def lint(definition: Definition) -> list[Finding]:
     """What cannot be right about an agent's hooks and tools; an empty list is good news."""
     set_of_hooks = _Hooks(definition)
     checks = (_tools, _matchers, _names, _verdicts, _gates, _writers, _observers, _shadows)
-    found = [finding for check in checks for finding in check(set_of_hooks)]
-    problems = (note for note in definition.notes if note.is_problem)
+    problems = [note for note in definition.notes if note.is_problem]
+    told = {note.hook for note in problems if note.hook}
+    found = [
+        finding
+        for check in checks
+        for finding in check(set_of_hooks)
+        if not (finding.code == "dead-matcher" and finding.hook in told)
+    ]
     return [*found, *(Finding(each.capability, each.text, remedy=each.remedy) for each in problems)]
 
 
@@ -91,13 +97,20 @@ def _tools(hooks: _Hooks) -> Iterator[Finding]:
 
 
 def _matchers(hooks: _Hooks) -> Iterator[Finding]:
-    # What an async tool starts with its context may have tools that nobody here knows of.
-    has_children = any(tool.is_async and tool.wants_context for tool in hooks.toolbox)
+    has_children = may_have_children(hooks.toolbox)
     for each in hooks.all:
-        if has_children and each.scope == "tree":
+        if (has_children and each.scope == "tree") or _is_for_servers(each.matcher):
             continue
         if each.matcher is not None and not possible(hooks.runs(each)):
             yield _dead(each, each.matcher, hooks.toolbox)
+
+
+def _is_for_servers(matcher: Matcher | None) -> bool:
+    """Whether it is about tools of MCP servers, which come and go."""
+    leaves = [] if matcher is None else list(_leaves(matcher))
+    return any(
+        isinstance(leaf, ToolNameMatcher) and leaf.pattern.startswith("mcp__") for leaf in leaves
+    )
 
 
 def _dead(registration: Registration, matcher: Matcher, toolbox: Toolbox) -> Finding:

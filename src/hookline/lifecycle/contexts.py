@@ -207,7 +207,8 @@ class SessionHookContext(AgentContext, frozen=True, kw_only=True):
     session_id: str = ""
     source: str = "startup"
     """At the start: `startup`; `resume` when the conversation goes on from an earlier state, or the session had been
-    closed; `fork` when it goes on from another session; `clear` when it was cleared."""
+    closed; `fork` when it goes on from another session; `clear` when it was cleared. At the end, why: `clear`,
+    `prompt_input_exit` when a person has left the conversation, `other`, or what `session.close(reason=)` says."""
 
 
 class PromptHookContext(AgentContext, frozen=True, kw_only=True):

@@ -71,10 +71,15 @@ def names_like(written: str, tool: str) -> bool:
     return names_tool(written, tool)
 
 
-def is_stranger(written: str, tools: Sequence[str]) -> bool:
-    """Whether a rule names a tool that is neither among these nor known. Those of a glob or a server may come later."""
+def is_stranger(written: str, tools: Sequence[str], *, alone: bool = False) -> bool:
+    """Whether a rule names a tool that is neither among these nor known. Those of a glob or a server may come later.
+
+    Where these are `alone`, one that is known and not here is as much of a stranger.
+    """
     if any(mark in written for mark in "*?") or written.startswith("mcp__"):
         return False
+    if alone:
+        return not any(names_tool(written, tool) for tool in tools)
     if written in _KNOWN_HERE or written in _KNOWN_ELSEWHERE:
         return False
     return not any(names_tool(written, tool) for tool in (*tools, *_KNOWN_HERE))
@@ -82,6 +87,8 @@ def is_stranger(written: str, tools: Sequence[str]) -> bool:
 
 def closest(written: str, tools: Sequence[str]) -> str:
     """The tool that was probably meant; empty if none is like it."""
-    known = sorted({*tools, *_KNOWN_HERE, *_KNOWN_ELSEWHERE})
+    known = sorted({*tools, *_KNOWN_HERE, *_KNOWN_ELSEWHERE} - {written})
+    if written in _KNOWN_HERE:
+        return ""
     found = difflib.get_close_matches(written, known, n=1)
     return found[0] if found else ""

@@ -104,11 +104,14 @@ class Rules:
             return ()
         return tuple(dict.fromkeys(rule for rule in found if rule is not None))
 
-    def strangers(self, tools: Iterable[str]) -> Iterator[tuple[Rule, str]]:
-        """The rules that name none of these tools, nor one that capabilities bring, each with the name it may mean."""
+    def strangers(self, tools: Iterable[str], *, alone: bool = False) -> Iterator[tuple[Rule, str]]:
+        """The rules that name none of these tools, nor one that capabilities bring, each with the name it may mean.
+
+        With `alone`, no capability is going to bring any.
+        """
         names = tuple(tools)
         for rule in dict.fromkeys((*self.deny, *self.ask, *self.allow)):
-            if is_stranger(rule.tool, names):
+            if is_stranger(rule.tool, names, alone=alone):
                 yield rule, closest(rule.tool, names)
 
     def _covering(self, call: ToolCall, subject: Subject, part: object) -> Rule | None:

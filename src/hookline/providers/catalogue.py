@@ -36,17 +36,21 @@ def provider_names() -> tuple[str, ...]:
     return tuple(_CATALOGUE)
 
 
-def split_name(name: str) -> ModelName:
-    """`provider:model`, taken apart; refuses a provider that does not exist. The model may be left out of `local`."""
+def split_name(name: str, also: tuple[str, ...] = ()) -> ModelName:
+    """`provider:model`, taken apart; refuses a provider that does not exist. The model may be left out of `local`.
+
+    `also` is what may stand in the place of a provider besides, where there is more than these.
+    """
     provider, _, model = name.partition(":")
     if provider not in _CATALOGUE:
         _refuse_slash(name)
-        close = difflib.get_close_matches(provider, _CATALOGUE, n=1)
+        known = (*_CATALOGUE, *also)
+        close = difflib.get_close_matches(provider, known, n=1)
         raise BuildError(
             f"there is no provider '{provider}' (in model {name!r}).",
             remedy=f"Did you mean '{close[0]}:{model}'?"
             if close
-            else f"Write provider:model, with one of: {', '.join(_CATALOGUE)}.",
+            else f"Write provider:model, with one of: {', '.join(known)}.",
         )
     if not model and provider != "local":
         raise BuildError(

@@ -50,6 +50,10 @@ class Occasions:
         self._unsettled: dict[Place, list[HookRan]] = {}
         self._taken_up: dict[Place, list[HookRan]] = {}
         """What was said of a step before its process died: what is said of it afterwards belongs to the same."""
+        self._settled = -1
+        self._again: list[HookRan] | None = None
+        self.again: dict[int, list[list[HookRan]]] = defaultdict(list)
+        """What hooks said to a process that took the run up, by the last step that was settled then, or -1."""
 
     def hear(self, record: Record) -> None:
         """Take in the next record."""
@@ -68,14 +72,20 @@ class Occasions:
             self._note(ran)
         if isinstance(record, RunTakenUp):
             self._taken_up = dict(self._unsettled)
+            self._again = []
+            self.again[self._settled].append(self._again)
         elif isinstance(record, StepStarted | StepFinished):
             if isinstance(record, StepFinished):
+                self._settled = record.step.index
                 self._unsettled.clear()
                 self._taken_up.clear()
             self._open.clear()
 
     def _note(self, ran: HookRan) -> None:
         if ran.tier == "observer" or ran.point.startswith("around_"):
+            return
+        if ran.point == HookPoint.EXECUTION_START and self._again is not None:
+            self._again.append(ran)
             return
         place = place_of(ran.point, ran.step, ran.call_id)
         known = self._open.get(place)

@@ -23,6 +23,7 @@ from hookline.rehearse.players import Player, leave, use_as_then
 from hookline.rehearse.playing import PlayedClock, Playing, Unwritten
 from hookline.rehearse.reading import Read
 from hookline.rehearse.recording import Part, Recording
+from hookline.rehearse.stand_ins import stand_ins, standing_in
 from hookline.state import (
     AgentState,
     InferenceResponse,
@@ -107,6 +108,15 @@ class Rehearsed(Run):
         if played is None:
             raise UsageError(f"the child run '{child_id}' that a hook starts is not on record.")
         return played
+
+    def taken_up_then(self) -> list[Plan]:
+        """What the hooks said to each process that took the run up here. Nobody is asked: it is one process now."""
+        again = self.playing.part.occasions.again.get(
+            -1 if self.step_index is None else self.step_index, ()
+        )
+        point = HookPoint.EXECUTION_START
+        made = (stand_ins(self.playing.recording, point, said) for said in again)
+        return [standing_in(point, each) for each in made]
 
     def was_in_doubt(self, call_id: str) -> bool:
         """Whether it had started then: whoever refuses it now cannot say that it did not run, either."""

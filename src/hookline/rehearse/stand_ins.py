@@ -94,13 +94,23 @@ def as_far_as_seen(recording: Recording, plan: Plan, occasion: Occasion, hidden:
 def limited(recording: Recording, plan: Plan, occasion: Occasion) -> Plan:
     """A plan in which hooks answer from the record where they looked at what nobody can know exactly again.
 
-    That is the time, what other children of the same run had used by then, and that somebody wanted it to end.
+    That is the time, what other children of the same run had used by then, that somebody wanted it to end, and which
+    process it was.
     """
     is_ended = any(map(_ends_from_outside, occasion))
-    if not any(_looks_elsewhere(entry) or is_ended for entry in plan.judges):
+    if not any(
+        _looks_elsewhere(entry) or _is_of_process(entry) or is_ended for entry in plan.judges
+    ):
         return plan
 
     def answering(entry: Entry) -> Entry:
+        if _is_of_process(entry):
+            said = next((ran for ran in occasion if ran.hook == entry.name), None)
+            return (
+                entry.recalling(_pass)
+                if said is None
+                else Entry(stand_in(recording, plan.point, said))
+            )
         from_above = _looks_elsewhere(entry)
         for ran in occasion:
             is_it = ran.hook == entry.name and ran.reason.endswith(_OF_TREE) is from_above
@@ -120,6 +130,11 @@ def _looks_elsewhere(entry: Entry) -> bool:
     """Whether this is a default guard of a run above."""
     registration = entry.registration
     return registration.source == DEFAULT and getattr(registration.hook, "levels", 0) > 0
+
+
+def _is_of_process(entry: Entry) -> bool:
+    """Whether a hook is asked by every process that goes on with a run. A run that is played has one."""
+    return entry.registration.each_process
 
 
 def _ends_from_outside(ran: HookRan) -> bool:

@@ -17,6 +17,7 @@ from hookline.agent.loop import drive
 from hookline.agent.run import Run
 from hookline.errors import HookError, JournalError, SessionError, UsageError
 from hookline.journal import (
+    HookRan,
     PromptSubmitted,
     Record,
     SessionRunAdded,
@@ -31,6 +32,9 @@ from hookline.sessions.naming import title_from
 from hookline.sessions.standing import Stand, last_place, stand_of
 from hookline.sessions.stream import Hold
 from hookline.state import Attachment, Decision, RunStatus
+
+_TITLE = "hookline.title"
+"""Where in the metadata hooks put what they call the session."""
 
 
 async def run_in(
@@ -98,7 +102,7 @@ async def resume_in(
     return result
 
 
-async def close_in(hold: Hold, agent: Agent) -> HookError | None:
+async def close_in(hold: Hold, agent: Agent, reason: str) -> HookError | None:
     """Ask the hooks of its end, and close it whatever they do. Gives the failure of one that failed."""
     _check_agent(hold, agent)
     story = hold.story
@@ -112,7 +116,8 @@ async def close_in(hold: Hold, agent: Agent) -> HookError | None:
         )
         durable = hold.durable(agent.definition.listeners)
         try:
-            failure = await end_session(Run(agent.definition, state, durable, drive=drive))
+            run = Run(agent.definition, state, durable, drive=drive)
+            failure = await end_session(run, reason)
         finally:
             durable.flush()  # what the hooks said stays said
         await durable.commit()
@@ -138,12 +143,23 @@ async def _note_end(hold: Hold, result: RunResult) -> None:
         return  # nobody knows how much of it could be written
     made: list[tuple[type[Record], dict[str, Any]]] = []
     made.append((SessionRunEnded, {"member": result.run_id}))
-    if not hold.story.title:
-        said = (record for record in result.records if isinstance(record, PromptSubmitted))
-        if title := title_from(next(said, None)):
-            made.append((SessionTitled, {"title": title}))
+    if title := _new_title(hold.story, result.records):
+        made.append((SessionTitled, {"title": title}))
     with suppress(JournalError):  # the run is in its own journal, and its result is worth more
         await hold.save(*made)
+
+
+def _new_title(story: SessionStory, records: Sequence[Record]) -> str:
+    """What a hook of the run has called the session; or else, if it has no title yet, how its prompt begins."""
+    given = ""
+    for record in records:
+        if isinstance(record, HookRan) and record.changes and not record.shadow:
+            metadata = record.changes.get("state", {}).get("metadata", {})
+            given = metadata.get("set", {}).get(_TITLE, given)
+    if given:
+        return given if isinstance(given, str) and given != story.title else ""
+    said = (record for record in records if isinstance(record, PromptSubmitted))
+    return "" if story.title else title_from(next(said, None))
 
 
 def _next(hold: Hold, agent: Agent, run_id: str | None) -> tuple[Stand, str]:

@@ -43,7 +43,7 @@ from hookline.sessions.standing import (
 from hookline.sessions.stream import Hold, Stream
 from hookline.sessions.streaming import SessionStream
 from hookline.sessions.view import SessionView, view_of
-from hookline.state import AgentState, Attachment, Decision, PendingApproval
+from hookline.state import AgentState, Attachment, Decision, PendingApproval, checked_text
 
 
 class Session:
@@ -175,13 +175,14 @@ class Session:
         """`resume_run` for code that is not async."""
         return run_to_end(lambda: self.resume_run(agent, decisions))
 
-    async def close(self, agent: Agent) -> None:
+    async def close(self, agent: Agent, *, reason: str = "other") -> None:
         """End the session: the agent's session_end hooks are asked. The next run opens it again.
 
+        They find the reason in `ctx.source`: `clear` when it begins anew, `prompt_input_exit` when a person has left.
         One of them that fails is raised when the session is closed.
         """
         with self._held() as hold:
-            failure = await close_in(hold, agent)
+            failure = await close_in(hold, agent, checked_text(reason, "a reason"))
         if failure is not None:
             raise failure
 

@@ -317,7 +317,7 @@ def test_explain_tells_who_there_is_and_with_what() -> None:
     """One line each."""
     agents = Subagents(member(tools=["read", "Agent(n)"]), Subagent("n", "N.", tools=[]))
     text = builder(subagents=agents).build().explain()
-    assert "subagents: m: read; starts n; ScriptedDriver" in text
+    assert "subagents: m: read; starts n; scripted" in text
     assert "subagents: n: no tools" in text
 
 

@@ -352,3 +352,25 @@ time.sleep(60)
         time.sleep(0.3)
         us.kill()
     assert until(lambda: running(sleep) == [])
+
+
+@on_linux
+def test_python_wonders_at_nothing_when_we_end() -> None:
+    """The door stays open until we are gone, and nobody is warned of a socket that was forgotten."""
+    code = (
+        STORY
+        + (
+            f"start_program(('/bin/sh', '-c', 'true'), {ENV!r}, '/', (null,) * 3).end()\n"
+            "class Last:\n"
+            "    def __init__(self):\n"
+            "        import hookline.containment.processes.kept as kept\n"
+            "        self.kept = kept\n"
+            "    def __del__(self):\n"
+            "        vars(self.kept).clear()\n"  # as at the end of a process that takes all modules apart
+            "sys.last = Last()\n"
+        )
+    )
+    env = {**os.environ, "PYTHONPATH": str(ROOT / "src")}
+    words = [sys.executable, "-X", "dev", "-c", code]
+    done = subprocess.run(words, env=env, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (0, "")

@@ -44,6 +44,10 @@ class Extras(msgspec.Struct, frozen=True, kw_only=True):
     """Where capabilities are put that a command has to do with later."""
     driver: Any = None
     """A driver in the place of the model, where no model is needed."""
+    terminal: Callable[[str], None] | None = None
+    """Who sends the terminal what hooks want it to be sent."""
+    display: Callable[[str], None] | None = None
+    """Who shows what hooks want shown in the place of what the model says, where somebody watches."""
     note: Callable[[str], None] = lambda _: None
     """Whom to tell what is not as one might expect."""
     warn: Callable[[str], None] = lambda text: print(f"hookline: {text}", file=sys.stderr)
@@ -209,6 +213,7 @@ async def _configure(
 
         builder.with_capability(ConfiguredHooks(settings, extras.folder))
     if commands is not None:
+        commands.runner.terminal, commands.runner.display = extras.terminal, extras.display
         if commands.counts_objections:
             commands.cap_of_others = _OBJECTIONS
             builder.with_limits(objections=_MANY)

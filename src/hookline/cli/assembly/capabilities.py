@@ -62,19 +62,23 @@ def _check_options(
     from hookline import capabilities
 
     kind = getattr(capabilities, known)
-    parameters = inspect.signature(kind).parameters
-    own = [each for each in parameters if each != "commands"]  # it is put together here
-    takes = ["enabled", *(_SOURCES if _is_made_of_files(parameters) else ()), *own]
+    takes = options_of(inspect.signature(kind).parameters)
     for option, value in options.items():
         if option not in takes:
             close = difflib.get_close_matches(option, takes, n=1, cutoff=0.5)
             remedy = f"Did you mean '{close[0]}'?" if close else f"There are: {', '.join(takes)}."
             yield option, ConfigError(f"'{name}' has no option '{option}'.", remedy=remedy)
-        elif (wanted := misfit(value, _hint(kind, option))) is not None:
+        elif (wanted := misfit(value, hint_of(kind, option))) is not None:
             yield option, ConfigError(f"'{name}.{option}' is {value!r}: expected {wanted}.")
 
 
-def _hint(kind: Any, option: str) -> Any:
+def options_of(parameters: Any) -> list[str]:
+    """What can be said about a capability whose class takes these parameters."""
+    own = [each for each in parameters if each != "commands"]  # it is put together here
+    return ["enabled", *(SOURCES if _is_made_of_files(parameters) else ()), *own]
+
+
+def hint_of(kind: Any, option: str) -> Any:
     """The type of an option of a class, as far as it can be known."""
 
     def carrier() -> None: ...
@@ -88,7 +92,7 @@ def _hint(kind: Any, option: str) -> Any:
 
 
 _PLAIN = {str: "text", bool: "true or false", int: "a whole number", float: "a number"}
-_LISTS = (
+LISTS = (
     list,
     tuple,
     set,
@@ -111,7 +115,7 @@ def misfit(value: Any, hint: Any) -> str | None:
         return None if fits else _PLAIN[hint]
     if hint is Path:
         return None if isinstance(value, str) else "a path"
-    if (origin or hint) in _LISTS:
+    if (origin or hint) in LISTS:
         return None if isinstance(value, list) else "a list"
     if (origin or hint) in (dict, abc.Mapping):
         return None if isinstance(value, dict) else "a table"
@@ -190,7 +194,7 @@ def _needed(parameters: Any) -> Iterator[str]:
             yield name
 
 
-_SOURCES = ("sources",)
+SOURCES = ("sources",)
 
 
 def _is_made_of_files(parameters: Any) -> bool:

@@ -18,6 +18,7 @@ from hookline.errors import BuildError, ConfigError, UsageError
 from hookline.hooks import Options, Point, Registration, register
 from hookline.lifecycle import ToolHookContext, point_named
 from hookline.state import ToolCall
+from hookline.tools import Toolbox
 
 
 class ConfiguredHooks:
@@ -28,6 +29,7 @@ class ConfiguredHooks:
     def __init__(self, settings: Settings, root: Path) -> None:
         self._settings = settings
         self._root = root
+        self._names: dict[int, str] = {}
 
     def hooks(self) -> Iterator[Registration]:
         """A registration for each of them. What is wrong with one is told with where it is written."""
@@ -35,18 +37,19 @@ class ConfiguredHooks:
             if hook.run is None and hook.do is None:
                 continue
             try:
-                yield self._registration(hook)
+                made = self._registration(hook)
+                self._names[position] = made.name
+                yield made
             except (BuildError, UsageError) as error:
                 where = self._settings.where("hooks", position)
                 raise ConfigError(f"{where}: {error.message}", remedy=error.remedy) from error
 
     def notes(self, definition: Definition) -> Iterator[Note]:
         """Which of them are about tools that there are none of: they guard nothing."""
-        tools = tuple(tool.name for tool in definition.toolbox)
         for position, hook in enumerate(self._settings.configuration.hooks):
             if hook.run is None and hook.do is None:
                 continue
-            for name, meant in _unmet(hook, tools):
+            for name, meant in _unmet(hook, definition.toolbox):
                 where = self._settings.where("hooks", position)
                 yield Note(
                     f"{where}: the hook '{hook.name or hook.run or _named(hook)}' is for a tool '{name}' that there "
@@ -54,7 +57,8 @@ class ConfiguredHooks:
                     is_problem=True,
                     remedy=f"Did you mean '{meant}'?"
                     if meant
-                    else "Correct its name, or leave it out.",
+                    else "Correct its name, give the agent the tool, or leave it out.",
+                    hook=self._names.get(position, ""),
                 )
 
     def _registration(self, hook: HookSettings) -> Registration:
@@ -69,18 +73,19 @@ class ConfiguredHooks:
         return register(point, found, options_of(hook, matched(hook, point, self._root)))
 
 
-def _unmet(hook: HookSettings, tools: tuple[str, ...]) -> Iterator[tuple[str, str]]:
+def _unmet(hook: HookSettings, toolbox: Toolbox) -> Iterator[tuple[str, str]]:
     """The tools that a hook is for and that are not here, each with the one that was probably meant."""
     from hookline.command_hooks.doubts import strangers
     from hookline.permissions import Rule
 
     rule, name = _about(hook)
-    yield from strangers([rule] if rule else [], tools)
+    tools = [tool.name for tool in toolbox]
+    yield from strangers([rule] if rule else [], toolbox)
     if not name or name in tools or name.startswith("/") or set(name) & set("*?["):
         return
     # A rule knows a tool by the names that other agents have for it. A plain name has to be ours.
     ours = [tool for tool in tools if Rule(name).touches(ToolCall("", tool))]
-    yield from [(name, ours[0])] if ours else strangers([name], tools)
+    yield from [(name, ours[0])] if ours else strangers([name], toolbox)
 
 
 def _about(hook: HookSettings) -> tuple[str, str]:

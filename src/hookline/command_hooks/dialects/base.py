@@ -17,6 +17,7 @@ from hookline.command_hooks.definition import Handler
 from hookline.command_hooks.matchers import Test
 from hookline.command_hooks.process import Ran
 from hookline.command_hooks.tool_names import Bridge, Shown
+from hookline.journal import stream_of
 from hookline.lifecycle import HookPoint
 from hookline.state import AgentState, AssistantMessage, ResultStatus, ToolCall, ToolResult
 
@@ -35,6 +36,8 @@ _ENDINGS = {
 }
 _SPACE = uuid.UUID("8f6d3c1e-2b7a-4f55-9d0e-6c1a5b0e7a42")
 TOOL_POINTS = ("before_tool_use", "permission_request", "after_tool_use")
+TITLE = "hookline.title"
+"""Where in the metadata it is what hooks call the session; the session itself looks there."""
 SHELL_TOOLS = ("bash", "exec")
 
 
@@ -256,6 +259,23 @@ def session_source(ctx: Any) -> str:
         return "resume"
     source = getattr(ctx, "source", "compact")
     return source if source in ("startup", "resume", "clear", "compact", "fork") else "startup"
+
+
+def prompt_id(event: str, ctx: Any) -> dict[str, str]:
+    """Which prompt all this is about: a run has one, and its children have none of their own.
+
+    A session begins before anybody has said anything, and is closed when everything is said.
+    """
+    state: AgentState = ctx.state
+    if event == "SessionStart" or state.run_id == stream_of(state.session_id):
+        return {}
+    return {"prompt_id": as_uuid(state.run_id.partition("/")[0])}
+
+
+def session_title(state: AgentState) -> str:
+    """What a hook has called the session, if one has."""
+    title = state.metadata.get(TITLE)
+    return title if isinstance(title, str) else ""
 
 
 def user_name() -> str:

@@ -12,7 +12,6 @@ from hookline.command_hooks.answers import (
     Answer,
     failed,
     json_object,
-    refuse_wrong_types,
     text_of,
 )
 from hookline.command_hooks.definition import Handler
@@ -25,12 +24,21 @@ from hookline.command_hooks.dialects.base import (
     has_failed,
     is_interrupted,
     last_words,
+    prompt_id,
     session_source,
+    session_title,
     unfinished,
 )
+from hookline.command_hooks.dialects.claude_answers import (
+    DECISIONS,
+    new_output,
+    problem_in,
+    words,
+)
+from hookline.command_hooks.dialects.endings import end_reason
 from hookline.command_hooks.dialects.responses import ERROR_NAMES, error_of, response_of
 from hookline.command_hooks.dialects.told import told
-from hookline.command_hooks.granting import granted, interrupts
+from hookline.command_hooks.granting import granted, interrupts, suggestions
 from hookline.command_hooks.matchers import Test
 from hookline.command_hooks.process import Ran
 from hookline.command_hooks.tool_names import CLAUDE, Bridge
@@ -49,22 +57,8 @@ _TEXT_IS_CONTEXT = frozenset({"SessionStart", "UserPromptSubmit", "UserPromptExp
 _UNMATCHED = frozenset(
     {"UserPromptSubmit", "Stop", "PostToolBatch", "TeammateIdle", "TaskCreated", "TaskCompleted", "MessageDisplay"}
 )  # fmt: skip
-_FIELDS: dict[str, tuple[type, ...]] = {
-    "continue": (bool,),
-    "stopReason": (str,),
-    "suppressOutput": (bool,),
-    "systemMessage": (str,),
-    "decision": (str,),
-    "reason": (str,),
-    "hookSpecificOutput": (dict,),
-}
-_SPECIFIC: dict[str, tuple[type, ...]] = {
-    "permissionDecision": (str,),
-    "permissionDecisionReason": (str,),
-    "updatedInput": (dict,),
-    "additionalContext": (str,),
-}
-_DECISIONS = {"approve": "allow", "allow": "allow", "block": "deny", "deny": "deny"}
+DISPLAY = "MessageDisplay"
+_TITLING = ("SessionStart", "UserPromptSubmit")
 _ENV_EVENTS = ("SessionStart", "Setup", "CwdChanged", "FileChanged")
 
 
@@ -103,6 +97,8 @@ class Claude(Dialect):
     shell = "bash"
     bridge = Bridge(CLAUDE, milliseconds=True)
     told = staticmethod(told)
+    numbers_prompts: ClassVar[bool] = True
+    """Hooks are told which prompt all this is about."""
 
     # --- when ---------------------------------------------------------------------------------------
 
@@ -121,7 +117,7 @@ class Claude(Dialect):
             return ctx.step is not None and bool(ctx.step.calls)
         if event == "Notification":
             return ctx.verdict is None or ctx.verdict.kind is Kind.PROCEED
-        if event == "MessageDisplay":
+        if event == DISPLAY:
             return ctx.response is not None and bool(ctx.response.text)
         return True
 
@@ -156,6 +152,7 @@ class Claude(Dialect):
             "cwd": place.cwd,
             "permission_mode": place.permission_mode,
             "hook_event_name": event,
+            **(prompt_id(event, ctx) if self.numbers_prompts else {}),
             **agent_fields(ctx, agent_id),
             **self._particulars(event, ctx, place),
         }
@@ -175,7 +172,7 @@ class Claude(Dialect):
             "native_tool_name": call.name,
         }
         if event == "PermissionRequest":
-            sent["permission_suggestions"] = []
+            sent["permission_suggestions"] = suggestions(call, shown.name, place.cwd)
         else:
             sent["tool_use_id"] = call.id
         if event == "PostToolUse":
@@ -190,7 +187,8 @@ class Claude(Dialect):
         return sent
 
     def _sessionstart(self, ctx: Any, place: Place) -> dict[str, Any]:
-        return {"source": session_source(ctx), **({"model": place.model} if place.model else {})}
+        sent = {"model": place.model, "session_title": session_title(ctx.state)}
+        return {"source": session_source(ctx), **{key: said for key, said in sent.items() if said}}
 
     def _userpromptsubmit(self, ctx: Any, _place: Place) -> dict[str, Any]:
         return {"prompt": ctx.prompt, "user_prompt": ctx.prompt}
@@ -263,8 +261,8 @@ class Claude(Dialect):
             "last_assistant_message": last_words(ctx.state),
         }
 
-    def _sessionend(self, _ctx: Any, _place: Place) -> dict[str, Any]:
-        return {"reason": "other"}
+    def _sessionend(self, ctx: Any, _place: Place) -> dict[str, Any]:
+        return {"reason": end_reason(ctx)}
 
     def variables(self, handler: Handler, place: Place) -> dict[str, str]:
         """Where the project is, who is running, and for plugins where they are."""
@@ -311,7 +309,8 @@ class Claude(Dialect):
         reason = said.reason if said.decision == "deny" and said.reason else ran.stderr.strip()
         reason = reason or "no reason was given"
         kept = {
-            name: getattr(said, name) for name in ("contexts", "messages", "stops", "stop_reason")
+            name: getattr(said, name)
+            for name in ("contexts", "messages", "stops", "stop_reason", "terminal", "title")
         }
         if event in _BLOCKING:
             return Answer(decision="deny", reason=reason, status="blocked", **kept)
@@ -343,13 +342,16 @@ class Claude(Dialect):
             decision=decision,
             reason=reason,
             updated_input=updated if event in _REWRITING and isinstance(updated, dict) else None,
-            updated_output=_new_output(specific) if event in _FEEDBACK else UNCHANGED,
+            updated_output=new_output(specific) if event in _FEEDBACK else UNCHANGED,
             contexts=(context,) if isinstance(context, str) and context.strip() else (),
-            messages=_words(found.get("systemMessage")),
+            messages=words(found.get("systemMessage")),
             stops=found.get("continue") is False or interrupts(event, specific),
             stop_reason=text_of(found.get("stopReason")),
             prompt=text_of(specific.get("initialUserMessage")) if event == "SessionStart" else "",
             extra=granted(specific) if event == "PermissionRequest" else None,
+            terminal=text_of(found.get("terminalSequence")),
+            display=text_of(specific.get("displayContent")) if event == DISPLAY else "",
+            title=text_of(specific.get("sessionTitle")) if event in _TITLING else "",
         )  # fmt: skip
 
     def _decision(self, event: str, found: dict[str, Any], specific: dict[str, Any]) -> Any:
@@ -360,33 +362,7 @@ class Claude(Dialect):
             if isinstance(given, dict) and given.get("behavior") in ("allow", "deny"):
                 return given["behavior"], text_of(given.get("message"))
             return "", ""
-        word = _DECISIONS.get(text_of(found.get("decision")), "")
+        word = DECISIONS.get(text_of(found.get("decision")), "")
         if word == "allow" and event != "PreToolUse":
             word = ""
         return word, text_of(found.get("reason"))
-
-
-def problem_in(found: dict[str, Any]) -> str:
-    """What is wrong with an answer; keys that nobody knows are not."""
-    problem = refuse_wrong_types(found, _FIELDS)
-    if problem:
-        return problem
-    specific = found.get("hookSpecificOutput") or {}
-    problem = refuse_wrong_types(specific, _SPECIFIC)
-    decision, word = specific.get("permissionDecision"), found.get("decision")
-    if not problem and decision not in (None, "allow", "deny", "ask", "defer"):
-        problem = f"'permissionDecision' is {decision!r}"
-    if not problem and word not in (None, *_DECISIONS):
-        problem = f"'decision' is {word!r}"
-    return problem
-
-
-def _new_output(specific: dict[str, Any]) -> Any:
-    for key in ("updatedToolOutput", "updatedMCPToolOutput"):
-        if key in specific:
-            return specific[key]
-    return UNCHANGED
-
-
-def _words(value: object) -> tuple[str, ...]:
-    return (value,) if isinstance(value, str) and value.strip() else ()

@@ -18,7 +18,8 @@ from hookline.command_hooks.dialects.base import (
     output_text,
     unfinished,
 )
-from hookline.command_hooks.dialects.claude import Claude, problem_in
+from hookline.command_hooks.dialects.claude import Claude
+from hookline.command_hooks.dialects.claude_answers import problem_in
 from hookline.command_hooks.dialects.endings import server_result
 from hookline.command_hooks.matchers import Test
 from hookline.command_hooks.process import Ran
@@ -63,6 +64,7 @@ class Codex(Claude):
 
     name = "codex"
     own = ".codex"
+    numbers_prompts = False
     points: ClassVar[dict[str, str]] = {
         "SessionStart": "session_start",
         "UserPromptSubmit": "prompt_submit",

@@ -21,7 +21,7 @@ from hookline.command_hooks.dialects.base import (
     session_source,
     unfinished,
 )
-from hookline.command_hooks.dialects.endings import ending_of
+from hookline.command_hooks.dialects.endings import end_reason, ending_of
 from hookline.command_hooks.matchers import Test
 from hookline.command_hooks.process import Ran
 from hookline.command_hooks.tool_names import COPILOT, Bridge
@@ -203,7 +203,8 @@ def failure(ctx: Any) -> dict[str, Any]:
 
 def session_end_reason(ctx: Any) -> str:
     """Why a session is over."""
-    return _REASONS[ending_of(ctx.state)]
+    is_left = end_reason(ctx) == "prompt_input_exit"
+    return "user_exit" if is_left else _REASONS[ending_of(ctx.state)]
 
 
 def _child(event: str, ctx: Any, place: Place) -> dict[str, Any]:

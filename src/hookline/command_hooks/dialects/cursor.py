@@ -23,7 +23,12 @@ from hookline.command_hooks.dialects.base import (
     output_text,
     unfinished,
 )
-from hookline.command_hooks.dialects.endings import ending_of, is_abandoned, server_result
+from hookline.command_hooks.dialects.endings import (
+    end_reason,
+    ending_of,
+    is_abandoned,
+    server_result,
+)
 from hookline.command_hooks.matchers import Test
 from hookline.command_hooks.process import Ran
 from hookline.command_hooks.tool_names import CURSOR, Bridge, Shown
@@ -184,7 +189,8 @@ class Cursor(Dialect):
                 "is_first_compaction": True,
             }
         ended = ending_of(ctx.state).replace("timeout", "aborted")
-        return {"reason": ended, "is_background_agent": False, "final_status": ended}
+        why = "user_close" if end_reason(ctx) == "prompt_input_exit" else ended
+        return {"reason": why, "is_background_agent": False, "final_status": ended}
 
     def _tool(self, event: str, ctx: Any, place: Place) -> dict[str, Any]:
         call, execution = ctx.tool_call, ctx.execution

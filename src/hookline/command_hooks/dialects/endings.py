@@ -21,6 +21,12 @@ def ending_of(state: AgentState) -> str:
     return _SESSION_ENDINGS.get(ending.status, "completed")
 
 
+def end_reason(ctx: Any) -> str:
+    """Why a session is over, as far as whoever ended it has said so."""
+    said = getattr(ctx, "source", "")
+    return said if said in ("clear", "prompt_input_exit") else "other"
+
+
 def is_abandoned(ctx: Any) -> bool:
     """Whether a run is about to stop because somebody does not want it to go on."""
     outcome = getattr(ctx, "continuation", None)

@@ -22,6 +22,7 @@ from hookline.command_hooks.dialects.base import (
     session_source,
     unfinished,
 )
+from hookline.command_hooks.dialects.endings import end_reason
 from hookline.command_hooks.matchers import Test
 from hookline.command_hooks.process import Ran
 from hookline.command_hooks.tool_names import GEMINI, Bridge, Shown
@@ -130,7 +131,9 @@ class Gemini(Dialect):
             }
         if event == "Notification":
             return _notification(ctx.tool_call, self.show(ctx.tool_call, place))
-        return {"trigger": "auto"} if event == "PreCompress" else {"reason": "exit"}
+        if event == "PreCompress":
+            return {"trigger": "auto"}
+        return {"reason": "clear" if end_reason(ctx) == "clear" else "exit"}
 
     def _tool(self, event: str, ctx: Any, place: Place) -> dict[str, Any]:
         shown = self.show(ctx.tool_call, place)

@@ -48,6 +48,7 @@ class VsCode(Claude):
     also: ClassVar[dict[str, str]] = {**Claude.also, "PermissionRequest": "before_tool_use"}
     answered_once = frozenset({"PermissionRequest"})
     own = ""
+    numbers_prompts = False
     runs_in_order = True
     _copilot = Copilot()
 

@@ -7,13 +7,13 @@ children: they are ended with their group, but outlive us if we are killed.
 from __future__ import annotations
 
 import array
+import atexit
 import contextlib
 import os
 import secrets
 import select
 import signal
 import socket
-import subprocess
 import sys
 import threading
 import time
@@ -24,6 +24,7 @@ from weakref import WeakSet
 
 from hookline.containment.interpreter import PYTHON, compiled, from_pipe
 from hookline.containment.processes import keeper
+from hookline.containment.processes.child import Child
 
 _CODE = compiled(keeper)
 """What the keeper runs. Taken now: what is in its file may be another text by then."""
@@ -83,7 +84,7 @@ def start_program(
         except _KeeperLost:
             _lose(keeping)
             _end_marked(mark)
-    return _Child(argv, env, cwd, standard)
+    return Child(argv, env, cwd, standard)
 
 
 def new_mark() -> int:
@@ -208,6 +209,10 @@ class _Keeping:
         for each in (self._door, *self._lines):
             each.close()
 
+    def leave_open(self) -> None:
+        """Have the way to it closed by the end of our process, as if that were killed, and not a moment before."""
+        self._door.detach()
+
     def close(self) -> None:
         """Have it end. It may have been stopped, so it is not asked."""
         self._door.close()
@@ -245,13 +250,22 @@ def _current() -> _Keeping | None:
                 _keeping = _Keeping(_CODE)
             except (OSError, NotImplementedError):
                 return None
-            _see_to_forks()
+            _see_to_ends()
         return _keeping
 
 
 @cache
-def _see_to_forks() -> None:
+def _see_to_ends() -> None:
     os.register_at_fork(after_in_child=_let_go)
+    atexit.register(_leave_open)
+
+
+def _leave_open() -> None:
+    """At the end of this process the door stays open until it is gone: Python is not to wonder who forgot it."""
+    global _keeping
+    last, _keeping = _keeping, None  # without the lock: a thread that holds it may be gone
+    if last is not None:
+        last.leave_open()
 
 
 def _let_go() -> None:
@@ -357,43 +371,3 @@ def _end_marked(mark: int) -> None:
         if not left:
             return
         time.sleep(0.005)
-
-
-class _Child:
-    """A program that is our own child."""
-
-    def __init__(
-        self, argv: Sequence[str], env: Mapping[str, str], cwd: str, standard: tuple[int, int, int]
-    ) -> None:
-        stdin, stdout, stderr = standard
-        self._process = subprocess.Popen(
-            argv,
-            stdin=stdin,
-            stdout=stdout,
-            stderr=stderr,
-            cwd=cwd,
-            env=dict(env),
-            start_new_session=True,
-        )
-        self.pid = self._process.pid
-
-    def fileno(self) -> int | None:
-        return None
-
-    def poll(self) -> int | None:
-        return self._process.poll()
-
-    def terminate(self) -> None:
-        self._signal(signal.SIGTERM)
-
-    def end(self) -> None:
-        self._signal(signal.SIGKILL)
-        self._process.wait()
-
-    def leave(self) -> None:
-        self._process.wait()
-
-    def _signal(self, number: int) -> None:
-        # Its number means this group as long as somebody is in it: nobody else is given it.
-        with contextlib.suppress(ProcessLookupError, PermissionError):
-            os.killpg(self.pid, number)
