@@ -24,9 +24,10 @@ from hookline.command_hooks.dialects.base import (
 from hookline.command_hooks.dialects.endings import ending_of
 from hookline.command_hooks.matchers import Test
 from hookline.command_hooks.process import Ran
-from hookline.command_hooks.tool_names import COPILOT, Bridge
+from hookline.command_hooks.tool_names import COPILOT, Bridge, Shown
 from hookline.flow import ErrorClass
 from hookline.lifecycle import HookPoint
+from hookline.state import ToolCall
 
 _READING_TOOLS = ("read", "list", "glob", "search")
 _TOOLS = frozenset({"preToolUse", "permissionRequest", "postToolUse", "postToolUseFailure"})
@@ -71,6 +72,14 @@ class Copilot(Dialect):
         if event in ("postToolUse", "postToolUseFailure"):
             return has_failed(ctx.execution) is (event == "postToolUseFailure")
         return event != "permissionRequest" or needs_permission(ctx)
+
+    def show(self, call: ToolCall, place: Place) -> Shown:
+        """A call under Copilot's names; a tool of a server has the server's name before it."""
+        shown = super().show(call, place)
+        server, found, tool = call.name.removeprefix("mcp__").partition("__")
+        if not found or not call.name.startswith("mcp__"):
+            return shown
+        return shown._replace(name=f"{server}-{tool}", aliases=(call.name,))
 
     def test(self, handler: Handler) -> Test:
         """A regular expression over the whole name."""

@@ -24,6 +24,7 @@ from hookline.command_hooks.reading.files import (
     texts_field,
     usual_shell,
 )
+from hookline.command_hooks.reading.knowing import as_it_reads
 
 _POLICIES = Path("github-copilot") / "policy.d"
 _TIMEOUT = 30.0
@@ -84,7 +85,7 @@ def read_copilot_file(
     """One file. Events in Pascal case are Claude's, and are told in the form of VS Code."""
     source = Source("copilot", level, str(path), shown_path(path, project, home))
     told = about(source.label, warn)
-    return _handlers(load_json(path, told) or {}, source, told)
+    return _handlers(load_json(path, told) or {}, source, project, told)
 
 
 def _plugin(root: Path, project: Path, home: Path, warn: Warn) -> list[Handler]:
@@ -105,10 +106,12 @@ def _plugin(root: Path, project: Path, home: Path, warn: Warn) -> list[Handler]:
         return []
     source = Source("copilot", Level.PLUGIN, str(path), shown_path(path, project, home), str(root))
     content = named if isinstance(named, dict) else load_json(path, told) or {}
-    return _handlers(content if "hooks" in content else {"hooks": content}, source, told)
+    return _handlers(content if "hooks" in content else {"hooks": content}, source, project, told)
 
 
-def _handlers(content: Mapping[str, Any], source: Source, warn: Warn) -> list[Handler]:
+def _handlers(
+    content: Mapping[str, Any], source: Source, project: Path, warn: Warn
+) -> list[Handler]:
     hooks, version = content.get("hooks", {}), content.get("version", 1)
     if content.get("disableAllHooks") is True:
         return []
@@ -120,7 +123,7 @@ def _handlers(content: Mapping[str, Any], source: Source, warn: Warn) -> list[Ha
         return []
     as_vscode = msgspec.structs.replace(source, dialect="vscode")
     return [
-        handler
+        as_it_reads(handler, project, is_vscodes="version" not in content)
         for event, entries in hooks.items()
         for handler in _event(event, entries, as_vscode if event[:1].isupper() else source, warn)
     ]
