@@ -99,7 +99,8 @@ class Copilot(Dialect):
     def payload(self, handler: Handler, ctx: Any, place: Place) -> dict[str, Any]:
         """The event, and what is common to all of them."""
         return {
-            "sessionId": place.session_id,
+            "sessionId": place.session_uuid,
+            "nativeSessionId": place.session_id,
             "timestamp": int(time.time() * 1000),
             "cwd": place.cwd,
             "transcriptPath": place.transcript,
