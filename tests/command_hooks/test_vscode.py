@@ -256,3 +256,19 @@ def test_the_users_own_scripts_are_read_too(stage: Any, tmp_path: Path) -> None:
     stage.file(".copilot/hooks/a.json", {"version": 1, "hooks": hooks}, home=True)
     stage.run(stage.discover())
     assert (stage.root / "seen").read_text() == "run_in_terminal\n"
+
+
+@pytest.mark.parametrize(
+    ("reads", "kind"),
+    [
+        ("jq -r '.toolArgs.command'", dict),
+        ("event.get('toolArgs', {}).get('command')", dict),
+        ("jq -r '.toolArgs | fromjson | .command'", str),
+        ("json.loads(event['toolArgs'])['command']", str),
+        ("jq -r '.toolArgs' | jq -r .command", str),
+    ],
+)
+def test_arguments_are_what_the_script_takes_them_for(stage: Any, reads: str, kind: type) -> None:
+    """Copilot had them as text, and has them as an object now."""
+    (sent,) = told(stage, "preToolUse", f".toolName {reads}", version=1)
+    assert type(sent["toolArgs"]) is kind

@@ -22,6 +22,7 @@ from hookline.command_hooks.dialects.base import (
     unfinished,
 )
 from hookline.command_hooks.dialects.endings import ending_of
+from hookline.command_hooks.dialects.vscode_tools import takes_object
 from hookline.command_hooks.matchers import Test
 from hookline.command_hooks.process import Ran
 from hookline.command_hooks.tool_names import COPILOT, Bridge, Shown
@@ -98,7 +99,7 @@ class Copilot(Dialect):
 
     def payload(self, handler: Handler, ctx: Any, place: Place) -> dict[str, Any]:
         """The event, and what is common to all of them."""
-        return {
+        sent = {
             "sessionId": place.session_uuid,
             "nativeSessionId": place.session_id,
             "timestamp": int(time.time() * 1000),
@@ -106,6 +107,9 @@ class Copilot(Dialect):
             "transcriptPath": place.transcript,
             **self._particulars(handler.event, ctx, place),
         }
+        if "toolArgs" in sent and takes_object(handler):
+            sent["toolArgs"] = sent["toolInput"]
+        return sent
 
     def _particulars(self, event: str, ctx: Any, place: Place) -> dict[str, Any]:
         if event in _TOOLS or event == "notification":

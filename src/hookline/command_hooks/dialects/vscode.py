@@ -40,6 +40,7 @@ from hookline.command_hooks.dialects.vscode_tools import (
     names_of,
     plain,
     reads_camel_case,
+    takes_object,
     with_keys,
     without_keys,
 )
@@ -139,7 +140,8 @@ class VsCode(Claude):
         if reads_camel_case(handler):
             given = sent["tool_input"] if is_theirs else shown.input
             told["toolName"] = name if is_theirs else shown.name
-            told |= {"toolInput": given, "toolArgs": json.dumps(given, ensure_ascii=False)}
+            text = json.dumps(given, ensure_ascii=False)
+            told |= {"toolInput": given, "toolArgs": given if takes_object(handler) else text}
         return told
 
     def variables(self, handler: Handler, place: Place) -> dict[str, str]:

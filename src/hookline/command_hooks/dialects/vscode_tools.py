@@ -74,6 +74,7 @@ _MADE = ("files", "replacements", "startLine", "endLine")
 _CAMEL = frozenset({"toolName", "toolInput", "toolArgs"})
 _SNAKE = frozenset({"tool_name", "tool_input"})
 _CLAUDES, _COPILOTS = "Claude's names", "Copilot's names"
+_AS_TEXT, _AS_OBJECT = "toolArgs as text", "toolArgs as an object"
 _WORD = re.compile(
     "|".join(
         sorted(
@@ -86,8 +87,14 @@ _WORD = re.compile(
 _MARKED = {
     _CLAUDES: re.compile(r"[\"'|(](?:Bash|Write|Edit|MultiEdit|NotebookEdit)[\"'|)]"),
     _COPILOTS: re.compile(r"[\"'|(](?:bash|create|edit|view|powershell)[\"'|)]"),
+    _AS_TEXT: re.compile(
+        r"(?:JSON\.parse|json\.loads)\([^)\n]*toolArgs|toolArgs\W{0,12}\|\s*fromjson"
+    ),
+    _AS_OBJECT: re.compile(
+        r"toolArgs\??\.\w|toolArgs['\"]\](?:\[|\.get)|toolArgs['\"]\)?,?\s*(?:or\s*)?\{\}|toolArgs\s*(?:\|\||\?\?|//)\s*\{\}"
+    ),
 }
-"""Names that are words too: they count where they are set off as names are."""
+"""Names that are words too count where they are set off as names are. Of arguments it counts what is done with them."""
 
 
 def words_in(text: str) -> frozenset[str]:
@@ -116,6 +123,11 @@ def reads_snake_case(handler: Handler) -> bool:
 def is_for_copilot(handler: Handler) -> bool:
     """Whether what a hook runs looks for Copilot's tools, and for no others."""
     return _COPILOTS in handler.knows and _CLAUDES not in handler.knows
+
+
+def takes_object(handler: Handler) -> bool:
+    """Whether what a hook runs looks into `toolArgs` as an object. Copilot had them as text, and has them so now."""
+    return _AS_OBJECT in handler.knows and _AS_TEXT not in handler.knows
 
 
 def names_of(call: ToolCall) -> tuple[str, ...]:
