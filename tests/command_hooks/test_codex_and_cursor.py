@@ -88,6 +88,25 @@ def test_words_to_a_child_need_no_json_in_codex() -> None:
     assert said("codex", "PostToolUse", Ran(0, "keep to src\n")).is_silent
 
 
+@pytest.mark.parametrize("more", [{"updatedInput": {"command": "ls"}}, {"interrupt": True}])
+def test_a_permission_of_codex_is_yes_or_no(more: dict[str, Any]) -> None:
+    """What else it may say is kept for later, and such an answer is none: the user is asked."""
+    answer = {"hookSpecificOutput": {"decision": {"behavior": "allow", **more}}}
+    assert (
+        next(iter(more)) in said("codex", "PermissionRequest", Ran(0, json.dumps(answer))).problem
+    )
+    plain = {"hookSpecificOutput": {"decision": {"behavior": "allow"}}}
+    assert said("codex", "PermissionRequest", Ran(0, json.dumps(plain))).decision == "allow"
+
+
+def test_an_objection_in_codex_needs_a_reason() -> None:
+    """It is what the agent goes on with."""
+    assert "reason" in said("codex", "Stop", Ran(0, '{"decision": "block", "reason": " "}')).problem
+    assert (
+        said("codex", "Stop", Ran(0, '{"decision": "block", "reason": "test"}')).decision == "deny"
+    )
+
+
 def test_where_nothing_can_be_blocked_the_failure_is_told_in_its_own_words() -> None:
     """And not as if the hook had been silent."""
     assert "no database" in said("codex", "SessionStart", Ran(2, "", "no database")).problem

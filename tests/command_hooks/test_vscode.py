@@ -272,3 +272,51 @@ def test_arguments_are_what_the_script_takes_them_for(stage: Any, reads: str, ki
     """Copilot had them as text, and has them as an object now."""
     (sent,) = told(stage, "preToolUse", f".toolName {reads}", version=1)
     assert type(sent["toolArgs"]) is kind
+
+
+# --- where its hooks are ------------------------------------------------------------------------------
+
+
+def test_its_settings_say_where_hook_files_are(stage: Any) -> None:
+    """And where none are to be read; comments and last commas are usual there."""
+    entry = {"hooks": {"PreToolUse": entries("true")}}
+    stage.file(".github/hooks/a.json", entry)
+    stage.file("guards/b.json", entry)
+    stage.file("one.json", entry)
+    settings = """{ // ours
+      "chat.hookFilesLocations": {".github/hooks": false, "guards": true, "one.json": true,
+        "../elsewhere": true, "~/mine": true, ".claude/settings.json": true, /* all */ },
+    }"""
+    stage.file(".vscode/settings.json", settings)
+    found = stage.discover()
+    assert [handler.source.label for handler in found.handlers] == ["guards/b.json", "one.json"]
+    assert ["elsewhere" in warning for warning in found.warnings] == [True]
+
+
+def test_settings_that_say_nothing_about_hooks_are_nobodys_business(stage: Any) -> None:
+    """Nor are their mistakes."""
+    stage.file(".github/hooks/a.json", {"hooks": {"PreToolUse": entries("true")}})
+    stage.file(".vscode/settings.json", "{ what is this")
+    found = stage.discover()
+    assert (len(found.handlers), found.warnings) == (1, ())
+
+
+def test_hooks_of_a_custom_agent(stage: Any) -> None:
+    """In the front matter of its page they are in no groups."""
+    stage.file(
+        ".github/agents/strict.agent.md",
+        "---\nname: strict\ndescription: d\nhooks:\n  PreToolUse:\n    - type: command\n"
+        "      command: ./no.sh run_in_terminal\n  Stop:\n    - type: command\n      command: exit 0\n---\nBe strict.\n",
+    )
+    found = stage.discover(agents=[stage.root / ".github/agents"])
+    told = [(h.event, h.source.dialect, h.agent) for h in found.handlers]
+    assert told == [("PreToolUse", "vscode", "strict"), ("SubagentStop", "vscode", "strict")]
+    assert "run_in_terminal" in found.handlers[0].knows
+
+
+def test_variables_in_variables(stage: Any) -> None:
+    """Of a hook's own `env`, as in Copilot's."""
+    entry = {"type": "command", "command": 'echo "$LOG" > seen', "env": {"LOG": "$HOME/log"}}
+    stage.file(".copilot/hooks/a.json", {"hooks": {"SessionStart": [entry]}}, home=True)
+    stage.run(stage.discover())
+    assert (stage.root / "seen").read_text().endswith("/HOME/log\n")

@@ -60,7 +60,7 @@ def environment(handler: Handler, place: Place, kept: Mapping[str, str]) -> dict
         ours = {name: value for name, value in ours.items() if not _is_credential(name, value)}
     dialect = DIALECTS[handler.source.dialect]
     own = {name: expanded(value, handler, place) for name, value in handler.env.items()}
-    if dialect.name == "copilot":
+    if dialect.name in ("copilot", "vscode"):
         own = {name: _VARIABLE.sub(_value_in(ours), value) for name, value in own.items()}
     skill = {"CLAUDE_SKILL_DIR": handler.source.root} if handler.skill else {}
     made = {**ours, **kept, **own, **dialect.variables(handler, place), **skill}

@@ -18,6 +18,7 @@ from hookline.command_hooks.reading.files import (
     about,
     flat,
     load_json,
+    load_text,
     nested,
     seconds_field,
     text_field,
@@ -28,6 +29,9 @@ from hookline.command_hooks.reading.knowing import as_it_reads
 
 _POLICIES = Path("github-copilot") / "policy.d"
 _TIMEOUT = 30.0
+_LOCATIONS = "chat.hookFilesLocations"
+_USUAL = ".github/hooks"
+_OF_CLAUDE = (".claude/settings.json", ".claude/settings.local.json")
 
 
 def read_copilot(project: Path, home: Path, warn: Warn, *, system: Path | None) -> list[Handler]:
@@ -43,11 +47,30 @@ def read_copilot(project: Path, home: Path, warn: Warn, *, system: Path | None) 
     found += _read(users, Level.USER, project, home, warn)
     settings, local = (github / "copilot" / f"settings{part}.json" for part in ("", ".local"))
     if not _switches_off(settings, local):  # a repository speaks for its own hooks
-        found += _read([*_in(github / "hooks"), settings], Level.PROJECT, project, home, warn)
+        named = _places(project, warn)
+        found += _read([*named, settings], Level.PROJECT, project, home, warn)
         found += _read([local], Level.LOCAL, project, home, warn)
     for root in sorted((own / "installed-plugins").glob("*/*/")):
         found += _plugin(root, project, home, warn)
     return found
+
+
+def _places(project: Path, warn: Warn) -> list[Path]:
+    """The hook files of a repository: those of the usual directory, and where its settings for VS Code say."""
+    path, told = project / ".vscode" / "settings.json", about(".vscode/settings.json", warn)
+    is_said = _LOCATIONS in (load_text(path, lambda _said: None) or "")
+    given = (load_json(path, told) or {}).get(_LOCATIONS) if is_said else None
+    said = {_USUAL: True, **(given if isinstance(given, dict) else {})}
+    found: dict[Path, None] = {}
+    for name, is_on in said.items():
+        if is_on is not True or name.startswith("~") or name in _OF_CLAUDE:
+            continue  # a user's files, and Claude's, are read anyway
+        path = project / name
+        if not path.resolve().is_relative_to(project.resolve()):
+            told(f"{_LOCATIONS}: '{name}' is outside of the project, so it is not read")
+            continue
+        found |= dict.fromkeys(_in(path) if path.is_dir() else [path])
+    return list(found)
 
 
 def _in(directory: Path) -> list[Path]:
@@ -127,6 +150,15 @@ def _handlers(
         for event, entries in hooks.items()
         for handler in _event(event, entries, as_vscode if event[:1].isupper() else source, warn)
     ]
+
+
+def read_vscode_entries(
+    hooks: Mapping[str, Any], source: Source, project: Path, warn: Warn
+) -> Iterator[Handler]:
+    """The hooks of pages that have them as VS Code's files do: one after the other, without groups."""
+    there = msgspec.structs.replace(source, dialect="vscode")
+    for handler in flat(dict(hooks), there, _copilot, warn):
+        yield as_it_reads(handler, project, is_vscodes=True)
 
 
 def _event(event: str, entries: Any, source: Source, warn: Warn) -> Iterator[Handler]:
