@@ -306,7 +306,8 @@ def test_hooks_of_a_custom_agent(stage: Any) -> None:
     stage.file(
         ".github/agents/strict.agent.md",
         "---\nname: strict\ndescription: d\nhooks:\n  PreToolUse:\n    - type: command\n"
-        "      command: ./no.sh run_in_terminal\n  Stop:\n    - type: command\n      command: exit 0\n---\nBe strict.\n",
+        "      command: ./no.sh run_in_terminal\n  Stop:\n    - type: command\n      command: exit 0\n"
+        "---\nBe strict.\n",
     )
     found = stage.discover(agents=[stage.root / ".github/agents"])
     told = [(h.event, h.source.dialect, h.agent) for h in found.handlers]
@@ -320,3 +321,23 @@ def test_variables_in_variables(stage: Any) -> None:
     stage.file(".copilot/hooks/a.json", {"hooks": {"SessionStart": [entry]}}, home=True)
     stage.run(stage.discover())
     assert (stage.root / "seen").read_text().endswith("/HOME/log\n")
+
+
+def test_a_plugin_of_copilot_is_told_where_it_is_and_where_its_data_is(stage: Any) -> None:
+    """In variables, and in the words of a program that no shell reads; its scripts are read where it is."""
+    root = ".copilot/installed-plugins/shop/guard"
+    program = ["sh", "${COPILOT_PLUGIN_ROOT}/look.sh"]
+    hooks = {"PreToolUse": [{"type": "command", "exec": program}]}
+    stage.file(f"{root}/hooks.json", {"version": 1, "hooks": hooks}, home=True)
+    look = '# create_file\njq -r .tool_name > "$COPILOT_PLUGIN_DATA/seen"\n'
+    stage.file(f"{root}/look.sh", look, home=True)
+    stage.run(stage.discover())
+    data = stage.home / ".copilot" / "plugin-data" / "shop" / "guard"
+    assert (data / "seen").read_text() == "run_in_terminal\n"
+
+
+@pytest.mark.parametrize("name", ["CURSOR_PLUGIN_ROOT", "COPILOT_PLUGIN_ROOT", "extensionPath"])
+def test_a_place_that_a_hook_has_not_is_left_as_it_is(stage: Any, name: str) -> None:
+    """It is no plugin's, and runs like any other."""
+    stage.file(".github/hooks/a.json", {"hooks": {"PreToolUse": entries(f'true "${{{name}}}"')}})
+    assert texts(stage.run(stage.discover())) == ["ran ls"]

@@ -160,14 +160,15 @@ class Copilot(Dialect):
 
     def variables(self, handler: Handler, place: Place) -> dict[str, str]:
         """Scripts that know several agents tell by this which one it is; for plugins, where they are."""
-        root = handler.source.root
+        root, data = handler.source.root, handler.source.data
         named = {
             "COPILOT_CLI": "1",
             "COPILOT_PROJECT_DIR": place.project,
             "CLAUDE_PROJECT_DIR": place.project,
         }
         plugin = ("COPILOT_PLUGIN_ROOT", "CLAUDE_PLUGIN_ROOT", "PLUGIN_ROOT") if root else ()
-        return {**named, **dict.fromkeys(plugin, root)}
+        kept = {"COPILOT_PLUGIN_DATA": data} if data else {}
+        return {**named, **dict.fromkeys(plugin, root), **kept}
 
     def understand(self, handler: Handler, ran: Ran) -> Answer:
         """A hook before a tool that fails denies; one that takes too long does not."""

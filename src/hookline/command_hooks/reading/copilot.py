@@ -51,7 +51,8 @@ def read_copilot(project: Path, home: Path, warn: Warn, *, system: Path | None) 
         found += _read([*named, settings], Level.PROJECT, project, home, warn)
         found += _read([local], Level.LOCAL, project, home, warn)
     for root in sorted((own / "installed-plugins").glob("*/*/")):
-        found += _plugin(root, project, home, warn)
+        data = own / "plugin-data" / root.parent.name / root.name
+        found += _plugin(root, data, project, home, warn)
     return found
 
 
@@ -111,7 +112,7 @@ def read_copilot_file(
     return _handlers(load_json(path, told) or {}, source, project, told)
 
 
-def _plugin(root: Path, project: Path, home: Path, warn: Warn) -> list[Handler]:
+def _plugin(root: Path, data: Path, project: Path, home: Path, warn: Warn) -> list[Handler]:
     """The hooks of a plugin that the user has installed; its manifest may name another file, or have them itself."""
     told = about(shown_path(root, project, home), warn)
     places = ("plugin.json", ".github/plugin/plugin.json", ".claude-plugin/plugin.json")
@@ -127,7 +128,8 @@ def _plugin(root: Path, project: Path, home: Path, warn: Warn) -> list[Handler]:
     if not path.resolve().is_relative_to(root.resolve()):
         told(f"its hooks are to be outside of it, at '{named}', so they are not read")
         return []
-    source = Source("copilot", Level.PLUGIN, str(path), shown_path(path, project, home), str(root))
+    label = shown_path(path, project, home)
+    source = Source("copilot", Level.PLUGIN, str(path), label, str(root), str(data))
     content = named if isinstance(named, dict) else load_json(path, told) or {}
     return _handlers(content if "hooks" in content else {"hooks": content}, source, project, told)
 

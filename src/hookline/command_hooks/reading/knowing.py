@@ -7,6 +7,7 @@ script was written for shows in its text.
 from __future__ import annotations
 
 import os
+import re
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
@@ -18,6 +19,7 @@ from hookline.command_hooks.dialects.vscode_tools import KEY, reads_snake_case, 
 from hookline.command_hooks.scripts import is_interpreter, run_programs, scripts_of
 
 _LARGEST = 2 << 20
+_ROOT = re.compile(r"\$\{\w*PLUGIN_ROOT\}|\$\w*PLUGIN_ROOT\b")
 _PASCAL = {
     "sessionStart": "SessionStart",
     "userPromptSubmitted": "UserPromptSubmit",
@@ -68,7 +70,8 @@ def _elsewhere(handler: Handler) -> Iterator[Path]:
     for word in run_programs(handler):
         if is_interpreter(word):
             continue
-        named = os.path.expanduser(os.path.expandvars(word))
+        named = _ROOT.sub(lambda _: handler.source.root, word)
+        named = os.path.expanduser(os.path.expandvars(named))
         if os.sep in named:
             yield beside / named
         elif found := shutil.which(named):
