@@ -82,6 +82,15 @@ def test_a_patch_that_comes_back_as_it_was_is_none_that_changed(stage: Any) -> N
     assert "cannot be taken back" in tool_texts(result)[0]
 
 
+def test_codexs_hooks_in_one_list(stage: Any) -> None:
+    """As installers have written them, each with its event."""
+    table = '[[hooks]]\nevent = "PreToolUse"\nmatcher = "Bash"\ncommand = "echo no >&2; exit 2"\n'
+    stage.file(".codex/config.toml", table + '[[hooks]]\ncommand = "true"\n')
+    found = stage.discover()
+    assert tool_texts(stage.run(found)) == ["Blocked: no"]
+    assert ["'' is no event" in warning for warning in found.warnings] == [True]
+
+
 def test_words_to_a_child_need_no_json_in_codex() -> None:
     """As at the start of a session."""
     assert said("codex", "SubagentStart", Ran(0, "keep to src\n")).contexts == ("keep to src",)
