@@ -218,7 +218,7 @@ def read_codex_file(
 
 
 def _by_event(hooks: Any) -> Any:
-    """Hooks by their events, where they are in one list: installers have written `[[hooks]]` with an `event` in each."""
+    """Hooks by their events, where they are in one list: some installers write `[[hooks]]`, with an `event` in each."""
     if not isinstance(hooks, list) or not all(isinstance(each, dict) for each in hooks):
         return hooks
     found: dict[str, list[dict[str, Any]]] = {}
