@@ -54,7 +54,7 @@ def texts(result: Any) -> list[str]:
         ("create_file", "run_in_terminal"),
         ('"Bash"|"Write"', "Bash"),
         ("case $t in (bash|view)", "bash"),
-        ("nothing of that kind", "Bash"),
+        ("nothing of that kind", "run_in_terminal"),
     ],
 )
 def test_a_tool_has_the_name_that_the_script_knows(stage: Any, words: str, name: str) -> None:
@@ -73,7 +73,7 @@ def test_the_names_may_be_in_what_the_script_runs(stage: Any) -> None:
 
 
 @pytest.mark.parametrize(("version", "name"), [({}, "run_in_terminal"), ({"version": 1}, "Bash")])
-def test_a_program_that_cannot_be_read_is_whom_the_file_is_for(
+def test_a_hook_that_names_no_tool_is_for_whom_the_file_is(
     stage: Any, version: dict[str, int], name: str
 ) -> None:
     """A file without a version is VS Code's, with one it is Copilot's."""

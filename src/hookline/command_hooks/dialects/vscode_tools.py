@@ -103,6 +103,11 @@ def words_in(text: str) -> frozenset[str]:
     return frozenset(_WORD.findall(text)) | marked
 
 
+def names_tools(words: frozenset[str]) -> bool:
+    """Whether there are names of tools among words that a script has in it."""
+    return not words.isdisjoint({*_ITS_OWN, _CLAUDES, _COPILOTS})
+
+
 def is_for_vscode(handler: Handler) -> bool:
     """Whether what a hook runs looks for VS Code's own tools, and not for those of Claude."""
     if handler.knows & _ITS_OWN:

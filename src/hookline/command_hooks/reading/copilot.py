@@ -147,8 +147,9 @@ def _handlers(
         warn("'hooks' is not an object, so it has none")
         return []
     as_vscode = msgspec.structs.replace(source, dialect="vscode")
+    is_vscodes = "version" not in content  # Copilot asks for one
     return [
-        as_it_reads(handler, project, is_vscodes="version" not in content)
+        as_it_reads(handler, project, is_vscodes=is_vscodes and not _is_grouped(entries))
         for event, entries in hooks.items()
         for handler in _event(event, entries, as_vscode if event[:1].isupper() else source, warn)
     ]
@@ -165,11 +166,16 @@ def read_vscode_entries(
 
 def _event(event: str, entries: Any, source: Source, warn: Warn) -> Iterator[Handler]:
     """The hooks of an event: one after the other, or in groups as in Claude's files."""
-    is_grouped = isinstance(entries, list) and any(
-        isinstance(entry, dict) and "hooks" in entry for entry in entries
-    )
+    is_grouped = _is_grouped(entries)
     make: Make = make_claude if is_grouped and source.dialect == "vscode" else _copilot
     yield from (nested if is_grouped else flat)({event: entries}, source, make, warn)
+
+
+def _is_grouped(entries: Any) -> bool:
+    """Whether hooks are in groups, as Claude has them."""
+    return isinstance(entries, list) and any(
+        isinstance(entry, dict) and "hooks" in entry for entry in entries
+    )
 
 
 def _copilot(

@@ -15,7 +15,12 @@ from pathlib import Path
 import msgspec
 
 from hookline.command_hooks.definition import Handler
-from hookline.command_hooks.dialects.vscode_tools import KEY, reads_snake_case, words_in
+from hookline.command_hooks.dialects.vscode_tools import (
+    KEY,
+    names_tools,
+    reads_snake_case,
+    words_in,
+)
 from hookline.command_hooks.scripts import is_interpreter, run_programs, scripts_of
 
 _LARGEST = 2 << 20
@@ -40,14 +45,14 @@ _PASCAL = {
 def as_it_reads(handler: Handler, project: Path, *, is_vscodes: bool) -> Handler:
     """A hook with the words that it knows. One that looks for VS Code's fields only is told what VS Code tells.
 
-    Of a program that cannot be read the form of the file says whom it is for.
+    Where no tool is named, or nothing can be read, the form of the file says whom it is for.
     """
     if handler.kind != "command":
         return handler
-    texts = list(_texts(handler, project))
-    knows = words_in("\n".join((handler.command, *(handler.argv or ()), *texts)))
-    if not texts and not knows and is_vscodes and not handler.matcher:
-        knows = frozenset({KEY})
+    texts = (handler.command, *(handler.argv or ()), *_texts(handler, project))
+    knows = words_in("\n".join(texts))
+    if is_vscodes and not handler.matcher and not names_tools(knows):
+        knows |= {KEY}
     handler = msgspec.structs.replace(handler, knows=knows)
     if handler.event in _PASCAL and reads_snake_case(handler):
         there = msgspec.structs.replace(handler.source, dialect="vscode")
