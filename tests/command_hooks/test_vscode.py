@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from hookline import tool
 from hookline.command_hooks import CommandHooks, Handler, Source
 from hookline.command_hooks.answers import Answer
 from hookline.command_hooks.dialects import DIALECTS, Place
@@ -22,6 +23,12 @@ from hookline.testing import call, say
 PLACE = Place("/p", "/p", "s")
 VSCODE = DIALECTS["vscode"]
 TEXT = st.text("abc/.x", min_size=1, max_size=8)
+
+
+@tool
+def broken() -> str:
+    """Fail."""
+    raise RuntimeError("it is broken")
 
 
 def entries(*commands: str) -> list[dict[str, str]]:
@@ -341,3 +348,16 @@ def test_a_place_that_a_hook_has_not_is_left_as_it_is(stage: Any, name: str) -> 
     """It is no plugin's, and runs like any other."""
     stage.file(".github/hooks/a.json", {"hooks": {"PreToolUse": entries(f'true "${{{name}}}"')}})
     assert texts(stage.run(stage.discover())) == ["ran ls"]
+
+
+@pytest.mark.parametrize("is_own", [True, False])
+def test_a_script_that_looks_for_failures_hears_of_them(stage: Any, is_own: bool) -> None:
+    """At first they were told with all other results; in a file that knows the newer event they are not."""
+    more = {"postToolUseFailure": [{"bash": "true"}]} if is_own else {}
+    look = 'test "$(jq -r .toolResult.resultType)" = "failure" && echo heard >> seen; true'
+    hooks = {"postToolUse": [{"bash": look}], **more}
+    stage.file(".github/hooks/a.json", {"version": 1, "hooks": hooks})
+    stage.run(stage.discover(), call("broken"), say("done"), with_tools=broken)
+    events = [handler.event for handler in stage.discover().handlers]
+    assert events == ["postToolUse", "postToolUseFailure"]
+    assert (stage.root / "seen").exists() is not is_own

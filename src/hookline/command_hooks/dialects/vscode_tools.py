@@ -75,6 +75,7 @@ _CAMEL = frozenset({"toolName", "toolInput", "toolArgs"})
 _SNAKE = frozenset({"tool_name", "tool_input"})
 _CLAUDES, _COPILOTS = "Claude's names", "Copilot's names"
 _AS_TEXT, _AS_OBJECT = "toolArgs as text", "toolArgs as an object"
+_FAILURES = "results that are failures"
 _WORD = re.compile(
     "|".join(
         sorted(
@@ -93,6 +94,7 @@ _MARKED = {
     _AS_OBJECT: re.compile(
         r"toolArgs\??\.\w|toolArgs['\"]\](?:\[|\.get)|toolArgs['\"]\)?,?\s*(?:or\s*)?\{\}|toolArgs\s*(?:\|\||\?\?|//)\s*\{\}"
     ),
+    _FAILURES: re.compile(r"resultType[\s\S]*[\"']failure[\"']|[\"']failure[\"'][\s\S]*resultType"),
 }
 """Names that are words too count where they are set off as names are. Of arguments it counts what is done with them."""
 
@@ -133,6 +135,11 @@ def is_for_copilot(handler: Handler) -> bool:
 def takes_object(handler: Handler) -> bool:
     """Whether what a hook runs looks into `toolArgs` as an object. Copilot had them as text, and has them so now."""
     return _AS_OBJECT in handler.knows and _AS_TEXT not in handler.knows
+
+
+def looks_for_failures(handler: Handler) -> bool:
+    """Whether what a hook runs tells by the result whether a tool failed: for that there was one event at first."""
+    return _FAILURES in handler.knows
 
 
 def names_of(call: ToolCall) -> tuple[str, ...]:

@@ -10,6 +10,7 @@ from typing import Any
 import msgspec
 
 from hookline.command_hooks.definition import Handler, Level, Source, own_directory, shown_path
+from hookline.command_hooks.dialects.vscode_tools import looks_for_failures
 from hookline.command_hooks.reading.claude import make as make_claude
 from hookline.command_hooks.reading.files import (
     Dropped,
@@ -29,6 +30,7 @@ from hookline.command_hooks.reading.knowing import as_it_reads
 
 _POLICIES = Path("github-copilot") / "policy.d"
 _TIMEOUT = 30.0
+_FAILED = "postToolUseFailure"
 _LOCATIONS = "chat.hookFilesLocations"
 _USUAL = ".github/hooks"
 _OF_CLAUDE = (".claude/settings.json", ".claude/settings.local.json")
@@ -148,11 +150,19 @@ def _handlers(
         return []
     as_vscode = msgspec.structs.replace(source, dialect="vscode")
     is_vscodes = "version" not in content  # Copilot asks for one
-    return [
+    found = [
         as_it_reads(handler, project, is_vscodes=is_vscodes and not _is_grouped(entries))
         for event, entries in hooks.items()
         for handler in _event(event, entries, as_vscode if event[:1].isupper() else source, warn)
     ]
+    return found if _FAILED in hooks else [*found, *_for_failures(found)]
+
+
+def _for_failures(handlers: list[Handler]) -> Iterator[Handler]:
+    """Hooks that were written when a tool that failed was no event of its own, for that event too."""
+    for handler in handlers:
+        if handler.event == "postToolUse" and looks_for_failures(handler):
+            yield msgspec.structs.replace(handler, event=_FAILED)
 
 
 def read_vscode_entries(
