@@ -82,6 +82,15 @@ def test_a_patch_that_comes_back_as_it_was_is_none_that_changed(stage: Any) -> N
     assert "cannot be taken back" in tool_texts(result)[0]
 
 
+def test_codex_is_told_that_a_turn_failed(stage: Any) -> None:
+    """In Claude's words for what was wrong."""
+    stage.file(".codex/hooks.json", codex_file("StopFailure", "cat > seen"))
+    stage.run(stage.discover(), RuntimeError("the model is gone"))
+    sent = json.loads((stage.root / "seen").read_text())
+    assert (sent["hook_event_name"], sent["error"]) == ("StopFailure", "unknown")
+    assert "the model is gone" in sent["error_details"]
+
+
 def test_codexs_hooks_in_one_list(stage: Any) -> None:
     """As installers have written them, each with its event."""
     table = '[[hooks]]\nevent = "PreToolUse"\nmatcher = "Bash"\ncommand = "echo no >&2; exit 2"\n'

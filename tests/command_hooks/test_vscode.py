@@ -232,6 +232,25 @@ def test_a_change_under_any_key_is_taken(path: str, old: str, new: str, changed:
     assert taken == {"path": "/p/q", "old": old, "new": new}
 
 
+@pytest.mark.parametrize(
+    ("name", "args"),
+    [
+        ("bash", {"command": "ls", "timeout": 5.0, "background": True}),
+        ("exec", {"argv": ["ls", "-l"]}),
+        ("read", {"path": "a", "offset": 3, "limit": 4}),
+        ("edit", {"path": "a", "edits": [{"old": "x", "new": "y"}]}),
+        ("search", {"pattern": "x", "path": "src", "include": "*.py", "mode": "files"}),
+        ("glob", {"pattern": "*.py"}),
+        ("mcp__a__b", {"files": ["x"], "path": "q"}),
+    ],
+)
+def test_a_call_comes_back_as_it_was(name: str, args: dict[str, Any]) -> None:
+    """Whatever the tool, if nobody changed it."""
+    seen = ToolCall("1", name, args)
+    shown = VSCODE.show(seen, PLACE)
+    assert VSCODE.back(seen, shown, Answer(updated_input=dict(shown.input))).args == args
+
+
 def test_a_change_that_is_made_of_several_arguments_is_refused() -> None:
     """Rather than passed over."""
     write = ToolCall("1", "write", {"path": "a", "content": "x"})

@@ -74,6 +74,7 @@ class Codex(Claude):
         "SubagentStop": "subagent_stop",
         "PreCompact": "before_compact",
         "PostCompact": "before_inference",
+        "StopFailure": "agent_failed",
         "SessionEnd": "session_end",
         "notify": "stop",
     }
