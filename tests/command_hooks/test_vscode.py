@@ -266,6 +266,16 @@ def test_the_lines_that_are_read() -> None:
     assert (shown["startLine"], shown["endLine"]) == (11, 15)
 
 
+@pytest.mark.parametrize("word", ["continue", "ok", None])
+def test_a_decision_that_objects_to_nothing_is_none(word: str | None) -> None:
+    """What else the answer says is heard; before a tool it is not understood, and refuses."""
+    ran = Ran(0, json.dumps({"decision": word, "systemMessage": "two tests fail"}))
+    answer = VSCODE.understand(Handler(Source("vscode"), "PostToolUse"), ran)
+    assert (answer.decision, answer.messages) == ("", ("two tests fail",))
+    before = VSCODE.understand(Handler(Source("vscode"), "PreToolUse"), ran)
+    assert before.decision == ("deny" if word else "")
+
+
 def test_a_failure_that_is_told_on_stdout() -> None:
     """Some programs say there what was wrong."""
     ran = Ran(1, "x\nno configuration was found\n", "")

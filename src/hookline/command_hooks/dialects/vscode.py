@@ -58,6 +58,7 @@ _THEIRS = {
 """Copilot's fields at the top of an answer, and where Claude has them inside."""
 
 
+_OBJECTIONS = ("block", "deny")
 _ENDS_INSIDE = ("decision", "reason")
 """What an objection to the end of a turn says; VS Code has it inside."""
 
@@ -195,7 +196,10 @@ def _as_claude(event: str, found: dict[str, Any]) -> dict[str, Any]:
         specific.setdefault("updatedToolOutput", result_text(found["modifiedResult"]))
     inside = _ENDS_INSIDE if event in ("Stop", "SubagentStop") else ()
     lifted = {key: specific[key] for key in inside if key in specific}
-    return {**lifted, **found, "hookSpecificOutput": specific}
+    made = {**lifted, **found, "hookSpecificOutput": specific}
+    if event not in _DENYING and made.get("decision") not in _OBJECTIONS:
+        made.pop("decision", None)  # where only an objection counts, any other word is none
+    return made
 
 
 def _refused(problem: str) -> Answer:
