@@ -167,7 +167,8 @@ class VsCode(Claude):
         if not denies or ran.code == 2:
             return answer
         if ran.code != 0:
-            reason = answer.reason or ran.stderr.strip() or failure_words(ran)
+            printed = text if found is None else ""
+            reason = answer.reason or ran.stderr.strip() or printed or failure_words(ran)
             return Answer(decision="deny", reason=reason, status="blocked")
         broken = (
             found is None
