@@ -141,6 +141,18 @@ def test_hooks_in_copilots_settings_alone(place: Any) -> None:
     assert "Blocked: secrets stay where they are" in read(place).stderr
 
 
+def test_hooks_where_vs_codes_settings_say(place: Any) -> None:
+    """Also where none of the usual directories is there."""
+    place.write("secret.txt", "x")
+    place.write("guard.sh", _GUARD)
+    place.write(".vscode/settings.json", '{"chat.hookFilesLocations": {"guards": true}}')
+    entry = {"type": "command", "command": "sh ./guard.sh"}
+    place.write("guards/one.json", json.dumps({"hooks": {"PreToolUse": [entry]}}))
+    assert "guards/one.json are not trusted" in read(place).stderr
+    assert place.run("trust").returncode == 0
+    assert "Blocked: secrets stay where they are" in read(place).stderr
+
+
 def test_trusting_hooks_is_not_trusting_the_configuration(place: Any) -> None:
     """Both are in one file, and each is asked about again when it changes."""
     entry = {"hooks": [{"type": "command", "command": "touch theirs"}]}

@@ -82,10 +82,47 @@ def test_a_patch_that_comes_back_as_it_was_is_none_that_changed(stage: Any) -> N
     assert "cannot be taken back" in tool_texts(result)[0]
 
 
+def test_codex_is_told_that_a_turn_failed(stage: Any) -> None:
+    """In Claude's words for what was wrong."""
+    stage.file(".codex/hooks.json", codex_file("StopFailure", "cat > seen"))
+    stage.run(stage.discover(), RuntimeError("the model is gone"))
+    sent = json.loads((stage.root / "seen").read_text())
+    assert (sent["hook_event_name"], sent["error"]) == ("StopFailure", "unknown")
+    assert "the model is gone" in sent["error_details"]
+
+
+def test_codexs_hooks_in_one_list(stage: Any) -> None:
+    """As installers have written them, each with its event."""
+    table = '[[hooks]]\nevent = "PreToolUse"\nmatcher = "Bash"\ncommand = "echo no >&2; exit 2"\n'
+    stage.file(".codex/config.toml", table + '[[hooks]]\ncommand = "true"\n')
+    found = stage.discover()
+    assert tool_texts(stage.run(found)) == ["Blocked: no"]
+    assert ["'' is no event" in warning for warning in found.warnings] == [True]
+
+
 def test_words_to_a_child_need_no_json_in_codex() -> None:
     """As at the start of a session."""
     assert said("codex", "SubagentStart", Ran(0, "keep to src\n")).contexts == ("keep to src",)
     assert said("codex", "PostToolUse", Ran(0, "keep to src\n")).is_silent
+
+
+@pytest.mark.parametrize("more", [{"updatedInput": {"command": "ls"}}, {"interrupt": True}])
+def test_a_permission_of_codex_is_yes_or_no(more: dict[str, Any]) -> None:
+    """What else it may say is kept for later, and such an answer is none: the user is asked."""
+    answer = {"hookSpecificOutput": {"decision": {"behavior": "allow", **more}}}
+    assert (
+        next(iter(more)) in said("codex", "PermissionRequest", Ran(0, json.dumps(answer))).problem
+    )
+    plain = {"hookSpecificOutput": {"decision": {"behavior": "allow"}}}
+    assert said("codex", "PermissionRequest", Ran(0, json.dumps(plain))).decision == "allow"
+
+
+def test_an_objection_in_codex_needs_a_reason() -> None:
+    """It is what the agent goes on with."""
+    assert "reason" in said("codex", "Stop", Ran(0, '{"decision": "block", "reason": " "}')).problem
+    assert (
+        said("codex", "Stop", Ran(0, '{"decision": "block", "reason": "test"}')).decision == "deny"
+    )
 
 
 def test_where_nothing_can_be_blocked_the_failure_is_told_in_its_own_words() -> None:

@@ -201,6 +201,15 @@ def test_a_refusal_in_the_words_of_either(stage: Any, answer: dict[str, Any]) ->
     assert tool_texts(stage.run(stage.discover())) == ["Blocked: not here"]
 
 
+@pytest.mark.parametrize(
+    ("dialect", "event"), [("copilot", "preToolUse"), ("vscode", "PreToolUse")]
+)
+def test_a_failing_guards_words_are_the_reason(dialect: str, event: str) -> None:
+    """On whichever output it says them."""
+    assert said(event, Ran(1, "plans only\n"), dialect).reason == "plans only"
+    assert said(event, Ran(1, "looking\n", "plans only"), dialect).reason == "plans only"
+
+
 @pytest.mark.parametrize("is_inside", [True, False])
 def test_an_objection_to_the_end_in_the_words_of_either(stage: Any, is_inside: bool) -> None:
     """VS Code has it inside, Claude and Copilot at the top."""

@@ -97,6 +97,8 @@ class Handler(msgspec.Struct, frozen=True):
     """The skill whose page describes it: it is asked from when that was loaded."""
     once: bool = False
     """Once it has been asked, and did not object, it is not asked again in that session."""
+    knows: frozenset[str] = frozenset()
+    """Words that are in what it runs, where its dialect has several for one thing: it is told the ones it knows."""
     pins: Mapping[str, str] = EMPTY
     """Scripts by path, with the hash under which they were trusted. One that is another now is not run."""
     definition: Mapping[str, Any] = EMPTY

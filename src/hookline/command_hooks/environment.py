@@ -12,8 +12,9 @@ from hookline.command_hooks.definition import Handler
 from hookline.command_hooks.dialects import DIALECTS, Place
 
 _OF_OTHERS = frozenset(
-    "CURSOR_PLUGIN_ROOT COPILOT_CLI CLAUDE_SKILL_DIR CLAUDE_PLUGIN_ROOT CLAUDE_PLUGIN_DATA "  # noqa: SIM905 - a table of names
-    "CLAUDE_ENV_FILE CODEX_ENV_FILE PLUGIN_ROOT PLUGIN_DATA".split()
+    "CURSOR_PLUGIN_ROOT COPILOT_CLI COPILOT_PLUGIN_ROOT COPILOT_PLUGIN_DATA "  # noqa: SIM905 - a table of names
+    "CLAUDE_SKILL_DIR CLAUDE_PLUGIN_ROOT CLAUDE_PLUGIN_DATA CLAUDE_ENV_FILE CODEX_ENV_FILE "
+    "PLUGIN_ROOT PLUGIN_DATA".split()
 )
 """By these scripts tell which agent runs them: one that we inherited would have them speak another dialect."""
 _KEPT_IN_REPOSITORIES = frozenset(
@@ -37,7 +38,7 @@ _NEVER_SET = re.compile(
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _PLACEHOLDER = re.compile(
     r"\$\{(CLAUDE_PROJECT_DIR|CLAUDE_SKILL_DIR|CLAUDE_PLUGIN_ROOT|CLAUDE_PLUGIN_DATA|PLUGIN_ROOT|PLUGIN_DATA"
-    r"|CURSOR_PLUGIN_ROOT|extensionPath"
+    r"|CURSOR_PLUGIN_ROOT|COPILOT_PLUGIN_ROOT|COPILOT_PLUGIN_DATA|extensionPath"
     r"|workspacePath)\}"
 )
 _VARIABLE = re.compile(r"\$\{(\w+)\}|\$(\w+)")
@@ -60,7 +61,7 @@ def environment(handler: Handler, place: Place, kept: Mapping[str, str]) -> dict
         ours = {name: value for name, value in ours.items() if not _is_credential(name, value)}
     dialect = DIALECTS[handler.source.dialect]
     own = {name: expanded(value, handler, place) for name, value in handler.env.items()}
-    if dialect.name == "copilot":
+    if dialect.name in ("copilot", "vscode"):
         own = {name: _VARIABLE.sub(_value_in(ours), value) for name, value in own.items()}
     skill = {"CLAUDE_SKILL_DIR": handler.source.root} if handler.skill else {}
     made = {**ours, **kept, **own, **dialect.variables(handler, place), **skill}
@@ -102,6 +103,9 @@ def expanded(text: str, handler: Handler, place: Place, *, for_shell: bool = Fal
         "CLAUDE_PLUGIN_DATA": handler.source.data,
         "PLUGIN_ROOT": handler.source.root,
         "PLUGIN_DATA": handler.source.data,
+        "CURSOR_PLUGIN_ROOT": handler.source.root,
+        "COPILOT_PLUGIN_ROOT": handler.source.root,
+        "COPILOT_PLUGIN_DATA": handler.source.data,
         "extensionPath": handler.source.root,
         "workspacePath": place.project,
     }

@@ -86,7 +86,7 @@ def not_covered(handler: Handler, project: Path) -> tuple[str, ...]:
 
     said = [
         f"{os.path.basename(program)} runs what other files say"
-        for program in _programs_of(handler)
+        for program in run_programs(handler)
         if runs_what_others_say(program)
     ]
     return (*dict.fromkeys(said), *_followed(_run_by(handler, project), project).unseen)
@@ -94,13 +94,19 @@ def not_covered(handler: Handler, project: Path) -> tuple[str, ...]:
 
 def _run_by(handler: Handler, project: Path) -> list[Path]:
     """The files inside the project that a command itself runs."""
-    return [Path(path) for path in _hashed(_programs_of(handler), handler, project)]
+    return [Path(path) for path in _hashed(run_programs(handler), handler, project)]
 
 
-def _programs_of(handler: Handler) -> list[str]:
+def run_programs(handler: Handler) -> list[str]:
+    """The programs that a hook runs, and the scripts that these are given, as it names them."""
     if handler.argv is not None:
         return list(_programs(list(handler.argv), 0))
     return list(_programs_in(_SAYS_WHERE.sub("$PWD", handler.command), 0))
+
+
+def is_interpreter(program: str) -> bool:
+    """Whether a program runs what it is given, so that nothing of a hook shows in itself."""
+    return _INTERPRETER.fullmatch(os.path.basename(program)) is not None
 
 
 def _followed(scripts: list[Path], project: Path) -> Followed:
@@ -239,7 +245,7 @@ def _programs(words: list[str], depth: int) -> Iterator[str]:
         return
     program = rest.pop(0)
     yield program
-    if _INTERPRETER.fullmatch(os.path.basename(program)):
+    if is_interpreter(program):
         yield from _given_to(rest, depth)
 
 

@@ -151,8 +151,16 @@ def _dialects(settings: Settings) -> Iterator[str]:
             continue
         elsewhere = bool(os.environ.get(_ELSEWHERE.get(dialect, ""), ""))
         here = any((place / folder).is_dir() for place in places for folder in folders)
-        if managed or elsewhere or here:
+        if managed or elsewhere or here or (dialect == "copilot" and _says_where(settings.project)):
             yield dialect
+
+
+def _says_where(project: Path) -> bool:
+    """Whether settings for VS Code name other places for hook files."""
+    try:
+        return b"chat.hookFilesLocations" in (project / ".vscode" / "settings.json").read_bytes()
+    except OSError:
+        return False
 
 
 def _own(settings: Settings) -> Iterator[Any]:

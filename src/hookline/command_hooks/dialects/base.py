@@ -173,12 +173,13 @@ _NOT_EXECUTABLE = 126
 
 
 def failure_words(ran: Ran) -> str:
-    """How a program failed, on one line: the one that names the error, or the first."""
-    lines = [line.strip() for line in ran.stderr.splitlines() if line.strip()]
+    """How a program failed, on one line: the one that names the error, or the first. Some say it on stdout."""
+    said = ran.stderr if ran.stderr.strip() else ran.stdout
+    lines = [line.strip() for line in said.splitlines() if len(line.strip()) > 1]
     line = next(filter(_NAMES_ERROR.match, lines), lines[0] if lines else "")
-    said = f": {line[:300]}" if line else ""
+    told = f": {line[:300]}" if line else ""
     remedy = "; is it executable? (chmod +x)" if ran.code == _NOT_EXECUTABLE else ""
-    return f"it ended with exit code {ran.code}{said}{remedy}"
+    return f"it ended with exit code {ran.code}{told}{remedy}"
 
 
 def has_failed(execution: ToolResult | None) -> bool:

@@ -76,6 +76,7 @@ class Codex(Claude):
         "SubagentStop": "subagent_stop",
         "PreCompact": "before_compact",
         "PostCompact": "before_inference",
+        "StopFailure": "agent_failed",
         "SessionEnd": "session_end",
         "notify": "stop",
     }
@@ -203,6 +204,10 @@ def _unsupported(event: str, found: dict[str, Any]) -> str:
     unknown = sorted((found.keys() - _KEYS) | (specific.keys() - _SPECIFIC))
     if unknown:
         return f"'{unknown[0]}' is not known"
+    if event == "PermissionRequest":
+        return _beyond_permission(specific.get("decision"))
+    if event in ("Stop", "SubagentStop") and found.get("decision") == "block":
+        return "" if text_of(found.get("reason")).strip() else "an objection needs a reason"
     if event != "PreToolUse":
         return ""
     decision, updated = specific.get("permissionDecision"), specific.get("updatedInput")
@@ -218,3 +223,12 @@ def _unsupported(event: str, found: dict[str, Any]) -> str:
     if (decision == "deny" or found.get("decision") == "block") and not reason.strip():
         return "a denial needs a reason"
     return ""
+
+
+def _beyond_permission(decision: Any) -> str:
+    """What an answer about a permission says besides yes or no: Codex keeps these words for later, and takes none."""
+    given = decision if isinstance(decision, dict) else {}
+    reserved = ("updatedInput", "updatedPermissions")
+    named = next((key for key in reserved if given.get(key) is not None), "")
+    named = named or ("interrupt" if given.get("interrupt") is True else "")
+    return f"'{named}' is not supported here" if named else ""

@@ -22,11 +22,13 @@ from hookline.command_hooks.dialects.base import (
     unfinished,
 )
 from hookline.command_hooks.dialects.endings import end_reason, ending_of
+from hookline.command_hooks.dialects.vscode_tools import takes_object
 from hookline.command_hooks.matchers import Test
 from hookline.command_hooks.process import Ran
-from hookline.command_hooks.tool_names import COPILOT, Bridge
+from hookline.command_hooks.tool_names import COPILOT, Bridge, Shown
 from hookline.flow import ErrorClass
 from hookline.lifecycle import HookPoint
+from hookline.state import ToolCall
 
 _READING_TOOLS = ("read", "list", "glob", "search")
 _TOOLS = frozenset({"preToolUse", "permissionRequest", "postToolUse", "postToolUseFailure"})
@@ -72,6 +74,14 @@ class Copilot(Dialect):
             return has_failed(ctx.execution) is (event == "postToolUseFailure")
         return event != "permissionRequest" or needs_permission(ctx)
 
+    def show(self, call: ToolCall, place: Place) -> Shown:
+        """A call under Copilot's names; a tool of a server has the server's name before it."""
+        shown = super().show(call, place)
+        server, found, tool = call.name.removeprefix("mcp__").partition("__")
+        if not found or not call.name.startswith("mcp__"):
+            return shown
+        return shown._replace(name=f"{server}-{tool}", aliases=(call.name,))
+
     def test(self, handler: Handler) -> Test:
         """A regular expression over the whole name."""
         return matchers.copilot(handler.matcher)
@@ -89,13 +99,17 @@ class Copilot(Dialect):
 
     def payload(self, handler: Handler, ctx: Any, place: Place) -> dict[str, Any]:
         """The event, and what is common to all of them."""
-        return {
-            "sessionId": place.session_id,
+        sent = {
+            "sessionId": place.session_uuid,
+            "nativeSessionId": place.session_id,
             "timestamp": int(time.time() * 1000),
             "cwd": place.cwd,
             "transcriptPath": place.transcript,
             **self._particulars(handler.event, ctx, place),
         }
+        if "toolArgs" in sent and takes_object(handler):
+            sent["toolArgs"] = sent["toolInput"]
+        return sent
 
     def _particulars(self, event: str, ctx: Any, place: Place) -> dict[str, Any]:
         if event in _TOOLS or event == "notification":
@@ -146,14 +160,15 @@ class Copilot(Dialect):
 
     def variables(self, handler: Handler, place: Place) -> dict[str, str]:
         """Scripts that know several agents tell by this which one it is; for plugins, where they are."""
-        root = handler.source.root
+        root, data = handler.source.root, handler.source.data
         named = {
             "COPILOT_CLI": "1",
             "COPILOT_PROJECT_DIR": place.project,
             "CLAUDE_PROJECT_DIR": place.project,
         }
         plugin = ("COPILOT_PLUGIN_ROOT", "CLAUDE_PLUGIN_ROOT", "PLUGIN_ROOT") if root else ()
-        return {**named, **dict.fromkeys(plugin, root)}
+        kept = {"COPILOT_PLUGIN_DATA": data} if data else {}
+        return {**named, **dict.fromkeys(plugin, root), **kept}
 
     def understand(self, handler: Handler, ran: Ran) -> Answer:
         """A hook before a tool that fails denies; one that takes too long does not."""

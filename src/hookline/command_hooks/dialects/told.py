@@ -32,6 +32,7 @@ def told(payload: Mapping[str, Any]) -> dict[str, str]:
         if _KEY.fullmatch(key):
             values[f"CLAUDE_TOOL_INPUT_{key.upper()}"] = value
             values[f"TOOL_INPUT_{key}"] = value
+            values[f"TOOL_INPUT_{key.upper()}"] = value
     for name in ("CLAUDE_TOOL_FILE_PATH", "CLAUDE_FILE_PATH", "CLAUDE_FILE_PATHS"):
         values[name] = given.get("file_path")
     texts = {name: _text(value) for name, value in values.items() if value is not None}

@@ -1,4 +1,7 @@
-"""Copilot's hooks in their Pascal-case form, which is that of VS Code: Claude's events and names, Copilot's rules."""
+"""Copilot's hooks in their Pascal-case form, which is that of VS Code: Claude's events and Copilot's rules.
+
+Tools have Claude's names; for a script that was written for VS Code's own tools, the names by which it knows them.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +14,13 @@ import msgspec
 from hookline.command_hooks import matchers
 from hookline.command_hooks.answers import Answer, json_object
 from hookline.command_hooks.definition import Handler
-from hookline.command_hooks.dialects.base import Place, failure_words, output_text, unfinished
+from hookline.command_hooks.dialects.base import (
+    Place,
+    failure_words,
+    output_text,
+    session_source,
+    unfinished,
+)
 from hookline.command_hooks.dialects.claude import TOOL_EVENTS, Claude
 from hookline.command_hooks.dialects.copilot import (
     BEGINS,
@@ -24,8 +33,21 @@ from hookline.command_hooks.dialects.copilot import (
     session_end_reason,
     without_progress,
 )
+from hookline.command_hooks.dialects.vscode_tools import (
+    is_for_copilot,
+    is_for_vscode,
+    name_for,
+    names_of,
+    plain,
+    reads_camel_case,
+    takes_object,
+    with_keys,
+    without_keys,
+)
 from hookline.command_hooks.matchers import Test
 from hookline.command_hooks.process import Ran
+from hookline.command_hooks.tool_names import Shown
+from hookline.state import ToolCall
 
 _DENYING = frozenset({"PreToolUse", "PermissionRequest"})
 _THEIRS = {
@@ -36,6 +58,7 @@ _THEIRS = {
 """Copilot's fields at the top of an answer, and where Claude has them inside."""
 
 
+_OBJECTIONS = ("block", "deny")
 _ENDS_INSIDE = ("decision", "reason")
 """What an objection to the end of a turn says; VS Code has it inside."""
 
@@ -63,20 +86,37 @@ class VsCode(Claude):
         return matchers.vscode(handler.matcher)
 
     def subject(self, event: str, ctx: Any, place: Place) -> tuple[str, ...] | None:
-        """As Claude's; of a tool also the name that Copilot has for it."""
+        """As Claude's; of a tool also the names that Copilot and VS Code have for it."""
         found = super().subject(event, ctx, place)
+        if event == "SessionStart" and found == ("startup",):
+            return ("startup", "new")
         if found is None or event not in TOOL_EVENTS:
             return found
-        return (*found, self._copilot.show(ctx.tool_call, place).name)
+        return (*found, self._copilot.show(ctx.tool_call, place).name, *names_of(ctx.tool_call))
+
+    def show(self, call: ToolCall, place: Place) -> Shown:
+        """A call as Claude has it, with VS Code's keys beside Claude's."""
+        return with_keys(call, super().show(call, place), place.cwd)
+
+    def back(self, call: ToolCall, shown: Shown, answer: Answer) -> ToolCall:
+        """The call with a hook's changes, under whichever keys it made them."""
+        updated = without_keys(call, shown, answer.updated_input or {})
+        changed = msgspec.structs.replace(answer, updated_input=updated)
+        return super().back(call, plain(call, shown), changed)
 
     def payload(self, handler: Handler, ctx: Any, place: Place) -> dict[str, Any]:
-        """As Claude's, with the time, and with what Copilot adds."""
+        """As Claude's, with the time, with what Copilot adds, and with what VS Code has under other names."""
         event = handler.event
         now = datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
         sent = {**super().payload(handler, ctx, place), "timestamp": now}
+        sent |= {"sessionId": sent["session_id"], "hookEventName": event}
+        if event == "SessionStart" and session_source(ctx) == "startup":
+            sent["source"] = "new"
         if event == "PostToolUse":
             text = output_text(ctx.execution)
             sent["tool_result"] = {"result_type": "success", "text_result_for_llm": text}
+        if event in TOOL_EVENTS:
+            sent |= self._tool_there(handler, ctx, place, sent)
         if event in ("Stop", "SubagentStop"):
             sent["stop_reason"] = "end_turn"
         if event == "SubagentStop":
@@ -87,6 +127,24 @@ class VsCode(Claude):
             told = failure(ctx)
             sent |= {"error_context": told.pop("errorContext"), **told}
         return sent
+
+    def _tool_there(
+        self, handler: Handler, ctx: Any, place: Place, sent: dict[str, Any]
+    ) -> dict[str, Any]:
+        """What a script for VS Code is told of a tool: its name there, and what it gave as text."""
+        shown = self._copilot.show(ctx.tool_call, place)
+        is_theirs, name = is_for_vscode(handler), sent["tool_name"]
+        if is_theirs or is_for_copilot(handler):
+            name = name_for(handler, ctx.tool_call) if is_theirs else shown.name
+        told: dict[str, Any] = {"tool_name": name}
+        if is_theirs and "tool_response" in sent:
+            told["tool_response"] = output_text(ctx.execution)
+        if reads_camel_case(handler):
+            given = sent["tool_input"] if is_theirs else shown.input
+            told["toolName"] = name if is_theirs else shown.name
+            text = json.dumps(given, ensure_ascii=False)
+            told |= {"toolInput": given, "toolArgs": given if takes_object(handler) else text}
+        return told
 
     def variables(self, handler: Handler, place: Place) -> dict[str, str]:
         """Copilot's: scripts that know several agents tell by them which one it is."""
@@ -110,7 +168,8 @@ class VsCode(Claude):
         if not denies or ran.code == 2:
             return answer
         if ran.code != 0:
-            reason = answer.reason or ran.stderr.strip() or failure_words(ran)
+            printed = text if found is None else ""
+            reason = answer.reason or ran.stderr.strip() or printed or failure_words(ran)
             return Answer(decision="deny", reason=reason, status="blocked")
         broken = (
             found is None
@@ -139,7 +198,10 @@ def _as_claude(event: str, found: dict[str, Any]) -> dict[str, Any]:
         specific.setdefault("updatedToolOutput", result_text(found["modifiedResult"]))
     inside = _ENDS_INSIDE if event in ("Stop", "SubagentStop") else ()
     lifted = {key: specific[key] for key in inside if key in specific}
-    return {**lifted, **found, "hookSpecificOutput": specific}
+    made = {**lifted, **found, "hookSpecificOutput": specific}
+    if event not in _DENYING and made.get("decision") not in _OBJECTIONS:
+        made.pop("decision", None)  # where only an objection counts, any other word is none
+    return made
 
 
 def _refused(problem: str) -> Answer:

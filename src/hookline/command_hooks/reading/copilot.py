@@ -10,6 +10,7 @@ from typing import Any
 import msgspec
 
 from hookline.command_hooks.definition import Handler, Level, Source, own_directory, shown_path
+from hookline.command_hooks.dialects.vscode_tools import looks_for_failures
 from hookline.command_hooks.reading.claude import make as make_claude
 from hookline.command_hooks.reading.files import (
     Dropped,
@@ -18,15 +19,21 @@ from hookline.command_hooks.reading.files import (
     about,
     flat,
     load_json,
+    load_text,
     nested,
     seconds_field,
     text_field,
     texts_field,
     usual_shell,
 )
+from hookline.command_hooks.reading.knowing import as_it_reads
 
 _POLICIES = Path("github-copilot") / "policy.d"
 _TIMEOUT = 30.0
+_FAILED = "postToolUseFailure"
+_LOCATIONS = "chat.hookFilesLocations"
+_USUAL = ".github/hooks"
+_OF_CLAUDE = (".claude/settings.json", ".claude/settings.local.json")
 
 
 def read_copilot(project: Path, home: Path, warn: Warn, *, system: Path | None) -> list[Handler]:
@@ -42,11 +49,31 @@ def read_copilot(project: Path, home: Path, warn: Warn, *, system: Path | None) 
     found += _read(users, Level.USER, project, home, warn)
     settings, local = (github / "copilot" / f"settings{part}.json" for part in ("", ".local"))
     if not _switches_off(settings, local):  # a repository speaks for its own hooks
-        found += _read([*_in(github / "hooks"), settings], Level.PROJECT, project, home, warn)
+        named = _places(project, warn)
+        found += _read([*named, settings], Level.PROJECT, project, home, warn)
         found += _read([local], Level.LOCAL, project, home, warn)
     for root in sorted((own / "installed-plugins").glob("*/*/")):
-        found += _plugin(root, project, home, warn)
+        data = own / "plugin-data" / root.parent.name / root.name
+        found += _plugin(root, data, project, home, warn)
     return found
+
+
+def _places(project: Path, warn: Warn) -> list[Path]:
+    """The hook files of a repository: those of the usual directory, and where its settings for VS Code say."""
+    path, told = project / ".vscode" / "settings.json", about(".vscode/settings.json", warn)
+    is_said = _LOCATIONS in (load_text(path, lambda _said: None) or "")
+    given = (load_json(path, told) or {}).get(_LOCATIONS) if is_said else None
+    said = {_USUAL: True, **(given if isinstance(given, dict) else {})}
+    found: dict[Path, None] = {}
+    for name, is_on in said.items():
+        if is_on is not True or name.startswith("~") or name in _OF_CLAUDE:
+            continue  # a user's files, and Claude's, are read anyway
+        path = project / name
+        if not path.resolve().is_relative_to(project.resolve()):
+            told(f"{_LOCATIONS}: '{name}' is outside of the project, so it is not read")
+            continue
+        found |= dict.fromkeys(_in(path) if path.is_dir() else [path])
+    return list(found)
 
 
 def _in(directory: Path) -> list[Path]:
@@ -84,10 +111,10 @@ def read_copilot_file(
     """One file. Events in Pascal case are Claude's, and are told in the form of VS Code."""
     source = Source("copilot", level, str(path), shown_path(path, project, home))
     told = about(source.label, warn)
-    return _handlers(load_json(path, told) or {}, source, told)
+    return _handlers(load_json(path, told) or {}, source, project, told)
 
 
-def _plugin(root: Path, project: Path, home: Path, warn: Warn) -> list[Handler]:
+def _plugin(root: Path, data: Path, project: Path, home: Path, warn: Warn) -> list[Handler]:
     """The hooks of a plugin that the user has installed; its manifest may name another file, or have them itself."""
     told = about(shown_path(root, project, home), warn)
     places = ("plugin.json", ".github/plugin/plugin.json", ".claude-plugin/plugin.json")
@@ -103,12 +130,15 @@ def _plugin(root: Path, project: Path, home: Path, warn: Warn) -> list[Handler]:
     if not path.resolve().is_relative_to(root.resolve()):
         told(f"its hooks are to be outside of it, at '{named}', so they are not read")
         return []
-    source = Source("copilot", Level.PLUGIN, str(path), shown_path(path, project, home), str(root))
+    label = shown_path(path, project, home)
+    source = Source("copilot", Level.PLUGIN, str(path), label, str(root), str(data))
     content = named if isinstance(named, dict) else load_json(path, told) or {}
-    return _handlers(content if "hooks" in content else {"hooks": content}, source, told)
+    return _handlers(content if "hooks" in content else {"hooks": content}, source, project, told)
 
 
-def _handlers(content: Mapping[str, Any], source: Source, warn: Warn) -> list[Handler]:
+def _handlers(
+    content: Mapping[str, Any], source: Source, project: Path, warn: Warn
+) -> list[Handler]:
     hooks, version = content.get("hooks", {}), content.get("version", 1)
     if content.get("disableAllHooks") is True:
         return []
@@ -119,20 +149,43 @@ def _handlers(content: Mapping[str, Any], source: Source, warn: Warn) -> list[Ha
         warn("'hooks' is not an object, so it has none")
         return []
     as_vscode = msgspec.structs.replace(source, dialect="vscode")
-    return [
-        handler
+    is_vscodes = "version" not in content  # Copilot asks for one
+    found = [
+        as_it_reads(handler, project, is_vscodes=is_vscodes and not _is_grouped(entries))
         for event, entries in hooks.items()
         for handler in _event(event, entries, as_vscode if event[:1].isupper() else source, warn)
     ]
+    return found if _FAILED in hooks else [*found, *_for_failures(found)]
+
+
+def _for_failures(handlers: list[Handler]) -> Iterator[Handler]:
+    """Hooks that were written when a tool that failed was no event of its own, for that event too."""
+    for handler in handlers:
+        if handler.event == "postToolUse" and looks_for_failures(handler):
+            yield msgspec.structs.replace(handler, event=_FAILED)
+
+
+def read_vscode_entries(
+    hooks: Mapping[str, Any], source: Source, project: Path, warn: Warn
+) -> Iterator[Handler]:
+    """The hooks of pages that have them as VS Code's files do: one after the other, without groups."""
+    there = msgspec.structs.replace(source, dialect="vscode")
+    for handler in flat(dict(hooks), there, _copilot, warn):
+        yield as_it_reads(handler, project, is_vscodes=True)
 
 
 def _event(event: str, entries: Any, source: Source, warn: Warn) -> Iterator[Handler]:
     """The hooks of an event: one after the other, or in groups as in Claude's files."""
-    is_grouped = isinstance(entries, list) and any(
-        isinstance(entry, dict) and "hooks" in entry for entry in entries
-    )
+    is_grouped = _is_grouped(entries)
     make: Make = make_claude if is_grouped and source.dialect == "vscode" else _copilot
     yield from (nested if is_grouped else flat)({event: entries}, source, make, warn)
+
+
+def _is_grouped(entries: Any) -> bool:
+    """Whether hooks are in groups, as Claude has them."""
+    return isinstance(entries, list) and any(
+        isinstance(entry, dict) and "hooks" in entry for entry in entries
+    )
 
 
 def _copilot(

@@ -29,7 +29,8 @@ class Dropped(str):
 
 
 _LARGEST = 4 << 20
-_COMMENTS = re.compile(r'"(?:\\.|[^"\\])*"|//[^\n]*|/\*.*?\*/', re.DOTALL)
+_COMMENTS = re.compile(r'"(?:\\.|[^"\\])*"|//[^\n]*|/\*.*?\*/|,(?=\s*[}\]])', re.DOTALL)
+"""What some files have that is no JSON: comments, and a comma after the last of a list. Texts are passed over."""
 
 
 def about(label: str, warn: Warn) -> Warn:
@@ -45,8 +46,8 @@ def load_json(path: Path, warn: Warn) -> dict[str, Any] | None:
     try:
         found = json.loads(text)
     except (ValueError, RecursionError) as error:
-        try:  # some write comments into theirs
-            found = json.loads(_COMMENTS.sub(_kept, text))
+        try:  # once for comments, and once for the commas that these stood after
+            found = json.loads(_COMMENTS.sub(_kept, _COMMENTS.sub(_kept, text)))
         except (ValueError, RecursionError):
             warn(Dropped(f"it is not valid JSON ({error}), so none of it is read"))
             return None

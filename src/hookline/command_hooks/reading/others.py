@@ -188,7 +188,7 @@ def read_codex_file(
     told = _about(source, warn)
     if path.suffix == ".toml":
         content = load_toml(path, told) or {}
-        hooks = content.get("hooks", {})
+        hooks = _by_event(content.get("hooks", {}))
         hooks = (
             {key: value for key, value in hooks.items() if key not in _NO_EVENTS}
             if isinstance(hooks, dict)
@@ -214,6 +214,18 @@ def read_codex_file(
             definition=definition,
         )
         found.append(told_only)
+    return found
+
+
+def _by_event(hooks: Any) -> Any:
+    """Hooks by their events, where they are in one list: some installers write `[[hooks]]`, with an `event` in each."""
+    if not isinstance(hooks, list) or not all(isinstance(each, dict) for each in hooks):
+        return hooks
+    found: dict[str, list[dict[str, Any]]] = {}
+    for each in hooks:
+        hook = {key: value for key, value in each.items() if key not in ("event", "matcher")}
+        group = {"hooks": [{"type": "command", **hook}], "matcher": each.get("matcher", "")}
+        found.setdefault(str(each.get("event", "")), []).append(group)
     return found
 
 

@@ -1,4 +1,4 @@
-"""Hooks in the front matter of subagents and skills: Claude's form, in YAML."""
+"""Hooks in the front matter of subagents and skills: Claude's form, or that of VS Code, in YAML."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ import msgspec
 
 from hookline.command_hooks.definition import Handler, Level, Source, level_of, shown_path
 from hookline.command_hooks.reading.claude import make
+from hookline.command_hooks.reading.copilot import read_vscode_entries
 from hookline.command_hooks.reading.files import Dropped, Warn, about, nested
 from hookline.errors import DocumentError
 from hookline.state import thaw
@@ -18,6 +19,7 @@ from hookline.state import thaw
 _NOT_IN_CHILDREN = frozenset({"SessionStart", "SessionEnd", "UserPromptSubmit"})
 """Events of whoever the user talks to: a subagent's session and prompt are its starter's."""
 _NOT_AFTER_START = frozenset({"SessionStart"})
+_LINES = frozenset({"command", "bash", "linux", "osx"})
 
 
 class Page(NamedTuple):
@@ -94,7 +96,11 @@ def _read(
     told = about(label, warn)
     root = "" if page.agent else os.path.dirname(page.path)
     source = Source("claude", page.level, page.path, label, root)
-    by_event = _events(page, thaw(hooks), told)
+    by_event, plain = _without_plain(_events(page, thaw(hooks), told))
+    written = (
+        *nested(by_event, source, make, told),
+        *read_vscode_entries(plain, source, project, told),
+    )
     handlers = tuple(
         msgspec.structs.replace(
             each,
@@ -104,7 +110,7 @@ def _read(
             # Trust is for the page as it is: who else could be meant, and what it may do, is said there too.
             definition={**each.definition, "page": thaw(dict(fields))},
         )
-        for each in nested(by_event, source, make, told)
+        for each in written
     )
     return page._replace(label=label, handlers=handlers)
 
@@ -127,3 +133,21 @@ def _events(page: Page, hooks: dict[str, Any], warn: Warn) -> dict[str, Any]:
             warn(Dropped(f"{event} is not a list, so it is left out"))
             found[name] = groups if isinstance(groups, list) else found[name]
     return found
+
+
+def _without_plain(by_event: dict[str, Any]) -> tuple[dict[str, Any], dict[str, list[Any]]]:
+    """The hooks in groups, as Claude has them, and those that are in none, as VS Code has them."""
+    plain = {
+        event: [entry for entry in entries if _is_plain(entry)]
+        for event, entries in by_event.items()
+        if isinstance(entries, list) and any(map(_is_plain, entries))
+    }
+    groups = {
+        event: [entry for entry in entries if not _is_plain(entry)] if event in plain else entries
+        for event, entries in by_event.items()
+    }
+    return groups, plain
+
+
+def _is_plain(entry: Any) -> bool:
+    return isinstance(entry, dict) and "hooks" not in entry and not _LINES.isdisjoint(entry)
