@@ -140,3 +140,12 @@ def test_one_that_fails_is_in_the_journal(stage: Any) -> None:
     )
     reasons = [record.reason for record in result.records if isinstance(record, HookRan)]
     assert any("exit code 7" in reason for reason in reasons)
+
+
+def test_a_time_is_for_hooks_that_something_waits_for(stage: Any) -> None:
+    """One beside the agent has as long as the run; one that may wake it has its own time."""
+    settings = {"type": "command", "command": "true", "async": True, "timeout": 2}
+    waking = {**settings, "command": "false", "asyncRewake": True}
+    stage.file(".claude/settings.json", {"hooks": {"Stop": [{"hooks": [settings, waking]}]}})
+    beside, wakes = stage.discover().handlers
+    assert (beside.timeout > 3600, wakes.timeout) == (True, 2)

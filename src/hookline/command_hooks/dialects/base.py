@@ -33,6 +33,7 @@ _ENDINGS = {
     "processes": "The command started too many processes and was ended",
     "stopped": "The command was stopped",
 }
+_OF_A_SERVER = re.compile(r"mcp__(?P<server>.+?)__.+")
 _SPACE = uuid.UUID("8f6d3c1e-2b7a-4f55-9d0e-6c1a5b0e7a42")
 TOOL_POINTS = ("before_tool_use", "permission_request", "after_tool_use")
 SHELL_TOOLS = ("bash", "exec")
@@ -256,6 +257,12 @@ def session_source(ctx: Any) -> str:
         return "resume"
     source = getattr(ctx, "source", "compact")
     return source if source in ("startup", "resume", "clear", "compact", "fork") else "startup"
+
+
+def server_of(tool: str) -> str:
+    """The MCP server that a tool is from; empty if it is from none."""
+    found = _OF_A_SERVER.fullmatch(tool)
+    return "" if found is None else found["server"]
 
 
 def user_name() -> str:

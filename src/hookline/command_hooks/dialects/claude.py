@@ -11,6 +11,7 @@ from hookline.command_hooks.answers import (
     UNCHANGED,
     Answer,
     failed,
+    is_broken_object,
     json_object,
     refuse_wrong_types,
     text_of,
@@ -21,10 +22,12 @@ from hookline.command_hooks.dialects.base import (
     Place,
     agent_fields,
     agent_id,
+    as_uuid,
     failure_words,
     has_failed,
     is_interrupted,
     last_words,
+    server_of,
     session_source,
     unfinished,
 )
@@ -93,7 +96,7 @@ class Claude(Dialect):
     known = frozenset(
         "Setup InstructionsLoaded UserPromptExpansion PermissionDenied TaskCreated "  # noqa: SIM905 - a table of names
         "TaskCompleted TeammateIdle "
-        "ConfigChange CwdChanged FileChanged DirectoryAdded WorktreeCreate WorktreeRemove Elicitation "
+        "PreModelSwitch PostModelSwitch ConfigChange CwdChanged FileChanged DirectoryAdded WorktreeCreate WorktreeRemove Elicitation "
         "ElicitationResult".split()
     )
     also: ClassVar[dict[str, str]] = {"SessionStart": "before_inference"}
@@ -156,6 +159,7 @@ class Claude(Dialect):
             "cwd": place.cwd,
             "permission_mode": place.permission_mode,
             "hook_event_name": event,
+            **({} if event == "SessionStart" else {"prompt_id": as_uuid(ctx.state.run_id)}),
             **agent_fields(ctx, agent_id),
             **self._particulars(event, ctx, place),
         }
@@ -174,6 +178,9 @@ class Claude(Dialect):
             "tool_input": shown.input,
             "native_tool_name": call.name,
         }
+        server = server_of(call.name)
+        if server:
+            sent["mcp_server"] = {"name": server}
         if event == "PermissionRequest":
             sent["permission_suggestions"] = []
         else:
@@ -204,10 +211,9 @@ class Claude(Dialect):
         }
 
     def _messagedisplay(self, ctx: Any, _place: Place) -> dict[str, Any]:
-        ids = f"{ctx.state.run_id}-{ctx.step_index}"
         return {
-            "turn_id": ctx.state.run_id,
-            "message_id": ids,
+            "turn_id": as_uuid(ctx.state.run_id),
+            "message_id": as_uuid(f"{ctx.state.run_id}-{ctx.step_index}"),
             "index": 0,
             "final": True,
             "delta": ctx.response.text,
@@ -299,6 +305,8 @@ class Claude(Dialect):
             return self._blocked(event, ran, {} if found is None or problem else found)
         if found is not None:
             return self.fields(event, found)
+        if is_broken_object(ran.stdout):
+            return failed("its output begins and ends like a JSON object, and is none")
         if ran.code != 0:
             return failed(failure_words(ran))
         if event in _TEXT_IS_CONTEXT and ran.stdout.strip():

@@ -41,6 +41,8 @@ _MODEL_EVENTS = frozenset(
      "UserPromptSubmit"}
 )  # fmt: skip
 _LONGEST_AT_END = 60.0
+_BESIDE = 86400.0
+"""Seconds for a hook that runs beside the agent, and ends with it at the latest."""
 _TOOL_EVENTS = ("PreToolUse", "PostToolUse", "PostToolUseFailure", "PermissionRequest")
 _RANK = {Level.MANAGED: 0, Level.USER: 1, Level.PLUGIN: 1, Level.LOCAL: 2, Level.PROJECT: 2}
 """Who may switch off whom: a file those of its own rank and below."""
@@ -312,6 +314,8 @@ def make(
         return None
     usual = _BY_MODEL.get(kind, _DEFAULTS.get(event, 600.0))
     timeout = seconds_field(hook, usual, warn)
+    if kind == "command" and hook.get("async") is True and hook.get("asyncRewake") is not True:
+        timeout = max(timeout, _BESIDE)  # nothing waits for it, so its time is that of the run
     handler = Handler(
         source=source,
         event=event,
@@ -375,8 +379,9 @@ def _used(handler: Handler, hook: Mapping[str, Any], warn: Warn) -> Handler | No
 
 def _asked(handler: Handler, kind: str, hook: Mapping[str, Any], warn: Warn) -> Handler | None:
     prompt = text_field(hook, "prompt")
-    if handler.event not in _MODEL_EVENTS or not prompt.strip():
-        why = "has no prompt" if handler.event in _MODEL_EVENTS else "is not run there"
+    is_run = handler.event in _MODEL_EVENTS - ({"PermissionRequest"} if kind == "agent" else set())
+    if not is_run or not prompt.strip():
+        why = "has no prompt" if is_run else "is not run there"
         warn(Dropped(f"{handler.event}: a hook of type {kind!r} {why}, so it is left out"))
         return None
     return msgspec.structs.replace(
