@@ -76,7 +76,10 @@ def json_object(text: str) -> dict[str, Any] | None:
 def is_broken_object(text: str) -> bool:
     """Whether a text was meant to be an object and is none. Lines that are objects, and answer nothing, are a log."""
     stripped = text.strip().removeprefix("\ufeff")
-    if not (stripped.startswith("{") and stripped.endswith("}")) or json_object(stripped) is not None:
+    if (
+        not (stripped.startswith("{") and stripped.endswith("}"))
+        or json_object(stripped) is not None
+    ):
         return False
     lines = [json_object(line) for line in stripped.splitlines() if line.strip()]
     return None in lines or any(_ANSWERS & line.keys() for line in lines if line is not None)

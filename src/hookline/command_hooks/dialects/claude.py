@@ -95,8 +95,8 @@ class Claude(Dialect):
     }
     known = frozenset(
         "Setup InstructionsLoaded UserPromptExpansion PermissionDenied TaskCreated "  # noqa: SIM905 - a table of names
-        "TaskCompleted TeammateIdle "
-        "PreModelSwitch PostModelSwitch ConfigChange CwdChanged FileChanged DirectoryAdded WorktreeCreate WorktreeRemove Elicitation "
+        "TaskCompleted TeammateIdle PreModelSwitch PostModelSwitch "
+        "ConfigChange CwdChanged FileChanged DirectoryAdded WorktreeCreate WorktreeRemove Elicitation "
         "ElicitationResult".split()
     )
     also: ClassVar[dict[str, str]] = {"SessionStart": "before_inference"}

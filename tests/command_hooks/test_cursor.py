@@ -1,0 +1,149 @@
+"""Cursor's dialect, by what its documentation says today: what each event has, and what each answer does."""
+
+from __future__ import annotations
+
+import json
+import uuid
+from typing import Any
+
+import pytest
+
+from hookline import AgentBuilder, ToolContext, tool
+from hookline.command_hooks import Handler, Source
+from hookline.command_hooks.dialects import DIALECTS
+from hookline.command_hooks.process import Ran
+from hookline.testing import ScriptedDriver, call, say
+
+RECORD = "#!/bin/sh\ncat >> told.jsonl\n"
+NO = {"continue": False, "user_message": "for you", "agent_message": "for it"}
+
+
+def cursor(stage: Any, events: dict[str, str]) -> Any:
+    """Hooks of the project, by event."""
+    hooks = {event: [{"command": command}] for event, command in events.items()}
+    stage.file(".cursor/hooks.json", {"version": 1, "hooks": hooks})
+    return stage.discover()
+
+
+def recording(stage: Any, *events: str) -> Any:
+    """Hooks that write down what they are told."""
+    stage.script("record.sh", RECORD)
+    return cursor(stage, dict.fromkeys(events, "./record.sh"))
+
+
+def told(stage: Any) -> list[dict[str, Any]]:
+    """What they were told."""
+    lines = (stage.root / "told.jsonl").read_text().splitlines()
+    return [json.loads(line) for line in lines]
+
+
+def said(event: str, **fields: Any) -> Any:
+    """What an answer means at an event."""
+    handler = Handler(Source("cursor"), event)
+    return DIALECTS["cursor"].understand(handler, Ran(0, json.dumps(fields)))
+
+
+@pytest.mark.parametrize(
+    "event", ["preToolUse", "beforeShellExecution", "beforeMCPExecution", "beforeReadFile"]
+)
+def test_not_to_continue_is_a_no_to_the_call_and_not_the_end_of_the_run(event: str) -> None:
+    """Whether or not the permission is denied besides."""
+    for answer in (said(event, **NO), said(event, permission="deny", **NO)):
+        assert (answer.decision, answer.reason, answer.stops) == ("deny", "for it", False)
+
+
+@pytest.mark.parametrize("event", ["postToolUse", "afterShellExecution", "stop", "preCompact"])
+def test_not_to_continue_means_nothing_about_what_has_happened(event: str) -> None:
+    """What was said is told all the same."""
+    answer = said(event, **NO)
+    assert (answer.decision, answer.stops) == ("", False)
+    assert (answer.messages, answer.contexts) == (("for you",), ("for it",))
+
+
+def test_a_run_goes_on_after_a_file_was_kept_back(stage: Any) -> None:
+    """The model is told why, and does something else."""
+    answer = json.dumps({"permission": "deny", **NO})
+    hooks = cursor(stage, {"beforeReadFile": f"echo '{answer}'"})
+    result = stage.run(hooks, call("read", path="key.pem"), say("done"))
+    assert (result.state.messages[2].text, result.text) == ("Blocked: for it", "done")
+
+
+def test_words_for_the_agent_reach_it_with_a_yes_too(stage: Any) -> None:
+    """A warning is no refusal."""
+    answer = '{"permission":"allow","agent_message":"mind the dog"}'
+    hooks = cursor(stage, {"preToolUse": f"echo '{answer}'"})
+    result = stage.run(hooks, call("bash", command="ls"), say("done"))
+    assert any("mind the dog" in message.text for message in result.state.messages)
+    assert any(message.text == "ran ls" for message in result.state.messages)
+
+
+def test_sessions_and_runs_are_named_by_uuids(stage: Any) -> None:
+    """Under both names the same one; ours is there too."""
+    hooks = recording(stage, "sessionStart", "preToolUse", "stop", "sessionEnd")
+    stage.run(hooks, call("bash", command="ls"), say("done"))
+    events = told(stage)
+    assert len({each["conversation_id"] for each in events}) == 1
+    for each in events:
+        assert each["session_id"] == each["conversation_id"]
+        assert uuid.UUID(each["conversation_id"])
+        assert uuid.UUID(each["generation_id"])
+        assert each["native_session_id"] != each["session_id"]
+        assert {"model_id", "model_params"} <= each.keys()
+
+
+def test_a_refused_call_is_a_failure_that_hooks_are_told(stage: Any) -> None:
+    """With its own kind of failure, so that it is told from a tool that broke."""
+    stage.script("record.sh", RECORD)
+    no = "echo no >&2; exit 2"
+    hooks = cursor(stage, {"beforeShellExecution": no, "postToolUseFailure": "./record.sh"})
+    stage.run(hooks, call("bash", command="ls"), call("read", path="a"), say("done"))
+    (failure,) = told(stage)
+    assert (failure["tool_name"], failure["failure_type"]) == ("Shell", "permission_denied")
+    assert "no" in failure["error_message"]
+
+
+def test_what_the_model_said_is_told_with_its_call(stage: Any) -> None:
+    """Hooks may judge by it."""
+    hooks = recording(stage, "preToolUse")
+    turn = call("bash", command="ls").with_text("I look first.")
+    stage.run(hooks, turn, say("done"))
+    assert told(stage)[0]["agent_message"] == "I look first."
+
+
+def test_a_child_is_told_by_a_uuid_with_what_it_changed(stage: Any) -> None:
+    """And by the call that began it."""
+    hooks = recording(stage, "subagentStart", "subagentStop")
+    turns = [call("write", path="b.txt", content="x"), say("child done")]
+    child = AgentBuilder().with_driver(ScriptedDriver(turns)).with_tools(*stage.tools).build()
+
+    @tool
+    async def delegate(task: str, description: str, context: ToolContext) -> str:
+        """Have another agent do it."""
+        return (await context.spawn(child, task, name="writer")).text
+
+    stage.run(
+        hooks, call("delegate", task="t", description="few words"), say("done"), with_tools=delegate
+    )
+    began, ended = told(stage)
+    assert uuid.UUID(began["subagent_id"]) == uuid.UUID(ended["subagent_id"])
+    assert began["tool_call_id"] == "call_1_1"
+    assert (ended["status"], ended["description"]) == ("completed", "few words")
+    assert ended["modified_files"] == [str(stage.root / "b.txt")]
+    assert ended["duration_ms"] >= 0
+
+
+def test_how_a_session_ended_has_its_time(stage: Any) -> None:
+    """In milliseconds."""
+    stage.run(recording(stage, "sessionEnd"), say("done"))
+    (ended,) = told(stage)
+    assert (ended["reason"], ended["final_status"]) == ("completed", "completed")
+    assert ended["duration_ms"] >= 0
+
+
+@pytest.mark.parametrize("key", ["updated_mcp_tool_output", "modifiedToolOutput"])
+def test_output_that_was_shown_as_json_may_come_back_as_that(stage: Any, key: str) -> None:
+    """Of a command what it printed is taken."""
+    wrapped = json.dumps({"exitCode": 0, "stdout": "[kept back]"})
+    hooks = cursor(stage, {"postToolUse": f"echo '{json.dumps({key: wrapped})}'"})
+    result = stage.run(hooks, call("bash", command="ls"), say("done"))
+    assert result.state.messages[2].text == "[kept back]"
