@@ -6,13 +6,14 @@ import json
 import uuid
 from typing import Any
 
+import msgspec
 import pytest
 
 from hookline import AgentBuilder, ToolContext, tool
 from hookline.command_hooks import Handler, Source
 from hookline.command_hooks.dialects import DIALECTS
 from hookline.command_hooks.process import Ran
-from hookline.testing import ScriptedDriver, call, say
+from hookline.testing import ScriptedDriver, call, calls, say
 
 RECORD = "#!/bin/sh\ncat >> told.jsonl\n"
 NO = {"continue": False, "user_message": "for you", "agent_message": "for it"}
@@ -105,7 +106,7 @@ def test_a_refused_call_is_a_failure_that_hooks_are_told(stage: Any) -> None:
 def test_what_the_model_said_is_told_with_its_call(stage: Any) -> None:
     """Hooks may judge by it."""
     hooks = recording(stage, "preToolUse")
-    turn = call("bash", command="ls").with_text("I look first.")
+    turn = msgspec.structs.replace(calls(call("bash", command="ls")), text="I look first.")
     stage.run(hooks, turn, say("done"))
     assert told(stage)[0]["agent_message"] == "I look first."
 

@@ -105,15 +105,58 @@ def test_a_session_is_a_uuid(stage: Any) -> None:
 
 def test_a_word_before_each_request_does_not_pile_up(stage: Any) -> None:
     """It is in that request, wherever the script put the field, and not in the conversation."""
+    hooks = settings(stage, BeforeModel="""echo '{"additionalContext": "phase 2"}'""")
+    asked: list[list[str]] = []
+
+    def keep(ctx: Any) -> None:
+        asked.append([message.text for message in ctx.request.messages])
+
+    result = stage.run(hooks, call("bash", command="ls"), say("done"), on_after_inference=keep)
+    assert [sum("phase 2" in text for text in texts) for texts in asked] == [1, 1]
+    assert not any("phase 2" in message.text for message in result.state.messages)
+
+
+def test_the_last_words_of_the_user_are_the_users(stage: Any) -> None:
+    """What hooks have said about tools since is not among the messages that a hook is shown."""
     hooks = settings(
         stage,
-        BeforeModel="""echo '{"additionalContext": "phase 2"}'""",
-        AfterModel="cat > sent.json",
+        AfterTool="""echo '{"hookSpecificOutput": {"additionalContext": "well done"}}'""",
+        BeforeModel="cat > sent.json",
     )
-    result = stage.run(hooks, call("bash", command="ls"), say("done"))
+    stage.run(hooks, call("bash", command="ls"), say("done"), prompt="Look around.")
     asked = json.loads((stage.root / "sent.json").read_text())["llm_request"]["messages"]
-    assert sum("phase 2" in each["content"] for each in asked) == 1
-    assert not any("phase 2" in message.text for message in result.state.messages)
+    assert [each["content"] for each in asked if each["role"] == "user"] == ["Look around."]
+
+
+def test_tools_of_servers_have_one_name(stage: Any) -> None:
+    """The one that a hook is told of a call is the one it can choose tools by."""
+    config = {"toolConfig": {"mode": "ANY", "allowedFunctionNames": ["mcp_data_query"]}}
+    hooks = settings(
+        stage,
+        BeforeToolSelection=f"cat > sent.json; echo '{json.dumps({'hookSpecificOutput': config})}'",
+    )
+    offered: list[list[str]] = []
+
+    def keep(ctx: Any) -> None:
+        offered.append([each.name for each in ctx.request.tools])
+
+    stage.tools = (*stage.tools, query)
+    stage.run(hooks, say("done"), on_after_inference=keep)
+    sent = json.loads((stage.root / "sent.json").read_text())["llm_request"]["toolConfig"]
+    assert "mcp_data_query" in sent["allowedFunctionNames"]
+    assert offered == [["mcp__data__query"]]
+
+
+def test_guards_that_are_installed_in_other_forms_are_not_lost(stage: Any) -> None:
+    """A list of hooks that name their events, and hooks without a group around them."""
+    entry = {"matcher": "run_shell_.*", "command": "echo no >&2; exit 2"}
+    for hooks in (
+        [{"event": "BeforeTool", **entry}],
+        {"BeforeTool": [{"type": "command", **entry}]},
+    ):
+        stage.file(".gemini/settings.json", {"hooks": hooks})
+        result = stage.run(stage.discover(), call("bash", command="ls"), say("done"))
+        assert result.state.messages[2].text == "Blocked: no"
 
 
 def test_tools_are_chosen_in_the_form_of_googles_interface(stage: Any) -> None:

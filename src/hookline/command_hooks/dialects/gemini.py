@@ -24,6 +24,7 @@ from hookline.command_hooks.dialects.base import (
 )
 from hookline.command_hooks.matchers import Test
 from hookline.command_hooks.process import Ran
+from hookline.command_hooks.texts import is_labelled
 from hookline.command_hooks.tool_names import GEMINI, Bridge, Shown
 from hookline.hooks import Kind
 from hookline.state import (
@@ -97,7 +98,7 @@ class Gemini(Dialect):
         shown = super().show(call, place)
         if found is None:
             return shown
-        return shown._replace(name=f"mcp_{found['server']}_{found['tool']}", aliases=(call.name,))
+        return shown._replace(name=tool_name(call.name), aliases=(call.name,))
 
     def payload(self, handler: Handler, ctx: Any, place: Place) -> dict[str, Any]:
         """The event, and what is common to all of them."""
@@ -210,6 +211,9 @@ def _notification(call: ToolCall, shown: Shown) -> dict[str, Any]:
 
 def tool_name(name: str) -> str:
     """One of our tools, as Gemini calls it."""
+    found = _MCP.fullmatch(name)
+    if found is not None:
+        return f"mcp_{found['server']}_{found['tool']}"
     return GEMINI[name].name if name in GEMINI else name
 
 
@@ -261,8 +265,10 @@ def _fields(event: str, found: dict[str, Any]) -> Answer:
 
 
 def is_shown(message: Message) -> bool:
-    """Whether hooks see a message of a request: those with text. Calls and their results are none of theirs."""
-    return bool(message.text) and not isinstance(message, ToolMessage)
+    """Whether hooks see a message of a request: those with text. Calls and their results are none of theirs, nor is
+    what hooks said about them: who asks for the last words of the user means the user's."""
+    is_a_hooks = isinstance(message, UserMessage) and is_labelled(message)
+    return bool(message.text) and not isinstance(message, ToolMessage) and not is_a_hooks
 
 
 def _model(event: str, ctx: Any, place: Place) -> dict[str, Any]:
@@ -273,7 +279,7 @@ def _model(event: str, ctx: Any, place: Place) -> dict[str, Any]:
         messages.append({"role": role, "content": message.text})
     offered = {
         "mode": {"none": "NONE", "required": "ANY"}.get(request.tool_choice, "AUTO"),
-        "allowedFunctionNames": [tool_name(tool.name) for tool in request.tools],
+        "allowedFunctionNames": list(dict.fromkeys(tool_name(each.name) for each in request.tools)),
     }
     sent: dict[str, Any] = {
         "llm_request": {

@@ -66,7 +66,7 @@ def read_gemini(project: Path, home: Path, warn: Warn, *, system: Path | None) -
         source = msgspec.structs.replace(source, root=str(root))
         told = _about(source, warn)
         content = load_json(path, told) or {}
-        found += nested(content.get("hooks", {}), source, _gemini, told)
+        found += nested(_grouped(content.get("hooks", {}), told), source, _gemini, told)
     return _by_name([each for each in found if not _is_off(each, off)])
 
 
@@ -94,7 +94,30 @@ def read_gemini_file(
             for key, value in hooks.items()
             if key not in ("enabled", "disabled", "notifications")
         }
-    return list(nested(hooks, source, _gemini, told)), off
+    return list(nested(_grouped(hooks, told), source, _gemini, told)), off
+
+
+def _grouped(hooks: Any, warn: Warn) -> Any:
+    """Hooks in the form of `{event: [{matcher, hooks}]}`. Guards are installed in others too, and must not be lost."""
+    if isinstance(hooks, list):
+        warn("'hooks' is a list; its hooks are taken by the event that each names")
+        by_event: dict[str, list[Any]] = {}
+        for each in hooks:
+            event = text_field(each, "event") if isinstance(each, dict) else ""
+            by_event.setdefault(event or "?", []).append(each)
+        hooks = by_event
+    if not isinstance(hooks, dict):
+        return hooks
+    return {
+        event: [_group(each) for each in groups] if isinstance(groups, list) else groups
+        for event, groups in hooks.items()
+    }
+
+
+def _group(entry: Any) -> Any:
+    """An entry that is a hook itself, as the group of it alone."""
+    is_hook = isinstance(entry, dict) and "command" in entry and "hooks" not in entry
+    return {**entry, "hooks": [entry]} if is_hook else entry
 
 
 _SHORTEST = 0.1
