@@ -208,3 +208,14 @@ def test_the_model_is_named_once_it_has_answered(stage: Any) -> None:
     stage.run(hooks, call("bash", command="ls"), say("done"))
     request = json.loads((stage.root / "sent.json").read_text())["llm_request"]
     assert request["model"] == "scripted"
+
+
+def test_output_may_be_replaced_in_either_word(stage: Any) -> None:
+    """A guard reads what a tool gave where guards of other agents read it, and keeps a part of it back."""
+    for name in ("tool_output", "updatedToolOutput"):
+        answer = json.dumps({"hookSpecificOutput": {name: "[kept back]"}})
+        hooks = settings(stage, AfterTool=f"cat > sent.json; echo '{answer}'")
+        result = stage.run(hooks, call("bash", command="ls"), say("done"))
+        assert result.state.messages[2].text == "[kept back]"
+    response = json.loads((stage.root / "sent.json").read_text())["tool_response"]
+    assert response["output"] == response["llmContent"] == "ran ls"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -73,7 +73,7 @@ def _description(ctx: Any) -> str:
     """What the model said that the child is for, in a few words."""
     response, call_id = getattr(ctx.live, "response", None), _call_id(ctx.child_run_id)
     calls = () if response is None else response.calls
-    given = next((call.args for call in calls if call.id == call_id), {})
+    given: Mapping[str, Any] = next((call.args for call in calls if call.id == call_id), {})
     return str(given.get("description", ""))
 
 

@@ -145,7 +145,8 @@ class Gemini(Dialect):
             sent["mcp_context"] = {"server_name": found["server"], "tool_name": found["tool"]}
         if event == "AfterTool":
             text = output_text(ctx.execution)
-            sent["tool_response"] = {"llmContent": text, "returnDisplay": text}
+            # Guards that are for several agents look for the third of these.
+            sent["tool_response"] = dict.fromkeys(("llmContent", "returnDisplay", "output"), text)
             if has_failed(ctx.execution):
                 why = failure_text(ctx.execution)
                 sent["tool_response"]["error"] = {"message": why, "type": "execution_failed"}
@@ -252,9 +253,7 @@ def _fields(event: str, found: dict[str, Any]) -> Answer:
         reason=text_of(found.get("reason")),
         updated_input=changed if event == "BeforeTool" and isinstance(changed, dict) else None,
         merges_input=True,
-        updated_output=specific.get("tool_output", UNCHANGED)
-        if event == "AfterTool"
-        else UNCHANGED,
+        updated_output=_new_output(specific) if event == "AfterTool" else UNCHANGED,
         contexts=(context.replace("<", "&lt;").replace(">", "&gt;"),) if context.strip() else (),
         messages=(message,) if message else (),
         stops=(found.get("continue") is False and event not in _ADVISORY)
@@ -262,6 +261,12 @@ def _fields(event: str, found: dict[str, Any]) -> Answer:
         stop_reason=text_of(found.get("stopReason")) or text_of(found.get("reason")),
         extra=extra or None,
     )
+
+
+def _new_output(specific: dict[str, Any]) -> Any:
+    """What a tool gave instead; scripts that are Claude's too say it in its words."""
+    names = ("tool_output", "updatedToolOutput")
+    return next((specific[name] for name in names if name in specific), UNCHANGED)
 
 
 def is_shown(message: Message) -> bool:
