@@ -149,3 +149,11 @@ def test_a_time_is_for_hooks_that_something_waits_for(stage: Any) -> None:
     stage.file(".claude/settings.json", {"hooks": {"Stop": [{"hooks": [settings, waking]}]}})
     beside, wakes = stage.discover().handlers
     assert (beside.timeout > 3600, wakes.timeout) == (True, 2)
+
+
+def test_a_hook_at_the_end_of_a_session_has_a_moment_left(stage: Any) -> None:
+    """Also where nothing waits for it: plugins tidy up there."""
+    mark = stage.root / "tidied"
+    hooks = stage.claude("SessionEnd", f"sleep 0.2; touch {mark}", **{"async": True})
+    stage.run(hooks, say("done"))
+    assert mark.exists()

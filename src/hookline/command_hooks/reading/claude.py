@@ -179,11 +179,11 @@ def _installed(home: Path, found: Iterable[Settings], warn: Warn) -> Iterator[Pa
     """The plugins that the user has installed and switched on."""
     enabled: dict[str, Any] = {}
     for settings in found:
+        value = settings.content.get("enabledPlugins")
         if (
-            not settings.level.is_repository
-        ):  # a repository does not switch on what the user has installed
-            value = settings.content.get("enabledPlugins")
-            enabled |= value if isinstance(value, dict) else {}
+            isinstance(value, dict) and not settings.level.is_repository
+        ):  # it switches on its own only
+            enabled |= value
     if not any(value is True for value in enabled.values()):
         return
     told = about("~/.claude/plugins/installed_plugins.json", warn)
@@ -214,10 +214,8 @@ def _in_force(found: list[Settings], warn: Warn) -> list[Handler]:
         if settings.handlers and rank >= least:
             warn(f"disableAllHooks: the hooks of {settings.handlers[0].source.label} are off")
         elif only_managed and settings.level is not Level.MANAGED:
-            if settings.handlers:
-                warn(
-                    f"only managed hooks run: those of {settings.handlers[0].source.label} are off"
-                )
+            for handler in settings.handlers[:1]:
+                warn(f"only managed hooks run: those of {handler.source.label} are off")
         else:
             handlers += settings.handlers
     return [_with_listed(each, found) for each in handlers if _may_call(each, found, warn)]
@@ -333,16 +331,21 @@ def make(
         return _used(handler, hook, warn)
     if kind in _BY_MODEL:
         return _asked(handler, kind, hook, warn)
+    return _run(handler, hook, warn)
+
+
+def _run(handler: Handler, hook: Mapping[str, Any], warn: Warn) -> Handler | None:
+    """One that is a program: a line for a shell, or words that are none; some write all of these as `args`."""
     command, args = text_field(hook, "command"), hook.get("args")
-    if not command.strip():
-        warn(Dropped(f"{event}: a hook names no command, so it is left out"))
+    if args is not None and not (isinstance(args, list) and all(map(_is_text, args))):
+        warn(f"{handler.event}: 'args' is not a list of texts, so the hook is left out")
+        return None
+    if not command.strip() and not args:
+        warn(Dropped(f"{handler.event}: a hook names no command, so it is left out"))
         return None
     if args is None:
         return msgspec.structs.replace(handler, command=command)
-    if not isinstance(args, list) or not all(isinstance(word, str) for word in args):
-        warn(f"{event}: 'args' is not a list of texts, so the hook is left out")
-        return None
-    return msgspec.structs.replace(handler, argv=(command, *args))
+    return msgspec.structs.replace(handler, argv=(*filter(str.strip, [command]), *args))
 
 
 def _called(handler: Handler, hook: Mapping[str, Any], warn: Warn) -> Handler | None:
