@@ -148,3 +148,14 @@ def test_output_that_was_shown_as_json_may_come_back_as_that(stage: Any, key: st
     hooks = cursor(stage, {"postToolUse": f"echo '{json.dumps({key: wrapped})}'"})
     result = stage.run(hooks, call("bash", command="ls"), say("done"))
     assert result.state.messages[2].text == "[kept back]"
+
+
+def test_a_matcher_may_say_which_field_it_is_about(stage: Any) -> None:
+    """One that says nothing known is for everything, and that is told."""
+    deny = {"command": "exit 2", "matcher": {"tool_name": "Grep|Read"}}
+    for entry, words in ((deny, "ran ls"), ({**deny, "matcher": {"path": "x"}}, "Blocked: ")):
+        stage.file(".cursor/hooks.json", {"version": 1, "hooks": {"preToolUse": [entry]}})
+        hooks = stage.discover()
+        assert ("for everything" in " ".join(hooks.warnings)) is (words != "ran ls")
+        result = stage.run(hooks, call("bash", command="ls"), say("done"))
+        assert result.state.messages[2].text.startswith(words)

@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 
 from hookline.command_hooks.definition import Handler, Level, Source, own_directory, shown_path
-from hookline.command_hooks.reading.claude import make as make_claude
+from hookline.command_hooks.reading.claude_entries import make as make_claude
 from hookline.command_hooks.reading.files import (
     Dropped,
     Make,

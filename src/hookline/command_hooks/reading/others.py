@@ -11,7 +11,7 @@ import msgspec
 
 from hookline.command_hooks.definition import Handler, Level, Source, own_directory, shown_path
 from hookline.command_hooks.dialects.cursor import CLOSED
-from hookline.command_hooks.reading.claude import make as make_claude
+from hookline.command_hooks.reading.claude_entries import make as make_claude
 from hookline.command_hooks.reading.files import (
     Warn,
     about,
@@ -331,7 +331,7 @@ def _cursor(
         command=command if kind == "command" else "",
         prompt=prompt if kind == "prompt" else "",
         model=text_field(hook, "model").strip() if kind == "prompt" else "",
-        matcher=text_field(hook, "matcher"),
+        matcher=_cursor_matcher(event, hook, warn),
         timeout=seconds_field(hook, _CURSOR_TIMEOUT, warn),
         on_failure="closed" if closed else "open",
         shell=usual_shell(),
@@ -339,6 +339,18 @@ def _cursor(
         loop_limit=limit if isinstance(limit, int) and not isinstance(limit, bool) else None,
         definition={"event": event, "hook": dict(hook)},
     )
+
+
+def _cursor_matcher(event: str, hook: Mapping[str, Any], warn: Warn) -> str:
+    """Which calls a hook is for: an expression, also where it is said of which field it is one."""
+    given = hook.get("matcher")
+    if not isinstance(given, dict):
+        return text_field(hook, "matcher")
+    names = ("tool_name", "command", "subagent_type")
+    found = next((text_field(given, name) for name in names if text_field(given, name)), "")
+    if not found:
+        warn(f"{event}: its matcher says nothing that is known here, so it is for everything")
+    return found
 
 
 def _cursor_directory(source: Source, command: str, *, is_users: bool) -> str:
