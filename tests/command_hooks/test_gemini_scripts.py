@@ -219,3 +219,45 @@ def test_output_may_be_replaced_in_either_word(stage: Any) -> None:
         assert result.state.messages[2].text == "[kept back]"
     response = json.loads((stage.root / "sent.json").read_text())["tool_response"]
     assert response["output"] == response["llmContent"] == "ran ls"
+
+
+def extension(stage: Any, name: str, at: Path | None = None) -> Path:
+    """An extension of the user whose guard refuses every command."""
+    root = at or stage.home / ".gemini" / "extensions" / name
+    (root / "hooks").mkdir(parents=True)
+    guard = {"type": "command", "command": "echo no >&2; exit 2"}
+    hooks = {"hooks": {"BeforeTool": [{"hooks": [guard]}]}}
+    (root / "hooks" / "hooks.json").write_text(json.dumps(hooks))
+    return root
+
+
+def test_an_extension_that_is_off_for_the_project_is_not_read(stage: Any) -> None:
+    """The last rule about the path counts; one about another place does not."""
+    extension(stage, "guard")
+    rules = stage.home / ".gemini" / "extensions" / "extension-enablement.json"
+    above = stage.root.parent.as_posix()
+    for overrides, is_on in (
+        ([], True),
+        ([f"!{above}/*"], False),
+        ([f"!{above}/*", f"{stage.root}/"], True),
+        ([f"!{stage.root}/"], False),
+        (["!/elsewhere/*"], True),
+    ):
+        rules.write_text(json.dumps({"guard": {"overrides": overrides}}))
+        assert bool(stage.discover().handlers) is is_on, overrides
+
+
+def test_an_extension_that_is_linked_is_read_where_it_is(stage: Any) -> None:
+    """Among the user's there is only a note of where that is."""
+    root = extension(stage, "guard", stage.root.parent / "work")
+    note = {"source": str(root), "type": "link"}
+    stage.file(".gemini/extensions/guard/.gemini-extension-install.json", note, home=True)
+    (handler,) = stage.discover().handlers
+    assert handler.source.root == str(root)
+
+
+def test_hooks_that_the_user_has_switched_off_stay_off(stage: Any) -> None:
+    """By the setting among those of tools too."""
+    extension(stage, "guard")
+    stage.file(".gemini/settings.json", {"tools": {"enableHooks": False}}, home=True)
+    assert stage.discover().handlers == ()

@@ -24,6 +24,7 @@ from hookline.command_hooks.reading.files import (
     texts_field,
     usual_shell,
 )
+from hookline.command_hooks.reading.gemini_extensions import extensions
 
 _CODEX_KEYS = frozenset({"hooks", "description", "$schema"})
 _CODEX_MANAGED = ("requirements.toml", "managed_config.toml")
@@ -60,8 +61,8 @@ def read_gemini(project: Path, home: Path, warn: Warn, *, system: Path | None) -
         off |= names if not level.is_repository else set()
         own = names if level.is_repository else set()
         found += [each for each in handlers if not _is_off(each, own)]
-    for path in sorted((home / ".gemini" / "extensions").glob("*/hooks/hooks.json")):
-        root = path.parent.parent
+    for root in extensions(home, project, warn):
+        path = root / "hooks" / "hooks.json"
         source = _source("gemini", Level.PLUGIN, path, project, home)
         source = msgspec.structs.replace(source, root=str(root))
         told = _about(source, warn)
@@ -88,6 +89,8 @@ def read_gemini_file(
                 else set()
             )
             off |= {"*"} if config.get("enabled") is False else set()
+    tools = content.get("tools")
+    off |= {"*"} if isinstance(tools, dict) and tools.get("enableHooks") is False else set()
     if isinstance(hooks, dict):
         hooks = {
             key: value
