@@ -266,7 +266,7 @@ class Claude(Dialect):
         return {
             "error": ERROR_NAMES.get(ctx.error_class, "unknown"),
             "error_details": ctx.error_message,
-            "last_assistant_message": last_words(ctx.state),
+            "last_assistant_message": f"API Error: {ctx.error_message}",
         }
 
     def _sessionend(self, _ctx: Any, _place: Place) -> dict[str, Any]:
