@@ -159,3 +159,33 @@ def test_a_matcher_may_say_which_field_it_is_about(stage: Any) -> None:
         assert ("for everything" in " ".join(hooks.warnings)) is (words != "ran ls")
         result = stage.run(hooks, call("bash", command="ls"), say("done"))
         assert result.state.messages[2].text.startswith(words)
+
+
+@pytest.mark.parametrize(
+    ("words", "expected"),
+    [
+        (("npx", "a server", "--key"), {"command": "npx 'a server' --key"}),
+        (("https://mcp.example.com/v1",), {"url": "https://mcp.example.com/v1"}),
+    ],
+)
+def test_guards_are_told_which_server_a_tool_is_from(
+    stage: Any, words: tuple[str, ...], expected: dict[str, str]
+) -> None:
+    """By its address, or by the command that it is; Gemini's have the words apart."""
+
+    @tool(name="mcp__data__query")
+    def query(sql: str) -> str:
+        """Ask a server."""
+        return "rows"
+
+    stage.tools = (msgspec.structs.replace(query, served_by=words),)
+    stage.script("record.sh", RECORD)
+    group = {"hooks": [{"type": "command", "command": "./record.sh"}]}
+    stage.file(".gemini/settings.json", {"hooks": {"BeforeTool": [group]}})
+    hooks = cursor(stage, {"beforeMCPExecution": "./record.sh"})
+    stage.run(hooks, call("mcp__data__query", sql="x"), say("done"))
+    events = {each["hook_event_name"]: each for each in told(stage)}
+    assert expected.items() <= events["beforeMCPExecution"].items()
+    context = events["BeforeTool"]["mcp_context"]
+    apart = {"command": words[0], "args": list(words[1:])} if len(words) > 1 else expected
+    assert apart.items() <= context.items()

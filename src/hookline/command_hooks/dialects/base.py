@@ -265,6 +265,22 @@ def server_of(tool: str) -> str:
     return "" if found is None else found["server"]
 
 
+def served_by(ctx: Any) -> tuple[str, ...]:
+    """The words of the command that a tool's server is, or its address; none for a tool of no server. Without keys."""
+    tool = None if ctx.run is None else ctx.run.tool(ctx.tool_call.name)
+    words = () if tool is None else tool.served_by
+    if not words:
+        return ()
+    from hookline.redaction import redact  # only where there is a server: it takes a while
+
+    return tuple(map(redact, words))
+
+
+def is_address(words: tuple[str, ...]) -> bool:
+    """Whether a server is behind an address, and no command."""
+    return len(words) == 1 and "://" in words[0]
+
+
 def user_name() -> str:
     """Who runs this, as far as the environment says so."""
     return os.environ.get("USER", "")

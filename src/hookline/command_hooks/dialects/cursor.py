@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import shlex
 from typing import Any, ClassVar
 
 import msgspec
@@ -19,8 +20,10 @@ from hookline.command_hooks.dialects.base import (
     failure_text,
     failure_words,
     has_failed,
+    is_address,
     is_interrupted,
     output_text,
+    served_by,
     unfinished,
 )
 from hookline.command_hooks.dialects.cursor_events import (
@@ -207,7 +210,7 @@ class Cursor(Dialect):
                 "tool_input": json.dumps(given),
             }
             return (
-                sent
+                {**sent, **_server(ctx)}
                 if execution is None
                 else {
                     **sent,
@@ -272,6 +275,14 @@ class Cursor(Dialect):
                 return failed("its output is not JSON")
             return Answer()
         return _fields(event, found)
+
+
+def _server(ctx: Any) -> dict[str, str]:
+    """Where a tool's server is: its address, or the command that it is."""
+    words = served_by(ctx)
+    if not words:
+        return {}
+    return {"url": words[0]} if is_address(words) else {"command": shlex.join(words)}
 
 
 def _failure(execution: ToolResult) -> str:

@@ -17,8 +17,10 @@ from hookline.command_hooks.dialects.base import (
     failure_text,
     failure_words,
     has_failed,
+    is_address,
     last_words,
     output_text,
+    served_by,
     session_source,
     unfinished,
 )
@@ -142,7 +144,8 @@ class Gemini(Dialect):
         }
         found = _MCP.fullmatch(ctx.tool_call.name)
         if found is not None:
-            sent["mcp_context"] = {"server_name": found["server"], "tool_name": found["tool"]}
+            named = {"server_name": found["server"], "tool_name": found["tool"]}
+            sent["mcp_context"] = {**named, **_server(ctx)}
         if event == "AfterTool":
             text = output_text(ctx.execution)
             # Guards that are for several agents look for the third of these.
@@ -184,6 +187,14 @@ class Gemini(Dialect):
         return Answer(
             decision="deny", reason=reason, status="blocked", stops=stops, stop_reason=reason
         )
+
+
+def _server(ctx: Any) -> dict[str, Any]:
+    """Where a tool's server is: its address, or the program that it is."""
+    words = served_by(ctx)
+    if not words:
+        return {}
+    return {"url": words[0]} if is_address(words) else {"command": words[0], "args": [*words[1:]]}
 
 
 def _notification(call: ToolCall, shown: Shown) -> dict[str, Any]:

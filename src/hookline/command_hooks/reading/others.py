@@ -309,7 +309,7 @@ def read_cursor_file(
 
 def _cursor_hooks(content: Mapping[str, Any], source: Source, told: Warn) -> list[Handler]:
     version = content.get("version", 1)
-    if version != 1:
+    if version not in (1, "1"):
         told(f"version {version!r} is not known, so none of it is read")
         return []
     return list(flat(content.get("hooks", {}), source, _cursor, told))
