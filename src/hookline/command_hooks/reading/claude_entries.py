@@ -48,7 +48,8 @@ def make(
         return None
     usual = _BY_MODEL.get(kind, _DEFAULTS.get(event, 600.0))
     timeout = seconds_field(hook, usual, warn)
-    if kind == "command" and hook.get("async") is True and hook.get("asyncRewake") is not True:
+    is_program, wakes = kind == "command", hook.get("asyncRewake") is True
+    if is_program and hook.get("async") is True and not wakes:
         timeout = max(timeout, _BESIDE)  # nothing waits for it, so its time is that of the run
     handler = Handler(
         source=source,
@@ -56,8 +57,8 @@ def make(
         matcher=text_field(group, "matcher"),
         rule=text_field(hook, "if"),
         timeout=min(timeout, _LONGEST_AT_END) if event == "SessionEnd" else timeout,
-        is_async=hook.get("async") is True or hook.get("asyncRewake") is True,
-        wakes=hook.get("asyncRewake") is True,
+        is_async=is_program and (hook.get("async") is True or wakes),
+        wakes=is_program and wakes,
         shell=text_field(hook, "shell"),
         definition={"event": event, "matcher": group.get("matcher"), "hook": dict(hook)},
     )
@@ -112,7 +113,6 @@ def _used(handler: Handler, hook: Mapping[str, Any], warn: Warn) -> Handler | No
         kind="mcp_tool",
         tool=tool_of(server, tool),
         input=dict(given or {}),
-        is_async=False,
     )
 
 
@@ -129,8 +129,6 @@ def _asked(handler: Handler, kind: str, hook: Mapping[str, Any], warn: Warn) -> 
         prompt=prompt,
         model=text_field(hook, "model").strip(),
         continues=hook.get("continueOnBlock") is True,
-        is_async=False,
-        wakes=False,
     )
 
 
