@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from hookline.errors import UsageError
-from hookline.permissions import Rule
+from hookline.errors import HooklineError, UsageError
+from hookline.permissions import Rule, suggest_rule
 from hookline.state import ToolCall
 
 RULES = "rules"
@@ -43,6 +43,19 @@ def _rule(said: Any) -> str:
     if not isinstance(name, str):
         return ""
     return f"{name}({content})" if isinstance(content, str) and content else name
+
+
+def suggestions(call: ToolCall, name: str, cwd: str) -> list[dict[str, Any]]:
+    """What a hook may hand back, so that nobody is asked about calls like this one in this session."""
+    try:
+        rule = suggest_rule(call, cwd)
+    except HooklineError:  # what reads commands is not installed
+        return []
+    if rule is None:
+        return []
+    content = {} if rule.argument is None else {"ruleContent": rule.argument}
+    rules = [{"toolName": name, **content}]
+    return [{"type": "addRules", "rules": rules, "behavior": "allow", "destination": "session"}]
 
 
 def rule_for(call: ToolCall, extra: dict[str, Any] | None) -> str:

@@ -33,7 +33,7 @@ from hookline.command_hooks.dialects.base import (
 )
 from hookline.command_hooks.dialects.responses import ERROR_NAMES, error_of, response_of
 from hookline.command_hooks.dialects.told import told
-from hookline.command_hooks.granting import granted, interrupts
+from hookline.command_hooks.granting import granted, interrupts, suggestions
 from hookline.command_hooks.matchers import Test
 from hookline.command_hooks.process import Ran
 from hookline.command_hooks.tool_names import CLAUDE, Bridge
@@ -182,7 +182,7 @@ class Claude(Dialect):
         if server:
             sent["mcp_server"] = {"name": server}
         if event == "PermissionRequest":
-            sent["permission_suggestions"] = []
+            sent["permission_suggestions"] = suggestions(call, shown.name, place.cwd)
         else:
             sent["tool_use_id"] = call.id
         if event == "PostToolUse":
