@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import uuid
 from typing import Any
 
@@ -189,3 +190,30 @@ def test_guards_are_told_which_server_a_tool_is_from(
     context = events["BeforeTool"]["mcp_context"]
     apart = {"command": words[0], "args": list(words[1:])} if len(words) > 1 else expected
     assert apart.items() <= context.items()
+
+
+def plugin(stage: Any, place: str, reason: str, *, is_whole: bool = False) -> None:
+    """A plugin of the user whose guard gives this reason."""
+    root = f".cursor/plugins/{place}"
+    stage.file(f"{root}/.cursor-plugin/plugin.json", {"hooks": "./hooks/own.json"}, home=True)
+    guard = {"command": f"echo {reason} >&2; exit 2"}
+    content = {"version": 1, "hooks": {"preToolUse": [guard]}}
+    stage.file(f"{root}/hooks/own.json", content, home=True)
+    if is_whole:
+        stage.file(f"{root}/.cache-complete", "", home=True)
+
+
+def test_plugins_of_a_marketplace_are_read_in_their_last_version(stage: Any) -> None:
+    """One that was not fetched as a whole is passed over, and so is one that is there by hand too."""
+    for place, age in (
+        ("cache/m/guard/a1", 30),
+        ("cache/m/guard/b2", 20),
+        ("cache/m/guard/c3", 10),
+    ):
+        plugin(stage, place, place[-2:], is_whole=not place.endswith("c3"))
+        moment = 1_700_000_000 - age
+        os.utime(stage.home / ".cursor/plugins" / place, (moment, moment))
+    plugin(stage, "cache/m/other/d4", "fetched")
+    plugin(stage, "local/other", "by-hand")
+    runs = [handler.command for handler in stage.discover().handlers]
+    assert runs == ["echo by-hand >&2; exit 2", "echo b2 >&2; exit 2"]

@@ -12,6 +12,7 @@ import msgspec
 from hookline.command_hooks.definition import Handler, Level, Source, own_directory, shown_path
 from hookline.command_hooks.dialects.cursor import CLOSED
 from hookline.command_hooks.reading.claude_entries import make as make_claude
+from hookline.command_hooks.reading.cursor_plugins import plugin_roots
 from hookline.command_hooks.reading.files import (
     Warn,
     about,
@@ -277,8 +278,8 @@ def read_cursor(project: Path, home: Path, warn: Warn, *, system: Path | None) -
         if not (level is Level.PROJECT and project == home)
         for handler in read_cursor_file(path, level, project, home, warn)
     ]
-    for manifest in sorted((home / ".cursor" / "plugins" / "local").glob("*/.cursor-plugin")):
-        found += _cursor_plugin(manifest.parent, project, home, warn)
+    for root in plugin_roots(home):
+        found += _cursor_plugin(root, project, home, warn)
     return found
 
 
