@@ -217,3 +217,16 @@ def test_plugins_of_a_marketplace_are_read_in_their_last_version(stage: Any) -> 
     plugin(stage, "local/other", "by-hand")
     runs = [handler.command for handler in stage.discover().handlers]
     assert runs == ["echo by-hand >&2; exit 2", "echo b2 >&2; exit 2"]
+
+
+@pytest.mark.parametrize("name", ["guard", "a guard"])
+def test_a_plugin_finds_its_own_scripts(stage: Any, name: str) -> None:
+    """By the variable that names where it is, also where that has a blank."""
+    plugin(stage, f"local/{name}", "unused")
+    root = stage.home / ".cursor/plugins/local" / name
+    entry = {"command": 'sh "${CURSOR_PLUGIN_ROOT}/guard.sh"'}
+    content = {"version": 1, "hooks": {"preToolUse": [entry]}}
+    (root / "hooks/own.json").write_text(json.dumps(content))
+    (root / "guard.sh").write_text("echo found >&2; exit 2\n")
+    result = stage.run(stage.discover(), call("bash", command="ls"), say("done"))
+    assert result.state.messages[2].text == "Blocked: found"
