@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from hookline import AgentBuilder, RunStatus, tool
+from hookline.command_hooks import background
 from hookline.journal import HookRan
 from hookline.testing import ScriptedDriver, call, calls, say
 
@@ -157,3 +158,17 @@ def test_a_hook_at_the_end_of_a_session_has_a_moment_left(stage: Any) -> None:
     hooks = stage.claude("SessionEnd", f"sleep 0.2; touch {mark}", **{"async": True})
     stage.run(hooks, say("done"))
     assert mark.exists()
+
+
+@pytest.mark.parametrize("event", ["SessionStart", "Stop"])
+def test_a_hook_that_waits_for_ever_does_not_keep_the_run(
+    stage: Any, event: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Some are made to wake an agent that has nothing to do, hours later; it has ended by then, and they with it."""
+    monkeypatch.setattr(background, "LONGEST_WAIT", 0.2)
+    note = stage.root / "pid"
+    waits = f"echo $$ > {note}; exec sleep 600"
+    hooks = stage.claude(event, waits, asyncRewake=True, timeout=86400)
+    assert stage.run(hooks, say("done")).text == "done"
+    with pytest.raises(ProcessLookupError):
+        os.kill(int(note.read_text()), 0)
