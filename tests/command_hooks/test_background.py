@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from hookline import AgentBuilder, RunStatus, tool
+from hookline.command_hooks import background
 from hookline.journal import HookRan
 from hookline.testing import ScriptedDriver, call, calls, say
 
@@ -140,3 +141,34 @@ def test_one_that_fails_is_in_the_journal(stage: Any) -> None:
     )
     reasons = [record.reason for record in result.records if isinstance(record, HookRan)]
     assert any("exit code 7" in reason for reason in reasons)
+
+
+def test_a_time_is_for_hooks_that_something_waits_for(stage: Any) -> None:
+    """One beside the agent has as long as the run; one that may wake it has its own time."""
+    settings = {"type": "command", "command": "true", "async": True, "timeout": 2}
+    waking = {**settings, "command": "false", "asyncRewake": True}
+    stage.file(".claude/settings.json", {"hooks": {"Stop": [{"hooks": [settings, waking]}]}})
+    beside, wakes = stage.discover().handlers
+    assert (beside.timeout > 3600, wakes.timeout) == (True, 2)
+
+
+def test_a_hook_at_the_end_of_a_session_has_a_moment_left(stage: Any) -> None:
+    """Also where nothing waits for it: plugins tidy up there."""
+    mark = stage.root / "tidied"
+    hooks = stage.claude("SessionEnd", f"sleep 0.2; touch {mark}", **{"async": True})
+    stage.run(hooks, say("done"))
+    assert mark.exists()
+
+
+@pytest.mark.parametrize("event", ["SessionStart", "Stop"])
+def test_a_hook_that_waits_for_ever_does_not_keep_the_run(
+    stage: Any, event: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Some are made to wake an agent that has nothing to do, hours later; it has ended by then, and they with it."""
+    monkeypatch.setattr(background, "LONGEST_WAIT", 0.2)
+    note = stage.root / "pid"
+    waits = f"echo $$ > {note}; exec sleep 600"
+    hooks = stage.claude(event, waits, asyncRewake=True, timeout=86400)
+    assert stage.run(hooks, say("done")).text == "done"
+    with pytest.raises(ProcessLookupError):
+        os.kill(int(note.read_text()), 0)

@@ -50,6 +50,22 @@ def test_only_an_object_that_begins_the_output_is_json(text: str) -> None:
     assert said("PreToolUse", Ran(0, text)).decision == ""
 
 
+@pytest.mark.parametrize("text", ['{"decision": block}', '{"a":1}\n{"decision":"block"}', "{{x}}"])
+def test_what_begins_and_ends_like_an_object_and_is_none_is_a_failure(text: str) -> None:
+    """It is told, and never read to the model as text; exit 2 blocks all the same."""
+    assert (said("SessionStart", Ran(0, text)).status, said("Stop", Ran(1, text)).status) == (
+        "failed",
+        "failed",
+    )
+    assert said("PreToolUse", Ran(2, text, "no")).reason == "no"
+
+
+@pytest.mark.parametrize("text", ['{"level":"info"}\n{"level":"warn"}', "{curly} and more"])
+def test_a_log_of_objects_and_an_opening_brace_alone_are_text(text: str) -> None:
+    """None of the lines answers anything."""
+    assert said("SessionStart", Ran(0, text)).contexts == (text,)
+
+
 def test_exit_2_blocks_with_what_was_said_on_stderr() -> None:
     """The reason is for the model."""
     answer = said("PreToolUse", Ran(2, "", "not here\n"))

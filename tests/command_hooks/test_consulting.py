@@ -22,12 +22,47 @@ def asking(stage: Any, event: str, **more: Any) -> Any:
     return stage.discover()
 
 
-def test_a_no_before_a_tool_denies_the_call(stage: Any) -> None:
-    """The model is told why, and the run goes on."""
-    hooks = asking(stage, "PreToolUse")
-    result = stage.run(hooks, call("bash", command="ls"), NO, say("done"))
-    assert result.state.messages[2].text == "Blocked: not like this"
+def test_a_no_before_a_tool_denies_the_call_and_ends_the_run(stage: Any) -> None:
+    """Unless the file says that the agent is told instead."""
+    turns = (call("bash", command="ls"), NO, say("done"))
+    result = stage.run(asking(stage, "PreToolUse"), *turns)
+    assert (result.status.value, result.text) == ("stopped", "")
+    assert result.state.messages[2].text == "Not run: not like this"
+    told = stage.run(asking(stage, "PreToolUse", continueOnBlock=True), *turns)
+    assert (told.state.messages[2].text, told.text) == ("Blocked: not like this", "done")
+
+
+def test_an_agents_no_is_told_and_the_run_goes_on(stage: Any) -> None:
+    """Before a tool and after it; and nothing is impossible to an agent."""
+    for event, words in (("PreToolUse", "Blocked: not like this"), ("PostToolUse", "ran ls")):
+        hooks = asking(stage, event, type="agent")
+        result = stage.run(hooks, call("bash", command="ls"), NO, say("done"))
+        assert (result.state.messages[2].text, result.text) == (words, "done")
+    never = say('{"ok": false, "reason": "there are no tests", "impossible": true}')
+    hooks = asking(stage, "Stop", type="agent")
+    assert stage.run(hooks, say("draft"), never, say("better"), YES).text == "better"
+
+
+@tool
+def fails() -> str:
+    """Fail."""
+    raise ValueError("no")
+
+
+def test_a_no_after_a_failure_is_told_and_one_after_a_batch_ends_the_run(stage: Any) -> None:
+    """Whatever `continueOnBlock` says."""
+    stage.tools = (*stage.tools, fails)
+    result = stage.run(asking(stage, "PostToolUseFailure"), call("fails"), NO, say("done"))
     assert result.text == "done"
+    assert any("not like this" in message.text for message in result.state.messages)
+    hooks = asking(stage, "PostToolBatch", continueOnBlock=True)
+    assert stage.run(hooks, call("bash", command="ls"), NO).status.value == "stopped"
+
+
+def test_no_agent_answers_for_a_person(stage: Any) -> None:
+    """A hook of that kind is left out where a person would be asked, and that is told."""
+    hooks = asking(stage, "PermissionRequest", type="agent")
+    assert (hooks.handlers, "'agent' is not run there" in hooks.warnings[0]) == ((), True)
 
 
 def test_a_yes_lets_it_happen(stage: Any) -> None:
@@ -129,6 +164,7 @@ def test_the_event_is_where_the_prompt_says_or_after_it() -> None:
     """Once for each place."""
     assert question("a $ARGUMENTS b", "{}") == "a {} b"
     assert question("a", "{}") == "a\n\n{}"
+    assert question(r"\$ARGUMENTS cost \$1.00", "{}") == "$ARGUMENTS cost $1.00\n\n{}"
 
 
 def test_reading_verdicts() -> None:
@@ -144,7 +180,7 @@ def test_a_hook_may_name_the_model_that_answers(stage: Any, kind: str) -> None:
     no = [{"say": '{"ok": false, "reason": "says the other"}'}]
     script = stage.file("other.json", no)
     for name, models in ((f"script:{script}", {}), ("haiku", {"haiku": f"script:{script}"})):
-        hook = {"type": kind, "prompt": "Is this right?", "model": name}
+        hook = {"type": kind, "prompt": "Is this right?", "model": name, "continueOnBlock": True}
         settings = {"hooks": {"PreToolUse": [{"hooks": [hook]}]}}
         stage.file(".claude/settings.json", settings)
         hooks = stage.discover(models=models)
@@ -155,7 +191,7 @@ def test_a_hook_may_name_the_model_that_answers(stage: Any, kind: str) -> None:
 
 def test_a_model_that_means_nothing_here_is_told_and_the_agents_own_answers(stage: Any) -> None:
     """Rather than nobody."""
-    hooks = asking(stage, "PreToolUse", model="haiku")
+    hooks = asking(stage, "PreToolUse", model="haiku", continueOnBlock=True)
     (warning,) = hooks.warnings
     assert (
         ".claude/settings.json: PreToolUse: the model 'haiku' of a hook cannot be used here"

@@ -105,15 +105,58 @@ def test_a_session_is_a_uuid(stage: Any) -> None:
 
 def test_a_word_before_each_request_does_not_pile_up(stage: Any) -> None:
     """It is in that request, wherever the script put the field, and not in the conversation."""
+    hooks = settings(stage, BeforeModel="""echo '{"additionalContext": "phase 2"}'""")
+    asked: list[list[str]] = []
+
+    def keep(ctx: Any) -> None:
+        asked.append([message.text for message in ctx.request.messages])
+
+    result = stage.run(hooks, call("bash", command="ls"), say("done"), on_after_inference=keep)
+    assert [sum("phase 2" in text for text in texts) for texts in asked] == [1, 1]
+    assert not any("phase 2" in message.text for message in result.state.messages)
+
+
+def test_the_last_words_of_the_user_are_the_users(stage: Any) -> None:
+    """What hooks have said about tools since is not among the messages that a hook is shown."""
     hooks = settings(
         stage,
-        BeforeModel="""echo '{"additionalContext": "phase 2"}'""",
-        AfterModel="cat > sent.json",
+        AfterTool="""echo '{"hookSpecificOutput": {"additionalContext": "well done"}}'""",
+        BeforeModel="cat > sent.json",
     )
-    result = stage.run(hooks, call("bash", command="ls"), say("done"))
+    stage.run(hooks, call("bash", command="ls"), say("done"), prompt="Look around.")
     asked = json.loads((stage.root / "sent.json").read_text())["llm_request"]["messages"]
-    assert sum("phase 2" in each["content"] for each in asked) == 1
-    assert not any("phase 2" in message.text for message in result.state.messages)
+    assert [each["content"] for each in asked if each["role"] == "user"] == ["Look around."]
+
+
+def test_tools_of_servers_have_one_name(stage: Any) -> None:
+    """The one that a hook is told of a call is the one it can choose tools by."""
+    config = {"toolConfig": {"mode": "ANY", "allowedFunctionNames": ["mcp_data_query"]}}
+    hooks = settings(
+        stage,
+        BeforeToolSelection=f"cat > sent.json; echo '{json.dumps({'hookSpecificOutput': config})}'",
+    )
+    offered: list[list[str]] = []
+
+    def keep(ctx: Any) -> None:
+        offered.append([each.name for each in ctx.request.tools])
+
+    stage.tools = (*stage.tools, query)
+    stage.run(hooks, say("done"), on_after_inference=keep)
+    sent = json.loads((stage.root / "sent.json").read_text())["llm_request"]["toolConfig"]
+    assert "mcp_data_query" in sent["allowedFunctionNames"]
+    assert offered == [["mcp__data__query"]]
+
+
+def test_guards_that_are_installed_in_other_forms_are_not_lost(stage: Any) -> None:
+    """A list of hooks that name their events, and hooks without a group around them."""
+    entry = {"matcher": "run_shell_.*", "command": "echo no >&2; exit 2"}
+    for hooks in (
+        [{"event": "BeforeTool", **entry}],
+        {"BeforeTool": [{"type": "command", **entry}]},
+    ):
+        stage.file(".gemini/settings.json", {"hooks": hooks})
+        result = stage.run(stage.discover(), call("bash", command="ls"), say("done"))
+        assert result.state.messages[2].text == "Blocked: no"
 
 
 def test_tools_are_chosen_in_the_form_of_googles_interface(stage: Any) -> None:
@@ -165,3 +208,56 @@ def test_the_model_is_named_once_it_has_answered(stage: Any) -> None:
     stage.run(hooks, call("bash", command="ls"), say("done"))
     request = json.loads((stage.root / "sent.json").read_text())["llm_request"]
     assert request["model"] == "scripted"
+
+
+def test_output_may_be_replaced_in_either_word(stage: Any) -> None:
+    """A guard reads what a tool gave where guards of other agents read it, and keeps a part of it back."""
+    for name in ("tool_output", "updatedToolOutput"):
+        answer = json.dumps({"hookSpecificOutput": {name: "[kept back]"}})
+        hooks = settings(stage, AfterTool=f"cat > sent.json; echo '{answer}'")
+        result = stage.run(hooks, call("bash", command="ls"), say("done"))
+        assert result.state.messages[2].text == "[kept back]"
+    response = json.loads((stage.root / "sent.json").read_text())["tool_response"]
+    assert response["output"] == response["llmContent"] == "ran ls"
+
+
+def extension(stage: Any, name: str, at: Path | None = None) -> Path:
+    """An extension of the user whose guard refuses every command."""
+    root = at or stage.home / ".gemini" / "extensions" / name
+    (root / "hooks").mkdir(parents=True)
+    guard = {"type": "command", "command": "echo no >&2; exit 2"}
+    hooks = {"hooks": {"BeforeTool": [{"hooks": [guard]}]}}
+    (root / "hooks" / "hooks.json").write_text(json.dumps(hooks))
+    return root
+
+
+def test_an_extension_that_is_off_for_the_project_is_not_read(stage: Any) -> None:
+    """The last rule about the path counts; one about another place does not."""
+    extension(stage, "guard")
+    rules = stage.home / ".gemini" / "extensions" / "extension-enablement.json"
+    above = stage.root.parent.as_posix()
+    for overrides, is_on in (
+        ([], True),
+        ([f"!{above}/*"], False),
+        ([f"!{above}/*", f"{stage.root}/"], True),
+        ([f"!{stage.root}/"], False),
+        (["!/elsewhere/*"], True),
+    ):
+        rules.write_text(json.dumps({"guard": {"overrides": overrides}}))
+        assert bool(stage.discover().handlers) is is_on, overrides
+
+
+def test_an_extension_that_is_linked_is_read_where_it_is(stage: Any) -> None:
+    """Among the user's there is only a note of where that is."""
+    root = extension(stage, "guard", stage.root.parent / "work")
+    note = {"source": str(root), "type": "link"}
+    stage.file(".gemini/extensions/guard/.gemini-extension-install.json", note, home=True)
+    (handler,) = stage.discover().handlers
+    assert handler.source.root == str(root)
+
+
+def test_hooks_that_the_user_has_switched_off_stay_off(stage: Any) -> None:
+    """By the setting among those of tools too."""
+    extension(stage, "guard")
+    stage.file(".gemini/settings.json", {"tools": {"enableHooks": False}}, home=True)
+    assert stage.discover().handlers == ()

@@ -58,3 +58,23 @@ def test_what_is_no_decision_grants_nothing() -> None:
     """Whatever it is."""
     for specific in ({}, {"decision": 1}, {"decision": {"updatedPermissions": {}}}):
         assert granted(specific) is None
+
+
+def test_a_hook_may_hand_back_what_is_suggested(stage: Any) -> None:
+    """The suggestion is about calls like the one in question, and holds for the session."""
+    lines = [
+        "import json, os, sys",
+        "offered = json.load(sys.stdin)['permission_suggestions']",
+        "if os.path.exists('offered.json'): sys.exit()",
+        "json.dump(offered, open('offered.json', 'w'))",
+        "decision = {'behavior': 'allow', 'updatedPermissions': offered}",
+        "specific = {'hookEventName': 'PermissionRequest', 'decision': decision}",
+        "print(json.dumps({'hookSpecificOutput': specific}))",
+    ]
+    stage.script("always.py", "\n".join(lines))
+    assert (
+        ended(stage, stage.claude("PermissionRequest", "python3 always.py")) is RunStatus.COMPLETED
+    )
+    (offered,) = json.loads((stage.root / "offered.json").read_text())
+    assert (offered["type"], offered["destination"]) == ("addRules", "session")
+    assert offered["rules"] == [{"toolName": "Bash", "ruleContent": "git push *"}]

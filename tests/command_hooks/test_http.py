@@ -177,3 +177,11 @@ def test_our_own_form_has_addresses_too(stage: Any, server: Server) -> None:
     assert "not let through" in third(
         stage.run(stage.hooks({"on": "before_tool_use", "url": server.url}))
     )
+
+
+def test_only_programs_run_beside_the_agent(stage: Any) -> None:
+    """An address that is said to be `async` is waited for, and what it decides counts."""
+    entry = {"type": "http", "url": "http://127.0.0.1:9/x", "async": True, "asyncRewake": True}
+    stage.file(".claude/settings.json", {"hooks": {"PreToolUse": [{"hooks": [entry]}]}})
+    (handler,) = stage.discover().handlers
+    assert (handler.is_async, handler.wakes, handler.timeout) == (False, False, 600.0)

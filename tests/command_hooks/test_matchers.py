@@ -54,6 +54,8 @@ def test_geminis_matchers_find_a_tool_anywhere_and_the_rest_exactly() -> None:
     """`read` is for `read_file` and `read_many_files`; `start` is not for `startup`."""
     assert matchers.gemini("read", is_tool=True)(("read_many_files",))
     assert not matchers.gemini("start", is_tool=False)(("startup",))
+    assert matchers.gemini("exit|logout", is_tool=False)(("exit",))
+    assert not matchers.gemini("exit|logout", is_tool=False)(("exit|",))
     assert matchers.gemini("[broken", is_tool=True)(("[broken",))
     assert not matchers.gemini("[broken", is_tool=True)(("broken",))
 

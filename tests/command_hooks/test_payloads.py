@@ -50,7 +50,7 @@ OWN = {
     ("vscode", "PreToolUse"): {"tool_name", "tool_input"},
     ("vscode", "PostToolUse"): {"tool_name", "tool_input", "tool_result"},
     ("vscode", "Stop"): {"transcript_path", "stop_reason", "stop_hook_active"},
-    ("claude", "PreToolUse"): {"tool_name", "tool_input", "tool_use_id"},
+    ("claude", "PreToolUse"): {"tool_name", "tool_input", "tool_use_id", "prompt_id"},
     ("claude", "PostToolUse"): {"tool_name", "tool_input", "tool_response", "duration_ms"},
     ("claude", "PermissionRequest"): {"tool_name", "tool_input"},
     ("claude", "Stop"): {"stop_hook_active", "last_assistant_message"},
@@ -132,6 +132,7 @@ def test_tools_of_servers_have_the_names_of_each_dialect(stage: Any) -> None:
     stage.run(hooks, call("mcp__db__query", sql="select 1"), say("done"), with_tools=query)
     sent = [json.loads(line) for line in log.read_text().splitlines()]
     assert [each["tool_name"] for each in sent] == ["mcp_db_query", "query", "mcp__db__query"]
+    assert sent[2]["mcp_server"] == {"name": "db"}
 
 
 @pytest.mark.parametrize(

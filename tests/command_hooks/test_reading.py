@@ -209,6 +209,13 @@ def test_a_program_with_its_arguments_needs_no_shell(stage: Any) -> None:
     assert stage.discover().handlers[0].argv == ("node", "${CLAUDE_PROJECT_DIR}/x.js")
 
 
+def test_a_hook_may_be_written_as_words_alone(stage: Any) -> None:
+    """Without a `command` beside them: a guard that is written so is not lost."""
+    words = {"type": "command", "args": ["sh", "guard.sh"]}
+    stage.file(".claude/settings.json", {"hooks": {"PreToolUse": [{"hooks": [words]}]}})
+    assert [each.argv for each in stage.discover().handlers] == [("sh", "guard.sh")]
+
+
 def test_addresses_that_the_user_has_not_listed_are_not_called(stage: Any) -> None:
     """Once there is such a list."""
     hooks = [{"type": "http", "url": url} for url in ("https://a.example/x", "https://b.example/x")]

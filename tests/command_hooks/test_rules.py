@@ -61,3 +61,30 @@ def test_what_is_not_whole_may_be_anything(command: str) -> None:
 def test_a_rule_for_another_tool_is_not_about_it() -> None:
     """However the command reads."""
     assert not applies("Write(*)", ToolCall("1", "bash", {"command": "if"}), "/p")
+
+
+WORKED_OUT = ["echo $(date)", "echo `date`", "echo $HOME", 'echo "${X}"']
+LITERAL = ["echo '$(date)'", r"echo \$HOME", "echo date"]
+
+
+@pytest.mark.parametrize("command", WORKED_OUT)
+def test_a_rule_about_arguments_is_in_doubt_where_a_shell_works_some_out(command: str) -> None:
+    """What comes of it may be the argument; a rule that names a program alone is judged by the programs."""
+    call = ToolCall("1", "bash", {"command": command})
+    assert applies("Bash(git push *)", call, "/p")
+    assert not applies("Bash(git *)", call, "/p")
+    assert not applies("Bash(git:*)", call, "/p")
+
+
+@pytest.mark.parametrize("command", LITERAL)
+def test_what_a_shell_leaves_alone_is_no_doubt(command: str) -> None:
+    """In single quotes, or after a backslash, nothing is worked out."""
+    assert not applies("Bash(git push *)", ToolCall("1", "bash", {"command": command}), "/p")
+
+
+@pytest.mark.parametrize("between", ["|", " || ", ", "])
+def test_rules_that_are_joined_mean_any_of_them(between: str) -> None:
+    """There is to be one rule; a guard with several must not be one that never runs."""
+    rule = f"Bash(git *){between}Bash(cargo *)"
+    for command, expected in (("cargo build", True), ("git log", True), ("ls", False)):
+        assert applies(rule, ToolCall("1", "bash", {"command": command}), "/p") is expected

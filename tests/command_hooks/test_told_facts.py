@@ -129,3 +129,12 @@ def test_the_lines_of_a_transcript_are_a_chain(stage: Any) -> None:
         lines = [json.loads(line) for line in file]
     assert len(lines) == 6
     assert [each["parentUuid"] for each in lines] == [None, *(each["uuid"] for each in lines[:-1])]
+
+
+def test_what_a_lost_run_said_last_is_its_error(stage: Any) -> None:
+    """Notices show it, and would show the words of a turn that had gone well."""
+    hooks = stage.claude("StopFailure", "cat > failure.json")
+    stage.run(hooks, RuntimeError("lost"))
+    told = json.loads((stage.root / "failure.json").read_text())
+    assert told["last_assistant_message"] == f"API Error: {told['error_details']}"
+    assert "lost" in told["error_details"]

@@ -6,6 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from hookline.command_hooks.answers import Answer
+from hookline.command_hooks.dialects import DIALECTS, Place
 from hookline.command_hooks.tool_names import CLAUDE, COPILOT, CURSOR, GEMINI, Bridge, patch_text
 from hookline.errors import UsageError
 from hookline.state import ToolCall
@@ -33,7 +35,10 @@ WORDS = st.text(min_size=1, max_size=20)
             "edit",
             {"path": "a", "old": "", "new": "", "edits": [{"old": "x", "new": "y"}]},
             "MultiEdit",
-            {"file_path": "/p/a", "edits": [{"old_string": "x", "new_string": "y"}]},
+            {
+                "file_path": "/p/a", "old_string": "x", "new_string": "y",
+                "edits": [{"old_string": "x", "new_string": "y"}],
+            },
         ),
         ("search", {"pattern": "x", "mode": "files"}, "Grep", {"pattern": "x", "output_mode": "files_with_matches"}),
         ("search", {"pattern": "x", "path": ".", "context": 0, "limit": 9}, "Grep", {"pattern": "x", "head_limit": 9}),
@@ -133,3 +138,23 @@ def test_a_patch_says_what_is_written() -> None:
     assert made == "*** Begin Patch\n*** Add File: src/a\n+x\n+y\n*** End Patch\n"
     made = patch_text(ToolCall("1", "edit", {"path": "/p/a", "old": "x", "new": "y"}))
     assert "*** Update File: /p/a\n@@\n-x\n+y" in made
+
+
+@pytest.mark.parametrize(
+    ("dialect", "old", "new"),
+    [("claude", "old_string", "new_string"), ("gemini", "old_string", "new_string"),
+     ("cursor", "old_string", "new_string"), ("copilot", "old_str", "new_str")],
+)  # fmt: skip
+def test_several_edits_hide_nothing_from_guards_that_know_one(
+    dialect: str, old: str, new: str
+) -> None:
+    """All of the text is where theirs is; what a script changes has to be changed in the edits."""
+    edits = [{"old": "a", "new": "b"}, {"old": "c", "new": "key=1"}]
+    call = ToolCall("1", "edit", {"path": "x", "edits": edits})
+    place = Place("/p", "/p", "s")
+    shown = DIALECTS[dialect].show(call, place)
+    assert (shown.input[old], shown.input[new]) == ("a\nc", "b\nkey=1")
+    same = DIALECTS[dialect].back(call, shown, Answer(updated_input=dict(shown.input)))
+    assert (same.args["edits"], same.args.keys()) == (call.args["edits"], {"path", "edits"})
+    with pytest.raises(UsageError, match="several edits"):
+        DIALECTS[dialect].back(call, shown, Answer(updated_input={**shown.input, new: "b"}))

@@ -69,3 +69,14 @@ def test_what_cannot_be_a_server_is_refused(describe: Any, problem: str, remedy:
         describe()
     assert "secret" not in str(refused.value)
     assert re.search(remedy, refused.value.remedy)
+
+
+def test_a_server_is_told_by_its_words() -> None:
+    """A command by its words, an address without what may be a key: hooks are told which server a tool is from."""
+    assert McpServer.stdio("npx", ["-y", "server"], name="a").target.words == (
+        "npx",
+        "-y",
+        "server",
+    )
+    address = "https://user:word@mcp.example.com/v1?key=1"
+    assert McpServer.http(address, name="b").target.words == ("https://mcp.example.com/v1",)

@@ -10,6 +10,10 @@ import msgspec
 Said: TypeAlias = Literal["", "allow", "ask", "defer", "deny"]
 Status: TypeAlias = Literal["completed", "blocked", "failed", "timeout", "spawn_error"]
 
+_ANSWERS = frozenset(
+    {"continue", "stopReason", "suppressOutput", "systemMessage", "terminalSequence", "decision", "reason",
+     "hookSpecificOutput", "async", "asyncTimeout"}
+)  # fmt: skip
 UNCHANGED: Any = msgspec.UNSET
 """No replacement; None is one."""
 
@@ -73,6 +77,18 @@ def json_object(text: str) -> dict[str, Any] | None:
     except (ValueError, RecursionError):
         return None
     return value if isinstance(value, dict) else None
+
+
+def is_broken_object(text: str) -> bool:
+    """Whether a text was meant to be an object and is none. Lines that are objects, and answer nothing, are a log."""
+    stripped = text.strip().removeprefix("\ufeff")
+    if (
+        not (stripped.startswith("{") and stripped.endswith("}"))
+        or json_object(stripped) is not None
+    ):
+        return False
+    lines = [json_object(line) for line in stripped.splitlines() if line.strip()]
+    return None in lines or any(_ANSWERS & line.keys() for line in lines if line is not None)
 
 
 def text_of(value: object) -> str:

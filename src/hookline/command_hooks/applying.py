@@ -11,6 +11,7 @@ from hookline.command_hooks.definition import Handler
 from hookline.command_hooks.dialects import DIALECTS, Place
 from hookline.command_hooks.dialects.base import TITLE
 from hookline.command_hooks.dialects.claude import DISPLAY
+from hookline.command_hooks.dialects.cursor_events import result_in
 from hookline.command_hooks.dialects.responses import result_of
 from hookline.command_hooks.granting import rule_for
 from hookline.command_hooks.model_requests import changed_request, response_text
@@ -95,7 +96,13 @@ class Applying:
         if answer.decision == "deny" and self.handler.source.dialect in _WITHHOLDING:
             return HookOutcome.block(self._reason(), self.told())
         if answer.updated_output is not UNCHANGED:
-            ctx = ctx.with_result(result_of(ctx.tool_call, answer.updated_output))
+            is_wrapped = self.handler.source.dialect == "cursor"
+            made = (
+                result_in(ctx.tool_call, answer.updated_output)
+                if is_wrapped
+                else answer.updated_output
+            )
+            ctx = ctx.with_result(result_of(ctx.tool_call, made))
         if REQUEST in (answer.extra or {}):
             ctx = wanted_after(ctx, (answer.extra or {})[REQUEST], self.place)
         feedback = (self._reason(),) if answer.decision == "deny" else ()

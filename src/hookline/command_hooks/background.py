@@ -13,10 +13,13 @@ from hookline.command_hooks.runner import Asked, Runner
 from hookline.command_hooks.stopping import is_used_up, objections_in_a_row, used_up
 from hookline.command_hooks.texts import labelled
 from hookline.hooks import HookOutcome, Kind
+from hookline.lifecycle import HookPoint
 from hookline.state import StopReason
 
 _AT_ONCE = 8
 _MOST_WAITING = 64
+LONGEST_WAIT = 60.0
+"""Seconds that the end of a run waits for hooks that may send the agent back to work."""
 _PATIENCE = 2.0
 """Seconds that are left to them when the run ends."""
 
@@ -41,7 +44,8 @@ class Background:
         loop = asyncio.get_running_loop()
         room = self._rooms.setdefault(loop, asyncio.Semaphore(_AT_ONCE))
         task = loop.create_task(self._run(handler, ctx, place, run_id, room))
-        for kept in (tasks, self._waking.setdefault(run_id, set())) if handler.wakes else (tasks,):
+        is_heard = handler.wakes and ctx.point != HookPoint.SESSION_START
+        for kept in (tasks, self._waking.setdefault(run_id, set())) if is_heard else (tasks,):
             kept.add(task)
             task.add_done_callback(kept.discard)
 
@@ -85,12 +89,13 @@ class Background:
     async def object(self, ctx: Any) -> HookOutcome | None:
         """About to stop: a hook that found something in the meantime sends the agent back to work.
 
-        Those that may do so, and are not done, are waited for: after the end nobody would hear them.
+        Those that may do so, and are not done, are waited for, a while: after the end nobody would hear them. Some are
+        made to wait for hours, for whatever may wake an agent that has nothing to do; such an agent is done here.
         """
         if not ctx.continuation.is_forbidden:
             waking = self._waking.get(ctx.state.run_id)
             if waking:
-                await asyncio.wait(set(waking))
+                await asyncio.wait(set(waking), timeout=LONGEST_WAIT)
         waiting = self._said.get(ctx.state.run_id, [])
         wishes = [(handler, answer) for handler, answer in waiting if answer.decision]
         if not wishes:

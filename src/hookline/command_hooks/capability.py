@@ -363,7 +363,8 @@ class CommandHooks:
         if ctx.status is not RunStatus.PAUSED:
             await self._background.end(ctx)
 
-    def _forget(self, ctx: Any) -> None:
+    async def _forget(self, ctx: Any) -> None:
+        await self._background.end(ctx)  # those that were begun at the end itself
         self.runner.forget(ctx.state)
 
     async def aclose(self) -> None:

@@ -16,7 +16,7 @@ from hookline.state import InferenceRequest, UserMessage
 AGENT_ID = "hook-agent"
 """The agent that answers for a hook: no model is asked about what it does, or there would be no end of it."""
 
-_PLACE = "$ARGUMENTS"
+_PLACES = re.compile(r"(?<!\\)\$ARGUMENTS")
 _MOST_STEPS = 50
 _OBJECT = re.compile(r"\{.*\}", re.DOTALL)
 _SYSTEM = """You are asked by a hook: a check that runs while another agent works. What the check is about, and what \
@@ -62,8 +62,10 @@ async def consult(handler: Handler, ctx: Any, body: bytes, driver: Any = None) -
 
 
 def question(prompt: str, event: str) -> str:
-    """What is asked: the prompt, with the event where it says so, or after it."""
-    return prompt.replace(_PLACE, event) if _PLACE in prompt else f"{prompt}\n\n{event}"
+    """What is asked: the prompt, with the event where it says so, or after it. A dollar may have a backslash."""
+    parts = _PLACES.split(prompt)
+    text = event.join(part.replace(r"\$", "$") for part in parts)
+    return text if len(parts) > 1 else f"{text}\n\n{event}"
 
 
 async def _model(handler: Handler, ctx: Any, asked: str, driver: Any) -> str:
@@ -120,22 +122,19 @@ def answer(handler: Handler, verdict: Verdict) -> dict[str, Any]:
 
 def _of_claude(handler: Handler, verdict: Verdict, reason: str) -> dict[str, Any]:
     event = handler.event
-    if event == "PreToolUse":
-        denied = {"permissionDecision": "deny", "permissionDecisionReason": reason}
-        return {"hookSpecificOutput": {"hookEventName": event, **denied}}
+    if event in ("Stop", "SubagentStop"):
+        gives_up = verdict.impossible and handler.kind == "prompt"
+        return {"systemMessage": reason} if gives_up else _blocked(reason)
     if event == "PermissionRequest":
         decision = {"behavior": "deny", "message": reason}
         return {"hookSpecificOutput": {"hookEventName": event, "decision": decision}}
-    if event in ("Stop", "SubagentStop"):
-        return {"systemMessage": reason} if verdict.impossible else _blocked(reason)
-    if event == "UserPromptSubmit":
-        return _blocked(reason)
-    # After a tool the turn ends, unless the file says that the agent is told instead.
-    if not handler.continues:
-        return {"continue": False, "stopReason": reason}
-    if event == "PostToolBatch":
-        return {"hookSpecificOutput": {"hookEventName": event, "additionalContext": reason}}
-    return _blocked(reason)
+    # With the tool the turn ends, unless the file says that the agent is told instead. An agent's no is always told.
+    goes_on = handler.continues or handler.kind == "agent"
+    ends = {} if goes_on else {"continue": False, "stopReason": reason}
+    if event == "PreToolUse":
+        denied = {"permissionDecision": "deny", "permissionDecisionReason": reason}
+        return {**ends, "hookSpecificOutput": {"hookEventName": event, **denied}}
+    return {**ends, **_blocked(reason)} if event == "PostToolUse" else _blocked(reason)
 
 
 def _blocked(reason: str) -> dict[str, Any]:

@@ -36,11 +36,7 @@ _NEVER_SET = re.compile(
     r"|GIT_.*|HOOKLINE_.*|CLAUDE.*|PROMPT_COMMAND|PS[0-9])"
 )
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
-_PLACEHOLDER = re.compile(
-    r"\$\{(CLAUDE_PROJECT_DIR|CLAUDE_SKILL_DIR|CLAUDE_PLUGIN_ROOT|CLAUDE_PLUGIN_DATA|PLUGIN_ROOT|PLUGIN_DATA"
-    r"|CURSOR_PLUGIN_ROOT|COPILOT_PLUGIN_ROOT|COPILOT_PLUGIN_DATA|extensionPath"
-    r"|workspacePath)\}"
-)
+_PLACEHOLDER = re.compile(r"\$\{(\w+)\}")
 _VARIABLE = re.compile(r"\$\{(\w+)\}|\$(\w+)")
 _PLAIN = re.compile(r"[\w./@+=:,-]+")
 _MOST_LINES = 50
@@ -111,7 +107,7 @@ def expanded(text: str, handler: Handler, place: Place, *, for_shell: bool = Fal
     }
 
     def put(found: re.Match[str]) -> str:
-        value = known[found[1]]
+        value = known.get(found[1], "")
         if not value or (for_shell and not _PLAIN.fullmatch(value)):
             return found[0]
         return value

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from hookline.errors import UsageError
+from hookline.errors import HooklineError, UsageError
 from hookline.permissions import Rule, suggest_rule
 from hookline.state import ToolCall
 
@@ -50,15 +50,15 @@ def suggestions(call: ToolCall, name: str, cwd: str) -> list[dict[str, Any]]:
 
     None for files: a yes to one says little about the others.
     """
-    rule = None if "path" in call.args else suggest_rule(call, cwd)
+    try:
+        rule = None if "path" in call.args else suggest_rule(call, cwd)
+    except HooklineError:  # what reads commands is not installed
+        return []
     if rule is None:
         return []
-    said = (
-        {"toolName": name}
-        if rule.argument is None
-        else {"toolName": name, "ruleContent": rule.argument}
-    )
-    return [{"type": "addRules", "rules": [said], "behavior": "allow", "destination": "session"}]
+    content = {} if rule.argument is None else {"ruleContent": rule.argument}
+    rules = [{"toolName": name, **content}]
+    return [{"type": "addRules", "rules": rules, "behavior": "allow", "destination": "session"}]
 
 
 def rule_for(call: ToolCall, extra: dict[str, Any] | None) -> str:

@@ -39,11 +39,12 @@ def claude(text: str, *, narrow: bool = False) -> Test:
 
 @lru_cache(maxsize=4096)
 def gemini(text: str, *, is_tool: bool) -> Test:
-    """For tools a regular expression, found anywhere; a wrong one is taken as it is written. Else the exact text."""
+    """For tools a regular expression, found anywhere; a wrong one is taken as it is written. Else exact texts, between
+    `|`, as in published settings: `exit|logout`."""
     if text in ("", "*"):
         return everything
     if not is_tool:
-        return _one_of((text,))
+        return _one_of(part.strip() for part in text.split("|"))
     try:
         return _searching(text)
     except UsageError:

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, NamedTuple, TypeAlias
 
 from hookline.command_hooks.dialects import DIALECTS, Place
+from hookline.command_hooks.texts import is_labelled
 from hookline.command_hooks.transcript import Transcripts
 from hookline.state import (
     AgentState,
@@ -124,13 +125,13 @@ def _cursor_head(_place: Place) -> Iterator[Line]:
 
 
 def _cursor_lines(message: Message, place: Place) -> Iterator[Line]:
-    """What people and the model say, and which tools it calls; what they give is not kept there."""
+    """What people and the model say, and which tools it calls; what these give, and what hooks say, is not kept."""
     if isinstance(message, AssistantMessage):
         calls = [DIALECTS["cursor"].show(call, place) for call in message.calls]
         said = [{"type": "text", "text": message.text}] if message.text else []
         used = [{"type": "tool_use", "name": shown.name, "input": shown.input} for shown in calls]
         yield {"role": "assistant", "message": {"content": [*said, *used]}}
-    elif isinstance(message, UserMessage):
+    elif isinstance(message, UserMessage) and not is_labelled(message):
         asked = f"<user_query>\n{message.text}\n</user_query>"
         text = message.text if message.by else asked
         yield {"role": "user", "message": {"content": [{"type": "text", "text": text}]}}

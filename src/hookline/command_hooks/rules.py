@@ -23,11 +23,22 @@ _BEFORE_COMMANDS = frozenset({"if", "then", "else", "elif", "do", "while", "unti
 _JOINING = frozenset({"|", "||", "&&", "|&"})
 _MARKS = "();|&\n"
 _OPEN_NAME = re.compile(r"\$\{[^}]*$")
+_LITERAL = re.compile(r"'[^']*'|\\.", re.DOTALL)
+_WORKED_OUT = re.compile(r"[$`]")
+_BETWEEN = re.compile(r"(?<=\))\s*(?:\|\|?|,)\s*(?=[A-Za-z_])")
+
+
+def alternatives(text: str) -> list[str]:
+    """The rules of an `if`. There is to be one; who joins several means any of them."""
+    return _BETWEEN.split(text)
 
 
 def applies(rule: str, call: ToolCall, cwd: str) -> bool:
     """Whether a rule is about a call: all of it, one of its commands, or a command that cannot be read."""
-    parsed = Rule.parse(rule)
+    return any(_applies(Rule.parse(each), call, cwd) for each in alternatives(rule))
+
+
+def _applies(parsed: Rule, call: ToolCall, cwd: str) -> bool:
     try:
         # Each command counts by itself, those inside of substitutions too, and without variables set before it.
         if parsed.touches(call, cwd):
@@ -35,9 +46,22 @@ def applies(rule: str, call: ToolCall, cwd: str) -> bool:
     except HooklineError:  # what reads commands is not installed
         return True
     command = call.args.get("command")
-    if not isinstance(command, str) or is_readable(command):
+    if not isinstance(command, str):
+        return False
+    if is_readable(command) and not (_says_more_than_a_name(parsed) and _is_worked_out(command)):
         return False
     return Rule(parsed.tool).touches(call, cwd)
+
+
+def _says_more_than_a_name(rule: Rule) -> bool:
+    """Whether a rule is about what comes after the name of a program: `git push *`, and not `git *`."""
+    words = (rule.argument or "").replace(":*", " *").split()
+    return len([word for word in words if word.strip("*")]) > 1
+
+
+def _is_worked_out(command: str) -> bool:
+    """Whether a part of a command is what a shell makes of it: a variable, or what another command prints."""
+    return _WORKED_OUT.search(_LITERAL.sub("", command)) is not None
 
 
 def is_readable(command: str) -> bool:

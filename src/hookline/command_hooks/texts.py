@@ -7,8 +7,11 @@ import re
 import tempfile
 from pathlib import Path
 
+from hookline.state import UserMessage
+
 LONGEST = 10_000
 """Characters that reach the model; the whole of it goes into a file."""
+_LABEL = "<hook name="
 _CLOSING = re.compile(r"</(?=hook\b)", re.IGNORECASE)
 
 
@@ -43,4 +46,9 @@ def labelled(hook: str, text: str) -> str:
     """What a hook tells the model. It cannot end its own label and go on as somebody else."""
     name = hook.replace('"', "'").replace("<", "(").replace(">", ")")
     inside = _CLOSING.sub(r"<\\/", text)
-    return f'<hook name="{name}">\n{inside}\n</hook>'
+    return f'{_LABEL}"{name}">\n{inside}\n</hook>'
+
+
+def is_labelled(message: UserMessage) -> bool:
+    """Whether a message is what a hook told the model, and no person's."""
+    return bool(message.by) and message.text.startswith(_LABEL)

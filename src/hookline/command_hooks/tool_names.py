@@ -158,11 +158,7 @@ class Bridge:
             else:
                 shown[form.keys.get(key, key)] = self._outward(call.name, key, value, cwd)
         if call.name == "edit" and args.get("edits"):
-            shown = {
-                key: value
-                for key, value in shown.items()
-                if key not in ("old_string", "new_string", "old_str", "new_str")
-            }
+            shown |= {theirs: _joined(args["edits"], ours) for ours, theirs in _texts(form)}
             shown["edits"] = [_renamed(edit, form.keys) for edit in args["edits"]]
             if name == "Edit":
                 name, aliases = "MultiEdit", ("Edit",)
@@ -180,6 +176,8 @@ class Bridge:
         if form is None:
             return ToolCall(call.id, call.name, dict(updated))
         ours = {theirs: key for key, theirs in form.keys.items() if key in call.args}
+        if call.name == "edit" and call.args.get("edits"):
+            updated = _without_joined(updated, shown, form)
         args: dict[str, Any] = {}
         for theirs, value in updated.items():
             key = ours.get(theirs, theirs)
@@ -215,6 +213,28 @@ class Bridge:
 
 
 _NOTHING = object()
+
+
+def _texts(form: ToolForm) -> list[tuple[str, str]]:
+    """What is taken out and what is put in, by our name and by theirs."""
+    return [(ours, form.keys.get(ours, ours)) for ours in ("old", "new")]
+
+
+def _joined(edits: list[Mapping[str, Any]], key: str) -> str:
+    """One text of all edits, where guards look that know one edit only: none is hidden from them among several."""
+    return "\n".join(str(edit.get(key, "")) for edit in edits)
+
+
+def _without_joined(updated: Mapping[str, Any], shown: Shown, form: ToolForm) -> dict[str, Any]:
+    """The input without the texts that were joined. A changed one cannot be taken apart again."""
+    kept = dict(updated)
+    for _, theirs in _texts(form):
+        if theirs in kept and kept.pop(theirs) != shown.input.get(theirs):
+            raise UsageError(
+                f"the call has several edits, and '{theirs}' is all of them.",
+                remedy="Change `edits` instead.",
+            )
+    return kept
 
 
 def _is_left_out(value: Any, key: str) -> bool:

@@ -34,6 +34,11 @@ class Command(msgspec.Struct, frozen=True):
         return f"Command({self.program!r}, {list(self.args)!r}, env={list(self.env)})"
 
     @property
+    def words(self) -> tuple[str, ...]:
+        """What is started."""
+        return (self.program, *self.args)
+
+    @property
     def secrets(self) -> tuple[str, ...]:
         """What must not be repeated in errors and logs."""
         return tuple(self.env.values())
@@ -47,6 +52,11 @@ class Endpoint(msgspec.Struct, frozen=True):
 
     def __repr__(self) -> str:
         return f"Endpoint({self.shown!r}, headers={list(self.headers)})"
+
+    @property
+    def words(self) -> tuple[str, ...]:
+        """The address, as it is shown."""
+        return (self.shown,)
 
     @property
     def shown(self) -> str:

@@ -54,6 +54,7 @@ def _made(connection: Connection, offered: types.Tool, name: str) -> AnyTool | N
         None,
         False,
         DEFAULT_MAX_CHARS,
+        served_by=server.target.words,
     )
 
 

@@ -127,6 +127,7 @@ def recorded_tools(playing: Playing, now: Toolbox, play: PlayTool) -> Toolbox:
                 False,
                 limits.get(name),
                 "" if tool is None else tool.root,
+                () if tool is None else tool.served_by,
                 check,
             )
         return made[name]

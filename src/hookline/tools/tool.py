@@ -56,6 +56,8 @@ class Tool(msgspec.Struct, Generic[P, R], frozen=True, eq=False, weakref=True):
     """How much of a result goes into the conversation; None is all of it."""
     root: str = ""
     """The directory that relative paths in its arguments begin at; empty where it did not say."""
+    served_by: tuple[str, ...] = ()
+    """Of a tool that a server has: the words of the command that the server is, or its address."""
 
     @property
     def name(self) -> str:

@@ -34,6 +34,7 @@ _ENDINGS = {
     "processes": "The command started too many processes and was ended",
     "stopped": "The command was stopped",
 }
+_OF_A_SERVER = re.compile(r"mcp__(?P<server>.+?)__.+")
 _SPACE = uuid.UUID("8f6d3c1e-2b7a-4f55-9d0e-6c1a5b0e7a42")
 TOOL_POINTS = ("before_tool_use", "permission_request", "after_tool_use")
 TITLE = "hookline.title"
@@ -277,6 +278,28 @@ def session_title(state: AgentState) -> str:
     """What a hook has called the session, if one has."""
     title = state.metadata.get(TITLE)
     return title if isinstance(title, str) else ""
+
+
+def server_of(tool: str) -> str:
+    """The MCP server that a tool is from; empty if it is from none."""
+    found = _OF_A_SERVER.fullmatch(tool)
+    return "" if found is None else found["server"]
+
+
+def served_by(ctx: Any) -> tuple[str, ...]:
+    """The words of the command that a tool's server is, or its address; none for a tool of no server. Without keys."""
+    tool = None if ctx.run is None else ctx.run.tool(ctx.tool_call.name)
+    words = () if tool is None else tool.served_by
+    if not words:
+        return ()
+    from hookline.redaction import redact  # only where there is a server: it takes a while
+
+    return tuple(map(redact, words))
+
+
+def is_address(words: tuple[str, ...]) -> bool:
+    """Whether a server is behind an address, and no command."""
+    return len(words) == 1 and "://" in words[0]
 
 
 def user_name() -> str:

@@ -11,6 +11,7 @@ from hookline.command_hooks.answers import (
     UNCHANGED,
     Answer,
     failed,
+    is_broken_object,
     json_object,
     text_of,
 )
@@ -20,11 +21,13 @@ from hookline.command_hooks.dialects.base import (
     Place,
     agent_fields,
     agent_id,
+    as_uuid,
     failure_words,
     has_failed,
     is_interrupted,
     last_words,
     prompt_id,
+    server_of,
     session_source,
     session_title,
     unfinished,
@@ -86,7 +89,7 @@ class Claude(Dialect):
     }
     known = frozenset(
         "Setup InstructionsLoaded UserPromptExpansion PermissionDenied TaskCreated "  # noqa: SIM905 - a table of names
-        "TaskCompleted TeammateIdle "
+        "TaskCompleted TeammateIdle PreModelSwitch PostModelSwitch "
         "ConfigChange CwdChanged FileChanged DirectoryAdded WorktreeCreate WorktreeRemove Elicitation "
         "ElicitationResult".split()
     )
@@ -171,6 +174,9 @@ class Claude(Dialect):
             "tool_input": shown.input,
             "native_tool_name": call.name,
         }
+        server = server_of(call.name)
+        if server:
+            sent["mcp_server"] = {"name": server}
         if event == "PermissionRequest":
             sent["permission_suggestions"] = suggestions(call, shown.name, place.cwd)
         else:
@@ -202,10 +208,9 @@ class Claude(Dialect):
         }
 
     def _messagedisplay(self, ctx: Any, _place: Place) -> dict[str, Any]:
-        ids = f"{ctx.state.run_id}-{ctx.step_index}"
         return {
-            "turn_id": ctx.state.run_id,
-            "message_id": ids,
+            "turn_id": as_uuid(ctx.state.run_id),
+            "message_id": as_uuid(f"{ctx.state.run_id}-{ctx.step_index}"),
             "index": 0,
             "final": True,
             "delta": ctx.response.text,
@@ -258,7 +263,7 @@ class Claude(Dialect):
         return {
             "error": ERROR_NAMES.get(ctx.error_class, "unknown"),
             "error_details": ctx.error_message,
-            "last_assistant_message": last_words(ctx.state),
+            "last_assistant_message": f"API Error: {ctx.error_message}",
         }
 
     def _sessionend(self, ctx: Any, _place: Place) -> dict[str, Any]:
@@ -297,6 +302,8 @@ class Claude(Dialect):
             return self._blocked(event, ran, {} if found is None or problem else found)
         if found is not None:
             return self.fields(event, found)
+        if is_broken_object(ran.stdout):
+            return failed("its output begins and ends like a JSON object, and is none")
         if ran.code != 0:
             return failed(failure_words(ran))
         if event in _TEXT_IS_CONTEXT and ran.stdout.strip():

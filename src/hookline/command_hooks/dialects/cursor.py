@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from pathlib import Path
+import shlex
 from typing import Any, ClassVar
 
 import msgspec
@@ -16,24 +16,33 @@ from hookline.command_hooks.dialects.base import (
     SHELL_TOOLS,
     Dialect,
     Place,
+    as_uuid,
     failure_text,
     failure_words,
     has_failed,
+    is_address,
     is_interrupted,
     output_text,
+    served_by,
     unfinished,
 )
-from hookline.command_hooks.dialects.endings import (
-    end_reason,
-    ending_of,
-    is_abandoned,
-    server_result,
+from hookline.command_hooks.dialects.cursor_events import (
+    child_ended,
+    child_started,
+    compacting,
+    content_of,
+    edits_of,
+    output_of,
+    session_ended,
+    session_fields,
+    tokens,
 )
+from hookline.command_hooks.dialects.endings import is_abandoned, server_result
 from hookline.command_hooks.matchers import Test
 from hookline.command_hooks.process import Ran
 from hookline.command_hooks.tool_names import CURSOR, Bridge, Shown
 from hookline.lifecycle import HookPoint
-from hookline.state import ToolCall, ToolResult
+from hookline.state import ResultStatus, ToolCall, ToolResult
 
 _MCP = re.compile(r"mcp__(?P<server>.+?)__(?P<tool>.+)")
 _ANY_TOOL = frozenset({"preToolUse", "postToolUse", "postToolUseFailure"})
@@ -43,12 +52,14 @@ _DECIDING = frozenset(
     {"preToolUse", "beforeShellExecution", "beforeMCPExecution", "beforeReadFile", "beforeSubmitPrompt",
      "subagentStart"}
 )  # fmt: skip
+"""Events about what has not happened yet: there `continue: false` is a no to that, and not the end of the run."""
+_SEES_OUTPUT = frozenset({"postToolUse", "afterShellExecution", "afterMCPExecution"})
 CLOSED = frozenset({"beforeMCPExecution", "beforeReadFile"})
 """Events whose hooks keep things from happening when they fail."""
 VERSION = "2.0.0"
 _OF_FILES = ("read", "write", "edit")
+_REFUSED = (ResultStatus.BLOCKED, ResultStatus.DENIED)
 _TWICE = {"file_path": "path", "content": "contents"}
-_MOST_CONTENT = 1 << 20
 
 
 class Cursor(Dialect):
@@ -77,7 +88,7 @@ class Cursor(Dialect):
     }
     also: ClassVar[dict[str, str]] = {"stop": "agent_failed"}
     known = frozenset({"beforeTabFileRead", "afterTabFileEdit", "workspaceOpen"})
-    observing = frozenset({"afterAgentResponse", "afterAgentThought"})
+    observing = frozenset({"afterAgentResponse", "afterAgentThought", "postToolUseFailure"})
     is_told_of_interrupts = True
     bridge = Bridge(CURSOR, milliseconds=True)
 
@@ -101,7 +112,8 @@ class Cursor(Dialect):
         if event == "afterFileEdit":
             return call.name in ("write", "edit") and not has_failed(ctx.execution)
         if event in ("postToolUse", "postToolUseFailure"):
-            return has_failed(ctx.execution) is (event == "postToolUseFailure")
+            is_failure = has_failed(ctx.execution) or ctx.execution.status in _REFUSED
+            return is_failure is (event == "postToolUseFailure")
         return True
 
     def test(self, handler: Handler) -> Test:
@@ -145,10 +157,11 @@ class Cursor(Dialect):
     def payload(self, handler: Handler, ctx: Any, place: Place) -> dict[str, Any]:
         """The event, and what is common to all of them."""
         return {
-            "conversation_id": place.session_id,
-            "generation_id": ctx.state.run_id,
-            "session_id": place.session_id,
+            **session_fields(place),
+            "generation_id": as_uuid(ctx.state.run_id),
             "model": place.model,
+            "model_id": place.model,
+            "model_params": [],
             "hook_event_name": handler.event,
             "cursor_version": VERSION,
             "workspace_roots": [place.project],
@@ -165,32 +178,17 @@ class Cursor(Dialect):
         if event == "beforeSubmitPrompt":
             return {"prompt": ctx.prompt, "attachments": []}
         if event == "afterAgentResponse":
-            return {"text": ctx.response.text}
+            return {"text": ctx.response.text, **tokens(ctx.response.usage)}
         if event == "afterAgentThought":
             return {"text": "\n".join(part.text for part in ctx.response.reasoning if part.text)}
         if event == "stop":
-            return {"status": _status(ctx), "loop_count": place.objections}
+            ended = {"status": _status(ctx), "loop_count": place.objections}
+            return {**ended, **tokens(ctx.state.counters.usage)}
         if event == "subagentStart":
-            return {
-                "subagent_id": ctx.child_run_id,
-                "subagent_type": ctx.name,
-                "task": ctx.prompt,
-                "parent_conversation_id": place.session_id,
-                "subagent_model": place.model,
-                "is_parallel_worker": False,
-            }
+            return child_started(ctx, place)
         if event == "subagentStop":
-            return _child(ctx, place)
-        if event == "preCompact":
-            return {
-                "trigger": "auto",
-                "message_count": len(ctx.state.messages),
-                "messages_to_compact": len(ctx.messages),
-                "is_first_compaction": True,
-            }
-        ended = ending_of(ctx.state).replace("timeout", "aborted")
-        why = "user_close" if end_reason(ctx) == "prompt_input_exit" else ended
-        return {"reason": why, "is_background_agent": False, "final_status": ended}
+            return child_ended(ctx, place)
+        return compacting(ctx) if event == "preCompact" else session_ended(ctx)
 
     def _tool(self, event: str, ctx: Any, place: Place) -> dict[str, Any]:
         call, execution = ctx.tool_call, ctx.execution
@@ -212,7 +210,7 @@ class Cursor(Dialect):
                 "tool_input": json.dumps(given),
             }
             return (
-                sent
+                {**sent, **_server(ctx)}
                 if execution is None
                 else {
                     **sent,
@@ -222,9 +220,9 @@ class Cursor(Dialect):
             )
         if event == "beforeReadFile":
             path = str(given.get("file_path", ""))
-            return {"file_path": path, "content": _content(path, place), "attachments": []}
+            return {"file_path": path, "content": content_of(path, place), "attachments": []}
         if event == "afterFileEdit":
-            return {"file_path": given.get("file_path", ""), "edits": _edits(given)}
+            return {"file_path": given.get("file_path", ""), "edits": edits_of(given)}
         sent = {
             "tool_name": shown.name,
             "tool_input": given,
@@ -232,14 +230,14 @@ class Cursor(Dialect):
             "cwd": place.cwd,
             "native_tool_name": call.name,
         }
+        if event == "preToolUse":
+            sent["agent_message"] = "" if ctx.response is None else ctx.response.text
         if event == "postToolUse":
-            sent |= {"tool_output": _output(call, execution), "duration": milliseconds}
+            sent |= {"tool_output": output_of(call, execution), "duration": milliseconds}
         if event == "postToolUseFailure":
             sent |= {
                 "error_message": failure_text(execution),
-                "failure_type": "timeout"
-                if execution.metadata.get("ended") == "timeout"
-                else "error",
+                "failure_type": _failure(execution),
                 "is_interrupt": is_interrupted(execution),
                 "duration": milliseconds,
             }
@@ -279,24 +277,19 @@ class Cursor(Dialect):
         return _fields(event, found)
 
 
-def _content(path: str, place: Place) -> str:
-    """What a file of the project has in it, as far as it is shown to hooks."""
-    full = Path(path)
-    try:
-        if not full.resolve().is_relative_to(place.project) or not full.is_file():
-            return ""
-        with full.open("rb") as file:
-            return file.read(_MOST_CONTENT).decode(errors="replace")
-    except OSError:
-        return ""
+def _server(ctx: Any) -> dict[str, str]:
+    """Where a tool's server is: its address, or the command that it is."""
+    words = served_by(ctx)
+    if not words:
+        return {}
+    return {"url": words[0]} if is_address(words) else {"command": shlex.join(words)}
 
 
-def _output(call: ToolCall, execution: ToolResult) -> str:
-    """What a tool gave, as JSON in a text; of a command also how it ended."""
-    if call.name not in SHELL_TOOLS:
-        return json.dumps(execution.text())
-    code = execution.metadata.get("exit_code", 0)
-    return json.dumps({"exitCode": code, "stdout": output_text(execution)})
+def _failure(execution: ToolResult) -> str:
+    """Why a call came to nothing, in a word."""
+    if execution.status in _REFUSED:
+        return "permission_denied"
+    return "timeout" if execution.metadata.get("ended") == "timeout" else "error"
 
 
 def _status(ctx: Any) -> str:
@@ -304,34 +297,6 @@ def _status(ctx: Any) -> str:
     if ctx.point == HookPoint.AGENT_FAILED:
         return "error"
     return "aborted" if is_abandoned(ctx) else "completed"
-
-
-def _child(ctx: Any, place: Place) -> dict[str, Any]:
-    """How a child run ended."""
-    result = ctx.result
-    messages = () if result is None else result.state.messages
-    return {
-        "subagent_id": ctx.child_run_id,
-        "subagent_type": ctx.name,
-        "status": "error" if getattr(result, "error", None) else "completed",
-        "task": ctx.prompt,
-        "summary": getattr(result, "text", "") or "",
-        "message_count": len(messages),
-        "tool_call_count": sum(len(getattr(each, "calls", ())) for each in messages),
-        "loop_count": place.objections,
-        "agent_transcript_path": place.child_transcript or None,
-    }
-
-
-def _edits(given: dict[str, Any]) -> list[dict[str, Any]]:
-    if "edits" in given:
-        return [
-            {key: edit.get(key, "") for key in ("old_string", "new_string")}
-            for edit in given["edits"]
-        ]
-    if "content" in given:
-        return [{"old_string": "", "new_string": given["content"]}]
-    return [{key: given.get(key, "") for key in ("old_string", "new_string")}]
 
 
 def _permission(found: dict[str, Any]) -> str:
@@ -358,24 +323,25 @@ def _fields(event: str, found: dict[str, Any]) -> Answer:
     to_agent = to_agent or (either("reason", "permissionDecisionReason") if not to_user else "")
     # A question is read by the user, a refusal by the model.
     reason = to_user or to_agent if decision == "ask" else to_agent or to_user
-    stops = found.get("continue") is False
+    is_no = found.get("continue") is False
     followup = either("followup_message", "followupMessage")
-    if event == "beforeSubmitPrompt" and stops:
-        decision, reason, stops = "deny", to_user or reason, False
+    if is_no and event in _DECIDING:
+        decision, reason = "deny", (to_user or reason if event == "beforeSubmitPrompt" else reason)
     if event in ("stop", "subagentStop") and followup:
         decision, reason = "deny", followup
     updated = found.get("updated_input", found.get("updatedInput"))
-    output = found.get("updated_mcp_tool_output", UNCHANGED)
-    context = either("additional_context", "additionalContext")
+    output = found.get("updated_mcp_tool_output", found.get("modifiedToolOutput", UNCHANGED))
+    told = [either("additional_context", "additionalContext")]
+    told += [] if decision in ("deny", "ask") else [to_agent]
     env = found.get("env")
     return Answer(
         decision=decision,
-        reason=reason,
+        reason=reason if decision else "",
         updated_input=updated if isinstance(updated, dict) and event == "preToolUse" else None,
-        updated_output=output if event == "postToolUse" else UNCHANGED,
-        contexts=(context,) if context else (),
-        messages=(to_user,) if to_user and to_user != reason else (),
-        stops=stops,
+        updated_output=output if event in _SEES_OUTPUT else UNCHANGED,
+        contexts=tuple(filter(None, told)),
+        messages=(to_user,) if to_user and (to_user != reason or not decision) else (),
+        stops=is_no and event == "sessionStart",
         stop_reason=to_user,
         env=env if isinstance(env, dict) and event == "sessionStart" else None,
     )

@@ -17,14 +17,17 @@ from hookline.command_hooks.dialects.base import (
     failure_text,
     failure_words,
     has_failed,
+    is_address,
     last_words,
     output_text,
+    served_by,
     session_source,
     unfinished,
 )
 from hookline.command_hooks.dialects.endings import end_reason
 from hookline.command_hooks.matchers import Test
 from hookline.command_hooks.process import Ran
+from hookline.command_hooks.texts import is_labelled
 from hookline.command_hooks.tool_names import GEMINI, Bridge, Shown
 from hookline.hooks import Kind
 from hookline.state import (
@@ -98,7 +101,7 @@ class Gemini(Dialect):
         shown = super().show(call, place)
         if found is None:
             return shown
-        return shown._replace(name=f"mcp_{found['server']}_{found['tool']}", aliases=(call.name,))
+        return shown._replace(name=tool_name(call.name), aliases=(call.name,))
 
     def payload(self, handler: Handler, ctx: Any, place: Place) -> dict[str, Any]:
         """The event, and what is common to all of them."""
@@ -144,10 +147,12 @@ class Gemini(Dialect):
         }
         found = _MCP.fullmatch(ctx.tool_call.name)
         if found is not None:
-            sent["mcp_context"] = {"server_name": found["server"], "tool_name": found["tool"]}
+            named = {"server_name": found["server"], "tool_name": found["tool"]}
+            sent["mcp_context"] = {**named, **_server(ctx)}
         if event == "AfterTool":
             text = output_text(ctx.execution)
-            sent["tool_response"] = {"llmContent": text, "returnDisplay": text}
+            # Guards that are for several agents look for the third of these.
+            sent["tool_response"] = dict.fromkeys(("llmContent", "returnDisplay", "output"), text)
             if has_failed(ctx.execution):
                 why = failure_text(ctx.execution)
                 sent["tool_response"]["error"] = {"message": why, "type": "execution_failed"}
@@ -187,6 +192,14 @@ class Gemini(Dialect):
         )
 
 
+def _server(ctx: Any) -> dict[str, Any]:
+    """Where a tool's server is: its address, or the program that it is."""
+    words = served_by(ctx)
+    if not words:
+        return {}
+    return {"url": words[0]} if is_address(words) else {"command": words[0], "args": [*words[1:]]}
+
+
 def _notification(call: ToolCall, shown: Shown) -> dict[str, Any]:
     """The question whether a call may run, by its kind."""
     found = _MCP.fullmatch(call.name)
@@ -213,6 +226,9 @@ def _notification(call: ToolCall, shown: Shown) -> dict[str, Any]:
 
 def tool_name(name: str) -> str:
     """One of our tools, as Gemini calls it."""
+    found = _MCP.fullmatch(name)
+    if found is not None:
+        return f"mcp_{found['server']}_{found['tool']}"
     return GEMINI[name].name if name in GEMINI else name
 
 
@@ -251,9 +267,7 @@ def _fields(event: str, found: dict[str, Any]) -> Answer:
         reason=text_of(found.get("reason")),
         updated_input=changed if event == "BeforeTool" and isinstance(changed, dict) else None,
         merges_input=True,
-        updated_output=specific.get("tool_output", UNCHANGED)
-        if event == "AfterTool"
-        else UNCHANGED,
+        updated_output=_new_output(specific) if event == "AfterTool" else UNCHANGED,
         contexts=(context.replace("<", "&lt;").replace(">", "&gt;"),) if context.strip() else (),
         messages=(message,) if message else (),
         stops=(found.get("continue") is False and event not in _ADVISORY)
@@ -263,9 +277,17 @@ def _fields(event: str, found: dict[str, Any]) -> Answer:
     )
 
 
+def _new_output(specific: dict[str, Any]) -> Any:
+    """What a tool gave instead; scripts that are Claude's too say it in its words."""
+    names = ("tool_output", "updatedToolOutput")
+    return next((specific[name] for name in names if name in specific), UNCHANGED)
+
+
 def is_shown(message: Message) -> bool:
-    """Whether hooks see a message of a request: those with text. Calls and their results are none of theirs."""
-    return bool(message.text) and not isinstance(message, ToolMessage)
+    """Whether hooks see a message of a request: those with text. Calls and their results are none of theirs, nor is
+    what hooks said about them: who asks for the last words of the user means the user's."""
+    is_a_hooks = isinstance(message, UserMessage) and is_labelled(message)
+    return bool(message.text) and not isinstance(message, ToolMessage) and not is_a_hooks
 
 
 def _model(event: str, ctx: Any, place: Place) -> dict[str, Any]:
@@ -276,7 +298,7 @@ def _model(event: str, ctx: Any, place: Place) -> dict[str, Any]:
         messages.append({"role": role, "content": message.text})
     offered = {
         "mode": {"none": "NONE", "required": "ANY"}.get(request.tool_choice, "AUTO"),
-        "allowedFunctionNames": [tool_name(tool.name) for tool in request.tools],
+        "allowedFunctionNames": list(dict.fromkeys(tool_name(each.name) for each in request.tools)),
     }
     sent: dict[str, Any] = {
         "llm_request": {

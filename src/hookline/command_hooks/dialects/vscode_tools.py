@@ -207,7 +207,9 @@ def _others(call: ToolCall) -> list[tuple[str, str]]:
     """The keys that VS Code and Copilot have for our arguments, where Claude has another."""
     forms = (_FORMS.get(call.name), _COPILOTS_FORMS.get(call.name))
     keys = CLAUDE[call.name].keys if call.name in CLAUDE else {}
-    pairs = [(form.keys.get(ours, ours), ours) for form in forms if form for ours in call.args]
+    # The texts of several edits are shown joined, too, where a script looks that knows one edit only.
+    args = {*call.args, "old", "new"} if call.args.get("edits") else set(call.args)
+    pairs = [(form.keys.get(ours, ours), ours) for form in forms if form for ours in sorted(args)]
     return [(theirs, ours) for theirs, ours in pairs if theirs != keys.get(ours, ours)]
 
 

@@ -18,30 +18,20 @@ from hookline.command_hooks.definition import (
     own_directory,
     shown_path,
 )
+from hookline.command_hooks.reading.claude_entries import make
 from hookline.command_hooks.reading.files import (
     Dropped,
     Warn,
     about,
     load_json,
     nested,
-    seconds_field,
     text_field,
     texts_field,
 )
 from hookline.command_hooks.reading.marketplaces import in_marketplaces
 from hookline.command_hooks.reading.plugin_options import chosen, with_options
-from hookline.command_hooks.tool_calling import tool_of
 from hookline.errors import BuildError
 
-_DEFAULTS = {"UserPromptSubmit": 30.0, "MessageDisplay": 10.0, "SessionEnd": 1.5}
-_BY_MODEL = {"prompt": 30.0, "agent": 60.0}
-"""Kinds of hooks that a model answers, with the seconds they have."""
-_MODEL_EVENTS = frozenset(
-    {"PermissionRequest", "PostToolBatch", "PostToolUse", "PostToolUseFailure", "PreToolUse", "Stop", "SubagentStop",
-     "UserPromptSubmit"}
-)  # fmt: skip
-_LONGEST_AT_END = 60.0
-_TOOL_EVENTS = ("PreToolUse", "PostToolUse", "PostToolUseFailure", "PermissionRequest")
 _RANK = {Level.MANAGED: 0, Level.USER: 1, Level.PLUGIN: 1, Level.LOCAL: 2, Level.PROJECT: 2}
 """Who may switch off whom: a file those of its own rank and below."""
 
@@ -177,11 +167,11 @@ def _installed(home: Path, found: Iterable[Settings], warn: Warn) -> Iterator[Pa
     """The plugins that the user has installed and switched on."""
     enabled: dict[str, Any] = {}
     for settings in found:
+        value = settings.content.get("enabledPlugins")
         if (
-            not settings.level.is_repository
-        ):  # a repository does not switch on what the user has installed
-            value = settings.content.get("enabledPlugins")
-            enabled |= value if isinstance(value, dict) else {}
+            isinstance(value, dict) and not settings.level.is_repository
+        ):  # it switches on its own only
+            enabled |= value
     if not any(value is True for value in enabled.values()):
         return
     told = about("~/.claude/plugins/installed_plugins.json", warn)
@@ -212,10 +202,8 @@ def _in_force(found: list[Settings], warn: Warn) -> list[Handler]:
         if settings.handlers and rank >= least:
             warn(f"disableAllHooks: the hooks of {settings.handlers[0].source.label} are off")
         elif only_managed and settings.level is not Level.MANAGED:
-            if settings.handlers:
-                warn(
-                    f"only managed hooks run: those of {settings.handlers[0].source.label} are off"
-                )
+            for handler in settings.handlers[:1]:
+                warn(f"only managed hooks run: those of {handler.source.label} are off")
         else:
             handlers += settings.handlers
     return [_with_listed(each, found) for each in handlers if _may_call(each, found, warn)]
@@ -293,102 +281,3 @@ def _once(handlers: list[Handler]) -> list[Handler]:
             seen.add(key)
             kept.append(handler)
     return kept
-
-
-def make(
-    source: Source,
-    event: str,
-    group: Mapping[str, Any],
-    hook: Mapping[str, Any],
-    warn: Warn,
-) -> Handler | None:
-    """The handler that an entry describes. Keys that nobody knows are passed over."""
-    kind = hook.get("type", "command")
-    if kind not in ("command", "http", "mcp_tool", *_BY_MODEL):
-        warn(Dropped(f"{event}: hooks of type {kind!r} are not run here"))
-        return None
-    if "if" in hook and event not in _TOOL_EVENTS:
-        warn(f"{event}: a hook with 'if' runs for tools only, so this one never runs")
-        return None
-    usual = _BY_MODEL.get(kind, _DEFAULTS.get(event, 600.0))
-    timeout = seconds_field(hook, usual, warn)
-    handler = Handler(
-        source=source,
-        event=event,
-        matcher=text_field(group, "matcher"),
-        rule=text_field(hook, "if"),
-        timeout=min(timeout, _LONGEST_AT_END) if event == "SessionEnd" else timeout,
-        is_async=hook.get("async") is True or hook.get("asyncRewake") is True,
-        wakes=hook.get("asyncRewake") is True,
-        shell=text_field(hook, "shell"),
-        definition={"event": event, "matcher": group.get("matcher"), "hook": dict(hook)},
-    )
-    if kind == "http":
-        return _called(handler, hook, warn)
-    if kind == "mcp_tool":
-        return _used(handler, hook, warn)
-    if kind in _BY_MODEL:
-        return _asked(handler, kind, hook, warn)
-    command, args = text_field(hook, "command"), hook.get("args")
-    if not command.strip():
-        warn(Dropped(f"{event}: a hook names no command, so it is left out"))
-        return None
-    if args is None:
-        return msgspec.structs.replace(handler, command=command)
-    if not isinstance(args, list) or not all(isinstance(word, str) for word in args):
-        warn(f"{event}: 'args' is not a list of texts, so the hook is left out")
-        return None
-    return msgspec.structs.replace(handler, argv=(command, *args))
-
-
-def _called(handler: Handler, hook: Mapping[str, Any], warn: Warn) -> Handler | None:
-    url = text_field(hook, "url")
-    if not url:
-        warn(f"{handler.event}: a hook names no url, so it is left out")
-        return None
-    if handler.event == "SessionStart":
-        warn("SessionStart: hooks of type 'http' are not run there")
-        return None
-    allowed = hook.get("allowedEnvVars")
-    return msgspec.structs.replace(
-        handler,
-        kind="http",
-        url=url,
-        headers=texts_field(hook, "headers"),
-        allowed_env=tuple(filter(_is_text, allowed)) if isinstance(allowed, list) else (),
-    )
-
-
-def _used(handler: Handler, hook: Mapping[str, Any], warn: Warn) -> Handler | None:
-    server, tool, given = text_field(hook, "server"), text_field(hook, "tool"), hook.get("input")
-    if not server or not tool or not isinstance(given, dict | None):
-        warn(Dropped(f"{handler.event}: an mcp_tool hook needs 'server', 'tool' and 'input'"))
-        return None
-    return msgspec.structs.replace(
-        handler,
-        kind="mcp_tool",
-        tool=tool_of(server, tool),
-        input=dict(given or {}),
-        is_async=False,
-    )
-
-
-def _asked(handler: Handler, kind: str, hook: Mapping[str, Any], warn: Warn) -> Handler | None:
-    prompt = text_field(hook, "prompt")
-    if handler.event not in _MODEL_EVENTS or not prompt.strip():
-        why = "has no prompt" if handler.event in _MODEL_EVENTS else "is not run there"
-        warn(Dropped(f"{handler.event}: a hook of type {kind!r} {why}, so it is left out"))
-        return None
-    return msgspec.structs.replace(
-        handler,
-        kind=kind,
-        prompt=prompt,
-        model=text_field(hook, "model").strip(),
-        continues=hook.get("continueOnBlock") is True,
-        is_async=False,
-        wakes=False,
-    )
-
-
-def _is_text(value: object) -> bool:
-    return isinstance(value, str)

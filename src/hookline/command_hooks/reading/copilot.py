@@ -11,7 +11,7 @@ import msgspec
 
 from hookline.command_hooks.definition import Handler, Level, Source, own_directory, shown_path
 from hookline.command_hooks.dialects.vscode_tools import looks_for_failures
-from hookline.command_hooks.reading.claude import make as make_claude
+from hookline.command_hooks.reading.claude_entries import make as make_claude
 from hookline.command_hooks.reading.files import (
     Dropped,
     Make,

@@ -151,9 +151,11 @@ def checked(handler: Handler | None, warn: Warn) -> Iterator[Handler]:
     try:
         DIALECTS[handler.source.dialect].test(handler)
         if handler.rule:
+            from hookline.command_hooks.rules import alternatives
             from hookline.permissions import Rule
 
-            Rule.parse(handler.rule)
+            for rule in alternatives(handler.rule):
+                Rule.parse(rule)
     except UsageError as error:
         warn(Dropped(f"{handler.event}: the hook '{handler.runs[:80]}' is left out: {error}"))
         return

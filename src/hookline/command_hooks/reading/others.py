@@ -11,7 +11,8 @@ import msgspec
 
 from hookline.command_hooks.definition import Handler, Level, Source, own_directory, shown_path
 from hookline.command_hooks.dialects.cursor import CLOSED
-from hookline.command_hooks.reading.claude import make as make_claude
+from hookline.command_hooks.reading.claude_entries import make as make_claude
+from hookline.command_hooks.reading.cursor_plugins import plugin_roots
 from hookline.command_hooks.reading.files import (
     Warn,
     about,
@@ -24,6 +25,7 @@ from hookline.command_hooks.reading.files import (
     texts_field,
     usual_shell,
 )
+from hookline.command_hooks.reading.gemini_extensions import extensions
 
 _CODEX_KEYS = frozenset({"hooks", "description", "$schema"})
 _CODEX_MANAGED = ("requirements.toml", "managed_config.toml")
@@ -60,13 +62,13 @@ def read_gemini(project: Path, home: Path, warn: Warn, *, system: Path | None) -
         off |= names if not level.is_repository else set()
         own = names if level.is_repository else set()
         found += [each for each in handlers if not _is_off(each, own)]
-    for path in sorted((home / ".gemini" / "extensions").glob("*/hooks/hooks.json")):
-        root = path.parent.parent
+    for root in extensions(home, project, warn):
+        path = root / "hooks" / "hooks.json"
         source = _source("gemini", Level.PLUGIN, path, project, home)
         source = msgspec.structs.replace(source, root=str(root))
         told = _about(source, warn)
         content = load_json(path, told) or {}
-        found += nested(content.get("hooks", {}), source, _gemini, told)
+        found += nested(_grouped(content.get("hooks", {}), told), source, _gemini, told)
     return _by_name([each for each in found if not _is_off(each, off)])
 
 
@@ -88,13 +90,38 @@ def read_gemini_file(
                 else set()
             )
             off |= {"*"} if config.get("enabled") is False else set()
+    tools = content.get("tools")
+    off |= {"*"} if isinstance(tools, dict) and tools.get("enableHooks") is False else set()
     if isinstance(hooks, dict):
         hooks = {
             key: value
             for key, value in hooks.items()
             if key not in ("enabled", "disabled", "notifications")
         }
-    return list(nested(hooks, source, _gemini, told)), off
+    return list(nested(_grouped(hooks, told), source, _gemini, told)), off
+
+
+def _grouped(hooks: Any, warn: Warn) -> Any:
+    """Hooks in the form of `{event: [{matcher, hooks}]}`. Guards are installed in others too, and must not be lost."""
+    if isinstance(hooks, list):
+        warn("'hooks' is a list; its hooks are taken by the event that each names")
+        by_event: dict[str, list[Any]] = {}
+        for each in hooks:
+            event = text_field(each, "event") if isinstance(each, dict) else ""
+            by_event.setdefault(event or "?", []).append(each)
+        hooks = by_event
+    if not isinstance(hooks, dict):
+        return hooks
+    return {
+        event: [_group(each) for each in groups] if isinstance(groups, list) else groups
+        for event, groups in hooks.items()
+    }
+
+
+def _group(entry: Any) -> Any:
+    """An entry that is a hook itself, as the group of it alone."""
+    is_hook = isinstance(entry, dict) and "command" in entry and "hooks" not in entry
+    return {**entry, "hooks": [entry]} if is_hook else entry
 
 
 _SHORTEST = 0.1
@@ -263,8 +290,8 @@ def read_cursor(project: Path, home: Path, warn: Warn, *, system: Path | None) -
         if not (level is Level.PROJECT and project == home)
         for handler in read_cursor_file(path, level, project, home, warn)
     ]
-    for manifest in sorted((home / ".cursor" / "plugins" / "local").glob("*/.cursor-plugin")):
-        found += _cursor_plugin(manifest.parent, project, home, warn)
+    for root in plugin_roots(home):
+        found += _cursor_plugin(root, project, home, warn)
     return found
 
 
@@ -295,7 +322,7 @@ def read_cursor_file(
 
 def _cursor_hooks(content: Mapping[str, Any], source: Source, told: Warn) -> list[Handler]:
     version = content.get("version", 1)
-    if version != 1:
+    if version not in (1, "1"):
         told(f"version {version!r} is not known, so none of it is read")
         return []
     return list(flat(content.get("hooks", {}), source, _cursor, told))
@@ -320,7 +347,7 @@ def _cursor(
         command=command if kind == "command" else "",
         prompt=prompt if kind == "prompt" else "",
         model=text_field(hook, "model").strip() if kind == "prompt" else "",
-        matcher=text_field(hook, "matcher"),
+        matcher=_cursor_matcher(event, hook, warn),
         timeout=seconds_field(hook, _CURSOR_TIMEOUT, warn),
         on_failure="closed" if closed else "open",
         shell=usual_shell(),
@@ -328,6 +355,18 @@ def _cursor(
         loop_limit=limit if isinstance(limit, int) and not isinstance(limit, bool) else None,
         definition={"event": event, "hook": dict(hook)},
     )
+
+
+def _cursor_matcher(event: str, hook: Mapping[str, Any], warn: Warn) -> str:
+    """Which calls a hook is for: an expression, also where it is said of which field it is one."""
+    given = hook.get("matcher")
+    if not isinstance(given, dict):
+        return text_field(hook, "matcher")
+    names = ("tool_name", "command", "subagent_type")
+    found = next((text_field(given, name) for name in names if text_field(given, name)), "")
+    if not found:
+        warn(f"{event}: its matcher says nothing that is known here, so it is for everything")
+    return found
 
 
 def _cursor_directory(source: Source, command: str, *, is_users: bool) -> str:

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from hookline.command_hooks.definition import Handler, Level, Source, level_of, shown_path
-from hookline.command_hooks.reading.claude import make
+from hookline.command_hooks.reading.claude_entries import make
 from hookline.command_hooks.reading.copilot import read_vscode_entries
 from hookline.command_hooks.reading.files import Dropped, Warn, about, nested
 from hookline.errors import DocumentError
