@@ -257,3 +257,21 @@ def test_an_argument_that_is_left_out_is_told(place: Any) -> None:
     terminal.press("n")
     assert terminal.end() == 0, terminal.text
     assert not (place.project / "a.txt").exists()
+
+
+def test_a_question_is_asked_again_after_ctrl_z(place: Any) -> None:
+    """The shell has changed the terminal meanwhile: one key still answers."""
+    model = place.script(_WRITE, {"say": "That is all."})
+    env = {"HOME": str(place.home), "NO_COLOR": "1"}
+    terminal = Terminal("--norc", "--noprofile", "-i", cwd=place.project, env=env, program="bash")
+    terminal.press(f"{place.command} run --model {model} --ask write Go. --without bash\r")
+    terminal.wait_for("? explain")
+    terminal.press("\x1a")
+    terminal.wait_for("Stopped")
+    terminal.press("fg\r")
+    assert "+new" in terminal.wait_for("? explain")
+    terminal.press("n")
+    terminal.wait_for("Denied: a person said no")
+    terminal.wait_for("done;")
+    terminal.press("exit 7\r")
+    assert terminal.end() == 7
