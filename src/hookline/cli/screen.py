@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 import threading
 import time
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, TextIO
 
 from hookline.cli.terminal import (
@@ -71,6 +72,14 @@ class Screen:
         """Another run is shown: what comes first from now on is not a child of the one before."""
         self._top = ""
         self._streamed = ""
+
+    def recall(self, records: Iterable[Record]) -> None:
+        """What was called in a run that is taken up, and has no result yet: verdicts will be about that."""
+        for record in records:
+            if isinstance(record, ResponseReceived):
+                self._calls.update({(record.run_id, call.id): call for call in record.calls})
+            elif isinstance(record, CallSettled):
+                self._calls.pop((record.run_id, record.result.call_id), None)
 
     def note(self, text: str) -> None:
         """A line of the command itself, about something that others may have written."""

@@ -23,11 +23,12 @@ def add_to(commands: Any) -> None:
         "they can only make an agent stricter. When one of them changes, you are asked again.",
     )
     parser.add_argument("folder", nargs="?", default=".", metavar="DIR")
-    parser.add_argument(
+    instead = parser.add_mutually_exclusive_group()
+    instead.add_argument(
         "--show", action="store_true", help="what would be trusted, and whether it is"
     )
-    parser.add_argument("--revoke", action="store_true", help="trust it no longer")
-    parser.add_argument(
+    instead.add_argument("--revoke", action="store_true", help="trust it no longer")
+    instead.add_argument(
         "--list", action="store_true", dest="listing", help="the directories you trust"
     )
     parser.set_defaults(run=run)

@@ -170,7 +170,9 @@ _NOT_EXECUTABLE = 126
 
 
 def failure_words(ran: Ran) -> str:
-    """How a program failed, on one line: the one that names the error, or the first."""
+    """How a program failed, on one line: the one that names the error, or the first. An address has no exit code."""
+    if ran.detail:
+        return ran.detail
     lines = [line.strip() for line in ran.stderr.splitlines() if line.strip()]
     line = next(filter(_NAMES_ERROR.match, lines), lines[0] if lines else "")
     said = f": {line[:300]}" if line else ""
