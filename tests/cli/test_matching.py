@@ -125,3 +125,17 @@ def test_a_hook_for_a_tool_that_there_is_none_of_is_told_in_a_run(place: Any) ->
     done = place.run("run", "--model", place.script({"say": "Hi."}), "x")
     assert done.returncode == 0
     assert "is for a tool 'bsah' that there is none of here. Did you mean 'bash'?" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("do", "tier"),
+    [(do, "observer") for do in ("block", "ask", "stop", "redact")] + [("redact", "policy")],
+)
+def test_a_rule_does_what_its_tier_can(do: str, tier: str, tmp_path: Path) -> None:
+    """What an observer says would not count, and a policy may change nothing."""
+    given = [{"on": "before_tool_use", "do": do, "tier": tier, "reason": "x"}]
+    settings = load(
+        tmp_path, {"HOME": str(tmp_path)}, flags=checked(Layer("flag", {"hooks": given}))
+    )
+    with pytest.raises(ConfigError, match=r"an observer only looks on|a policy only judges"):
+        list(ConfiguredHooks(settings, tmp_path).hooks())

@@ -34,11 +34,7 @@ def rule_of(
     settings: HookSettings, point: Point[Any], root: Path
 ) -> tuple[Callable[[Any], Any], Matcher | None]:
     """The function a rule is, and what it is for."""
-    if point.around:
-        raise ConfigError(
-            f"a rule cannot stand around an action, as at {point.value}.",
-            remedy=f"Write {point.value.replace('around', 'before')} or {point.value.replace('around', 'after')}.",
-        )
+    _check_place(settings, point)
     match = match_of(settings, point)
     matcher = matcher_of(match, point, root)
     name = settings.name or f"{settings.do} rule"
@@ -59,6 +55,27 @@ def rule_of(
         return outcome
 
     return rule, matcher
+
+
+def _check_place(settings: HookSettings, point: Point[Any]) -> None:
+    """A rule must be able to do there, and in its tier, what it is for."""
+    do, tier = settings.do or "block", settings.tier
+    if point.around:
+        before, after = (point.value.replace("around", word) for word in ("before", "after"))
+        raise ConfigError(
+            f"a rule cannot stand around an action, as at {point.value}.",
+            remedy=f"Write {before} or {after}.",
+        )
+    if tier == "observer" and do != "log":
+        raise ConfigError(
+            f"an observer only looks on, and a rule to {do} does more.",
+            remedy="Leave `tier` out; `shadow = true` tries a rule without effect.",
+        )
+    if tier == "policy" and do == "redact":
+        raise ConfigError(
+            "a policy only judges, and a rule to redact changes something.",
+            remedy="Leave `tier` out.",
+        )
 
 
 def _check_verdict(do: str, point: Point[Any]) -> None:
