@@ -210,3 +210,15 @@ def test_a_file_without_an_end_is_told(name: str, project: Path, environ: dict[s
         file.truncate(1 << 36)  # nothing of it is on the disk
     with pytest.raises(ConfigError, match="it is larger than 10 MB"):
         load(project, environ)
+
+
+@pytest.mark.parametrize("name", ["pyproject.toml", "hookline.toml"])
+def test_a_file_may_begin_with_a_byte_order_mark(
+    name: str, project: Path, environ: dict[str, str]
+) -> None:
+    """As some editors write it."""
+    table = "tool.hookline.limits" if name == "pyproject.toml" else "limits"
+    (project / name).write_bytes(b"\xef\xbb\xbf" + f"[{table}]\r\nsteps = 3\r\n".encode())
+    settings = load(project, environ)
+    assert settings.configuration.limits.steps == 3
+    assert settings.where("limits", "steps").endswith(f"{name}:2")
