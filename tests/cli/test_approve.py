@@ -94,6 +94,7 @@ def test_a_command_is_changed_as_a_command(place: Any) -> None:
     terminal.press("\x15rm -rf /\r")
     assert terminal.end() == 0, terminal.text
     assert "Blocked" in terminal.text
+    assert "block bash(rm -rf /)" in terminal.text  # it is told about the call that it is now
 
 
 @pytest.mark.parametrize(("key", "code"), [("\x03", 130), ("\x15\x04", 5)])

@@ -125,8 +125,16 @@ class Screen:
         elif isinstance(record, ApprovalAnswered) and record.decision is not None:
             by = f" by {printable(record.by)}" if record.by not in ("", "resume") else ""
             self.line(f"{depth}  {self.paint('answer', 'cyan')} {record.decision.answer.value}{by}")
+            self._edited(record)
         elif isinstance(record, ToolProgress) and isinstance(record.message, str):
             self.spin(printable(record.message))
+
+    def _edited(self, record: ApprovalAnswered) -> None:
+        """A call that a person has changed is another one from now on, which is judged again."""
+        key = (record.run_id, record.approval_id.rpartition("/")[2])
+        call, args = self._calls.get(key), record.decision.args if record.decision else None
+        if call is not None and args is not None:
+            self._calls[key] = call.with_args(**args)
 
     def _text(self, record: TextDelta) -> None:
         if not self.is_live or (self._top and record.run_id != self._top):
