@@ -164,7 +164,8 @@ class Screen:
         self._calls.pop((record.run_id, result.call_id), None)
         text = printable(result.text(), lines=True)
         lines = text.splitlines() or [""]
-        more = f" (+{len(lines) - 1:,} lines)" if len(lines) > 1 else ""
+        rest = len(lines) - 1
+        more = f" (+{rest:,} line{'s' * (rest != 1)})" if rest else ""
         took = f" {result.duration:.1f} s" if result.duration >= 0.05 else ""
         mark, colour = ("ok", "green") if result.is_success else ("no", "red")
         first = next((line for line in lines if line.strip()), "").replace("\t", " ")

@@ -30,7 +30,9 @@ def ours() -> Iterator[None]:
     before.flush()
     own = os.dup(_STDOUT)  # which no program inherits
     os.dup2(_STDERR, _STDOUT)
-    sys.stdout = stream = open(own, "w", encoding=before.encoding, errors=before.errors)  # noqa: SIM115 - see below
+    stream = open(own, "w", encoding=before.encoding, errors=before.errors)  # noqa: SIM115 - see below
+    stream.reconfigure(line_buffering=before.line_buffering, write_through=before.write_through)
+    sys.stdout = stream
     try:
         yield
         stream.flush()
