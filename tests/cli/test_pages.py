@@ -135,7 +135,11 @@ def test_a_settings_file_that_is_named_on_the_command_line_is_the_users(place: A
 
 @pytest.mark.parametrize(
     ("text", "told"),
-    [("{", "it is not valid JSON"), ("[]", "it is not a JSON object"), ("\xff", "invalid start byte")],
+    [
+        ("{", "it is not valid JSON"),
+        ("[]", "it is not a JSON object"),
+        ("\xff", "invalid start byte"),
+    ],
 )
 def test_a_settings_file_that_is_named_is_never_passed_over(
     text: str, told: str, place: Any
