@@ -94,6 +94,7 @@ def test_a_command_is_changed_as_a_command(place: Any) -> None:
     terminal.press("\x15rm -rf /\r")
     assert terminal.end() == 0, terminal.text
     assert "Blocked" in terminal.text
+    assert "block bash(rm -rf /)" in terminal.text  # it is told about the call that it is now
 
 
 @pytest.mark.parametrize(("key", "code"), [("\x03", 130), ("\x15\x04", 5)])
@@ -257,3 +258,21 @@ def test_an_argument_that_is_left_out_is_told(place: Any) -> None:
     terminal.press("n")
     assert terminal.end() == 0, terminal.text
     assert not (place.project / "a.txt").exists()
+
+
+def test_a_question_is_asked_again_after_ctrl_z(place: Any) -> None:
+    """The shell has changed the terminal meanwhile: one key still answers."""
+    model = place.script(_WRITE, {"say": "That is all."})
+    env = {"HOME": str(place.home), "NO_COLOR": "1"}
+    terminal = Terminal("--norc", "--noprofile", "-i", cwd=place.project, env=env, program="bash")
+    terminal.press(f"{place.command} run --model {model} --ask write Go. --without bash\r")
+    terminal.wait_for("? explain")
+    terminal.press("\x1a")
+    terminal.wait_for("Stopped")
+    terminal.press("fg\r")
+    assert "+new" in terminal.wait_for("? explain")
+    terminal.press("n")
+    terminal.wait_for("Denied: a person said no")
+    terminal.wait_for("done;")
+    terminal.press("exit 7\r")
+    assert terminal.end() == 7

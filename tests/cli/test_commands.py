@@ -300,3 +300,11 @@ def test_hooks_of_other_agents_lift_no_cap_for_the_rest(place: Any) -> None:
     last = json.loads(done.stdout.splitlines()[-1])
     assert (done.returncode, last["stop_reason"]) == (Exit.LIMIT, "objection_limit")
     assert last["steps"] == 10
+
+
+def test_a_tool_is_tried_with_the_one_argument_that_it_needs(place: Any) -> None:
+    """As it is, for whichever tool: a rule is written so, too."""
+    arguments = ("--deny", "read(.env)", *_BARE)
+    assert place.run("hooks", "test", "read", ".env", *arguments).returncode == Exit.BLOCKED
+    assert place.run("hooks", "test", "read", "a.txt", *arguments).returncode == Exit.DONE
+    assert 'path=".env"' in place.run("hooks", "explain", "read", ".env").stdout

@@ -100,7 +100,7 @@ def test_a_rule_of_a_file_is_told_where_it_is_clear_what_it_means(place: Any) ->
     [
         (("raed", "ls"), "there is no tool 'raed'. Did you mean 'read'?"),
         (("nosuch", "ls"), "there is no tool 'nosuch'. Your tools are: read,"),
-        (("read", "ls"), "the arguments are not JSON"),
+        (("write", "ls"), "the arguments are not JSON"),
     ],
 )
 def test_a_tool_that_is_not_there_is_told_first(

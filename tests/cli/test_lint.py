@@ -26,7 +26,7 @@ def linted(place: Any, hook: str, *arguments: str) -> tuple[int, str]:
     [
         ('match = "bsah"\ndo = "block"', "a tool 'bsah' that there is none of here. Did you mean 'bash'?"),
         ('match = "nothing_like_it"\ndo = "block"', "a tool 'nothing_like_it'"),
-        ('match = "Bash"\ndo = "block"', "Did you mean 'bash'?"),
+        ('match = "read|bsah"\ndo = "block"', "Did you mean 'bash'?"),
         ('match = "bsah(git push *)"\ndo = "ask"', "Did you mean 'bash'?"),
         ('match = { tool = "raed", text = "x" }\ndo = "block"', "Did you mean 'read'?"),
         ('match = "bsah"\ncommand = "true"', "Did you mean 'bash'?"),

@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 from typing import Any
 
+import pytest
+
 from hookline.cli.exits import Exit
 
 PAGE = """---
@@ -89,11 +91,15 @@ def test_a_plugin_that_is_named_on_the_command_line_is_wanted(place: Any) -> Non
     assert tested.returncode == Exit.BLOCKED
     assert "says the plugin" in tested.stdout
     missing = place.run("hooks", "list", "--plugin-dir", "gard")
-    assert missing.returncode == Exit.CONFIG
+    assert missing.returncode == Exit.USAGE
     assert "--plugin-dir: there is no plugin directory" in missing.stderr
     place.write("empty/readme.md", "")
     empty = place.run("hooks", "list", "--plugin-dir", "empty")
     assert "is no plugin with hooks. It has none of hooks/hooks.json" in empty.stderr
+    place.write("broken/hooks/hooks.json", "{")
+    broken = place.run("hooks", "list", "--plugin-dir", "broken")
+    assert broken.returncode == Exit.USAGE
+    assert "hooks.json' nothing is read: it is not valid JSON" in broken.stderr
 
 
 def test_a_plugin_of_the_projects_configuration_waits_for_trust(place: Any) -> None:
@@ -123,8 +129,33 @@ def test_a_settings_file_that_is_named_on_the_command_line_is_the_users(place: A
         assert tested.returncode == Exit.BLOCKED, tested.stderr
         assert "not today" in tested.stdout
     missing = place.run("hooks", "list", "--settings", "mien.json")
-    assert missing.returncode == Exit.CONFIG
+    assert missing.returncode == Exit.USAGE
     assert "--settings: there is no file" in missing.stderr
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("{", "it is not valid JSON"),
+        ("[]", "it is not a JSON object"),
+        ("\xff", "invalid start byte"),
+    ],
+)
+def test_a_settings_file_that_is_named_is_never_passed_over(
+    text: str, told: str, place: Any
+) -> None:
+    """Whoever names it wants its hooks, by a flag or in their own file; comments may be in it."""
+    path = place.write("mine.json", "")
+    path.write_bytes(text.encode("latin-1"))
+    done = place.run("hooks", "list", "--settings", "mine.json")
+    assert done.returncode == Exit.USAGE, done.stderr
+    assert told in done.stderr
+    own = place.home / ".config/hookline/config.toml"
+    own.parent.mkdir(parents=True)
+    own.write_text(f"claude_settings = ['{path}']\n")
+    assert place.run("hooks", "list").returncode == Exit.CONFIG
+    path.write_text('{"hooks": {}} // nothing yet')
+    assert place.run("hooks", "list").returncode == Exit.DONE
 
 
 def test_a_project_names_no_settings_files(place: Any) -> None:

@@ -184,3 +184,25 @@ def test_trust_follows_what_a_script_sources(place: Any) -> None:
     assert place.run("trust", "--show").returncode == 0
     library.write_text("exit 2\n")
     assert place.run("trust", "--show").returncode == 6
+
+
+def test_trusting_says_which_variables_go_where(place: Any) -> None:
+    """An address or a server that a repository names may be given a key: that is seen before it is trusted."""
+    place.write(
+        "hookline.toml",
+        '[[hooks]]\non = "stop"\nurl = "https://a.example/x"\nheaders = { X-Key = "${FIRST_KEY}" }\n'
+        '[mcp.far]\nurl = "https://b.example/mcp"\nheaders = { Authorization = "Bearer ${SECOND_KEY}" }\n'
+        '[mcp.near]\ncommand = "true"\nenv = { KEY = "${THIRD_KEY}" }\n',
+    )
+    handler = {
+        "type": "http",
+        "url": "https://c.example/x",
+        "headers": {"X-Key": "$FOURTH_KEY"},
+        "allowedEnvVars": ["FOURTH_KEY", "NEVER_SENT"],
+    }
+    settings = {"hooks": {"Stop": [{"hooks": [handler]}]}}
+    place.write(".claude/settings.json", json.dumps(settings))
+    shown = place.run("trust", "--show").stdout
+    for name in ("FIRST_KEY", "SECOND_KEY", "THIRD_KEY", "FOURTH_KEY"):
+        assert f"is given ${name}\n" in shown
+    assert "NEVER_SENT" not in shown

@@ -209,3 +209,14 @@ def test_without_any_run_the_remedy_is_to_begin(place: Any) -> None:
     told = place.run("resume")
     assert told.returncode == Exit.FAILED
     assert told.stderr == 'hookline: there is no run here yet. Begin with: hookline run "...".\n'
+
+
+def test_verdicts_of_a_run_that_is_taken_up_say_what_they_are_about(place: Any) -> None:
+    """Another process had seen the calls."""
+    calls = [{"call": "read", "args": {"path": name}} for name in ("a.txt", "b.txt")]
+    model = place.script({"calls": calls}, {"say": "Done."})
+    waiting = place.run("run", "--model", model, "--ask", "read", "Look.", *_BARE)
+    assert waiting.returncode == Exit.WAITING
+    told = place.run("resume", "--deny", "all").stderr
+    for name in ("a.txt", "b.txt"):
+        assert f"ask read({name})" in told

@@ -205,3 +205,80 @@ def test_a_directory_may_have_any_name(place: Any) -> None:
     done = place.run("resume", "--allow", "all", "--journal", str(journal))
     assert done.returncode == 0, done.stderr
     assert (odd / "a.txt").read_text() == "x"
+
+
+_CHATTY = """
+import os, subprocess, sys
+from hookline import AgentBuilder, tool
+
+print("while it is loaded")
+
+
+def chatty(ctx):
+    print("a hook speaks")
+    sys.stdout.write("without an end of line")
+    os.write(1, b"to the number")
+    subprocess.run(["echo", "a child speaks"])
+
+
+@tool
+def shout() -> str:
+    "Say something."
+    print("a tool speaks")
+    return "said"
+
+
+def build():
+    return AgentBuilder().with_tools(shout).on_before_tool_use(chatty)
+"""
+
+
+@pytest.mark.parametrize(
+    ("arguments", "tool"), [(("run",), "list"), (("run", "chatty:build"), "shout")]
+)
+def test_what_hooks_and_tools_print_is_not_the_answer(
+    arguments: tuple[str, ...], tool: str, place: Any
+) -> None:
+    """It is told on standard error: --json stays the records, and a pipe gets the answer alone."""
+    place.write("chatty.py", _CHATTY)
+    place.write("hookline.toml", '[[hooks]]\non = "before_tool_use"\nrun = "chatty:chatty"\n')
+    assert place.run("trust").returncode == 0
+    model = place.script({"call": tool, "args": {}}, {"say": "Hi."})
+    recorded = place.run(*arguments, "--model", model, "--json", "x")
+    assert recorded.returncode == 0, recorded.stderr
+    records = [json.loads(line) for line in recorded.stdout.splitlines()]
+    assert records[-1]["type"] == "result"
+    said = place.run(*arguments, "--model", model, "x")
+    assert said.stdout == "Hi.\n"
+    for text in ("while it is loaded", "a hook speaks", "to the number", "a child speaks"):
+        assert text in recorded.stderr
+        assert text in said.stderr
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("hooks", "test", "list", "{}", "--json"),
+        ("backtest", "--json"),
+        ("hooks", "list", "--json"),
+    ],
+)
+def test_what_hooks_print_is_not_what_a_command_says(
+    arguments: tuple[str, ...], place: Any
+) -> None:
+    """Every command that asks them keeps its output to itself."""
+    place.write("chatty.py", _CHATTY)
+    place.write("hookline.toml", '[[hooks]]\non = "before_tool_use"\nrun = "chatty:chatty"\n')
+    assert place.run("trust").returncode == 0
+    model = place.script({"call": "list", "args": {}}, {"say": "Hi."})
+    assert place.run("run", "--model", model, "x").returncode == 0
+    done = place.run(*arguments)
+    assert done.returncode == 0, done.stderr
+    assert [json.loads(line) for line in done.stdout.splitlines()]
+
+
+def test_a_full_disk_is_told_once(place: Any) -> None:
+    """What is left of the output is given up."""
+    model = place.script({"say": "Hi."})
+    done = shell(place, ">/dev/full", "run", "-q", "--model", model, "x", *_BARE)
+    assert (done.returncode, done.stderr.count("cannot be written")) == (1, 1)

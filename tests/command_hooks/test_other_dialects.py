@@ -230,3 +230,41 @@ def test_our_own_answers(text: str, decision: str, stops: bool) -> None:
 def test_our_own_failures(ran: Ran) -> None:
     """Any exit code but 0 and 2, and JSON that says nothing we know."""
     assert said("hookline", "before_tool_use", ran).has_failed
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        '{"decision": 5}',
+        '{"decision": true}',
+        '{"decision": ["block"], "reason": "no"}',
+        '{"hookSpecificOutput": "deny"}',
+        '{"hookSpecificOutput": {"permissionDecision": 2}}',
+        '{"hookSpecificOutput": {"permissionDecision": "dney"}}',
+        '{"continue": "false"}',
+        '{"updated_input": "ls"}',
+        '{"permissionDecision": "deny"}',
+        '{"verdict": "block", "reason": "no"}',
+        'checking ...\n{"decision": "block", "reason": "no"}\n',
+    ],
+)
+def test_an_answer_of_ours_that_might_be_a_refusal_is_never_passed_over(text: str) -> None:
+    """What cannot be understood is a failure, which keeps things from happening."""
+    assert said("hookline", "before_tool_use", Ran(0, text)).has_failed
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["", "all is well", "{}", '{"decision": null}', '{"message": "hm", "metrics": {"a": 1}}'],
+)
+def test_an_answer_of_ours_may_say_nothing(text: str) -> None:
+    """Text, an object without a field, and fields that are not known beside one that is."""
+    answer = said("hookline", "before_tool_use", Ran(0, text))
+    assert (answer.has_failed, answer.decision) == (False, "")
+
+
+def test_of_two_decisions_in_one_answer_of_ours_the_stricter_counts() -> None:
+    """Wherever in the object it stands."""
+    specific = {"permissionDecision": "allow"}
+    text = json.dumps({"decision": "block", "reason": "no", "hookSpecificOutput": specific})
+    assert said("hookline", "before_tool_use", Ran(0, text)).decision == "deny"

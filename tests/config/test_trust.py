@@ -283,3 +283,13 @@ def test_what_a_hook_imports_is_trusted_with_it(tmp_path: Path) -> None:
     ]
     assert files_of(project, "broken") == [project / "broken.py"]
     assert files_of(project, "nowhere") == []
+
+
+def test_what_an_untrusted_repository_names_is_not_read(
+    project: Path, environ: dict[str, str]
+) -> None:
+    """A script may be as large as it likes: nobody has said yes to it yet."""
+    with (project / "evil.sh").open("wb") as file:
+        file.truncate(1 << 42)  # nothing of it is on the disk
+    (project / "hookline.toml").write_text('[[hooks]]\non = "stop"\ncommand = "./evil.sh"\n')
+    assert held(load(project, environ)) == {"hooks[0]"}

@@ -199,3 +199,26 @@ def test_a_variable_with_a_slip_in_it_is_told(
 def test_other_variables_are_let_be(name: str, project: Path, environ: dict[str, str]) -> None:
     """Those that the runtime sets for what it starts, and those of somebody else."""
     assert load(project, {**environ, name: "x"}).configuration.model == "local:"
+
+
+@pytest.mark.parametrize("name", ["pyproject.toml", "hookline.toml", ".hookline/config.toml"])
+def test_a_file_without_an_end_is_told(name: str, project: Path, environ: dict[str, str]) -> None:
+    """A repository cannot have us read for ever."""
+    path = project / name
+    path.parent.mkdir(exist_ok=True)
+    with path.open("wb") as file:
+        file.truncate(1 << 36)  # nothing of it is on the disk
+    with pytest.raises(ConfigError, match="it is larger than 10 MB"):
+        load(project, environ)
+
+
+@pytest.mark.parametrize("name", ["pyproject.toml", "hookline.toml"])
+def test_a_file_may_begin_with_a_byte_order_mark(
+    name: str, project: Path, environ: dict[str, str]
+) -> None:
+    """As some editors write it."""
+    table = "tool.hookline.limits" if name == "pyproject.toml" else "limits"
+    (project / name).write_bytes(b"\xef\xbb\xbf" + f"[{table}]\r\nsteps = 3\r\n".encode())
+    settings = load(project, environ)
+    assert settings.configuration.limits.steps == 3
+    assert settings.where("limits", "steps").endswith(f"{name}:2")

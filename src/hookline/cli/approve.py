@@ -11,7 +11,7 @@ import signal
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -158,7 +158,7 @@ class Desk:
 
     async def _key(self, rule: str | None) -> str:
         # What was typed before the question was there is no answer to it: from here on keys count.
-        with _one_key_at_a_time(), self._board.kept_in_shape():
+        with _one_key_at_a_time(self._board.repeat), self._board.kept_in_shape():
             self._keys(rule)
             return (await self._read())[:1].lower()
 
@@ -201,17 +201,30 @@ class Desk:
 
 
 @contextlib.contextmanager
-def _one_key_at_a_time() -> Iterator[None]:
-    """Keys come at once and are not shown; Ctrl-C still is Ctrl-C."""
+def _one_key_at_a_time(repeat: Callable[[], None]) -> Iterator[None]:
+    """Keys come at once and are not shown; Ctrl-C still is Ctrl-C.
+
+    After Ctrl-Z the shell has the terminal in its own way: it is set once more when it is ours again, and the question
+    repeated, which other lines stand below by then.
+    """
     import termios
     import tty
 
     descriptor = sys.stdin.fileno()
     before = termios.tcgetattr(descriptor)
+    loop = asyncio.get_running_loop()
+
+    def taken_up() -> None:
+        if os.tcgetpgrp(descriptor) == os.getpgrp():
+            tty.setcbreak(descriptor)
+            repeat()
+
+    loop.add_signal_handler(signal.SIGCONT, taken_up)
     try:
         tty.setcbreak(descriptor)
         yield
     finally:
+        loop.remove_signal_handler(signal.SIGCONT)
         termios.tcsetattr(descriptor, termios.TCSADRAIN, before)
 
 

@@ -11,6 +11,7 @@ import msgspec
 
 from hookline.agent import Agent
 from hookline.cli.assembly import Extras, opened
+from hookline.cli.streams import theirs
 from hookline.drivers import ScriptedDriver, call, say
 from hookline.errors import HookError, UsageError
 from hookline.hooks import (
@@ -227,7 +228,8 @@ async def asked(settings: Settings, occasion: Occasion) -> list[Said]:
     extras = Extras(driver=ScriptedDriver(turns), capabilities=(examiner,))
     async with opened(settings, extras) as agent:
         examiner.agent = agent
-        result = await agent.run(occasion.prompt or "hookline hooks test")
+        with theirs():
+            result = await agent.run(occasion.prompt or "hookline hooks test")
     if examiner.said is None:
         made = [made for step in result.steps for made in step.results]
         problem = made[0].text() if made else result.explain()

@@ -60,6 +60,7 @@ async def _backtest(arguments: argparse.Namespace, settings: Settings) -> int:
     from hookline.cli.assembly import Extras, opened
     from hookline.cli.interrupts import Interrupts
     from hookline.cli.keeping import found_run, journal_path, opened_journal
+    from hookline.cli.streams import theirs
     from hookline.cli.terminal import printable
     from hookline.drivers import ScriptedDriver
     from hookline.errors import UsageError
@@ -80,9 +81,10 @@ async def _backtest(arguments: argparse.Namespace, settings: Settings) -> int:
     with opened_journal(path, make=False) as journal:
         extras = Extras(driver=ScriptedDriver([]), capabilities=(Interrupts(print),))
         async with opened(settings, extras) as agent:
-            report = await backtest(
-                journal, agent, runs=named or None, since=arguments.since, limit=arguments.limit
-            )
+            with theirs():
+                report = await backtest(
+                    journal, agent, runs=named or None, since=arguments.since, limit=arguments.limit
+                )
     if arguments.html:
         with open(arguments.html, "w", encoding="utf-8") as page:  # noqa: ASYNC230 - nothing else goes on
             page.write(report.to_html())

@@ -85,8 +85,13 @@ class Board:
         before, self._room = self._room, width()
         if self._room == before:
             return
-        said, drawn, self._said, self._drawn = self._said, self._drawn, [], []
-        self._screen.err.write(self._erased(drawn))
+        self._screen.err.write(self._erased(self._drawn))
+        self.repeat()
+
+    def repeat(self) -> None:
+        """Say all of it once more, where the cursor is."""
+        said, self._said, self._drawn = self._said, [], []
+        self._room = width()
         for what, prose in said:
             if isinstance(what, str):
                 self.put(what, prose=prose)

@@ -19,6 +19,7 @@ from hookline.cli.exits import REFUSED, Exit, exit_of
 from hookline.cli.interrupts import Interrupts
 from hookline.cli.past import is_cut_off, limit_reached
 from hookline.cli.screen import Screen, shown_call
+from hookline.cli.streams import theirs
 from hookline.cli.terminal import is_terminal, printable
 from hookline.config import LimitSettings
 from hookline.errors import JournalError
@@ -118,9 +119,9 @@ class Stage:
     def _print(self, line: bytes) -> None:
         """A record, in UTF-8 whatever the terminal speaks. Where nobody takes it any more, the run ends."""
         try:
-            sys.stdout.flush()
-            sys.stdout.buffer.write(line)
-            sys.stdout.buffer.flush()
+            self.screen.out.flush()
+            self.screen.out.buffer.write(line)
+            self.screen.out.buffer.flush()
         except OSError as error:  # nothing that a listener raises would reach the command
             self._lost = error
             self.interrupts.end()
@@ -154,12 +155,14 @@ class Stage:
         """The run, ended where it is once its time is over."""
         seconds = self.manner.limits.seconds
         if seconds is None:
-            return await running
+            with theirs():
+                return await running
         began = time.monotonic()
         left = max(seconds - self._active, 0.0) + _GRACE
         timer = asyncio.get_running_loop().call_later(left, self._time_is_up)
         try:
-            return await running
+            with theirs():
+                return await running
         finally:
             timer.cancel()
             self._active += time.monotonic() - began

@@ -6,7 +6,7 @@ import argparse
 import asyncio
 import json
 import sys
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from hookline.cli.exits import Exit
@@ -80,7 +80,7 @@ def _add_words(parser: argparse.ArgumentParser) -> None:
         "words",
         nargs="*",
         metavar="[module:agent] [TOOL] [ARGUMENTS]",
-        help="an agent of your own; a tool; its arguments, as JSON, or the command for bash",
+        help="an agent of your own; a tool; its arguments: JSON, or the only one that it needs",
     )
 
 
@@ -199,9 +199,20 @@ def _arguments_for(agent: Agent, arguments: argparse.Namespace) -> dict[str, Any
     try:
         return arguments_of(arguments.tool, arguments.args)
     except UsageError:
-        if agent.definition.toolbox.get(arguments.tool) is not None:
+        tool = agent.definition.toolbox.get(arguments.tool)
+        if tool is None:
+            raise _unknown(agent, arguments.tool) from None
+        only = _only_text(tool.spec.parameters)
+        if not only or arguments.args.lstrip()[:1] in ("{", "["):
             raise
-        raise _unknown(agent, arguments.tool) from None
+        return {only: arguments.args}
+
+
+def _only_text(schema: Mapping[str, Any]) -> str:
+    """The one argument that a tool cannot do without, if that is text: it may be given as it is, like a command."""
+    needed = schema.get("required", ())
+    is_text = len(needed) == 1 and schema["properties"][needed[0]].get("type") == "string"
+    return str(needed[0]) if is_text else ""
 
 
 def _unknown(agent: Agent, tool: str) -> UsageError:
@@ -227,7 +238,7 @@ async def _lint(agent: Agent, arguments: argparse.Namespace) -> int:
 
 
 def arguments_of(tool: str, text: str) -> dict[str, Any]:
-    """The arguments of a call: JSON, or for a shell the command itself."""
+    """The arguments of a call: JSON, or the command itself for a shell."""
     from hookline.errors import UsageError
 
     try:

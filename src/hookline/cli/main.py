@@ -158,12 +158,23 @@ def _flags(parser: argparse.ArgumentParser) -> list[str]:
 
 def _guarded(arguments: argparse.Namespace) -> int:
     """What goes wrong is one line that says what to do, and the exit code that stands for it."""
-    try:
-        return int(arguments.run(arguments))
-    except (BrokenPipeError, KeyboardInterrupt, SystemExit):
-        raise
-    except Exception as error:
-        return _told(error)
+    from hookline.cli.streams import ours
+
+    # A server's streams belong to its client, and it keeps them apart itself.
+    with contextlib.nullcontext() if hasattr(arguments, "serves") else ours():
+        try:
+            return int(arguments.run(arguments))
+        except (BrokenPipeError, KeyboardInterrupt, SystemExit):
+            raise
+        except Exception as error:
+            if _is_unwritten(error):
+                raise
+            return _told(error)
+
+
+def _is_unwritten(error: Exception) -> bool:
+    """Whether it is what was said that could not be written, which is told once it is given up."""
+    return isinstance(error, OSError) and error.errno in _UNWRITTEN and not error.filename
 
 
 def _told(error: Exception) -> int:
@@ -178,7 +189,7 @@ def _told(error: Exception) -> int:
         said = "the directory this was started in is not there any more. Go to another one."
     elif isinstance(error, OSError) and error.strerror:
         said = f"{error.filename}: {error.strerror}." if error.filename else f"{error.strerror}."
-        if error.errno in _UNWRITTEN and not error.filename:
+        if _is_unwritten(error):
             said = f"standard output cannot be written: {said} Runs are kept all the same: hookline show."
     elif not isinstance(error, HooklineError | OSError):
         said = f"{type(error).__name__}: {said} (HOOKLINE_DEBUG=1 shows where)"

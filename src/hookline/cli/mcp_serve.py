@@ -34,7 +34,7 @@ def add_to(commands: Any) -> None:
     )
     parser.add_argument("--name", help="what the server calls itself; the agent's id otherwise")
     parser.add_argument("--description", help="what the client's model is told the agent is for")
-    parser.set_defaults(run=run)
+    parser.set_defaults(run=run, serves=True)
 
 
 def run(arguments: argparse.Namespace) -> int:

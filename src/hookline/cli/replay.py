@@ -50,6 +50,7 @@ async def _replay(journal: SQLiteJournal, run_id: str, flags: Layer, bare: bool)
     from hookline.cli.assembly import Extras, opened
     from hookline.cli.interrupts import Interrupts
     from hookline.cli.keeping import Started
+    from hookline.cli.streams import theirs
     from hookline.cli.terminal import printable
     from hookline.drivers import ScriptedDriver
     from hookline.journal import fold
@@ -60,6 +61,7 @@ async def _replay(journal: SQLiteJournal, run_id: str, flags: Layer, bare: bool)
     async with opened(
         settings, Extras(driver=ScriptedDriver([]), capabilities=(Interrupts(print),))
     ) as agent:
-        replayed = await replay(journal, run_id, agent)
+        with theirs():
+            replayed = await replay(journal, run_id, agent)
     print(printable(str(replayed), lines=True))
     return Exit.DONE if replayed.identical else Exit.FAILED

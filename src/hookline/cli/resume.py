@@ -108,6 +108,7 @@ async def _resume(
         if story.is_over:
             return stage.recall(await agent.resume(run_id))
         session = _session_of(journal, story)
+        stage.screen.recall(records)
         if session is None:
             result = await stage.play(agent, lambda: agent.resume(run_id, answers), agent.resume)
         else:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 import threading
 import time
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, TextIO
 
 from hookline.cli.terminal import (
@@ -74,6 +75,14 @@ class Screen:
         self._top = ""
         self._streamed = ""
 
+    def recall(self, records: Iterable[Record]) -> None:
+        """What was called in a run that is taken up, and has no result yet: verdicts will be about that."""
+        for record in records:
+            if isinstance(record, ResponseReceived):
+                self._calls.update({(record.run_id, call.id): call for call in record.calls})
+            elif isinstance(record, CallSettled):
+                self._calls.pop((record.run_id, record.result.call_id), None)
+
     def note(self, text: str) -> None:
         """A line of the command itself, about something that others may have written."""
         self.say(f"hookline: {printable(text)}")
@@ -118,8 +127,16 @@ class Screen:
         elif isinstance(record, ApprovalAnswered) and record.decision is not None:
             by = f" by {printable(record.by)}" if record.by not in ("", "resume") else ""
             self.line(f"{depth}  {self.paint('answer', 'cyan')} {record.decision.answer.value}{by}")
+            self._edited(record)
         elif isinstance(record, ToolProgress) and isinstance(record.message, str):
             self.spin(printable(record.message))
+
+    def _edited(self, record: ApprovalAnswered) -> None:
+        """A call that a person has changed is another one from now on, which is judged again."""
+        key = (record.run_id, record.approval_id.rpartition("/")[2])
+        call, args = self._calls.get(key), record.decision.args if record.decision else None
+        if call is not None and args is not None:
+            self._calls[key] = call.with_args(**args)
 
     def _text(self, record: TextDelta) -> None:
         if not self.is_live or (self._top and record.run_id != self._top):
@@ -150,7 +167,8 @@ class Screen:
         self._calls.pop((record.run_id, result.call_id), None)
         text = printable(result.text(), lines=True)
         lines = text.splitlines() or [""]
-        more = f" (+{len(lines) - 1:,} lines)" if len(lines) > 1 else ""
+        rest = len(lines) - 1
+        more = f" (+{rest:,} line{'s' * (rest != 1)})" if rest else ""
         took = f" {result.duration:.1f} s" if result.duration >= 0.05 else ""
         mark, colour = ("ok", "green") if result.is_success else ("no", "red")
         first = next((line for line in lines if line.strip()), "").replace("\t", " ")

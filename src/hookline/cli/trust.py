@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import argparse
 import os
+import re
 import sys
+from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -12,6 +14,8 @@ from hookline.cli.exits import Exit
 
 if TYPE_CHECKING:
     from hookline.config import Layer, Standing
+
+_VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
 
 
 def add_to(commands: Any) -> None:
@@ -23,11 +27,12 @@ def add_to(commands: Any) -> None:
         "they can only make an agent stricter. When one of them changes, you are asked again.",
     )
     parser.add_argument("folder", nargs="?", default=".", metavar="DIR")
-    parser.add_argument(
+    instead = parser.add_mutually_exclusive_group()
+    instead.add_argument(
         "--show", action="store_true", help="what would be trusted, and whether it is"
     )
-    parser.add_argument("--revoke", action="store_true", help="trust it no longer")
-    parser.add_argument(
+    instead.add_argument("--revoke", action="store_true", help="trust it no longer")
+    instead.add_argument(
         "--list", action="store_true", dest="listing", help="the directories you trust"
     )
     parser.set_defaults(run=run)
@@ -162,6 +167,10 @@ def foreign_hooks(project: Path, pages: dict[str, list[str]]) -> list[str]:
         what = f"{printable(each.command or each.runs)}{printable(f' {each.scope}'.rstrip())}"
         said.append(f"runs at {printable(each.event)} ({printable(each.source.label)}): {what}")
         said += [f"  not covered: {printable(words)}" for words in not_covered(each, project)]
+        sent = " ".join(each.headers.values())
+        said += _given(
+            name for name in each.allowed_env if f"${name}" in sent or f"${{{name}}}" in sent
+        )
     return said
 
 
@@ -176,15 +185,24 @@ def _does(data: dict[str, Any], project: Path) -> list[str]:
             words = what if isinstance(what, str) else " ".join(what)
             said.append(f"runs at {printable(hook['on'])}: {printable(words)}")
             said += _besides(hook.get("command", ""), project)
+            said += _given(_VARIABLE.findall(" ".join(hook.get("headers", {}).values())))
     for name, server in data.get("mcp", {}).items():
         words = " ".join([server.get("command", server.get("url", "")), *server.get("args", ())])
         said.append(f"starts the MCP server {printable(name)}: {printable(words)}")
+        values = [*server.get("headers", {}).values(), *server.get("env", {}).values()]
+        said += _given(_VARIABLE.findall(" ".join(values)))
     for name, agent in data.get("agents", {}).items():
         name = printable(name)
         said += [f"agent {name} {line}" for line in _does(agent, project)]
         if "target" in agent:
             said.append(f"agent {name} is {printable(agent['target'])}")
     return said
+
+
+def _given(names: Iterable[str]) -> list[str]:
+    """The variables of the user's that go where an address or a server is: there may be keys in them."""
+    listed = ", ".join(f"${name}" for name in dict.fromkeys(names))
+    return [f"  is given {listed}"] if listed else []
 
 
 def _besides(command: str | list[str], project: Path) -> list[str]:

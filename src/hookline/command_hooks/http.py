@@ -18,6 +18,7 @@ DECIDING = frozenset(
      "before_compact"}
 )  # fmt: skip
 """Points where the answer may let something happen, or keep it from happening."""
+_NO_OBJECT = "the answer is not a JSON object"
 _VARIABLE = re.compile(r"\$\{(\w+)\}|\$(\w+)")
 
 
@@ -97,9 +98,11 @@ def _post(handler: Handler, body: bytes) -> Ran:
     seconds = time.monotonic() - started
     text = content[:MOST_OUTPUT].decode(errors="replace")
     if not 200 <= response.status < 300:
-        return Ran(1, "", f"HTTP status {response.status}", seconds)
+        said = f"HTTP status {response.status}"
+        moved = ", and is not followed elsewhere" if response.getheader("location") else ""
+        return Ran(1, "", said, seconds, detail=f"it answered with {said}{moved}")
     if text.strip() and not text.lstrip().startswith("{"):
-        return Ran(1, "", "the answer is not a JSON object", seconds)
+        return Ran(1, "", _NO_OBJECT, seconds, detail=_NO_OBJECT)
     return Ran(0, text, "", seconds, is_cut=len(content) > MOST_OUTPUT)
 
 

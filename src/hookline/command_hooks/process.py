@@ -54,6 +54,7 @@ class Ran(msgspec.Struct, frozen=True):
     problem: str = ""
     """`timeout`, `spawn_error`, or empty."""
     detail: str = ""
+    """More about that, or how an address failed, which has no exit code."""
     is_cut: bool = False
     """There was more output than is kept."""
 

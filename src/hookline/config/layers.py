@@ -82,7 +82,7 @@ def _text(path: FilePath) -> str:
             f"{path} cannot be read: {error.strerror or error}.", remedy="Mend that, or use --bare."
         ) from None
     try:
-        return data.decode()
+        return data.decode("utf-8-sig")  # some editors begin a file with a mark
     except UnicodeDecodeError as error:
         line = data.count(b"\n", 0, error.start) + 1
         raise ConfigError(

@@ -126,8 +126,12 @@ def project_layers(
     project: Path, environ: Mapping[str, str], below: dict[str, Any], layers: list[Layer]
 ) -> tuple[list[Layer], Standing, list[Held]]:
     """The layers of a project: as they are where it is trusted, else what of them only tightens."""
-    prints = prints_of(project, layers)
-    standing = trust_of(environ).standing(project, prints)
+    trust = trust_of(environ)
+    # Of a project that was never trusted nothing is looked at that its files name, however large it is.
+    prints = (
+        prints_of(project, layers) if trust.knows(project) else {layer.name: "" for layer in layers}
+    )
+    standing = trust.standing(project, prints)
     if standing is Standing.TRUSTED:
         for layer in layers:
             refuse_endpoints(layer)

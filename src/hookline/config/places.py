@@ -14,6 +14,8 @@ from hookline.errors import ConfigError
 
 _SHARED = "pyproject.toml"
 """It is there for others, too: one without settings in it is none of ours."""
+_LARGEST = 10 << 20
+"""Bytes of a file with settings. One that is larger is none, and may be meant to be read for ever."""
 _BYTE_ORDER = b"\xef\xbb\xbf\xff\xfe"
 _MAY_BE_OURS = re.compile(
     rb"""
@@ -104,6 +106,8 @@ def is_there(path: Path) -> bool:
     except OSError as error:
         raise _unreadable(path, str(error.strerror)) from None
     if stat.S_ISREG(found.st_mode):
+        if found.st_size > _LARGEST:
+            raise _unreadable(path, f"it is larger than {_LARGEST >> 20} MB")
         return True
     if _is_nothing(found) or path.name == _SHARED:
         return False

@@ -53,6 +53,10 @@ class Trust:
             return Standing.UNKNOWN
         return Standing.TRUSTED if known["files"] == dict(prints) else Standing.CHANGED
 
+    def knows(self, project: Path) -> bool:
+        """Whether its files were ever trusted."""
+        return bool(self._read().get(str(project), {}).get("files"))
+
     def changes(self, project: Path, prints: Mapping[str, str]) -> list[str]:
         """The files that are not what they were when the project was trusted."""
         files = self._read().get(str(project), {}).get("files", {})
@@ -165,7 +169,8 @@ def _relative(project: Path, path: Path) -> str:
 
 def _hash(path: Path) -> str:
     try:
-        return _digest(path.read_bytes())
+        with path.open("rb") as file:
+            return hashlib.file_digest(file, "sha256").hexdigest()
     except OSError as error:
         raise TrustError(f"{path} cannot be read: {error.strerror}.") from None
 

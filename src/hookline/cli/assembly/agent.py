@@ -17,6 +17,7 @@ from hookline.blueprint import Plans
 from hookline.cli.assembly.capabilities import capabilities_of
 from hookline.cli.assembly.commands import command_hooks
 from hookline.cli.assembly.strangers import warn_of_strangers
+from hookline.cli.streams import theirs
 from hookline.config import AgentSettings, Settings, data_folder
 from hookline.drivers import ScriptedDriver
 from hookline.errors import AuthenticationError, BuildError, ConfigError, UsageError
@@ -57,25 +58,31 @@ class Extras(msgspec.Struct, frozen=True, kw_only=True):
 @contextlib.asynccontextmanager
 async def opened(settings: Settings, extras: Extras) -> AsyncIterator[Agent]:
     """The agent: of the configuration, or the user's own when `agent` is `module:agent`."""
-    target = settings.target
-    async with contextlib.AsyncExitStack() as stack:
-        if target:
-            from hookline.cli.target import opened_agent
-
-            _check_target(target, settings)
-            agent = await stack.enter_async_context(
-                opened_agent(target, lambda builder: _equip(builder, settings, extras))
-            )
-            agent = await stack.enter_async_context(_with_extras(agent, extras))
-            warn_of_strangers(agent, settings, extras.warn, is_own=True)
+    with contextlib.ExitStack() as leaving:
+        async with contextlib.AsyncExitStack() as stack:
+            with theirs():
+                agent = await _opened(settings, extras, stack)
+            stack.callback(
+                leaving.enter_context, theirs()
+            )  # what it opened is closed by its own code
+            warn_of_strangers(agent, settings, extras.warn, is_own=bool(settings.target))
             yield agent
-            return
-        builder = AgentBuilder()
-        _model(builder, settings, extras)
-        await _configure(builder, settings, extras, stack)
-        agent = await stack.enter_async_context(builder.build())
-        warn_of_strangers(agent, settings, extras.warn)
-        yield agent
+
+
+async def _opened(settings: Settings, extras: Extras, stack: contextlib.AsyncExitStack) -> Agent:
+    target = settings.target
+    if target:
+        from hookline.cli.target import opened_agent
+
+        _check_target(target, settings)
+        agent = await stack.enter_async_context(
+            opened_agent(target, lambda builder: _equip(builder, settings, extras))
+        )
+        return await stack.enter_async_context(_with_extras(agent, extras))
+    builder = AgentBuilder()
+    _model(builder, settings, extras)
+    await _configure(builder, settings, extras, stack)
+    return await stack.enter_async_context(builder.build())
 
 
 def _check_target(target: str, settings: Settings) -> None:

@@ -34,6 +34,7 @@ _MANAGED = (
     "/etc/github-copilot",
 )
 _OF_PLUGINS = ("hooks/hooks.json", ".claude-plugin/plugin.json", ".codex-plugin/plugin.json")
+_A_SETTINGS_FILE = 'Name a settings file of Claude Code\'s: {"hooks": {...}}.'
 _NOT_THEIRS = ("tier", "priority", "before", "after", "scope", "shadow")
 _VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
 
@@ -84,37 +85,46 @@ def _plugins(settings: Settings) -> dict[Path, bool]:
         base = settings.project if is_theirs else user_folder(os.environ)
         root = base / Path(each).expanduser()
         if not root.is_dir():
-            raise ConfigError(
-                f"{where}: there is no plugin directory '{root}'.",
-                remedy="Name a directory with a hooks/hooks.json or a .claude-plugin in it.",
-            )
+            remedy = "Name a directory with a hooks/hooks.json or a .claude-plugin in it."
+            raise _wrong(where, f"there is no plugin directory '{root}'.", remedy)
         if not any((root / name).exists() for name in _OF_PLUGINS):
-            raise ConfigError(
-                f"{where}: '{root}' is no plugin with hooks.",
-                remedy=f"It has none of {', '.join(_OF_PLUGINS)}.",
-            )
+            remedy = f"It has none of {', '.join(_OF_PLUGINS)}."
+            raise _wrong(where, f"'{root}' is no plugin with hooks.", remedy)
+        if not is_theirs and (root / _OF_PLUGINS[0]).is_file():
+            _check_object(root / _OF_PLUGINS[0], where)
         found[root] = is_theirs
     return found
 
 
 def _settings_files(settings: Settings) -> list[Path]:
-    """The settings files that the user names. One that is not there would guard nothing."""
+    """The settings files that the user names. One that is not there, or not JSON, would guard nothing."""
     found = []
     for position, each in enumerate(settings.configuration.claude_settings):
         where = settings.where("claude_settings", position)
         if where.startswith(str(settings.project)):
-            raise ConfigError(
-                f"{where}: a project does not name settings files.",
-                remedy="Put its hooks into .claude/settings.json, which is read anyway.",
-            )
+            remedy = "Put its hooks into .claude/settings.json, which is read anyway."
+            raise _wrong(where, "a project does not name settings files.", remedy)
         path = user_folder(os.environ) / Path(each).expanduser()
         if not path.is_file():
-            raise ConfigError(
-                f"{where}: there is no file '{path}'.",
-                remedy='Name a settings file of Claude Code\'s: {"hooks": {...}}.',
-            )
+            raise _wrong(where, f"there is no file '{path}'.", _A_SETTINGS_FILE)
+        _check_object(path, where)
         found.append(path)
     return found
+
+
+def _check_object(path: Path, where: str) -> None:
+    """Whoever names a file wants its hooks: one that cannot be read is not passed over."""
+    from hookline.command_hooks.reading.files import load_json
+
+    problems: list[str] = []
+    if load_json(path, problems.append) is None:
+        raise _wrong(where, f"of '{path}' nothing is read: {problems[0]}.", _A_SETTINGS_FILE)
+
+
+def _wrong(where: str, said: str, remedy: str) -> UsageError | ConfigError:
+    """What a flag says is wrong use of the command, and what a file says a wrong configuration."""
+    kind = UsageError if where.startswith("--") else ConfigError
+    return kind(f"{where}: {said}", remedy=remedy)
 
 
 def _models(settings: Settings) -> Mapping[str, Any]:

@@ -12,13 +12,16 @@ from typing import Any
 import msgspec
 
 from hookline.blueprint import Definition, Note
-from hookline.cli.assembly.rules import matcher_of, rule_of
+from hookline.cli.assembly.matching import match_of, matcher_of, names_in, ours_of
+from hookline.cli.assembly.rules import rule_of
 from hookline.config import HookSettings, MatchSettings, Settings
 from hookline.errors import BuildError, ConfigError, UsageError
-from hookline.hooks import Options, Point, Registration, register
+from hookline.hooks import Matcher, Options, Point, Registration, register
 from hookline.lifecycle import ToolHookContext, point_named
 from hookline.state import ToolCall
 from hookline.tools import Toolbox
+
+_GLOB = {*"*?["}
 
 
 class ConfiguredHooks:
@@ -49,7 +52,7 @@ class ConfiguredHooks:
         for position, hook in enumerate(self._settings.configuration.hooks):
             if hook.run is None and hook.do is None:
                 continue
-            for name, meant in _unmet(hook, definition.toolbox):
+            for name, meant in unmet(hook, definition.toolbox):
                 where = self._settings.where("hooks", position)
                 yield Note(
                     f"{where}: the hook '{hook.name or hook.run or _named(hook)}' is for a tool '{name}' that there "
@@ -73,19 +76,22 @@ class ConfiguredHooks:
         return register(point, found, options_of(hook, matched(hook, point, self._root)))
 
 
-def _unmet(hook: HookSettings, toolbox: Toolbox) -> Iterator[tuple[str, str]]:
+def unmet(hook: HookSettings, toolbox: Toolbox) -> Iterator[tuple[str, str]]:
     """The tools that a hook is for and that are not here, each with the one that was probably meant."""
+    rule, pattern = _about(hook)
+    tools = [tool.name for tool in toolbox]
+    names = [] if not pattern or pattern.startswith("/") else names_in(pattern)
+    lost = [name for name in names if not ({name, *ours_of(name)} & {*tools} or set(name) & _GLOB)]
+    if not (rule or lost):
+        return
     from hookline.command_hooks.doubts import strangers
     from hookline.permissions import Rule
 
-    rule, name = _about(hook)
-    tools = [tool.name for tool in toolbox]
     yield from strangers([rule] if rule else [], toolbox)
-    if not name or name in tools or name.startswith("/") or set(name) & set("*?["):
-        return
-    # A rule knows a tool by the names that other agents have for it. A plain name has to be ours.
-    ours = [tool for tool in tools if Rule(name).touches(ToolCall("", tool))]
-    yield from [(name, ours[0])] if ours else strangers([name], toolbox)
+    for name in lost:
+        # A rule knows more names for a tool than a plain name does.
+        ours = [tool for tool in tools if Rule(name).touches(ToolCall("", tool))]
+        yield from [(name, ours[0])] if ours else strangers([name], toolbox)
 
 
 def _about(hook: HookSettings) -> tuple[str, str]:
@@ -101,15 +107,9 @@ def _about(hook: HookSettings) -> tuple[str, str]:
     return (match, "") if is_rule else ("", match)
 
 
-def matched(hook: HookSettings, point: Point[Any], root: Path) -> Any:
+def matched(hook: HookSettings, point: Point[Any], root: Path) -> Matcher | None:
     """What a Python hook is for."""
-    if hook.match is None or isinstance(hook.match, MatchSettings):
-        return matcher_of(hook.match or MatchSettings(), point, root)
-    return (
-        matcher_of(MatchSettings(rule=hook.match), point, root)
-        if "(" in hook.match and not hook.match.startswith("/")
-        else hook.match
-    )
+    return matcher_of(match_of(hook, point), point, root)
 
 
 def _named(hook: HookSettings) -> str:

@@ -3,29 +3,21 @@
 from __future__ import annotations
 
 import logging
-import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from hookline.cli.assembly.matching import match_of, matcher_of, pattern_of
 from hookline.config import HookSettings, MatchSettings
 from hookline.errors import ConfigError
-from hookline.hooks import (
-    CompositeMatcher,
-    HookOutcome,
-    Matcher,
-    Point,
-    ToolArgsMatcher,
-    ToolNameMatcher,
-)
+from hookline.hooks import HookOutcome, Matcher, Point
 from hookline.lifecycle import (
     HookPoint,
     InferenceHookContext,
     OutputHookContext,
     PromptHookContext,
-    SubagentHookContext,
     ToolHookContext,
 )
 
@@ -42,7 +34,8 @@ def rule_of(
     settings: HookSettings, point: Point[Any], root: Path
 ) -> tuple[Callable[[Any], Any], Matcher | None]:
     """The function a rule is, and what it is for."""
-    match = _match(settings, point)
+    _check_place(settings, point)
+    match = match_of(settings, point)
     matcher = matcher_of(match, point, root)
     name = settings.name or f"{settings.do} rule"
     if settings.do == "redact":
@@ -64,130 +57,33 @@ def rule_of(
     return rule, matcher
 
 
+def _check_place(settings: HookSettings, point: Point[Any]) -> None:
+    """A rule must be able to do there, and in its tier, what it is for."""
+    do, tier = settings.do or "block", settings.tier
+    if point.around:
+        before, after = (point.value.replace("around", word) for word in ("before", "after"))
+        raise ConfigError(
+            f"a rule cannot stand around an action, as at {point.value}.",
+            remedy=f"Write {before} or {after}.",
+        )
+    if tier == "observer" and do != "log":
+        raise ConfigError(
+            f"an observer only looks on, and a rule to {do} does more.",
+            remedy="Leave `tier` out; `shadow = true` tries a rule without effect.",
+        )
+    if tier == "policy" and do == "redact":
+        raise ConfigError(
+            "a policy only judges, and a rule to redact changes something.",
+            remedy="Leave `tier` out.",
+        )
+
+
 def _check_verdict(do: str, point: Point[Any]) -> None:
     if do not in point.verdicts:
         raise ConfigError(
             f"a hook at {point.value} cannot {do}.",
-            remedy="`hookline hooks list` shows what each point can do.",
+            remedy="`hookline hooks list --points` shows what each point can do.",
         )
-
-
-def _match(settings: HookSettings, point: Point[Any]) -> MatchSettings:
-    """What a rule is for, spelled out."""
-    given = settings.match
-    if isinstance(given, MatchSettings):
-        return given
-    if given is None:
-        return MatchSettings()
-    if not _has_tool(point) or settings.do == "redact":
-        return MatchSettings(text=given)
-    is_expression = len(given) > 1 and given.startswith("/")
-    return (
-        MatchSettings(rule=given)
-        if "(" in given and not is_expression
-        else MatchSettings(tool=given)
-    )
-
-
-def matcher_of(match: MatchSettings, point: Point[Any], root: Path) -> Matcher | None:
-    """A matcher for all that is said; None where nothing is."""
-    parts: list[Any] = []
-    if match.tool is not None:
-        parts.append(ToolNameMatcher(match.tool))
-    if match.rule is not None:
-        parts.append(_by_rule(match.rule, root))
-    if match.args:
-        parts.append(ToolArgsMatcher({name: _value(value) for name, value in match.args.items()}))
-    if match.text is not None:
-        parts.append(_by_text(match.text))
-    if not _has_tool(point) and (match.tool or match.rule or match.args):
-        raise ConfigError(
-            f"there is no tool call at {point.value} that could be matched.",
-            remedy='Match words there: match = "..." or match = { text = "..." }.',
-        )
-    if not parts:
-        return None
-    return CompositeMatcher.all_of(*parts)
-
-
-def _has_tool(point: Point[Any]) -> bool:
-    return issubclass(point.context, ToolHookContext)
-
-
-def _by_rule(text: str, root: Path) -> Callable[[Any], bool]:
-    from hookline.permissions import Rule
-
-    rule = Rule.parse(text)
-
-    def touches(ctx: ToolHookContext) -> bool:
-        return rule.touches(ctx.tool_call, root)
-
-    touches.__qualname__ = f"the call may be {text}"  # what `hooks list` says of it
-    return touches
-
-
-def _value(wanted: Any) -> Any:
-    """A value, or a test for an expression between slashes."""
-    if not (isinstance(wanted, str) and len(wanted) > 1 and wanted.startswith("/")):
-        return wanted
-    expression = _expression(wanted)
-    return lambda value: isinstance(value, str) and expression.search(value) is not None
-
-
-def _expression(text: str) -> re.Pattern[str]:
-    body, slash, flags = text[1:].rpartition("/")
-    if not slash or flags not in ("", "i"):
-        return re.compile(re.escape(text))
-    try:
-        return re.compile(body, re.IGNORECASE if flags else 0)
-    except re.error as error:
-        raise ConfigError(f"{text!r} is not a regular expression: {error}.") from None
-
-
-def _pattern(text: str) -> re.Pattern[str]:
-    """Words, or an expression between slashes."""
-    return (
-        _expression(text) if len(text) > 1 and text.startswith("/") else re.compile(re.escape(text))
-    )
-
-
-def _by_text(text: str) -> Callable[[Any], bool]:
-    pattern = _pattern(text)
-
-    def has(ctx: Any) -> bool:
-        return any(pattern.search(said) is not None for said in _texts(ctx))
-
-    has.__qualname__ = f"the text has {text}"
-    return has
-
-
-def _texts(ctx: Any) -> list[str]:
-    """All that is said at a point."""
-    if isinstance(ctx, ToolHookContext):
-        said: Any = ctx.tool_call.args if ctx.execution is None else ctx.execution.text()
-    elif isinstance(ctx, PromptHookContext | SubagentHookContext):
-        said = ctx.prompt
-    elif isinstance(ctx, OutputHookContext):
-        said = ctx.output
-    elif isinstance(ctx, InferenceHookContext):
-        said = (
-            ctx.response.text
-            if ctx.response is not None
-            else [message.text for message in ctx.request.messages[-1:]]
-        )
-    else:
-        said = getattr(ctx, "error_message", "")
-    return list(_strings(said))
-
-
-def _strings(value: Any) -> list[str]:
-    if isinstance(value, str):
-        return [value]
-    if isinstance(value, dict):
-        return [text for each in value.values() for text in _strings(each)]
-    if isinstance(value, list | tuple):
-        return [text for each in value for text in _strings(each)]
-    return [] if value is None else [str(value)]
 
 
 def _logs(name: str, reason: str) -> Callable[[Any], None]:
@@ -201,7 +97,7 @@ def _logs(name: str, reason: str) -> Callable[[Any], None]:
 
 def _redact(match: MatchSettings) -> Callable[[Any], Any]:
     if match.text is not None:
-        pattern = _pattern(match.text)
+        pattern = pattern_of(match.text)
 
         def without(value: Any) -> Any:
             return _mapped(value, lambda text: pattern.sub(_REDACTED, text))

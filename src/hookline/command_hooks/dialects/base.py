@@ -174,7 +174,12 @@ _NOT_EXECUTABLE = 126
 
 
 def failure_words(ran: Ran) -> str:
-    """How a program failed, on one line: the one that names the error, or the first. Some say it on stdout."""
+    """How a program failed, on one line: the one that names the error, or the first. Some say it on stdout.
+
+    An address has no exit code, and says itself what went wrong.
+    """
+    if ran.detail:
+        return ran.detail
     said = ran.stderr if ran.stderr.strip() else ran.stdout
     lines = [line.strip() for line in said.splitlines() if len(line.strip()) > 1]
     line = next(filter(_NAMES_ERROR.match, lines), lines[0] if lines else "")

@@ -5,7 +5,14 @@ from __future__ import annotations
 from typing import Any, ClassVar
 
 from hookline.command_hooks import matchers
-from hookline.command_hooks.answers import UNCHANGED, Answer, failed, json_object, text_of
+from hookline.command_hooks.answers import (
+    UNCHANGED,
+    Answer,
+    failed,
+    json_object,
+    refuse_wrong_types,
+    text_of,
+)
 from hookline.command_hooks.definition import Handler
 from hookline.command_hooks.dialects.base import (
     Dialect,
@@ -24,6 +31,17 @@ from hookline.state import RunStatus, ToolCall, thaw
 _DECISIONS: dict[str, Any] = {
     "": "", "proceed": "", "allow": "allow", "approve": "allow", "ask": "ask", "block": "deny", "deny": "deny",
 }  # fmt: skip
+_STRICTNESS = ("", "allow", "ask", "deny")
+_TEXT: tuple[type, ...] = (str,)
+_FIELDS: dict[str, tuple[type, ...]] = {
+    "decision": _TEXT, "reason": _TEXT, "context": _TEXT, "message": _TEXT, "systemMessage": _TEXT, "prompt": _TEXT,
+    "stopReason": _TEXT, "updated_input": (dict,), "continue": (bool,), "hookSpecificOutput": (dict,),
+}  # fmt: skip
+_SPECIFIC: dict[str, tuple[type, ...]] = {
+    "permissionDecision": _TEXT, "permissionDecisionReason": _TEXT, "additionalContext": _TEXT, "updatedInput": (dict,),
+}  # fmt: skip
+_SAYING = {*_FIELDS, "result"} - {"reason", "stopReason"}
+"""The fields that say something by themselves."""
 
 
 class Own(Dialect):
@@ -142,32 +160,46 @@ class Own(Dialect):
         if found_or_none is None:
             if ran.stdout.lstrip()[:1] == "{":
                 return failed("its output begins like JSON, and is not valid")
+            if any(_SAYING & (json_object(line) or {}).keys() for line in ran.stdout.splitlines()):
+                return failed("its JSON stands among other text: only an object alone is read")
             return Answer()
         return _fields(found_or_none)
 
 
 def _fields(found: dict[str, Any]) -> Answer:
-    specific = found.get("hookSpecificOutput")
-    specific = specific if isinstance(specific, dict) else {}
-    word = text_of(specific.get("permissionDecision")) or text_of(found.get("decision"))
-    if word not in _DECISIONS and word != "stop":
-        return failed(
-            f"'decision' is {word!r}, which is none of proceed, allow, ask, block and stop"
-        )
-    updated = found.get("updated_input", specific.get("updatedInput"))
-    if updated is not None and not isinstance(updated, dict):
-        return failed("'updated_input' is not an object")
+    wrong = _wrong(found)
+    if wrong:
+        return failed(wrong)
+    specific = found.get("hookSpecificOutput") or {}
+    words = [text_of(found.get("decision")), text_of(specific.get("permissionDecision"))]
     context = text_of(found.get("context")) or text_of(specific.get("additionalContext"))
     message = text_of(found.get("message")) or text_of(found.get("systemMessage"))
     reason = text_of(found.get("reason")) or text_of(specific.get("permissionDecisionReason"))
     return Answer(
-        decision=_DECISIONS.get(word, ""),
+        decision=max((_DECISIONS.get(word, "") for word in words), key=_STRICTNESS.index),
         reason=reason,
-        updated_input=updated,
+        updated_input=found.get("updated_input", specific.get("updatedInput")),
         updated_output=found.get("result", specific.get("updatedToolOutput", UNCHANGED)),
         contexts=(context,) if context else (),
         messages=(message,) if message else (),
-        stops=word == "stop" or found.get("continue") is False,
+        stops="stop" in words or found.get("continue") is False,
         stop_reason=text_of(found.get("stopReason")) or reason,
         prompt=text_of(found.get("prompt")),
     )
+
+
+def _wrong(found: dict[str, Any]) -> str:
+    """Why an answer cannot be understood; empty if it can. One that might be a refusal is never passed over."""
+    specific = found.get("hookSpecificOutput")
+    wrong = refuse_wrong_types(found, _FIELDS)
+    if not wrong and isinstance(specific, dict):
+        wrong = refuse_wrong_types(specific, _SPECIFIC)
+    if wrong:
+        return wrong
+    for word in (found.get("decision"), (specific or {}).get("permissionDecision")):
+        if word is not None and word not in _DECISIONS and word != "stop":
+            return f"'decision' is {word!r}, which is none of proceed, allow, ask, block and stop"
+    unknown = [name for name in found if name not in _FIELDS and name != "result"]
+    if unknown and not _SAYING & found.keys():
+        return f"its JSON says nothing that is known: {unknown[0]!r} is not a field, 'decision' is"
+    return ""

@@ -10,12 +10,14 @@ from typing import Any
 from hookline.command_hooks.definition import Handler, Level, Source
 from hookline.command_hooks.dialects import DIALECTS
 from hookline.errors import RegistrationError, UsageError
-from hookline.lifecycle import point_named
+from hookline.lifecycle import ToolHookContext, point_named
 
 _KEYS = (
     "on", "command", "argv", "url", "headers", "allowed_env", "matcher", "if", "timeout", "on_failure", "dialect",
     "name", "env", "cwd", "async",
 )  # fmt: skip
+_WITH_NAMES = ("session_start", "subagent_start", "subagent_stop")
+"""Points without a tool call at which a matcher has something to look at: how the session began, or the child."""
 _OLD = {"point": "on", "event": "on", "match": "matcher", "type": ""}
 
 
@@ -69,6 +71,8 @@ def _check(handler: Handler, where: str) -> None:
     ways = [bool(handler.command.strip()), handler.argv is not None, bool(handler.url)]
     if sum(ways) != 1:
         raise RegistrationError(f"{where} needs one of command, argv and url, and has {sum(ways)}.")
+    if (handler.matcher not in ("", "*") or handler.rule) and handler.source.dialect == "hookline":
+        _check_subject(handler, where)
     try:
         DIALECTS[handler.source.dialect].test(handler)
         if handler.rule:
@@ -77,6 +81,17 @@ def _check(handler: Handler, where: str) -> None:
             Rule.parse(handler.rule)
     except UsageError as error:
         raise RegistrationError(f"{where}: {error.message}", remedy=error.remedy) from None
+
+
+def _check_subject(handler: Handler, where: str) -> None:
+    """What a hook is for must be something that there is: else it would always run, or never."""
+    has_tool = issubclass(point_named(handler.event).context, ToolHookContext)
+    if has_tool or (handler.event in _WITH_NAMES and not handler.rule):
+        return
+    raise RegistrationError(
+        f"{where}: at {handler.event} there is no tool call that it could be for.",
+        remedy="Leave that out, and let it look at its input itself.",
+    )
 
 
 def _event(on: object, dialect: str, where: str) -> str:

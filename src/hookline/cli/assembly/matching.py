@@ -1,0 +1,191 @@
+"""What a hook of the configuration is for: `match`, which means the same for each kind of hook."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from hookline.config import HookSettings, MatchSettings
+from hookline.errors import ConfigError
+from hookline.hooks import CompositeMatcher, Matcher, Point, ToolArgsMatcher, ToolNameMatcher
+from hookline.lifecycle import (
+    CompactHookContext,
+    ExecutionHookContext,
+    FailureHookContext,
+    InferenceHookContext,
+    OutputHookContext,
+    PromptHookContext,
+    SessionHookContext,
+    StepHookContext,
+    StopHookContext,
+    SubagentHookContext,
+    ToolHookContext,
+)
+
+
+def match_of(settings: HookSettings, point: Point[Any]) -> MatchSettings:
+    """What a hook is for, spelled out."""
+    given = settings.match
+    if isinstance(given, MatchSettings):
+        return given
+    if given is None:
+        return MatchSettings()
+    if not _has_tool(point) or settings.do == "redact":
+        return MatchSettings(text=given)
+    is_expression = len(given) > 1 and given.startswith("/")
+    return (
+        MatchSettings(rule=given)
+        if "(" in given and not is_expression
+        else MatchSettings(tool=given)
+    )
+
+
+def matcher_of(match: MatchSettings, point: Point[Any], root: Path) -> Matcher | None:
+    """A matcher for all that is said; None where nothing is."""
+    parts: list[Any] = []
+    if match.tool is not None:
+        parts.append(_by_name(match.tool))
+    if match.rule is not None:
+        parts.append(_by_rule(match.rule, root))
+    if match.args:
+        parts.append(ToolArgsMatcher({name: _value(value) for name, value in match.args.items()}))
+    if match.text is not None:
+        parts.append(_by_text(match.text))
+    if not _has_tool(point) and (match.tool or match.rule or match.args):
+        raise ConfigError(
+            f"there is no tool call at {point.value} that could be matched.",
+            remedy='Match words there: match = "..." or match = { text = "..." }.',
+        )
+    if match.text is not None and not _has_words(point):
+        raise ConfigError(
+            f"nothing is said at {point.value} that could be matched.",
+            remedy="Leave `match` out there, or choose a point with words: prompt_submit, after_step, stop, output.",
+        )
+    if not parts:
+        return None
+    return CompositeMatcher.all_of(*parts)
+
+
+def _has_tool(point: Point[Any]) -> bool:
+    return issubclass(point.context, ToolHookContext)
+
+
+def _has_words(point: Point[Any]) -> bool:
+    return point.value != "before_step" and not issubclass(
+        point.context, SessionHookContext | ExecutionHookContext
+    )
+
+
+def _by_name(pattern: str) -> Matcher:
+    """A tool by its name, or by what other agents call it; several names stand between `|` or `,`."""
+    if pattern.startswith("/"):
+        return ToolNameMatcher(pattern)
+    found = [ToolNameMatcher(each) for name in names_in(pattern) for each in (name, *ours_of(name))]
+    return found[0] if len(found) == 1 else CompositeMatcher.any_of(*found)
+
+
+def names_in(pattern: str) -> list[str]:
+    """The names of tools that a pattern gives, or the globs; not for an expression."""
+    names = [name.strip() for name in re.split(r"[|,]", pattern)]
+    if not all(names):
+        raise ConfigError(
+            f"the match '{pattern}' has a '|' or ',' with no tool beside it.",
+            remedy="Write 'read|write'.",
+        )
+    return names
+
+
+def ours_of(name: str) -> list[str]:
+    """The tools that other agents call so. Their names begin with a capital, and ours do not."""
+    if not name[:1].isupper():
+        return []
+    from hookline.command_hooks.tool_names import CLAUDE
+
+    return [ours for ours, form in CLAUDE.items() if name in (form.name, *form.aliases)]
+
+
+def _by_rule(text: str, root: Path) -> Callable[[Any], bool]:
+    from hookline.permissions import Rule
+
+    rule = Rule.parse(text)
+
+    def touches(ctx: ToolHookContext) -> bool:
+        return rule.touches(ctx.tool_call, root)
+
+    touches.__qualname__ = f"the call may be {text}"  # what `hooks list` says of it
+    return touches
+
+
+def _value(wanted: Any) -> Any:
+    """A value, or a test for an expression between slashes."""
+    if not (isinstance(wanted, str) and len(wanted) > 1 and wanted.startswith("/")):
+        return wanted
+    expression = _expression(wanted)
+    return lambda value: isinstance(value, str) and expression.search(value) is not None
+
+
+def _expression(text: str) -> re.Pattern[str]:
+    body, slash, flags = text[1:].rpartition("/")
+    if not slash or flags not in ("", "i"):
+        return re.compile(re.escape(text))
+    try:
+        return re.compile(body, re.IGNORECASE if flags else 0)
+    except re.error as error:
+        raise ConfigError(f"{text!r} is not a regular expression: {error}.") from None
+
+
+def pattern_of(text: str) -> re.Pattern[str]:
+    """Words, or an expression between slashes."""
+    return (
+        _expression(text) if len(text) > 1 and text.startswith("/") else re.compile(re.escape(text))
+    )
+
+
+def _by_text(text: str) -> Callable[[Any], bool]:
+    pattern = pattern_of(text)
+
+    def has(ctx: Any) -> bool:
+        return any(pattern.search(said) is not None for said in _texts(ctx))
+
+    has.__qualname__ = f"the text has {text}"
+    return has
+
+
+def _texts(ctx: Any) -> list[str]:
+    """All that is said at a point."""
+    if isinstance(ctx, ToolHookContext):
+        said: Any = ctx.tool_call.args if ctx.execution is None else ctx.execution.text()
+    elif isinstance(ctx, PromptHookContext):
+        said = ctx.prompt
+    elif isinstance(ctx, SubagentHookContext):
+        said = ctx.prompt if ctx.result is None else getattr(ctx.result, "text", ctx.result)
+    elif isinstance(ctx, OutputHookContext):
+        said = ctx.output
+    elif isinstance(ctx, StepHookContext | StopHookContext):
+        said = None if ctx.step is None else ctx.step.text
+    elif isinstance(ctx, CompactHookContext):
+        said = [ctx.instructions, *(message.text for message in ctx.messages)]
+    elif isinstance(ctx, InferenceHookContext):
+        said = _spoken(ctx)
+    else:
+        said = ctx.error_message if isinstance(ctx, FailureHookContext) else None
+    return list(_strings(said))
+
+
+def _spoken(ctx: InferenceHookContext) -> Any:
+    """What the model says, in words and in calls; before that, what it is about to be told."""
+    if ctx.response is None:
+        return [message.text for message in ctx.request.messages[-1:]]
+    return [ctx.response.text, *(call.args for call in ctx.response.calls)]
+
+
+def _strings(value: Any) -> list[str]:
+    if isinstance(value, str):
+        return [value]
+    if isinstance(value, dict):
+        return [text for each in value.values() for text in _strings(each)]
+    if isinstance(value, list | tuple):
+        return [text for each in value for text in _strings(each)]
+    return [] if value is None else [str(value)]
