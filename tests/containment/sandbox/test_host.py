@@ -164,5 +164,5 @@ def test_the_end_of_a_command_is_heard_before_a_loop_closes(tmp_path: Path) -> N
 
     for _ in range(10):
         command = asyncio.run(give_up())
-        assert command._transport is not None
-        assert command._transport.get_returncode() is not None
+        assert command._process is not None
+        assert command._process.returncode is not None
