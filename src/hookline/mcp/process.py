@@ -277,4 +277,5 @@ async def _lines(reader: asyncio.StreamReader) -> AsyncIterator[bytes]:
 async def _within(seconds: float, waiting: Awaitable[object]) -> None:
     """Wait for something for so long, and no longer."""
     with contextlib.suppress(TimeoutError):
-        await asyncio.wait_for(waiting, seconds)
+        async with asyncio.timeout(seconds):
+            await waiting

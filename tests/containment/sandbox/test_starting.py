@@ -14,6 +14,7 @@ import pytest
 
 from hookline.containment import Sandbox
 from hookline.containment.sandbox.bubblewrap import BubblewrapCommand
+from hookline.containment.sandbox.running import within
 from hookline.errors import SandboxError
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="processes are looked for in /proc")
@@ -81,3 +82,18 @@ def runs(words: str) -> bool:
             if words.encode() in (entry / "cmdline").read_bytes().replace(b"\0", b" "):
                 return True
     return False
+
+
+@pytest.mark.parametrize("turns", range(6))
+async def test_a_cancellation_is_not_lost_to_what_happens_in_the_same_moment(turns: int) -> None:
+    """Else a run would go on that somebody has ended: Python 3.11's own way to wait for so long does lose it."""
+    happens = asyncio.Event()
+    waiting = asyncio.create_task(within(20, happens.wait()))
+    await asyncio.sleep(0)
+    happens.set()
+    for _ in range(turns):
+        await asyncio.sleep(0)
+    is_over = waiting.done()
+    waiting.cancel()
+    await asyncio.wait([waiting], timeout=20)
+    assert waiting.cancelled() is not is_over

@@ -149,9 +149,13 @@ class _Hearing:
 
 
 async def within(seconds: float, waiting: Awaitable[object]) -> bool:
-    """Wait for something for so long and no longer, and say whether it happened."""
+    """Wait for something for so long and no longer, and say whether it happened.
+
+    Not with `asyncio.wait_for`: in Python 3.11 that loses a cancellation that comes just as it happens.
+    """
     try:
-        await asyncio.wait_for(waiting, seconds)
+        async with asyncio.timeout(seconds):
+            await waiting
     except TimeoutError:
         return False
     return True

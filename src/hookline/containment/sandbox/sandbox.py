@@ -188,7 +188,8 @@ class Sandbox:
 
         running = await self.start(command, cwd=cwd, env=env, grant=grant, on_output=hear)
         try:
-            await asyncio.wait_for(running.wait(), timeout)
+            async with asyncio.timeout(timeout):
+                await running.wait()
         except TimeoutError:
             running.kill("timeout")
             await running.wait()
