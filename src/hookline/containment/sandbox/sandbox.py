@@ -247,6 +247,11 @@ class Sandbox:
         `outside` runs it on the host, whatever the mode: for what a person has agreed to. It finds no program that a
         contained command may have put into its path.
         """
+        if not isinstance(grant, SandboxGrant):
+            raise UsageError(
+                f"grant={grant!r} is no SandboxGrant.",
+                remedy="Write SandboxGrant(network=True), say.",
+            )
         contained = self.status.contained and not outside
         variables = self.environment(grant=grant, outside=outside)
         job = Job(
