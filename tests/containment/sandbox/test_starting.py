@@ -97,3 +97,18 @@ async def test_a_cancellation_is_not_lost_to_what_happens_in_the_same_moment(tur
     waiting.cancel()
     await asyncio.wait([waiting], timeout=20)
     assert waiting.cancelled() is not is_over
+
+
+async def test_the_end_of_a_process_is_heard_where_the_system_does_not_tell(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A thread waits for it there: on macOS, say."""
+    monkeypatch.delattr(os, "pidfd_open")
+    sandbox = Sandbox(tmp_path, "host")
+    result = await sandbox.run("echo out; echo err >&2; exit 3")
+    assert (result.exit_code, result.text, result.ended) == (3, "out\nerr\n", "exited")
+    for turns in range(4):
+        await given_up(sandbox, f"sleep {marker(turns)}", turns)
+    assert not [turns for turns in range(4) if runs(f"sleep {marker(turns)}")]
+    late = await sandbox.run(f"sleep {marker(9)}", timeout=0.2)
+    assert (late.ended, runs(f"sleep {marker(9)}")) == ("timeout", False)
