@@ -26,6 +26,7 @@ from hookline import (
     on,
     tool,
 )
+from hookline.capabilities import Approval, Metadata
 from hookline.errors import (
     BuildError,
     HooklineError,
@@ -352,6 +353,14 @@ def test_a_capability_is_installed_once() -> None:
     """Two of one name are refused."""
     with pytest.raises(BuildError, match="installed already"):
         builder().with_capability(Counting()).with_capability(Counting())
+
+
+def test_a_second_capability_is_told_what_to_do_instead() -> None:
+    """Another name, where one can be given; of those that have none, an agent has one."""
+    with pytest.raises(BuildError, match="An agent has one Metadata: say in one"):
+        builder().with_capability(Metadata()).with_capability(Metadata())
+    with pytest.raises(BuildError, match="Give the second one another name"):
+        builder().with_capability(Approval()).with_capability(Approval())
 
 
 def test_a_capability_cannot_shadow_or_outrank_a_policy() -> None:

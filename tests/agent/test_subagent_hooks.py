@@ -108,7 +108,7 @@ async def test_subagent_stop_may_send_the_child_back_to_work(world: World) -> No
 
 @pytest.mark.parametrize("cap", [0, 1, 3])
 async def test_sending_back_is_capped(world: World, cap: int) -> None:
-    """The hook sees every result, the last one too, and then it is taken."""
+    """The hook sees every result, the last one too; then the child was stopped, and that is no good end."""
     seen: list[str] = []
     world.add("child", world.builder(*[say(str(n)) for n in range(9)]))
     parent = world.builder(call("delegate", to="child"), say("ok")).with_limits(objections=cap)
@@ -120,6 +120,11 @@ async def test_sending_back_is_capped(world: World, cap: int) -> None:
     result = await parent.on_subagent_stop(never_happy).build().run("go")
     assert seen == [str(n) for n in range(cap + 1)]
     assert (world.results[0].text, result.status) == (str(cap), RunStatus.COMPLETED)
+    ended = world.results[0]
+    assert (ended.status, ended.stop_reason) == (RunStatus.STOPPED, StopReason.OBJECTION_LIMIT)
+    times = f"subagent_stop hooks objected {cap} times, which is the limit; the last: again"
+    assert f"objection_limit ({times}), decided by 'never_happy'" in ended.explain()
+    assert children_ended(result) == [(RunStatus.STOPPED, str(cap))]
 
 
 async def test_a_child_that_a_guard_stopped_is_not_sent_back(world: World) -> None:

@@ -337,3 +337,32 @@ def test_an_answer_in_a_child_holds_for_the_whole_family() -> None:
     result = agent.with_approver(person).build().run_sync("Go.")
     assert came(result) == ['["ran git push x"]', "ran git push y", '["ran git push x"]']
     assert len(person.asked) == 1
+
+
+# --- what looks after what was started ----------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("approval", "passes"),
+    [
+        (Approval(allow=["bash(sleep *)"], mode="deny_unlisted"), True),
+        (Approval(ask=["Bash(sleep:*)"], mode="deny_unlisted"), True),
+        (Approval(allow=["exec(sleep *)"], mode="deny_unlisted"), False),
+        (Approval(allow=["read"], deny=["bash"], mode="deny_unlisted"), False),
+        (Approval(allow=["bash(sleep *)"], deny=["bash_stop"], mode="deny_unlisted"), False),
+        (Approval(mode="ask_unlisted"), True),
+        (Approval(mode="plan"), False),
+    ],
+    ids=str,
+)
+async def test_who_may_start_a_command_may_look_after_it(approval: Approval, passes: bool) -> None:
+    """It was judged when it was started, and these have no arguments that a rule could be about."""
+
+    @tool
+    def bash_stop(id: str) -> str:
+        """End a background command."""
+        return f"stopped {id}"
+
+    agent = builder(approval, call("bash_stop", id="bg-1")).with_tools(bash_stop)
+    result = await agent.with_approver("deny").build().run("Go.")
+    assert (came(result) == ["stopped bg-1"]) is passes

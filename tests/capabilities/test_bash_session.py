@@ -59,3 +59,15 @@ def test_there_is_an_end_to_the_variables_that_are_kept(tmp_path: Path) -> None:
     )
     assert "[only 200 variables are kept; among those that are not: V" in texts(result)[0]
     assert len(result.state.metadata["bash.session"]["env"]) == 200
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("left", ["export NOTHING=", "export FIRST=1 NOTHING=", "export NOTHING"])
+def test_an_empty_variable_lasts_like_any_other(tmp_path: Path, mode: Any, left: str) -> None:
+    """Also as the last of them, where the sandbox's program could take it for none at all."""
+    result = run(
+        Bash(tmp_path, sandbox=mode, keep="session"),
+        call("bash", command=f"NOTHING=; {left}"),
+        call("bash", command="echo [${NOTHING-unset}]"),
+    )
+    assert texts(result)[-1].startswith("[]\n")

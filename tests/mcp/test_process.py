@@ -1,7 +1,9 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
+import os
 import subprocess
 import sys
 import time
@@ -13,6 +15,8 @@ import pytest
 
 from hookline.errors import ToolSourceError
 from hookline.mcp import McpServer, McpServers
+from hookline.mcp.process import ServerProcess
+from hookline.mcp.server import Command as ServerCommand
 from hookline.testing import call
 
 Plain = Callable[..., McpServer]
@@ -94,6 +98,32 @@ async def test_nothing_is_left_behind_when_connecting_is_cancelled(
     task.cancel()
     await asyncio.wait([task])
     assert not is_running(int((notes / "started").read_text()))
+
+
+@pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="only /proc tells of it")
+async def test_a_start_that_is_cancelled_ends_and_leaves_nothing() -> None:
+    """At whichever turn of the event loop, also if the server has started something by then."""
+    seconds = f"57{os.getpid() % 100_000:05}"
+    shell = ServerCommand("sh", ("-c", f"sleep {seconds} & sleep {seconds}"))
+    for turns in range(6):
+        process = ServerProcess(shell, print)
+        entering = asyncio.create_task(process.__aenter__())
+        for _ in range(turns):
+            await asyncio.sleep(0)
+        entering.cancel()
+        done, _ = await asyncio.wait([entering], timeout=20)
+        assert done, f"after {turns} turns it is still waited for"
+        if not entering.cancelled():  # it was started before
+            await process.__aexit__()
+    assert not _runs(f"sleep {seconds}")
+
+
+def _runs(words: str) -> bool:
+    for line in Path("/proc").glob("[0-9]*/cmdline"):
+        with contextlib.suppress(OSError):
+            if words.encode() in line.read_bytes().replace(b"\0", b" "):
+                return True
+    return False
 
 
 def test_a_server_notices_when_we_are_killed(

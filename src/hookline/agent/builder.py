@@ -23,6 +23,7 @@ from hookline.agent.parts import (
     check_objections,
     check_points,
     check_redact,
+    instead_of_a_second,
     model_from_environment,
     name_of_capability,
     text_of,
@@ -267,8 +268,7 @@ class AgentBuilder(TakesHooks):
         name = name_of_capability(capability)
         if name in self._capabilities:
             raise BuildError(
-                f"capability '{name}' is installed already.",
-                remedy="Give the second one another name.",
+                f"capability '{name}' is installed already.", remedy=instead_of_a_second(capability)
             )
         before = self._parts()
         self._capabilities.append(name)

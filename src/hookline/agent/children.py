@@ -21,10 +21,15 @@ from hookline.journal import ChildStarted, Record, ToolProgress
 from hookline.lifecycle import HookPoint, SubagentHookContext
 from hookline.state import (
     AgentState,
+    ContinuationDecision,
+    ContinuationEvaluation,
+    ContinuationOutcome,
     Decision,
+    Ending,
     JSONValue,
     PendingApproval,
     RunStatus,
+    StopReason,
     ToolCall,
     ToolSpec,
     Usage,
@@ -292,8 +297,28 @@ async def _ask_to_stop(
         result = asked.context.result
         # Like a stop hook: it may object to an ordinary end, and never to a guard's.
         ordinary = result.status is RunStatus.COMPLETED
-        if not (asked.is_blocked and ordinary and child.objections < run.definition.max_objections):
+        if not (asked.is_blocked and ordinary):
             return result
+        if child.objections >= run.definition.max_objections:
+            return _refused(result, asked, child.objections)
         child.objections += 1
         result = await child.drive(result.state, asked.reason)
     return result
+
+
+def _refused(result: RunResult, asked: Result[Any], times: int) -> RunResult:
+    """What a child came back with when hooks object still, and it is not sent back again: no end that they take."""
+    cap = (
+        f"subagent_stop hooks objected {times} times, which is the limit; the last: {asked.reason}"
+    )
+    forbid = ContinuationEvaluation(
+        asked.decided_by, ContinuationDecision.FORBID_CONTINUATION, cap, StopReason.OBJECTION_LIMIT
+    )
+    ending = Ending(RunStatus.STOPPED, StopReason.OBJECTION_LIMIT, cap, asked.decided_by)
+    return msgspec.structs.replace(
+        result,
+        state=msgspec.structs.replace(result.state, ending=ending),
+        status=RunStatus.STOPPED,
+        stop_reason=StopReason.OBJECTION_LIMIT,
+        outcome=ContinuationOutcome.from_evaluations((forbid,)),
+    )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import os
+from inspect import signature
 from typing import Any
 
 from hookline._aio import is_async_callable, is_generator_callable
@@ -136,6 +137,14 @@ def name_of_capability(capability: Any) -> str:
             remedy="It needs hooks(), tools() or configure(builder).",
         )
     return name
+
+
+def instead_of_a_second(capability: Any) -> str:
+    """What to do instead of giving an agent two capabilities of one name."""
+    kind = type(capability)
+    if kind.__module__.startswith("hookline.") and "name" not in signature(kind).parameters:
+        return f"An agent has one {kind.__name__}: say in one what both should do."
+    return "Give the second one another name."
 
 
 def check_points(registration: Registration) -> None:

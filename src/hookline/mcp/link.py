@@ -134,7 +134,8 @@ class Link:
         try:
             # Whoever asks for the tools once we are greeted hears of every change after that.
             with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(subscribed.wait(), _ANSWER)
+                async with asyncio.timeout(_ANSWER):
+                    await subscribed.wait()
             greeted.set_result(None)
             await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
         finally:

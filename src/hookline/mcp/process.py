@@ -203,8 +203,8 @@ async def _start(command: Command) -> tuple[asyncio.SubprocessTransport, Process
     loop = asyncio.get_running_loop()
     # Windows starts `npx` only by its whole name, `npx.cmd`.
     program = (shutil.which(command.program) if os.name == "nt" else None) or command.program
-    try:
-        pipes, protocol = await loop.subprocess_exec(
+    starting = asyncio.ensure_future(
+        loop.subprocess_exec(
             lambda: _Protocol(loop),
             program,
             *command.args,
@@ -215,9 +215,35 @@ async def _start(command: Command) -> tuple[asyncio.SubprocessTransport, Process
             cwd=command.cwd,
             start_new_session=True,
         )
+    )
+    try:
+        pipes, protocol = await asyncio.shield(starting)
+    except asyncio.CancelledError:
+        await _give_up(starting)
+        raise
     except (OSError, ValueError) as error:
         raise _cannot_start(command, error) from None
     return pipes, Process(pipes, protocol, loop), protocol.exited
+
+
+async def _give_up(starting: asyncio.Future[tuple[asyncio.SubprocessTransport, _Protocol]]) -> None:
+    """End a process that is being started, once it is.
+
+    asyncio, cut off in the middle of it, would end the process alone, and wait until what that has started is silent.
+    """
+    await asyncio.wait([starting])
+    if starting.cancelled() or starting.exception() is not None:
+        return
+    pipes, protocol = starting.result()
+    family = descendants(pipes.get_pid())
+    with contextlib.suppress(
+        OSError, AttributeError
+    ):  # it is gone; or there are no groups on this system
+        os.killpg(pipes.get_pid(), _KILL)
+    for relative in family:
+        relative.signal(_KILL)
+    await _within(_MOMENT, protocol.exited.wait())
+    pipes.close()
 
 
 def _cannot_start(command: Command, error: OSError | ValueError) -> ToolSourceError:
@@ -251,4 +277,5 @@ async def _lines(reader: asyncio.StreamReader) -> AsyncIterator[bytes]:
 async def _within(seconds: float, waiting: Awaitable[object]) -> None:
     """Wait for something for so long, and no longer."""
     with contextlib.suppress(TimeoutError):
-        await asyncio.wait_for(waiting, seconds)
+        async with asyncio.timeout(seconds):
+            await waiting

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from hookline import HookOutcome
 from hookline.capabilities import Files
-from hookline.capabilities.files import reading
+from hookline.capabilities.files import reading, standing
 from hookline.capabilities.files.editing import Replacement, edited
 from hookline.capabilities.files.texts import Text
 from hookline.state import ToolResult
@@ -218,6 +218,28 @@ def test_what_an_encoding_does_not_have_is_not_written(use: Use, root: Path) -> 
     )
     assert "has no character '→'" in first
     assert "is not a text file" in second
+
+
+def test_large_files_are_written_and_known_again(
+    use: Use, root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nobody else has changed them, the same content is no change, and another one is allowed."""
+    monkeypatch.setattr(standing, "LARGEST", 5)
+    made, again, other = texts(
+        use,
+        call("write", path="large.txt", content="a large file\n"),
+        call("write", path="large.txt", content="a large file\n"),
+        call("write", path="large.txt", content="a larger file\n"),
+    )
+    assert made == "Made 'large.txt': 1 line, 13 bytes."
+    assert again == "'large.txt' has this content already."
+    assert other == "Replaced 'large.txt': 1 line, 14 bytes."
+    fresh = texts(use, call("write", path="large.txt", content="a larger file\n"))
+    assert fresh == ["'large.txt' has this content already."]  # as after a crash
+    refused = texts(use, call("write", path="large.txt", content="a larger fill\n"))
+    assert "exists and was not read" in refused[0]
+    grown = texts(use, call("edit", path="notes.txt", old="one", new="one and more"))
+    assert grown == ["Edited 'notes.txt' at line 1."]
 
 
 def test_large_files_are_not_edited(use: Use, monkeypatch: pytest.MonkeyPatch) -> None:

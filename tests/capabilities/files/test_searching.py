@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from hookline.capabilities import Files
-from hookline.capabilities.files import searching
+from hookline.capabilities.files import parts, searching
 from hookline.state import ToolResult
 from hookline.testing import call
 
@@ -146,9 +146,44 @@ def test_a_regular_expression_that_never_ends_is_ended(use: Use, root: Path) -> 
 def test_large_files_are_left_out(
     search: Search, root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """With a note."""
+    """With a note that says how to search one all the same, and so it is searched."""
     monkeypatch.setattr(searching, "LARGEST", 20)
-    assert search("t", mode="files") == "notes.txt\n[1 file of more than 0 MB left out]"
+    note = "[1 file of more than 0 MB left out: to search one, name it as path]"
+    assert search("t", mode="files") == f"notes.txt\n{note}"
+    assert search("main", path="src/main.py") == "src/main.py:4: def main():"
+
+
+@pytest.mark.parametrize(
+    ("encoding", "line_end"), [("utf-8", "\n"), ("utf-16", "\r\n"), ("latin-1", "\n")]
+)
+def test_a_large_file_is_searched_like_any_other(
+    search: Search, root: Path, monkeypatch: pytest.MonkeyPatch, encoding: str, line_end: str
+) -> None:
+    """A part at a time, and nothing shows where one part ends and the next begins."""
+    lines = [f"{n} {'café' if n % 7 in (0, 1) else 'thé'}" for n in range(60)]
+    (root / "log").write_bytes(line_end.join(lines).encode(encoding))
+    ways = [{"context": 0, "limit": 5}, {"context": 1}, {"context": 3}, {"mode": "count"}]
+
+    def answers() -> list[str]:
+        return [search("caf.$", path="log", **way) for way in ways]
+
+    whole = answers()
+    monkeypatch.setattr(searching, "LARGEST", 20)
+    monkeypatch.setattr(parts, "_AT_ONCE", 40)
+    assert answers() == whole
+    monkeypatch.setattr(parts, "_AT_ONCE", 1)
+    assert search("caf.$", path="log", mode="count") == whole[-1] == "log: 18"
+    assert search("caf.$", path="log", mode="files") == "log"
+
+
+def test_a_line_without_end_is_searched_as_far_as_it_is_looked_at(
+    search: Search, root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is not held in memory, and the lines after it keep their numbers."""
+    monkeypatch.setattr(searching, "LARGEST", 20)
+    monkeypatch.setattr(parts, "_LONGEST", 10)
+    (root / "log").write_text(f"begin{'x' * 100}end\nlast\n")
+    assert search("begin|end|last", path="log") == "log:1: beginxxxxx\nlog:2: last"
 
 
 def test_no_process_and_no_file_is_left_open(search: Search) -> None:

@@ -171,6 +171,40 @@ def test_tools_that_only_others_have_are_done_without(tmp_path: Path) -> None:
     assert any("it is left out: the agent has none of WebSearch" in str(e) for e in agent.lint())
 
 
+@pytest.mark.parametrize("tools", ["Read, json-db, redis, docker", "[Read, eslint, kubectl]"])
+def test_names_that_are_no_tools_anywhere_are_done_without(tmp_path: Path, tools: str) -> None:
+    """Published files list programs and services among the tools; `lint()` says what will not be had."""
+    agent_file(tmp_path, "a", f"tools: {tools}")
+    agent = builder(subagents=Subagents(tmp_path)).build()
+    told = agent.explain().replace("\n" + " " * 16, " ")
+    assert "subagents: a: read " in told
+    names = ", ".join(tools.strip("[]").split(", ")[1:])
+    assert f"a.md: it goes without {names}" in told
+    assert any(f"has a tool {names}." in str(finding) for finding in agent.lint())
+
+
+@pytest.mark.parametrize("tools", ["All tools", "all", "'*'"])
+def test_all_tools_are_all_of_them(tmp_path: Path, tools: str) -> None:
+    """As other agents show a file that lists none."""
+    agent_file(tmp_path, "a", f"tools: {tools}")
+    agent = builder(subagents=Subagents(tmp_path)).build()
+    told = agent.explain().replace("\n" + " " * 16, " ")
+    names = [tool.name for tool in agent.definition.toolbox if tool.name != "spawn_subagent"]
+    assert f"subagents: a: {', '.join(names)}; starts a" in told
+    assert agent.lint() == []
+
+
+def test_other_pages_of_a_directory_are_passed_over(tmp_path: Path) -> None:
+    """A guide beside the definitions does not take them away; that it is none is a finding."""
+    agent_file(tmp_path, "a", "")
+    (tmp_path / "GUIDE.md").write_text("# How to use these agents")
+    agent = builder(subagents=Subagents(tmp_path)).build()
+    words = "GUIDE.md: it has no front matter, so it describes no subagent, and is left out."
+    assert any(words in str(finding) for finding in agent.lint())
+    with pytest.raises(BuildError, match="it has no front matter"):
+        Subagents(tmp_path / "GUIDE.md")
+
+
 def test_what_is_forbidden_need_not_be_there(tmp_path: Path) -> None:
     """A tool that others have is forbidden all the same, should the agent get it."""
     agent_file(tmp_path, "a", "tools: []\ndisallowedTools: WebFetch, NotebookEdit, Task")

@@ -166,6 +166,17 @@ async def test_a_hook_that_stops_a_subagent_stops_only_that() -> None:
     assert "was stopped before it was done: too dangerous" in first(result).text()
 
 
+async def test_an_answer_that_hooks_never_take_is_no_answer() -> None:
+    """A gate that is never content does not open when it has sent the subagent back often enough."""
+    builder = parent(spawn(), helper=[say("first"), say("second"), say("third")])
+    builder.with_limits(objections=2)
+    builder.on_subagent_stop(lambda ctx: HookOutcome.block("the tests fail"), name="gate")
+    result = first(await builder.build().run("go"))
+    assert result.status is ResultStatus.ERROR
+    assert "objected 2 times, which is the limit; the last: the tests fail" in result.text()
+    assert 'The last it said, which is no final answer: "third"' in result.text()
+
+
 async def test_a_tool_that_fails_in_a_subagent_is_its_own_affair() -> None:
     """It reads the error and answers."""
     result = await parent(spawn(), helper=[call("fail"), say("could not")]).build().run("go")

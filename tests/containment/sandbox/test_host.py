@@ -164,5 +164,11 @@ def test_the_end_of_a_command_is_heard_before_a_loop_closes(tmp_path: Path) -> N
 
     for _ in range(10):
         command = asyncio.run(give_up())
-        assert command._transport is not None
-        assert command._transport.get_returncode() is not None
+        assert command._process is not None
+        assert command._process.returncode is not None
+
+
+def test_a_grant_that_is_none_is_named(tmp_path: Path) -> None:
+    """Before anything is started."""
+    with pytest.raises(UsageError, match=r"grant=True is no SandboxGrant\. Write SandboxGrant"):
+        Sandbox(tmp_path, "host").run_sync("true", grant=True)  # type: ignore[arg-type]

@@ -20,6 +20,8 @@ from hookline.state import AgentState, Decision, ToolCall
 _EDITS = Rule.parse("Edit(**)")
 _ANSWER = "structured_output"
 """Not an act but the answer of the run, which could not end without it."""
+_LOOKS_AFTER = {"bash_poll": "bash", "bash_stop": "bash"}
+"""Tools for what another has started, which was judged then: they have no arguments that a rule could be about."""
 _OWN_NOTES = frozenset(
     {"list_metadata", "load_skill", "read_metadata", "spawn_subagent", "structured_output", "todo_write", "tools"}
 )  # fmt: skip
@@ -130,11 +132,20 @@ class Approval:
 
     def _judge_unlisted(self, mode: ApprovalMode, ctx: ToolHookContext) -> HookOutcome | None:
         name = ctx.tool_call.name
+        if self._goes_with(name, mode):
+            return None
         if mode is ApprovalMode.DENY_UNLISTED and name != _ANSWER:
             return HookOutcome.block(f"no rule allows this call of {name}.")
         if mode is ApprovalMode.ASK_UNLISTED and not _only_reads(ctx):
             return HookOutcome.ask(f"no rule allows this call of {name}")
         return None
+
+    def _goes_with(self, tool: str, mode: ApprovalMode) -> bool:
+        """Whether a tool looks after what another may have started: under a rule, or with a person's yes."""
+        starts = _LOOKS_AFTER.get(tool)
+        if starts is None or mode is ApprovalMode.ASK_UNLISTED:
+            return starts is not None
+        return any(rule.names(starts) for rule in (*self.rules.allow, *self.rules.ask))
 
     def _accepts(self, mode: ApprovalMode, ctx: ToolHookContext, ruling: Ruling) -> bool:
         """Whether the mode accepts an edit that a rule asks about. A rule that names a path still asks."""

@@ -202,7 +202,8 @@ def _warning(before: dict[str, tuple[int, int]], after: dict[str, tuple[int, int
 async def _see_to_the_end(running: RunningCommand, seconds: float) -> None:
     """Wait for a command, but not for longer than it has; and never leave it behind."""
     try:
-        await asyncio.wait_for(running.wait(), seconds)
+        async with asyncio.timeout(seconds):
+            await running.wait()
     except TimeoutError:
         running.kill("timeout")
         await running.wait()

@@ -17,7 +17,8 @@ from hookline.capabilities.files.listing import DEEPEST, globbed, listed, missin
 from hookline.capabilities.files.reading import LARGEST, show
 from hookline.capabilities.files.ripgrep import program
 from hookline.capabilities.files.searching import Mode, Search, Wanted
-from hookline.capabilities.files.texts import decoded, fingerprint, fingerprint_of_large
+from hookline.capabilities.files.standing import as_it_is, as_made
+from hookline.capabilities.files.texts import decoded, fingerprint
 from hookline.capabilities.files.tree import Walk, spelled
 from hookline.containment import INSTRUCTIONS, PROTECTED, FileJail
 from hookline.containment.jail import plain_names
@@ -83,7 +84,7 @@ class Files:
         self.seconds = _checked_seconds(seconds)
         # Looked for now, before an agent has run anything.
         self._rg = program(self.jail.root) if ripgrep else None
-        self._ledger = Ledger(lambda path: self._now(path)[1])
+        self._ledger = Ledger(lambda path: as_it_is(self.jail, path)[1])
         self._changing = threading.Lock()
         """Between looking at a file and replacing it nobody else who uses these tools gets in between."""
 
@@ -218,13 +219,15 @@ class Files:
         seen = fingerprint(data)
         with self._changing:
             true = spelled(self.jail.locate(path, to_change=True))
-            facts, before = self._now(path)
+            facts, before = as_it_is(self.jail, path, data)
             if before == seen:
+                seen = as_made(self.jail, path, data)
                 return self._seen(context.state, f"'{path}' has this content already.", true, seen)
             if before is not None and self.must_read:
                 self._refuse_unseen(context.state, path, true, before)
             there = before is not None
             self.jail.write_bytes(path, data, overwrite=there, fsync=self.fsync, expected=facts)
+            seen = as_made(self.jail, path, data)
         lines = content.count("\n") + (not content.endswith("\n") and content != "")
         what = "Replaced" if there else "Made"
         return self._seen(
@@ -267,11 +270,12 @@ class Files:
             made = edited(found, replacements, path)
             data = found.encoded(made.text)
             self.jail.write_bytes(path, data, fsync=self.fsync, expected=facts)
+            seen = as_made(self.jail, path, data)
         at = ", ".join(map(str, made.lines[:10])) + " and more" * (len(made.lines) > 10)
         line = "lines" if len(made.lines) > 1 else "line"
         text = f"Edited '{path}' at {line} {at}."
         lines = None if whole else NO_LINES
-        return self._seen(context.state, text, true, fingerprint(data), lines)
+        return self._seen(context.state, text, true, seen, lines)
 
     # --- what is there ------------------------------------------------------------------------------
 
@@ -298,17 +302,6 @@ class Files:
                 f"'{path}' is larger than {LARGEST >> 20} MB, which is too large to edit."
             )
         return facts, content
-
-    def _now(self, path: str) -> tuple[os.stat_result | None, str | None]:
-        """What the system knows of a file, and what it is recognised by, as it is now; nothing if there is none."""
-        try:
-            with self.jail.open(path, "rb") as file:
-                facts = os.fstat(file.fileno())
-                if facts.st_size > LARGEST:
-                    return facts, fingerprint_of_large(facts)
-                return facts, fingerprint(file.read(LARGEST + 1))
-        except NoSuchFileError:
-            return None, None
 
     def _refuse_unseen(self, state: AgentState, path: str, true: str, before: str) -> None:
         known = self._ledger.seen(state, true)

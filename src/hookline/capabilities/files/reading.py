@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from typing import IO, NamedTuple
 
 from hookline.capabilities.files.ledger import Lines
+from hookline.capabilities.files.parts import HEAD, text_of_head
 from hookline.capabilities.files.texts import (
     Kind,
     Text,
@@ -25,7 +26,6 @@ LONGEST_LINE = 2_000
 MOST_CHARACTERS = 40_000
 _LONGEST_ALONE = MOST_CHARACTERS - 100
 """Characters of a line that is read by itself, so that one can be seen whole."""
-_HEAD = 64 * 1024
 
 
 class Shown(NamedTuple):
@@ -125,9 +125,8 @@ def _show_large(
     file: IO[bytes], name: str, facts: os.stat_result, offset: int, limit: int
 ) -> Shown:
     seen = fingerprint_of_large(facts)
-    head = file.read(_HEAD)
-    # A character may be cut in two at the end of the head, which says nothing about the encoding.
-    found = next((text for end in range(4) if (text := decoded(head[: len(head) - end]))), None)
+    head = file.read(HEAD)
+    found = text_of_head(head)
     if found is None:
         return _show_binary(head, name, facts.st_size, seen)
     if offset < 0:
@@ -166,7 +165,7 @@ def _lines_from(file: IO[bytes], found: Text, first: int) -> Iterator[str]:
 def _skip_rest(text: io.TextIOWrapper) -> int:
     """Read on to the end of a line; gives how long the rest is."""
     length = 0
-    while rest := text.readline(_HEAD):
+    while rest := text.readline(HEAD):
         length += len(rest.rstrip("\n"))
         if rest.endswith("\n"):
             break

@@ -12,6 +12,7 @@ from typing import IO, Any, Literal, NamedTuple, TypeAlias
 
 from hookline.capabilities.files import ripgrep
 from hookline.capabilities.files.expression import Finder, TimeIsUpError, finder
+from hookline.capabilities.files.parts import parts_of_lines
 from hookline.capabilities.files.patterns import PathPattern, path_patterns
 from hookline.capabilities.files.reading import cut
 from hookline.capabilities.files.texts import SNIFFED, decoded, is_binary, lines_of
@@ -49,6 +50,10 @@ class Hit(NamedTuple):
     path: str
     lines: list[str]
     found: list[int]
+    first: int = 0
+    """How many lines of the file there are before these."""
+    also: frozenset[int] = frozenset()
+    """Lines around them that fit too, and are another hit's."""
 
 
 @dataclass
@@ -96,9 +101,12 @@ class Search:
         return out.text(self._notes)
 
     def _hits(self, look: Finder) -> Iterator[Hit]:
+        large = self._named_large()
+        if large is not None:
+            yield from self._hits_in_parts(large, look)
+            return
         for batch in self._batches():
-            if time.monotonic() > self._deadline:
-                raise TimeIsUpError
+            self._check_time()
             starts = [0, *itertools.accumulate(len(lines) for _, lines in batch)]
             found = look.find([line for _, lines in batch for line in lines])
             for (path, lines), start, stop in zip(batch, starts, starts[1:], strict=False):
@@ -106,6 +114,32 @@ class Search:
                 if first < last:
                     shown = spelled(path, self._notes)
                     yield Hit(shown, lines, [place - start for place in found[first:last]])
+
+    def _check_time(self) -> None:
+        if time.monotonic() > self._deadline:
+            raise TimeIsUpError
+
+    def _named_large(self) -> str | None:
+        """The file that is searched, if it is a single one, and too large for many of its kind."""
+        start = self.jail.locate(self.wanted.path)
+        facts = self.jail.stat(start)
+        return start if not _is_directory(facts.st_mode) and facts.st_size > LARGEST else None
+
+    def _hits_in_parts(self, path: str, look: Finder) -> Iterator[Hit]:
+        """The hits of a large file. Only lines are shown as they are found: what is counted is one file."""
+        shown, count = spelled(path, self._notes), list[int]()
+        with contextlib.closing(self.jail.open(path, "rb")) as file:
+            for part in parts_of_lines(file, self.wanted.context):
+                self._check_time()
+                fitting = look.find(part.lines)
+                found = [at for at in fitting if part.start <= at < part.stop]
+                if found and self.wanted.mode == "lines":
+                    yield Hit(shown, part.lines, found, part.first, frozenset(fitting))
+                count += (part.first + at for at in found)
+                if found and self.wanted.mode == "files":
+                    break
+        if count and self.wanted.mode != "lines":
+            yield Hit(shown, [], count)
 
     def _batches(self) -> Iterator[list[tuple[str, list[str]]]]:
         """The lines of the files, small ones together: to ask about each alone would take longer than to search it."""
@@ -170,7 +204,8 @@ class Search:
                 yield entry
         if large:
             self._notes.append(
-                f"{large} file{'s' * (large > 1)} of more than {LARGEST >> 20} MB left out"
+                f"{large} file{'s' * (large > 1)} of more than {LARGEST >> 20} MB left out: "
+                "to search one, name it as path"
             )
 
     def _all_entries(self) -> Iterator[Entry]:
@@ -215,6 +250,8 @@ class _Output:
         self._lines: list[str] = []
         self._shown = 0
         self._room = MOST_CHARACTERS
+        self._last = ("", -1)
+        """The line that was shown last: its file, and its number."""
         self.is_full = False
 
     def add(self, hit: Hit) -> None:
@@ -229,20 +266,21 @@ class _Output:
             self._shown += 1
 
     def _add_lines(self, hit: Hit) -> None:
-        last_shown: int | None = None
-        fitting, context = set(hit.found), self._wanted.context
+        fitting, context = hit.also.union(hit.found), self._wanted.context
         for at in hit.found:
             if self._shown >= self._wanted.limit:
                 self.is_full = True
                 return
-            first = max(0, at - context, 0 if last_shown is None else last_shown + 1)
-            if context and self._lines and (last_shown is None or first > last_shown + 1):
+            file, last = self._last
+            is_same = file == hit.path
+            first = max(0, at - context, last + 1 - hit.first if is_same else 0)
+            if context and self._lines and not (is_same and hit.first + first <= last + 1):
                 self._put("--")
-            for number in range(first, min(len(hit.lines), at + context + 1)):
-                sign = ":" if number in fitting else "-"
-                text = cut(hit.lines[number], LONGEST_LINE)
+            for place in range(first, min(len(hit.lines), at + context + 1)):
+                sign, number = ":" if place in fitting else "-", hit.first + place
+                text = cut(hit.lines[place], LONGEST_LINE)
                 self._put(f"{hit.path}{sign}{number + 1}{sign} {text}")
-                last_shown = number
+                self._last = (hit.path, number)
             self._shown += 1
 
     def _put(self, line: str) -> None:

@@ -14,7 +14,7 @@ from hookline.capabilities.subagents.reading import read_agents
 from hookline.capabilities.subagents.spawning import spawn_tool
 from hookline.capabilities.subagents.subagent import Subagent
 from hookline.errors import BuildError
-from hookline.markdown import PageHooks, SkillLibrary, has_commands
+from hookline.markdown import PageHooks, SkillLibrary, has_commands, is_known_elsewhere
 from hookline.state import EMPTY
 from hookline.tools import AnyTool
 
@@ -53,8 +53,9 @@ class Subagents:
         self._commands = commands
         members = self._members(sources, hooks)
         if not members:
+            said = "".join(f" {note.text}" for note in self._said)
             raise BuildError(
-                "there are no subagents to start.",
+                f"there are no subagents to start.{said}",
                 remedy="Give Subagent(name, description, prompt), or a directory of Markdown files.",
             )
         if skills is not None and not isinstance(skills, SkillLibrary):
@@ -75,6 +76,9 @@ class Subagents:
                 else read_agents(source, hooks, self._commands)
             )
             for member, notes in found:
+                if member is None:
+                    self._said.extend(notes)
+                    continue
                 other = members.setdefault(member.name, member)
                 if other is member:
                     self._noted[member.name] = notes
@@ -143,10 +147,17 @@ class Subagents:
     def _amiss(self, member: Subagent, choice: Choice) -> Iterator[Note]:
         where = member.where or f"subagent '{member.name}'"
         names = ", ".join(choice.missing)
+        strangers = ", ".join(name for name in choice.missing if not is_known_elsewhere(name))
         if choice.is_useless:
             yield Note(f"{where}: it is left out: the agent has none of {names}.", is_problem=True)
         elif names:
             yield Note(f"{where}: it goes without {names}: the agent has no such tool.")
+        if strangers and not choice.is_useless:
+            yield Note(
+                f"{where}: no agent that is known here has a tool {strangers}.",
+                is_problem=True,
+                remedy="Correct its name, or leave it out.",
+            )
         if self._common.is_unmapped(member):
             yield Note(
                 f"{where}: '{member.model}' is no model that can be used here, so it has its starter's. "

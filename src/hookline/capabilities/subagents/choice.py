@@ -21,6 +21,8 @@ TOOL = "spawn_subagent"
 _SKILLS = "load_skill"
 _OWN = frozenset({TOOL, "structured_output"})
 """Tools that belong to one run: a subagent that lists no tools does not get these of its starter."""
+_SLIP = 0.75
+"""How much a name must look like another to be a slip of the pen."""
 
 
 class Choice(msgspec.Struct, frozen=True):
@@ -35,7 +37,7 @@ class Choice(msgspec.Struct, frozen=True):
     narrowed: frozenset[str] = frozenset()
     """Tools that it may only use as its rules say."""
     missing: tuple[str, ...] = ()
-    """Tools it lists that other agents have and this one has not."""
+    """Tools it lists that this agent has not."""
 
     @property
     def is_useless(self) -> bool:
@@ -102,16 +104,27 @@ def _is_narrowed(rules: list[Rule], tool: str) -> bool:
 def _missing(
     member: Subagent, rules: Iterable[Rule], top: Definition, means: Callable[[Rule, str], bool]
 ) -> tuple[str, ...]:
-    """What is listed and not there. From a file, what other agents have may be missing; the rest is a mistake."""
+    """What is listed and not there. From a file, what other agents have may be missing; the rest is a mistake.
+
+    A list of what a subagent may use may also have names in it that are no tools anywhere: of programs, say, as
+    published ones do. It goes without them, unless one looks like a slip of the pen.
+    """
     names = [tool.name for tool in top.toolbox]
     missing: list[str] = []
     for rule in rules:
         if any(means(rule, name) for name in (*names, TOOL)):
             continue
-        if not (member.where and is_known_elsewhere(rule.tool)):
+        is_elsewhere = is_known_elsewhere(rule.tool)
+        is_grant = means is grants_tool and not _looks_like(rule.tool, names)
+        if not member.where or not (is_elsewhere or is_grant):
             raise _unknown(member, rule.tool, "tool", [*names, TOOL])
         missing.append(rule.tool)
     return tuple(dict.fromkeys(missing))
+
+
+def _looks_like(written: str, names: Iterable[str]) -> bool:
+    folded = [name.lower() for name in names]
+    return bool(difflib.get_close_matches(written.lower(), folded, n=1, cutoff=_SLIP))
 
 
 def _startable(rules: list[Rule], known: Sequence[str], member: Subagent) -> list[str]:

@@ -14,15 +14,29 @@ from hookline.markdown import Document, PageHooks, agent_name, agent_pages, has_
 _MODES = frozenset(
     ["", "default", "acceptedits", "dontask", "bypasspermissions", "plan", "delegate", "auto"]
 )
+_HOW = "Begin it with `---`, `name: ...`, `description: ...` and `---`, or move it elsewhere."
+_ALL = frozenset(["all", "all tools"])
 
 
 def read_agents(
     source: str | os.PathLike[str], hooks: Mapping[str, Any], commands: PageHooks | None = None
-) -> Iterator[tuple[Subagent, list[Note]]]:
-    """The subagents of a file or a directory, each with what should be known about it."""
+) -> Iterator[tuple[Subagent | None, list[Note]]]:
+    """The subagents of a file or a directory, each with what should be known about it; of what is none, only that."""
     for page in agent_pages(source):
+        if not page.fields and os.path.isdir(os.path.expanduser(source)):
+            yield None, [_no_agent(page)]
+            continue
         _refuse_unguarded(page, commands)
         yield _agent(page, hooks)
+
+
+def _no_agent(page: Document) -> Note:
+    """Directories of subagents have other pages in them, too: a guide, a template."""
+    return Note(
+        f"{page.where}: it has no front matter, so it describes no subagent, and is left out.",
+        is_problem=True,
+        remedy=_HOW,
+    )
 
 
 def _refuse_unguarded(page: Document, commands: PageHooks | None) -> None:
@@ -42,7 +56,7 @@ def _agent(page: Document, hooks: Mapping[str, Any]) -> tuple[Subagent, list[Not
         raise page.wrong(
             "name",
             "it has no front matter, so it describes no subagent.",
-            "Begin it with `---`, `name: ...`, `description: ...` and `---`, or move it elsewhere.",
+            _HOW,
         )
     mode = page.text("permissionMode").replace("-", "").lower()
     if mode not in _MODES:
@@ -51,7 +65,7 @@ def _agent(page: Document, hooks: Mapping[str, Any]) -> tuple[Subagent, list[Not
         name=agent_name(page),
         description=page.text("description"),
         prompt=page.body,
-        tools=page.names("tools"),
+        tools=_tools(page),
         disallowed_tools=page.names("disallowedTools") or (),
         model=page.text("model") or None,
         limits=_limits(page),
@@ -64,6 +78,13 @@ def _agent(page: Document, hooks: Mapping[str, Any]) -> tuple[Subagent, list[Not
         fields=dict(page.fields),
     )
     return made, list(_notes(page, mode))
+
+
+def _tools(page: Document) -> tuple[str, ...] | None:
+    """The tools it lists. Other agents show the absence of a list as `All tools`, and some files say it so."""
+    given = page.get("tools")
+    is_all = isinstance(given, str) and given.strip().lower() in _ALL
+    return ("*",) if is_all else page.names("tools")
 
 
 def _limits(page: Document) -> dict[str, Any] | None:

@@ -9,6 +9,7 @@ import re
 import shutil
 import signal
 import subprocess
+import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
@@ -33,6 +34,8 @@ _NEEDED = (
 _SYSTEM = "/usr/bin:/bin:/usr/local/bin:/run/current-system/sw/bin"
 _SETUP = 10.0
 """Seconds in which a sandbox has to be ready."""
+_STOPS = 1.0
+"""Seconds in which a process that is told to stop does so."""
 _WATCH = 0.02
 """Seconds between two counts of the processes, where the kernel does not count them for us."""
 _NICE = 10
@@ -108,7 +111,8 @@ class Arrangement:
             *("--seccomp", str(rules), "--chdir", str(job.cwd), "--clearenv"),
             *(word for item in {**job.env, **grant.env}.items() for word in ("--setenv", *item)),
         ]
-        text = "\0".join(options).encode(errors="surrogateescape")
+        # Each word is ended, not only parted from the next: else an empty one at the end would be none.
+        text = "".join(f"{word}\0" for word in options).encode(errors="surrogateescape")
         # Not on the command line, where everybody could read them; and nothing of our environment, which could be read
         # inside as that of the first process.
         return [program.path, "--args", str(self._file(text)), "--", *job.argv], {}
@@ -144,9 +148,20 @@ def _isolation(program: Program, grant: SandboxGrant) -> Iterator[str]:
 
 
 def _parent_of(pid: int) -> int | None:
-    with contextlib.suppress(OSError, ValueError, IndexError), open(f"/proc/{pid}/stat") as line:
-        return int(line.read().rpartition(")")[2].split()[1])
-    return None
+    facts = _facts_of(pid)
+    return int(facts[1]) if facts else None
+
+
+def _state_of(pid: int) -> str:
+    """A letter: T for a process that is stopped, Z for one that has ended, X for one that is gone."""
+    facts = _facts_of(pid)
+    return facts[0] if facts else "X"
+
+
+def _facts_of(pid: int) -> list[str]:
+    with contextlib.suppress(OSError), open(f"/proc/{pid}/stat") as line:
+        return line.read().rpartition(")")[2].split()
+    return []
 
 
 class BubblewrapCommand(RunningCommand):
@@ -176,7 +191,7 @@ class BubblewrapCommand(RunningCommand):
         fds = (said, waits, *self._arrangement.fds, *self._job.pass_fds)
         try:
             try:
-                pid = await self._begin(argv, self._arrangement.env, fds, "/")
+                pid = self._begin(argv, self._arrangement.env, fds, "/")
             finally:
                 close(said, waits)
                 self._arrangement.started()
@@ -238,21 +253,33 @@ class BubblewrapCommand(RunningCommand):
             await asyncio.sleep(_WATCH)
 
     async def _abandon(self) -> None:
-        if self._transport is None:
-            self._clean()
+        if self._first is None and self._process is not None:
+            self._end_unmet(self._process.pid)
+        await super()._abandon()
+
+    def _end_unmet(self, pid: int) -> None:
+        """End the first process in there before we were told of it: it would take the end of our pipe for a go."""
+        if self._monitor is None:
             return
-        self._kill_all()
-        self._supervise()
-        await self.wait()
+        with contextlib.suppress(OSError):
+            signal.pidfd_send_signal(
+                self._monitor, signal.SIGSTOP
+            )  # so that it starts none meanwhile
+            until = time.monotonic() + _STOPS
+            while _state_of(pid) not in "TtZX" and time.monotonic() < until:
+                time.sleep(0.001)
+            for name in filter(str.isdigit, os.listdir("/proc")):
+                if _parent_of(int(name)) == pid:
+                    os.kill(int(name), signal.SIGKILL)
 
     def _kill_all(self) -> None:
         # Not by the transport: it looks first whether the process has ended, and then keeps the exit code to itself.
         for held in self._held():
             with contextlib.suppress(OSError):
                 signal.pidfd_send_signal(held, signal.SIGKILL)
-        if self._monitor is None and self._transport is not None:  # it could not be held
+        if self._monitor is None and self._process is not None:  # it could not be held
             with contextlib.suppress(ProcessLookupError):
-                self._transport.kill()
+                self._process.kill()
 
     def _held(self) -> list[int]:
         return [each for each in (self._first, self._monitor) if each is not None]

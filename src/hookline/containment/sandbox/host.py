@@ -61,7 +61,7 @@ class HostCommand(RunningCommand):
         try:
             env = {**job.env, **job.grant.env, name: value}
             fds = (theirs, *job.pass_fds, *(() if text is None else (text,)))
-            self._pid = await self._begin(argv, env, fds, job.cwd)
+            self._pid = self._begin(argv, env, fds, job.cwd)
         except BaseException as error:
             close(self._pipe)
             if not isinstance(error, OSError | ValueError):
@@ -94,7 +94,7 @@ class HostCommand(RunningCommand):
 
     def _is_over(self) -> bool:
         """Whether the supervisor has exited by itself: then there is nothing left to be looked for."""
-        code = None if self._transport is None else self._transport.get_returncode()
+        code = None if self._process is None else self._process.returncode
         return code is not None and code >= 0
 
     async def _until_gone(self) -> None:

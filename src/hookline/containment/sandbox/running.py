@@ -10,6 +10,7 @@ from collections.abc import Awaitable, Mapping, Sequence
 from pathlib import Path
 
 from hookline.containment.sandbox.command import Ended, Job
+from hookline.containment.sandbox.process import Process
 
 _MOMENT = 2.0
 """Seconds for what is about to happen anyway: the end of the output after the last process that could write it."""
@@ -23,7 +24,7 @@ class RunningCommand:
 
     def __init__(self, job: Job) -> None:
         self._job = job
-        self._transport: asyncio.SubprocessTransport | None = None
+        self._process: Process | None = None
         self._exited = asyncio.Event()
         self._silent = asyncio.Event()
         self._printed = 0
@@ -59,25 +60,23 @@ class RunningCommand:
 
     # --- for drivers ----------------------------------------------------------------------------------
 
-    async def _begin(
+    def _begin(
         self, argv: Sequence[str], env: Mapping[str, str], fds: Sequence[int], cwd: str | Path
     ) -> int:
         """Start a process whose output comes here, and say its number."""
-        loop = asyncio.get_running_loop()
         self._began = time.monotonic()
-        transport, _ = await loop.subprocess_exec(
-            lambda: _Hearing(self),
-            *argv,
-            stdin=asyncio.subprocess.DEVNULL,
-            stdout=asyncio.subprocess.PIPE,
-            stderr=asyncio.subprocess.STDOUT,
-            env=dict(env),
-            cwd=cwd,
-            pass_fds=tuple(fds),
-            start_new_session=True,
-        )
-        self._transport = transport
-        return transport.get_pid()
+        listener = _Hearing(self)
+        self._process = Process(argv, env=env, fds=fds, cwd=cwd, listener=listener)
+        return self._process.pid
+
+    async def _abandon(self) -> None:
+        """It is not to run after all: end what there is of it, and wait until it is gone."""
+        if self._process is None:
+            self._clean()
+            return
+        self.kill()
+        self._supervise()
+        await self.wait()
 
     def _supervise(self) -> None:
         """See the command to its end, whether or not anybody waits for it."""
@@ -97,9 +96,9 @@ class RunningCommand:
                 self._settle()
 
     def _settle(self) -> None:
-        assert self._transport is not None
-        code = self._transport.get_returncode()
-        self._transport.close()
+        assert self._process is not None
+        self._process.close()
+        code = self._process.returncode
         self.duration = time.monotonic() - self._began
         self.exit_code = self._code(-9 if code is None else code)
         self._clean()
@@ -133,26 +132,30 @@ class RunningCommand:
         raise NotImplementedError
 
 
-class _Hearing(asyncio.SubprocessProtocol):
+class _Hearing:
     """Hands what a process says to the command it belongs to."""
 
     def __init__(self, command: RunningCommand) -> None:
         self._command = command
 
-    def pipe_data_received(self, _fd: int, data: bytes) -> None:
+    def heard(self, data: bytes) -> None:
         self._command._heard(data)
 
-    def pipe_connection_lost(self, _fd: int, _exc: Exception | None) -> None:
+    def fell_silent(self) -> None:
         self._command._silent.set()
 
-    def process_exited(self) -> None:
+    def exited(self) -> None:
         self._command._exited.set()
 
 
 async def within(seconds: float, waiting: Awaitable[object]) -> bool:
-    """Wait for something for so long and no longer, and say whether it happened."""
+    """Wait for something for so long and no longer, and say whether it happened.
+
+    Not with `asyncio.wait_for`: in Python 3.11 that loses a cancellation that comes just as it happens.
+    """
     try:
-        await asyncio.wait_for(waiting, seconds)
+        async with asyncio.timeout(seconds):
+            await waiting
     except TimeoutError:
         return False
     return True

@@ -188,7 +188,8 @@ class Sandbox:
 
         running = await self.start(command, cwd=cwd, env=env, grant=grant, on_output=hear)
         try:
-            await asyncio.wait_for(running.wait(), timeout)
+            async with asyncio.timeout(timeout):
+                await running.wait()
         except TimeoutError:
             running.kill("timeout")
             await running.wait()
@@ -246,6 +247,11 @@ class Sandbox:
         `outside` runs it on the host, whatever the mode: for what a person has agreed to. It finds no program that a
         contained command may have put into its path.
         """
+        if not isinstance(grant, SandboxGrant):
+            raise UsageError(
+                f"grant={grant!r} is no SandboxGrant.",
+                remedy="Write SandboxGrant(network=True), say.",
+            )
         contained = self.status.contained and not outside
         variables = self.environment(grant=grant, outside=outside)
         job = Job(
