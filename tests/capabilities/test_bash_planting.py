@@ -10,6 +10,7 @@ import pytest
 
 from hookline import AgentBuilder, SQLiteJournal
 from hookline.capabilities import Bash, Files
+from hookline.command_hooks import CommandHooks
 from hookline.testing import ScriptedDriver, call, calls, say
 
 pytestmark = pytest.mark.skipif(shutil.which("bwrap") is None, reason="bubblewrap is not installed")
@@ -86,3 +87,19 @@ def test_a_command_cannot_turn_what_is_kept_of_its_output_elsewhere(tmp_path: Pa
     assert second.splitlines()[-2].isdigit()
     assert list(outside.iterdir()) == []
     assert {path.name for path in (work / "logs").iterdir()} == {"command-1.txt", "command-2.txt"}
+
+
+def test_a_command_cannot_change_what_guards_the_agent(tmp_path: Path) -> None:
+    """Scripts of hooks, in whichever order the capabilities came: what is off in the next run guards nobody."""
+    script = tmp_path / "checks" / "guard.sh"
+    script.parent.mkdir()
+    script.write_text("exit 0\n")
+    hook = {"on": "before_tool_use", "command": "sh checks/guard.sh"}
+    guard = CommandHooks([hook], project=tmp_path)
+    spoil = "echo spoiled > checks/guard.sh; rm -f checks/guard.sh; mv checks gone; echo more > checks/new; ls checks"
+    (seen,) = run(
+        AgentBuilder().with_capability(Bash(tmp_path, sandbox="required")).with_capability(guard),
+        call("bash", command=spoil),
+    )
+    assert script.read_text() == "exit 0\n"
+    assert "new" in seen, "beside it there is work to do"

@@ -23,6 +23,7 @@ class Capability(Protocol):
     - `configure(builder)` may use everything else a builder can do, and may only narrow limits;
     - `speaks_for_user = True` says that it is nothing but settings of whoever builds the agent, and counts as them.
     - `tools_for(definition)` gives tools that are made of what else the agent has, when it is built;
+    - `protected_files()` gives files by which the agent is guarded: commands that it runs in a sandbox leave them;
     - `notes(definition)` gives what `explain()` and `lint()` should say about it in that agent.
     """
 
@@ -52,6 +53,9 @@ def completed(definition: Definition, installed: Iterable[tuple[str, Any]]) -> D
         definition = msgspec.structs.replace(
             definition, toolbox=toolbox, brought=FrozenDict({**definition.brought, **brought})
         )
+    guarding = {str(path) for _, each in installed for path in _brought(each, "protected_files")}
+    if guarding:
+        definition = msgspec.structs.replace(definition, protected_files=tuple(sorted(guarding)))
     notes = [
         msgspec.structs.replace(_checked_note(note, name), capability=name)
         for name, each in installed

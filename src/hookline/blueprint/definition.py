@@ -160,4 +160,6 @@ class Definition(msgspec.Struct, frozen=True, kw_only=True):
     capabilities: tuple[str, ...] = ()
     brought: dict[str, str] = EMPTY
     """Which capability a tool came with, by the tool's name."""
+    protected_files: tuple[str, ...] = ()
+    """Files by which the agent is guarded: it is not to change them."""
     notes: tuple[Note, ...] = ()

@@ -128,7 +128,11 @@ class Bash:
         return made
 
     def notes(self, definition: Definition) -> Iterator[Note]:
-        """Where a command could put a module that this program would import. What is on record is not for it either."""
+        """Where a command could put a module that this program would import.
+
+        What is on record is not for a command to change, nor what guards the agent.
+        """
+        self.sandbox.keep(*definition.protected_files)
         journal = getattr(definition.journal, "path", None)
         if isinstance(journal, str):
             self.sandbox.keep(journal, *(f"{journal}-{part}" for part in ("wal", "shm", "lease")))
