@@ -89,19 +89,23 @@ _MARKED = {
     _CLAUDES: re.compile(r"[\"'|(](?:Bash|Write|Edit|MultiEdit|NotebookEdit)[\"'|)]"),
     _COPILOTS: re.compile(r"[\"'|(](?:bash|create|edit|view|powershell)[\"'|)]"),
     _AS_TEXT: re.compile(
-        r"(?:JSON\.parse|json\.loads)\([^)\n]*toolArgs|toolArgs\W{0,12}\|\s*fromjson"
+        r"(?:JSON\.parse|json\.loads)\([^)\n]{0,200}toolArgs|toolArgs\W{0,12}\|\s*fromjson"
     ),
     _AS_OBJECT: re.compile(
         r"toolArgs\??\.\w|toolArgs['\"]\](?:\[|\.get)|toolArgs['\"]\)?,?\s*(?:or\s*)?\{\}|toolArgs\s*(?:\|\||\?\?|//)\s*\{\}"
     ),
-    _FAILURES: re.compile(r"resultType[\s\S]*[\"']failure[\"']|[\"']failure[\"'][\s\S]*resultType"),
+    _FAILURES: re.compile(r"[\"']failure[\"']"),
 }
-"""Names that are words too count where they are set off as names are. Of arguments it counts what is done with them."""
+"""Names that are words too count where they are set off as names are. Of arguments it counts what is done with them.
+
+Scripts of a repository are looked at before it is trusted, so none of these may search from each find to the end."""
 
 
 def words_in(text: str) -> frozenset[str]:
     """The words of VS Code's and Copilot's protocols that a script has in it."""
     marked = {name for name, sign in _MARKED.items() if sign.search(text)}
+    if "resultType" not in text:
+        marked.discard(_FAILURES)
     return frozenset(_WORD.findall(text)) | marked
 
 

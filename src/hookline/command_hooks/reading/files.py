@@ -29,8 +29,12 @@ class Dropped(str):
 
 
 _LARGEST = 4 << 20
-_COMMENTS = re.compile(r'"(?:\\.|[^"\\])*"|//[^\n]*|/\*.*?\*/|,(?=\s*[}\]])', re.DOTALL)
-"""What some files have that is no JSON: comments, and a comma after the last of a list. Texts are passed over."""
+_COMMENTS = re.compile(
+    r'"(?:\\.|[^"\\])*(?:"|\\?\Z)|//[^\n]*|/\*.*?(?:\*/|\Z)|,(?=\s*[}\]])', re.DOTALL
+)
+"""What some files have that is no JSON: comments, and a comma after the last of a list. Texts are passed over.
+
+What is never closed goes to the end: looking for its end again from each later place would take for ever."""
 
 
 def about(label: str, warn: Warn) -> Warn:
