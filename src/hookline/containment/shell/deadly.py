@@ -6,7 +6,13 @@ import fnmatch
 import re
 from collections.abc import Callable, Sequence
 
-from hookline.containment.shell.paths import is_device, is_network, is_outside, is_protected
+from hookline.containment.shell.paths import (
+    is_above,
+    is_device,
+    is_network,
+    is_outside,
+    is_protected,
+)
 from hookline.containment.shell.secrets import is_whole_home
 from hookline.containment.shell.unwrap import name_of
 from hookline.containment.shell.written import written_by
@@ -66,7 +72,7 @@ def _removed(words: Sequence[str], where: str) -> Finding:
     for word in words:
         if word.startswith("-"):
             continue
-        if is_outside(word, where):
+        if is_outside(word, where) or is_above(word):
             return f"it removes {word}, outside of where it works"
         if is_protected(word, where):
             return f"it removes {word}, which others run or obey"
@@ -87,7 +93,8 @@ def _find(words: Sequence[str], where: str) -> Finding:
             break
         roots.append(word)
     found = [f"{root}/found" for root in roots]
-    if "-delete" in words and any(is_outside(one, where) for one in found):
+    above = any(map(is_above, roots))
+    if "-delete" in words and (above or any(is_outside(one, where) for one in found)):
         return "it removes files outside of where it works"
     if "-delete" in words and any(is_protected(one, where) for one in found):
         return "it removes what others run or obey"
@@ -121,13 +128,9 @@ def _mv(words: Sequence[str], where: str) -> Finding:
     names = [word for word in words if not word.startswith("-")]
     for name in names[:-1] or names:
         whole = name.removesuffix("/*")
-        if is_whole_home(whole or "/", where) or _is_above(whole):
+        if is_whole_home(whole or "/", where) or is_above(name):
             return f"it moves {name}"
     return None
-
-
-def _is_above(word: str) -> bool:
-    return re.fullmatch(r"(\.\./?)+", word) is not None
 
 
 def _systemctl(words: Sequence[str], _where: str) -> Finding:

@@ -43,6 +43,7 @@ _KEPT_PAIRS = frozenset(
         ("fish", "functions"),
     }
 )
+_ABOVE = re.compile(r"\.\.(?:/\.\.)*(?:/[^\w/]*[*?\]][^\w/]*)?")
 
 
 def resolve(path: str, where: str = "") -> str:
@@ -146,6 +147,11 @@ def is_outside(path: str, where: str = "") -> bool:
         return True
     depth = {"root": 2, "home": 3, "Users": 3}.get(parts[0], 0)
     return len(parts) <= depth
+
+
+def is_above(path: str) -> bool:
+    """Whether a path is `..` in any spelling, or all that lies there, wherever it is seen from."""
+    return _ABOVE.fullmatch(posixpath.normpath(path)) is not None if path else False
 
 
 def is_protected(path: str, where: str = "") -> bool:

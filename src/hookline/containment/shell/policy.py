@@ -72,7 +72,7 @@ class ShellPolicy(msgspec.Struct, frozen=True):
         return (
             self._denied(reading, danger, command)
             or self._asked(reading, danger)
-            or self._allowed(reading, Proof.at(cwd, root))
+            or self._allowed(reading, Proof.at(cwd, root), command)
         )
 
     def _denied(self, reading: Reading, danger: Danger, whole: str) -> Verdict | None:
@@ -98,11 +98,14 @@ class ShellPolicy(msgspec.Struct, frozen=True):
             return Verdict("ask", f"`{shown}` holds more than can be looked at.", shown)
         return None
 
-    def _allowed(self, reading: Reading, proof: Proof) -> Verdict:
-        if not reading.known or not reading.commands:
-            shown = _shown(reading.commands[0].text if reading.commands else "")
-            why = reading.problem or "there is no command"
-            return Verdict("ask", f"It cannot be said what `{shown}` runs: {why}.", shown)
+    def _allowed(self, reading: Reading, proof: Proof, whole: str) -> Verdict:
+        if not reading.known:
+            shown = _shown(reading.commands[0].text)
+            return Verdict(
+                "ask", f"It cannot be said what `{shown}` runs: {reading.problem}.", shown
+            )
+        if not reading.commands:
+            return _nothing(whole)
         proof.take_up(reading.commands)
         asked = self._objection(reading, proof)
         if not asked and any(command.again for command in reading.commands):
@@ -147,6 +150,13 @@ def _parse(name: str, rules: Iterable[str]) -> tuple[ShellRule, ...]:
             f"{name}={rules!r} is a text, not a list of rules.", remedy=f"Write {name}=[{rules!r}]."
         )
     return tuple(ShellRule.parse(rule) for rule in rules)
+
+
+def _nothing(text: str) -> Verdict:
+    """A text without a command: a comment does nothing, and where there is not even one, something was forgotten."""
+    if not text.strip():
+        return Verdict("ask", "There is no command.", "")
+    return Verdict("allow", f"`{_shown(text)}`: a comment runs nothing.", _shown(text))
 
 
 def _is_relative(command: Command) -> bool:

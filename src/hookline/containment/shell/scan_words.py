@@ -30,6 +30,8 @@ _CUT = re.compile(
 _ESCAPE = re.compile(r"\\([\x21-\x7e ])")
 _RESTING_DOLLAR = re.compile(r"\$(?=[\"' |)/.,:;%])")
 _BETWEEN_BACKTICKS = re.compile(r"`[^`\\'\"$#()]*`")
+_QUOTES_BETWEEN = re.compile(r"""`(?:[^`\\'"$#()]|'[^`\\'$#()]*'|"[^`\\"$#()]*")*`""")
+"""Quotes that are closed again before the second backtick. Inside of other quotes they would end those."""
 
 
 _ANSI = re.compile(r"\$'((?:[\x20-\x26\x28-\x5b\x5d-\x7e]|\\[tn\\'])*)'")
@@ -238,8 +240,9 @@ class WordScanner:
         return {"(": 1, ")": -1}.get(token[0], 0)
 
     def _read_backticks(self, word: OpenWord, *, quoted: bool) -> None:
-        """Without a backslash or a quote between them, they are what `$(..)` is."""
-        inner = _BETWEEN_BACKTICKS.match(self.text, self.at)
+        """Without a backslash between them, they are what `$(..)` is."""
+        between = _BETWEEN_BACKTICKS if quoted else _QUOTES_BETWEEN
+        inner = between.match(self.text, self.at)
         if inner is None or self.in_backticks:
             raise Unreadable("backticks with quotes or escapes in them")
         self.at += 1

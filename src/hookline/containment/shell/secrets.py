@@ -83,7 +83,8 @@ _PLAIN_IN_HOME = tuple(
     .config/nvim .config/git .config/htop .config/alacritty .config/kitty .config/i3 .config/sway .config/tmux
     .config/bat .config/fontconfig .config/zed .config/helix .config/starship.toml .config/user-dirs.dirs
     .config/systemd .config/yapf .config/flake8 .config/pycodestyle .config/ruff .config/fish/config.fish
-    .claude/skills .claude/commands .claude/agents .claude/claude.md .m2/repository .gradle/wrapper .gradle/caches
+    .claude/skills .claude/commands .claude/agents .claude/claude.md .codex/skills .codex/prompts .codex/agents.md
+    .agents/skills .gemini/skills .gemini/commands .gemini/gemini.md .m2/repository .gradle/wrapper .gradle/caches
     """.split()
 )
 """What in a home begins with a dot and holds nothing secret. Programs keep their tokens in all the others."""
@@ -258,7 +259,7 @@ def _is_kept_in_home(whole: str, parts: list[str]) -> bool:
     else:
         return False
     names = [name.lower() for name in below]
-    if not names or not names[0].startswith("."):
+    if not names or not names[0].startswith(".") or names[-1] == "skill.md":
         return False
     return not any(tuple(names[: len(plain)]) == plain for plain in _PLAIN_IN_HOME)
 

@@ -22,17 +22,19 @@ _CAPITAL = frozenset(
     APP BASE BASE_DIR BRANCH COMMIT CONTAINER COUNT CURRENT CURRENT_BRANCH DATE DIR DIRS END FILE
     FILENAME FILES ITEM LATEST LINE LOG LOGFILE LOG_DIR LOG_FILE MODULE NAME OLD NEW OUT OUTPUT PACKAGE PID PKG POD
     PROJECT PROJECT_DIR PROJECT_ROOT REPO REPO_DIR REPO_ROOT RESULT ROOT ROOT_DIR SCRIPT SCRIPT_DIR SERVICE SHA SIZE SRC
-    SRC_DIR START STATUS TARGET TEST_DIR TODAY TOTAL VER VERSION WORKDIR
+    SRC_DIR START STATUS TARGET TEST_DIR TEST_FILE TODAY TOTAL VER VERSION WORKDIR
     """.split()
 )
 """Capital ones that mean nothing to bash, nor to any program that has a table."""
+_LETTER = re.compile("[A-Z][0-9]?")
+"""A single capital letter means nothing to any of them either."""
 
 
 def may_set(name: str) -> bool:
     """Whether a line may set a variable for the commands that follow."""
-    return name in _CAPITAL or _OWN.fullmatch(name) is not None
+    return name in _CAPITAL or (_LETTER.fullmatch(name) or _OWN.fullmatch(name)) is not None
 
 
 def may_fill(name: str) -> bool:
     """Whether `read` may put into a variable what nobody has seen."""
-    return name in _CAPITAL or _FILLED.fullmatch(name) is not None
+    return name in _CAPITAL or (_LETTER.fullmatch(name) or _FILLED.fullmatch(name)) is not None

@@ -21,7 +21,7 @@ from hookline.containment.shell.reach import MAY_BE_UNSET
 from hookline.containment.shell.words import SUM, Command, Word, pieces_of
 
 _VARIABLE = re.compile(r"\$\{([A-Za-z_]\w*)\}")
-_USED = re.compile(r"(?:~/)?(?:[\w./@%+:^*?\[\]=,-]|\$\{[A-Za-z_]\w*\})+")
+_USED = re.compile(r"(?:~/)?(?:[\w./@%+:^*?\[\]=,-]|(?<=[\w^@}])~|\$\{[A-Za-z_]\w*\})+")
 _USED_IN_QUOTES = re.compile(r"(?:[^$]|\$\{[A-Za-z_]\w*\})+")
 """Variables of the line's own, and text around them in which nothing else is open."""
 _NAME = re.compile(r"[\w./@%+:^*?\[\]-]+")

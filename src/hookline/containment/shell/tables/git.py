@@ -286,6 +286,7 @@ _VERBS: dict[str, Options | Program] = {
         --no-progress -v --verbose --root --tags --cache --name-objects
         """
     ),
+    "rerere status": only(operands=0),
     "remote get-url": _plain("--all --push"),
     "worktree list": _plain("--porcelain -v --verbose -z"),
     "submodule": only(operands=0),

@@ -37,6 +37,8 @@ _NPM_LISTS = only(
     bundles=False,
     check=plain_names(_PACKAGE),
 )
+_NPM_ASKS = only("--json --silent --no-color", bundles=False, check=plain_names(_PACKAGE))
+"""Asks the registry, which learns the names; another one than the user's own only a project could name."""
 _SETTING = r"(?![\w-]*(?:auth|pass|key|cert|proxy|token|otp|email))[a-z][a-z-]*"
 """The name of a setting that is no secret, and no address with a password in it."""
 
@@ -58,6 +60,8 @@ _NPM = with_verbs(
         "pkg get": only("--json", bundles=False, check=plain_names(r"[\w.\[\]@/-]+")),
         "query": only("--json", bundles=False, operands=1, check=_no_news),
         **_same("help version completion", _NONE),
+        **_same("view info show", _NPM_ASKS),
+        "outdated": _NPM_LISTS,
     }
 )
 _YARN = with_verbs(  # `list` and `why` resolve what is missing, over the network
@@ -108,6 +112,7 @@ _CARGO = with_verbs(
         **_same("locate-project", only("--workspace", texts="--message-format", operands=0)),
         **_same("pkgid read-manifest", only(operands=0)),
         "install": only("--list", needs="--list", operands=0),
+        "search": only("-q", texts="--limit", check=plain_names(r"[A-Za-z][\w-]*")),
         **_same("version", only("-v --verbose", operands=0)),
         "help": only(operands=1, check=first_word("|".join(_CARGO_VERBS.split()), needed=False)),
     },

@@ -46,12 +46,13 @@ def _pacman(call: Call) -> str | None:
 
 _PIP = "-v -q --verbose --quiet --disable-pip-version-check --no-color --isolated -h --help"
 _PIP_LIST = only(
-    f"{_PIP} -e -l --editable --local --user --pre --not-required --exclude-editable --include-editable",
+    f"{_PIP} -e -l --editable --local --user --pre --not-required --outdated --exclude-editable --include-editable",
     texts="--format --exclude --path",
 )
 _PIP_VERBS: dict[str, Options | Program] = {
     "list": _PIP_LIST,
     "show": only(f"{_PIP} -f --files"),
+    "index versions": only(f"{_PIP} --pre", check=plain_names(r"[A-Za-z0-9][\w.-]*")),
     "freeze": only(f"{_PIP} -l --local --user --all --exclude-editable", texts="--exclude"),
     **dict.fromkeys(("check", "inspect"), only(_PIP)),
     **dict.fromkeys(("help", "cache dir", "cache info", "cache list", "debug", ""), only(_PIP)),

@@ -145,6 +145,7 @@ PROCESSES: dict[str, Program] = {
         ("taskset", "chrt"),
         Program(only("-p -c --pid --cpu-list", needs="-p --pid", operands=1), reads=False),
     ),
+    "ionice": Program(only(texts="-p --pid", needs="-p --pid", operands=0), reads=False),
     "prlimit": Program(
         only("--noheadings --raw --verbose", texts="-p -o --pid --output", operands=0), reads=False
     ),
