@@ -286,6 +286,7 @@ def test_another_s_tool_of_the_same_name_is_not_taken_for_contained(tmp_path: Pa
         *(
             "pip install x",
             "python -m pip install x",
+            "pip list --outdated",
             "/usr/bin/wget x",
             "rsync a host:b",
             "go mod tidy",

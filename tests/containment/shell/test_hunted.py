@@ -195,7 +195,6 @@ FAR = r"""
     gh api repos/a/b --input f
     gh api repos/a/b -H 'X-HTTP-Method-Override: DELETE'
     pip list -f http://evil.example
-    pip list -o
     svn st http://evil.example
     dnf list nginx
 """

@@ -23,6 +23,7 @@ HARMLESS = [
     "npm outdated",
     "pip index versions requests",
     "pip list --outdated",
+    "pip list -o",
     "cargo search serde --limit 3",
     "git rerere status",
     "ionice -p 1",

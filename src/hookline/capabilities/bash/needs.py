@@ -39,6 +39,8 @@ _SOMETIMES: Mapping[str, frozenset[str]] = {
 }
 """Programs that need it for some of what they do, by their sub-command."""
 
+_NEWS = frozenset({"-o", "--outdated", "-u", "--uptodate"})
+"""Options by which pip asks for the newest versions of what it lists."""
 _GIT_OPTIONS = frozenset({"-C", "-c", "--git-dir", "--work-tree", "--namespace", "--config-env"})
 """Options of git itself that are followed by a value."""
 _RUNS_PROGRAMS = ("--u", "--e", "--rec")
@@ -78,6 +80,8 @@ def _goes_out(argv: tuple[str, ...]) -> bool:
     if name == "git":
         rest = _after_options(rest)
     words = [word for word in rest if not word.startswith("-")]
+    if name in {"pip", "pip3"} and words[:1] == ["list"]:
+        return not _NEWS.isdisjoint(rest)
     if name == "go" and rest[:1] == ["mod"]:
         return rest[1:2] in (["download"], ["tidy"])
     return name in _ALWAYS or (bool(words) and words[0] in _SOMETIMES.get(name, ()))

@@ -46,7 +46,7 @@ def _pacman(call: Call) -> str | None:
 
 _PIP = "-v -q --verbose --quiet --disable-pip-version-check --no-color --isolated -h --help"
 _PIP_LIST = only(
-    f"{_PIP} -e -l --editable --local --user --pre --not-required --outdated --exclude-editable --include-editable",
+    f"{_PIP} -e -l -o --editable --local --user --pre --not-required --outdated --exclude-editable --include-editable",
     texts="--format --exclude --path",
 )
 _PIP_VERBS: dict[str, Options | Program] = {
