@@ -324,3 +324,26 @@ def test_criteria_that_say_nothing_are_refused() -> None:
     """When the agent is built."""
     with pytest.raises(BuildError, match="is no critic"):
         SelfCritique("  ")
+
+
+async def test_a_run_cancelled_while_its_critic_is_between_two_steps_is_cancelled() -> None:
+    """The critic's run knows of it before the task does, and that is no failure of the critic."""
+    agents: list[Any] = []
+
+    @tool
+    async def check() -> str:
+        """Check."""
+        loop = asyncio.get_running_loop()
+        done = loop.create_future()
+        # The call is over in the same turn of the loop in which somebody cancels the run.
+        loop.call_soon(done.set_result, None)
+        loop.call_soon(agents[0].cancel, "r")
+        await done
+        return "checked"
+
+    turns = ScriptedDriver([call("check"), say("APPROVED")])
+    critic = AgentBuilder().with_driver(turns).with_tools(check).build()
+    builder, _ = answering(say("an answer"), critic=critic)
+    agents.append(builder.build())
+    result = await agents[0].run("go", run_id="r")
+    assert result.status is RunStatus.CANCELLED, result.explain()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 from typing import Any
 
 from hookline.command_hooks.answers import Answer
@@ -124,8 +123,8 @@ class Background:
         finally:
             for task in waiting:
                 task.cancel()
-            with contextlib.suppress(asyncio.CancelledError):
-                await asyncio.gather(*waiting, return_exceptions=True)
+            # Not gathered: that could not be told from a cancellation of ours, which is not to be lost.
+            await asyncio.wait(waiting)
 
 
 def _news(handler: Handler, asked: Asked) -> Answer | None:

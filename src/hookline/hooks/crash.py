@@ -15,7 +15,7 @@ CRASHES = (Exception, asyncio.CancelledError, SystemExit)
 
 def hook_failure(entry: Entry, ctx: Context, error: BaseException) -> HookError:
     """A crash as an error that names the hook, with the original as its cause."""
-    if _is_cancellation(error):
+    if _is_cancellation(error, ctx):
         raise error  # the run is being cancelled, and the hook happened to be awaiting
     if isinstance(error, HookError) and error.hook == entry.name:
         return error
@@ -29,13 +29,21 @@ def hook_failure(entry: Entry, ctx: Context, error: BaseException) -> HookError:
     return failure
 
 
-def _is_cancellation(error: BaseException) -> bool:
-    return isinstance(error, asyncio.CancelledError) and is_being_cancelled()
+def _is_cancellation(error: BaseException, ctx: Context) -> bool:
+    """Whether the run is being cancelled. A child of the hook's may know of it before the task that it is in."""
+    return isinstance(error, asyncio.CancelledError) and (
+        is_being_cancelled() or is_of_cancelled_run(ctx)
+    )
+
+
+def is_of_cancelled_run(ctx: Context) -> bool:
+    """Whether what the hook is asked about belongs to a run, and that was cancelled."""
+    return bool(getattr(getattr(ctx, "live", None), "is_cancelled", False))
 
 
 def cut_off(entry: Entry, ctx: Context, error: BaseException) -> HookError | None:
     """How a hook failed whose task was cancelled while it waited; None for any other crash."""
-    if not _is_cancellation(error):
+    if not _is_cancellation(error, ctx):
         return None
     failure = HookError(entry.name, ctx.point, "it was cancelled while it waited.")
     failure.__cause__ = error

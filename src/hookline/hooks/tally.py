@@ -6,7 +6,7 @@ from typing import Any
 
 from hookline._aio import is_being_cancelled
 from hookline.errors import HookError
-from hookline.hooks.crash import cut_off, hook_failure
+from hookline.hooks.crash import cut_off, hook_failure, is_of_cancelled_run
 from hookline.hooks.outcome import Kind, Result, Verdict
 from hookline.hooks.plan import Entry
 from hookline.hooks.point import C, Context, Failure, Point
@@ -19,6 +19,7 @@ class Tally:
     # Class attributes, so that a tally nobody adds to costs next to nothing: most points decide nothing.
     strictest: tuple[Kind, str, str, str | None] = (Kind.PROCEED, "", "", None)
     asked: tuple[tuple[Entry, str], ...] = ()
+    is_run_cancelled = False
     asked_by_policy: tuple[tuple[str, str], ...] = ()
     allowed: tuple[str, ...] = ()
     """Of which capability the hooks were that allowed it; empty for the user's own."""
@@ -103,6 +104,7 @@ class Tally:
             trail.judged(entry, started, Answered(ctx, ctx, error=failure))
             raise error
         self.cancelled = self.cancelled or error
+        self.is_run_cancelled = self.is_run_cancelled or is_of_cancelled_run(ctx)
         return failure
 
     def verdict(self, result: Result[Any]) -> Verdict:
@@ -115,7 +117,7 @@ class Tally:
     def raise_what_is_left(self) -> None:
         """Now that everyone was asked and the observers have looked on: the cancellation, or else the failure."""
         # Middleware with a time limit cancels what it waits for, and takes that back: then it is its own failure.
-        if self.cancelled is not None and is_being_cancelled():
+        if self.cancelled is not None and (self.is_run_cancelled or is_being_cancelled()):
             raise self.cancelled
         if self.failure is not None:
             raise self.failure
