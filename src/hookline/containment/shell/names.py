@@ -43,8 +43,8 @@ _FILTERS = {
 """Programs that print some of the lines they are given, whole, with these options."""
 
 
-def prints_names(name: str, use: Use) -> bool:
-    """Whether a command prints nothing but names of files that exist, or fewer of the names it is given."""
+def prints_names(name: str, use: Use, *, fed: bool) -> bool:
+    """Whether a command prints nothing but names of files that exist, or fewer of the names it is fed."""
     given = {option for option, _ in use.call.options}
     if name in {"cd", "which", "wc"}:
         return True
@@ -61,7 +61,8 @@ def prints_names(name: str, use: Use) -> bool:
         return given <= _RG and bool(given & (_GREP_LISTS | {"--files"}))
     if name in {"grep", "egrep"} and given & _GREP_LISTS:
         return given <= _GREP
-    return _filters("grep" if name == "egrep" else name, use, given)
+    # What is not fed by a command of the line reads whatever a file, or whoever started the shell, has to say.
+    return fed and _filters("grep" if name == "egrep" else name, use, given)
 
 
 def _filters(name: str, use: Use, given: set[str]) -> bool:

@@ -47,6 +47,11 @@ def is_plain_output(command: str) -> bool:
     return _PLAIN_OUTPUT.fullmatch(command) is not None
 
 
+def may_print_several(command: str) -> bool:
+    """Whether one of those commands may print more words than one."""
+    return command.startswith(("seq ", "git rev-list"))
+
+
 def program_sought(command: str) -> str:
     """The name of the one program of which a command prints where it lies; empty if it prints something else."""
     found = _WHERE_IS.fullmatch(command)

@@ -95,6 +95,7 @@ class Proof(Standing):
             loops_unknown=self.loops_unknown or (self.loops_names and len(self.wheres) > 1),
             variables=self.variables,
             depth=self.depth,
+            handed=self.handed,
         )
 
     def objection(self, command: Command) -> str | None:
@@ -141,7 +142,7 @@ class Proof(Standing):
             self.loops_unknown = True  # of a variable that was known, too
             known = takes_names(command, fed=self.fed) and self._knows_names()
             self.reads_names, self.read_from = self.reads_names and known, len(self.wheres)
-        printed = self.use is not None and prints_names(name, self.use)
+        printed = self.use is not None and prints_names(name, self.use, fed=self.fed)
         self.names_only = self.names_only and (printed or takes_names(command, fed=self.fed))
         self.secrets_named = self.secrets_named or self._names_secrets(name, words[1:])
 
@@ -152,6 +153,7 @@ class Proof(Standing):
                 continue
             if not may_assign(name, value):
                 return f"it sets {name}"
+        self.given = {name for name, _ in command.assignments}
         for redirect in command.redirects:
             if writes_a_file(redirect):
                 return f"it writes to {redirect.target.text}"
@@ -194,6 +196,7 @@ class Proof(Standing):
             if not inner_:
                 return "the environment often holds secrets"
             odd = next((one for one, value in given if not may_assign(one, value)), None)
+            self.given |= {one for one, _ in given}
             return f"it sets {odd}" if odd else self._words(inner_)
         if inner := inner_words(name, rest):
             listed = listed_in(rest) if name == "xargs" else []
@@ -213,12 +216,18 @@ class Proof(Standing):
         reading = read_command(script)
         if not reading.known or not reading.commands or self.depth >= _DEEPEST:
             return f"it cannot be said what it runs: {reading.problem or 'too much'}"
-        outer = self.variables
+        if used := next(
+            (name for name in sorted(self.handed | self.given) if name in script), None
+        ):
+            return f"{used} is set for it, and may be anything there"
+        outer, handed, given = self.variables, self.handed, self.given
+        self.handed = handed | given
         self.take_up(reading.commands)
         self.depth += 1
         self.names_only = True  # what it is fed itself, no command in it is known to be fed
         problem = self._first_objection(reading.commands)
-        self.variables, self.names_only = outer, False
+        self.variables, self.handed, self.given = outer, handed, given
+        self.names_only = False
         self.depth, self.use = self.depth - 1, None
         return problem
 

@@ -12,7 +12,12 @@ import msgspec
 from hookline.containment.shell.call import Use
 from hookline.containment.shell.open_word import READ
 from hookline.containment.shell.options import Options
-from hookline.containment.shell.outputs import PLACES, is_plain_output, program_sought
+from hookline.containment.shell.outputs import (
+    PLACES,
+    is_plain_output,
+    may_print_several,
+    program_sought,
+)
 from hookline.containment.shell.paths import (
     is_network,
     is_place,
@@ -40,6 +45,9 @@ from hookline.containment.shell.words import Word
 
 _BIN = re.compile(r"(?:/usr)?(?:/local)?/s?bin/|/opt/homebrew/bin/")
 _MOST_PLACES = 8
+_NUMBER = "0"
+_SEVERAL = 3
+"""More words than any program may be given that counts them."""
 _NO_PAGER = Word("--no-pager")
 _MOST_NAMES = 2_000
 _TAKE_FILES = frozenset("awk gawk mawk nawk file find git gsed sed sort tar".split())
@@ -84,6 +92,10 @@ class Standing(msgspec.Struct):
     """What the variables may be that the line sets itself."""
     depth: int = 0
     """How many shells it is in that were given a script."""
+    given: set[str] = msgspec.field(default_factory=set)
+    """What is set for the command alone."""
+    handed: set[str] = msgspec.field(default_factory=set)
+    """What was set for the shells it is in: there, no variable of that name is what it usually is."""
     apart: list[str] = []
     """Where the command itself goes before it looks, as `git -C` does."""
     use: Use | None = None
@@ -103,6 +115,8 @@ class Standing(msgspec.Struct):
         printed = self._printed(word.output, alone=alone)
         nothing = [Word(below)] if word.whole else []
         spelled = [(*before, Word(text + below), *after) for text in printed]
+        if spelled and not word.whole and may_print_several(word.output):
+            spelled.append((*before, *[Word(_NUMBER)] * _SEVERAL, *after))
         return [*spelled, (*before, *nothing, *after)] if spelled else [words]
 
     def _printed(self, output: str, *, alone: bool) -> list[str]:
@@ -110,7 +124,7 @@ class Standing(msgspec.Struct):
         if name := program_sought(output):
             return [f"/bin/{name}"] if alone else []
         if output not in PLACES:
-            return ["0"] if alone and is_plain_output(output) else []
+            return [_NUMBER] if alone and is_plain_output(output) else []
         if self.lost or self.adrift or len(self.wheres) > _MOST_PLACES:
             return []
         if output == "pwd":

@@ -226,10 +226,11 @@ _AZ_GROUPS = frozenset(
     """.split()
 ) - {"account-sas", "config", "query", "container"}
 _GCLOUD = """
-    config*list auth*list config*get-value config*get config*configurations*list version logging*read info help
+    config*list auth*list config*configurations*list version logging*read info help
     projects*get-iam-policy builds*log app*logs*read functions*logs*read compute*instances*get-serial-port-output
     storage*ls storage*du config*configurations*describe
 """
+_GCLOUD_SETTING = r"(?!(?:[a-z_]+/)?\w*(?:pass|token|key|cred))[\w/]+"
 _GCLOUD_TABLES = re.compile(
     r"(functions|run( \w+)?|app versions|compute instances|compute instance-templates|container clusters) list"
 )
@@ -259,9 +260,18 @@ class _Gcloud(_Class):
     """Groups, and at the end of them `list` or `describe`. Another verb in between would take that for a name."""
 
     tables: Mapping[str, Options | Program] = _verbs(_GCLOUD, _CLOUD)
-    examples = (*tables, "projects list", "compute instances list", "compute instances describe")
+    settings = frozenset({"config get-value", "config get"})
+    examples = (
+        *tables,
+        *settings,
+        "projects list",
+        "compute instances list",
+        "compute instances describe",
+    )
 
     def find(self, verb: str) -> Options | None:
+        if verb in self.settings:
+            return only(operands=1, check=plain_names(_GCLOUD_SETTING))
         if isinstance(known := self.tables.get(verb), Options):
             return known
         first, *groups, leaf = verb.split() if " " in verb else ("", verb)

@@ -15,12 +15,14 @@ from hookline.containment.shell.options import Call, Program, only
 from hookline.containment.shell.project import Obeyed, lacks
 from hookline.containment.shell.words import Word
 
-_FILE = lacks(r"(?i)include|extends|\\[xu\r\n]|!!|oci:")
-"""Neither of the two, by its letters or in the other ways in which a key can be written."""
+_FILE = lacks(r"(?i)include|extends|\\[xu\r\n]|!!|!<|%TAG|oci:")
+"""Neither of the two, by its letters or in the other ways in which a key can be written: escaped, or as `!!binary`, by
+whatever name."""
 _ENV = lacks(
-    r"(?im)^\s*(?:export\s+)?(?:compose_|docker_|path\b|d?y?ld_|[a-z]+_proxy|ssh_|home\b|xdg_)"
+    r"(?i)(?<![a-z0-9_.])(?:export)?(?:(?:compose|docker|d?y?ld|ssh|xdg)_\w*|[a-z]+_proxy|path|home)[^\w\n]*[=:]"
 )
-"""Values beside the file may say that it is another one, and where docker is."""
+"""Values beside the file may say that it is another one, and where docker is. After a value in quotes, the next name
+may stand in the same line; after `export`, without a blank."""
 _PATH = re.compile(r"(?!github\.com/)[\w./ -]+\.ya?ml")
 """A file of this machine: to compose, much else is an address."""
 _NAMES = ("-f", "--file")
@@ -48,7 +50,8 @@ _LISTS = only(
     "-a -q --all --quiet --services --no-trunc --orphans --help",
     texts="--format --filter --status --index --protocol",
 )
-_PARTS = "-q --quiet --services --volumes --images --profiles --networks"
+_PARTS = "-q --quiet --services --volumes --networks"
+"""Names alone: into an image, and a profile, whatever is in the environment may be put."""
 COMPOSE = Program(
     _OPTIONS,
     {

@@ -21,8 +21,8 @@ MODULE = "python -m"
 _PYTHON = re.compile(r"(?:python|pypy)(?:[23](?:\.[0-9]+)?)?")
 _TRIED = frozenset(
     """
-    attr brotli brotlicffi certifi chardet charset_normalizer colorama cryptography h2 importlib_metadata
-    importlib_resources ipython ipywidgets java jinja2 keyring org openssl pip pkg_resources pygments pyodide rich
+    attr brotli brotlicffi certifi chardet charset_normalizer colorama cryptography datrie h2 importlib_metadata
+    importlib_resources ipython ipywidgets java jinja2 keyring org openssl pip pkg_resources pygments pyodide re2 rich
     setuptools simplejson sitecustomize socks tomli truststore typing_extensions urllib3 urllib3_secure_extra
     usercustomize vms_lib wheel winloop zstandard
     """.split()

@@ -45,12 +45,15 @@ _COREPACK: dict[str, Test] = {  # starts the version that a project names
 _YARN: Obeyed = {**_COREPACK, **_all(".yarnrc .yarnrc.yml .yarn .pnp.cjs .pnp.js .pnp.loader.mjs")}
 _PNPM: Obeyed = {
     **_COREPACK,
-    **_all(".pnpmfile.cjs .pnpmfile.mjs pnpmfile.js pnpmfile.cjs"),
+    **_all(".pnpmfile.cjs .pnpmfile.mjs pnpmfile.js pnpmfile.cjs package.json5 package.yaml"),
     **_all("pnpm-workspace.yaml pnpm-workspace.yml", _WORKSPACE),
 }
 _BUN: Obeyed = {**_NPM, **_all("bunfig.toml .bunfig.toml"), ".env": lacks("(?i)BUN|NODE|NPM|PROXY")}
-_NODE: Obeyed = _all("node_modules .pnp.cjs .pnp.js")
-"""Programs that start their own copy in the project."""
+_NODE: Obeyed = {
+    **_all("node_modules .pnp.cjs .pnp.js"),
+    "package.json": says_nothing_of("exports"),
+}
+"""Programs that start their own copy in the project: the project itself may be called like it, and export one."""
 _NODE_NAMES = """
     cdk cypress expo firebase grunt jest lerna netlify next ng nx playwright rollup storybook turbo vercel vite
     vitest vue webpack wrangler
@@ -70,10 +73,15 @@ _RUST_NAMES = (
 _GO: Obeyed = {"go.mod": lacks("require|replace|tool"), **_all("go.work")}
 """With a requirement it may ask the host that the project names for it."""
 _VERSION = holds_only(r"\s*(?:#.*|(?:cpython|pypy|python)?[-@]?[0-9]+(?:\.[0-9]+)*)?\s*")
+_UV_WORDS = (
+    r"(?i)python-downloads|install-mirror|cache-dir|\\[ux]"
+    r"|(?<![\w-])[\"']?python[\"']?\s*=(?!\s*[\"'][\^~<>=!]*[0-9][0-9.,<>=!^~* ]*[\"'])"
+)
+"""Where another Python comes from, what is written to, and a Python that is no version."""
 _UV: Obeyed = {
     **_all(".venv"),
     **_all(".python-version .python-versions", _VERSION),
-    **_all("uv.toml pyproject.toml", lacks(r"(?i)python-downloads|install-mirror|\\u")),
+    **_all("uv.toml pyproject.toml", lacks(_UV_WORDS)),
 }
 """It starts the interpreter that it finds, and learns from an address what others there are."""
 _BUNDLER: Obeyed = _all("Gemfile gems.rb Gemfile.lock gems.locked .bundle _plugins")
@@ -87,6 +95,9 @@ OBEYED: dict[str, Obeyed] = {
     "bun": _BUN,
     **dict.fromkeys(_NODE_NAMES.split(), _NODE),
     "cdk": {**_NODE, **_all("cdk.json")},
+    "nx": {**_NODE, **_all(".nx")},
+    "turbo": {**_NODE, **_all(".yarn .yarnrc.yml")},
+    "wrangler": {**_NODE, **_all(".env .env.*")},  # they may say where it sends the user's token
     **dict.fromkeys(_RUST_NAMES.split(), _RUST),
     "rustup toolchain": _NOTHING,
     "go doc": _GO,
@@ -173,6 +184,9 @@ OWN = frozenset(
 )
 """What in the home itself is the user's own configuration."""
 
+_BEFORE_VERBS = frozenset({"-q", "-v"})
+"""Options that may stand between a program and its verb."""
+
 
 def _is_global(words: Sequence[Word]) -> bool:
     """Npm reads nothing of the project if it is asked about what belongs to none."""
@@ -182,7 +196,8 @@ def _is_global(words: Sequence[Word]) -> bool:
 
 def obeyed_by(name: str, words: Sequence[Word]) -> Obeyed | None:
     """What a program obeys when it is given some words."""
-    verb = words[0].text if words else ""
+    texts = [word.text for word in words]
+    verb = next((text for text in texts if text not in _BEFORE_VERBS), "".join(texts[:1]))
     if f"{name} {verb}" == "docker compose" or name == "docker-compose":
         return obeyed_by_compose(words[1 if name == "docker" else 0 :])
     resolves = _RESOLVES.get(f"{name} {verb}")

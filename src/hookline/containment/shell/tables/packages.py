@@ -151,7 +151,7 @@ PACKAGES: dict[str, Program] = {
         ("conda", "mamba", "micromamba"),
         with_verbs(
             {
-                "list": only("--json --export -e --explicit", texts="-n --name -p --prefix"),
+                "list": only("--json --export -e --explicit", texts="-n --name"),
                 "info": only("-e --envs --json", operands=0),
                 "env list": only("--json", operands=0),
                 "config": only("--show --json", needs="--show", check=_plain_settings),
