@@ -126,6 +126,20 @@ def test_so_is_a_tool_where_cursor_looks_in_the_command(place: Any) -> None:
     assert "is looked for in the command's text" in place.run("hooks", "lint").stdout
 
 
+@pytest.mark.parametrize(
+    ("path", "hooks"),
+    [
+        (".cursor/hooks.json", {"beforeShellExecution": [{"command": ".cursor/hooks/gone.sh"}]}),
+        (".github/hooks/a.json", {"preToolUse": [{"type": "command", "bash": "./gone.sh"}]}),
+    ],
+)
+def test_so_is_a_script_that_is_gone(path: str, hooks: dict[str, Any], place: Any) -> None:
+    """In the files of the agents that run their hooks by bash, too."""
+    place.write(path, json.dumps({"version": 1, "hooks": hooks}))
+    place.run("trust")
+    assert "there is no file" in place.run("hooks", "lint").stdout
+
+
 def test_so_is_a_file_of_copilot_that_names_no_event(place: Any) -> None:
     """A hook that is written at the top of a file is in force nowhere, and that is told."""
     place.write(".github/hooks/guard.json", json.dumps({"events": ["PreToolUse"], "bash": "true"}))

@@ -26,6 +26,8 @@ _RULE = re.compile(r"[A-Z]\w*\([^()|]*[ :*/][^()|]*\)")
 """A permission rule, as `Bash(git commit *)`, where a hook's matcher is meant to be; `Task(Create|List)` is none."""
 _OF_COMMANDS = frozenset({"beforeShellExecution", "afterShellExecution"})
 """Cursor's events whose matcher is looked for in the text of the command."""
+_READ = ("", "sh", "bash")
+"""The shells whose lines can be read here."""
 _OF_THE_SHELL = frozenset(
     ". : [ alias break builtin cd command continue declare echo eval exec exit export false getopts hash help kill let "  # noqa: SIM905 - a table of names
     "local printf pwd read readonly return set shift source test times trap true type ulimit umask unset wait".split()
@@ -49,7 +51,7 @@ def doubts(handlers: Iterable[Handler], toolbox: Toolbox, project: Path) -> Iter
             yield Note(
                 f"{_who(handler)} cannot run: {missing}.",
                 is_problem=True,
-                remedy=f"Commands start in {project}; correct the path, or put the file there.",
+                remedy=f"It starts in {project / handler.cwd}; correct the path, or put the file there.",
             )
 
 
@@ -130,7 +132,7 @@ def _is_found(word: str, handler: Handler) -> bool:
 
 def _words(handler: Handler, project: Path) -> list[str]:
     """The words of a command that is a plain one, for a shell that we can read; none for another."""
-    if handler.kind != "command" or handler.shell:
+    if handler.kind != "command" or handler.shell not in _READ:
         return []
     if handler.argv is not None:
         return list(handler.argv)
