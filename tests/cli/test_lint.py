@@ -100,6 +100,10 @@ def test_what_may_be_right_is_none(hook: str, place: Any) -> None:
             {"PreToolUse": [{"hooks": [{"type": "command", "command": '"$CLAUDE_PROJECT_DIR"/no.sh'}]}]},
             "there is no file",
         ),
+        (
+            {"PreToolUse": [{"matcher": "Bash(git push*)", "hooks": [{"type": "command", "command": "true"}]}]},
+            "is a permission rule, and a matcher is the name of a tool",
+        ),
     ],
 )  # fmt: skip
 def test_so_is_what_was_left_out_of_other_agents_files(
@@ -111,6 +115,45 @@ def test_so_is_what_was_left_out_of_other_agents_files(
     done = place.run("hooks", "lint")
     assert done.returncode == Exit.FAILED, done.stderr
     assert told in done.stdout
+
+
+def test_so_is_a_tool_where_cursor_looks_in_the_command(place: Any) -> None:
+    """A guard whose matcher is the name of the shell sees hardly any command."""
+    entry = {"command": "true", "matcher": "Shell"}
+    hooks = {"version": 1, "hooks": {"beforeShellExecution": [entry]}}
+    place.write(".cursor/hooks.json", json.dumps(hooks))
+    place.run("trust")
+    assert "is looked for in the command's text" in place.run("hooks", "lint").stdout
+
+
+@pytest.mark.parametrize(
+    ("path", "hooks"),
+    [
+        (".cursor/hooks.json", {"beforeShellExecution": [{"command": ".cursor/hooks/gone.sh"}]}),
+        (".github/hooks/a.json", {"preToolUse": [{"type": "command", "bash": "./gone.sh"}]}),
+    ],
+)
+def test_so_is_a_script_that_is_gone(path: str, hooks: dict[str, Any], place: Any) -> None:
+    """In the files of the agents that run their hooks by bash, too."""
+    place.write(path, json.dumps({"version": 1, "hooks": hooks}))
+    place.run("trust")
+    assert "there is no file" in place.run("hooks", "lint").stdout
+
+
+def test_so_is_a_file_of_copilot_that_names_no_event(place: Any) -> None:
+    """A hook that is written at the top of a file is in force nowhere, and that is told."""
+    place.write(".github/hooks/guard.json", json.dumps({"events": ["PreToolUse"], "bash": "true"}))
+    done = place.run("hooks", "lint")
+    assert done.returncode == Exit.FAILED
+    assert "has no 'hooks' object" in done.stdout
+
+
+def test_a_group_of_names_is_no_permission_rule(place: Any) -> None:
+    """An expression with a group in it may be right."""
+    group = {"matcher": "Task(Create|List)", "hooks": [{"type": "command", "command": "true"}]}
+    place.write(".claude/settings.json", json.dumps({"hooks": {"PreToolUse": [group]}}))
+    place.run("trust")
+    assert place.run("hooks", "lint").returncode == 0
 
 
 def test_so_is_a_guard_that_waits_for_trust(place: Any) -> None:

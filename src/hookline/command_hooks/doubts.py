@@ -22,6 +22,12 @@ from hookline.tools import Toolbox
 _NAMES = re.compile(r"[A-Za-z0-9_\- ,|]+")
 _MORE_THAN_ONE = re.compile(r"[;|&<>(){}`$*?!\n]")
 """What makes a line more than one plain command: what it runs then depends."""
+_RULE = re.compile(r"[A-Z]\w*\([^()|]*[ :*/][^()|]*\)")
+"""A permission rule, as `Bash(git commit *)`, where a hook's matcher is meant to be; `Task(Create|List)` is none."""
+_OF_COMMANDS = frozenset({"beforeShellExecution", "afterShellExecution"})
+"""Cursor's events whose matcher is looked for in the text of the command."""
+_READ = ("", "sh", "bash")
+"""The shells whose lines can be read here."""
 _OF_THE_SHELL = frozenset(
     ". : [ alias break builtin cd command continue declare echo eval exec exit export false getopts hash help kill let "  # noqa: SIM905 - a table of names
     "local printf pwd read readonly return set shift source test times trap true type ulimit umask unset wait".split()
@@ -39,13 +45,32 @@ def doubts(handlers: Iterable[Handler], toolbox: Toolbox, project: Path) -> Iter
                 if meant
                 else "Correct its name, give the agent the tool, or leave it out.",
             )
+        yield from _idle(handler)
         missing = _missing(handler, project)
         if missing:
             yield Note(
                 f"{_who(handler)} cannot run: {missing}.",
                 is_problem=True,
-                remedy=f"Commands start in {project}; correct the path, or put the file there.",
+                remedy=f"It starts in {project / handler.cwd}; correct the path, or put the file there.",
             )
+
+
+def _idle(handler: Handler) -> Iterator[Note]:
+    """A matcher that its agent reads as something else than its author meant, so that the hook hardly ever runs."""
+    who, matcher = _who(handler), handler.matcher
+    if handler.source.dialect in ("claude", "codex", "vscode") and _RULE.fullmatch(matcher):
+        name = matcher.partition("(")[0]
+        yield Note(
+            f"{who} never runs: its matcher '{matcher}' is a permission rule, and a matcher is the name of a tool.",
+            is_problem=True,
+            remedy=f'Write "matcher": "{name}", and the rule beside the command: "if": "{matcher}".',
+        )
+    if handler.event in _OF_COMMANDS and matcher in ("Shell", "Bash"):
+        yield Note(
+            f"{who} hardly ever runs: its matcher '{matcher}' is looked for in the command's text.",
+            is_problem=True,
+            remedy="Leave the matcher out, to have it run for every command.",
+        )
 
 
 def strangers(written: Iterable[str], toolbox: Toolbox) -> Iterator[tuple[str, str]]:
@@ -107,7 +132,7 @@ def _is_found(word: str, handler: Handler) -> bool:
 
 def _words(handler: Handler, project: Path) -> list[str]:
     """The words of a command that is a plain one, for a shell that we can read; none for another."""
-    if handler.kind != "command" or handler.shell:
+    if handler.kind != "command" or handler.shell not in _READ:
         return []
     if handler.argv is not None:
         return list(handler.argv)

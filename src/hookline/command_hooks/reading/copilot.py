@@ -33,6 +33,8 @@ _TIMEOUT = 30.0
 _FAILED = "postToolUseFailure"
 _LOCATIONS = "chat.hookFilesLocations"
 _USUAL = ".github/hooks"
+_COMMANDS = frozenset({"bash", "powershell", "command", "script"})
+"""What a hook alone has: a file that has it at its top is one that was written for no agent."""
 _OF_CLAUDE = (".claude/settings.json", ".claude/settings.local.json")
 
 
@@ -111,7 +113,14 @@ def read_copilot_file(
     """One file. Events in Pascal case are Claude's, and are told in the form of VS Code."""
     source = Source("copilot", level, str(path), shown_path(path, project, home))
     told = about(source.label, warn)
-    return _handlers(load_json(path, told) or {}, source, project, told)
+    content = load_json(path, told) or {}
+    if "hooks" not in content and not _COMMANDS.isdisjoint(content):
+        told(
+            Dropped(
+                "it has no 'hooks' object with the names of events in it, so nothing of it runs"
+            )
+        )
+    return _handlers(content, source, project, told)
 
 
 def _plugin(root: Path, data: Path, project: Path, home: Path, warn: Warn) -> list[Handler]:
