@@ -58,3 +58,29 @@ def test_it_may_go_over_several_lines(width: int) -> None:
             shown = redactor.text(f"begin {lines} end")
             assert shown.startswith("begin [redacted:known-value]")
             assert text[10:20] not in shown
+
+
+@pytest.mark.parametrize("line_end", ["\n", "\r\n", "\\n"])
+def test_the_end_of_a_private_key_is_found_without_its_beginning(line_end: str) -> None:
+    """As `tail` shows it, or a file that is read from a line on."""
+    lines = textwrap.wrap(base64.b64encode(bytes(range(250))).decode(), 64)
+    key = line_end.join([*lines[1:], "-----END RSA PRIVATE KEY-----"])
+    shown = Redactor().text(f"[...]{line_end}{key} more")
+    assert shown == f"[...]{line_end}[redacted:private-key] more"
+
+
+def test_the_end_of_a_private_key_is_found_with_the_numbers_of_its_lines() -> None:
+    """A file that is read is shown with them."""
+    lines = [*textwrap.wrap("QUJD" * 60, 64), "-----END PRIVATE KEY-----", "more"]
+    shown = "\n".join(f"{number:>6}\t{line}" for number, line in enumerate(lines, 7))
+    told = Redactor().text(f"key.pem:\n{shown}")
+    assert "QUJD" not in told
+    assert told.endswith("more")
+
+
+@pytest.mark.parametrize(
+    "text", ["the line\n-----END PRIVATE KEY-----", 'x = "-----END PRIVATE KEY-----"']
+)
+def test_the_last_line_of_a_key_alone_is_text(text: str) -> None:
+    """People and programs name it."""
+    assert Redactor().text(text) == text

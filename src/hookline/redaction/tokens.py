@@ -136,6 +136,16 @@ _TOKENS = (
 _SHORTEST = 8
 """No token is shorter."""
 
+_KEY_END = re.compile(r"-----END [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----")
+_NUMBER = r"(?:\t\d{1,7} {0,8})?"
+_BODY_REVERSED = re.compile(
+    rf"{_NUMBER}(?:(?:\n\r?|n\\(?:r\\)?)={{0,2}}(?:(?!n\\)[A-Za-z0-9+/]){{1,80}}{_NUMBER})+"
+)
+"""Lines of base64, last letter first, each perhaps with its number in a file before it."""
+_LONGEST_BODY = 20_000
+_LEAST_OF_A_KEY = 24
+"""Letters before the end of a key that are no word of the text around it."""
+
 
 def token_spans(text: str, lowered: str | None = None) -> Iterator[Span]:
     """Where tokens are in a text, in the order of their kinds. They may overlap."""
@@ -151,6 +161,19 @@ def token_spans(text: str, lowered: str | None = None) -> Iterator[Span]:
                 continue
             start, end = found.span(group)
             yield start, end, token.kind
+    if "-----end" in lowered:
+        yield from _ends_of_keys(text)
+
+
+def _ends_of_keys(text: str) -> Iterator[Span]:
+    """Private keys of which the beginning was left out, by `tail` say. They are read backwards, each part once."""
+    after = 0
+    for found in _KEY_END.finditer(text):
+        before = text[max(after, found.start() - _LONGEST_BODY) : found.start()]
+        body = _BODY_REVERSED.match(before[::-1])
+        if body is not None and body.end() >= _LEAST_OF_A_KEY:
+            yield found.start() - body.end(), found.end(), "private-key"
+        after = found.end()
 
 
 _WORD = re.compile(r"[A-Za-z0-9]+")

@@ -176,10 +176,11 @@ def test_names_that_are_no_tools_anywhere_are_done_without(tmp_path: Path, tools
     """Published files list programs and services among the tools; `lint()` says what will not be had."""
     agent_file(tmp_path, "a", f"tools: {tools}")
     agent = builder(subagents=Subagents(tmp_path)).build()
-    told = agent.explain().replace("\n" + " " * 16, " ")
-    assert "subagents: a: read " in told
+    told = agent.explain()
+    assert "subagents: a: read " in told.replace("\n" + " " * 16, " ")
     names = ", ".join(tools.strip("[]").split(", ")[1:])
-    assert f"a.md: it goes without {names}" in told
+    # Where the lines are parted depends on how long the path is, and a hyphen is a place to part them.
+    assert "".join(f"a.md: it goes without {names}".split()) in "".join(told.split())
     assert any(f"has a tool {names}." in str(finding) for finding in agent.lint())
 
 

@@ -99,7 +99,7 @@ def set_aside(running: RunningCommand) -> str:
 
 def news(one: Background) -> str:
     """What it printed since the last time, and how it is going."""
-    text = shown(one.output.take_unread(), one.output.where)
+    text = shown(one.output.take_unread(), one.output.said)
     return (
         f"{text.rstrip()}\n{status(one)}".lstrip("\n")
         if text.strip()

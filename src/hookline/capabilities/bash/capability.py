@@ -79,6 +79,7 @@ class Bash:
         else:
             paths = SandboxPaths(tmp=scratch.tmp, read=(scratch.output,))
             self.sandbox = Sandbox(root, sandbox, paths=paths, limits=limits, pass_env=pass_env)
+        scratch.check_beside(self.sandbox.root)
         self.sandbox.keep(scratch.output)  # we write there, outside: nothing is to be in the way
         self._runner = Runner(self.sandbox, scratch, max_chars)
         self._guard = ShellGuard(self)

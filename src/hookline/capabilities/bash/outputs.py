@@ -41,6 +41,14 @@ class Scratch:
         self._numbers = itertools.count(1)
         self._files: deque[Path] = deque()
 
+    def check_beside(self, root: Path) -> None:
+        """What commands print is kept where they cannot change it, so not in the directory that is theirs."""
+        if root == self.output:
+            raise BuildError(
+                f"Bash: output_dir='{self.output}' is the directory that commands work in.",
+                remedy="Name a directory of its own, perhaps one inside it, or leave it out.",
+            )
+
     def new_file(self) -> Path:
         """A name for one more file; the oldest is removed when there are too many."""
         while True:
@@ -65,6 +73,8 @@ class Output:
         self._size = size
         self._begun = bytearray()
         self._file: IO[bytes] | None = None
+        self._kept = 0
+        """How many bytes are in the file: not all, if the disk is full."""
         self.unread = Excerpt(size)
         """What was printed since somebody looked."""
 
@@ -81,17 +91,23 @@ class Output:
 
     def _to_file(self) -> None:
         self.path = self._scratch.new_file()
+        begun, self._begun = bytes(self._begun), bytearray()
         # Unbuffered, so that what is there can be read while the command runs.
-        self._file = self.path.open("xb", buffering=0)
-        self.path.chmod(0o600)
-        self._write(bytes(self._begun))
-        self._begun = bytearray()
+        with contextlib.suppress(OSError):  # the directory is gone or full: the command goes on
+            self._file = self.path.open("xb", buffering=0)
+            self.path.chmod(0o600)
+            self._write(begun)
 
     def _write(self, data: bytes) -> None:
         assert self._file is not None
         try:
-            self._file.write(data)
-        except OSError:  # the disk is full: what there is of it is kept, and the command goes on
+            written = self._file.write(data)
+        except OSError:
+            written = 0
+        self._kept += written
+        if written < len(
+            data
+        ):  # the disk is full: what there is of it is kept, and the command goes on
             self._file.close()
             self._file = None
 
@@ -102,8 +118,17 @@ class Output:
 
     @property
     def where(self) -> str:
-        """The file, as text; empty if there is none."""
-        return "" if self.path is None else str(self.path)
+        """The file, as text; empty if there is none, or nothing in it."""
+        return "" if self.path is None or not self._kept else str(self.path)
+
+    @property
+    def said(self) -> str:
+        """What is in the file, in words."""
+        if not self.where:
+            return "" if self.path is None else "the rest could not be kept in a file"
+        if self._kept < self.excerpt.total:
+            return f"only the first {self._kept:,} of {self.excerpt.total:,} bytes could be kept, in {self.where}"
+        return f"all {self._kept:,} bytes are in {self.where}"
 
     def close(self) -> None:
         """The command prints no more."""

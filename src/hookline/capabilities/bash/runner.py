@@ -162,7 +162,7 @@ class Runner:
         return await asyncio.to_thread(network_grant, order.text, self._place(order), self.sandbox)
 
     def _told(self, running: RunningCommand, output: Output, seconds: float) -> str:
-        text = shown(output.excerpt, output.where).rstrip()
+        text = shown(output.excerpt, output.said).rstrip()
         how = {
             "exited": f"exit code {running.exit_code}, {took(running.duration)}",
             "stopped": f"stopped after {took(running.duration)}",

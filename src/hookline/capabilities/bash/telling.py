@@ -6,7 +6,7 @@ import asyncio
 import codecs
 from collections.abc import Callable
 
-from hookline.capabilities.bash.text import readable
+from hookline.capabilities.bash.text import first_word, readable
 
 _PAUSE = 0.05
 """Seconds between two messages."""
@@ -36,8 +36,10 @@ class Telling:
             self._last = loop.time()
         self._text += self._decoder.decode(data)
         if len(self._text) > 2 * _LONGEST:
-            self._left_out += len(self._text) - _LONGEST
-            self._text = self._text[-_LONGEST:]
+            kept = self._text[-_LONGEST:]
+            kept = kept[len(first_word(kept)) :]
+            self._left_out += len(self._text) - len(kept)
+            self._text = kept
         if self._timer is not None and self._timer.when() > loop.time() + _PAUSE:
             self._timer.cancel()
             self._timer = None

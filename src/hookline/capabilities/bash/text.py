@@ -13,6 +13,9 @@ _ESCAPES = re.compile(
 _OVERWRITTEN = re.compile(r"[^\n]*\r(?=[^\n\r])")
 """What a line was before it was written over, as progress bars do."""
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f]")
+_BLANK = re.compile(r"\s")
+_WORD = 300
+"""Letters of a word that is cut in two which are left out with the rest: half a token is not known to be one."""
 
 _HINTS = (
     (
@@ -44,24 +47,33 @@ def readable(data: bytes) -> str:
 
 
 def shown(excerpt: Excerpt, whole: str) -> str:
-    """What was printed; when it is too long, its beginning and its end, and where the whole of it is."""
+    """What was printed; when it is too long, its beginning and its end, and what `whole` says of where all of it is."""
     head, tail = excerpt.parts()
     if not excerpt.left_out:
         return readable(head + tail)
     head, tail = _whole_lines(head, tail)
     between = excerpt.total - len(head) - len(tail)
-    where = f"; all {excerpt.total:,} bytes are in {whole}" if whole else ""
+    where = f"; {whole}" if whole else ""
     return f"{readable(head)}\n[... {between:,} bytes left out here{where} ...]\n{readable(tail)}"
 
 
 def _whole_lines(head: bytes, tail: bytes) -> tuple[bytes, bytes]:
-    """Cut at the ends of lines where there are any near."""
+    """Cut at the ends of lines where there are any near, else at those of words."""
     end, start = head.rfind(b"\n"), tail.find(b"\n")
-    if end > len(head) // 2:
-        head = head[:end]
-    if -1 < start < len(tail) // 2:
-        tail = tail[start + 1 :]
-    return head, tail
+    head = head[:end] if end > len(head) // 2 else head[: -len(_last_word(head)) or None]
+    is_near = -1 < start < len(tail) // 2
+    return head, tail[start + 1 :] if is_near else tail[len(first_word(tail.decode("latin-1"))) :]
+
+
+def first_word(text: str) -> str:
+    """What a text begins with, up to a blank: the rest of a word, if the text was cut there."""
+    near = text[: min(_WORD, len(text) // 2)]
+    blank = _BLANK.search(near)
+    return near if blank is None else near[: blank.start()]
+
+
+def _last_word(data: bytes) -> str:
+    return first_word(data[::-1].decode("latin-1"))
 
 
 def hint(text: str, root: str) -> str:
