@@ -61,10 +61,10 @@ def test_what_repeats_without_end_is_never_tried_again(pattern: re.Pattern[str])
 
 
 HOSTILE = [
-    "a", "\\", "eyJ", "eyJaaaaaaaa.", "-----BEGIN PRIVATE KEY-----", "\nQUJD\n-----END PRIVATE KEY-----",
-    "://", "://a:", "password=", 'password="', "ghp_",
+    "a", "\\", "eyJ", "eyJaaaaaaaa.", "-----BEGIN PRIVATE KEY-----", "://", "://a:", "password=", 'password="', "ghp_",
     "sk-", "Bearer ", "bearer aaaaaaaaaaaaaaaa1", "%", "&#0", "[redacted:x]", "github_pat_", "?key=", "token: ",
     "Cookie: ", "[", '\\"', "=", "key='", "AKIA", "hunter2-know", "password: '\\'",
+    "\nQUJD\n-----END PRIVATE KEY-----", "\nQUJDQUJDQUJDQUJD",
     "curl ", "curl -u ", "mysql -p", 'mysql "', "echo x ", "echo x | sudo -S ",
 ]  # fmt: skip
 

@@ -185,3 +185,14 @@ def test_what_is_not_there_gets_a_suggestion(use: Use) -> None:
         text_of(use, "src")
         == "Error: 'src' is a directory, not a file. Use `list` to see what is in it."
     )
+
+
+def test_a_token_is_not_cut_in_two() -> None:
+    """Of a word that stands where a line is cut nothing is shown: half a token does not look like one."""
+    token = "AIzaSyA0123456789abcdefghijABCDEFGHIJ01"
+    for place in range(1_962, 2_000):
+        line = f"{'x' * place} {token} {'y' * 900}"
+        shown = reading.cut(line)
+        assert (
+            shown == f"{'x' * place} ... [{len(line) - place - 1:,} more characters in this line]"
+        )

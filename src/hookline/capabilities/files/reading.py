@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import os
+import re
 from collections.abc import Iterator
 from typing import IO, NamedTuple
 
@@ -26,6 +27,8 @@ LONGEST_LINE = 2_000
 MOST_CHARACTERS = 40_000
 _LONGEST_ALONE = MOST_CHARACTERS - 100
 """Characters of a line that is read by itself, so that one can be seen whole."""
+_LONGEST_WORD = 300
+_BETWEEN_WORDS = re.compile(r"[\s\"'`=:,;<>(){}\[\]]")
 
 
 class Shown(NamedTuple):
@@ -110,7 +113,15 @@ def cut(line: str, longest: int = LONGEST_LINE) -> str:
     """A line that is not too long to show."""
     if len(line) <= longest:
         return line
-    return f"{line[:longest]}... [{len(line) - longest:,} more characters in this line]"
+    shown = _to_a_word(line[:longest])
+    return f"{shown}... [{len(line) - len(shown):,} more characters in this line]"
+
+
+def _to_a_word(text: str) -> str:
+    """The beginning of a line without a word that is cut in two: half a token is not known to be a secret."""
+    near = text[-_LONGEST_WORD:]
+    ends = [found.end() for found in _BETWEEN_WORDS.finditer(near)]
+    return text[: len(text) - len(near) + ends[-1]] if ends else text
 
 
 def _show_binary(head: bytes, name: str, size: int, seen: str) -> Shown:
@@ -155,8 +166,10 @@ def _lines_from(file: IO[bytes], found: Text, first: int) -> Iterator[str]:
         while line := text.readline(LONGEST_LINE):
             longer = 0 if line.endswith("\n") else _skip_rest(text)
             if number >= first:
+                shown = _to_a_word(line) if longer else line.rstrip("\r\n")
+                longer += len(line) - len(shown) if longer else 0
                 note = f"... [{longer:,} more characters in this line]" if longer else ""
-                yield line.rstrip("\r\n") + note
+                yield shown + note
             number += 1
     finally:
         text.detach()
