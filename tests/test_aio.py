@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from hookline._aio import Once, call_in_thread, is_async_callable, is_being_cancelled
+from hookline._aio import Once, call_in_thread, is_async_callable, is_being_cancelled, within
 
 
 async def later(*args: Any) -> Any:
@@ -202,3 +202,34 @@ def test_outside_of_any_task_nothing_is_being_cancelled() -> None:
         return await answer
 
     assert asyncio.run(main()) is False
+
+
+async def test_what_is_waited_for_in_time_has_happened() -> None:
+    """And its failure is not lost."""
+
+    async def fail() -> None:
+        raise ValueError("no")
+
+    assert await within(5, asyncio.sleep(0))
+    assert not await within(0.01, asyncio.Event().wait())
+    with pytest.raises(ValueError, match="no"):
+        await within(5, fail())
+
+
+async def test_a_time_limit_holds_in_a_task_that_was_cancelled() -> None:
+    """Whoever sees to an end there goes on to the next thing when the time is up."""
+    seen: list[bool] = []
+
+    async def work() -> None:
+        try:
+            await asyncio.sleep(60)
+        finally:
+            seen.append(await within(0.01, asyncio.Event().wait()))
+            seen.append(await within(5, asyncio.sleep(0)))
+
+    task = asyncio.create_task(work())
+    await asyncio.sleep(0)
+    task.cancel()
+    await asyncio.wait([task])
+    assert task.cancelled()
+    assert seen == [False, True]

@@ -1,4 +1,4 @@
-"""Small pieces of asyncio: threads that can be abandoned, and awaitables that notice when they are not awaited."""
+"""Small pieces of asyncio: time limits, threads that can be abandoned, awaitables that notice when nobody awaits them."""
 
 from __future__ import annotations
 
@@ -11,6 +11,23 @@ from collections.abc import Awaitable, Callable, Generator
 from typing import Any, Generic, TypeVar
 
 T = TypeVar("T")
+
+
+async def within(seconds: float, waiting: Awaitable[object]) -> bool:
+    """Wait for something for so long and no longer, and say whether it happened.
+
+    Also in a task that was cancelled and has to see to its end: there `asyncio.timeout` gives up in early versions of
+    Python 3.11, and `asyncio.wait_for` loses a cancellation that comes just as it happens.
+    """
+    task = asyncio.ensure_future(waiting)
+    try:
+        done, _ = await asyncio.wait([task], timeout=seconds)
+    finally:
+        if task.cancel():
+            await asyncio.wait([task])
+    if done:
+        task.result()
+    return bool(done)
 
 
 def is_async_callable(function: object) -> bool:

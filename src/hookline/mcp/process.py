@@ -9,13 +9,14 @@ import shutil
 import signal
 from asyncio.subprocess import Process, SubprocessStreamProtocol
 from collections import deque
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Callable
 
 import anyio
 from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
 from mcp.client.stdio import get_default_environment
 from mcp.shared.message import SessionMessage
 
+from hookline._aio import within
 from hookline.containment import end_with_us
 from hookline.errors import ToolSourceError
 from hookline.mcp.family import Relative, descendants
@@ -77,7 +78,7 @@ class ServerProcess:
 
     async def how_it_ended(self) -> str:
         """What became of the process, in words."""
-        await _within(_MOMENT, self._exited.wait())
+        await within(_MOMENT, self._exited.wait())
         code = self._pipes.get_returncode()
         if code is None:
             return "it closed its output"
@@ -147,12 +148,12 @@ class ServerProcess:
         await asyncio.wait([self._writer], timeout=_MOMENT)
         assert self._process.stdin is not None
         self._process.stdin.close()
-        await _within(_GRACE, self._exited.wait())
+        await within(_GRACE, self._exited.wait())
         for number in (signal.SIGTERM, _KILL):
             if not self._signal(number):
                 break
-            await _within(_GRACE, self._until_gone())
-        await _within(_GRACE, self._exited.wait())
+            await within(_GRACE, self._until_gone())
+        await within(_GRACE, self._exited.wait())
         await asyncio.wait([self._listener], timeout=_MOMENT)  # its last words may say why it left
 
     async def _until_gone(self) -> None:
@@ -242,7 +243,7 @@ async def _give_up(starting: asyncio.Future[tuple[asyncio.SubprocessTransport, _
         os.killpg(pipes.get_pid(), _KILL)
     for relative in family:
         relative.signal(_KILL)
-    await _within(_MOMENT, protocol.exited.wait())
+    await within(_MOMENT, protocol.exited.wait())
     pipes.close()
 
 
@@ -272,10 +273,3 @@ async def _lines(reader: asyncio.StreamReader) -> AsyncIterator[bytes]:
             yield line
     if begun:
         yield begun
-
-
-async def _within(seconds: float, waiting: Awaitable[object]) -> None:
-    """Wait for something for so long, and no longer."""
-    with contextlib.suppress(TimeoutError):
-        async with asyncio.timeout(seconds):
-            await waiting

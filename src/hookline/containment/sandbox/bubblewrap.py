@@ -14,12 +14,13 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
 
+from hookline._aio import within
 from hookline.containment.sandbox.cgroups import Group, home_for_groups
 from hookline.containment.sandbox.command import Job, SandboxGrant
 from hookline.containment.sandbox.limits import kernel_counts_processes, restrict
 from hookline.containment.sandbox.mounts import Tree
 from hookline.containment.sandbox.protection import Protection
-from hookline.containment.sandbox.running import RunningCommand, close, readable, within
+from hookline.containment.sandbox.running import RunningCommand, close, readable
 from hookline.containment.sandbox.seccomp import filter_program
 from hookline.errors import SandboxError
 

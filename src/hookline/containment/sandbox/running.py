@@ -6,9 +6,10 @@ import asyncio
 import contextlib
 import os
 import time
-from collections.abc import Awaitable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from hookline._aio import within
 from hookline.containment.sandbox.command import Ended, Job
 from hookline.containment.sandbox.process import Process
 
@@ -146,19 +147,6 @@ class _Hearing:
 
     def exited(self) -> None:
         self._command._exited.set()
-
-
-async def within(seconds: float, waiting: Awaitable[object]) -> bool:
-    """Wait for something for so long and no longer, and say whether it happened.
-
-    Not with `asyncio.wait_for`: in Python 3.11 that loses a cancellation that comes just as it happens.
-    """
-    try:
-        async with asyncio.timeout(seconds):
-            await waiting
-    except TimeoutError:
-        return False
-    return True
 
 
 async def readable(fd: int) -> None:
