@@ -1,4 +1,4 @@
-"""Small pieces of asyncio: time limits, threads that can be abandoned, awaitables that notice when nobody awaits them."""
+"""Small pieces of asyncio: time limits, threads that can be abandoned, awaitables that know if they are awaited."""
 
 from __future__ import annotations
 
