@@ -90,13 +90,7 @@ async def _ask_again(run: Run, plan: Plan) -> Ending | None:
     """Ask the hooks whose work was lost with a process. They come before the step that is gone through again."""
     if not plan:
         return None
-    ctx = ExecutionHookContext(
-        point=HookPoint.EXECUTION_START,
-        state=run.state,
-        evaluations=run.evaluations,
-        live=run,
-        resumed=True,
-    )
+    ctx = _context(run, resumed=True)
     # Not by way of what is remembered: what they said in another process is no answer here.
     run.take(await run_hooks(plan, ctx, run, run.settle))
     return _forbidden_early(run)
@@ -154,17 +148,20 @@ async def _start(run: Run) -> Ending | None:
     plan = run.plans.execution_start
     if plan is None:
         return None
-    ctx = ExecutionHookContext(
+    result = await run.ask(plan, _context(run, resumed=run.resumed))
+    if result.is_blocked:
+        return Ending(RunStatus.STOPPED, StopReason.RUN_REFUSED, result.reason, result.decided_by)
+    return None
+
+
+def _context(run: Run, *, resumed: bool) -> ExecutionHookContext:
+    return ExecutionHookContext(
         point=HookPoint.EXECUTION_START,
         state=run.state,
         evaluations=run.evaluations,
         live=run,
-        resumed=run.resumed,
+        resumed=resumed,
     )
-    result = await run.ask(plan, ctx)
-    if result.is_blocked:
-        return Ending(RunStatus.STOPPED, StopReason.RUN_REFUSED, result.reason, result.decided_by)
-    return None
 
 
 async def _submit(run: Run, submitted: str | UserMessage) -> Ending | None:

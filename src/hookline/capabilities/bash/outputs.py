@@ -105,9 +105,7 @@ class Output:
         except OSError:
             written = 0
         self._kept += written
-        if written < len(
-            data
-        ):  # the disk is full: what there is of it is kept, and the command goes on
+        if written < len(data):  # a full disk: what there is of it is kept, and the command goes on
             self._file.close()
             self._file = None
 

@@ -64,7 +64,7 @@ def _batches(file: IO[bytes], encoding: str) -> Iterator[list[str]]:
         lines, room = list[str](), _AT_ONCE
         while line := text.readline(_LONGEST):
             if not line.endswith("\n"):
-                _skip_rest(text)
+                skip_rest(text)
             lines.append(line.removesuffix("\n").removesuffix("\r"))
             room -= len(line)
             if room < 0:
@@ -75,7 +75,11 @@ def _batches(file: IO[bytes], encoding: str) -> Iterator[list[str]]:
         text.detach()
 
 
-def _skip_rest(text: io.TextIOWrapper) -> None:
+def skip_rest(text: io.TextIOWrapper) -> int:
+    """Read on to the end of a line; gives how long the rest is."""
+    length = 0
     while rest := text.readline(HEAD):
+        length += len(rest.rstrip("\n"))
         if rest.endswith("\n"):
-            return
+            break
+    return length

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from typing import IO, NamedTuple
 
 from hookline.capabilities.files.ledger import Lines
-from hookline.capabilities.files.parts import HEAD, text_of_head
+from hookline.capabilities.files.parts import HEAD, skip_rest, text_of_head
 from hookline.capabilities.files.texts import (
     Kind,
     Text,
@@ -164,7 +164,7 @@ def _lines_from(file: IO[bytes], found: Text, first: int) -> Iterator[str]:
     number = 1
     try:
         while line := text.readline(LONGEST_LINE):
-            longer = 0 if line.endswith("\n") else _skip_rest(text)
+            longer = 0 if line.endswith("\n") else skip_rest(text)
             if number >= first:
                 shown = _to_a_word(line) if longer else line.rstrip("\r\n")
                 longer += len(line) - len(shown) if longer else 0
@@ -173,13 +173,3 @@ def _lines_from(file: IO[bytes], found: Text, first: int) -> Iterator[str]:
             number += 1
     finally:
         text.detach()
-
-
-def _skip_rest(text: io.TextIOWrapper) -> int:
-    """Read on to the end of a line; gives how long the rest is."""
-    length = 0
-    while rest := text.readline(HEAD):
-        length += len(rest.rstrip("\n"))
-        if rest.endswith("\n"):
-            break
-    return length

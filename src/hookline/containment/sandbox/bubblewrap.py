@@ -263,9 +263,8 @@ class BubblewrapCommand(RunningCommand):
         if self._monitor is None:
             return
         with contextlib.suppress(OSError):
-            signal.pidfd_send_signal(
-                self._monitor, signal.SIGSTOP
-            )  # so that it starts none meanwhile
+            # So that it starts none meanwhile.
+            signal.pidfd_send_signal(self._monitor, signal.SIGSTOP)
             until = time.monotonic() + _STOPS
             while _state_of(pid) not in "TtZX" and time.monotonic() < until:
                 time.sleep(0.001)
@@ -274,7 +273,7 @@ class BubblewrapCommand(RunningCommand):
                     os.kill(int(name), signal.SIGKILL)
 
     def _kill_all(self) -> None:
-        # Not by the transport: it looks first whether the process has ended, and then keeps the exit code to itself.
+        # By what holds them: a number may be somebody else's by now.
         for held in self._held():
             with contextlib.suppress(OSError):
                 signal.pidfd_send_signal(held, signal.SIGKILL)
