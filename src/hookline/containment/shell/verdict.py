@@ -17,3 +17,7 @@ class Verdict(msgspec.Struct, frozen=True, gc=False):
     """One sentence that names the part it is about."""
     command: str = ""
     """That part."""
+    asks_in_sandbox: bool = False
+    """Whether a person is asked even where a sandbox contains the command: what it removes cannot be restored."""
+    env_files: tuple[str, ...] = ()
+    """The environment files (`.env`) that a word of the command names, as whole paths."""
