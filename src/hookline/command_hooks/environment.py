@@ -10,6 +10,7 @@ from pathlib import Path
 
 from hookline.command_hooks.definition import Handler
 from hookline.command_hooks.dialects import DIALECTS, Place
+from hookline.secret_tables import CLOUD_VARIABLE
 
 _OF_OTHERS = frozenset(
     "CURSOR_PLUGIN_ROOT COPILOT_CLI COPILOT_PLUGIN_ROOT COPILOT_PLUGIN_DATA "  # noqa: SIM905 - a table of names
@@ -29,7 +30,6 @@ _KEPT_IN_REPOSITORIES = frozenset(
 )
 _SCRUB = "CLAUDE_CODE_SUBPROCESS_ENV_SCRUB"
 """Set by users who want no hook to see their keys."""
-_CLOUDS = re.compile(r"(?:ANTHROPIC|AWS|AZURE|GOOGLE|GCP|GCLOUD|CLOUDSDK|VERTEX|BEDROCK|OPENAI)_")
 _PROXIES = frozenset({"http_proxy", "https_proxy", "no_proxy", "all_proxy"})
 _NEVER_SET = re.compile(
     r"(?i)(?:PATH|LD_.*|DYLD_.*|PYTHON.*|NODE_OPTIONS|BASH_ENV|ENV|IFS|PERL5?(?:LIB|OPT)|RUBYOPT|RUBYLIB|SHELL|HOME"
@@ -85,7 +85,7 @@ def _is_credential(name: str, value: str) -> bool:
     """Whether a variable is, or leads to, a key of a model or of a cloud."""
     from hookline.redaction import is_secret_name, token_spans
 
-    is_clouds = _CLOUDS.match(name) is not None
+    is_clouds = CLOUD_VARIABLE.match(name) is not None
     return is_clouds or bool(is_secret_name(name)) or any(True for _ in token_spans(value))
 
 

@@ -9,21 +9,10 @@ from collections.abc import Iterable, Iterator
 from typing import Literal
 
 from hookline.redaction.tokens import Span
+from hookline.secret_tables import HARMLESS_NAME, STRONG_NAMES, WEAK_NAMES
 
 Strength = Literal["strong", "weak", ""]
 
-_STRONG = (
-    "password", "passwd", "passphrase", "pwd", "secret", "secretkey", "apikey", "apitoken", "accesskey", "accesstoken",
-    "refreshtoken", "authtoken", "idtoken", "bearertoken", "sessiontoken", "privatekey", "accountkey", "signingkey",
-    "encryptionkey", "masterkey", "clientsecret", "credential", "connectionstring", "authorization", "cookie",
-    "privatetoken", "webhookurl", "keydata", "secretkeybase",
-)  # fmt: skip
-"""A name that ends like this holds a secret, whatever that looks like."""
-_WEAK = ("token", "auth", "accesskeyid", "otp", "key")
-"""A name that ends like this holds a secret if that looks like one."""
-_HARMLESS = re.compile(
-    r"page|next|cursor|continu|sync|public|foreign|primary|sort|partition|cache|idempot|count|len"
-)
 _LETTERS = re.compile(r"[^a-z0-9]")
 
 _ASSIGNED = (
@@ -71,9 +60,9 @@ def is_secret_name(name: str) -> Strength:
     """Whether a field, a variable or a header of this name holds a secret: `strong`, `weak`, or not (empty)."""
     plain = _LETTERS.sub("", name[-_LONGEST_NAME:].lower())
     plain = plain[:-1] if plain.endswith(("ds", "ts", "ns", "ys", "es")) else plain
-    if plain.endswith(_STRONG):
+    if plain.endswith(STRONG_NAMES):
         return "strong"
-    if plain.endswith(_WEAK) and not _HARMLESS.search(plain):
+    if plain.endswith(WEAK_NAMES) and not HARMLESS_NAME.search(plain):
         return "weak"
     return ""
 

@@ -8,131 +8,15 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from typing import NamedTuple, TypeAlias
+from typing import TypeAlias
+
+from hookline.secret_tables import TOKENS
 
 Span: TypeAlias = tuple[int, int, str]
 """Where a secret begins and ends, and of what kind it is."""
 
 
-class _Token(NamedTuple):
-    kind: str
-    hints: tuple[str, ...]
-    """One of these is in every such token: a text without them need not be searched. In lower case."""
-    pattern: re.Pattern[str]
-    is_loose: bool = False
-    """Whether names of other things look like this too, as long as they are made of words."""
-
-
-def _token(kind: str, hints: str, pattern: str, *, is_loose: bool = False) -> _Token:
-    return _Token(kind, tuple(hints.split()), re.compile(pattern), is_loose)
-
-
-_START = r"(?<![\w-])"
-_APART = r"(?<![A-Za-z0-9+])"
-"""What comes before may belong to a name; in base64, a few letters come together by chance."""
-_DIGIT = r"(?=[\w-]{0,80}\d)"
-
-_TOKENS = (
-    _token(
-        "private-key",
-        "-----begin",
-        r"-----BEGIN [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----"
-        r"(?>(?:[^-\"'\\<>{}]++|\\[nrt]|-(?!----))*)"
-        r"(?:-----END [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----)?",
-    ),
-    # The same in base64, as in the files of Kubernetes; certificates and public keys begin differently.
-    _token(
-        "private-key",
-        "ls0tls1crudjti",
-        r"LS0tLS1CRUdJTi(?!BDRVJU|BQVUJM)[A-Za-z0-9+/]{20,}+={0,2}",
-    ),
-    _token("aws-key", "akia asia abia acca", _APART + r"A(?:KI|SI|BI|CC)A[A-Z0-9]{16}(?![A-Za-z0-9])"),
-    _token("github-token", "gh", _START + r"gh[oprsu]_(?=[A-Za-z0-9]{0,80}\d)[A-Za-z0-9]{16,255}"),
-    _token("github-token", "github_pat_", _START + r"github_pat_" + _DIGIT + r"\w{16,255}"),
-    _token(
-        "gitlab-token",
-        "gl",
-        _START + r"gl(?:pat|dt|ft|rt|rtr|soat|cbt|ptt|imt|agent|oas)-" + _DIGIT + r"[\w-]{16,255}",
-    ),
-    _token("slack-token", "xox xapp-", _START + r"(?:xox[abeoprs]|xapp-\d)-[\w-]{10,255}"),
-    _token(
-        "slack-webhook",
-        "hooks.slack.com",
-        r"hooks\.slack\.com/(?:services|workflows)/(?P<secret>[A-Za-z0-9/]{20,255})",
-    ),
-    _token(
-        "stripe-key",
-        "k_live_ k_test_ whsec_",
-        _START + r"(?:[rsp]k_(?:live|test)|whsec)_[A-Za-z0-9]{16,255}",
-    ),
-    _token("anthropic-key", "sk-ant-", _START + r"sk-ant-[\w-]{16,255}"),
-    _token("openai-key", "sk-", _START + r"sk-(?!ant-)" + _DIGIT + r"[\w-]{16,255}", is_loose=True),
-    _token("google-key", "aiza", _APART + r"AIza[\w-]{30,100}"),
-    _token("google-token", "ya29. gocspx-", _START + r"(?:ya29\.|GOCSPX-)[\w-]{20,255}"),
-    _token(
-        "jwt", "eyj", r"(?<![\w-])eyJ[\w-]{8,}+\.eyJ[\w-]{8,}+\.(?:[\w-]{8,}+)?"
-    ),
-    _token("sendgrid-key", "sg.", _START + r"SG\.[\w-]{16,64}\.[\w-]{16,128}"),
-    _token("huggingface-token", "hf_", _START + r"hf_" + _DIGIT + r"[A-Za-z0-9]{16,255}"),
-    _token("npm-token", "npm_", _START + r"npm_" + _DIGIT + r"[A-Za-z0-9]{16,255}"),
-    _token("pypi-token", "pypi-", _START + r"pypi-" + _DIGIT + r"[\w-]{16,255}"),
-    _token(
-        "api-key",
-        "rk pk sk gsk_ xai- sess",
-        _START + r"(?:[rps]k|gsk|xai|sess)[_-](?!(?:live|test)_|ant-)" + _DIGIT + r"[\w-]{16,255}",
-        is_loose=True,
-    ),
-    _token(
-        "api-key",
-        "dop_v1_ shp dapi glsa_ dckr_pat_ lin_api_ figd_ rubygems_ hvs. sntry r8_ tvly- pplx- age-secret",
-        _START
-        + r"(?:dop_v1_[a-f0-9]{64}|shp(?:at|ca|pa|ss)_[a-fA-F0-9]{32}|dapi[a-f0-9]{32}|glsa_[A-Za-z0-9]{32}"
-        r"|dckr_pat_[\w-]{20,64}|lin_api_[A-Za-z0-9]{32,64}|figd_[\w-]{30,64}|rubygems_[a-f0-9]{32,64}"
-        r"|hvs\.[\w-]{24,255}|sntry[su]_[\w+/=-]{30,255}|r8_[A-Za-z0-9]{30,64}|tvly-[\w-]{20,64}"
-        r"|pplx-[A-Za-z0-9]{30,64}|AGE-SECRET-KEY-1[0-9A-Z]{50,70})",
-    ),
-    _token("bot-token", ":aa", _START + r"\d{8,10}:AA[\w-]{30,40}"),
-    _token(
-        "bearer-token",
-        "bearer",
-        r"(?i:\bbearer[ \t]{1,4})(?P<secret>(?=[\w.~+/-]{0,80}\d)[\w.~+/-]{16,}+=*+)",
-    ),
-    _token(
-        "basic-auth",
-        "basic",
-        r"(?i:\bbasic[ \t]{1,4})(?P<secret>(?=[\w+/-]{0,80}\d)[\w+/-]{16,}+=*+)",
-    ),
-    _token(
-        "secret",
-        "password",
-        r"(?i:\blogin[ \t]{1,4}[^\s\"'\\]{1,100}\s{1,4}password[ \t]{1,4})(?P<secret>[^\s\"'\\\[]{1,255}+)",
-    ),
-    _token(
-        "secret",
-        "--",
-        r"(?i:--(?:[a-z-]{0,20}-)?(?:password|passwd|passphrase|token|secret|api-?key)[ \t=]{1,2})"
-        r"(?P<secret>(?=[^\s\"'\\\[]{0,80}\d)[^\s\"'\\\[<$({-][^\s\"'\\\[]{3,255}+)",
-    ),
-    _token(
-        "secret",
-        "--",
-        r"(?i:--(?:[a-z-]{0,20}-)?(?:password|passwd|passphrase)=)(?P<secret>(?!your|pass|xxx)[^\s\"'\\\[<$({*`-]"
-        r"[^\s\"'\\\[]{2,255}+)",
-    ),
-    _token(
-        "url-password",
-        "://",
-        r"://(?P<secret>[^/@\s\[?#:\"'\\<>]*+:[^/@\s\[?#\"'\\<>]++(?:@[^/@\s\[?#\"'\\<>]++){0,16})@",
-    ),
-    _token(
-        "url-parameter",
-        "key= sig= signature= token= secret= password=",
-        r"(?i:[?&](?:[a-z_-]{0,20}[_-])?(?:api-?)?(?:key|sig|signature|token|secret|password)=)"
-        r"(?P<secret>[^&\s\"'\[\\#<>]{12,}+)",
-    ),
-)  # fmt: skip
-
-
+_PATTERNS = tuple((token, re.compile(token.pattern)) for token in TOKENS)
 _SHORTEST = 8
 """No token is shorter."""
 
@@ -152,11 +36,11 @@ def token_spans(text: str, lowered: str | None = None) -> Iterator[Span]:
     if len(text) < _SHORTEST:
         return
     lowered = text.lower() if lowered is None else lowered
-    for token in _TOKENS:
+    for token, pattern in _PATTERNS:
         if not any(hint in lowered for hint in token.hints):
             continue
-        group = "secret" if "secret" in token.pattern.groupindex else 0
-        for found in token.pattern.finditer(text):
+        group = "secret" if "secret" in pattern.groupindex else 0
+        for found in pattern.finditer(text):
             if token.is_loose and not _is_random(found[0]):
                 continue
             start, end = found.span(group)

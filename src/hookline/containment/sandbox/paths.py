@@ -12,15 +12,13 @@ from pathlib import Path
 from hookline.containment.interpreter import environments_below
 from hookline.containment.protected import AGENT_CONFIGURATION, INSTRUCTIONS
 from hookline.containment.sandbox.tables import (
-    CREDENTIALS,
     EMPTIED,
     PROTECTED,
     PROTECTED_AT_HOME,
     PROTECTED_IF_THERE,
-    SECRET_PATHS,
-    SYSTEM_SECRETS,
 )
 from hookline.errors import SandboxError, UsageError
+from hookline.secret_tables import HOME_SECRETS, SECRET_PATH_VARIABLES, SYSTEM_SECRETS
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -130,13 +128,13 @@ def _credentials(home: str) -> Iterator[str]:
     try:
         there = set(os.listdir(home))
     except OSError:
-        there = {name.partition("/")[0] for name in CREDENTIALS}
-    yield from (f"{home}/{name}" for name in CREDENTIALS if name.partition("/")[0] in there)
+        there = {name.partition("/")[0] for name in HOME_SECRETS}
+    yield from (f"{home}/{name}" for name in HOME_SECRETS if name.partition("/")[0] in there)
 
 
 def _named(homes: list[Path]) -> Iterator[str]:
     """The secrets that variables of our environment name, unless that would hide a whole home directory."""
-    for name in SECRET_PATHS & os.environ.keys():
+    for name in SECRET_PATH_VARIABLES & os.environ.keys():
         for value in os.environ[name].split(os.pathsep):
             path = Path(os.path.expanduser(value))
             if path.is_absolute() and not any(

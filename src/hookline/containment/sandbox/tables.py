@@ -10,55 +10,6 @@ def _names(text: str) -> tuple[str, ...]:
     return tuple(name for line in text.splitlines() for name in line.partition("#")[0].split())
 
 
-CREDENTIALS = _names(
-    """
-    .ssh .gnupg .netrc _netrc .authinfo .git-credentials .config/git/credentials     # keys and tokens
-    .config/gh .config/hub .config/glab-cli .password-store .vault-token .config/op
-    .local/share/keyrings .local/share/kwalletd .config/sops .config/age .Xauthority
-    .aws .azure .config/gcloud .boto .s3cfg .oci .kube .docker .fly .config/doctl    # clouds and clusters
-    .config/hcloud .config/rclone .config/heroku .config/containers/auth.json .config/helm
-    .terraform.d .terraformrc .pulumi .databrickscfg .snowsql .bluemix
-    .npmrc .yarnrc .yarnrc.yml .pypirc .gem/credentials .cargo/credentials           # package registries
-    .cargo/credentials.toml .m2/settings.xml .m2/settings-security.xml .gradle/gradle.properties
-    .nuget/NuGet .config/NuGet .composer/auth.json .config/composer/auth.json .sbt/.credentials
-    .ivy2/.credentials .config/pypoetry/auth.toml .cache/huggingface/token .huggingface
-    .pgpass .my.cnf .mylogin.cnf .config/mongodb .rediscli_auth                      # databases
-    .claude/.credentials.json .codex/auth.json .gemini/oauth_creds.json              # agents
-    .config/github-copilot .hookline .config/hookline .local/share/hookline .local/state/hookline .anthropic
-    .mozilla .thunderbird .librewolf .zen .config/google-chrome .config/chromium     # browsers, mail, chat
-    .config/BraveSoftware .config/microsoft-edge .config/vivaldi .config/opera .var/app snap/firefox
-    snap/chromium .config/Slack .config/discord .config/Signal .purple
-    .bitcoin .ethereum .electrum .config/solana .monero                              # wallets
-    .bash_history .zsh_history .histfile .python_history .psql_history               # what was typed: commands
-    .mysql_history .node_repl_history .rediscli_history .sqlite_history              # have passwords in them
-    .local/share/fish/fish_history
-    """
-)
-"""Below a home directory: hidden, whether a file or a directory."""
-
-SECRET_PATHS = frozenset(
-    _names(
-        """
-        AWS_SHARED_CREDENTIALS_FILE AWS_CONFIG_FILE GOOGLE_APPLICATION_CREDENTIALS CLOUDSDK_CONFIG AZURE_CONFIG_DIR
-        KUBECONFIG DOCKER_CONFIG GNUPGHOME NETRC NPM_CONFIG_USERCONFIG PIP_CONFIG_FILE PGPASSFILE GH_CONFIG_DIR
-        PASSWORD_STORE_DIR GIT_ASKPASS SSH_AUTH_SOCK REGISTRY_AUTH_FILE TF_CLI_CONFIG_FILE
-        """
-    )
-)
-"""Variables that say where a secret is, when it is not where it usually is: hidden too."""
-
-SYSTEM_SECRETS = _names(
-    """
-    /etc/shadow /etc/shadow- /etc/gshadow /etc/gshadow- /etc/sudoers /etc/sudoers.d
-    /etc/ssh/ssh_host_*_key /etc/ssl/private /etc/pki/tls/private /etc/letsencrypt /etc/krb5.keytab
-    /etc/wireguard /etc/openvpn /etc/NetworkManager/system-connections /var/lib/NetworkManager
-    /etc/kubernetes /etc/rancher /var/lib/kubelet /var/lib/rancher /etc/cni
-    /var/lib/docker /var/lib/containerd /etc/docker/key.json
-    /var/lib/sss /var/spool/cron /var/lib/cloud
-    """
-)
-"""Hidden wherever they are: a root without capabilities still owns, and so can read, what is root's."""
-
 EMPTIED = ("/tmp", "/run", "/var/tmp", "/var/run", "/var/lock")
 """Replaced by an empty directory of the command's own: sockets, locks and other people's files live there."""
 

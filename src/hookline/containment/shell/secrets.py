@@ -9,57 +9,18 @@ from functools import lru_cache
 from itertools import pairwise
 
 from hookline.containment.shell.paths import DEVICES, parts_of, resolve, seen_from
+from hookline.secret_tables import (
+    COPY_ENDING,
+    PUBLIC_KEY_FILE,
+    SAMPLE_FILE,
+    SECRET_ENDINGS,
+    SECRET_FILE_NAME,
+    SECRET_FILES,
+    SECRET_PAIRS,
+    is_env_file,
+)
 
-_SECRET_PARTS = frozenset(
-    """
-    .ssh .aws .gnupg .kube .azure .password-store .docker .netrc _netrc .pgpass .npmrc .pypirc .git-credentials .envrc
-    .htpasswd .vault-token .terraform.d .terraformrc .dockercfg .my.cnf .s3cfg .boto .lesshst .viminfo keyrings
-    keychains gcloud sudoers sudoers.d wallet.dat id_rsa id_dsa id_ecdsa id_ed25519 id_ecdsa_sk id_ed25519_sk
-    authorized_keys credentials credentials.json credentials.yml credentials.yaml credentials.xml credentials.toml
-    credentials.csv secrets secrets.json secrets.yml secrets.yaml secrets.toml secrets.env secret.json secret.yml
-    secret.yaml secret.txt secrets.txt passwords.txt master.key kubeconfig cookies.sqlite .credentials.json
-    application_default_credentials.json oauth_creds.json .databrickscfg .yarnrc.yml token.json tokens.json key4.db
-    logins.json kcore htpasswd .token .credentials .secrets auth.json wireguard system-connections keystore opasswd
-    debian.cnf settings-security.xml rclone.conf wp-config.php .dev.vars .vault_pass vault_pass.txt environ .flaskenv
-    local.settings.json kaggle.json k3s.yaml ipsec.secrets ldap.secret vault.yml vault.yaml .vault_password .msmtprc
-    .mylogin.cnf .sentryclirc .clasprc.json pgpass.conf stored_tokens node-token rke2.yaml docker.sock wpa_supplicant
-    msmtprc gitlab.rb deploy_key github_deploy_key accesskeys.csv rootkey.csv cookies.txt recovery-codes.txt
-    backup-codes.txt seed_phrase.txt unseal_keys.txt vault-keys.json datasources.local.xml sftp.json sftp-config.json
-    tcc.db kcpassword config.v2.json user-data.txt secrets.tdb auth.conf.d
-    .ftpconfig .ansible_vault_pass env.production .envs claude_desktop_config.json
-    .mutt muttrc .authinfo .wgetrc .curlrc .zhistory .xauthority .iceauthority chap-secrets pap-secrets
-    """.split()
-) | {"login data"}
-_SECRET_ENDINGS = tuple(
-    """
-    .pem .key .p12 .pfx .keystore .jks .kdbx .kdb .ovpn .ppk .asc .gpg .age .tfstate .tfvars .env .keytab .nmconnection
-    _history .p8 .token
-    """.split()
-)
-_SECRET_PAIRS = frozenset(
-    {
-        *(
-            ("gh", "hosts.yml"),
-            ("ssl", "private"),
-            ("kubernetes", "admin.conf"),
-            ("kubernetes", "pki"),
-        ),
-        *(
-            ("kubelet", "pki"),
-            ("library", "cookies"),
-            ("library", "messages"),
-            ("cloud", "instance"),
-            ("default", "cookies"),
-            ("apt", "auth.conf"),
-        ),
-    }
-)
 _CAPITAL = re.compile(r"(?<=[a-z])(?=[A-Z])")
-_COPY_ENDINGS = re.compile(r"(?:\.(?:bak|old|orig|backup|save|swp|copy|tmp|[0-9])|~|-)+$")
-"""A copy of a secret is a secret."""
-_HARMLESS_ENV = re.compile(
-    r"\.env[._-](example|sample|template|dist|defaults?|schema)|(example|sample|template)\.env"
-)
 _OF_PROCESS = frozenset(
     """
     cgroup cmdline comm io limits loadavg maps mountinfo mounts mountstats oom_adj oom_score oom_score_adj sched
@@ -90,7 +51,7 @@ _PLAIN_IN_HOME = tuple(
 """What in a home begins with a dot and holds nothing secret. Programs keep their tokens in all the others."""
 _SAMPLES = (
     *(name for name in _LIKELY if not name.startswith(".")),
-    *(f"x{ending}" for ending in _SECRET_ENDINGS),
+    *(f"x{ending}" for ending in SECRET_ENDINGS),
     *(
         "my_secret",
         "my_credentials",
@@ -118,27 +79,10 @@ _CONFIG_OF_HOME = re.compile(r"/\.(?:config|local)/")
 _RANGES = re.compile(r"\{[0-9]+\.\.[0-9]+\}")
 _MAGIC = re.compile(r"^:(\([^)]*\)|[/!^]*)")
 """What git reads in front of a path."""
-_TELLING = re.compile(
-    r"""
-    (?:^|[._-])
-    (?: passwd | passwords? | secrets? | credentials?
-      | (?:access|auth|api|bearer|refresh|github|gitlab|slack|npm|bot)[_-]?tokens? | (?<![._-])tokens?
-      | api[_-]?keys? | private[_-]?keys? | privkey
-      | mnemonic | wallet | keystore | psk | sensitive | adminsdk | service[_-]?account[_-]?key | secret[_-]?key )
-    (?:[_-][\w-]*)?
-    (?:\.(?:txt|json|ya?ml|csv|ini|conf|cfg|xml|properties|toml|db|enc|client|secret))?$
-    """,
-    re.VERBOSE,
-)
-"""The name of a file that tells what it holds, unless it is source code or prose."""
 _TOLD = re.compile(r"\.[\w.-]{3}|[\w.-]{5}|[\w.-]{4}[*?][\w.-]{3}")
 """A pattern of which enough is spelled out to be held against every name."""
 _LONGEST = 255
 """Of the name of a file. Longer words are no files, and longer patterns are not looked at."""
-_SAMPLE = re.compile(r"(?:^|[._-])(?:example|sample|template|dist|defaults?|schema)(?:[._-]|$)")
-_PUBLIC = re.compile(
-    r"(?:\w*pub(?:lic)?|certs?|ca|chain|fullchain|ca-bundle|bundle)(?:[._-]?key)?\.pem"
-)
 _SOURCE = re.compile(
     r"\.(?:py|pyi|ts|tsx|js|jsx|mjs|go|rs|java|kt|c|h|cc|cpp|hpp|cs|rb|php|swift|scala|md|rst|html|css|scss|vue)$"
 )
@@ -234,7 +178,7 @@ def _is_secret_place(whole: str) -> bool:
         return False
     if _is_kept_in_home(whole, parts):
         return True
-    if not _SECRET_PAIRS.isdisjoint(pairwise(part.lower() for part in parts)):
+    if not SECRET_PAIRS.isdisjoint(pairwise(part.lower() for part in parts)):
         return True
     if parts and _tells(parts[-1]):
         return True
@@ -243,9 +187,9 @@ def _is_secret_place(whole: str) -> bool:
 
 
 def _tells(name: str) -> bool:
-    if name == "passwd" or len(name) > _LONGEST or _SAMPLE.search(name.lower()):
+    if name == "passwd" or len(name) > _LONGEST or SAMPLE_FILE.search(name.lower()):
         return False
-    return _TELLING.search(_CAPITAL.sub("_", name).lower()) is not None
+    return SECRET_FILE_NAME.search(_CAPITAL.sub("_", name).lower()) is not None
 
 
 def _is_kept_in_home(whole: str, parts: list[str]) -> bool:
@@ -286,20 +230,18 @@ def _may_hold_shadow(parts: list[str]) -> bool:
 def _may_be_shadow(name: str, whole: str) -> bool:
     names = ("shadow", "gshadow")
     if not _is_pattern(name):
-        return _COPY_ENDINGS.sub("", name) in names
+        return COPY_ENDING.sub("", name) in names
     return whole.startswith("/etc/") and any(fnmatch.fnmatchcase(one, name) for one in names)
 
 
 def _names_secret(name: str) -> bool:
     lower = name.lower()
-    if len(name) > _LONGEST or _SAMPLE.search(lower) or _PUBLIC.fullmatch(lower):
+    if len(name) > _LONGEST or SAMPLE_FILE.search(lower) or PUBLIC_KEY_FILE.fullmatch(lower):
         return len(name) > _LONGEST and _is_pattern(name)
-    lower = _COPY_ENDINGS.sub("", lower) or lower
-    if _HARMLESS_ENV.fullmatch(lower):
-        return False
-    if lower in _SECRET_PARTS or lower.endswith((*_SECRET_ENDINGS, ".tfvars.json")):
+    lower = COPY_ENDING.sub("", lower) or lower
+    if is_env_file(lower):
         return True
-    if re.match(r"\.env([._~-]|$)", lower):
+    if lower in SECRET_FILES or lower.endswith((*SECRET_ENDINGS, ".tfvars.json")):
         return True
     if lower.startswith("ssh_host_") and not lower.endswith(".pub"):
         return True
@@ -310,15 +252,15 @@ def _names_secret(name: str) -> bool:
 
 def _may_match_secret(pattern: str) -> bool:
     """Only patterns that spell out some of the name: `*` matches no hidden file, and asking about it helps nobody."""
-    if pattern.endswith(_SECRET_ENDINGS) or _is_nearly_secret(pattern):
+    if pattern.endswith(SECRET_ENDINGS) or _is_nearly_secret(pattern):
         return True
-    known = (*_LIKELY, *_SECRET_PARTS) if _TOLD.match(pattern) else _LIKELY
+    known = (*_LIKELY, *SECRET_FILES) if _TOLD.match(pattern) else _LIKELY
     if pattern.startswith("."):
         return pattern.startswith(".env") or _is_one_of(known, pattern)
     if pattern.startswith(("id_", "cred", "secret")):
         return True
     spelled = len(re.findall("[a-z0-9]", pattern)) > 1 or re.search(r"\.[a-z0-9]", pattern)
-    samples = (*_SAMPLES, *_SECRET_PARTS) if _TOLD.match(pattern) else _SAMPLES
+    samples = (*_SAMPLES, *SECRET_FILES) if _TOLD.match(pattern) else _SAMPLES
     return bool(spelled) and _is_one_of(samples, pattern)
 
 
@@ -332,9 +274,9 @@ def _is_nearly_secret(pattern: str) -> bool:
         return False
     if fnmatch.fnmatchcase(".env", pattern[:4]) and pattern[4:5] in {"", ".", "_", "-", "?"}:
         return True
-    endings = (one for one in _SECRET_ENDINGS if re.search("[a-z0-9]{2}", pattern[-len(one) :]))
+    endings = (one for one in SECRET_ENDINGS if re.search("[a-z0-9]{2}", pattern[-len(one) :]))
     ends = any(fnmatch.fnmatchcase(one, pattern[-len(one) :]) for one in endings)
-    return ends or _is_one_of((*_SECRET_PARTS, "service-account.json"), pattern)
+    return ends or _is_one_of((*SECRET_FILES, "service-account.json"), pattern)
 
 
 def picks_secret(pattern: str) -> bool:

@@ -1,0 +1,304 @@
+"""The tables of secrets: names of files, names of variables, and what tokens look like.
+
+They are data for `containment` (what a command may see) and `redaction` (what a text may say). Each of the two has its
+own algorithm; what counts as a secret is decided here, once.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import NamedTuple
+
+
+def _names(text: str) -> tuple[str, ...]:
+    """The names in a text, one line per idea, without what is behind a `#`."""
+    return tuple(name for line in text.splitlines() for name in line.partition("#")[0].split())
+
+
+# --- files ------------------------------------------------------------------------------------------
+
+SECRET_FILES = frozenset(
+    _names(
+        """
+        .ssh .aws .gnupg .kube .azure .password-store .docker .netrc _netrc .pgpass .npmrc .pypirc .git-credentials
+        .envrc .htpasswd .vault-token .terraform.d .terraformrc .dockercfg .my.cnf .s3cfg .boto .lesshst .viminfo
+        keyrings keychains gcloud sudoers sudoers.d wallet.dat id_rsa id_dsa id_ecdsa id_ed25519 id_ecdsa_sk
+        id_ed25519_sk authorized_keys credentials credentials.json credentials.yml credentials.yaml credentials.xml
+        credentials.toml credentials.csv secrets secrets.json secrets.yml secrets.yaml secrets.toml secrets.env
+        secret.json secret.yml secret.yaml secret.txt secrets.txt passwords.txt master.key kubeconfig cookies.sqlite
+        .credentials.json application_default_credentials.json oauth_creds.json .databrickscfg .yarnrc.yml token.json
+        tokens.json key4.db logins.json kcore htpasswd .token .credentials .secrets auth.json wireguard
+        system-connections keystore opasswd debian.cnf settings-security.xml rclone.conf wp-config.php .vault_pass
+        vault_pass.txt environ local.settings.json kaggle.json k3s.yaml ipsec.secrets ldap.secret vault.yml vault.yaml
+        .vault_password .msmtprc .mylogin.cnf .sentryclirc .clasprc.json pgpass.conf stored_tokens node-token
+        rke2.yaml docker.sock wpa_supplicant msmtprc gitlab.rb deploy_key github_deploy_key accesskeys.csv rootkey.csv
+        cookies.txt recovery-codes.txt backup-codes.txt seed_phrase.txt unseal_keys.txt vault-keys.json
+        datasources.local.xml sftp.json sftp-config.json tcc.db kcpassword config.v2.json user-data.txt secrets.tdb
+        auth.conf.d .ftpconfig .ansible_vault_pass .dev.vars .flaskenv env.production .envs claude_desktop_config.json
+        .mutt muttrc .authinfo .wgetrc .curlrc .zhistory .xauthority .iceauthority chap-secrets pap-secrets
+        """
+    )
+) | {"login data"}
+"""Files and directories with these names hold secrets, wherever they are. In lower case."""
+
+SECRET_ENDINGS = _names(
+    """
+    .pem .key .p12 .pfx .keystore .jks .kdbx .kdb .ovpn .ppk .asc .gpg .age .tfstate .tfvars .env .keytab .nmconnection
+    _history .p8 .token
+    """
+)
+"""Files whose names end like this hold secrets. In lower case."""
+
+SECRET_PAIRS = frozenset(
+    {
+        ("gh", "hosts.yml"),
+        ("ssl", "private"),
+        ("kubernetes", "admin.conf"),
+        ("kubernetes", "pki"),
+        ("kubelet", "pki"),
+        ("library", "cookies"),
+        ("library", "messages"),
+        ("cloud", "instance"),
+        ("default", "cookies"),
+        ("apt", "auth.conf"),
+    }
+)
+"""A directory and a name in it that hold a secret together. In lower case."""
+
+COPY_ENDING = re.compile(r"(?:\.(?:bak|old|orig|backup|save|swp|copy|tmp|[0-9])|~|-)+$")
+"""A copy of a secret is a secret."""
+
+SECRET_FILE_NAME = re.compile(
+    r"""
+    (?:^|[._-])
+    (?: passwd | passwords? | secrets? | credentials?
+      | (?:access|auth|api|bearer|refresh|github|gitlab|slack|npm|bot)[_-]?tokens? | (?<![._-])tokens?
+      | api[_-]?keys? | private[_-]?keys? | privkey
+      | mnemonic | wallet | keystore | psk | sensitive | adminsdk | service[_-]?account[_-]?key | secret[_-]?key )
+    (?:[_-][\w-]*)?
+    (?:\.(?:txt|json|ya?ml|csv|ini|conf|cfg|xml|properties|toml|db|enc|client|secret))?$
+    """,
+    re.VERBOSE,
+)
+"""The name of a file that says what the file holds, unless it is source code or prose."""
+
+SAMPLE_FILE = re.compile(r"(?:^|[._-])(?:example|sample|template|dist|defaults?|schema)(?:[._-]|$)")
+"""A file that shows how a secret file is written, and holds no secret."""
+
+PUBLIC_KEY_FILE = re.compile(
+    r"(?:\w*pub(?:lic)?|certs?|ca|chain|fullchain|ca-bundle|bundle)(?:[._-]?key)?\.pem"
+)
+"""Files that end in `.pem` and hold nothing secret."""
+
+_ENV_FILE = re.compile(
+    r"\.env(?:[._~-].*)?|.+\.env|env\.(?:local|prod|production|staging|development)|\.flaskenv|\.dev\.vars(?:\..*)?",
+    re.DOTALL,
+)
+
+
+def is_env_file(name: str) -> bool:
+    """Whether a file of this name, without its directory, sets variables that may be secrets: `.env.local`, `prod.env`.
+
+    A sample (`.env.example`) is none. Neither is `.envrc`: it is a program, which people commit.
+    """
+    lower = name.lower()
+    lower = COPY_ENDING.sub("", lower) or lower
+    return _ENV_FILE.fullmatch(lower) is not None and SAMPLE_FILE.search(lower) is None
+
+
+HOME_SECRETS = _names(
+    """
+    .ssh .gnupg .netrc _netrc .authinfo .git-credentials .config/git/credentials     # keys and tokens
+    .config/gh .config/hub .config/glab-cli .password-store .vault-token .config/op
+    .local/share/keyrings .local/share/kwalletd .config/sops .config/age .Xauthority
+    .aws .azure .config/gcloud .boto .s3cfg .oci .kube .docker .fly .config/doctl    # clouds and clusters
+    .config/hcloud .config/rclone .config/heroku .config/containers/auth.json .config/helm
+    .terraform.d .terraformrc .pulumi .databrickscfg .snowsql .bluemix
+    .npmrc .yarnrc .yarnrc.yml .pypirc .gem/credentials .cargo/credentials           # package registries
+    .cargo/credentials.toml .m2/settings.xml .m2/settings-security.xml .gradle/gradle.properties
+    .nuget/NuGet .config/NuGet .composer/auth.json .config/composer/auth.json .sbt/.credentials
+    .ivy2/.credentials .config/pypoetry/auth.toml .cache/huggingface/token .huggingface
+    .pgpass .my.cnf .mylogin.cnf .config/mongodb .rediscli_auth                      # databases
+    .claude/.credentials.json .codex/auth.json .gemini/oauth_creds.json              # agents
+    .config/github-copilot .hookline .config/hookline .local/share/hookline .local/state/hookline .anthropic
+    .mozilla .thunderbird .librewolf .zen .config/google-chrome .config/chromium     # browsers, mail, chat
+    .config/BraveSoftware .config/microsoft-edge .config/vivaldi .config/opera .var/app snap/firefox
+    snap/chromium .config/Slack .config/discord .config/Signal .purple
+    .bitcoin .ethereum .electrum .config/solana .monero                              # wallets
+    .bash_history .zsh_history .histfile .python_history .psql_history               # what was typed: commands
+    .mysql_history .node_repl_history .rediscli_history .sqlite_history              # have passwords in them
+    .local/share/fish/fish_history
+    """
+)
+"""Below a home directory: hidden, whether a file or a directory."""
+
+SYSTEM_SECRETS = _names(
+    """
+    /etc/shadow /etc/shadow- /etc/gshadow /etc/gshadow- /etc/sudoers /etc/sudoers.d
+    /etc/ssh/ssh_host_*_key /etc/ssl/private /etc/pki/tls/private /etc/letsencrypt /etc/krb5.keytab
+    /etc/wireguard /etc/openvpn /etc/NetworkManager/system-connections /var/lib/NetworkManager
+    /etc/kubernetes /etc/rancher /var/lib/kubelet /var/lib/rancher /etc/cni
+    /var/lib/docker /var/lib/containerd /etc/docker/key.json
+    /var/lib/sss /var/spool/cron /var/lib/cloud
+    """
+)
+"""Hidden wherever they are: a root without capabilities still owns, and so can read, what is root's."""
+
+# --- variables and fields ---------------------------------------------------------------------------
+
+SECRET_PATH_VARIABLES = frozenset(
+    _names(
+        """
+        AWS_SHARED_CREDENTIALS_FILE AWS_CONFIG_FILE GOOGLE_APPLICATION_CREDENTIALS CLOUDSDK_CONFIG AZURE_CONFIG_DIR
+        KUBECONFIG DOCKER_CONFIG GNUPGHOME NETRC NPM_CONFIG_USERCONFIG PIP_CONFIG_FILE PGPASSFILE GH_CONFIG_DIR
+        PASSWORD_STORE_DIR GIT_ASKPASS SSH_AUTH_SOCK REGISTRY_AUTH_FILE TF_CLI_CONFIG_FILE
+        """
+    )
+)
+"""Variables that say where a secret is when it is not in its usual place."""
+
+CLOUD_VARIABLE = re.compile(
+    r"(?:ANTHROPIC|AWS|AZURE|GOOGLE|GCP|GCLOUD|CLOUDSDK|VERTEX|BEDROCK|OPENAI)_"
+)
+"""How variables begin that hold, or lead to, the keys of a model or a cloud."""
+
+STRONG_NAMES = (
+    "password", "passwd", "passphrase", "pwd", "secret", "secretkey", "apikey", "apitoken", "accesskey", "accesstoken",
+    "refreshtoken", "authtoken", "idtoken", "bearertoken", "sessiontoken", "privatekey", "accountkey", "signingkey",
+    "encryptionkey", "masterkey", "clientsecret", "credential", "connectionstring", "authorization", "cookie",
+    "privatetoken", "webhookurl", "keydata", "secretkeybase",
+)  # fmt: skip
+"""A name that ends like this holds a secret, whatever the value looks like."""
+
+WEAK_NAMES = ("token", "auth", "accesskeyid", "otp", "key")
+"""A name that ends like this holds a secret if the value looks like one."""
+
+HARMLESS_NAME = re.compile(
+    r"page|next|cursor|continu|sync|public|foreign|primary|sort|partition|cache|idempot|count|len"
+)
+"""A name with one of these in it, and a weak ending, holds no secret: `next_page_token`."""
+
+# --- tokens -----------------------------------------------------------------------------------------
+
+
+class TokenPattern(NamedTuple):
+    """A kind of token, and how it is recognised."""
+
+    kind: str
+    """What stands in the place of such a token: `[redacted:KIND]`."""
+    hints: tuple[str, ...]
+    """One of these is in every such token: a text without them need not be searched. In lower case."""
+    pattern: str
+    """A regular expression of linear cost (see `redaction.tokens`). A group `secret` is the part to take out."""
+    is_loose: bool = False
+    """Whether names of other things look like this too. Then only what is not made of words counts."""
+
+
+def _token(kind: str, hints: str, pattern: str, *, is_loose: bool = False) -> TokenPattern:
+    return TokenPattern(kind, tuple(hints.split()), pattern, is_loose)
+
+
+_START = r"(?<![\w-])"
+_APART = r"(?<![A-Za-z0-9+])"
+"""A name may stand directly before it. In base64 these few letters come together by chance."""
+_DIGIT = r"(?=[\w-]{0,80}\d)"
+
+TOKENS = (
+    _token(
+        "private-key",
+        "-----begin",
+        r"-----BEGIN [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----"
+        r"(?>(?:[^-\"'\\<>{}]++|\\[nrt]|-(?!----))*)"
+        r"(?:-----END [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----)?",
+    ),
+    # The same in base64, as in the files of Kubernetes; certificates and public keys begin differently.
+    _token(
+        "private-key",
+        "ls0tls1crudjti",
+        r"LS0tLS1CRUdJTi(?!BDRVJU|BQVUJM)[A-Za-z0-9+/]{20,}+={0,2}",
+    ),
+    _token("aws-key", "akia asia abia acca", _APART + r"A(?:KI|SI|BI|CC)A[A-Z0-9]{16}(?![A-Za-z0-9])"),
+    _token("github-token", "gh", _START + r"gh[oprsu]_(?=[A-Za-z0-9]{0,80}\d)[A-Za-z0-9]{16,255}"),
+    _token("github-token", "github_pat_", _START + r"github_pat_" + _DIGIT + r"\w{16,255}"),
+    _token(
+        "gitlab-token",
+        "gl",
+        _START + r"gl(?:pat|dt|ft|rt|rtr|soat|cbt|ptt|imt|agent|oas)-" + _DIGIT + r"[\w-]{16,255}",
+    ),
+    _token("slack-token", "xox xapp-", _START + r"(?:xox[abeoprs]|xapp-\d)-[\w-]{10,255}"),
+    _token(
+        "slack-webhook",
+        "hooks.slack.com",
+        r"hooks\.slack\.com/(?:services|workflows)/(?P<secret>[A-Za-z0-9/]{20,255})",
+    ),
+    _token(
+        "stripe-key",
+        "k_live_ k_test_ whsec_",
+        _START + r"(?:[rsp]k_(?:live|test)|whsec)_[A-Za-z0-9]{16,255}",
+    ),
+    _token("anthropic-key", "sk-ant-", _START + r"sk-ant-[\w-]{16,255}"),
+    _token("openai-key", "sk-", _START + r"sk-(?!ant-)" + _DIGIT + r"[\w-]{16,255}", is_loose=True),
+    _token("google-key", "aiza", _APART + r"AIza[\w-]{30,100}"),
+    _token("google-token", "ya29. gocspx-", _START + r"(?:ya29\.|GOCSPX-)[\w-]{20,255}"),
+    _token(
+        "jwt", "eyj", r"(?<![\w-])eyJ[\w-]{8,}+\.eyJ[\w-]{8,}+\.(?:[\w-]{8,}+)?"
+    ),
+    _token("sendgrid-key", "sg.", _START + r"SG\.[\w-]{16,64}\.[\w-]{16,128}"),
+    _token("huggingface-token", "hf_", _START + r"hf_" + _DIGIT + r"[A-Za-z0-9]{16,255}"),
+    _token("npm-token", "npm_", _START + r"npm_" + _DIGIT + r"[A-Za-z0-9]{16,255}"),
+    _token("pypi-token", "pypi-", _START + r"pypi-" + _DIGIT + r"[\w-]{16,255}"),
+    _token(
+        "api-key",
+        "rk pk sk gsk_ xai- sess",
+        _START + r"(?:[rps]k|gsk|xai|sess)[_-](?!(?:live|test)_|ant-)" + _DIGIT + r"[\w-]{16,255}",
+        is_loose=True,
+    ),
+    _token(
+        "api-key",
+        "dop_v1_ shp dapi glsa_ dckr_pat_ lin_api_ figd_ rubygems_ hvs. sntry r8_ tvly- pplx- age-secret",
+        _START
+        + r"(?:dop_v1_[a-f0-9]{64}|shp(?:at|ca|pa|ss)_[a-fA-F0-9]{32}|dapi[a-f0-9]{32}|glsa_[A-Za-z0-9]{32}"
+        r"|dckr_pat_[\w-]{20,64}|lin_api_[A-Za-z0-9]{32,64}|figd_[\w-]{30,64}|rubygems_[a-f0-9]{32,64}"
+        r"|hvs\.[\w-]{24,255}|sntry[su]_[\w+/=-]{30,255}|r8_[A-Za-z0-9]{30,64}|tvly-[\w-]{20,64}"
+        r"|pplx-[A-Za-z0-9]{30,64}|AGE-SECRET-KEY-1[0-9A-Z]{50,70})",
+    ),
+    _token("bot-token", ":aa", _START + r"\d{8,10}:AA[\w-]{30,40}"),
+    _token(
+        "bearer-token",
+        "bearer",
+        r"(?i:\bbearer[ \t]{1,4})(?P<secret>(?=[\w.~+/-]{0,80}\d)[\w.~+/-]{16,}+=*+)",
+    ),
+    _token(
+        "basic-auth",
+        "basic",
+        r"(?i:\bbasic[ \t]{1,4})(?P<secret>(?=[\w+/-]{0,80}\d)[\w+/-]{16,}+=*+)",
+    ),
+    _token(
+        "secret",
+        "password",
+        r"(?i:\blogin[ \t]{1,4}[^\s\"'\\]{1,100}\s{1,4}password[ \t]{1,4})(?P<secret>[^\s\"'\\\[]{1,255}+)",
+    ),
+    _token(
+        "secret",
+        "--",
+        r"(?i:--(?:[a-z-]{0,20}-)?(?:password|passwd|passphrase|token|secret|api-?key)[ \t=]{1,2})"
+        r"(?P<secret>(?=[^\s\"'\\\[]{0,80}\d)[^\s\"'\\\[<$({-][^\s\"'\\\[]{3,255}+)",
+    ),
+    _token(
+        "secret",
+        "--",
+        r"(?i:--(?:[a-z-]{0,20}-)?(?:password|passwd|passphrase)=)(?P<secret>(?!your|pass|xxx)[^\s\"'\\\[<$({*`-]"
+        r"[^\s\"'\\\[]{2,255}+)",
+    ),
+    _token(
+        "url-password",
+        "://",
+        r"://(?P<secret>[^/@\s\[?#:\"'\\<>]*+:[^/@\s\[?#\"'\\<>]++(?:@[^/@\s\[?#\"'\\<>]++){0,16})@",
+    ),
+    _token(
+        "url-parameter",
+        "key= sig= signature= token= secret= password=",
+        r"(?i:[?&](?:[a-z_-]{0,20}[_-])?(?:api-?)?(?:key|sig|signature|token|secret|password)=)"
+        r"(?P<secret>[^&\s\"'\[\\#<>]{12,}+)",
+    ),
+)  # fmt: skip
