@@ -106,31 +106,8 @@ def is_env_file(name: str) -> bool:
     return _ENV_FILE.fullmatch(lower) is not None and SAMPLE_FILE.search(lower) is None
 
 
-HOME_SECRETS = _names(
-    """
-    .ssh .gnupg .netrc _netrc .authinfo .git-credentials .config/git/credentials     # keys and tokens
-    .config/gh .config/hub .config/glab-cli .password-store .vault-token .config/op
-    .local/share/keyrings .local/share/kwalletd .config/sops .config/age .Xauthority
-    .aws .azure .config/gcloud .boto .s3cfg .oci .kube .docker .fly .config/doctl    # clouds and clusters
-    .config/hcloud .config/rclone .config/heroku .config/containers/auth.json .config/helm
-    .terraform.d .terraformrc .pulumi .databrickscfg .snowsql .bluemix
-    .npmrc .yarnrc .yarnrc.yml .pypirc .gem/credentials .cargo/credentials           # package registries
-    .cargo/credentials.toml .m2/settings.xml .m2/settings-security.xml .gradle/gradle.properties
-    .nuget/NuGet .config/NuGet .composer/auth.json .config/composer/auth.json .sbt/.credentials
-    .ivy2/.credentials .config/pypoetry/auth.toml .cache/huggingface/token .huggingface
-    .pgpass .my.cnf .mylogin.cnf .config/mongodb .rediscli_auth                      # databases
-    .claude/.credentials.json .codex/auth.json .gemini/oauth_creds.json              # agents
-    .config/github-copilot .hookline .config/hookline .local/share/hookline .local/state/hookline .anthropic
-    .mozilla .thunderbird .librewolf .zen .config/google-chrome .config/chromium     # browsers, mail, chat
-    .config/BraveSoftware .config/microsoft-edge .config/vivaldi .config/opera .var/app snap/firefox
-    snap/chromium .config/Slack .config/discord .config/Signal .purple
-    .bitcoin .ethereum .electrum .config/solana .monero                              # wallets
-    .bash_history .zsh_history .histfile .python_history .psql_history               # what was typed: commands
-    .mysql_history .node_repl_history .rediscli_history .sqlite_history              # have passwords in them
-    .local/share/fish/fish_history
-    """
-)
-"""Below a home directory: hidden, whether a file or a directory."""
+HOME_SECRETS = _names("_netrc snap/firefox snap/chromium snap/thunderbird")
+"""Below a home directory, under names that do not begin with a dot."""
 
 SYSTEM_SECRETS = _names(
     """

@@ -1,4 +1,8 @@
-"""Names that other programs run or obey. The file jail, the sandbox and the shell policy keep the same ones."""
+"""Names that other programs run or obey. The file jail, the sandbox and the shell policy share this table.
+
+A program belongs here if it acts on the file because a person enters the directory, asks version control for status or
+history, commits, or opens an editor or an agent there. What a person starts (make, tests, package scripts) does not.
+"""
 
 from __future__ import annotations
 
@@ -6,19 +10,41 @@ import os
 
 
 def _names(text: str) -> frozenset[str]:
-    return frozenset(text.split())
+    """The names in a text, without what is behind a `#`."""
+    return frozenset(name for line in text.splitlines() for name in line.partition("#")[0].split())
 
+
+VERSION_CONTROL = _names(".git .hg .jj .bzr _darcs .pijul")
+"""Directories of version control. Their contents change with every commit; some files in them name programs."""
 
 RUN_BY_OTHERS = _names(
-    ".git .gitconfig .gitmodules .hg .husky .envrc .ripgreprc .vscode .idea .devcontainer"
+    """
+    .husky .pre-commit-config.yaml .pre-commit-config.yml prek.toml .overcommit.yml     # run at each commit
+    lefthook.yml lefthook.yaml lefthook.toml lefthook.json .lefthook.yml .lefthook.yaml .lefthook.toml .lefthook.json
+    lefthook-local.yml lefthook-local.yaml .lefthook-local.yml .lefthook-local.yaml
+    .envrc mise.toml .mise.toml mise.local.toml .mise.local.toml .mise .rtx.toml        # run when a shell enters
+    .autoenv .autoenv.zsh .autoenv_leave.zsh
+    .vscode .idea .devcontainer .devcontainer.json .fleet .zed .vs .nova .helix .theia  # run by editors
+    .nvim.lua .nvimrc .exrc .vimrc .gvimrc .lvimrc .dir-locals.el .dir-locals-2.el .externalToolBuilders
+    """
 )
-"""What runs commands when a repository or an editor is opened."""
+"""What runs commands when a directory is entered, a commit is made or an editor is opened."""
+
+RUN_BELOW: dict[str, frozenset[str]] = {
+    ".github": _names("copilot-instructions.md hooks copilot instructions"),
+    ".config": _names("mise mise.toml"),
+    "mise": _names("config.toml config.local.toml"),
+}
+"""The same, by the name of the directory that they are in."""
+
+RUN_BY_SUFFIX = (".code-workspace", ".sublime-project")
+"""The same, by the end of the name."""
 
 AGENT_CONFIGURATION = _names(
     """
     .hookline .agents .claude .claude.json .codex .copilot .cursor .gemini .windsurf .continue .aider .aider.conf.yml
     .mcp.json mcp.json hookline.toml .continuerc.json .roo .roomodes .roorules .clinerules .kiro .amazonq .junie .trae
-    .qwen .opencode opencode.json .crush.json crush.json .goosehints .zed
+    .qwen .opencode opencode.json opencode.jsonc .crush.json crush.json .goosehints .claude-plugin .cursor-plugin
     """
 )
 """Agents' own: hooks, permissions, servers."""
@@ -33,19 +59,23 @@ RUN_AT_LOGIN = _names(
 )
 """What runs when somebody logs in, and who may."""
 
-PROTECTED: frozenset[str] = RUN_BY_OTHERS | AGENT_CONFIGURATION | INSTRUCTIONS | RUN_AT_LOGIN
+OBEYED: frozenset[str] = RUN_BY_OTHERS | AGENT_CONFIGURATION | INSTRUCTIONS
+"""What a command in the sandbox can neither change nor leave behind, at any depth."""
+
+PROTECTED: frozenset[str] = (
+    OBEYED | VERSION_CONTROL | RUN_AT_LOGIN | _names(".gitconfig .gitmodules .ripgreprc")
+)
 """What a jail lets nobody change unless it is told otherwise, at any depth. It can all be read."""
 
-_vouched: set[tuple[int, int]] = set()
+_accepted: set[tuple[int, int]] = set()
 """Files of such names that were written through a jail, which asks or refuses first."""
 
 
-def vouch(facts: os.stat_result) -> None:
+def accept(facts: os.stat_result) -> None:
     """Say that a file with such a name was written by somebody who may."""
-    _vouched.add((facts.st_dev, facts.st_ino))
+    _accepted.add((facts.st_dev, facts.st_ino))
 
 
-def is_vouched(name: str, directory: int) -> bool:
-    """Whether the file of this name in a directory was written by somebody who may."""
-    facts = os.stat(name, dir_fd=directory, follow_symlinks=False)
-    return (facts.st_dev, facts.st_ino) in _vouched
+def is_accepted(facts: os.stat_result) -> bool:
+    """Whether this file was written by somebody who may."""
+    return (facts.st_dev, facts.st_ino) in _accepted

@@ -77,7 +77,7 @@ class Place:
         plan = {
             "root": str(self.work),
             "command": command if isinstance(command, str) else list(command),
-            "paths": {"read": seen, **{name: list(value) for name, value in paths.items()}},
+            "paths": {"show": seen, **{name: list(value) for name, value in paths.items()}},
             "limits": limits or {},
             "grant": grant or {},
             "timeout": timeout,

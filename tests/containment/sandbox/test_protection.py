@@ -18,21 +18,15 @@ from .conftest import Place, needs_bubblewrap
 pytestmark = needs_bubblewrap
 
 NAMES = [
-    *(
-        ".git/hooks",
-        ".git/config",
-        ".hookline",
-        ".claude",
-        ".vscode",
-        ".cursor",
-        ".gemini",
-        ".codex",
-    ),
-    *(".mcp.json", ".envrc", ".idea", ".github/copilot-instructions.md"),
-    *(".github/hooks", ".github/copilot"),
+    *(".hookline", ".claude", ".vscode", ".cursor", ".gemini", ".codex"),
+    *(".mcp.json", ".envrc", ".idea"),
     *(".agents", ".husky", ".windsurf", ".cursorrules", ".windsurfrules"),
 ]
-IF_THERE = ["AGENTS.md", "CLAUDE.md", "GEMINI.md", "hookline.toml", "mcp.json"]
+IF_THERE = [
+    *("AGENTS.md", "CLAUDE.md", "GEMINI.md", "hookline.toml", "mcp.json", "mise.toml"),
+    *(".github/copilot-instructions.md", ".github/hooks", ".github/copilot"),
+    "x.code-workspace",
+]
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -43,8 +37,7 @@ def test_what_does_not_exist_cannot_be_made(place: Place, name: str) -> None:
         f"mkdir new; mv -T new {name}; rmdir {name}; rm -rf {name}; touch kept; mkdir {name}; echo x > {name}/y"
     )
     assert not os.path.lexists(place.work / name)
-    assert {path.name for path in place.work.iterdir()} <= {"kept", "new", ".github"}
-    assert not (place.work / ".git").exists()
+    assert {path.name for path in place.work.iterdir()} <= {"kept", "new"}
 
 
 @pytest.mark.parametrize("name", NAMES + IF_THERE)
@@ -64,6 +57,22 @@ def test_what_exists_cannot_be_changed(place: Place, name: str) -> None:
     assert not (place.work / "moved").exists()
 
 
+@pytest.mark.parametrize("name", ["sub/.vscode", "a/b/AGENTS.md", "sub/.envrc", "a/.mcp.json"])
+def test_what_exists_deep_in_the_tree_cannot_be_changed(place: Place, name: str) -> None:
+    """It can be moved with the directory that it is in, and nothing else comes into its place."""
+    path = place.work / name
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text("as it was")
+    place.own()
+    place.run(f"echo x > {name}; rm -f {name}; mv {name} away; ln -sf /etc/passwd {name}")
+    assert path.read_text() == "as it was"
+    top = Path(name).parts[0]
+    place.run(f"mv {top} moved; mkdir -p $(dirname {name}); echo evil > {name}")
+    assert not path.exists()
+    assert path.with_name(f"{path.name}.from-command").read_text() == "evil\n"
+    assert (place.work / name.replace(top, "moved", 1)).read_text() == "as it was"
+
+
 def test_a_repository_can_be_worked_in(place: Place) -> None:
     """git adds and commits; it cannot set up hooks, or configuration that runs programs."""
     git = "git -c user.name=x -c user.email=x@x"
@@ -80,7 +89,7 @@ def test_a_repository_can_be_worked_in(place: Place) -> None:
     )
     assert (place.work / ".git" / "config").read_text() == before
     assert not (place.work / ".git" / "hooks" / "pre-commit").exists()
-    for planted in ("commondir", "config.worktree", "modules"):
+    for planted in ("commondir", "config.worktree"):
         assert not (place.work / ".git" / planted).exists()
 
 
@@ -89,10 +98,10 @@ def test_the_work_directory_does_not_become_a_bare_repository(place: Place) -> N
     place.run(
         "rm -rf .git; git init -q --bare other; cp -r other/. .; git config -f config core.fsmonitor x"
     )
+    assert (place.work / "config.from-command").exists()
+    assert not (place.work / "config").exists()
+    place.run("rm -rf objects; echo x > HEAD; echo x > config")
     assert (place.work / "config").exists()
-    assert not (place.work / "HEAD").exists()
-    place.run("rm -rf objects; echo x > HEAD")
-    assert (place.work / "HEAD").exists()
 
 
 def test_a_directory_that_is_no_repository_does_not_look_like_one(place: Place) -> None:
@@ -103,9 +112,7 @@ def test_a_directory_that_is_no_repository_does_not_look_like_one(place: Place) 
 
 
 def test_what_was_made_in_a_shared_parent_stays(place: Place) -> None:
-    """.github may be made although a name in it is protected; an empty one is taken away again."""
-    place.run("true")
-    assert not (place.work / ".github").exists()
+    """.github may be made although a name in it is protected."""
     place.run("mkdir -p .github/workflows && echo x > .github/workflows/ci.yml")
     assert (place.work / ".github" / "workflows" / "ci.yml").read_text() == "x\n"
     assert (place.work / ".github").stat().st_mode & 0o7777 == 0o755
@@ -282,23 +289,18 @@ async def test_what_one_command_made_is_not_there_for_good_because_another_began
 def test_nothing_outside_is_renamed_or_removed_through_a_link(tmp_path: Path) -> None:
     """What is done after a command is done outside the sandbox: a directory that became a link is not followed."""
     work, outside = tmp_path / "work", tmp_path / "outside"
-    (work / ".github").mkdir(parents=True)
+    (work / "sub").mkdir(parents=True)
     (work / "rules.md").write_text("rules")
-    (work / ".github" / "copilot-instructions.md").symlink_to("../rules.md")
+    (work / "sub" / "AGENTS.md").symlink_to("../rules.md")
     outside.mkdir()
-    for name in ("copilot-instructions.md", "config.worktree"):
+    for name in ("AGENTS.md", "config.worktree"):
         (outside / name).write_text("theirs")
-    free = (".git", ".github/hooks", ".github/copilot")
-    paths = SandboxPaths(unprotected=free, read=(outside,))
-    ran = Sandbox(work, "required", paths=paths).run_sync(
-        f"mv .github old; ln -s {outside} .github; ln -s {outside} .git"
+    ran = Sandbox(work, "required", paths=SandboxPaths(show=(outside,))).run_sync(
+        f"mv sub old; ln -s {outside} sub; ln -s {outside} .git"
     )
-    assert ran.set_aside == ()
-    assert (work / ".github").is_symlink(), "the attempt was made"
-    assert {path.name for path in outside.iterdir()} == {
-        "copilot-instructions.md",
-        "config.worktree",
-    }
+    assert ran.set_aside == (".git.from-command", "old/AGENTS.md.from-command")
+    assert (work / "sub").is_symlink(), "the attempt was made"
+    assert {path.name for path in outside.iterdir()} == {"AGENTS.md", "config.worktree"}
 
 
 def test_names_can_be_added_and_left_out(tmp_path: Path) -> None:
@@ -345,13 +347,10 @@ def test_what_a_dead_process_left_is_cleared_by_the_next(tmp_path: Path) -> None
     (tmp_path / ".vscode").mkdir()
     (tmp_path / ".idea").mkdir()
     (tmp_path / ".idea" / "file").write_text("x")
-    dead = Protection(
-        tmp_path, [".claude", ".git/hooks", ".github/copilot-instructions.md", ".vscode", ".idea"]
-    ).hold()
+    paths = SandboxPaths(protect=("deploy/keys",))
+    dead = Protection(tmp_path, paths).hold()
     assert dead.kept
-    next_one = Protection(
-        tmp_path, [".claude", ".git/hooks", ".github/copilot-instructions.md", ".vscode", ".idea"]
-    ).hold()
+    next_one = Protection(tmp_path, paths).hold()
     next_one.release()
     assert (tmp_path / ".claude").exists(), "the other still holds it"
     dead.release()
@@ -364,5 +363,5 @@ def test_a_second_directory_to_write_in_is_protected_too(tmp_path: Path) -> None
     work.mkdir()
     other.mkdir()
     sandbox = Sandbox(work, "required", paths=SandboxPaths(write=(other,)))
-    sandbox.run_sync(f"touch {other}/file; mkdir {other}/.claude; mkdir -p {other}/.git/hooks")
+    sandbox.run_sync(f"touch {other}/file; mkdir {other}/.claude; mkdir -p {other}/.vscode")
     assert [path.name for path in other.iterdir()] == ["file"]

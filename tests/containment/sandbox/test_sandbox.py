@@ -264,7 +264,7 @@ def test_secrets_that_a_variable_names_are_hidden(
     (keys / "a").write_text("key")
     (keys / "b").write_text("key")
     monkeypatch.setenv("KUBECONFIG", f"{keys / 'a'}:{keys / 'b'}")
-    sandbox = Sandbox(work, "required", paths=SandboxPaths(read=(keys,)))
+    sandbox = Sandbox(work, "required", paths=SandboxPaths(show=(keys,)))
     assert "key\n" not in sandbox.run_sync(f"cat {keys}/a; cat {keys}/b; ls {keys}").text
     monkeypatch.delenv("KUBECONFIG")
     assert sandbox.run_sync(f"cat {keys}/a").text == "key"

@@ -77,7 +77,7 @@ class Bash:
             _check_left_to_sandbox(root, sandbox, limits, pass_env)
             self.sandbox = sandbox
         else:
-            paths = SandboxPaths(tmp=scratch.tmp, read=(scratch.output,))
+            paths = SandboxPaths(tmp=scratch.tmp, show=(scratch.output,))
             self.sandbox = Sandbox(root, sandbox, paths=paths, limits=limits, pass_env=pass_env)
         scratch.check_beside(self.sandbox.root)
         self.sandbox.keep(scratch.output)  # we write there, outside: nothing is to be in the way

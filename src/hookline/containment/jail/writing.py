@@ -10,7 +10,7 @@ import stat
 
 from hookline.containment.jail.faults import not_a_file, second_name, told
 from hookline.containment.jail.steps import NOFOLLOW
-from hookline.containment.protected import PROTECTED, vouch
+from hookline.containment.protected import PROTECTED, accept
 from hookline.errors import FileChangedError
 
 _NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | NOFOLLOW
@@ -48,7 +48,7 @@ def put(
             os.unlink(temporary, dir_fd=directory)
         raise
     if name in PROTECTED:
-        vouch(os.stat(name, dir_fd=directory, follow_symlinks=False))
+        accept(os.stat(name, dir_fd=directory, follow_symlinks=False))
     if fsync:
         os.fsync(directory)
 

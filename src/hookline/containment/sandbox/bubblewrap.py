@@ -18,7 +18,7 @@ from hookline._aio import within
 from hookline.containment.sandbox.cgroups import Group, home_for_groups
 from hookline.containment.sandbox.command import Job, SandboxGrant
 from hookline.containment.sandbox.limits import kernel_counts_processes, restrict
-from hookline.containment.sandbox.mounts import Tree
+from hookline.containment.sandbox.mounts import FileView
 from hookline.containment.sandbox.protection import Protection
 from hookline.containment.sandbox.running import RunningCommand, close, readable
 from hookline.containment.sandbox.seccomp import filter_program
@@ -87,13 +87,13 @@ def _said(*argv: str) -> str:
 class Arrangement:
     """A sandbox around one command, made ready: what to run, and what has to be given back."""
 
-    def __init__(self, tree: Tree, job: Job) -> None:
+    def __init__(self, view: FileView, job: Job) -> None:
         self._fds: list[int] = []
         self._held: list[Protection] = []
         try:
-            for protection in tree.protections(job.grant):
+            for protection in view.protections(job.grant, job.place):
                 self._held.append(protection.hold())
-            self.argv, self.env = self._arrange(tree, job)
+            self.argv, self.env = self._arrange(view, job)
         except BaseException:
             self.give_back()
             raise
@@ -103,12 +103,19 @@ class Arrangement:
         """What the program is to inherit."""
         return tuple(self._fds)
 
-    def _arrange(self, tree: Tree, job: Job) -> tuple[list[str], dict[str, str]]:
+    def _arrange(self, view: FileView, job: Job) -> tuple[list[str], dict[str, str]]:
         program, grant = installed(), job.grant
         rules = self._file(filter_program(unix_sockets=grant.unix_sockets))
         options = [
             *_isolation(program, grant),
-            *tree.mounts(self._held, grant, job.limits.scratch, sizes="--size" in program.options),
+            *view.mounts(
+                self._held,
+                grant,
+                job.limits.scratch,
+                sizes="--size" in program.options,
+                place=job.place,
+                file=self._file,
+            ),
             *("--seccomp", str(rules), "--chdir", str(job.cwd), "--clearenv"),
             *(word for item in {**job.env, **grant.env}.items() for word in ("--setenv", *item)),
         ]
@@ -135,7 +142,17 @@ class Arrangement:
         self.started()
         for protection in self._held:
             protection.release()
-        return [name for protection in self._held for name in protection.set_aside]
+        return self.moved_aside
+
+    @property
+    def moved_aside(self) -> list[str]:
+        """The new paths of what the command made and nobody is to obey, so far."""
+        return [path for protection in self._held for path in protection.moved_aside]
+
+    def check(self) -> None:
+        """Move aside what the command has made so far and nobody is to obey."""
+        for protection in self._held:
+            protection.check()
 
 
 def _isolation(program: Program, grant: SandboxGrant) -> Iterator[str]:
@@ -170,9 +187,9 @@ class BubblewrapCommand(RunningCommand):
 
     contained = True
 
-    def __init__(self, tree: Tree, job: Job) -> None:
+    def __init__(self, view: FileView, job: Job) -> None:
         super().__init__(job)
-        self._arrangement = Arrangement(tree, job)
+        self._arrangement = Arrangement(view, job)
         self._status = -1
         self._monitor: int | None = None
         """The process that we have started ourselves, held by a file descriptor."""
@@ -309,6 +326,12 @@ class BubblewrapCommand(RunningCommand):
                 f"the sandbox for the command could not be made ({said[-1]}).",
                 remedy="Nothing was run. See docs/sandbox.md for what it needs.",
             )
+
+    def check(self) -> None:
+        """Look at what it has left behind so far."""
+        if self.is_running:
+            self._arrangement.check()
+            self.set_aside = tuple(self._arrangement.moved_aside)
 
     def _clean(self) -> None:
         if self._counting is not None:

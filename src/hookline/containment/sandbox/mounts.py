@@ -4,22 +4,32 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+import stat
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
-from hookline.containment.sandbox.command import SandboxGrant
+from hookline.containment.sandbox.command import Place, SandboxGrant
+from hookline.containment.sandbox.git_identity import git_configuration, ignore_file
+from hookline.containment.sandbox.home import (
+    credentials_in,
+    dot_entry,
+    entries,
+    homes,
+    needed_paths,
+)
 from hookline.containment.sandbox.paths import (
     SandboxPaths,
     emptied,
     existing,
-    hidden,
     inside_any,
-    protected_names,
-    watched_names,
+    outermost,
+    secrets,
     work_directory,
 )
 from hookline.containment.sandbox.protection import Protection
+from hookline.containment.sandbox.tables import OF_PROJECTS
+from hookline.containment.sandbox.work_tree import work_tree
 
 _SMALL = 64 * 1024
 """Bytes of a directory that is there to be empty."""
@@ -28,73 +38,145 @@ _SYSTEM = ("/run/current-system", "/run/booted-system")
 
 
 @dataclass(frozen=True)
-class Tree:
+class FileView:
     """The directories of one sandbox, looked at once."""
 
     roots: tuple[Path, ...]
     paths: SandboxPaths
 
     @classmethod
-    def of(cls, root: Path, paths: SandboxPaths) -> Tree:
+    def of(cls, root: Path, paths: SandboxPaths) -> FileView:
         """What can be written: the work directory first."""
         further = tuple(work_directory(each) for each in paths.write)
         return cls((root, *further), paths)
 
-    def protections(self, grant: SandboxGrant) -> list[Protection]:
-        """What keeps the protected names below each directory that can be written."""
+    def protections(self, grant: SandboxGrant, place: Place) -> list[Protection]:
+        """What keeps the protected names below each directory that can be written: none where nothing can."""
+        if place == "read-only":
+            return []
         left_out = (*self.paths.unprotected, *grant.unprotected)
-        paths = replace(self.paths, unprotected=left_out)
-        return [
-            Protection(root, protected_names(root, paths), watched_names(root, paths))
-            for root in self.roots
-        ]
+        return [Protection(root, self.paths, left_out) for root in self.roots]
+
+    def shown(self, grant: SandboxGrant) -> list[str]:
+        """Whole paths that are seen although they lie in a place that is hidden, as they are and where they lead."""
+        home = homes()
+        named = [os.path.expanduser(each) for each in (*self.paths.show, *grant.reveal)]
+        whole = [os.path.normpath(each) for each in named if os.path.isabs(each)]
+        wanted = [*needed_paths(str(self.roots[0]), home), *whole, *ignore_file()]
+        return sorted({*wanted, *map(os.path.realpath, wanted)} - {"/"})
+
+    def hidden_env_files(self, grant: SandboxGrant) -> Iterator[str]:
+        """Environment files below the directories of this view, as whole paths, but for those that are shown."""
+        names = {
+            str(each) for each in self.paths.show if not os.path.isabs(os.path.expanduser(each))
+        }
+        whole = {
+            os.path.realpath(os.path.expanduser(each)) for each in (*self.paths.show, *grant.reveal)
+        }
+        for root in self.roots:
+            for path in work_tree(str(root)).env_files():
+                is_named = path in names or os.path.basename(path) in names
+                if not is_named and f"{root}/{path}" not in whole:
+                    yield f"{root}/{path}"
 
     def mounts(
-        self, held: Sequence[Protection], grant: SandboxGrant, scratch: int | None, *, sizes: bool
+        self,
+        held: Sequence[Protection],
+        grant: SandboxGrant,
+        scratch: int | None,
+        *,
+        sizes: bool,
+        place: Place,
+        file: Callable[[bytes], int],
     ) -> Iterator[str]:
         """The options that make the view, in the order in which they lie over one another.
 
-        `scratch` is how much fits into what is made for the command; not every bubblewrap knows `sizes`.
+        `scratch` is how much fits into what is made for the command; not every bubblewrap knows `sizes`. `file` gives a
+        descriptor by which bubblewrap reads some bytes.
         """
+        read_only = place == "read-only"
         size = ("--size", str(scratch)) if sizes and scratch is not None else ()
-        small = ("--size", str(_SMALL)) if sizes else ()
-        secrets = hidden(self.paths.hide, grant.reveal)
+        cover = _Cover(("--size", str(_SMALL)) if sizes else (), file)
+        shown = self.shown(grant)
         yield from ("--ro-bind", "/", "/", "--dev", "/dev", *size, "--tmpfs", "/dev/shm")
         yield from ("--remount-ro", "/dev", "--proc", "/proc", "--remount-ro", "/proc")
-        yield from self._emptied(grant, size)
+        yield from self._emptied(grant, shown, size, None if read_only else self.paths.tmp)
+        for home in homes():
+            if not inside_any(Path(home), self.roots):
+                yield from self._home(home, shown, size, file)
         # A secret is hidden before what can be written is put in place, and again where that has brought it back.
-        for secret in self._seen(secrets):
-            holds_work = any(root.is_relative_to(secret) for root in self.roots)
-            yield from _hide(secret, small, sealed=not holds_work)
-        yield from self._work(held)
-        for secret in secrets:
-            if inside_any(secret, self.roots):
-                yield from _hide(secret, small)
+        hidden = self._secrets(shown, grant)
+        for secret in hidden:
+            if not inside_any(Path(secret), self.roots):
+                yield from cover(secret)
+        yield from self._work(held, "--ro-bind" if read_only else "--bind")
+        for home in homes():
+            if inside_any(Path(home), self.roots):
+                yield from self._home_in_work(home, shown, cover)
+        for secret in (*hidden, *self.hidden_env_files(grant)):
+            if inside_any(Path(secret), self.roots):
+                yield from cover(secret)
 
-    def _emptied(self, grant: SandboxGrant, size: tuple[str, ...]) -> Iterator[str]:
+    def _emptied(
+        self, grant: SandboxGrant, shown: list[str], size: tuple[str, ...], tmp: str | Path | None
+    ) -> Iterator[str]:
         """Empty directories in place of those of the machine, and what is to be seen in them all the same."""
         empty = emptied()
         for place in empty:
-            if self.paths.tmp is not None and place == Path("/tmp"):
-                yield from ("--bind", str(self.paths.tmp), "/tmp")
+            if tmp is not None and place == Path("/tmp"):
+                yield from ("--bind", str(tmp), "/tmp")
             else:
                 yield from (*size, "--tmpfs", str(place))
         names = _names() if grant.network else []
-        for place in existing((*_SYSTEM, *names, *self.paths.read, *grant.reveal)):
-            if inside_any(place, empty):
-                yield from ("--ro-bind", str(place), str(place))
+        inside = [str(path) for path in existing((*_SYSTEM, *names, *shown)) if inside_any(path, empty)]
+        for path in outermost(inside):
+            yield from ("--ro-bind", path, path)
 
-    def _seen(self, secrets: list[Path]) -> Iterator[Path]:
-        """The secrets that would be seen but for what hides them: not those in a directory that is emptied."""
-        empty, shown = emptied(), list(existing(self.paths.read))
-        for secret in secrets:
-            if not inside_any(secret, empty) or inside_any(secret, shown):
-                yield secret
+    def _home(
+        self, home: str, shown: list[str], size: tuple[str, ...], file: Callable[[bytes], int]
+    ) -> Iterator[str]:
+        """A temporary directory in place of a home, with what is to be seen of it."""
+        is_seen = not inside_any(Path(home), emptied()) or inside_any(Path(home), map(Path, shown))
+        yield from (*size, "--tmpfs", home)
+        for path in entries(home)[1] if is_seen else ():
+            yield from _as_it_is(path)
+        for path in outermost(path for path in shown if path.startswith(f"{home}/")):
+            if dot_entry(path, [home]) or not is_seen:
+                yield from _as_it_is(path)
+        if f"{home}/.gitconfig" not in shown and home == os.path.realpath(os.path.expanduser("~")):
+            text = git_configuration(str(self.roots[0]))
+            yield from ("--perms", "0600", "--file", str(file(text)), f"{home}/.gitconfig")
 
-    def _work(self, held: Sequence[Protection]) -> Iterator[str]:
-        """What can be written, and in it what cannot."""
+    def _home_in_work(self, home: str, shown: list[str], cover: _Cover) -> Iterator[str]:
+        """A home that is the work directory, or lies in it: its hidden entries one by one."""
+        is_work = Path(home) in self.roots
+        for path in entries(home)[0]:
+            if is_work and os.path.basename(path) in OF_PROJECTS:
+                continue
+            if path in shown or any(root.is_relative_to(path) for root in self.roots):
+                continue
+            yield from cover(path, sealed=False)
+            for inner in shown:
+                if inner.startswith(f"{path}/"):
+                    yield from _as_it_is(inner)
+
+    def _secrets(self, shown: list[str], grant: SandboxGrant) -> list[str]:
+        """What would be seen but for what hides it: not what lies in a place that is hidden as a whole."""
+        home, empty = homes(), emptied()
+        revealed = {os.path.realpath(os.path.expanduser(each)) for each in grant.reveal}
+        found = [
+            path
+            for path in secrets(self.paths.hide, grant.reveal)
+            if inside_any(Path(path), map(Path, shown))
+            or not (dot_entry(path, home) or inside_any(Path(path), empty))
+        ]
+        found += [path for each in shown for path in credentials_in(each) if path not in revealed]
+        return outermost(found)
+
+    def _work(self, held: Sequence[Protection], bind: str) -> Iterator[str]:
+        """The work directory and its like, and in them what cannot be written."""
         for root in self.roots:
-            yield from ("--bind", str(root), str(root))
+            yield from (bind, str(root), str(root))
         for protection in held:
             for path in protection.pinned:
                 yield from ("--bind", path, path)
@@ -102,11 +184,33 @@ class Tree:
                 yield from ("--ro-bind", path, path)
 
 
-def _hide(secret: Path, small: tuple[str, ...], *, sealed: bool = True) -> tuple[str, ...]:
-    if secret.is_dir():
-        seal = ("--remount-ro", str(secret)) if sealed else ()
-        return (*small, "--tmpfs", str(secret), *seal)
-    return ("--ro-bind", "/dev/null", str(secret))  # devices cannot be opened through such a mount
+@dataclass(frozen=True)
+class _Cover:
+    """Puts nothing in the place of something."""
+
+    small: tuple[str, ...]
+    file: Callable[[bytes], int]
+
+    def __call__(self, path: str, *, sealed: bool = True) -> tuple[str, ...]:
+        if os.path.isdir(path):
+            seal = ("--remount-ro", path) if sealed else ()
+            return (*self.small, "--tmpfs", path, *seal)
+        if os.path.islink(path):
+            return ()  # what it leads to is hidden, or is not
+        return ("--ro-bind-data", str(self.file(b"")), path)
+
+
+def _as_it_is(path: str) -> Iterator[str]:
+    """An entry of a directory that was replaced: links as links."""
+    try:
+        mode = os.lstat(path).st_mode
+        target = os.readlink(path) if stat.S_ISLNK(mode) else ""
+    except OSError:  # it has gone meanwhile
+        return
+    if target:
+        yield from ("--symlink", target, path)
+    elif stat.S_ISDIR(mode) or stat.S_ISREG(mode):
+        yield from ("--ro-bind-try", path, path)
 
 
 def _names() -> list[str]:

@@ -10,13 +10,9 @@ from functools import cache
 from pathlib import Path
 
 from hookline.containment.interpreter import environments_below
-from hookline.containment.protected import AGENT_CONFIGURATION, INSTRUCTIONS
-from hookline.containment.sandbox.tables import (
-    EMPTIED,
-    PROTECTED,
-    PROTECTED_AT_HOME,
-    PROTECTED_IF_THERE,
-)
+from hookline.containment.protected import AGENT_CONFIGURATION, INSTRUCTIONS, OBEYED
+from hookline.containment.sandbox.home import homes
+from hookline.containment.sandbox.tables import EMPTIED, HELD, PROTECTED_AT_HOME
 from hookline.errors import SandboxError, UsageError
 from hookline.secret_tables import HOME_SECRETS, SECRET_PATH_VARIABLES, SYSTEM_SECRETS
 
@@ -27,8 +23,9 @@ class SandboxPaths:
 
     write: tuple[str | Path, ...] = ()
     """Further directories that can be written."""
-    read: tuple[str | Path, ...] = ()
-    """What is to be seen although it is in a place that is hidden, as a virtual environment in /tmp."""
+    show: tuple[str | Path, ...] = ()
+    """What is to be seen although it is hidden, read-only: a virtual environment in /tmp, `~/.config/tool`, `.env`. A
+    path that is not whole is one below the work directory; a single name means that name at any depth."""
     hide: tuple[str | Path, ...] = ()
     """Further files and directories that cannot be read, as whole paths. `~` is the home directory; `*` is any name."""
     protect: tuple[str, ...] = ()
@@ -90,26 +87,21 @@ def work_directory(path: str | Path) -> Path:
     return real
 
 
-def homes() -> list[Path]:
-    """The home directories whose secrets we could read: our own, and for root everybody's."""
-    found = [Path(os.path.expanduser("~"))]
-    if os.geteuid() == 0:
-        found += [Path("/root"), *map(Path, glob.glob("/home/*"))]
-    return list(dict.fromkeys(Path(os.path.realpath(home)) for home in found))
+def secrets(further: Iterable[str | Path] = (), reveal: Iterable[str] = ()) -> list[str]:
+    """Every secret outside of the hidden entries of homes, as real paths; none lies in another.
 
-
-def hidden(further: Iterable[str | Path] = (), reveal: Iterable[str] = ()) -> list[Path]:
-    """Every secret that there is here, as real paths; none lies in another. `reveal` leaves some out, by the table."""
+    `reveal` leaves some out.
+    """
     # Asked for every command, about many names: by text, which costs a fraction of what paths do.
     revealed = {os.path.realpath(os.path.expanduser(each)) for each in reveal}
     mine = homes()
-    wanted = [path for home in mine for path in _credentials(str(home))]
+    wanted = [f"{home}/{name}" for home in mine for name in HOME_SECRETS]
     for pattern in SYSTEM_SECRETS:
         wanted += glob.glob(pattern) if "*" in pattern else (pattern,)
     wanted += [*_named(mine), *(path for each in further for path in _meant(each))]
     # What we may not even look at, a command of ours may not either.
     real = {os.path.realpath(path) for path in wanted if os.path.exists(path)}
-    return _outermost(real - revealed - {"/"})
+    return outermost(real - revealed - {"/"})
 
 
 def hides_nothing(paths: SandboxPaths) -> list[str]:
@@ -123,56 +115,40 @@ def _meant(path: str | Path) -> list[str]:
     return [whole, *glob.glob(whole, include_hidden=True, recursive=True)]
 
 
-def _credentials(home: str) -> Iterator[str]:
-    """Those of the table that may be there: the home directory is read once, not asked for every name."""
-    try:
-        there = set(os.listdir(home))
-    except OSError:
-        there = {name.partition("/")[0] for name in HOME_SECRETS}
-    yield from (f"{home}/{name}" for name in HOME_SECRETS if name.partition("/")[0] in there)
-
-
-def _named(homes: list[Path]) -> Iterator[str]:
+def _named(homes: list[str]) -> Iterator[str]:
     """The secrets that variables of our environment name, unless that would hide a whole home directory."""
     for name in SECRET_PATH_VARIABLES & os.environ.keys():
         for value in os.environ[name].split(os.pathsep):
-            path = Path(os.path.expanduser(value))
-            if path.is_absolute() and not any(
-                home.is_relative_to(path.resolve()) for home in homes
-            ):
-                yield str(path)
+            path = os.path.realpath(os.path.expanduser(value))
+            is_above = any(f"{home}/".startswith(f"{path}/") for home in homes)
+            if os.path.isabs(os.path.expanduser(value)) and not is_above:
+                yield path
 
 
 @cache
 def emptied() -> tuple[Path, ...]:
     """The directories that are replaced by empty ones, as real paths."""
-    return tuple(_outermost(os.path.realpath(each) for each in EMPTIED if os.path.isdir(each)))
+    found = (os.path.realpath(each) for each in EMPTIED if os.path.isdir(each))
+    return tuple(map(Path, outermost(found)))
 
 
-def protected_names(root: Path, paths: SandboxPaths) -> list[str]:
-    """What is not to change below a directory that can be written, relative to it."""
-    there = [name for name in PROTECTED_IF_THERE if os.path.lexists(f"{root}/{name}")]
-    linked = {name for name in (*PROTECTED, *there) if _is_linked(root, name, paths)}
-    names = [name for name in (*PROTECTED, *there) if name not in linked]
-    names += [*_linked_to(root, linked), *environments_below(root), *paths.protect]
+def held_names(root: Path, paths: SandboxPaths) -> list[str]:
+    """What can neither be changed nor made at the top of a directory that can be written, relative to it."""
+    linked = [name for name in sorted(OBEYED) if os.path.islink(f"{root}/{name}")]
+    linked = [name for name in linked if is_kept_by_its_target(root, name, paths)]
+    names = [name for name in HELD if name not in linked]
+    names += [*_targets(root, linked), *environments_below(root), *paths.protect]
     names += [
         os.path.relpath(kept, root) for kept in existing(paths.keep) if inside_any(kept, [root])
     ]
-    for home in homes():
+    for home in map(Path, homes()):
         if home.is_relative_to(root):
             inside = home.relative_to(root)
             names += [str(inside / name) for name in PROTECTED_AT_HOME]
-    return _without(paths.unprotected, names)
+    return without(paths.unprotected, names)
 
 
-def watched_names(root: Path, paths: SandboxPaths) -> list[str]:
-    """Where nothing new may stay: what is protected only where it exists, and links that are made again."""
-    names = [name for name in PROTECTED_IF_THERE if not os.path.lexists(f"{root}/{name}")]
-    names += [name for name in (*PROTECTED, *PROTECTED_IF_THERE) if _is_linked(root, name, paths)]
-    return _without((*paths.unprotected, *paths.protect), names)
-
-
-def _without(left_out: Iterable[str], names: Iterable[str]) -> list[str]:
+def without(left_out: Iterable[str], names: Iterable[str]) -> list[str]:
     """The names, once each, but for those that are left out, or lie in what is."""
     out = {name.strip("/") for name in left_out}
     return [
@@ -182,25 +158,25 @@ def _without(left_out: Iterable[str], names: Iterable[str]) -> list[str]:
     ]
 
 
-def _is_linked(root: Path, name: str, paths: SandboxPaths) -> bool:
+def is_kept_by_its_target(root: Path, name: str, paths: SandboxPaths) -> bool:
     """Whether this is a link whose target is kept, and that is made again when a command replaces it.
 
-    So are instructions, as CLAUDE.md to AGENTS.md. So is the configuration of agents, which they read when they start,
-    if what it leads to is one step away and where this directory, or nobody, can write. Not so what somebody else may
-    run at any moment, such as a prompt that asks git: while a command runs, another link could be there.
+    So are instructions, as CLAUDE.md to AGENTS.md, and the configuration of agents, which they read when they start, if
+    it leads straight to its target, which this directory holds or nobody can write. Not so what somebody else may run at any moment, such as a prompt that asks git:
+    while a command runs, another link could be there.
     """
     path = root / name
     if not path.is_symlink():
         return False
-    if os.path.basename(name) in INSTRUCTIONS:
-        return True
     real = Path(os.path.realpath(path))
     is_next = os.path.normpath(path.parent / os.readlink(path)) == str(real)
+    if os.path.basename(name) in INSTRUCTIONS:
+        return not root.is_relative_to(real)
     is_kept = inside_any(real, [root]) or not inside_any(real, existing(paths.write))
     return name in AGENT_CONFIGURATION and is_next and is_kept and not root.is_relative_to(real)
 
 
-def _linked_to(root: Path, names: Iterable[str]) -> Iterator[str]:
+def _targets(root: Path, names: Iterable[str]) -> Iterator[str]:
     """What there are links to below the root, also if it is not there: who changes that changes what is obeyed."""
     for name in names:
         real = Path(os.path.realpath(root / name))
@@ -208,12 +184,15 @@ def _linked_to(root: Path, names: Iterable[str]) -> Iterator[str]:
             yield str(real.relative_to(root))
 
 
-def _outermost(paths: Iterable[str]) -> list[Path]:
+def outermost(paths: Iterable[str]) -> list[str]:
+    """The paths that lie in no other."""
     kept: list[str] = []
-    for path in sorted(set(paths)):  # what lies in another comes after it
-        if not any(path.startswith(f"{other}/") for other in kept):
+    for path in sorted(
+        set(paths), key=lambda each: each.split("/")
+    ):  # what lies in another comes after it
+        if not kept or not path.startswith(f"{kept[-1]}/"):
             kept.append(path)
-    return list(map(Path, kept))
+    return kept
 
 
 def inside_any(path: Path, others: Iterable[Path]) -> bool:

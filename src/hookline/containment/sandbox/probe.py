@@ -24,7 +24,7 @@ def attempts(plan: dict[str, str]) -> list[tuple[str, Callable[[], object]]]:
     return [
         ("write outside the work directory", lambda: open(plan["outside"], "w").close()),
         ("read a hidden file", lambda: open(plan["secret"]).read()),
-        ("make .git/hooks in the work directory", lambda: plant(plan["root"], ".git/hooks")),
+        ("make .vscode in the work directory", lambda: plant(plan["root"], ".vscode")),
         ("make .claude in the work directory", lambda: plant(plan["root"], ".claude")),
         ("connect to a TCP port of the host", lambda: tcp(int(plan["port"]))),
         ("connect to a unix socket of the host", lambda: unix(plan["socket"])),

@@ -1,10 +1,13 @@
-"""Keeps names below a work directory from changing, also those that do not exist yet.
+"""Keeps what others run or obey below a work directory from changing, while a command runs and afterwards.
 
-A name can only be kept by mounting something on it, and for that it has to exist. So what is missing is made for as
-long as a command runs, marked by its mode. It is a socket that nobody listens to: nothing can be read from it, nobody
-waits at it, git does not list it, and unlike a directory it costs nothing to remove. When the last command that
-needs it is gone it is removed again, also when an earlier process died before it could. A lock on the work directory
-counts the commands, in this process and in others: to remove a name here would unmount it there.
+What exists is mounted read-only on itself. At the top of the directory some names are held that do not exist: a name
+can only be held by mounting something on it, so it is made for as long as a command runs, marked by its mode. It is a
+socket that nobody listens to: nothing can be read from it, nobody waits at it, git does not list it, and unlike a
+directory it costs nothing to remove. When the last command that needs it is gone it is removed again, also when an
+earlier process died before it could. A lock on the work directory counts the commands, in this process and in others:
+to remove a name here would unmount it there.
+
+Everything else that is new after a command is judged by `work_tree`.
 """
 
 from __future__ import annotations
@@ -18,8 +21,15 @@ import time
 from collections.abc import Iterable
 from pathlib import Path
 
-from hookline.containment.sandbox.planted import Watch, in_directory
-from hookline.containment.sandbox.tables import WITH_PARENT
+from hookline.containment.protected import RUN_BELOW, VERSION_CONTROL
+from hookline.containment.sandbox.paths import (
+    SandboxPaths,
+    held_names,
+    is_kept_by_its_target,
+    outermost,
+    without,
+)
+from hookline.containment.sandbox.work_tree import Visit, work_tree
 from hookline.errors import SandboxError
 
 _PLACEHOLDER, _PARENT = 0o1555, 0o1755
@@ -27,51 +37,68 @@ _PLACEHOLDER, _PARENT = 0o1555, 0o1755
 it. One of them cannot be written, not by its owner either."""
 _MARK, _WRITABLE = 0o1000, 0o200
 _NOBODY_CAN = frozenset({errno.EACCES, errno.EPERM, errno.EROFS})
+_PINNED = VERSION_CONTROL | RUN_BELOW.keys()
+"""Directories that mean something by their own names, so that they must not be moved away with what is kept in them."""
 _PATIENCE = 5.0
 """Seconds to wait for whoever clears up after other commands, which takes no time."""
-_SWEPT = (".git/commondir", ".git/config.worktree", "HEAD")
-"""What must not appear, and cannot be held by an empty directory, which git would trip over: removed afterwards. Each
-would have git take its configuration from somewhere else; with the last, the work directory itself is a repository."""
-
-
-_at_work: dict[Path, list[set[str]]] = {}
-"""What of that was missing when each command that runs now began, by work directory: what one of them has made is not
-there for good because another began after it."""
 
 
 class Protection:
     """The protected names below one directory, for as long as one command runs."""
 
-    def __init__(self, root: Path, names: Iterable[str], watched: Iterable[str] = ()) -> None:
+    def __init__(
+        self, root: Path, paths: SandboxPaths | None = None, left_out: Iterable[str] = ()
+    ) -> None:
         self._root = root
-        self._names = tuple(names)
-        self._watch = Watch(root, watched)
-        self.set_aside: list[str] = []
-        """The new names of what the command made and nobody is to obey."""
+        self._paths = paths or SandboxPaths()
+        self._left_out = tuple(left_out)
+        self._tree = work_tree(str(root))
+        self._visit: Visit | None = None
         self._lock: int | None = None
-        self._absent: set[str] = set()
         self.pinned: list[str] = []
         """Directories to be mounted on themselves: they hold a protected name, and must not be moved with it."""
         self.kept: list[str] = []
         """What is to be mounted read-only on itself."""
 
+    @property
+    def moved_aside(self) -> list[str]:
+        """The new paths of what the command made and nobody is to obey, so far."""
+        return [] if self._visit is None else list(self._visit.moved)
+
     def hold(self) -> Protection:
         """Make what is missing, and say what to mount."""
         self._lock = os.open(self._root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-        others = _at_work.setdefault(self._root, [])
-        others.append(self._absent)
         try:
             _share(self._lock, self._root)
-            for name in self._names:
+            self._visit = self._tree.enter(self._left_out)
+            for name in without(self._left_out, held_names(self._root, self._paths)):
                 self._protect(name)
-            self._absent |= {name for name in _SWEPT if not os.path.lexists(self._at(name))}
-            self._absent |= {name for each in others for name in each}
+            for path in self._visit.kept:
+                self._keep(path)
         except BaseException:
             self.release()
             raise
-        self.kept = list(dict.fromkeys(self.kept))
+        self.kept = outermost(self.kept)
         self.pinned = [path for path in dict.fromkeys(self.pinned) if path not in self.kept]
         return self
+
+    def check(self) -> None:
+        """Move aside what the command has made so far and nobody is to obey."""
+        self._tree.check()
+
+    def _keep(self, path: str) -> None:
+        """Keep what exists. A link is kept by what it leads to, and made again by `work_tree`."""
+        whole = self._at(path)
+        if os.path.islink(whole):
+            if "/" not in path and not is_kept_by_its_target(self._root, path, self._paths):
+                raise _is_a_link(self._root, path, whole)
+            whole = os.path.realpath(whole)
+            if not whole.startswith(f"{self._root}/") or not os.path.exists(whole):
+                return
+        self.kept.append(whole)
+        parent = os.path.dirname(whole)
+        if os.path.basename(parent) in _PINNED:
+            self.pinned.append(parent)
 
     def _at(self, name: str) -> str:
         return f"{self._root}/{name}"
@@ -82,8 +109,8 @@ class Protection:
         for depth, part in enumerate(parts):
             path = f"{path}/{part}"
             mode = _mode(path)
-            if mode is None and (depth == len(parents) or part in WITH_PARENT):
-                if not _hold_place(path, directory=part in WITH_PARENT):
+            if mode is None and depth == len(parents):
+                if not _hold_place(path):
                     return
                 break
             if mode is None:
@@ -104,8 +131,8 @@ class Protection:
         import fcntl
 
         lock, self._lock = self._lock, None
-        self.set_aside = self._watch.set_aside()
-        self._sweep()
+        if self._visit is not None:
+            self._tree.leave(self._visit)
         try:
             # A command that starts now waits until we are done, and makes them again.
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -114,17 +141,6 @@ class Protection:
             pass
         finally:
             os.close(lock)
-
-    def _sweep(self) -> None:
-        """Remove what must not have appeared, whoever of the commands at work has made it."""
-        is_repository = os.path.isdir(self._at("objects"))
-        for name in self._absent:
-            if "/" in name or is_repository:
-                in_directory(self._root, name, _unlink)
-        others = _at_work.get(self._root, [])
-        others[:] = [each for each in others if each is not self._absent]
-        if not others:
-            _at_work.pop(self._root, None)
 
     def _clear(self) -> None:
         for path in self.kept:
@@ -140,10 +156,6 @@ class Protection:
                 except OSError:  # there is something in it now, so it is the user's
                     with contextlib.suppress(OSError):
                         os.chmod(path, 0o755)
-
-
-def _unlink(name: str, directory: int) -> None:
-    os.unlink(name, dir_fd=directory)
 
 
 def _share(lock: int, root: Path) -> None:
@@ -172,17 +184,15 @@ def _mode(path: str) -> int | None:
         return None
 
 
-def _hold_place(path: str, *, directory: bool) -> bool:
+def _hold_place(path: str) -> bool:
     """Make something on which to mount; False if nobody can make anything there."""
-    if not directory:
-        try:
-            os.mknod(path, stat.S_IFSOCK | _PLACEHOLDER)
-        except FileExistsError:
-            return True
-        except OSError:  # a file system without sockets; some say that we are not allowed to
-            return _make(path, _PLACEHOLDER)
+    try:
+        os.mknod(path, stat.S_IFSOCK | _PLACEHOLDER)
+    except FileExistsError:
         return True
-    return _make(path, _PLACEHOLDER)
+    except OSError:  # a file system without sockets; some say that we are not allowed to
+        return _make(path, _PLACEHOLDER)
+    return True
 
 
 def _make(path: str, mode: int) -> bool:

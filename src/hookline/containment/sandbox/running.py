@@ -25,6 +25,7 @@ class RunningCommand:
 
     def __init__(self, job: Job) -> None:
         self._job = job
+        self.place = job.place
         self._process: Process | None = None
         self._exited = asyncio.Event()
         self._silent = asyncio.Event()
@@ -36,7 +37,7 @@ class RunningCommand:
         """None while it runs."""
         self.duration = 0.0
         self.set_aside: tuple[str, ...] = ()
-        """The new names of files that it made and that agents would have obeyed under the old ones."""
+        """The new paths of files that it made and that others would have run or obeyed under the old ones."""
 
     # --- for everybody --------------------------------------------------------------------------------
 
@@ -58,6 +59,9 @@ class RunningCommand:
             if self.ended == "exited":
                 self.ended = why
             self._kill_all()
+
+    def check(self) -> None:
+        """Look at what it has left behind so far: what others would run or obey is moved aside, `set_aside` says so."""
 
     # --- for drivers ----------------------------------------------------------------------------------
 

@@ -16,7 +16,7 @@ from pathlib import Path
 from hookline.containment.sandbox.bubblewrap import Arrangement, Program, installed
 from hookline.containment.sandbox.command import Job
 from hookline.containment.sandbox.limits import SandboxLimits
-from hookline.containment.sandbox.mounts import Tree
+from hookline.containment.sandbox.mounts import FileView
 from hookline.containment.sandbox.paths import SandboxPaths
 from hookline.errors import SandboxError
 
@@ -121,7 +121,7 @@ def _prepare(base: Path, tcp: socket.socket, unix: socket.socket) -> dict[str, s
 
 
 def _probe(base: Path, plan: dict[str, str]) -> list[str]:
-    paths = SandboxPaths(read=(base, sys.base_prefix), hide=(base / "hidden",))
+    paths = SandboxPaths(show=(base, sys.base_prefix), hide=(base / "hidden",))
     root = base / "work"
     python = os.path.realpath(sys.executable)
     job = Job(
@@ -129,9 +129,10 @@ def _probe(base: Path, plan: dict[str, str]) -> list[str]:
         cwd=root,
         env={"PATH": "/usr/bin:/bin"},
         limits=SandboxLimits(),
+        place="workspace",
         on_output=lambda _: None,
     )
-    arrangement = Arrangement(Tree.of(root, paths), job)
+    arrangement = Arrangement(FileView.of(root, paths), job)
     try:
         ran = subprocess.run(
             arrangement.argv,

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from hookline.containment.protected import AGENT_CONFIGURATION, INSTRUCTIONS
-
 
 def _names(text: str) -> tuple[str, ...]:
     """The names in a text, one line per idea, without what is behind a `#`."""
@@ -13,25 +11,14 @@ def _names(text: str) -> tuple[str, ...]:
 EMPTIED = ("/tmp", "/run", "/var/tmp", "/var/run", "/var/lock")
 """Replaced by an empty directory of the command's own: sockets, locks and other people's files live there."""
 
-PROTECTED = _names(
+HELD = _names(
     """
-    .git/hooks .git/config .git/modules .husky .envrc              # run by git, or by a shell that comes by
-    .hookline .agents .claude .codex .gemini .cursor .windsurf .mcp.json                # obeyed by agents
-    .cursorrules .windsurfrules .github/copilot-instructions.md .github/hooks .github/copilot
-    .vscode .idea .devcontainer                                    # run by editors
+    .husky .envrc .hookline .agents .claude .codex .gemini .cursor .windsurf .mcp.json
+    .cursorrules .windsurfrules .vscode .idea .devcontainer
     """
 )
-"""Below a directory that can be written: read-only, also when it does not exist. Something else will run or obey it.
-Each of them costs every command a little."""
-
-PROTECTED_IF_THERE = tuple(
-    sorted((AGENT_CONFIGURATION | INSTRUCTIONS) - {*PROTECTED, "copilot-instructions.md"})
-)
-"""Read-only where it exists. To hold the place of what does not, something has to lie there, and these names are not
-hidden ones: a command that looks at `*.md` would trip over it. Or they are names that few have."""
-
-WITH_PARENT = frozenset({".git"})
-"""Of these directories nothing can be made when they are missing: what one would hold is what is protected."""
+"""At the top of a directory that can be written: these cannot even be made while a command runs. Each of them costs
+every command a little. The other names that others run or obey are moved aside when a command made one."""
 
 PROTECTED_AT_HOME = _names(
     """
@@ -40,7 +27,7 @@ PROTECTED_AT_HOME = _names(
     .config/autostart .config/systemd .local/share/applications .local/bin bin .vimrc .config/nvim .emacs .emacs.d
     """
 )
-"""The same, where the directory that can be written is, or holds, a home directory."""
+"""Cannot be changed or made where the directory that can be written is, or holds, a home directory."""
 
 ENVIRONMENT = frozenset(
     _names(
@@ -55,3 +42,37 @@ ENVIRONMENT = frozenset(
 
 PROXIES = ("http_proxy", "https_proxy", "all_proxy", "no_proxy")
 """Go in with the network, in either case, unless there is a password in them."""
+
+TOOL_VARIABLES = {
+    **dict.fromkeys(("VIRTUAL_ENV", "CONDA_PREFIX", "GOPATH", "GOROOT", "JAVA_HOME"), ""),
+    "PYENV_ROOT": "~/.pyenv",
+    "NVM_DIR": "~/.nvm",
+    "CARGO_HOME": "~/.cargo",
+    "RUSTUP_HOME": "~/.rustup",
+}
+"""Variables that say where tools are installed, and what they are where one is not set."""
+
+INSTALLATIONS = _names(
+    """
+    .local/lib .local/share/uv/python .local/share/uv/tools .local/share/pipx/venvs .local/pipx/venvs    # programs
+    .local/share/mise/installs .asdf/installs .sdkman/candidates .rbenv/versions .volta/tools .elan/toolchains
+    .local/share/fnm .local/share/pnpm .local/share/gem .gem/ruby .deno/bin .bun/bin .dotnet/sdk
+    .cache/pip .cache/pre-commit .cache/ms-playwright .npm/_cacache .yarn/cache .yarn/berry/cache        # caches
+    .bun/install/cache .m2/repository .gradle/caches .gradle/wrapper .ivy2/cache .sbt/boot .nuget/packages
+    .composer/cache .pub-cache/hosted
+    """
+)
+"""Below a home: what package managers have installed or fetched. Shown read-only."""
+
+OF_PROJECTS = frozenset(
+    _names(
+        """
+        .git .gitignore .gitattributes .gitmodules .github .gitlab .gitlab-ci.yml .circleci .travis.yml .editorconfig
+        .venv .tox .nox .mypy_cache .pytest_cache .ruff_cache .hypothesis .coverage .coveragerc .flake8 .pylintrc
+        .prettierrc .prettierignore .eslintrc .eslintrc.json .eslintignore .babelrc .nvmrc .node-version
+        .python-version .ruby-version .tool-versions .dockerignore .clang-format .clang-tidy .rustfmt.toml
+        .golangci.yml .golangci.yaml .env.example .envrc .husky .pre-commit-config.yaml .vscode .idea
+        """
+    )
+)
+"""Names of projects, shown although they begin with a dot where a home is the work directory itself."""

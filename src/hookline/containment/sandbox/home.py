@@ -1,0 +1,163 @@
+"""A home directory as commands see it: a temporary one, with the entries that do not begin with a dot, read-only.
+
+Programs keep their keys in entries that begin with a dot, each under a name of its own. A table of such names was
+always behind: 78 of 124 kinds were not in it. So none is shown, but for the paths that programs are started from.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import pwd
+import sys
+from collections.abc import Iterable, Iterator
+from functools import lru_cache
+from pathlib import Path
+
+from hookline.containment.sandbox.tables import INSTALLATIONS, TOOL_VARIABLES
+from hookline.secret_tables import SECRET_ENDINGS, SECRET_FILES
+
+_BELOW_WORK = ("bin/python", ".venv/bin/python", "venv/bin/python", "env/bin/python")
+"""Interpreters of virtual environments, which are links to one elsewhere."""
+
+
+def homes() -> list[str]:
+    """The home directories whose entries we could read: our own, and for root everybody's."""
+    found = [os.path.expanduser("~")]
+    with contextlib.suppress(KeyError):
+        found.append(pwd.getpwuid(os.geteuid()).pw_dir)
+    if os.geteuid() == 0:
+        with contextlib.suppress(OSError):
+            found += (entry.path for entry in os.scandir("/home") if entry.is_dir())
+    real = dict.fromkeys(os.path.realpath(home) for home in found)
+    return [home for home in real if home != "/" and os.path.isdir(home)]
+
+
+def entries(home: str) -> tuple[list[str], list[str]]:
+    """The paths of the entries of a home: those that begin with a dot, and the others."""
+    try:
+        names = os.listdir(home)
+    except OSError:
+        return [], []
+    paths = [f"{home}/{name}" for name in names]
+    return (
+        [path for path in paths if os.path.basename(path).startswith(".")],
+        [path for path in paths if not os.path.basename(path).startswith(".")],
+    )
+
+
+def dot_entry(path: str, known: Iterable[str]) -> str:
+    """The entry of a home that begins with a dot and holds this path; empty if none does."""
+    for home in known:
+        if path.startswith(f"{home}/."):
+            return f"{home}/{path[len(home) + 1 :].partition('/')[0]}"
+    return ""
+
+
+def needed_paths(root: str, known: list[str]) -> list[str]:
+    """Whole paths below the dot-entries of homes that programs are started from, and what they cannot do without."""
+    wanted = [*_of_path(), *_named(), *_of_interpreter(root)]
+    wanted += [f"{home}/{name}" for home in known for name in INSTALLATIONS]
+    inside = dict.fromkeys(path for path in wanted if dot_entry(path, known))
+    return [path for path in inside if os.path.exists(path)]
+
+
+def credentials_in(path: str) -> list[str]:
+    """The files of a shown directory whose names say that they hold credentials."""
+    with contextlib.suppress(OSError):
+        return [f"{path}/{name}" for name in os.listdir(path) if _is_credential(name.lower())]
+    return []
+
+
+def hidden_programs(known: list[str], shown: Iterable[str]) -> list[str]:
+    """The programs on the search path that lead to a file which commands do not see."""
+    visible = tuple(shown)
+
+    def is_hidden(path: str) -> bool:
+        return bool(dot_entry(path, known)) and not any(
+            f"{path}/".startswith(f"{each}/") for each in visible
+        )
+
+    found = []
+    for directory in _of_search_path():
+        with contextlib.suppress(OSError):
+            found += [
+                entry.path
+                for entry in os.scandir(directory)
+                if entry.is_file()
+                and (is_hidden(os.path.realpath(entry.path)) or is_hidden(_interpreter(entry.path)))
+            ]
+    return sorted(found)
+
+
+def _of_search_path() -> list[str]:
+    places = os.environ.get("PATH", "").split(os.pathsep)
+    return [os.path.normpath(each) for each in places if os.path.isabs(each)]
+
+
+def _of_path() -> Iterator[str]:
+    for directory in _of_search_path():
+        yield directory
+        yield os.path.realpath(directory)
+        with contextlib.suppress(OSError):
+            yield from _behind_links(directory, os.stat(directory).st_ctime_ns)
+
+
+@lru_cache(maxsize=128)
+def _behind_links(directory: str, _changed: int) -> tuple[str, ...]:
+    """What the links in a directory lead to: the installation, or the file alone."""
+    links = [entry.path for entry in os.scandir(directory) if entry.is_symlink()]
+    return tuple(dict.fromkeys(_installation(os.path.realpath(link)) for link in links))
+
+
+def _installation(program: str) -> str:
+    """What a program needs beside itself: its virtual environment, its package, its interpreter's library."""
+    above = os.path.dirname(os.path.dirname(program))
+    if os.path.exists(f"{above}/pyvenv.cfg"):
+        return above
+    head, found, _ = program.partition("/node_modules/")
+    if found:
+        return f"{head}/node_modules"
+    is_prefix = os.path.basename(os.path.dirname(program)) == "bin" and os.path.isdir(
+        f"{above}/lib"
+    )
+    # `~/.local` is everybody's: it holds keys as well.
+    return above if is_prefix and os.path.basename(above) != ".local" else program
+
+
+def _named() -> Iterator[str]:
+    for name, default in TOOL_VARIABLES.items():
+        value = os.environ.get(name) or default
+        if value:
+            for each in value.split(os.pathsep):
+                path = os.path.expanduser(each)
+                yield from (os.path.normpath(path), os.path.realpath(path))
+
+
+def _of_interpreter(root: str) -> Iterator[str]:
+    for each in (sys.prefix, sys.base_prefix, sys.exec_prefix):
+        yield from (each, os.path.realpath(each))
+    named = os.environ.get("VIRTUAL_ENV", "")
+    for place in (f"{root}/{each}" for each in _BELOW_WORK[1:]), (f"{named}/{_BELOW_WORK[0]}",):
+        for program in place:
+            if os.path.islink(program):
+                yield _installation(os.path.realpath(program))
+                yield _installation(os.path.join(os.path.dirname(program), os.readlink(program)))
+
+
+def _is_credential(name: str) -> bool:
+    return name in SECRET_FILES or name.endswith(SECRET_ENDINGS)
+
+
+def _interpreter(path: str) -> str:
+    """The program that the first line of a script names; empty if there is none."""
+    with contextlib.suppress(OSError), open(path, "rb") as file:
+        first = file.readline(256)
+        if first.startswith(b"#!"):
+            return os.path.realpath(os.fsdecode(first[2:].split()[0])) if first[2:].split() else ""
+    return ""
+
+
+def is_home_or_above(path: Path, known: Iterable[str]) -> bool:
+    """Whether a path is a home, or holds one."""
+    return any(Path(home).is_relative_to(path) for home in known)

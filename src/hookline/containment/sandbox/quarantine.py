@@ -1,0 +1,94 @@
+"""Files that a command made and that others would run or obey get another name, under which nobody does.
+
+Most of them cannot be kept from being made: something would have to lie in their place, and `AGENTS.md` is no hidden
+name. So the command may make them, and they are moved aside afterwards. Nothing is lost.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Callable
+from typing import TypeVar
+
+T = TypeVar("T")
+
+ASIDE = ".from-command"
+"""What is added to the name."""
+_NAMES = 1000
+_DIRECTORY = getattr(os, "O_DIRECTORY", 0) | getattr(os, "O_NOFOLLOW", 0) | os.O_RDONLY
+_FILE = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
+
+
+def in_directory(root: str, path: str, act: Callable[..., T], *more: object) -> T | None:
+    """Do something to a name in the directory that it is in, held open; None if that fails, or a link leads there.
+
+    A command may have put a link where a directory was, and what is done here is done outside the sandbox.
+    """
+    *parents, last = path.split("/")
+    fds: list[int] = []
+    try:
+        fds.append(os.open(root, _DIRECTORY))
+        for part in parents:
+            fds.append(os.open(part, _DIRECTORY, dir_fd=fds[-1]))
+        return act(last, fds[-1], *more)
+    except OSError:
+        return None
+    finally:
+        for fd in fds:
+            os.close(fd)
+
+
+def facts_of(root: str, path: str) -> os.stat_result | None:
+    """What the system knows of a file, or of a link itself; None if there is none."""
+    return in_directory(root, path, _facts)
+
+
+def content_of(root: str, path: str, most: int) -> bytes | None:
+    """The beginning of a file; None if it is no file, or a link leads there."""
+    return in_directory(root, path, _content, most)
+
+
+def names_in(root: str, path: str) -> list[str] | None:
+    """The names in a directory; None if it is none, or a link leads there."""
+    return in_directory(root, path, _listed)
+
+
+def move_aside(root: str, path: str) -> str:
+    """Rename what is there, and give its new path; empty if there is nothing, or it cannot be renamed."""
+    name = in_directory(root, path, _moved)
+    return os.path.join(os.path.dirname(path), name) if name else ""
+
+
+def make_link(root: str, path: str, target: str) -> None:
+    """Make a link again that was replaced."""
+    in_directory(root, path, lambda name, directory: os.symlink(target, name, dir_fd=directory))
+
+
+def _facts(name: str, directory: int) -> os.stat_result:
+    return os.stat(name, dir_fd=directory, follow_symlinks=False)
+
+
+def _content(name: str, directory: int, most: int) -> bytes:
+    fd = os.open(name, _FILE, dir_fd=directory)
+    with open(fd, "rb") as file:
+        return file.read(most)
+
+
+def _listed(name: str, directory: int) -> list[str]:
+    fd = os.open(name, _DIRECTORY, dir_fd=directory)
+    try:
+        return os.listdir(fd)
+    finally:
+        os.close(fd)
+
+
+def _moved(name: str, directory: int) -> str:
+    for number in range(_NAMES):
+        aside = f"{name}{ASIDE}{f'-{number}' if number else ''}"
+        with contextlib.suppress(FileNotFoundError):
+            os.stat(aside, dir_fd=directory, follow_symlinks=False)
+            continue
+        os.rename(name, aside, src_dir_fd=directory, dst_dir_fd=directory)
+        return aside
+    return ""

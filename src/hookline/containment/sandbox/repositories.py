@@ -1,0 +1,179 @@
+"""Which files of version control name programs or lead elsewhere, and which of them a command may leave behind.
+
+Only git's configuration is looked into, and git itself prints it: a reader of our own was undone by one byte that git
+reads differently. Every other file of these kinds is judged by being there.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+import subprocess
+from collections.abc import Iterator
+from functools import lru_cache
+from typing import Literal, NamedTuple, TypeAlias
+
+Check: TypeAlias = Literal["none", "git-config", "git-hooks"]
+"""What a new file has to pass to stay: nothing helps, its keys are all harmless, or it holds samples only."""
+
+
+class Part(NamedTuple):
+    """A file or directory that somebody else runs or obeys."""
+
+    path: str
+    """Relative to the directory that commands can write."""
+    check: Check = "none"
+
+
+OTHER_SYSTEMS = {
+    ".hg": ("hgrc", "hgrc-not-shared", "sharedpath"),
+    ".jj": ("repo/config.toml", "repo/store/git_target", "workspace-config.toml", "config.toml"),
+    ".bzr": ("branch/branch.conf", "branch/location", "branch-format/branch.conf"),
+    "_darcs": ("prefs/defaults", "prefs/sources"),
+    ".pijul": ("config",),
+}
+"""Files that name programs or lead to another repository, by the directory that they are in."""
+
+_GIT_NEVER_WALKED = frozenset({"objects", "refs", "logs", "lfs"})
+_TIMEOUT = 10.0
+_LARGEST = 1024 * 1024
+
+_HARMLESS = re.compile(
+    r"""
+      core\.(repositoryformatversion|filemode|bare|logallrefupdates|ignorecase|precomposeunicode|symlinks|autocrlf
+        |safecrlf|eol|quotepath|abbrev|compression|bigfilethreshold|sharedrepository|protecthfs|protectntfs)
+    | extensions\.(objectformat|refstorage|noop)
+    | user\.(name|email|useconfigonly) | (author|committer)\.(name|email)
+    | init\.defaultbranch | gc\.(auto|autodetach|pruneexpire|reflogexpire) | maintenance\.auto
+    | (color|column|advice)\..* | pull\.(rebase|ff) | push\.(default|autosetupremote) | fetch\.prune
+    | merge\.(ff|conflictstyle) | rebase\.(autostash|autosquash) | diff\.(algorithm|renames|mnemonicprefix|noprefix)
+    | branch\..*\.(remote|merge|rebase|description|pushremote)
+    | remote\..*\.(url|pushurl|fetch|push|prune|tagopt)
+    """,
+    re.VERBOSE,
+)
+"""Keys that name no program and lead nowhere that git runs something from, as git prints them: in lower case but for
+the middle part."""
+_RUNS_A_PROGRAM = re.compile(r"\s*(ext|fd)::", re.IGNORECASE)
+"""How an address begins for which git runs what follows."""
+_WITHOUT_FILES = frozenset(
+    {"branch", "remote", "user", "submodule", "url", "color", "advice", "alias"}
+)
+"""Sections whose values are names and addresses. A file that is called `origin` is not meant by one."""
+
+
+def is_git_directory(names: frozenset[str]) -> bool:
+    """Whether git would take a directory with these entries for a repository, whatever it is called."""
+    return "HEAD" in names and ({"objects", "refs"} <= names or "commondir" in names)
+
+
+def git_parts(root: str, git: str) -> Iterator[Part]:
+    """The parts of one git directory, also of its submodules and further work trees."""
+    yield Part(f"{git}/config", "git-config")
+    yield Part(f"{git}/config.worktree")
+    yield Part(f"{git}/commondir")
+    yield Part(f"{git}/hooks", "git-hooks")
+    for name in _listed(root, f"{git}/worktrees"):
+        for file in ("commondir", "gitdir", "config.worktree"):
+            yield Part(f"{git}/worktrees/{name}/{file}")
+    for name in ("worktrees", "modules"):
+        if os.path.islink(f"{root}/{git}/{name}"):
+            yield Part(f"{git}/{name}")
+    yield from _module_parts(root, f"{git}/modules")
+
+
+def _module_parts(root: str, place: str) -> Iterator[Part]:
+    """Submodules may lie at any depth below `modules`: their names have slashes in them."""
+    for name in _listed(root, place):
+        below = f"{place}/{name}"
+        if os.path.islink(f"{root}/{below}"):
+            yield Part(below)
+        elif name not in _GIT_NEVER_WALKED:
+            if is_git_directory(frozenset(_listed(root, below))):
+                yield from git_parts(root, below)
+            else:
+                yield from _module_parts(root, below)
+
+
+def _listed(root: str, place: str) -> list[str]:
+    path = f"{root}/{place}"
+    try:
+        return [] if os.path.islink(path) else os.listdir(path)
+    except OSError:
+        return []
+
+
+# --- what may stay ------------------------------------------------------------------------------------
+
+
+def is_harmless_configuration(text: bytes) -> bool:
+    """Whether every key is one that runs nothing. What git cannot list is not."""
+    settings = listed_settings(text)
+    if settings is None:
+        return False
+    return all(
+        _HARMLESS.fullmatch(key) and not _RUNS_A_PROGRAM.match(value) for key, value in settings
+    )
+
+
+@lru_cache(maxsize=256)
+def listed_settings(text: bytes) -> tuple[tuple[str, str], ...] | None:
+    """The keys and values of a configuration file as git prints them, without what it includes; None if it cannot."""
+    if len(text) > _LARGEST:
+        return None
+    # By its content, not its path: somebody may put another file there meanwhile.
+    argv = ["git", "config", "--file", "-", "--list", "-z", "--no-includes"]
+    try:
+        ran = subprocess.run(
+            argv, input=text, cwd="/", env=_ALONE, capture_output=True, timeout=_TIMEOUT, check=True
+        )
+    except (OSError, subprocess.SubprocessError):
+        return None
+    entries = ran.stdout.decode(errors="surrogateescape").split("\0")
+    pairs = (entry.partition("\n") for entry in entries if entry)
+    return tuple((key, value) for key, _, value in pairs)
+
+
+_ALONE = {
+    "PATH": "/usr/bin:/bin:/usr/local/bin",
+    "GIT_CONFIG_NOSYSTEM": "1",
+    "GIT_CONFIG_GLOBAL": os.devnull,
+    "GIT_DIR": "/nonexistent",
+    "LC_ALL": "C",
+}
+"""git reads nothing but what it is handed."""
+
+
+# --- what is named ------------------------------------------------------------------------------------
+
+
+def files_named_by_git(text: bytes, top: str, beside: str) -> Iterator[str]:
+    """Whole paths that a configuration of the user's names: further configuration, hooks, filters and other programs.
+
+    `top` is where a program of the configuration starts, `beside` where an included path begins.
+    """
+    for key, value in listed_settings(text) or ():
+        section, _, name = key.partition(".")
+        if section in ("include", "includeif"):
+            yield _joined(beside, value)
+        elif name in ("hookspath", "excludesfile", "attributesfile"):
+            yield _joined(top, value)
+        elif section not in _WITHOUT_FILES:
+            yield from (path for path in files_named_in(value, top) if os.path.isfile(path))
+
+
+def files_named_in(text: str, top: str) -> Iterator[str]:
+    """The words of a text as whole paths, if they may be paths."""
+    try:
+        words = shlex.split(text.removeprefix("!"), comments=True)
+    except ValueError:
+        words = text.split()
+    for word in words:
+        for part in re.split(r"[=:,;()]", word):
+            if part and "\0" not in part and len(part) < 4096:
+                yield _joined(top, part)
+
+
+def _joined(base: str, path: str) -> str:
+    return os.path.normpath(os.path.join(base, os.path.expanduser(path)))
