@@ -1,6 +1,7 @@
 """Measures the sandbox: `python benchmarks/sandbox.py`.
 
-What it costs to start a command in it, beside a bare process and beside the host driver.
+What it costs to start a command in it, beside a bare process and beside the host driver; and what it costs to look
+for files that others would run or obey, before and after a command, in a tree of 100,000 files.
 """
 
 from __future__ import annotations
@@ -15,8 +16,11 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 
 from hookline.containment import Sandbox
+from hookline.containment.sandbox.work_tree import WorkTree
 
 GOAL_START_MS = 20.0
+GOAL_CHECK_MS = 100.0
+DIRECTORIES, FILES_EACH = 10_000, 10
 
 Start = Callable[[], Awaitable[object]]
 
@@ -28,6 +32,8 @@ def main() -> None:
     rounds = parser.parse_args().rounds
     with tempfile.TemporaryDirectory() as directory:
         asyncio.run(measure_sandbox(Path(directory), rounds))
+    with tempfile.TemporaryDirectory() as directory:
+        measure_check(Path(directory), max(3, rounds // 10))
 
 
 async def measure_sandbox(directory: Path, rounds: int) -> None:
@@ -53,6 +59,25 @@ async def measure_sandbox(directory: Path, rounds: int) -> None:
         best = min(wall for wall, _ in each)
         goal = f"  goal {GOAL_START_MS:g}" if label != "on the host" else ""
         print(f"  {label:24} {wall:6.1f} (best {best:.1f}; CPU {cpu:.1f}){goal}")
+
+
+def measure_check(directory: Path, rounds: int) -> None:
+    """Time and CPU of both looks at a large tree: the first time, and every other time."""
+    for number in range(DIRECTORIES):
+        place = directory / f"{number // 100}" / f"{number % 100}"
+        place.mkdir(parents=True)
+        for each in range(FILES_EACH):
+            (place / f"{each}.py").touch()
+    tree = WorkTree(str(directory))
+    taken = []
+    for _ in range(rounds + 1):
+        began, before = time.perf_counter(), time.process_time()
+        tree.leave(tree.enter())
+        taken.append(((time.perf_counter() - began) * 1000, (time.process_time() - before) * 1000))
+    wall, cpu = (statistics.median(column) for column in zip(*taken[1:], strict=True))
+    print(f"both looks at {DIRECTORIES * FILES_EACH:,} files, ms, {rounds} rounds")
+    print(f"  the first command        {taken[0][0]:6.1f} (CPU {taken[0][1]:.1f})")
+    print(f"  every other              {wall:6.1f} (CPU {cpu:.1f})  goal {GOAL_CHECK_MS:g}")
 
 
 async def bare_process() -> None:

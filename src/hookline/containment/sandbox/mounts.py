@@ -28,6 +28,7 @@ from hookline.containment.sandbox.paths import (
     work_directory,
 )
 from hookline.containment.sandbox.protection import Protection
+from hookline.containment.sandbox.repositories import is_tracked
 from hookline.containment.sandbox.tables import OF_PROJECTS
 from hookline.containment.sandbox.work_tree import work_tree
 
@@ -59,22 +60,18 @@ class FileView:
 
     def shown(self, grant: SandboxGrant) -> list[str]:
         """Whole paths that are seen although they lie in a place that is hidden, as they are and where they lead."""
-        home = homes()
-        named = [os.path.expanduser(each) for each in (*self.paths.show, *grant.reveal)]
-        whole = [os.path.normpath(each) for each in named if os.path.isabs(each)]
-        wanted = [*needed_paths(str(self.roots[0]), home), *whole, *ignore_file()]
+        needed = needed_paths(str(self.roots[0]), homes())
+        wanted = [*needed, *self._named(grant), *ignore_file()]
         return sorted({*wanted, *map(os.path.realpath, wanted)} - {"/"})
 
-    def hidden_env_files(self, grant: SandboxGrant) -> Iterator[str]:
+    def _env_files(self, held: Sequence[Protection], grant: SandboxGrant) -> Iterator[str]:
         """Environment files below the directories of this view, as whole paths, but for those that are shown."""
-        names = {
-            str(each) for each in self.paths.show if not os.path.isabs(os.path.expanduser(each))
-        }
-        whole = {
-            os.path.realpath(os.path.expanduser(each)) for each in (*self.paths.show, *grant.reveal)
-        }
+        given = [os.path.expanduser(each) for each in self.paths.show]
+        names = {each for each in given if not os.path.isabs(each)}
+        whole = set(map(os.path.realpath, self._named(grant)))
+        found = {protection.root: protection.env_files for protection in held}
         for root in self.roots:
-            for path in work_tree(str(root)).env_files():
+            for path in found[root] if held else work_tree(str(root)).env_files():
                 is_named = path in names or os.path.basename(path) in names
                 if not is_named and f"{root}/{path}" not in whole:
                     yield f"{root}/{path}"
@@ -113,9 +110,12 @@ class FileView:
         for home in homes():
             if inside_any(Path(home), self.roots):
                 yield from self._home_in_work(home, shown, cover)
-        for secret in (*hidden, *self.hidden_env_files(grant)):
+        for secret in hidden:
             if inside_any(Path(secret), self.roots):
                 yield from cover(secret)
+        for path in set(self._env_files(held, grant)).difference(hidden):
+            # An empty file would be committed in the place of one that git tracks. No device is.
+            yield from ("--dev-bind", os.devnull, path) if is_tracked(path) else cover(path)
 
     def _emptied(
         self, grant: SandboxGrant, shown: list[str], size: tuple[str, ...], tmp: str | Path | None
@@ -128,7 +128,9 @@ class FileView:
             else:
                 yield from (*size, "--tmpfs", str(place))
         names = _names() if grant.network else []
-        inside = [str(path) for path in existing((*_SYSTEM, *names, *shown)) if inside_any(path, empty)]
+        inside = [
+            str(path) for path in existing((*_SYSTEM, *names, *shown)) if inside_any(path, empty)
+        ]
         for path in outermost(inside):
             yield from ("--ro-bind", path, path)
 
@@ -163,15 +165,22 @@ class FileView:
     def _secrets(self, shown: list[str], grant: SandboxGrant) -> list[str]:
         """What would be seen but for what hides it: not what lies in a place that is hidden as a whole."""
         home, empty = homes(), emptied()
-        revealed = {os.path.realpath(os.path.expanduser(each)) for each in grant.reveal}
         found = [
             path
             for path in secrets(self.paths.hide, grant.reveal)
             if inside_any(Path(path), map(Path, shown))
             or not (dot_entry(path, home) or inside_any(Path(path), empty))
         ]
-        found += [path for each in shown for path in credentials_in(each) if path not in revealed]
+        # What somebody has named is shown as it is, with the keys in it.
+        named = [Path(path) for path in self._named(grant) if dot_entry(path, home)]
+        for each in needed_paths(str(self.roots[0]), home):
+            found += [path for path in credentials_in(each) if not inside_any(Path(path), named)]
         return outermost(found)
+
+    def _named(self, grant: SandboxGrant) -> list[str]:
+        """The whole paths that somebody has named to be shown."""
+        given = [os.path.expanduser(each) for each in (*self.paths.show, *grant.reveal)]
+        return [os.path.normpath(each) for each in given if os.path.isabs(each)]
 
     def _work(self, held: Sequence[Protection], bind: str) -> Iterator[str]:
         """The work directory and its like, and in them what cannot be written."""

@@ -162,8 +162,8 @@ def is_kept_by_its_target(root: Path, name: str, paths: SandboxPaths) -> bool:
     """Whether this is a link whose target is kept, and that is made again when a command replaces it.
 
     So are instructions, as CLAUDE.md to AGENTS.md, and the configuration of agents, which they read when they start, if
-    it leads straight to its target, which this directory holds or nobody can write. Not so what somebody else may run at any moment, such as a prompt that asks git:
-    while a command runs, another link could be there.
+    it leads straight to its target, and no other directory that can be written holds that. Not so what somebody else
+    may run at any moment, such as a prompt that asks git: while a command runs, another link could be there.
     """
     path = root / name
     if not path.is_symlink():

@@ -49,7 +49,7 @@ class Protection:
     def __init__(
         self, root: Path, paths: SandboxPaths | None = None, left_out: Iterable[str] = ()
     ) -> None:
-        self._root = root
+        self.root = root
         self._paths = paths or SandboxPaths()
         self._left_out = tuple(left_out)
         self._tree = work_tree(str(root))
@@ -61,17 +61,22 @@ class Protection:
         """What is to be mounted read-only on itself."""
 
     @property
+    def env_files(self) -> list[str]:
+        """Environment files, relative to the directory."""
+        return [] if self._visit is None else self._visit.env_files
+
+    @property
     def moved_aside(self) -> list[str]:
         """The new paths of what the command made and nobody is to obey, so far."""
         return [] if self._visit is None else list(self._visit.moved)
 
     def hold(self) -> Protection:
         """Make what is missing, and say what to mount."""
-        self._lock = os.open(self._root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        self._lock = os.open(self.root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         try:
-            _share(self._lock, self._root)
+            _share(self._lock, self.root)
             self._visit = self._tree.enter(self._left_out)
-            for name in without(self._left_out, held_names(self._root, self._paths)):
+            for name in without(self._left_out, held_names(self.root, self._paths)):
                 self._protect(name)
             for path in self._visit.kept:
                 self._keep(path)
@@ -90,10 +95,10 @@ class Protection:
         """Keep what exists. A link is kept by what it leads to, and made again by `work_tree`."""
         whole = self._at(path)
         if os.path.islink(whole):
-            if "/" not in path and not is_kept_by_its_target(self._root, path, self._paths):
-                raise _is_a_link(self._root, path, whole)
+            if "/" not in path and not is_kept_by_its_target(self.root, path, self._paths):
+                raise _is_a_link(self.root, path, whole)
             whole = os.path.realpath(whole)
-            if not whole.startswith(f"{self._root}/") or not os.path.exists(whole):
+            if not whole.startswith(f"{self.root}/") or not os.path.exists(whole):
                 return
         self.kept.append(whole)
         parent = os.path.dirname(whole)
@@ -101,10 +106,10 @@ class Protection:
             self.pinned.append(parent)
 
     def _at(self, name: str) -> str:
-        return f"{self._root}/{name}"
+        return f"{self.root}/{name}"
 
     def _protect(self, name: str) -> None:
-        path = str(self._root)
+        path = str(self.root)
         *parents, _ = parts = Path(name).parts
         for depth, part in enumerate(parts):
             path = f"{path}/{part}"
@@ -117,7 +122,7 @@ class Protection:
                 if not _make(path, _PARENT):
                     return
             elif stat.S_ISLNK(mode):
-                raise _is_a_link(self._root, name, path)
+                raise _is_a_link(self.root, name, path)
             elif not stat.S_ISDIR(mode) or _kind(mode) == _PLACEHOLDER:
                 break
             if depth < len(parents):

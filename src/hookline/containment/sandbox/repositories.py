@@ -145,6 +145,19 @@ _ALONE = {
 """git reads nothing but what it is handed."""
 
 
+def is_tracked(path: str) -> bool:
+    """Whether git tracks a file. The index is read and not refreshed, so that no program of the repository runs."""
+    directory, name = os.path.split(path)
+    quiet = ("-c", "core.fsmonitor=false", "-c", f"core.hooksPath={os.devnull}")
+    argv = ["git", *quiet, "ls-files", "--cached", "--error-unmatch", "--", f":(literal){name}"]
+    env = {"PATH": _ALONE["PATH"], "HOME": os.path.expanduser("~"), "GIT_OPTIONAL_LOCKS": "0"}
+    try:
+        ran = subprocess.run(argv, cwd=directory, env=env, capture_output=True, timeout=_TIMEOUT)
+    except (OSError, subprocess.SubprocessError):
+        return False
+    return ran.returncode == 0
+
+
 # --- what is named ------------------------------------------------------------------------------------
 
 

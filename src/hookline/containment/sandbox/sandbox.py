@@ -37,6 +37,7 @@ from hookline.containment.sandbox.paths import (
 )
 from hookline.containment.sandbox.running import RunningCommand
 from hookline.containment.sandbox.selftest import passed
+from hookline.containment.sandbox.work_tree import work_tree
 from hookline.errors import SandboxError, UsageError
 
 Requirement: TypeAlias = Literal["required", "auto"]
@@ -100,8 +101,20 @@ class Sandbox:
         self._env = checked(env or {})
         self._pass_env = tuple(pass_env)
         self._status: SandboxStatus | None = None
+        self._recover()
         if self.sandbox == "required":
             self.status  # noqa: B018 - an error now, not when the first command is to run
+
+    def _recover(self) -> None:
+        """Move aside what commands of a process left that died while they ran."""
+        for root in self.writable:
+            if moved := work_tree(str(root)).recover():
+                _log.warning(
+                    "a process died while its command ran in '%s'; what the command left for others to run or obey was "
+                    "moved aside: %s",
+                    root,
+                    ", ".join(moved),
+                )
 
     # --- what it is ---------------------------------------------------------------------------------
 

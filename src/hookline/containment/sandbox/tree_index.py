@@ -113,14 +113,15 @@ def _read(path: str, place: str, identity: tuple[int, int, int]) -> _Directory:
         return _Directory(identity, (), (), (), False, ())
     there = frozenset(names)
     found = set(OBEYED & there) | (RUN_BELOW.get(os.path.basename(place), _NOTHING) & there)
-    found |= {name for name in names if name.endswith(RUN_BY_SUFFIX)}
     systems = VERSION_CONTROL & there
     linked = systems.difference(below)  # a pointer to a repository elsewhere
-    env_files = [
-        name
-        for name in names
-        if ("env" in name or "ENV" in name or ".dev" in name) and is_env_file(name)
-    ]
+    env_files: list[str] = []
+    # Most directories have none of these names: one look at all of them together is quicker than one at each.
+    together = "/".join(names).lower()
+    if any(suffix in together for suffix in RUN_BY_SUFFIX):
+        found |= {name for name in names if name.endswith(RUN_BY_SUFFIX)}
+    if "env" in together or ".dev.vars" in together:
+        env_files = [name for name in names if is_env_file(name)]
     if now - identity[2] < TICK:
         identity = (0, 0, 0)
     return _Directory(

@@ -49,6 +49,8 @@ class Visit:
     """Names that it may change after all."""
     kept: list[str] = field(default_factory=list)
     """Paths that are there and stay as they are."""
+    env_files: list[str] = field(default_factory=list)
+    """Environment files, as `.env` and `deploy/prod.env`."""
     moved: list[str] = field(default_factory=list)
     """The new paths of what was moved aside."""
 
@@ -82,6 +84,7 @@ class WorkTree:
                 self._learn()
                 self._inventory = Inventory.begin(self.root, self._known)
             visit.kept = [path for path in self._known if not _is_below(path, visit.left_out)]
+            visit.env_files = self._index.env_files()
             self._visits.append(visit)
         return visit
 
@@ -109,14 +112,17 @@ class WorkTree:
         """Move aside what commands of a process left behind that died while they ran."""
         with self._lock:
             moved: list[str] = []
+            if self._visits:
+                return moved
             for known in left_behind(self.root):
                 self._index.refresh(open_closed=True)
                 self._known = known
+                self._named = set(self._named_by(self._index.parts()))
                 moved += self._judge(())
             return moved
 
     def env_files(self) -> list[str]:
-        """Environment files, as `.env` and `deploy/prod.env`."""
+        """Environment files, for a command that can write nothing."""
         with self._lock:
             self._index.refresh()
             return self._index.env_files()

@@ -1,0 +1,248 @@
+"""Home directories as commands see them: nothing that begins with a dot, but for what programs are started from."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from hookline.containment import Sandbox, SandboxGrant, SandboxPaths
+from hookline.containment.sandbox.home import hidden_programs, homes, needed_paths
+
+from .conftest import needs_bubblewrap
+
+pytestmark = needs_bubblewrap
+
+SECRETS = """
+    .claude.json .cursor/mcp.json .config/foo/keys.json .ssh/id_rsa .aws/credentials .netrc .npmrc .config/gh/hosts.yml
+    .bash_history .mozilla/firefox/logins.json .config/anything/else .local/share/keyrings/login .kube/config .pgpass
+    .cargo/credentials.toml .config/uv/uv.toml .local/state/tool/token .unheard-of .gitconfig
+    """.split()
+
+
+@pytest.fixture
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A home with secrets under names that begin with a dot."""
+    home = tmp_path / "home"
+    for name in SECRETS:
+        path = home / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text("a secret\n")
+    (home / "Documents").mkdir()
+    (home / "Documents" / "letter").write_text("a letter\n")
+    (home / "link").symlink_to("Documents/letter")
+    (home / ".gitconfig").write_text(
+        '[user]\n\tname = A \\"B\\" C\n\temail = a@b\n[credential]\n\thelper = a secret\n[core]\n\tpager = a secret\n'
+    )
+    monkeypatch.setenv("HOME", str(home))
+    monkeypatch.delenv("CARGO_HOME", raising=False)
+    return home
+
+
+def sandbox_of(home: Path, **options: object) -> Sandbox:
+    """A sandbox beside the home, in which both would be seen although they are in /tmp."""
+    work = home.parent / "work"
+    work.mkdir(exist_ok=True)
+    show = (home.parent, *options.pop("show", ()))  # type: ignore[misc]
+    paths = SandboxPaths(show=show, **options)  # type: ignore[arg-type]
+    return Sandbox(work, "required", paths=paths)
+
+
+@pytest.mark.parametrize("place", ["workspace", "read-only"])
+def test_what_begins_with_a_dot_is_not_there(home: Path, place: str) -> None:
+    """In either place, whatever its name; it is missing, which is not the same as forbidden."""
+    sandbox = sandbox_of(home)
+    ran = sandbox.run_sync(f"cat {' '.join(f'~/{name}' for name in SECRETS)}", place=place)  # type: ignore[arg-type]
+    assert "a secret" not in ran.text
+    assert "Permission denied" not in ran.text
+    assert sandbox.run_sync("grep -rl 'a secret' ~ /tmp /home", place=place).text == ""  # type: ignore[arg-type]
+    assert sandbox.run_sync("cat ~/Documents/letter ~/link", place=place).text == "a letter\n" * 2  # type: ignore[arg-type]
+
+
+def test_writes_to_the_home_are_gone_with_the_command(home: Path) -> None:
+    """Programs write there all the time; nothing of it lasts, and what is there cannot be changed."""
+    sandbox = sandbox_of(home)
+    before = sorted(path for path in home.rglob("*"))
+    ran = sandbox.run_sync(
+        "mkdir -p ~/.cache/x && echo y > ~/.cache/x/y && echo z > ~/.bashrc && cat ~/.bashrc"
+    )
+    assert (ran.exit_code, ran.text) == (0, "z\n")
+    assert sandbox.run_sync("echo x > ~/Documents/letter").exit_code != 0
+    assert sorted(path for path in home.rglob("*")) == before
+    assert sandbox.run_sync("test -e ~/.bashrc").exit_code != 0
+
+
+def test_git_knows_who_commits_and_nothing_else_of_the_users_file(home: Path) -> None:
+    """Name, address, and the list of ignored files; no helper, no pager."""
+    (home / "ignored").write_text("*.log\n")
+    with (home / ".gitconfig").open("a") as file:
+        file.write("[core]\n\texcludesFile = ~/ignored\n[init]\n\tdefaultBranch = trunk\n")
+    ran = sandbox_of(home).run_sync(
+        "git config --global --list; git init -q .; touch a.log b; git status -sb"
+    )
+    lines = ran.text.splitlines()
+    assert 'user.name=A "B" C' in lines
+    assert "user.email=a@b" in lines
+    assert "## No commits yet on trunk" in lines
+    assert "?? b" in lines
+    assert not any("a.log" in line or "secret" in line for line in lines)
+
+
+def test_directories_of_the_search_path_and_what_their_links_lead_to(
+    home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A program in a hidden place works, its environment with it; credentials beside it stay hidden."""
+    bin_, venv = home / ".local" / "bin", home / ".local" / "share" / "tools" / "x"
+    (venv / "bin").mkdir(parents=True)
+    (venv / "pyvenv.cfg").write_text("home = /usr/bin\n")
+    (venv / "data").write_text("data\n")
+    program = venv / "bin" / "x"
+    program.write_text(f"#!/bin/sh\ncat {venv}/data\n")
+    program.chmod(0o755)
+    bin_.mkdir(parents=True)
+    (bin_ / "x").symlink_to(program)
+    package = home / ".prefix" / "lib" / "node_modules"
+    (package / "tool" / "bin").mkdir(parents=True)
+    (package / "tool" / "bin" / "t").write_text(f"#!/bin/sh\ncat {package}/other\n")
+    (package / "tool" / "bin" / "t").chmod(0o755)
+    (package / "other").write_text("other\n")
+    (home / ".prefix" / "secret").write_text("a secret\n")
+    (bin_ / "t").symlink_to("../../.prefix/lib/node_modules/tool/bin/t")
+    (bin_ / "credentials.json").write_text("a secret\n")
+    monkeypatch.setenv("PATH", f"{bin_}:{os.environ['PATH']}")
+    ran = sandbox_of(home).run_sync(
+        "x; t; cat ~/.prefix/secret ~/.local/bin/credentials.json ~/.local/state/tool/token 2>/dev/null"
+    )
+    assert ran.text == "data\nother\n"
+
+
+def test_what_variables_name_is_shown_and_credentials_in_it_are_not(
+    home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """CARGO_HOME and its like, by their defaults too."""
+    (home / ".cargo" / "registry").mkdir()
+    (home / ".cargo" / "registry" / "index").write_text("index\n")
+    command = "cat ~/.cargo/registry/index; cat ~/.cargo/credentials.toml"
+    assert sandbox_of(home).run_sync(command).text == "index\n"
+    moved = home / ".tools" / "cargo"
+    moved.parent.mkdir()
+    (home / ".cargo").rename(moved)
+    monkeypatch.setenv("CARGO_HOME", str(moved))
+    assert sandbox_of(home).run_sync(command.replace("~/.cargo", str(moved))).text == "index\n"
+
+
+def test_the_interpreter_that_runs_us_is_there(home: Path) -> None:
+    """Wherever it is installed."""
+    ran = sandbox_of(home).run_sync([sys.executable, "-c", "import json; print(json.dumps(1))"])
+    assert ran.text == "1\n"
+
+
+def test_paths_can_be_shown(home: Path) -> None:
+    """By name, read-only; what is beside them stays hidden. One command can be given more."""
+    sandbox = sandbox_of(home, show=("~/.config/foo",))
+    assert sandbox.run_sync(
+        "cat ~/.config/foo/keys.json; cat ~/.config/anything/else"
+    ).text.startswith("a secret")
+    assert sandbox.run_sync("echo x > ~/.config/foo/keys.json").exit_code != 0
+    plain = sandbox_of(home)
+    shown = plain.run_sync(
+        "cat ~/.ssh/id_rsa; ls -A ~", grant=SandboxGrant(reveal=("~/.ssh",))
+    ).text
+    assert shown.startswith("a secret\n")
+    assert ".aws" not in shown
+
+
+def test_a_work_directory_inside_a_hidden_entry_is_usable(home: Path) -> None:
+    """It is seen and written; its neighbours are not seen."""
+    work = home / ".config" / "project"
+    work.mkdir()
+    sandbox = Sandbox(work, "required", paths=SandboxPaths(show=(home.parent,)))
+    ran = sandbox.run_sync("echo x > new; cat new; cat ../foo/keys.json ../anything/else")
+    assert ran.text.startswith("x\n")
+    assert "a secret" not in ran.text
+    assert (work / "new").read_text() == "x\n"
+
+
+def test_a_home_that_is_the_work_directory_hides_its_entries(home: Path) -> None:
+    """All but those of projects, such as .git and .gitignore."""
+    (home / ".gitignore").write_text("shown\n")
+    sandbox = Sandbox(home, "required")
+    ran = sandbox.run_sync("grep -rl 'a secret' .; cat .gitignore; cat Documents/letter")
+    assert ran.text == "shown\na letter\n"
+    assert (home / ".ssh" / "id_rsa").read_text() == "a secret\n"
+
+
+def test_programs_whose_place_is_hidden_are_listed(
+    home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By a link to nowhere that is shown, or by an interpreter that is not."""
+    bin_ = home / ".local" / "bin"
+    bin_.mkdir(parents=True)
+    hidden = home / ".hidden" / "python"
+    hidden.parent.mkdir()
+    hidden.write_text("")
+    (bin_ / "script").write_text(f"#!{hidden}\n")
+    (bin_ / "plain").write_text("#!/bin/sh\n")
+    monkeypatch.setenv("PATH", str(bin_))
+    known = homes()
+    found = hidden_programs(known, needed_paths(str(home.parent), known))
+    assert found == [str(bin_ / "script")]
+
+
+# --- environment files --------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Path:
+    """A repository with environment files, ignored, tracked and deep."""
+    work = tmp_path / "project"
+    (work / "deploy").mkdir(parents=True)
+    for name in (".env", ".env.local", "deploy/prod.env", "tracked.env"):
+        (work / name).write_text("KEY=a-secret\n")
+    (work / ".env.example").write_text("KEY=example\n")
+    subprocess.run(["git", "init", "-q", work], check=True)
+    subprocess.run(["git", "-C", work, "add", "tracked.env", ".env.example"], check=True)
+    identity = ["-c", "user.name=x", "-c", "user.email=x@x"]
+    subprocess.run(["git", "-C", work, *identity, "commit", "-qm", "x"], check=True)
+    return work
+
+
+@pytest.mark.parametrize("place", ["workspace", "read-only"])
+def test_environment_files_are_invisible(project: Path, place: str) -> None:
+    """Whatever program looks, at any depth; they read as empty. A sample is seen."""
+    sandbox = Sandbox(project, "required")
+    ran = sandbox.run_sync(
+        "cat .env .env.local deploy/prod.env tracked.env; grep -rn a-secret --exclude-dir=.git .; cat .env.example",
+        place=place,  # type: ignore[arg-type]
+    )
+    assert ran.text == "KEY=example\n"
+
+
+def test_environment_files_cannot_be_changed_or_committed_empty(project: Path) -> None:
+    """An empty file in the place of a tracked one must not get into a commit."""
+    ran = Sandbox(project, "required").run_sync(
+        "echo x > .env; rm -f .env .env.local; mv deploy/prod.env x; git -c user.name=x -c user.email=x@x commit -qam y"
+    )
+    assert ran.exit_code != 0
+    assert (project / ".env").read_text() == "KEY=a-secret\n"
+    assert (project / "tracked.env").read_text() == "KEY=a-secret\n"
+    shown = subprocess.run(
+        ["git", "-C", project, "show", "HEAD:tracked.env"], capture_output=True, text=True
+    )
+    assert shown.stdout == "KEY=a-secret\n"
+
+
+def test_environment_files_can_be_shown(project: Path) -> None:
+    """For all commands by a name or a path, or to one command."""
+    command = "cat .env deploy/prod.env"
+    by_name = Sandbox(project, "required", paths=SandboxPaths(show=(".env",)))
+    assert by_name.run_sync(command).text == "KEY=a-secret\n"
+    by_path = Sandbox(project, "required", paths=SandboxPaths(show=("deploy/prod.env",)))
+    assert by_path.run_sync(command).text == "KEY=a-secret\n"
+    plain = Sandbox(project, "required")
+    granted = plain.run_sync(command, grant=SandboxGrant(reveal=(str(project / ".env"),)))
+    assert granted.text == "KEY=a-secret\n"
+    assert plain.run_sync(command).text == ""

@@ -1,0 +1,409 @@
+"""Nothing that a contained command leaves behind runs on the host: each way is tried, and then the real tool is run."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import textwrap
+import time
+from pathlib import Path
+
+import pytest
+
+from hookline.containment import FileJail, Sandbox
+from hookline.containment.sandbox.work_tree import WorkTree
+
+from .conftest import needs_bubblewrap
+
+pytestmark = needs_bubblewrap
+
+GIT = ["git", "-c", "user.name=x", "-c", "user.email=x@x"]
+
+
+@pytest.fixture
+def marker(tmp_path: Path) -> Path:
+    """A file that is there once something planted was run on the host."""
+    return tmp_path / "ran"
+
+
+@pytest.fixture
+def work(tmp_path: Path) -> Path:
+    """A repository with one commit and a nested one beside it that is not part of it."""
+    work = tmp_path / "work"
+    for place in (work, work / "nested"):
+        subprocess.run(["git", "init", "-q", place], check=True)
+        (place / "file").write_text("x\n")
+        subprocess.run([*GIT, "-C", place, "add", "file"], check=True)
+        subprocess.run([*GIT, "-C", place, "commit", "-qm", "first"], check=True)
+    return work
+
+
+def ask_git(work: Path) -> None:
+    """What people and their prompts ask git, at the top and in every directory, and a commit."""
+    places = [
+        work,
+        *(path for path in work.rglob("*") if path.is_dir() and ".git" not in path.parts),
+    ]
+    for place in places:
+        for words in (
+            ["status"],
+            ["log", "-1"],
+            ["diff"],
+            ["branch"],
+            ["diff", "--cached"],
+            ["stash", "list"],
+        ):
+            subprocess.run([*GIT, *words], cwd=place, capture_output=True, timeout=30)
+    for place in places:
+        subprocess.run(
+            [*GIT, "commit", "--allow-empty", "-qm", "x"], cwd=place, capture_output=True
+        )
+
+
+FSMONITOR = "git config core.fsmonitor '{run};false'"
+WAYS = {
+    "a nested repository in the index": (
+        "git init -q sub; cd sub; git config user.email a@b; git config user.name a; echo x>f; git add f; "
+        f"git commit -qm x; {FSMONITOR}; cd ..; git add sub"
+    ),
+    "an existing nested repository": f"cd nested; {FSMONITOR}; cd ..; git add nested",
+    "a nested repository that was moved and made anew": (
+        f"mv nested old; git init -q nested; cd nested; {FSMONITOR}"
+    ),
+    "a git directory that was moved and made anew": (
+        f"cd nested; mv .git old; git init -q .; {FSMONITOR}"
+    ),
+    "a pointer to a git directory": (
+        f"git init -q --bare hidden; git -C hidden config core.bare false; "
+        f"git -C hidden config core.worktree $PWD/point; cd hidden; {FSMONITOR}; cd ..; "
+        "mkdir point; echo gitdir: $PWD/hidden > point/.git; git add point"
+    ),
+    "config.worktree": (
+        "printf '[core]\\nfsmonitor = \"{run};false\"\\n' > .git/config.worktree; "
+        "git config extensions.worktreeConfig true"
+    ),
+    "commondir": (
+        f"git init -q other; cd other; {FSMONITOR}; cd ..; echo ../other/.git > .git/commondir"
+    ),
+    "a work tree's commondir": (
+        "git worktree add -q tree; git init -q other; cd other; " + FSMONITOR + "; cd ..; "
+        "echo $PWD/other/.git > .git/worktrees/tree/commondir"
+    ),
+    "hooks in the repository": "printf '#!/bin/sh\\n{run}' > .git/hooks/pre-commit; chmod +x .git/hooks/pre-commit",
+    "hooks in a new repository": (
+        "git init -q sub; printf '#!/bin/sh\\n{run}' > sub/.git/hooks/post-index-change; "
+        "chmod +x sub/.git/hooks/*; cd sub; touch f; git add f"
+    ),
+    "hooks where there were none": (
+        "rm -rf nested/.git/hooks; mkdir nested/.git/hooks; printf '#!/bin/sh\\n{run}' > nested/.git/hooks/pre-commit; "
+        "chmod +x nested/.git/hooks/pre-commit"
+    ),
+    "a bare repository": (
+        f"git init -q --bare bare; cd bare; git config core.bare false; git config core.worktree .; {FSMONITOR}"
+    ),
+    "a repository without its name": (
+        f"git init -q sub; cd sub; {FSMONITOR}; git config core.worktree ..; mv .git/* .; rm -rf .git"
+    ),
+    "a directory that cannot be listed": (
+        f"git init -q sub; cd sub; {FSMONITOR}; cd ..; git add sub; chmod 0311 sub"
+    ),
+    "a filter": (
+        "git init -q sub; cd sub; git config filter.x.clean '{run};cat'; echo '* filter=x' > .gitattributes; "
+        "echo y > f; git add f; echo yyy > f"
+    ),
+    "an include": (
+        "git init -q sub; cd sub; printf '[core]\\nfsmonitor = \"{run};false\"\\n' > inc; "
+        "git config include.path ../inc"
+    ),
+    "a byte that git reads differently": (
+        'git init -q sub; cd sub; printf \'[core]\\n\\fsmonitor = false\\n\\tfsmonitor\\v = "{run};false"\\n[core]\\n'
+        '\\tfsmonitor = "{run};false"\\n\' >> .git/config'
+    ),
+    "a submodule": (
+        "mkdir evil; git init -q --bare .git/modules/evil; cd .git/modules/evil; git config core.bare false; "
+        f"git config core.worktree ../../../evil; {FSMONITOR}; cd ../../..; "
+        "echo gitdir: ../.git/modules/evil > evil/.git"
+    ),
+    "a link to a git directory": f"git init -q d; cd d; {FSMONITOR}; cd ..; mkdir s; ln -s ../d/.git s/.git",
+}
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_git_runs_nothing_that_was_planted(work: Path, marker: Path, way: str) -> None:
+    """Whatever a command leaves in a tree, asking git for status and history, and a commit, run none of it."""
+    (work / ".git" / "info").mkdir(exist_ok=True)
+    command = WAYS[way].replace("{run}", f"touch {marker}")
+    Sandbox(work, "required").run_sync(command)
+    ask_git(work)
+    assert not marker.exists()
+
+
+@pytest.mark.parametrize("way", [way for way in WAYS if "work tree" not in way])
+def test_the_ways_are_real(work: Path, marker: Path, way: str) -> None:
+    """Without the sandbox most of them work: what the test above shows is not that they are mistakes."""
+    command = WAYS[way].replace("{run}", f"touch {marker}")
+    subprocess.run(["bash", "-c", command], cwd=work, capture_output=True)
+    ask_git(work)
+    if way not in {
+        "config.worktree",
+        "a byte that git reads differently",
+        "a directory that cannot be listed",
+    }:
+        assert marker.exists()
+
+
+def test_hooks_and_includes_that_the_configuration_names_are_kept(work: Path, marker: Path) -> None:
+    """core.hooksPath and include.path may lead into the tree: what is there stays, what is not does not come."""
+    (work / "tools" / "hooks").mkdir(parents=True)
+    (work / "tools" / "clean.sh").write_text("cat\n")
+    subprocess.run(["git", "-C", work, "config", "core.hooksPath", "tools/hooks"], check=True)
+    subprocess.run(["git", "-C", work, "config", "include.path", "../tools/included"], check=True)
+    subprocess.run(
+        ["git", "-C", work, "config", "filter.x.clean", "sh ./tools/clean.sh"], check=True
+    )
+    (work / ".gitattributes").write_text("* filter=x\n")
+    evil = f"#!/bin/sh\\ntouch {marker}\\ncat"
+    ran = Sandbox(work, "required").run_sync(
+        f"printf '{evil}' > tools/hooks/pre-commit; chmod +x tools/hooks/*; printf '{evil}' > tools/clean.sh; "
+        f"printf '[core]\\nfsmonitor = \"touch {marker};false\"\\n' > tools/included; echo y > file"
+    )
+    assert ran.set_aside == ("tools/included.from-command",)
+    ask_git(work)
+    assert not marker.exists()
+    assert (work / "tools" / "clean.sh").read_text() == "cat\n"
+
+
+def test_a_fresh_repository_stays_and_can_be_worked_in(tmp_path: Path) -> None:
+    """init, config of a name, remotes, commits, branches, merges, stashes and gc, in one command and in several."""
+    sandbox = Sandbox(tmp_path, "required")
+    commands = (
+        "git init -q . && git config user.name x && git config user.email x@x",
+        "echo 1 > a && git add a && git commit -qm one && git remote add origin ../elsewhere",
+        "git checkout -qb side && echo 2 > b && git add b && git commit -qm two && git checkout -q -",
+        "git merge -q side && echo 3 > a && git stash -q && git stash pop -q && git commit -qam three",
+        "git checkout -q side && git rebase -q - && git gc -q && git tag v1 && git log --oneline | wc -l",
+    )
+    for command in commands:
+        ran = sandbox.run_sync(command)
+        assert (ran.exit_code, ran.set_aside) == (0, ()), ran.text
+    assert ran.text.strip() == "3"
+
+
+def test_the_users_repository_can_be_worked_in(work: Path) -> None:
+    """Commit, branch, merge, rebase, stash and gc work; its configuration and hooks stay as they are."""
+    before = (work / ".git" / "config").read_bytes()
+    git = " ".join(GIT)
+    ran = Sandbox(work, "required").run_sync(
+        f"set -e; git checkout -qb side; echo 2 > b; git add b; {git} commit -qm two; git checkout -q -; echo 4 > c; "
+        f"git add c; {git} commit -qm four; {git} merge -q --no-edit side; echo 3 > file; {git} stash -q; "
+        f"{git} stash pop -q; {git} commit -qam three; git checkout -q side; {git} rebase -q -; git gc -q; "
+        "git log --oneline | wc -l"
+    )
+    assert (ran.exit_code, ran.text.strip(), ran.set_aside) == (0, "5", ()), ran.text
+    assert (work / ".git" / "config").read_bytes() == before
+
+
+def test_a_repository_that_a_command_made_is_looked_at_again(tmp_path: Path, marker: Path) -> None:
+    """It may be changed by later commands, and what they put into it does not stay."""
+    work = tmp_path / "work"
+    work.mkdir()
+    sandbox = Sandbox(work, "required")
+    assert sandbox.run_sync("git init -q sub").set_aside == ()
+    ran = sandbox.run_sync(
+        f"cd sub; touch f; git add f; git config core.fsmonitor 'touch {marker};false'"
+    )
+    assert ran.set_aside == ("sub/.git/config.from-command",)
+    ran = sandbox.run_sync("printf '#!/bin/sh' > sub/.git/hooks/pre-commit")
+    assert ran.set_aside == ("sub/.git/hooks.from-command",)
+    ask_git(work)
+    assert not marker.exists()
+
+
+@pytest.mark.parametrize(
+    "name",
+    """
+    .hg/hgrc .jj/repo/config.toml mise.toml sub/.mise.toml sub/.envrc .config/mise/config.toml sub/.vscode/tasks.json
+    sub/.idea/workspace.xml sub/.claude/settings.json sub/.cursor/hooks.json sub/.mcp.json sub/AGENTS.md
+    sub/x.code-workspace sub/.nvim.lua sub/.exrc sub/.dir-locals.el .pre-commit-config.yaml lefthook.yml
+    .github/hooks/x.json sub/.zed/tasks.json sub/.helix/languages.toml _darcs/prefs/defaults .devcontainer.json
+    sub/.gemini/settings.json sub/.codex/config.toml sub/opencode.json sub/.devcontainer/devcontainer.json
+    """.split(),
+)
+def test_what_others_run_does_not_keep_its_name(tmp_path: Path, name: str) -> None:
+    """At any depth: it gets another name, and the result says which. What existed is read-only."""
+    sandbox = Sandbox(tmp_path, "required")
+    ran = sandbox.run_sync(f"mkdir -p $(dirname {name}); echo evil > {name}")
+    assert len(ran.set_aside) == 1
+    assert ran.set_aside[0].endswith(".from-command")
+    assert not (tmp_path / name).exists()
+    (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+    (tmp_path / name).write_text("as it was")
+    sandbox.run_sync(f"echo evil > {name}; rm -f {name}")
+    assert (tmp_path / name).read_text() == "as it was"
+
+
+def test_what_is_written_through_a_jail_stays(tmp_path: Path) -> None:
+    """A jail asks or refuses first, so what came through it while a command ran is not the command's."""
+    tree = WorkTree(str(tmp_path))
+    (tmp_path / "sub").mkdir()
+    visit = tree.enter()
+    with FileJail(tmp_path, protected=()) as jail:
+        jail.write_text("sub/AGENTS.md", "agreed")
+    (tmp_path / "sub" / "CLAUDE.md").write_text("not agreed")
+    tree.leave(visit)
+    assert visit.moved == ["sub/CLAUDE.md.from-command"]
+    assert (tmp_path / "sub" / "AGENTS.md").exists()
+
+
+def test_what_a_user_makes_between_commands_stays(tmp_path: Path) -> None:
+    """And is read-only from then on."""
+    sandbox = Sandbox(tmp_path, "required")
+    sandbox.run_sync("mkdir sub")
+    (tmp_path / "sub" / ".envrc").write_text("as it was")
+    assert sandbox.run_sync("echo x > sub/.envrc").set_aside == ()
+    assert (tmp_path / "sub" / ".envrc").read_text() == "as it was"
+
+
+async def test_a_background_command_is_checked_at_each_look_and_before_another_starts(
+    tmp_path: Path,
+) -> None:
+    """What it has made by then is moved aside, and it says so as well as the one that starts."""
+    sandbox = Sandbox(tmp_path, "required")
+    first = await sandbox.start(
+        "mkdir sub; echo x > sub/.envrc; echo x > sub/AGENTS.md; touch made; sleep 60",
+        on_output=lambda _: None,
+    )
+    until = time.monotonic() + 20
+    while not (tmp_path / "made").exists() and time.monotonic() < until:  # noqa: ASYNC110 - nobody tells us
+        await asyncio.sleep(0.02)
+    first.check()
+    assert first.set_aside == ("sub/.envrc.from-command", "sub/AGENTS.md.from-command")
+    (tmp_path / "sub" / ".envrc").write_text("made while it runs")
+    second = await sandbox.run("true")
+    assert not (tmp_path / "sub" / ".envrc").exists()
+    assert second.exit_code == 0
+    first.kill()
+    await first.wait()
+    assert "sub/.envrc.from-command-1" in first.set_aside
+
+
+def test_the_next_start_checks_after_a_death(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A process that is killed while its command runs does not look any more. The next one does."""
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    work = tmp_path / "work"
+    (work / "old").mkdir(parents=True)
+    (work / "old" / ".envrc").write_text("the user's")
+    program = textwrap.dedent(
+        f"""
+        import asyncio
+        from hookline.containment import Sandbox
+
+        async def main():
+            sandbox = Sandbox({str(work)!r}, "required")
+            running = await sandbox.start("mkdir new; echo evil > new/.envrc; touch made; sleep 60", on_output=print)
+            await running.wait()
+
+        asyncio.run(main())
+        """
+    )
+    process = subprocess.Popen([sys.executable, "-c", program])
+    until = time.monotonic() + 30
+    while not (work / "made").exists() and time.monotonic() < until:
+        time.sleep(0.02)
+    process.send_signal(signal.SIGKILL)
+    process.wait()
+    assert (work / "new" / ".envrc").exists()
+    Sandbox(work, "required")
+    assert not (work / "new" / ".envrc").exists()
+    assert (work / "new" / ".envrc.from-command").exists()
+    assert (work / "old" / ".envrc").read_text() == "the user's"
+    assert list((tmp_path / "state").rglob("*.json")) == []
+
+
+# --- the real tools -----------------------------------------------------------------------------------
+
+
+@pytest.mark.skipif(shutil.which("hg") is None, reason="mercurial is not installed")
+@pytest.mark.parametrize(
+    "command",
+    [
+        "printf '[hooks]\\npre-status = {run}\\npre-log = {run}\\n' > .hg/hgrc",
+        "printf '[alias]\\nstatus = !{run}\\n' > .hg/hgrc",
+        "hg init sub; printf '[hooks]\\npre-status = {run}\\n' > sub/.hg/hgrc",
+        "hg init other; printf '[hooks]\\npre-status = {run}\\n' > other/.hg/hgrc; mkdir sub; mkdir sub/.hg; "
+        "echo $PWD/other/.hg > sub/.hg/sharedpath; cp other/.hg/requires sub/.hg/; echo shared >> sub/.hg/requires",
+    ],
+)
+def test_mercurial_runs_nothing_that_was_planted(
+    tmp_path: Path, marker: Path, command: str
+) -> None:
+    """hgrc names programs, and sharedpath leads to another one."""
+    work = tmp_path / "work"
+    subprocess.run(["hg", "init", work], check=True)
+    Sandbox(work, "required").run_sync(command.replace("{run}", f"touch {marker}"))
+    for place in (work, work / "sub"):
+        for words in (["status"], ["log"], ["summary"]):
+            if place.exists():
+                subprocess.run(["hg", *words], cwd=place, capture_output=True, timeout=60)
+    assert not marker.exists()
+
+
+@pytest.mark.skipif(shutil.which("direnv") is None, reason="direnv is not installed")
+def test_direnv_runs_nothing_that_was_planted(
+    tmp_path: Path, marker: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Neither a new .envrc nor another text in one that the user has allowed, nor in a file that it sources."""
+    for name in ("XDG_DATA_HOME", "XDG_CONFIG_HOME", "XDG_CACHE_HOME"):
+        monkeypatch.setenv(name, str(tmp_path / name))
+    work = tmp_path / "work"
+    work.mkdir()
+    (work / "env.sh").write_text("export A=b\n")
+    (work / ".envrc").write_text("source ./env.sh\n")
+    subprocess.run(["direnv", "allow", work], check=True, capture_output=True)
+    Sandbox(work, "required").run_sync(
+        f"echo 'touch {marker}' >> .envrc; echo 'touch {marker}' >> env.sh; "
+        f"mkdir sub; echo 'touch {marker}' > sub/.envrc"
+    )
+    for place in (work, work / "sub"):
+        subprocess.run(["direnv", "export", "bash"], cwd=place, capture_output=True, timeout=60)
+    assert not marker.exists()
+
+
+@pytest.mark.skipif(shutil.which("mise") is None, reason="mise is not installed")
+def test_mise_runs_nothing_that_was_planted(
+    tmp_path: Path, marker: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Not in a file that the user trusts, nor in one beside or below it."""
+    for name in ("MISE_DATA_DIR", "MISE_CONFIG_DIR", "MISE_STATE_DIR", "MISE_CACHE_DIR"):
+        monkeypatch.setenv(name, str(tmp_path / name))
+    monkeypatch.setenv("MISE_OFFLINE", "1")
+    work = tmp_path / "work"
+    work.mkdir()
+    (work / "mise.toml").write_text("[env]\nA = 'b'\n")
+    subprocess.run(["mise", "trust", work / "mise.toml"], check=True, capture_output=True)
+    evil = f"[env]\\nA = \"{{{{ exec(command='touch {marker}') }}}}\"\\n"
+    Sandbox(work, "required").run_sync(
+        f"printf \"%b\" '{evil}' > mise.toml; printf \"%b\" '{evil}' > mise.local.toml; mkdir -p sub .config/mise; "
+        f"printf \"%b\" '{evil}' > sub/mise.toml; printf \"%b\" '{evil}' > .config/mise/config.toml"
+    )
+    for place in (work, work / "sub"):
+        subprocess.run(["mise", "env", "-s", "bash"], cwd=place, capture_output=True, timeout=60)
+    assert not marker.exists()
+
+
+def test_a_tree_is_not_left_by_a_link(tmp_path: Path) -> None:
+    """A directory that leads elsewhere is not part of the tree: what is there is not looked at, nor moved."""
+    outside = tmp_path / "outside"
+    (outside / "sub").mkdir(parents=True)
+    (outside / "sub" / ".envrc").write_text("theirs")
+    work = tmp_path / "work"
+    work.mkdir()
+    Sandbox(work, "required").run_sync(f"ln -s {outside} link; ln -s {outside}/sub/.envrc .tool")
+    assert (outside / "sub" / ".envrc").read_text() == "theirs"
+    assert os.readlink(work / "link") == str(outside)
