@@ -8,8 +8,7 @@ import pytest
 
 from hookline.containment import INSTRUCTIONS, PROTECTED, FileJail, ShellPolicy
 from hookline.containment.protected import AGENT_CONFIGURATION
-from hookline.containment.sandbox.tables import PROTECTED as HELD
-from hookline.containment.sandbox.tables import PROTECTED_IF_THERE
+from hookline.containment.sandbox.work_tree import WorkTree
 from hookline.containment.shell import paths as shell_paths
 from hookline.errors import ProtectedPathError
 
@@ -18,12 +17,17 @@ OBEYED = sorted(AGENT_CONFIGURATION | INSTRUCTIONS)
 
 @pytest.mark.parametrize("name", OBEYED)
 def test_what_agents_obey_is_protected_everywhere(tmp_path: Path, name: str) -> None:
-    """The jail refuses it at any depth and in any case, the sandbox has it in a table, the policy denies the write."""
+    """The jail refuses it at any depth and in any case, and what a command makes of it does not stay."""
     jail = FileJail(tmp_path)
     for path in (name, f"sub/{name}", name.upper()):
         with pytest.raises(ProtectedPathError):
             jail.write_text(path, "planted")
-    assert any(held == name or held.endswith(f"/{name}") for held in (*HELD, *PROTECTED_IF_THERE))
+    tree = WorkTree(str(tmp_path))
+    visit = tree.enter()
+    (tmp_path / "sub").mkdir()
+    (tmp_path / "sub" / name).write_text("planted")
+    tree.leave(visit)
+    assert visit.moved == [f"sub/{name}.from-command"]
 
 
 @pytest.mark.parametrize("name", sorted(INSTRUCTIONS - {"CLAUDE.local.md"}))

@@ -11,7 +11,7 @@ from hookline import lazy
 if TYPE_CHECKING:
     from hookline.containment.jail import Entry, FileJail
     from hookline.containment.processes import Program, end_with_us, start_program
-    from hookline.containment.protected import INSTRUCTIONS, PROTECTED
+    from hookline.containment.protected import INSTRUCTIONS, PROJECT_CONFIGURATION, PROTECTED
     from hookline.containment.sandbox import (
         CommandResult,
         RunningCommand,
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 
 _HOME: dict[str, str] = {
     "INSTRUCTIONS": "protected",
+    "PROJECT_CONFIGURATION": "protected",
     "PROTECTED": "protected",
     "Command": "shell.words",
     "CommandResult": "sandbox",
@@ -54,6 +55,7 @@ _HOME: dict[str, str] = {
 
 __all__ = [
     "INSTRUCTIONS",
+    "PROJECT_CONFIGURATION",
     "PROTECTED",
     "Command",
     "CommandResult",

@@ -17,13 +17,19 @@ def _names(text: str) -> frozenset[str]:
 VERSION_CONTROL = _names(".git .hg .jj .bzr _darcs .pijul")
 """Directories of version control. Their contents change with every commit; some files in them name programs."""
 
-RUN_BY_OTHERS = _names(
+PROJECT_CONFIGURATION = _names(
     """
-    .husky .pre-commit-config.yaml .pre-commit-config.yml prek.toml .overcommit.yml     # run at each commit
+    .pre-commit-config.yaml .pre-commit-config.yml prek.toml .overcommit.yml     # run at each commit
     lefthook.yml lefthook.yaml lefthook.toml lefthook.json .lefthook.yml .lefthook.yaml .lefthook.toml .lefthook.json
     lefthook-local.yml lefthook-local.yaml .lefthook-local.yml .lefthook-local.yaml
-    .envrc mise.toml .mise.toml mise.local.toml .mise.local.toml .mise .rtx.toml        # run when a shell enters
-    .autoenv .autoenv.zsh .autoenv_leave.zsh
+    mise.toml .mise.toml mise.local.toml .mise.local.toml .rtx.toml              # run when a shell enters
+    """
+)
+"""What runs commands and is part of the project all the same: people ask agents to write it."""
+
+RUN_BY_OTHERS = PROJECT_CONFIGURATION | _names(
+    """
+    .husky .envrc .mise .autoenv .autoenv.zsh .autoenv_leave.zsh
     .vscode .idea .devcontainer .devcontainer.json .fleet .zed .vs .nova .helix .theia  # run by editors
     .nvim.lua .nvimrc .exrc .vimrc .gvimrc .lvimrc .dir-locals.el .dir-locals-2.el .externalToolBuilders
     """

@@ -31,7 +31,7 @@ def statuses(result: RunResult) -> list[str]:
     return [made.status.value for step in result.steps for made in step.results]
 
 
-@pytest.mark.parametrize("name", [*sorted(INSTRUCTIONS), "sub/agents.MD"])
+@pytest.mark.parametrize("name", [*sorted(INSTRUCTIONS), "sub/agents.MD", "sub/mise.toml"])
 def test_a_person_is_asked_about_instructions(root: Path, name: str) -> None:
     """A no leaves them as they are, a yes is enough to write and to edit them; reading needs neither."""
     (root / "link").symlink_to(name)

@@ -20,7 +20,7 @@ from hookline.capabilities.files.searching import Mode, Search, Wanted
 from hookline.capabilities.files.standing import as_it_is, as_made
 from hookline.capabilities.files.texts import decoded, fingerprint
 from hookline.capabilities.files.tree import Walk, spelled
-from hookline.containment import INSTRUCTIONS, PROTECTED, FileJail
+from hookline.containment import INSTRUCTIONS, PROJECT_CONFIGURATION, PROTECTED, FileJail
 from hookline.containment.jail import plain_names
 from hookline.errors import (
     BuildError,
@@ -51,7 +51,9 @@ class Files:
     - `gitignore`: `glob`, `search` and deep lists pass over what `.gitignore` files leave out.
     - `ripgrep`: use it where it is installed. The answers are the same without it.
     - `protected`, `secret`: names that cannot be changed, and names that cannot even be read; see `FileJail`.
-    - `ask`: names for whose change a person is asked instead: the files that agents obey, as `AGENTS.md`.
+    - `ask`: names for whose change a person is asked instead: what agents obey or others run, and people ask agents to
+      write, as `AGENTS.md` and `.pre-commit-config.yaml`.
+    - `show`: environment files that are read without a question and searched, as names or paths: `.env`.
     - `images`: `note` says that a file is an image; `attach` shows it to the model after the step.
     - `fsync`: wait until what was written is on the disk.
     - `seconds`: how long one search may take.
@@ -69,13 +71,15 @@ class Files:
         ripgrep: bool = True,
         protected: Iterable[str] = PROTECTED,
         secret: Iterable[str] = (),
-        ask: Iterable[str] = INSTRUCTIONS,
+        ask: Iterable[str] = INSTRUCTIONS | PROJECT_CONFIGURATION,
+        show: Iterable[str] = (),
         images: Literal["note", "attach"] = "note",
         fsync: bool = False,
         seconds: float = 20.0,
     ) -> None:
         self.ask = _checked_ask(ask)
         self.jail = _jail(root, protected, secret, self.ask)
+        self.show = _checked_show(show)
         self.read_only = read_only
         self.must_read = must_read
         self.gitignore = gitignore
@@ -110,7 +114,7 @@ class Files:
 
     def hooks(self) -> list[Registration]:
         """The jail as a policy, which holds in child runs too, and the notes of what was read."""
-        guard = Guard(self.jail, self.read_only, self.ask)
+        guard = Guard(self.jail, self.read_only, self.ask, self.show)
         jail = Options(name="files-jail", tier="policy", matcher=MATCHER)
         images = Options(name="files-images")
         # After all others: a hook may have put in order what was written.
@@ -199,7 +203,9 @@ class Files:
             pattern, path, include, literal, ignore_case, context, mode, limit, everything
         )
         try:
-            return Search(self.jail, wanted, self.seconds, self.gitignore, self._rg).run()
+            return Search(
+                self.jail, wanted, self.seconds, self.gitignore, self._rg, self.show
+            ).run()
         except NoSuchFileError:
             raise missing(self.jail, path) from None
 
@@ -369,6 +375,15 @@ def _checked_ask(names: Iterable[str]) -> frozenset[str]:
         return plain_names(names, "ask")
     except UsageError as error:
         raise BuildError(f"Files: {error.message}", remedy=error.remedy) from None
+
+
+def _checked_show(paths: Iterable[str]) -> frozenset[str]:
+    given = list(paths)
+    if isinstance(paths, str) or not all(isinstance(path, str) and path for path in given):
+        raise BuildError(
+            f"Files: show={paths!r} is not a list of names or paths.", remedy='Write show=[".env"].'
+        )
+    return frozenset(path.removeprefix("./") for path in given)
 
 
 def _checked_images(images: Literal["note", "attach"]) -> Literal["note", "attach"]:

@@ -10,9 +10,12 @@ from hookline.containment.jail import first_of
 from hookline.errors import FileJailError, FileKindError, NoSuchFileError, ToolError
 from hookline.hooks import HookOutcome
 from hookline.lifecycle import ToolHookContext
+from hookline.secret_tables import is_env_file
 from hookline.state import ToolCall
 
 READING, WRITING = ("read", "list", "glob", "search"), ("write", "edit")
+SHOWING = ("read", "search", "edit")
+"""Tools whose results show what is in a file that they are given."""
 MATCHER = f"/^({'|'.join((*READING, *WRITING))})$/"
 
 
@@ -24,14 +27,18 @@ class Guard:
     which knows that root, puts the path to the ones before it once more, as they would have to write it.
     """
 
-    def __init__(self, jail: FileJail, read_only: bool, asked: frozenset[str]) -> None:
+    def __init__(
+        self, jail: FileJail, read_only: bool, asked: frozenset[str], shown: frozenset[str]
+    ) -> None:
         self._jail = jail
         self._read_only = read_only
         self._asked = asked
+        self._shown = shown
         self._real_root = os.path.realpath(jail.root)
 
     def judge(self, ctx: ToolHookContext) -> HookOutcome | None:
-        """Block a call that leads out, or that would change what must not be changed; ask about what agents obey."""
+        """Block a call that leads out, or that would change what must not be changed; ask about what agents obey, and
+        about environment files."""
         call = ctx.tool_call
         objection, question = self._objection(call, ""), self._question(call, "")
         for above in self._those_above(ctx):
@@ -65,14 +72,19 @@ class Guard:
     def _question(self, call: ToolCall, base: str) -> str:
         """What a person is asked about a call; empty if nothing."""
         path = call.args.get("path")
-        if call.name not in WRITING or not isinstance(path, str):
+        if not isinstance(path, str):
             return ""
         try:
-            true = self._jail.locate(_joined(base, path), to_change=True)
+            true = self._jail.locate(_joined(base, path), to_change=call.name in WRITING)
         except FileJailError:
             return ""  # blocked, or for the tool to say
-        name = first_of(true.split("/"), self._asked)
-        return f"'{path}' is obeyed by every agent that works here later" if name else ""
+        if call.name in SHOWING and is_hidden_env_file(true, self._shown):
+            return f"'{path}' is an environment file, which may hold secrets"
+        if call.name in WRITING and first_of(true.split("/"), self._asked):
+            return (
+                f"'{path}' is obeyed by every agent, or run by other programs, that work here later"
+            )
+        return ""
 
     def _objection(self, call: ToolCall, base: str) -> str:
         changes = call.name in WRITING
@@ -99,6 +111,12 @@ class Guard:
                 f"'{path[:200]}' begins with '~', which stands for nothing here.",
                 remedy="Use a path that is relative to the root.",
             )
+
+
+def is_hidden_env_file(path: str, shown: frozenset[str]) -> bool:
+    """Whether a path of the jail is an environment file that is not among the names and paths to be shown."""
+    name = path.rpartition("/")[2]
+    return is_env_file(name) and not {name, path} & shown
 
 
 _asked: ContextVar[tuple[tuple[str, int, str], tuple[Guard, ...]]] = ContextVar(

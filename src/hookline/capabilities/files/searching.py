@@ -12,6 +12,7 @@ from typing import IO, Any, Literal, NamedTuple, TypeAlias
 
 from hookline.capabilities.files import ripgrep
 from hookline.capabilities.files.expression import Finder, TimeIsUpError, finder
+from hookline.capabilities.files.guard import is_hidden_env_file
 from hookline.capabilities.files.parts import parts_of_lines
 from hookline.capabilities.files.patterns import PathPattern, path_patterns
 from hookline.capabilities.files.reading import cut
@@ -65,6 +66,8 @@ class Search:
     seconds: float
     gitignore: bool = True
     rg: str | None = None
+    show: frozenset[str] = frozenset()
+    """Environment files that are searched with the others."""
 
     def __post_init__(self) -> None:
         if not self.wanted.pattern:
@@ -233,9 +236,19 @@ class Search:
         if self._includes:
             walk.enters = leads_on
             walk.asks_for = lambda parts: included(parts) or leads_on(parts)
+        left_out = 0
         for entry in walk.files(start):
-            if not self._includes or included(parts_of(entry.path)):
+            if self._includes and not included(parts_of(entry.path)):
+                continue
+            if is_hidden_env_file(entry.path, self.show):
+                left_out += 1
+            else:
                 yield entry
+        if left_out:
+            self._notes.append(
+                f"{left_out} environment file{'s' * (left_out > 1)} left out: to search one, name it as path, and a "
+                "person is asked"
+            )
 
 
 def _is_directory(mode: int) -> bool:
