@@ -55,19 +55,34 @@ def test_instructions_that_a_person_agreed_to_stay(tmp_path: Path) -> None:
     assert (tmp_path / "AGENTS.md").read_text() == "rules"
 
 
-def test_a_command_cannot_change_what_is_on_record(tmp_path: Path) -> None:
-    """A journal in the work directory is written by the run and by nobody else."""
-    (tmp_path / "runs").mkdir()
-    spoil = "cd runs; for f in *; do echo spoiled > $f; rm -f $f; mv $f gone; done; cd ..; mv runs gone; ls gone"
-    with SQLiteJournal(tmp_path / "runs" / "journal.db") as journal:
+def test_a_journal_in_the_work_directory_is_out_of_reach(tmp_path: Path) -> None:
+    """In `.hookline` it is written by the run and by nobody else, and nothing can be put beside it."""
+    place = tmp_path / ".hookline"
+    place.mkdir()
+    spoil = (
+        "cd .hookline; for f in * runs.db-journal runs.db-wal; do echo spoiled > $f; rm -f $f; mv $f gone; done; "
+        "cd ..; mv .hookline gone; ls .hookline"
+    )
+    with SQLiteJournal(place / "runs.db") as journal:
         bash = Bash(tmp_path, sandbox="required")
         builder = AgentBuilder().with_journal(journal).with_capability(bash)
         (said,) = run(builder, call("bash", command=spoil))
         assert "Read-only file system" in said
+        assert "runs.db-journal" not in {path.name for path in place.iterdir()}
         (kept,) = journal.runs()
         assert kept.status == "completed"
         assert str(journal.check()).endswith("no damage")
-    assert (tmp_path / "runs" / "journal.db").read_bytes()[:6] == b"SQLite"
+
+
+@pytest.mark.parametrize("name", ["runs.db", "sub/runs.db", ".hookline.db", "a/.hookline/runs.db"])
+def test_a_journal_that_commands_can_reach_is_refused(tmp_path: Path, name: str) -> None:
+    """A file that a command puts beside it, such as `runs.db-journal`, would change what is on record."""
+    (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+    with SQLiteJournal(tmp_path / name) as journal:
+        builder = AgentBuilder().with_driver(ScriptedDriver([say("x")])).with_journal(journal)
+        with pytest.raises(BuildError, match=r"commands can write.*\.hookline/runs"):
+            builder.with_capability(Bash(tmp_path, sandbox="required")).build()
+        builder.with_capability(Bash(tmp_path, place="host")).build()
 
 
 def test_a_command_cannot_turn_what_is_kept_of_its_output_elsewhere(tmp_path: Path) -> None:

@@ -134,9 +134,7 @@ class Bash:
         What is on record is not for a command to change, nor what guards the agent.
         """
         self.sandbox.keep(*definition.protected_files)
-        journal = getattr(definition.journal, "path", None)
-        if isinstance(journal, str):
-            self.sandbox.keep(journal, *(f"{journal}-{part}" for part in ("wal", "shm", "lease")))
+        self._refuse_reachable(getattr(definition.journal, "path", None))
         places = module_places_in(self.sandbox.writable) if self.sandbox.status.contained else []
         for place in places:
             yield Note(
@@ -144,6 +142,17 @@ class Bash:
                 "outside the sandbox, when it is imported.",
                 is_problem=True,
                 remedy="Keep your program in another directory, or run it with `python -P`.",
+            )
+
+    def _refuse_reachable(self, journal: object) -> None:
+        """A journal that commands can reach is refused: a file that one puts beside it can remove what is on record."""
+        if not isinstance(journal, str) or not self.sandbox.status.contained:
+            return
+        if self.sandbox.can_reach(journal):
+            place = self.sandbox.root / ".hookline" / Path(journal).name
+            raise BuildError(
+                f"the journal '{journal}' is in a directory that commands can write.",
+                remedy=f"Keep it in '{place}', which is read-only for them, or outside '{self.sandbox.root}'.",
             )
 
     def _say_where(self, ctx: ExecutionHookContext) -> ExecutionHookContext:

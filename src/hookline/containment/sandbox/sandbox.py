@@ -31,6 +31,7 @@ from hookline.containment.sandbox.paths import (
     SandboxPaths,
     emptied,
     existing,
+    held_names,
     hides_nothing,
     inside_any,
     work_directory,
@@ -201,6 +202,21 @@ class Sandbox:
     def writable(self) -> tuple[Path, ...]:
         """The directories that commands can write in where they can write at all, the work directory first."""
         return self._view.roots
+
+    def can_reach(self, path: str | Path) -> bool:
+        """Whether a contained command could change a file here, or put another beside it.
+
+        Not in a directory that is read-only as a whole, whether or not it exists: `.hookline` at the top, and what
+        `protect` and `keep` name.
+        """
+        real = Path(os.path.realpath(os.path.expanduser(path)))
+        for root in self.writable:
+            if not inside_any(real, [root]):
+                continue
+            held = [root / name for name in held_names(root, self.paths)]
+            around = [place for place in held if place != real or place.is_dir()]
+            return not inside_any(real, around)
+        return False
 
     def keep(self, *paths: str | Path) -> None:
         """From the next command on, leave these as they are where they exist: what your own program writes, say."""
