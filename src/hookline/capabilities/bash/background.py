@@ -17,7 +17,7 @@ _MOST = 16
 
 
 @dataclass(frozen=True)
-class Background:
+class BackgroundCommand:
     """One command that goes on, under an id."""
 
     id: str
@@ -30,7 +30,7 @@ class Backgrounds:
     """The background commands of all runs, by run and id."""
 
     def __init__(self) -> None:
-        self._of: dict[str, dict[str, Background]] = {}
+        self._of: dict[str, dict[str, BackgroundCommand]] = {}
         self._numbers: dict[str, itertools.count[int]] = {}
 
     def check_room(self, run_id: str) -> None:
@@ -42,14 +42,16 @@ class Backgrounds:
                 remedy="Stop one of them with bash_stop.",
             )
 
-    def add(self, run_id: str, command: str, running: RunningCommand, output: Output) -> Background:
+    def add(
+        self, run_id: str, command: str, running: RunningCommand, output: Output
+    ) -> BackgroundCommand:
         """Take a command that was started."""
         number = next(self._numbers.setdefault(run_id, itertools.count(1)))
-        made = Background(f"bg-{number}", command, running, output)
+        made = BackgroundCommand(f"bg-{number}", command, running, output)
         self._of.setdefault(run_id, {})[made.id] = made
         return made
 
-    def find(self, run_id: str, id: str) -> Background:
+    def find(self, run_id: str, id: str) -> BackgroundCommand:
         """The command of that id, or an error that names those there are."""
         here = self._of.get(run_id, {})
         if id in here:
@@ -72,7 +74,7 @@ class Backgrounds:
             one.output.close()
 
 
-def status(one: Background) -> str:
+def status(one: BackgroundCommand) -> str:
     """How it is going, in a line."""
     running = one.running
     if running.is_running:
@@ -97,7 +99,7 @@ def set_aside(running: RunningCommand) -> str:
     )
 
 
-def news(one: Background) -> str:
+def news(one: BackgroundCommand) -> str:
     """What it printed since the last time, and how it is going."""
     text = shown(one.output.take_unread(), one.output.said)
     return (
@@ -107,7 +109,7 @@ def news(one: Background) -> str:
     )
 
 
-async def settle(one: Background, seconds: float) -> None:
+async def settle(one: BackgroundCommand, seconds: float) -> None:
     """Give a command a moment, until it ends or prints something."""
     loop = asyncio.get_running_loop()
     until = loop.time() + seconds

@@ -3,23 +3,31 @@
 `sandbox.py` is what is used; `bubblewrap.py` and `host.py` are its drivers, and `tables.py` has what is hidden and
 protected."""
 
-from hookline.containment.sandbox.command import CommandResult, SandboxGrant
+from hookline.containment.sandbox.command import (
+    PLACES,
+    CommandResult,
+    Place,
+    SandboxGrant,
+    is_looser,
+)
 from hookline.containment.sandbox.limits import SandboxLimits
 from hookline.containment.sandbox.output import Excerpt
 from hookline.containment.sandbox.paths import SandboxPaths, emptied, inside_any
 from hookline.containment.sandbox.running import RunningCommand
-from hookline.containment.sandbox.sandbox import Sandbox, SandboxMode, SandboxStatus
+from hookline.containment.sandbox.sandbox import Sandbox, SandboxStatus
 
 __all__ = [
+    "PLACES",
     "CommandResult",
     "Excerpt",
+    "Place",
     "RunningCommand",
     "Sandbox",
     "SandboxGrant",
     "SandboxLimits",
-    "SandboxMode",
     "SandboxPaths",
     "SandboxStatus",
     "emptied",
     "inside_any",
+    "is_looser",
 ]

@@ -91,7 +91,7 @@ class Arrangement:
         self._fds: list[int] = []
         self._held: list[Protection] = []
         try:
-            for protection in tree.protections(job.grant):
+            for protection in tree.protections(job.grant, job.place):
                 self._held.append(protection.hold())
             self.argv, self.env = self._arrange(tree, job)
         except BaseException:
@@ -108,7 +108,13 @@ class Arrangement:
         rules = self._file(filter_program(unix_sockets=grant.unix_sockets))
         options = [
             *_isolation(program, grant),
-            *tree.mounts(self._held, grant, job.limits.scratch, sizes="--size" in program.options),
+            *tree.mounts(
+                self._held,
+                grant,
+                job.limits.scratch,
+                sizes="--size" in program.options,
+                place=job.place,
+            ),
             *("--seccomp", str(rules), "--chdir", str(job.cwd), "--clearenv"),
             *(word for item in {**job.env, **grant.env}.items() for word in ("--setenv", *item)),
         ]

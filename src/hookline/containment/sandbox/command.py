@@ -7,10 +7,16 @@ import shutil
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Literal, TypeAlias
+from typing import Literal, TypeAlias, get_args
 
 from hookline.containment.sandbox.limits import SandboxLimits
 from hookline.errors import UsageError
+
+Place: TypeAlias = Literal["read-only", "workspace", "host"]
+"""Where a command runs. `read-only`: nothing it writes outlives it, and it has no network. `workspace`: it may write
+the work directory. `host`: nothing contains it."""
+PLACES: tuple[Place, ...] = get_args(Place)
+"""The strictest first."""
 
 Ended: TypeAlias = Literal["exited", "stopped", "timeout", "output", "processes"]
 """How a command ended: by itself, because it was told to, or because it ran into a limit."""
@@ -47,6 +53,7 @@ class Job:
     cwd: Path
     env: Mapping[str, str]
     limits: SandboxLimits
+    place: Place
     grant: SandboxGrant = NOTHING
     on_output: OnOutput
     pass_fds: tuple[int, ...] = ()
@@ -66,6 +73,8 @@ class CommandResult:
     ended: Ended
     contained: bool
     """Whether it ran in a sandbox."""
+    place: Place
+    """Where it ran."""
     set_aside: tuple[str, ...] = ()
     """The new names of files that it made and that agents would have obeyed, as `AGENTS.md.from-command`."""
 
@@ -73,6 +82,11 @@ class CommandResult:
     def text(self) -> str:
         """The output as text, whatever bytes were in it."""
         return self.output.decode(errors="replace")
+
+
+def is_looser(place: Place, than: Place) -> bool:
+    """Whether a command may do more in one place than in another."""
+    return PLACES.index(place) > PLACES.index(than)
 
 
 def shell_argv(command: str | Sequence[str]) -> tuple[str, ...]:

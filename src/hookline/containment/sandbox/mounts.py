@@ -8,7 +8,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from hookline.containment.sandbox.command import SandboxGrant
+from hookline.containment.sandbox.command import Place, SandboxGrant
+from hookline.containment.sandbox.home import temporary_home
 from hookline.containment.sandbox.paths import (
     SandboxPaths,
     emptied,
@@ -40,8 +41,10 @@ class Tree:
         further = tuple(work_directory(each) for each in paths.write)
         return cls((root, *further), paths)
 
-    def protections(self, grant: SandboxGrant) -> list[Protection]:
-        """What keeps the protected names below each directory that can be written."""
+    def protections(self, grant: SandboxGrant, place: Place) -> list[Protection]:
+        """What keeps the protected names below each directory that can be written: none where nothing can."""
+        if place == "read-only":
+            return []
         left_out = (*self.paths.unprotected, *grant.unprotected)
         paths = replace(self.paths, unprotected=left_out)
         return [
@@ -50,33 +53,44 @@ class Tree:
         ]
 
     def mounts(
-        self, held: Sequence[Protection], grant: SandboxGrant, scratch: int | None, *, sizes: bool
+        self,
+        held: Sequence[Protection],
+        grant: SandboxGrant,
+        scratch: int | None,
+        *,
+        sizes: bool,
+        place: Place,
     ) -> Iterator[str]:
         """The options that make the view, in the order in which they lie over one another.
 
         `scratch` is how much fits into what is made for the command; not every bubblewrap knows `sizes`.
         """
+        read_only = place == "read-only"
         size = ("--size", str(scratch)) if sizes and scratch is not None else ()
         small = ("--size", str(_SMALL)) if sizes else ()
         secrets = hidden(self.paths.hide, grant.reveal)
         yield from ("--ro-bind", "/", "/", "--dev", "/dev", *size, "--tmpfs", "/dev/shm")
         yield from ("--remount-ro", "/dev", "--proc", "/proc", "--remount-ro", "/proc")
-        yield from self._emptied(grant, size)
+        yield from self._emptied(grant, size, None if read_only else self.paths.tmp)
+        if read_only:
+            yield from temporary_home(self.roots, list(existing(self.paths.read)), size)
         # A secret is hidden before what can be written is put in place, and again where that has brought it back.
         for secret in self._seen(secrets):
             holds_work = any(root.is_relative_to(secret) for root in self.roots)
             yield from _hide(secret, small, sealed=not holds_work)
-        yield from self._work(held)
+        yield from self._work(held, "--ro-bind" if read_only else "--bind")
         for secret in secrets:
             if inside_any(secret, self.roots):
                 yield from _hide(secret, small)
 
-    def _emptied(self, grant: SandboxGrant, size: tuple[str, ...]) -> Iterator[str]:
+    def _emptied(
+        self, grant: SandboxGrant, size: tuple[str, ...], tmp: str | Path | None
+    ) -> Iterator[str]:
         """Empty directories in place of those of the machine, and what is to be seen in them all the same."""
         empty = emptied()
         for place in empty:
-            if self.paths.tmp is not None and place == Path("/tmp"):
-                yield from ("--bind", str(self.paths.tmp), "/tmp")
+            if tmp is not None and place == Path("/tmp"):
+                yield from ("--bind", str(tmp), "/tmp")
             else:
                 yield from (*size, "--tmpfs", str(place))
         names = _names() if grant.network else []
@@ -91,10 +105,10 @@ class Tree:
             if not inside_any(secret, empty) or inside_any(secret, shown):
                 yield secret
 
-    def _work(self, held: Sequence[Protection]) -> Iterator[str]:
-        """What can be written, and in it what cannot."""
+    def _work(self, held: Sequence[Protection], bind: str) -> Iterator[str]:
+        """The work directory and its like, and in them what cannot be written."""
         for root in self.roots:
-            yield from ("--bind", str(root), str(root))
+            yield from (bind, str(root), str(root))
         for protection in held:
             for path in protection.pinned:
                 yield from ("--bind", path, path)

@@ -25,6 +25,7 @@ class RunningCommand:
 
     def __init__(self, job: Job) -> None:
         self._job = job
+        self.place = job.place
         self._process: Process | None = None
         self._exited = asyncio.Event()
         self._silent = asyncio.Event()

@@ -1,4 +1,4 @@
-"""A place to run commands in: contained where that works, on the host where it is said so. Never silently."""
+"""Runs commands: contained where that works, on the host where somebody chose that or was warned. Never silently."""
 
 from __future__ import annotations
 
@@ -8,14 +8,16 @@ import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Literal, TypeAlias, get_args
+from typing import Literal, TypeAlias
 
-from hookline.containment.sandbox.bubblewrap import BubblewrapCommand
+from hookline.containment.sandbox.bubblewrap import BubblewrapCommand, Program
 from hookline.containment.sandbox.command import (
     NOTHING,
+    PLACES,
     CommandResult,
     Job,
     OnOutput,
+    Place,
     SandboxGrant,
     can_be_bytes,
     shell_argv,
@@ -37,7 +39,8 @@ from hookline.containment.sandbox.running import RunningCommand
 from hookline.containment.sandbox.selftest import passed
 from hookline.errors import SandboxError, UsageError
 
-SandboxMode: TypeAlias = Literal["auto", "required", "host"]
+Requirement: TypeAlias = Literal["required", "auto"]
+"""Where there is no sandbox: an error, or the host."""
 
 _log = logging.getLogger("hookline.containment")
 _EXCERPT = 256 * 1024
@@ -45,9 +48,11 @@ _EXCERPT = 256 * 1024
 
 @dataclass(frozen=True)
 class SandboxStatus:
-    """What a sandbox comes to, here and now."""
+    """Where commands run that name no place of their own, here and now."""
 
-    mode: SandboxMode
+    sandbox: Requirement
+    place: Place
+    """`host` also where another place was asked for, and there is no sandbox."""
     driver: Literal["bubblewrap", "host"]
     contained: bool
     """Whether commands are contained."""
@@ -58,37 +63,36 @@ class SandboxStatus:
 
 
 class Sandbox:
-    """Runs commands that can write in `root` and nowhere else, read no secrets, and reach nothing.
+    """Runs commands that can write in `root` and nowhere else, and have no network.
 
         sandbox = Sandbox("project", "required")
         result = await sandbox.run("make test", timeout=60)
         print(result.exit_code, result.text)
 
-    `mode` says what happens where that does not work: with `auto` commands run on the host, which `status` and
-    `describe()` say and the log warns about; with `required` it is an error. With `host` nothing is contained.
+    `place` is where commands run: `workspace`, as above; `read-only`, where nothing they write outlives them; or
+    `host`, where nothing contains them. `sandbox` says what happens where there is no sandbox: with `required` that is
+    an error; with `auto` commands run on the host, which `status` and `describe()` report and the log warns about.
+    `sandbox="host"` means `place="host"`.
     """
 
     def __init__(
         self,
         root: str | Path,
-        mode: SandboxMode = "auto",
+        sandbox: Requirement | Literal["host"] = "auto",
         *,
+        place: Place | None = None,
         paths: SandboxPaths | None = None,
         limits: SandboxLimits | None = None,
         env: Mapping[str, str] | None = None,
         pass_env: Sequence[str] = (),
     ) -> None:
-        if mode not in get_args(SandboxMode):
-            raise UsageError(
-                f"there is no sandbox mode {mode!r}.", remedy="Use 'auto', 'required' or 'host'."
-            )
+        self.sandbox, self.place = _checked(sandbox, place)
         if isinstance(pass_env, str):
             raise UsageError(
                 f"pass_env={pass_env!r} is one name.", remedy=f"Write pass_env=({pass_env!r},)."
             )
         _check_kind("paths", paths, SandboxPaths)
         _check_kind("limits", limits, SandboxLimits)
-        self.mode: SandboxMode = mode
         self.root = work_directory(root)
         self.paths = paths or SandboxPaths()
         self.limits = limits or SandboxLimits()
@@ -96,7 +100,7 @@ class Sandbox:
         self._env = checked(env or {})
         self._pass_env = tuple(pass_env)
         self._status: SandboxStatus | None = None
-        if mode == "required":
+        if self.sandbox == "required":
             self.status  # noqa: B018 - an error now, not when the first command is to run
 
     # --- what it is ---------------------------------------------------------------------------------
@@ -106,36 +110,59 @@ class Sandbox:
         """Whether commands are contained, and why. The first look at it tests the sandbox."""
         if self._status is None:
             self._status = self._find_out()
-            if self.mode == "auto" and not self._status.contained:
+            if self.place != "host" and not self._status.contained:
                 _log.warning("%s", self.describe())
         return self._status
 
     def _find_out(self) -> SandboxStatus:
-        if self.mode == "host":
-            return SandboxStatus("host", "host", False, "the host was asked for")
+        if self.place == "host":
+            return SandboxStatus(self.sandbox, "host", "host", False, "the host was asked for")
         try:
-            program = passed()
-            self._check_place(program.path)
+            program = self._program()
         except SandboxError as error:
-            if self.mode == "required":
+            if self.sandbox == "required":
                 raise SandboxError(
                     f"a sandbox is required, and there is none: {error.message}",
-                    remedy=f"{error.remedy} Or accept that commands run on the host: mode='host'.",
+                    remedy=f"{error.remedy} Or accept that commands run on the host: place='host'.",
                 ) from None
-            return SandboxStatus("auto", "host", False, error.message.rstrip("."), error.remedy)
-        return SandboxStatus(
-            self.mode, "bubblewrap", True, f"bubblewrap {program.version} passed its test"
-        )
+            reason = error.message.rstrip(".")
+            return SandboxStatus(self.sandbox, "host", "host", False, reason, error.remedy)
+        reason = f"bubblewrap {program.version} passed its test"
+        return SandboxStatus(self.sandbox, self.place, "bubblewrap", True, reason)
 
-    def _check_place(self, program: str) -> None:
-        """What contains commands must not be theirs to replace."""
-        if inside_any(Path(program).resolve(), self.writable) or inside_any(
-            Path(program), self.writable
+    def _program(self) -> Program:
+        """What contains commands here, or the error that says why there is none. It must not be theirs to replace."""
+        program = passed()
+        if inside_any(Path(program.path).resolve(), self.writable) or inside_any(
+            Path(program.path), self.writable
         ):
             raise SandboxError(
-                f"'{program}' is in a directory that commands can write in.",
+                f"'{program.path}' is in a directory that commands can write in.",
                 remedy="Install bubblewrap for the system.",
             )
+        return program
+
+    def can_contain(self) -> bool:
+        """Whether there is a sandbox here, for commands that are to run in one whatever `place` is."""
+        if self.place != "host":
+            return self.status.contained
+        try:
+            self._program()
+        except SandboxError:
+            return False
+        return True
+
+    def place_of(self, place: Place | None = None) -> Place:
+        """Where a command runs that names a place, or none. A place that is named and cannot be had is an error."""
+        if place is None:
+            return self.status.place
+        _check_place(place)
+        if place != "host" and not self.can_contain():
+            raise SandboxError(
+                f"place={place!r} needs a sandbox, and there is none here.",
+                remedy="Leave place out, or see docs/sandbox.md for what a sandbox needs.",
+            )
+        return place
 
     def describe(self) -> str:
         """The status in a sentence or two, for people."""
@@ -148,15 +175,18 @@ class Sandbox:
                 if foreign
                 else "can be written"
             )
+            only = f"only '{self.root}' {writes}"
+            if status.place == "read-only":
+                only = "nothing that commands write outlives them"
             missing = ", ".join(f"'{path}'" for path in hides_nothing(self.paths))
             note = f"; there is nothing to hide at {missing} now" if missing else ""
-            return f"contained by {status.driver}: {status.reason}; only '{self.root}' {writes}, no network{note}"
+            return f"contained by {status.driver}: {status.reason}; {only}, no network{note}"
         said = f"NOT CONTAINED, commands run on the host: {status.reason}"
         return f"{said}. {status.remedy}".rstrip(". ") if status.remedy else said
 
     @property
     def writable(self) -> tuple[Path, ...]:
-        """The directories that commands can write in, the work directory first."""
+        """The directories that commands can write in where they can write at all, the work directory first."""
         return self._tree.roots
 
     def keep(self, *paths: str | Path) -> None:
@@ -176,6 +206,7 @@ class Sandbox:
         timeout: float | None = None,
         grant: SandboxGrant = NOTHING,
         on_output: OnOutput | None = None,
+        place: Place | None = None,
     ) -> CommandResult:
         """Run a command to its end and give what it printed. Text is for a shell; a list is run as it is."""
         checked_timeout(timeout)
@@ -186,7 +217,9 @@ class Sandbox:
             if on_output is not None:
                 on_output(data)
 
-        running = await self.start(command, cwd=cwd, env=env, grant=grant, on_output=hear)
+        running = await self.start(
+            command, cwd=cwd, env=env, grant=grant, on_output=hear, place=place
+        )
         try:
             async with asyncio.timeout(timeout):
                 await running.wait()
@@ -204,6 +237,7 @@ class Sandbox:
             duration=running.duration,
             ended=running.ended,
             contained=running.contained,
+            place=running.place,
             set_aside=running.set_aside,
         )
 
@@ -216,6 +250,7 @@ class Sandbox:
         timeout: float | None = None,
         grant: SandboxGrant = NOTHING,
         on_output: OnOutput | None = None,
+        place: Place | None = None,
     ) -> CommandResult:
         """The same, for code that is not async."""
         try:
@@ -228,7 +263,15 @@ class Sandbox:
                 remedy="Use `await sandbox.run(...)` there.",
             )
         return asyncio.run(
-            self.run(command, cwd=cwd, env=env, timeout=timeout, grant=grant, on_output=on_output)
+            self.run(
+                command,
+                cwd=cwd,
+                env=env,
+                timeout=timeout,
+                grant=grant,
+                on_output=on_output,
+                place=place,
+            )
         )
 
     async def start(
@@ -240,57 +283,62 @@ class Sandbox:
         grant: SandboxGrant = NOTHING,
         on_output: OnOutput,
         pass_fds: tuple[int, ...] = (),
-        outside: bool = False,
+        place: Place | None = None,
     ) -> RunningCommand:
         """Start a command and give it as it runs. It ends with the loop, and with this process, if not before.
 
-        `outside` runs it on the host, whatever the mode: for what a person has agreed to. It finds no program that a
-        contained command may have put into its path.
+        `place` is for this command alone; without a sandbox for it, that is an error. `host` is for what a person has
+        agreed to: such a command finds no program that a contained one may have put into its path.
         """
         if not isinstance(grant, SandboxGrant):
             raise UsageError(
                 f"grant={grant!r} is no SandboxGrant.",
                 remedy="Write SandboxGrant(network=True), say.",
             )
-        contained = self.status.contained and not outside
-        variables = self.environment(grant=grant, outside=outside)
+        where = self.place_of(place)
+        _check_grant(where, grant)
+        variables = self.environment(grant=grant, place=place)
         job = Job(
             argv=shell_argv(command),
-            cwd=self._directory(cwd),
+            cwd=self._directory(cwd, where),
             env={**variables, **checked(env or {})},
             limits=self.limits,
+            place=where,
             grant=grant,
             on_output=on_output,
             pass_fds=pass_fds,
         )
-        if contained:
+        if where != "host":
             return await BubblewrapCommand(self._tree, job).start()
         return await HostCommand(job).start()
 
     def environment(
-        self, *, grant: SandboxGrant = NOTHING, outside: bool = False
+        self, *, grant: SandboxGrant = NOTHING, place: Place | None = None
     ) -> dict[str, str]:
         """The variables a command gets."""
-        contained = self.status.contained and not outside
+        contained = self.place_of(place) != "host"
         made = environment(self._pass_env, self._env, network=grant.network or not contained)
         if contained:
             made = {**made, "TMPDIR": "/tmp", "XDG_CACHE_HOME": "/tmp/.cache"}
-        if outside or grant.reveal:
+        if place == "host" or self._reveals_keys(grant):
             # In there, a directory of the machine's /tmp is one that commands can make, with what they like in it.
             places = (*self.writable, *(emptied() if contained else ()))
             shown = tuple(existing(self.paths.read)) if contained else ()
             return {**made, "PATH": trusted_path(made["PATH"], places, shown)}
         return made
 
-    def _directory(self, cwd: str | Path | None) -> Path:
+    def _reveals_keys(self, grant: SandboxGrant) -> bool:
+        """Whether it shows secrets of the user's, not only files of the work directory."""
+        paths = (Path(os.path.realpath(os.path.expanduser(each))) for each in grant.reveal)
+        return any(not inside_any(path, self.writable) for path in paths)
+
+    def _directory(self, cwd: str | Path | None, place: Place) -> Path:
         path = self.root if cwd is None else (self.root / os.path.expanduser(cwd))
         if "\0" in str(path) or not can_be_bytes(str(path)):
             raise SandboxError(f"{str(cwd)!r} is no path.", remedy="Name a directory.")
         # What a contained command sees as /tmp is not ours to look at.
         private = (
-            self.status.contained
-            and inside_any(path, emptied())
-            and not inside_any(path, self.writable)
+            place != "host" and inside_any(path, emptied()) and not inside_any(path, self.writable)
         )
         if not private and not path.is_dir():
             raise SandboxError(
@@ -299,7 +347,46 @@ class Sandbox:
         return path
 
     def __repr__(self) -> str:
-        return f"<Sandbox {self.root}, {self.mode}>"
+        return f"<Sandbox {self.root}, {self.place}, {self.sandbox}>"
+
+
+def _checked(sandbox: object, place: object) -> tuple[Requirement, Place]:
+    """The two options, once each: `sandbox="host"` is another spelling of `place="host"`."""
+    if sandbox not in ("auto", "required", "host"):
+        raise UsageError(
+            f"sandbox={sandbox!r} means nothing.", remedy="Use 'required', 'auto' or 'host'."
+        )
+    if place is not None:
+        _check_place(place)
+    if sandbox == "host" and place not in (None, "host"):
+        raise UsageError(
+            f"sandbox='host' means place='host', and place={place!r} is given.",
+            remedy="Leave out sandbox='host'.",
+        )
+    if sandbox == "required" and place == "host":
+        raise UsageError(
+            "sandbox='required' and place='host' contradict each other: the host is no sandbox.",
+            remedy="Use another place, or sandbox='auto'.",
+        )
+    where: Place = "host" if sandbox == "host" else place or "workspace"  # type: ignore[assignment]  # checked
+    return ("required" if sandbox == "required" else "auto"), where
+
+
+def _check_place(place: object) -> None:
+    if place not in PLACES:
+        raise UsageError(
+            f"place={place!r} means nothing.", remedy=f"Use {', '.join(map(repr, PLACES))}."
+        )
+
+
+def _check_grant(place: Place, grant: SandboxGrant) -> None:
+    """What is read-only is so without exception: nobody has to read a grant to know what a command could do."""
+    given = [name for name in ("network", "unix_sockets", "unprotected") if getattr(grant, name)]
+    if place == "read-only" and given:
+        raise UsageError(
+            f"a command in the read-only place cannot be given {given[0]}.",
+            remedy="Run it with place='workspace'.",
+        )
 
 
 def _check_kind(option: str, value: object, kind: type) -> None:

@@ -129,6 +129,7 @@ def _probe(base: Path, plan: dict[str, str]) -> list[str]:
         cwd=root,
         env={"PATH": "/usr/bin:/bin"},
         limits=SandboxLimits(),
+        place="workspace",
         on_output=lambda _: None,
     )
     arrangement = Arrangement(Tree.of(root, paths), job)
