@@ -351,7 +351,7 @@ def test_an_answer_in_a_child_holds_for_the_whole_family() -> None:
         (Approval(allow=["read"], deny=["bash"], mode="deny_unlisted"), False),
         (Approval(allow=["bash(sleep *)"], deny=["bash_stop"], mode="deny_unlisted"), False),
         (Approval(mode="ask_unlisted"), True),
-        (Approval(mode="plan"), False),
+        (Approval(mode="plan"), True),
     ],
     ids=str,
 )

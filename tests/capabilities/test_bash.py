@@ -54,6 +54,7 @@ def test_a_command_gives_its_output_code_and_time(tmp_path: Path, mode: Any) -> 
         "exit_code": 3,
         "ended": "exited",
         "contained": mode == "required",
+        "place": "workspace" if mode == "required" else "host",
         "bytes": 8,
     }
 
@@ -244,6 +245,8 @@ def test_explain_and_the_state_say_where_commands_run(tmp_path: Path) -> None:
     assert "NOT CONTAINED" in said
     assert "on the host" in said
     assert agent.run_sync("Go.").state.metadata["bash.sandbox"] == {
+        "place": "host",
+        "sandbox": "auto",
         "driver": "host",
         "contained": False,
         "reason": "the host was asked for",
@@ -264,10 +267,17 @@ def test_explain_and_the_state_say_where_commands_run(tmp_path: Path) -> None:
         (lambda path: Bash(path, output_dir="/proc/x"), "output_dir='/proc/x' cannot be made"),
         (lambda path: Bash(path, output_dir=path), "is the directory that commands work in"),
         (lambda path: Bash(path / "missing"), "there is no directory"),
-        (lambda path: Bash(path, sandbox="none"), "there is no sandbox mode 'none'"),
+        (lambda path: Bash(path, sandbox="none"), "sandbox='none' means nothing"),
+        (lambda path: Bash(path, place="here"), "place='here' means nothing"),
+        (lambda path: Bash(path, place="host", sandbox="required"), "contradict each other"),
+        (lambda path: Bash(path, place="workspace", sandbox="host"), "Leave out sandbox='host'"),
         (
             lambda path: Bash(sandbox=Sandbox(path, "host"), pass_env=("X",)),
-            "a Sandbox has a root, limits",
+            "a Sandbox has a root, a place, limits",
+        ),
+        (
+            lambda path: Bash(sandbox=Sandbox(path, "host"), place="workspace"),
+            "a Sandbox has a root, a place, limits",
         ),
     ],
 )
@@ -360,16 +370,13 @@ async def test_it_works_the_same_streamed(tmp_path: Path, mode: Any) -> None:
     assert "hello\n" in seen
 
 
+@pytest.mark.usefixtures("without_a_sandbox")
+@pytest.mark.parametrize("place", ["workspace", "read-only"])
 def test_without_a_sandbox_auto_is_the_host_and_everybody_is_told(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    tmp_path: Path, place: Any, caplog: pytest.LogCaptureFixture
 ) -> None:
     """The model, whoever reads the plan, the log and the state; and what is not plainly harmless asks."""
-
-    def missing() -> Any:
-        raise SandboxError("bubblewrap is not installed.", remedy="Install it.")
-
-    monkeypatch.setattr("hookline.containment.sandbox.sandbox.passed", missing)
-    bash = Bash(tmp_path)
+    bash = Bash(tmp_path, place=place)
     asked: list[str] = []
     result = run(
         bash,
@@ -378,8 +385,10 @@ def test_without_a_sandbox_auto_is_the_host_and_everybody_is_told(
     )
     assert [made.status.value for made in result.steps[0].results] == ["ok", "denied"]
     assert len(asked) == 1
-    assert result.state.metadata["bash.sandbox"]["reason"] == "bubblewrap is not installed"
+    said = result.state.metadata["bash.sandbox"]
+    assert (said["place"], said["reason"]) == ("host", "bubblewrap is not installed")
+    assert facts(result)[0]["place"] == "host"
     assert "NOT CONTAINED" in caplog.text
     assert "on the host" in bash.tools()[0].description
     with pytest.raises(SandboxError, match="a sandbox is required, and there is none: bubblewrap"):
-        Bash(tmp_path, sandbox="required")
+        Bash(tmp_path, place=place, sandbox="required")

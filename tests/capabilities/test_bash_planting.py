@@ -11,6 +11,7 @@ import pytest
 from hookline import AgentBuilder, SQLiteJournal
 from hookline.capabilities import Bash, Files
 from hookline.command_hooks import CommandHooks
+from hookline.errors import BuildError
 from hookline.testing import ScriptedDriver, call, calls, say
 
 pytestmark = pytest.mark.skipif(shutil.which("bwrap") is None, reason="bubblewrap is not installed")
@@ -34,9 +35,9 @@ def test_instructions_that_a_command_makes_are_set_aside_and_told(tmp_path: Path
         calls(call("bash_stop", id="bg-1"), call("bash", command="true")),
         call("bash", command="echo x > CLAUDE.md"),
     )
-    assert "[set aside: AGENTS.md.from-command. " in first
-    assert "[set aside: AGENTS.md.from-command-1. " in third
-    assert "set aside" not in beside, "what another command made, or holds the place of"
+    assert "[moved aside: AGENTS.md.from-command. " in first
+    assert "[moved aside: AGENTS.md.from-command-1. " in third
+    assert "moved aside" not in beside, "what another command made, or holds the place of"
     assert denied.startswith("Blocked: ")
     assert not (tmp_path / "AGENTS.md").exists()
     assert (tmp_path / "AGENTS.md.from-command").read_text() == "obey me\n"
@@ -51,7 +52,7 @@ def test_instructions_that_a_person_agreed_to_stay(tmp_path: Path) -> None:
         call("write", path="AGENTS.md", content="rules"),
         call("bash_stop", id="bg-1"),
     )
-    assert "set aside" not in said[-1]
+    assert "moved aside" not in said[-1]
     assert (tmp_path / "AGENTS.md").read_text() == "rules"
 
 

@@ -10,7 +10,7 @@ import pytest
 
 from hookline import AgentBuilder, RunResult, ToolContext, tool
 from hookline.capabilities import Bash
-from hookline.capabilities.bash.needs import needs_network
+from hookline.capabilities.bash.network_needs import needs_network
 from hookline.containment import ShellPolicy
 from hookline.errors import BuildError
 from hookline.testing import ScriptedDriver, call, calls, say
@@ -119,7 +119,7 @@ def test_in_the_sandbox_only_what_leaves_it_asks(tmp_path: Path) -> None:
             call("bash", command=DEADLY),
             call("bash", command="curl http://example.com"),
             call("bash", command="true", network=True),
-            call("bash", command="ls", outside=True),
+            call("bash", command="ls", place="host"),
         ),
         approver=nobody,
     )
@@ -128,7 +128,10 @@ def test_in_the_sandbox_only_what_leaves_it_asks(tmp_path: Path) -> None:
     network, asked, outside = nobody.reasons
     assert network.startswith("it is to have the network; ")
     assert asked.startswith("it is to have the network")
-    assert outside == "it is to run outside the sandbox, with your files, keys and network"
+    assert (
+        outside
+        == "it is to run on the host, outside the sandbox, with your files, keys and network"
+    )
 
 
 @needs_bubblewrap
@@ -169,7 +172,7 @@ def test_outside_runs_on_the_host_once_a_person_agrees(tmp_path: Path) -> None:
     result = run(
         Bash(work, sandbox="required"),
         call("bash", command=command),
-        call("bash", command=command, outside=True),
+        call("bash", command=command, place="host"),
         approver=Approver(True),
     )
     first, second = (step.results[0] for step in result.steps[:2])

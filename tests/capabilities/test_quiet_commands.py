@@ -39,6 +39,7 @@ def came(capability: Any, bash: Bash, *turns: Any) -> list[str]:
     return [each.text() for step in result.steps for each in step.results]
 
 
+@pytest.mark.usefixtures("without_a_sandbox")
 @pytest.mark.parametrize("sandbox", ["auto", "host"])
 def test_plan_mode_looks_at_the_repository_where_git_will_run(project: Path, sandbox: Any) -> None:
     """Not at the one in which this process happens to be: a read-only mode starts no program of a repository."""
@@ -59,6 +60,7 @@ def test_plan_mode_looks_at_the_repository_where_git_will_run(project: Path, san
     assert not list(project.rglob("evil"))
 
 
+@pytest.mark.usefixtures("without_a_sandbox")
 def test_plan_mode_does_not_trust_variables_of_earlier_commands(project: Path) -> None:
     """`ls` may be any program, once the search path has been changed."""
 

@@ -20,17 +20,17 @@ def lines(folder: Path, **args: Any) -> list[str]:
 
 def test_a_command_with_all_that_goes_with_it(tmp_path: Path) -> None:
     """Where it runs, and what it is given besides; what is not asked for is left out."""
-    args = {"timeout": None, "background": False, "cwd": "sub", "outside": True, "network": False}
+    args = {"timeout": None, "background": False, "cwd": "sub", "place": "host", "network": False}
     assert lines(tmp_path, command="ls\npwd", **args) == [
         "$ ls",
         "pwd",
         "cwd: sub",
-        "outside: true",
+        "place: host",
     ]
     assert lines(tmp_path, argv=["rm", "a b"], **args) == [
         "$ rm 'a b'",
         "cwd: sub",
-        "outside: true",
+        "place: host",
     ]
 
 

@@ -87,7 +87,7 @@ def test_what_a_hook_left_as_it_was_comes_back_as_it_was() -> None:
 
 def test_changed_input_replaces_all_of_it() -> None:
     """Keys that the hook left out are gone, and units are ours again."""
-    call = ToolCall("1", "bash", {"command": "ls", "outside": True, "timeout": 1.0})
+    call = ToolCall("1", "bash", {"command": "ls", "place": "host", "timeout": 1.0})
     changed = BRIDGE.back(call, BRIDGE.show(call, "/p"), {"command": "ls -l", "timeout": 3000})
     assert changed.args == {"command": "ls -l", "timeout": 3.0}
 

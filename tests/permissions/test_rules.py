@@ -250,8 +250,34 @@ def test_command_lines_as_they_are_read(command: str, decision: str | None) -> N
 
 def test_a_command_outside_the_sandbox_must_be_named() -> None:
     """A rule about a command is one about the command where it belongs."""
-    call = made("exec", argv=["git", "push"], outside=True)
+    call = made("exec", argv=["git", "push"], place="host")
     for rule in ("bash", "bash(git push *)", "*"):
         assert Rules(allow=rule).judge(call).decision is None
         assert Rules(deny=rule).judge(call).decision == "deny"
-    assert Rules(allow="exec(argv=git push *, outside=true)").judge(call).decision == "allow"
+    assert Rules(allow="exec(argv=git push *, place=host)").judge(call).decision == "allow"
+
+
+@pytest.mark.parametrize(
+    ("rule", "place", "decision"),
+    [
+        ("bash(place=host)", None, None),
+        ("bash(place=host)", "host", "deny"),
+        ("bash(place=host)", "workspace", None),
+        ("bash(place=workspace)", None, "deny"),
+        ("bash(place=workspace)", "read-only", None),
+        ("bash(place=*)", None, "deny"),
+    ],
+)
+def test_a_rule_can_forbid_a_place(rule: str, place: str | None, decision: str | None) -> None:
+    """A call that names none may run in any place but the host, which only the user can have chosen for it."""
+    call = made("bash", command="ls", place=place)
+    assert Rules(deny=rule).judge(call).decision == decision
+    without = made("bash", command="ls") if place is None else call
+    assert Rules(deny=rule).judge(without).decision == decision
+
+
+def test_a_rule_about_a_command_covers_it_in_the_sandbox() -> None:
+    """Only the host has to be named: elsewhere the sandbox holds the command."""
+    for place in (None, "read-only", "workspace"):
+        call = made("bash", command="make test", place=place)
+        assert Rules(allow="bash(make *)").judge(call).decision == "allow"

@@ -21,7 +21,10 @@ def run_plan(plan: dict[str, Any]) -> dict[str, Any]:
         limits=SandboxLimits(**plan["limits"]),
     )
     result = sandbox.run_sync(
-        plan["command"], timeout=plan["timeout"], grant=SandboxGrant(**plan["grant"])
+        plan["command"],
+        timeout=plan["timeout"],
+        grant=SandboxGrant(**plan["grant"]),
+        place=plan["place"],
     )
     return {
         "exit_code": result.exit_code,

@@ -362,3 +362,22 @@ def test_tools_are_told_apart_by_identity() -> None:
     assert one != other
     assert len({one, other}) == 2
     assert isinstance(one, Tool)
+
+
+def test_a_tool_says_with_which_arguments_it_changes_nothing() -> None:
+    """All of them have to be given; one that it does not take is an error where it is made."""
+
+    def send(to: str, dry_run: bool = False) -> str:
+        """Send."""
+        return f"{to} {dry_run}"
+
+    made = tool(send, pure_with={"dry_run": True})
+    assert made.is_pure({"to": "a", "dry_run": True})
+    assert not made.is_pure({"to": "a", "dry_run": False})
+    assert not made.is_pure({"to": "a"})
+    assert not tool(send).is_pure({"to": "a", "dry_run": True})
+    assert tool(send, effect="pure").is_pure({})
+    with pytest.raises(
+        ToolDefinitionError, match=r"pure_with names 'dry', .* There are: to, dry_run"
+    ):
+        tool(send, pure_with={"dry": True})

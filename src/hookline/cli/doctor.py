@@ -135,12 +135,34 @@ def _sandbox() -> Iterator[Check]:
     from hookline.containment import Sandbox
 
     status = Sandbox(Path.cwd()).status
-    said = status() if callable(status) else status
-    if said.contained:
-        yield Check("ok", f"sandbox: {said.driver}; {said.reason}")
+    place, required, where = _place()
+    if place == "host":
+        yield Check("--", f"place: commands run on the host, by {where}")
+    if status.contained:
+        yield Check("ok", f"sandbox: {status.driver}; {status.reason}; place {place}")
+    elif required:
+        told = f"sandbox: none; {status.reason}. It is required by {where}, so no command can run"
+        yield Check("no", told, status.remedy)
     else:
-        told = f"sandbox: none; {said.reason}. Commands run on the host, and ask unless they are plainly harmless"
-        yield Check("--", told, said.remedy)
+        told = f"sandbox: none; {status.reason}. Commands run on the host, and ask unless they are plainly harmless"
+        yield Check("--", told, status.remedy)
+
+
+def _place() -> tuple[str, bool, str]:
+    """Where commands run by the configuration, whether a sandbox is required, and who says so."""
+    from hookline.cli.assembly.verify import load
+    from hookline.config import NO_FLAGS
+    from hookline.errors import ConfigError
+
+    try:
+        settings = load(NO_FLAGS)
+    except ConfigError:  # another check says what is wrong with it
+        return "workspace", False, "default"
+    said = settings.configuration.capabilities.get("bash", {})
+    required = said.get("sandbox") == "required"
+    option = "sandbox" if required else "place"
+    where = settings.where("capabilities", "bash", option)
+    return said.get("place", "workspace"), required, where
 
 
 def _configuration() -> Iterator[Check]:

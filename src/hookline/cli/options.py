@@ -6,9 +6,9 @@ import argparse
 import os
 import tomllib
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
-from hookline.config import Layer, checked, put
+from hookline.config import Layer, PlaceName, SandboxName, checked, put
 from hookline.errors import ConfigError, UsageError
 
 _MODES = ("default", "accept_edits", "ask_unlisted", "deny_unlisted", "plan")
@@ -80,8 +80,11 @@ def add_agent_flags(parser: argparse.ArgumentParser) -> None:
             help=f"{what}: 'bash(git push *)'",
         )
     held.add_argument("--mode", choices=_MODES, help="what happens to calls that no rule is about")
+    held.add_argument("--place", choices=get_args(PlaceName), help="where shell commands run")
     held.add_argument(
-        "--sandbox", choices=("auto", "required", "host"), help="where shell commands run"
+        "--sandbox",
+        choices=get_args(SandboxName),
+        help="where there is no sandbox: an error (required), or the host (auto)",
     )
     add_setting_flags(parser)
 
@@ -143,6 +146,7 @@ _PATHS: dict[str, tuple[str, ...]] = {
     "max_cost": ("limits", "cost"),
     "timeout": ("limits", "seconds"),
     "mode": ("approvals", "mode"),
+    "place": ("capabilities", "bash", "place"),
     "sandbox": ("capabilities", "bash", "sandbox"),
     "journal": ("journal",),
 }

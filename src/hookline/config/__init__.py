@@ -34,6 +34,8 @@ from hookline.config.schema import (
     MatchSettings,
     McpSettings,
     ModelSettings,
+    PlaceName,
+    SandboxName,
 )
 from hookline.config.tighten import refuse_endpoints, tightened
 from hookline.config.trust import Standing, Trust
@@ -57,6 +59,8 @@ __all__ = [
     "McpSettings",
     "Merged",
     "ModelSettings",
+    "PlaceName",
+    "SandboxName",
     "Settings",
     "Standing",
     "Trust",

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, get_args
 
 from hookline.config.layers import Layer, checked
 from hookline.config.lines import Path
+from hookline.config.schema import PlaceName, SandboxName
 from hookline.errors import ConfigError
 
 VARIABLES: dict[str, Path] = {
     "HOOKLINE_MODEL": ("model",),
     "HOOKLINE_AGENT": ("agent",),
     "HOOKLINE_MODE": ("approvals", "mode"),
+    "HOOKLINE_PLACE": ("capabilities", "bash", "place"),
     "HOOKLINE_SANDBOX": ("capabilities", "bash", "sandbox"),
     "HOOKLINE_MAX_STEPS": ("limits", "steps"),
     "HOOKLINE_MAX_TOKENS": ("limits", "tokens"),
@@ -23,6 +25,11 @@ VARIABLES: dict[str, Path] = {
     "HOOKLINE_SYSTEM_PROMPT": ("system_prompt",),
 }
 """Each variable, and the setting it is."""
+_WORDS: dict[str, tuple[str, ...]] = {
+    "HOOKLINE_PLACE": get_args(PlaceName),
+    "HOOKLINE_SANDBOX": get_args(SandboxName),
+}
+"""What variables can be whose settings are options of a capability, which this layer does not know."""
 OTHERS = frozenset(
     {
         "HOOKLINE_CACHE_DIR",
@@ -75,6 +82,11 @@ def _refuse_slips(environ: Mapping[str, str]) -> None:
 
 
 def _value(name: str, path: Path, given: str) -> Any:
+    words = _WORDS.get(name, (given,))
+    if given not in words:
+        raise ConfigError(
+            f"${name} is {given!r}.", remedy=f"Set it to one of: {', '.join(words)}. Or unset it."
+        )
     if path[0] != "limits":
         return given
     try:

@@ -118,6 +118,7 @@ def checked(layer: Layer) -> Layer:
 
 ADDED = frozenset({"hooks", "allow", "ask", "deny"})
 """Lists that add up over the layers. Every other list is replaced as a whole."""
+_BASH = ("capabilities", "bash")
 
 
 class Merged:
@@ -134,8 +135,9 @@ class Merged:
     def _lay(
         self, under: dict[str, Any], over: dict[str, Any], path: Path, layer: Layer, said: Path
     ) -> None:
-        for name, value in over.items():
-            here, there = (*path, name), (*said, name)
+        for name, value in _with_place(over, path).items():
+            here = (*path, name)
+            there = (*said, name if name in over else "sandbox")
             if isinstance(value, dict):
                 if not isinstance(under.get(name), dict):
                     under[name] = {}
@@ -166,6 +168,17 @@ class Merged:
                 return self.origins[path[:length]]
         inside = (said for way, said in self.origins.items() if way[: len(path)] == path)
         return next(inside, "default")
+
+
+def _with_place(table: dict[str, Any], path: Path) -> dict[str, Any]:
+    """A table in which `sandbox = "host"` is said as `place = "host"`, so that a layer above can change either.
+
+    One that says `sandbox = "host"` and another place contradicts itself: that is refused when all is merged.
+    """
+    says_host = path[-2:] == _BASH and table.get("sandbox") == "host"
+    if not says_host or table.get("place", "host") != "host":
+        return table
+    return {**table, "sandbox": "auto", "place": "host"}
 
 
 def leaves(data: Any, path: Path = ()) -> Iterator[tuple[Path, Any]]:

@@ -109,6 +109,7 @@ def load(
     chosen = _lay_agent(merged, named, held, is_flag=named == flags.data.get("agent"))
     merged.lay(environment)
     merged.lay(flags)
+    _refuse_contradiction(merged)
     return Settings(
         configuration=msgspec.convert(merged.data, Configuration),
         merged=merged,
@@ -157,6 +158,19 @@ def prints_of(project: Path, layers: list[Layer]) -> dict[str, str]:
 def trust_of(environ: Mapping[str, str]) -> Trust:
     """What the user trusts."""
     return Trust(user_folder(environ) / "trusted-projects.json")
+
+
+def _refuse_contradiction(merged: Merged) -> None:
+    """Say of two words about commands that exclude each other where each was said: it may have been far apart."""
+    way = ("capabilities", "bash")
+    bash = merged.data.get("capabilities", {}).get("bash", {})
+    place, sandbox = bash.get("place"), bash.get("sandbox")
+    if sandbox == "host" or (place == "host" and sandbox == "required"):
+        raise ConfigError(
+            f"{merged.where((*way, 'place'))} says place = {place!r} and {merged.where((*way, 'sandbox'))} says "
+            f"sandbox = {sandbox!r}, which contradict each other.",
+            remedy="The host is no sandbox: say another place, or sandbox = 'auto'.",
+        )
 
 
 def _agent_named(merged: Merged, name: str, flags: Layer, environment: Layer) -> str:

@@ -58,6 +58,12 @@ class ErrorSettings(Part, frozen=True, kw_only=True):
 ApprovalModeName = Literal["default", "accept_edits", "ask_unlisted", "deny_unlisted", "plan"]
 
 
+PlaceName = Literal["read-only", "workspace", "host"]
+"""Where commands run, the strictest first."""
+SandboxName = Literal["required", "auto", "host"]
+"""What happens where there is no sandbox, the strictest first. `host` is an older word for that place."""
+
+
 class ApprovalSettings(Part, frozen=True, kw_only=True):
     """Which calls pass, which a person is asked about, and which never run."""
 

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, get_args
 
 import msgspec
 
 from hookline.config.environment import put
 from hookline.config.layers import Layer, leaves
 from hookline.config.lines import Path, dotted
+from hookline.config.schema import PlaceName, SandboxName
 from hookline.errors import ConfigError
 
 _STRICTER: dict[str, tuple[str, ...]] = {
@@ -21,9 +22,13 @@ _STRICTER: dict[str, tuple[str, ...]] = {
 """For each mode, those that let less through. The last two cannot be compared."""
 _STRICT_OPTIONS: dict[Path, Any] = {
     ("capabilities", "files", "read_only"): True,
-    ("capabilities", "bash", "sandbox"): "required",
     ("capabilities", "bash", "ask"): "always",
 }
+_STRICTEST_FIRST: dict[Path, tuple[tuple[str, ...], str]] = {
+    ("capabilities", "bash", "place"): (get_args(PlaceName), "workspace"),
+    ("capabilities", "bash", "sandbox"): (get_args(SandboxName), "auto"),
+}
+"""Options that have an order, and what they are if nobody says anything."""
 _STRICT_RULES: dict[str, tuple[str, ...]] = {
     "beforetooluse": ("block", "ask", "stop", "log"),
     "aftertooluse": ("block", "stop", "log", "redact"),
@@ -90,6 +95,10 @@ def _point_of(text: str) -> str:
 def _is_stricter(path: Path, value: Any, below: dict[str, Any]) -> bool:
     if path in _STRICT_OPTIONS:
         return bool(_STRICT_OPTIONS[path] == value)
+    if path in _STRICTEST_FIRST:
+        words, usual = _STRICTEST_FIRST[path]
+        now = below.get("capabilities", {}).get("bash", {}).get(path[2], usual)
+        return value in words and now in words and words.index(value) <= words.index(now)
     if path[0] == "capabilities" and len(path) == 3 and path[2] == "enabled":
         return value is False
     if path == ("approvals", "mode"):

@@ -10,7 +10,7 @@ from hookline.state import AgentState, ToolCall
 
 
 def is_quiet(command: str, call: ToolCall, tool: object, state: AgentState) -> bool:
-    """Whether the command of a call certainly changes nothing.
+    """Whether the command of a call certainly changes nothing, by the shell policy: for where no sandbox sees to that.
 
     A tool that knows where its commands run says so with `whereabouts(call, state)`, which gives the work directory and
     the directory in it, or None if earlier commands may have changed what this one does. Of one that does not, it is

@@ -21,8 +21,11 @@ _TOOL = re.compile(r"[\w.*?:/@-]+")
 _NAMED = re.compile(r"(?P<name>[A-Za-z_][\w.]*)=")
 _NEXT = re.compile(r",\s*(?=[A-Za-z_][\w.]*=)")
 _EXAMPLES = "Rules look like `bash(git push *)`, `files.write(src/**)` or `mcp__server__*`."
-OUTSIDE = "outside"
-"""The argument with which a command asks to run outside the sandbox."""
+PLACE = "place"
+"""The argument with which a command asks where to run."""
+_HOST = "host"
+_USUAL = ("read-only", "workspace")
+"""Where a command may run that names no place. The host as well, if the user has chosen that for all of them."""
 _Pattern: TypeAlias = Any
 """One of the patterns: each has `covers(part)` and `touches(part)`."""
 
@@ -131,9 +134,9 @@ class _Text:
 
 
 def _leaves_unsaid(call: ToolCall, named: list[tuple[str, str]]) -> bool:
-    """Whether a command is to run outside the sandbox, and the rule does not say so."""
-    is_named = any(name == OUTSIDE for name, _ in named)
-    return call.name in COMMAND_TOOLS and bool(call.args.get(OUTSIDE)) and not is_named
+    """Whether a command asks for the host, and the rule does not name the place."""
+    is_named = any(name == PLACE for name, _ in named)
+    return call.name in COMMAND_TOOLS and call.args.get(PLACE) == _HOST and not is_named
 
 
 def as_root(root: str | os.PathLike[str] | Root) -> Root:
@@ -153,10 +156,13 @@ def _parted(text: str) -> tuple[str, str, str]:
 
 
 def _touches_named(call: ToolCall, name: str, argument: str, root: Root) -> bool:
-    """Whether an argument may be what a rule says. One that is left out may have any default, except a switch."""
+    """Whether an argument may be what a rule says. One that is left out may have any default, except the place."""
     subject = value_of(call, name, root)
+    if name == PLACE and call.args.get(PLACE) is None and call.name in COMMAND_TOOLS:
+        pattern = _Text(argument)
+        return any(pattern.touches(each) for each in _USUAL)
     if subject is None:
-        return name != OUTSIDE
+        return True
     if subject.kind is not Kind.TEXT:
         return _touches(call, subject, argument)
     texts = texts_of(call, name)

@@ -128,6 +128,7 @@ def recorded_tools(playing: Playing, now: Toolbox, play: PlayTool) -> Toolbox:
                 limits.get(name),
                 "" if tool is None else tool.root,
                 () if tool is None else tool.served_by,
+                {} if tool is None else tool.pure_with,
                 check,
             )
         return made[name]

@@ -58,6 +58,8 @@ class Tool(msgspec.Struct, Generic[P, R], frozen=True, eq=False, weakref=True):
     """The directory that relative paths in its arguments begin at; empty where it did not say."""
     served_by: tuple[str, ...] = ()
     """Of a tool that a server has: the words of the command that the server is, or its address."""
+    pure_with: Mapping[str, Any] = {}
+    """Arguments with which a call changes nothing, whatever the others are; empty if there are none."""
 
     @property
     def name(self) -> str:
@@ -73,6 +75,13 @@ class Tool(msgspec.Struct, Generic[P, R], frozen=True, eq=False, weakref=True):
     def wants_context(self) -> bool:
         """Whether the function takes a ToolContext."""
         return self.context_name != ""
+
+    def is_pure(self, args: Mapping[str, Any]) -> bool:
+        """Whether a call with these arguments changes nothing, going by what the tool says."""
+        if self.effect is Effect.PURE:
+            return True
+        given = self.pure_with
+        return bool(given) and all(args.get(name) == value for name, value in given.items())
 
     def validate(self, args: Mapping[str, Any]) -> Validated:
         """Check and coerce arguments, or raise a `ToolArgumentsError` that a model can act on."""
@@ -124,6 +133,7 @@ def tool(
     alone: bool = False,
     max_chars: int | None = DEFAULT_MAX_CHARS,
     root: str | os.PathLike[str] = "",
+    pure_with: Mapping[str, Any] | None = None,
 ) -> Tool[P, R]: ...
 @overload
 def tool(
@@ -136,6 +146,7 @@ def tool(
     alone: bool = False,
     max_chars: int | None = DEFAULT_MAX_CHARS,
     root: str | os.PathLike[str] = "",
+    pure_with: Mapping[str, Any] | None = None,
 ) -> Callable[[Callable[P, R]], Tool[P, R]]: ...
 def tool(
     function: Callable[..., Any] | None = None,
@@ -149,15 +160,19 @@ def tool(
     alone: bool = False,
     max_chars: int | None = DEFAULT_MAX_CHARS,
     root: str | os.PathLike[str] = "",
+    pure_with: Mapping[str, Any] | None = None,
 ) -> Any:
     """Make a tool of a typed function: `@tool`, or `@tool(effect="pure", timeout=5)`.
 
     Schema and descriptions come from signature, annotations and docstring; `name` and `description`
     override what the function says of itself. `root` is the directory that relative paths in its arguments begin at:
-    rules about paths go by it.
+    rules about paths go by it. `pure_with` are arguments with which a call changes nothing, whatever its effect is
+    otherwise: modes in which nothing is changed let such calls pass, and fill in an argument that is None.
     """
     at = os.path.abspath(root) if root else ""
-    options = _Options(name, description, effect, timeout, concurrency, alone, max_chars, at)
+    options = _Options(
+        name, description, effect, timeout, concurrency, alone, max_chars, at, pure_with or {}
+    )
     if function is None:
         return functools.partial(_make, options=options)
     return _make(function, options=options)
@@ -182,6 +197,7 @@ class _Options(msgspec.Struct, frozen=True):
     alone: bool = False
     max_chars: int | None = DEFAULT_MAX_CHARS
     root: str = ""
+    pure_with: Mapping[str, Any] = {}
 
 
 _DEFAULT_OPTIONS = _Options()
@@ -201,6 +217,7 @@ def _make(function: Callable[..., Any], *, options: _Options) -> AnyTool:
     name = _checked_name(signature, options.name)
     _check_limits(name, signature.origin, options)
     compiled = _compiled(signature, name)
+    _check_pure_with(name, signature.origin, options.pure_with, compiled.parameters)
     description = compiled.description if options.description is None else options.description
     return Tool(
         function,
@@ -215,6 +232,7 @@ def _make(function: Callable[..., Any], *, options: _Options) -> AnyTool:
         options.alone,
         options.max_chars,
         options.root,
+        pure_with=options.pure_with,
     )
 
 
@@ -248,6 +266,18 @@ def _checked_effect(name: str, origin: str, effect: EffectName) -> Effect:
             f"tool '{name}' ({origin}): there is no effect {effect!r}.",
             remedy=f"Use one of {known}.",
         ) from None
+
+
+def _check_pure_with(
+    name: str, origin: str, given: Mapping[str, Any], parameters: Mapping[str, Any]
+) -> None:
+    known = parameters.get("properties", {})
+    for argument in given:
+        if argument not in known:
+            raise ToolDefinitionError(
+                f"tool '{name}' ({origin}): pure_with names '{argument}', and there is no such argument.",
+                remedy=f"There are: {', '.join(known) or 'none'}.",
+            )
 
 
 def _check_limits(name: str, origin: str, options: _Options) -> None:

@@ -70,6 +70,7 @@ class Place:
         limits: dict[str, Any] | None = None,
         grant: dict[str, Any] | None = None,
         timeout: float = 30.0,
+        where: str = "workspace",
         **paths: Sequence[str],
     ) -> Outcome:
         """Run a command in a sandbox around `work`."""
@@ -81,6 +82,7 @@ class Place:
             "limits": limits or {},
             "grant": grant or {},
             "timeout": timeout,
+            "place": where,
         }
         argv = [self.python if self._user is not None else sys.executable, str(HELPER)]
         if self._user is not None:

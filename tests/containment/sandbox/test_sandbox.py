@@ -8,6 +8,7 @@ import os
 import socket
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Literal
 
 import pytest
 
@@ -129,7 +130,9 @@ def test_host_is_what_was_asked_for(tmp_path: Path, caplog: pytest.LogCaptureFix
 
 
 @pytest.mark.parametrize("mode", ["auto", "host"])
-def test_a_command_gives_output_code_and_time(tmp_path: Path, mode: facade.SandboxMode) -> None:
+def test_a_command_gives_output_code_and_time(
+    tmp_path: Path, mode: Literal["required", "host"]
+) -> None:
     """Both streams come in the order they were written; a list is run without a shell; there is no input."""
     sandbox = Sandbox(tmp_path, mode)
     result = sandbox.run_sync("echo one; echo two >&2; echo three; cat; exit 7")
@@ -142,7 +145,9 @@ def test_a_command_gives_output_code_and_time(tmp_path: Path, mode: facade.Sandb
 
 
 @pytest.mark.parametrize("mode", ["auto", "host"])
-async def test_output_comes_as_it_is_printed(tmp_path: Path, mode: facade.SandboxMode) -> None:
+async def test_output_comes_as_it_is_printed(
+    tmp_path: Path, mode: Literal["required", "host"]
+) -> None:
     """Whoever listens hears it while the command runs."""
     heard: list[bytes] = []
     running = await Sandbox(tmp_path, mode).start("echo first; sleep 30", on_output=heard.append)
@@ -157,7 +162,7 @@ async def test_output_comes_as_it_is_printed(tmp_path: Path, mode: facade.Sandbo
 
 @pytest.mark.parametrize("mode", ["auto", "host"])
 async def test_a_time_out_on_either_ends_everything(
-    tmp_path: Path, mode: facade.SandboxMode
+    tmp_path: Path, mode: Literal["required", "host"]
 ) -> None:
     """Also what has left the group: its output would keep us waiting otherwise."""
     result = await Sandbox(tmp_path, mode).run(
@@ -169,7 +174,7 @@ async def test_a_time_out_on_either_ends_everything(
 
 @pytest.mark.parametrize("mode", ["auto", "host"])
 def test_variables_go_in_by_name(
-    tmp_path: Path, mode: facade.SandboxMode, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, mode: Literal["required", "host"], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Those that were allowed and those that were given; no others, on the host neither."""
     monkeypatch.setenv("ALLOWED", "yes")
@@ -181,7 +186,7 @@ def test_variables_go_in_by_name(
 
 
 @pytest.mark.parametrize("mode", ["auto", "host"])
-def test_the_directory_to_run_in(tmp_path: Path, mode: facade.SandboxMode) -> None:
+def test_the_directory_to_run_in(tmp_path: Path, mode: Literal["required", "host"]) -> None:
     """Relative to the work directory; one that is missing is named."""
     (tmp_path / "sub").mkdir()
     sandbox = Sandbox(tmp_path, mode)
@@ -194,7 +199,10 @@ def test_bad_input_is_named(tmp_path: Path) -> None:
     """The message says which, and what would be right."""
     host = Sandbox(tmp_path, "host")
     for wrong, words in [
-        (lambda: Sandbox(tmp_path, "none"), "no sandbox mode 'none'.*'auto', 'required' or 'host'"),  # type: ignore[arg-type]
+        (
+            lambda: Sandbox(tmp_path, "none"),
+            "sandbox='none' means nothing.*'required', 'auto' or 'host'",
+        ),  # type: ignore[arg-type]
         (lambda: Sandbox(tmp_path / "missing"), "there is no directory"),
         (lambda: Sandbox("/"), "is the system itself"),
         (lambda: Sandbox(tmp_path, pass_env="HOME"), r"pass_env=\('HOME',\)"),
@@ -326,7 +334,7 @@ async def test_outside_is_the_host_without_what_was_planted(
     monkeypatch.setenv("PATH", f"{tmp_path / 'bin'}:.:/usr/bin:/bin")
     heard = bytearray()
     running = await Sandbox(tmp_path, "required").start(
-        "echo $PATH", on_output=heard.extend, outside=True
+        "echo $PATH", on_output=heard.extend, place="host"
     )
     await running.wait()
     assert heard == b"/usr/bin:/bin\n"

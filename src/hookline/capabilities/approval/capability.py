@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shlex
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from fnmatch import fnmatchcase
 from typing import Any
 
@@ -21,7 +22,8 @@ _EDITS = Rule.parse("Edit(**)")
 _ANSWER = "structured_output"
 """Not an act but the answer of the run, which could not end without it."""
 _LOOKS_AFTER = {"bash_poll": "bash", "bash_stop": "bash"}
-"""Tools for what another has started, which was judged then: they have no arguments that a rule could be about."""
+"""Tools for what another has started, which was judged then: they have no arguments that a rule could be about. A
+command that was started in plan mode has to be looked at and ended there, too."""
 _OWN_NOTES = frozenset(
     {"list_metadata", "load_skill", "read_metadata", "spawn_subagent", "structured_output", "todo_write", "tools"}
 )  # fmt: skip
@@ -64,9 +66,12 @@ class Approval:
     # --- a capability -------------------------------------------------------------------------------
 
     def hooks(self) -> Iterator[Registration]:
-        """The policy, the hook that answers for it, and the one that keeps modes and forgets answers."""
+        """The policy, the hook that has commands run where they change nothing, and those for answers and modes."""
         judge = Options(name=self.name, tier="policy")
         yield register(HookPoint.BEFORE_TOOL_USE, _Judge(self), judge)
+        # Last of the hooks, so that what it is about is the call that the policies judge.
+        place = Options(name=f"{self.name}-place", scope="tree", priority=-1000)
+        yield register(HookPoint.BEFORE_TOOL_USE, self._keep_from_changing, place)
         answer = Options(name=f"{self.name}-answers", scope="tree")
         yield register(HookPoint.PERMISSION_REQUEST, self._answer, answer)
         keep = Options(name=f"{self.name}-keeper", scope="tree", priority=1000)
@@ -109,6 +114,26 @@ class Approval:
         first = calls or self.rules.root
         return (Root(first), *(Root(each, calls) for each in sorted(self._roots - {first})))
 
+    def _keep_from_changing(self, ctx: ToolHookContext) -> ToolHookContext | None:
+        """In a mode in which nothing is changed, give a call the arguments with which its tool changes nothing.
+
+        The call itself is changed, so that what is recorded and shown is what runs. A mode that the tool reads by
+        itself was rejected: the journal would not say where a command ran, and a resume would have to guess. A call
+        that asks for something else is not changed: the policy judges it.
+        """
+        call = ctx.tool_call
+        mode = self._modes.of(ctx.state)
+        pure = _pure_with(ctx)
+        if not pure or mode not in (ApprovalMode.PLAN, ApprovalMode.ASK_UNLISTED):
+            return None
+        missing = {name: value for name, value in pure.items() if call.args.get(name) is None}
+        if not missing or any(call.args.get(name) not in (None, pure[name]) for name in pure):
+            return None
+        listed = self.rules.judge(call, *self._roots_of(ctx)).decision == "allow"
+        if mode is ApprovalMode.ASK_UNLISTED and listed:
+            return None  # the user has said that it may do what it does
+        return ctx.with_args(**missing)
+
     def judge(self, ctx: ToolHookContext) -> HookOutcome | None:
         """What the rules and the mode say about a call: a block, an ask, or nothing against it."""
         call = ctx.tool_call
@@ -120,10 +145,7 @@ class Approval:
         mode = self._modes.of(ctx.state)
         is_vouched = ruling.decision == "allow"
         if mode is ApprovalMode.PLAN and not _only_reads(ctx, is_vouched=is_vouched):
-            return HookOutcome.block(
-                f"plan mode: nothing is changed now, and {call.name} may change something. "
-                "Go on with what only reads, and say what you would do."
-            )
+            return HookOutcome.block(_not_in_plan_mode(ctx))
         if ruling.decision == "ask":
             return None if self._accepts(mode, ctx, ruling) else HookOutcome.ask(ruling.reason)
         if ruling.decision == "allow":
@@ -258,9 +280,11 @@ def _only_reads(ctx: ToolHookContext, *, is_vouched: bool = False) -> bool:
     call = ctx.tool_call
     tool = None if ctx.run is None else ctx.run.tool(call.name)
     is_believed = is_vouched or not call.name.startswith("mcp__")
-    is_pure = tool is not None and tool.effect == "pure" and is_believed
-    if is_pure or call.name in _OWN_NOTES:
+    is_pure = tool is not None and tool.is_pure(call.args) and is_believed
+    if is_pure or call.name in _OWN_NOTES or call.name in _LOOKS_AFTER:
         return True
+    if tool is not None and tool.pure_with:
+        return False  # it could have been called so that it changes nothing
     if call.name == "exec":
         argv = call.args.get("argv")
         if not isinstance(argv, list) or not all(isinstance(word, str) for word in argv):
@@ -269,6 +293,27 @@ def _only_reads(ctx: ToolHookContext, *, is_vouched: bool = False) -> bool:
     command = call.args.get("command")
     is_command = call.name == "bash" and isinstance(command, str)
     return is_command and is_quiet(str(command), call, tool, ctx.state)
+
+
+def _pure_with(ctx: ToolHookContext) -> Mapping[str, Any]:
+    """The arguments with which the tool of a call changes nothing; empty if there are none."""
+    tool = None if ctx.run is None else ctx.run.tool(ctx.tool_call.name)
+    return {} if tool is None else tool.pure_with
+
+
+def _not_in_plan_mode(ctx: ToolHookContext) -> str:
+    """Why a call is blocked in plan mode, and what the model can do instead."""
+    name, pure = ctx.tool_call.name, _pure_with(ctx)
+    if not pure:
+        return (
+            f"plan mode: nothing is changed now, and {name} may change something. "
+            "Continue with what only reads, and say what you would do."
+        )
+    given = ", ".join(f"{key}={json.dumps(value)}" for key, value in pure.items())
+    return (
+        f"plan mode: nothing is changed now. Call {name} with {given}, or leave these out, and say what you would do "
+        "with more."
+    )
 
 
 def _is_of_a_running_tool(call: ToolCall) -> bool:

@@ -12,12 +12,14 @@ from hookline.capabilities.bash.text import shown, took
 from hookline.containment import RunningCommand
 from hookline.errors import ToolError
 
+_NAMED = 10
+"""How many files are named in one message."""
 _MOST = 16
 """How many may run at once in one run."""
 
 
 @dataclass(frozen=True)
-class Background:
+class BackgroundCommand:
     """One command that goes on, under an id."""
 
     id: str
@@ -30,7 +32,7 @@ class Backgrounds:
     """The background commands of all runs, by run and id."""
 
     def __init__(self) -> None:
-        self._of: dict[str, dict[str, Background]] = {}
+        self._of: dict[str, dict[str, BackgroundCommand]] = {}
         self._numbers: dict[str, itertools.count[int]] = {}
 
     def check_room(self, run_id: str) -> None:
@@ -42,14 +44,16 @@ class Backgrounds:
                 remedy="Stop one of them with bash_stop.",
             )
 
-    def add(self, run_id: str, command: str, running: RunningCommand, output: Output) -> Background:
+    def add(
+        self, run_id: str, command: str, running: RunningCommand, output: Output
+    ) -> BackgroundCommand:
         """Take a command that was started."""
         number = next(self._numbers.setdefault(run_id, itertools.count(1)))
-        made = Background(f"bg-{number}", command, running, output)
+        made = BackgroundCommand(f"bg-{number}", command, running, output)
         self._of.setdefault(run_id, {})[made.id] = made
         return made
 
-    def find(self, run_id: str, id: str) -> Background:
+    def find(self, run_id: str, id: str) -> BackgroundCommand:
         """The command of that id, or an error that names those there are."""
         here = self._of.get(run_id, {})
         if id in here:
@@ -72,11 +76,11 @@ class Backgrounds:
             one.output.close()
 
 
-def status(one: Background) -> str:
+def status(one: BackgroundCommand) -> str:
     """How it is going, in a line."""
     running = one.running
     if running.is_running:
-        return f"[{one.id} is running: {_short(one.command)}]"
+        return f"[{one.id} is running: {_short(one.command)}]{set_aside(running)}"
     how = {
         "exited": f"ended by itself with exit code {running.exit_code}",
         "stopped": "was stopped",
@@ -88,16 +92,18 @@ def status(one: Background) -> str:
 
 
 def set_aside(running: RunningCommand) -> str:
-    """What became of files that the command made and agents would obey; empty if there are none."""
-    if not running.set_aside:
+    """What became of files that the command made and others would run or obey; empty if there are none."""
+    moved = running.set_aside
+    if not moved:
         return ""
+    more = f" and {len(moved) - _NAMED} more" if len(moved) > _NAMED else ""
     return (
-        f"\n[set aside: {', '.join(running.set_aside)}. Under the name it was given, every agent that works here later "
-        "would obey it. Tell the user, who may rename it; or write it with a tool that asks]"
+        f"\n[moved aside: {', '.join(moved[:_NAMED])}{more}. Under the name it was given, another program or agent "
+        "would run or obey it. Tell the user, who may rename it; or write it with a tool that asks]"
     )
 
 
-def news(one: Background) -> str:
+def news(one: BackgroundCommand) -> str:
     """What it printed since the last time, and how it is going."""
     text = shown(one.output.take_unread(), one.output.said)
     return (
@@ -107,7 +113,7 @@ def news(one: Background) -> str:
     )
 
 
-async def settle(one: Background, seconds: float) -> None:
+async def settle(one: BackgroundCommand, seconds: float) -> None:
     """Give a command a moment, until it ends or prints something."""
     loop = asyncio.get_running_loop()
     until = loop.time() + seconds

@@ -10,14 +10,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, get_args
 
 from hookline.blueprint import Definition, Note
-from hookline.capabilities.bash.describing import describe
-from hookline.capabilities.bash.judging import ShellGuard, place_of
+from hookline.capabilities.bash.descriptions import describe
+from hookline.capabilities.bash.guard import ShellGuard, directory_of, named_place
 from hookline.capabilities.bash.outputs import Scratch
-from hookline.capabilities.bash.runner import Order, Runner
-from hookline.capabilities.bash.session import Keeper, Session, lost
+from hookline.capabilities.bash.runner import CommandRequest, CommandRunner
+from hookline.capabilities.bash.session import SessionRecorder, ShellSession, lost
 from hookline.containment import Sandbox, SandboxLimits, SandboxPaths
 from hookline.containment.interpreter import module_places_in
-from hookline.errors import BuildError, ToolError
+from hookline.containment.sandbox import PLACES, Place
+from hookline.errors import BuildError, SandboxError, ToolError
 from hookline.hooks import Options, Registration, register
 from hookline.lifecycle import ExecutionHookContext, HookPoint, ToolHookContext
 from hookline.state import AgentState, RunStatus, ToolCall, ToolResult
@@ -39,16 +40,19 @@ class Bash:
 
         AgentBuilder().with_model(...).with_capability(Bash("project", sandbox="required"))
 
-    `sandbox` is `auto`, `required` or `host`, or a Sandbox of your own. `ask` says what happens to commands that the
-    policy would ask a person about: with `outside-sandbox` they run without asking where the sandbox holds them, with
-    `always` a person is asked all the same. With `keep="session"` a working directory and exported variables last from
-    one command to the next.
+    `place` is where commands run that name no place: `workspace` (the default), `read-only` or `host`. `sandbox` says
+    what happens where there is no sandbox, `auto` or `required`; or it is a Sandbox of your own. `ask` says what
+    happens to commands that the policy would ask a person about: with `outside-sandbox` they run without asking where
+    the sandbox holds them, with `always` a person is asked all the same. With `keep="session"` a working directory and
+    exported variables last from one command to the next. `show` names what commands see although it is hidden:
+    `~/.config/tool`, or `.env` for the environment files of the work directory.
     """
 
     def __init__(
         self,
         root: str | Path = ".",
         *,
+        place: Place | None = None,
         sandbox: Literal["auto", "required", "host"] | Sandbox = "auto",
         policy: ShellPolicy | None = None,
         ask: Ask = "outside-sandbox",
@@ -59,6 +63,7 @@ class Bash:
         output_dir: str | Path | None = None,
         limits: SandboxLimits | None = None,
         pass_env: Sequence[str] = (),
+        show: Sequence[str | Path] = (),
         name: str = "bash",
     ) -> None:
         _check_choice("ask", ask, get_args(Ask))
@@ -74,16 +79,18 @@ class Bash:
         self.max_timeout = max_timeout
         scratch = Scratch(output_dir)
         if isinstance(sandbox, Sandbox):
-            _check_left_to_sandbox(root, sandbox, limits, pass_env)
+            _check_left_to_sandbox(root, sandbox, place, limits, (*pass_env, *map(str, show)))
             self.sandbox = sandbox
         else:
-            paths = SandboxPaths(tmp=scratch.tmp, show=(scratch.output,))
-            self.sandbox = Sandbox(root, sandbox, paths=paths, limits=limits, pass_env=pass_env)
+            paths = SandboxPaths(tmp=scratch.tmp, show=(scratch.output, *_checked_show(show)))
+            self.sandbox = Sandbox(
+                root, sandbox, place=place, paths=paths, limits=limits, pass_env=pass_env
+            )
         scratch.check_beside(self.sandbox.root)
         self.sandbox.keep(scratch.output)  # we write there, outside: nothing is to be in the way
-        self._runner = Runner(self.sandbox, scratch, max_chars)
+        self._runner = CommandRunner(self.sandbox, scratch, max_chars)
         self._guard = ShellGuard(self)
-        self._sessions: dict[str, Session] = {}
+        self._sessions: dict[str, ShellSession] = {}
         """What the latest command of a run left, before the state has it."""
 
     @property
@@ -102,12 +109,18 @@ class Bash:
         keeps = self.keep == "session"
         words = describe(self.sandbox, keep=keeps, timeout=self.timeout)
         in_turn = 1 if keeps else None
+        pure = {"place": PLACES[0], "network": False} if self.sandbox.can_contain() else {}
         # What is too long is cut here, where the rest is kept in a file.
         return [
             tool(
-                self._bash, name="bash", description=words.bash, max_chars=None, concurrency=in_turn
+                self._bash,
+                name="bash",
+                description=words.bash,
+                max_chars=None,
+                concurrency=in_turn,
+                pure_with=pure,
             ),
-            tool(self._exec, name="exec", description=words.exec, max_chars=None),
+            tool(self._exec, name="exec", description=words.exec, max_chars=None, pure_with=pure),
             tool(self._poll, name="bash_poll", max_chars=None),
             tool(self._stop, name="bash_stop", effect="idempotent", max_chars=None),
         ]
@@ -158,7 +171,13 @@ class Bash:
     def _say_where(self, ctx: ExecutionHookContext) -> ExecutionHookContext:
         """Write into the state, and so the journal, whether commands are contained."""
         now = self.sandbox.status
-        said = {"driver": now.driver, "contained": now.contained, "reason": now.reason}
+        said = {
+            "place": now.place,
+            "sandbox": now.sandbox,
+            "driver": now.driver,
+            "contained": now.contained,
+            "reason": now.reason,
+        }
         return ctx.with_metadata(f"{self.name}.sandbox", said)
 
     def _keep(self, ctx: ToolHookContext) -> ToolHookContext | None:
@@ -182,8 +201,8 @@ class Bash:
         timeout: float | None = None,
         background: bool = False,
         cwd: str = "",
+        place: Place | None = None,
         network: bool = False,
-        outside: bool = False,
     ) -> ToolResult:
         """Run a command in a shell.
 
@@ -192,36 +211,38 @@ class Bash:
             timeout: Seconds until it is ended, with everything it started; one in the background only if given.
             background: Do not wait for it: gives an id for bash_poll and bash_stop.
             cwd: The directory to run in, relative to the work directory.
+            place: Where to run it: "read-only" (what it writes is gone with it, no network), "workspace" (it may write
+                in the work directory) or "host" (outside the sandbox; a person is asked). Usually left out.
             network: Give this command the network. A person is asked.
-            outside: Run this command outside the sandbox. A person is asked.
         """
-        self._guard.check(context.call, context.state)
+        shown = self._guard.check(context.call, context.state)
         run_id, session = context.state.run_id, self._session(context.state)
-        order = Order(
+        request = CommandRequest(
             command=command,
             text=command,
             cwd=cwd,
+            place=self._named_place(place, network),
             network=network,
-            outside=outside,
+            env_files=shown,
             session=session,
         )
         if background:
             _refuse_no_time(timeout)
-            return await self._runner.in_background(order, run_id, timeout)
+            return await self._runner.in_background(request, run_id, timeout)
         seconds = self._seconds(timeout)
-        if self.keep == "nothing" or self._runner.leaves(order):
-            return await self._runner.to_the_end(order, context, seconds)
-        keeper = Keeper()
+        if self.keep == "nothing" or self._runner.leaves(request):
+            return await self._runner.to_the_end(request, context, seconds)
+        recorder = SessionRecorder()
         try:
-            result = await self._runner.to_the_end(order, context, seconds, keeper)
+            result = await self._runner.to_the_end(request, context, seconds, recorder)
         except ToolError:
             # Where the last command was may be gone, and no command could leave a place that none can be in.
-            self._sessions[run_id] = Session("", session.env)
+            self._sessions[run_id] = ShellSession("", session.env)
             raise
         finally:
-            left = keeper.take(self.sandbox.environment(), session)
+            left = recorder.take(self.sandbox.environment(place=request.place), session)
         self._sessions[run_id] = left
-        said = keeper.note if keeper.heard else lost(command, left, str(self.sandbox.root))
+        said = recorder.note if recorder.heard else lost(command, left, str(self.sandbox.root))
         if said:
             result = result.with_result(result.text() + said)
         return result.with_metadata("session", left.to_json())
@@ -232,8 +253,8 @@ class Bash:
         context: ToolContext,
         timeout: float | None = None,
         cwd: str = "",
+        place: Place | None = None,
         network: bool = False,
-        outside: bool = False,
     ) -> ToolResult:
         """Run a program with its arguments, without a shell.
 
@@ -241,23 +262,25 @@ class Bash:
             argv: The program and its arguments, each as it is: nothing is expanded.
             timeout: Seconds until it is ended, with everything it started.
             cwd: The directory to run in, relative to the work directory.
+            place: Where to run it: "read-only" (what it writes is gone with it, no network), "workspace" (it may write
+                in the work directory) or "host" (outside the sandbox; a person is asked). Usually left out.
             network: Give this command the network. A person is asked.
-            outside: Run this command outside the sandbox. A person is asked.
         """
         if not argv or not argv[0]:
             raise ToolError(
                 "argv names no program.", remedy="Give one, and its arguments after it."
             )
-        self._guard.check(context.call, context.state)
-        order = Order(
+        shown = self._guard.check(context.call, context.state)
+        request = CommandRequest(
             command=argv,
             text=shlex.join(argv),
             cwd=cwd,
+            place=self._named_place(place, network),
             network=network,
-            outside=outside,
+            env_files=shown,
             session=self._session(context.state),
         )
-        return await self._runner.to_the_end(order, context, self._seconds(timeout))
+        return await self._runner.to_the_end(request, context, self._seconds(timeout))
 
     async def _poll(self, id: str, context: ToolContext, wait: float = 0.0) -> ToolResult:
         """See what a background command has printed since the last time, and whether it still runs.
@@ -277,6 +300,13 @@ class Bash:
         """
         return await self._runner.stop(context.state.run_id, id)
 
+    def _named_place(self, place: Place | None, network: bool) -> Place | None:
+        """The place that a call asks for, or what is wrong with that; None for the one of the capability."""
+        try:
+            return named_place(self.sandbox, place, network=network)
+        except SandboxError as error:
+            raise ToolError(error.message, remedy=error.remedy) from None
+
     def _seconds(self, timeout: float | None) -> float:
         if timeout is None:
             return self.timeout
@@ -293,11 +323,11 @@ class Bash:
     def _key(self) -> str:
         return f"{self.name}.session"
 
-    def _session(self, state: AgentState) -> Session:
+    def _session(self, state: AgentState) -> ShellSession:
         if self.keep == "nothing":
-            return Session()
+            return ShellSession()
         known = self._sessions.get(state.run_id)
-        return Session.from_json(state.metadata.get(self._key)) if known is None else known
+        return ShellSession.from_json(state.metadata.get(self._key)) if known is None else known
 
     def has_kept_variables(self, state: AgentState) -> bool:
         """Whether earlier commands have set variables for the next one."""
@@ -314,11 +344,11 @@ class Bash:
         """
         if self.has_kept_variables(state):
             return None
-        place = place_of(self, call, state)
-        return place["root"], place["cwd"]
+        where = directory_of(self, call, state)
+        return where["root"], where["cwd"]
 
     def __repr__(self) -> str:
-        return f"<Bash {self.sandbox.root}, sandbox {self.sandbox.mode}>"
+        return f"<Bash {self.sandbox.root}, {self.sandbox.place}, {self.sandbox.sandbox}>"
 
 
 def _check_choice(option: str, value: object, known: tuple[str, ...]) -> None:
@@ -359,6 +389,14 @@ def _checked_policy(policy: ShellPolicy) -> ShellPolicy:
     return policy
 
 
+def _checked_show(paths: Sequence[str | Path]) -> tuple[str | Path, ...]:
+    if isinstance(paths, str | Path) or not all(isinstance(path, str | Path) for path in paths):
+        raise BuildError(
+            f"Bash: show={paths!r} is not a list of paths.", remedy='Write show=[".env"].'
+        )
+    return tuple(paths)
+
+
 def _check_numbers(**options: Any) -> None:
     for option, value in options.items():
         is_number = isinstance(value, int | float) and not isinstance(value, bool)
@@ -370,11 +408,15 @@ def _check_numbers(**options: Any) -> None:
 
 
 def _check_left_to_sandbox(
-    root: str | Path, sandbox: Sandbox, limits: SandboxLimits | None, pass_env: Sequence[str]
+    root: str | Path,
+    sandbox: Sandbox,
+    place: Place | None,
+    limits: SandboxLimits | None,
+    pass_env: Sequence[str],
 ) -> None:
     elsewhere = Path(root).expanduser().resolve() not in (Path.cwd(), sandbox.root)
-    if limits is not None or pass_env or elsewhere:
+    if limits is not None or pass_env or elsewhere or place not in (None, sandbox.place):
         raise BuildError(
-            "Bash: a Sandbox has a root, limits and variables of its own.",
+            "Bash: a Sandbox has a root, a place, limits and variables of its own.",
             remedy="Give them to the Sandbox, and Bash only that.",
         )

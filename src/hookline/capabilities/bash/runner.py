@@ -10,14 +10,20 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from hookline.capabilities.bash.background import Backgrounds, news, set_aside, settle
-from hookline.capabilities.bash.needs import Given, needs_network, network_grant
+from hookline.capabilities.bash.background import (
+    BackgroundCommand,
+    Backgrounds,
+    news,
+    set_aside,
+    settle,
+)
+from hookline.capabilities.bash.network_needs import NetworkGrant, needs_network, network_grant
 from hookline.capabilities.bash.outputs import Output, Scratch
-from hookline.capabilities.bash.session import NEW, Keeper, Session
+from hookline.capabilities.bash.session import NEW, SessionRecorder, ShellSession
 from hookline.capabilities.bash.telling import Telling
 from hookline.capabilities.bash.text import hint, shown, took
 from hookline.containment import INSTRUCTIONS, RunningCommand, Sandbox, SandboxGrant
-from hookline.containment.sandbox import emptied, inside_any
+from hookline.containment.sandbox import Place, emptied, inside_any
 from hookline.errors import SandboxError, ToolError, UsageError
 from hookline.state import ToolResult
 from hookline.tools import ToolContext
@@ -28,20 +34,23 @@ _FIRST_LOOK = 0.2
 
 
 @dataclass(frozen=True, kw_only=True)
-class Order:
+class CommandRequest:
     """A command as a model asked for it."""
 
     command: str | list[str]
     text: str
     """The same as text for a shell."""
     cwd: str = ""
+    place: Place | None = None
+    """None for the place that commands run in anyway."""
     network: bool = False
-    outside: bool = False
-    session: Session = NEW
+    env_files: tuple[str, ...] = ()
+    """Environment files that a person has agreed to show to it."""
+    session: ShellSession = NEW
 
 
-class Runner:
-    """Runs orders in a sandbox."""
+class CommandRunner:
+    """Runs requests in a sandbox."""
 
     def __init__(self, sandbox: Sandbox, scratch: Scratch, max_chars: int) -> None:
         self.sandbox = sandbox
@@ -50,20 +59,24 @@ class Runner:
         self._max_chars = max_chars
 
     async def to_the_end(
-        self, order: Order, context: ToolContext, seconds: float, keeper: Keeper | None = None
+        self,
+        request: CommandRequest,
+        context: ToolContext,
+        seconds: float,
+        recorder: SessionRecorder | None = None,
     ) -> ToolResult:
         """Run a command, and give what it printed. Whatever happens, nothing of it goes on afterwards."""
         output, telling = Output(self._scratch, self._max_chars), Telling(context.progress)
-        order, moved = self.placed(order)
+        request, moved = self._where_it_can_start(request)
 
         def hear(data: bytes) -> None:
             output.add(data)
             telling.add(data)
 
         try:
-            given = await self._given(order)
+            given = await self._given(request)
             before = _instructions(self.sandbox.root)
-            running = await self._start(order, given.grant, hear, keeper)
+            running = await self._start(request, given.grant, hear, recorder)
             await _see_to_the_end(running, seconds)
         except (SandboxError, UsageError) as error:
             raise ToolError(error.message, remedy=error.remedy) from None
@@ -76,21 +89,23 @@ class Runner:
             said += _warning(before, _instructions(self.sandbox.root))
         return ToolResult(said, metadata=_facts(running, output))
 
-    async def in_background(self, order: Order, run_id: str, seconds: float | None) -> ToolResult:
+    async def in_background(
+        self, request: CommandRequest, run_id: str, seconds: float | None
+    ) -> ToolResult:
         """Start a command, and give the id under which it goes on, for so many seconds at most."""
         self.backgrounds.check_room(run_id)
-        order, moved = self.placed(order)
+        request, moved = self._where_it_can_start(request)
         output = Output(self._scratch, self._max_chars)
         try:
-            given = await self._given(order)
-            running = await self._start(order, given.grant, output.add, None)
+            given = await self._given(request)
+            running = await self._start(request, given.grant, output.add, None)
         except (SandboxError, UsageError) as error:
             raise ToolError(error.message, remedy=error.remedy) from None
-        one = self.backgrounds.add(run_id, order.text, running, output)
+        one = self.backgrounds.add(run_id, request.text, running, output)
         if seconds is not None:
             asyncio.get_running_loop().call_later(seconds, running.kill, "timeout")
         await settle(one, _FIRST_LOOK)
-        said = news(one) + moved + _noted(given)
+        said = self._news(one) + moved + _noted(given)
         if running.is_running:
             said += (
                 f"\nbash_poll('{one.id}') gives what it prints from now on, "
@@ -102,64 +117,75 @@ class Runner:
         """What a background command has printed since the last time."""
         one = self.backgrounds.find(run_id, id)
         await settle(one, seconds)
-        return ToolResult(news(one), metadata=_facts(one.running, one.output))
+        one.running.check()
+        return ToolResult(self._news(one), metadata=_facts(one.running, one.output))
 
     async def stop(self, run_id: str, id: str) -> ToolResult:
         """End a background command."""
         one = self.backgrounds.find(run_id, id)
         one.running.kill()
         await one.running.wait()
-        return ToolResult(news(one), metadata=_facts(one.running, one.output))
+        return ToolResult(self._news(one), metadata=_facts(one.running, one.output))
 
     async def _start(
         self,
-        order: Order,
+        request: CommandRequest,
         grant: SandboxGrant,
         hear: Callable[[bytes], None],
-        keeper: Keeper | None,
+        recorder: SessionRecorder | None,
     ) -> RunningCommand:
         return await self.sandbox.start(
-            order.command if keeper is None else keeper.command(order.text),
-            cwd=self._place(order),
-            env={} if self.leaves(order) else order.session.env,
+            request.command if recorder is None else recorder.command(request.text),
+            cwd=self._directory(request),
+            env={} if self.leaves(request) else request.session.env,
             grant=grant,
             on_output=hear,
-            pass_fds=() if keeper is None else (keeper.fd,),
-            outside=order.outside,
+            pass_fds=() if recorder is None else (recorder.fd,),
+            place=request.place,
         )
 
-    def _place(self, order: Order) -> Path:
-        return self.sandbox.root / order.session.cwd / order.cwd
+    def _directory(self, request: CommandRequest) -> Path:
+        return self.sandbox.root / request.session.cwd / request.cwd
 
-    def placed(self, order: Order) -> tuple[Order, str]:
-        """The order, in the work directory if the directory that was kept is gone, and a word about that."""
-        kept = order.session.cwd
-        if not kept or self._is_there(self.sandbox.root / kept, order.outside):
-            return order, ""
+    def _where_it_can_start(self, request: CommandRequest) -> tuple[CommandRequest, str]:
+        """The request, in the work directory if the directory that was kept is gone, and a word about that."""
+        kept = request.session.cwd
+        if not kept or self._is_there(self.sandbox.root / kept, request.place):
+            return request, ""
         note = f"\n[{kept} is gone, so this started in {self.sandbox.root}]"
-        return replace(order, session=replace(order.session, cwd="")), note
+        return replace(request, session=replace(request.session, cwd="")), note
 
-    def _is_there(self, path: Path, outside: bool) -> bool:
+    def _is_there(self, path: Path, asked: Place | None) -> bool:
         sandbox = self.sandbox
-        contained = sandbox.status.contained and not outside
-        if not contained or inside_any(path, sandbox.writable) or not inside_any(path, emptied()):
+        place = sandbox.place_of(asked)
+        is_ours = inside_any(path, emptied()) and not inside_any(path, sandbox.writable)
+        if place == "host" or not is_ours:
             return path.is_dir()
+        if place == "read-only":  # /tmp and its like are new for every command
+            return path in emptied()
         # What a command sees as /tmp is a directory of its own, if it is one that lasts.
         tmp = sandbox.paths.tmp
         return (
             tmp is not None and inside_any(path, [_TMP]) and (tmp / path.relative_to(_TMP)).is_dir()
         )
 
-    def leaves(self, order: Order) -> bool:
+    def leaves(self, request: CommandRequest) -> bool:
         """Whether a command leaves the sandbox in some way: then it gets no variables of earlier commands."""
-        wants = order.outside or order.network or needs_network(order.text)
-        return wants and self.sandbox.status.contained
+        place = self.sandbox.place_of(request.place)
+        if place == "host":
+            return self.sandbox.status.contained
+        return place == "workspace" and (request.network or needs_network(request.text))
 
-    async def _given(self, order: Order) -> Given:
+    async def _given(self, request: CommandRequest) -> NetworkGrant:
         """What the policy has let this command have, by asking a person or by a rule."""
-        if order.outside or not self.leaves(order):
-            return Given(SandboxGrant())
-        return await asyncio.to_thread(network_grant, order.text, self._place(order), self.sandbox)
+        shown = request.env_files
+        if request.place == "host" or not self.leaves(request):
+            return NetworkGrant(SandboxGrant(reveal=shown))
+        given = await asyncio.to_thread(
+            network_grant, request.text, self._directory(request), self.sandbox
+        )
+        grant = given.grant
+        return replace(given, grant=replace(grant, reveal=(*grant.reveal, *shown)))
 
     def _told(self, running: RunningCommand, output: Output, seconds: float) -> str:
         text = shown(output.excerpt, output.said).rstrip()
@@ -170,12 +196,19 @@ class Runner:
             "output": "ended because it printed too much",
             "processes": "ended because it started too many processes",
         }[running.ended]
-        failed = running.contained and running.exit_code
-        extra = hint(text, str(self.sandbox.root)) if failed else ""
-        return f"{text}\n[{how}]{extra}".lstrip("\n")
+        return f"{text}\n[{how}]{self._hint(text, running)}".lstrip("\n")
+
+    def _news(self, one: BackgroundCommand) -> str:
+        text = news(one)
+        return text + self._hint(text, one.running)
+
+    def _hint(self, text: str, running: RunningCommand) -> str:
+        # In the read-only place also of a command that succeeds: `make | tail` does, whatever make could not write.
+        is_told = running.place == "read-only" or (running.contained and running.exit_code)
+        return hint(text, str(self.sandbox.root), running.place) if is_told else ""
 
 
-def _noted(given: Given) -> str:
+def _noted(given: NetworkGrant) -> str:
     return f"\n[{given.note}]" if given.note else ""
 
 
@@ -219,6 +252,7 @@ def _facts(running: RunningCommand, output: Output) -> dict[str, Any]:
         "exit_code": running.exit_code,
         "ended": "running" if running.is_running else running.ended,
         "contained": running.contained,
+        "place": running.place,
         "bytes": output.excerpt.total,
     }
     return {**facts, "output_file": output.where} if output.where else facts

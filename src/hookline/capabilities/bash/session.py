@@ -18,7 +18,7 @@ _VARIABLES = 200
 
 
 @dataclass(frozen=True)
-class Session:
+class ShellSession:
     """A working directory, and the variables that differ from what every command gets."""
 
     cwd: str = ""
@@ -30,7 +30,7 @@ class Session:
         return {"cwd": self.cwd, "env": dict(self.env)}
 
     @classmethod
-    def from_json(cls, kept: Any) -> Session:
+    def from_json(cls, kept: Any) -> ShellSession:
         """As it was kept; anything else is a new one."""
         if not isinstance(kept, Mapping):
             return cls()
@@ -43,10 +43,10 @@ class Session:
         )
 
 
-NEW = Session()
+NEW = ShellSession()
 
 
-class Keeper:
+class SessionRecorder:
     """Learns from a shell where it ended and what it exported: it writes both to a file when it exits.
 
     The shell is told so on a line before the command. What it writes is read as data, and never run.
@@ -66,7 +66,7 @@ class Keeper:
         says = 'builtin pwd; builtin printf "\\0"; builtin command -p env -0'
         return f"trap '{{ {says}; }} >&{self.fd} 2>/dev/null' EXIT\n{command}"
 
-    def take(self, base: Mapping[str, str], before: Session) -> Session:
+    def take(self, base: Mapping[str, str], before: ShellSession) -> ShellSession:
         """What the shell left; what it did not say, or said in a way that makes no sense, is as before."""
         with self._file:
             self._file.seek(0)
@@ -79,17 +79,17 @@ class Keeper:
         if not rest or len(data) > _LONGEST:
             why = f"more than {_LONGEST // 1024} KB in all" if rest else "it did not say which"
             self.note = f"\n[the variables that this command left are not kept: {why}; those from before are]"
-            return Session(cwd, before.env)
+            return ShellSession(cwd, before.env)
         exported = _exported(rest, base)
         if len(exported) > _VARIABLES:
             left_out = ", ".join(list(exported)[_VARIABLES:][:5])
             self.note = (
                 f"\n[only {_VARIABLES} variables are kept; among those that are not: {left_out}]"
             )
-        return Session(cwd, dict(list(exported.items())[:_VARIABLES]))
+        return ShellSession(cwd, dict(list(exported.items())[:_VARIABLES]))
 
 
-def lost(command: str, kept: Session, root: str) -> str:
+def lost(command: str, kept: ShellSession, root: str) -> str:
     """What to say of a command that did not say where it ended, if it may have gone somewhere."""
     if not _MOVES.search(command):
         return ""

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 
-from hookline.containment.sandbox import Excerpt
+from hookline.containment.sandbox import Excerpt, Place
 
 _ESCAPES = re.compile(
     r"\x1b(?:\[[0-?]*[ -/]*[@-~]|[\]PX^_][^\x07\x1b]*(?:\x07|\x1b\\)?|[ -/]*[0-~])|\x9b[0-?]*[ -/]*[@-~]"
@@ -17,24 +18,35 @@ _BLANK = re.compile(r"\s")
 _WORD = 300
 """Letters of a word that is cut in two which are left out with the rest: half a token is not known to be one."""
 
-_HINTS = (
+_HINTS: tuple[tuple[re.Pattern[str], Mapping[Place, str]], ...] = (
     (
         re.compile(
-            r"Read-only file system|Device or resource busy"
+            r"read-only file system|\bEROFS\b|readonly database|unable to open database file"
+            r"|device or resource busy"
             r"|\.(git|github|claude|codex|gemini|cursor|vscode|idea|hookline|devcontainer|envrc|mcp\.json"
             r"|agents|husky|windsurf|cursorrules|windsurfrules)\b[^\n]*: "
-            r"(Not a directory|File exists|No such device)"
+            r"(Not a directory|File exists|No such device)",
+            re.IGNORECASE,
         ),
-        "only {root} and /tmp can be written here; configuration that other programs run or obey (.git/config, "
-        ".git/hooks, .vscode, .claude and their like) and the Python environment that runs this agent cannot be "
-        "changed; outside=true runs a command without the sandbox, if a person agrees",
+        {
+            "read-only": "this command ran in the read-only place: it can write in /tmp and the home directory, and "
+            'that is gone with it; place="workspace" lets a command write in {root}, where the mode or a person '
+            "agrees",
+            "workspace": "only {root} and /tmp can be written here; configuration that other programs run or obey "
+            "(.git/config, .git/hooks, .vscode, .claude and their like) and the Python environment that runs this "
+            'agent cannot be changed; place="host" runs a command without the sandbox, if a person agrees',
+        },
     ),
     (
         re.compile(
             r"ould not resolve host|Temporary failure in name resolution|Network is unreachable|ENOTFOUND|EAI_AGAIN"
             r"|failure to look up|Name or service not known|dial tcp: lookup"
         ),
-        "there is no network here; network=true gives it to one command, if a person agrees",
+        {
+            "read-only": 'there is no network in the read-only place; network=true with place="workspace" gives it to '
+            "one command, if a person agrees",
+            "workspace": "there is no network here; network=true gives it to one command, if a person agrees",
+        },
     ),
 )
 
@@ -76,11 +88,11 @@ def _last_word(data: bytes) -> str:
     return first_word(data[::-1].decode("latin-1"))
 
 
-def hint(text: str, root: str) -> str:
-    """What the sandbox had to do with it, when a command fails of what the sandbox does."""
+def hint(text: str, root: str, place: Place) -> str:
+    """What the sandbox had to do with what a command printed, and which argument helps."""
     for pattern, words in _HINTS:
-        if pattern.search(text):
-            return f"\n[the sandbox: {words.format(root=root)}]"
+        if place in words and pattern.search(text):
+            return f"\n[the sandbox: {words[place].format(root=root)}]"
     return ""
 
 

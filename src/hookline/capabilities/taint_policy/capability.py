@@ -121,7 +121,7 @@ class TaintPolicy:
         if self._calls is not None:
             return self._calls.judge(call).decision == "ask"
         tool = ctx.run.tool(call.name) if ctx.run is not None else None
-        is_pure = tool is not None and tool.effect == "pure"
+        is_pure = tool is not None and tool.is_pure(call.args)
         return not (is_pure or call.name in _NO_ACTS or _only_looks(call, tool, ctx.state))
 
     def _provenance(self, state: AgentState, run: RunHandle | None) -> Provenance:

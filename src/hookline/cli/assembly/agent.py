@@ -142,7 +142,7 @@ _HELD = frozenset(
 def _refuse_changes(said: Mapping[tuple[str | int, ...], str]) -> None:
     """A flag that would do nothing is an error: whoever gave it relies on it."""
     for path, origin in said.items():
-        takes_out = origin in ("--without", "--sandbox")
+        takes_out = origin in ("--without", "--place", "--sandbox")
         if path[0] not in _HELD or takes_out:
             raise UsageError(
                 f"{origin} cannot change an agent of your own.",

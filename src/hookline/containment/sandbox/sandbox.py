@@ -339,6 +339,8 @@ class Sandbox:
         )
         if where != "host":
             return await BubblewrapCommand(self._view, job).start()
+        for root in self.writable:  # a contained one may run beside it
+            work_tree(str(root)).check()
         return await HostCommand(job).start()
 
     def environment(

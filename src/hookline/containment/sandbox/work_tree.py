@@ -100,6 +100,8 @@ class WorkTree:
     def check(self) -> None:
         """Move aside what is new and not harmless. Every command that runs now is told of it."""
         with self._lock:
+            if not self._visits:
+                return
             self._index.refresh(open_closed=True)
             left_out = [name for visit in self._visits for name in visit.left_out]
             moved = self._judge(left_out)

@@ -16,7 +16,7 @@ import pytest
 
 from hookline import AgentBuilder, RunResult
 from hookline.capabilities import Bash
-from hookline.capabilities.bash.needs import network_grant
+from hookline.capabilities.bash.network_needs import network_grant
 from hookline.containment import Sandbox, SandboxPaths, ShellPolicy
 from hookline.testing import ScriptedDriver, call, say
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from hookline import containment  # what reads commands is loaded for the first of them
-from hookline.capabilities.bash.keys import Ground, objection
+from hookline.capabilities.bash.git_credentials import Ground, objection
 from hookline.containment import Sandbox, SandboxGrant
 
 _PROGRAMS = """
@@ -56,7 +56,7 @@ _GIT_KEYS = (
 
 
 @dataclass(frozen=True)
-class Given:
+class NetworkGrant:
     """What a command gets that is given the network, and why not more, where that is worth a word."""
 
     grant: SandboxGrant
@@ -95,22 +95,22 @@ def _after_options(words: list[str]) -> list[str]:
     return words[at:]
 
 
-def network_grant(command: str, cwd: Path, sandbox: Sandbox) -> Given:
+def network_grant(command: str, cwd: Path, sandbox: Sandbox) -> NetworkGrant:
     """What a command gets that is given the network: with it, for a plain `git push` and its like, git's keys.
 
     Only where it is git's own doing what is run with them: one command, written out, in the repository of the work
     directory, whose configuration no command can change and names nothing that one can.
     """
-    bare = Given(SandboxGrant(network=True))
+    bare = NetworkGrant(SandboxGrant(network=True))
     if not _is_plain_git(command) or _is_in_another_repository(cwd, sandbox.root):
         return bare
     grant = _with_keys(_sets_upstream(command))
-    variables = sandbox.environment(grant=grant)
+    variables = sandbox.environment(grant=grant, place="workspace")
     ground = Ground(sandbox.root, sandbox.writable, variables)
     reason = objection(ground, (containment.read_command(command).commands[0].argv or ())[1:])
     if reason is not None:
         return replace(bare, note=f"git got no keys: {reason}" if reason else "")
-    return Given(replace(grant, env={**ground.variables(), **grant.env}))
+    return NetworkGrant(replace(grant, env={**ground.variables(), **grant.env}))
 
 
 def _with_keys(sets_upstream: bool) -> SandboxGrant:

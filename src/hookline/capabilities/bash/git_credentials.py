@@ -39,7 +39,7 @@ _PATH = ("/", "./", "../", "~", "file:")
 _URL = re.compile(r"[a-z+]+://|[^/:]+:(?!:)")
 
 
-class Setting(NamedTuple):
+class GitSetting(NamedTuple):
     """One line of git's configuration, and the file it is in."""
 
     origin: str
@@ -109,7 +109,7 @@ def objection(ground: Ground, words: Sequence[str]) -> str | None:
     return found or _hook_in_the_way(ground, settings, words)
 
 
-def _settings(ground: Ground, where: Mapping[str, str]) -> list[Setting] | None:
+def _settings(ground: Ground, where: Mapping[str, str]) -> list[GitSetting] | None:
     """All of git's configuration there, or None. Listing it runs nothing."""
     argv = ["git", "config", "--list", "--show-origin", "--includes", "-z"]
     env = {**ground.env, **where}
@@ -122,12 +122,12 @@ def _settings(ground: Ground, where: Mapping[str, str]) -> list[Setting] | None:
     parts = ran.stdout.decode(errors="surrogateescape").split("\0")
     lines = (entry.partition("\n") for entry in parts[1::2])
     return [
-        Setting(origin, key, value)
+        GitSetting(origin, key, value)
         for origin, (key, _, value) in zip(parts[::2], lines, strict=False)
     ]
 
 
-def _against(ground: Ground, setting: Setting, verb: str) -> str:
+def _against(ground: Ground, setting: GitSetting, verb: str) -> str:
     """What there is against one setting."""
     origin, key, value = setting
     said = f"git's configuration has {key}={value!r}"
@@ -172,7 +172,7 @@ def _is_harmless_variable(ground: Ground, name: str, value: str) -> bool:
 
 
 def _hook_in_the_way(
-    ground: Ground, settings: Sequence[Setting], words: Sequence[str]
+    ground: Ground, settings: Sequence[GitSetting], words: Sequence[str]
 ) -> str | None:
     """A hook may run anything in the work directory. To leave out one that checks a push is for the user to say."""
     if words[0] != "push" or "--no-verify" in words:
@@ -183,11 +183,11 @@ def _hook_in_the_way(
         return None
     return (
         f"the hook '{hook}' may run what commands have written; `git push --no-verify` leaves it out, and "
-        "outside=true runs it as you do"
+        'place="host" runs it as you do'
     )
 
 
-def _stays_here(settings: Sequence[Setting], words: Sequence[str]) -> bool:
+def _stays_here(settings: Sequence[GitSetting], words: Sequence[str]) -> bool:
     """Whether the remote is a directory, for which nobody needs keys."""
     urls: dict[str, list[str]] = {}
     for each in settings:

@@ -1,0 +1,292 @@
+"""The argument `place` of the tools: where a command runs, what it leaves there, and what its result says."""
+
+from __future__ import annotations
+
+import shutil
+import sqlite3
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from hookline import AgentBuilder, RunResult
+from hookline.capabilities import Bash
+from hookline.containment import ShellPolicy, Verdict
+from hookline.testing import ScriptedDriver, call, calls, say
+
+pytestmark = pytest.mark.skipif(shutil.which("bwrap") is None, reason="bubblewrap is not installed")
+
+
+def run(bash: Bash, *turns: Any, approver: Any = "deny", state: Any = None) -> RunResult:
+    """A run in which the model makes these turns."""
+    driver = ScriptedDriver([*turns, say("done")])
+    builder = AgentBuilder().with_driver(driver).with_capability(bash).with_approver(approver)
+    return builder.build().run_sync("Go.", state=state)
+
+
+def made(result: RunResult) -> list[Any]:
+    """The results of all calls."""
+    return [each for step in result.steps for each in step.results]
+
+
+@pytest.mark.parametrize(
+    ("usual", "asked", "where"),
+    [
+        ("workspace", None, "workspace"),
+        ("workspace", "read-only", "read-only"),
+        ("read-only", None, "read-only"),
+        ("read-only", "read-only", "read-only"),
+        ("host", "workspace", "workspace"),
+        ("host", "read-only", "read-only"),
+    ],
+)
+def test_a_stricter_place_never_asks(tmp_path: Path, usual: Any, asked: Any, where: str) -> None:
+    """The call runs where it asks to, with either tool, and the result says where that was."""
+    given = {} if asked is None else {"place": asked}
+    result = run(
+        Bash(tmp_path, place=usual),
+        call("bash", command="touch made", **given),
+        call("exec", argv=["touch", "made"], **given),
+    )
+    assert [each.metadata["place"] for each in made(result)] == [where, where]
+    assert (tmp_path / "made").exists() == (where == "workspace")
+
+
+def test_a_looser_place_asks_and_a_yes_gives_it(tmp_path: Path) -> None:
+    """The question says what the command could then do."""
+    asked: list[str] = []
+
+    def agree(question: Any) -> bool:
+        asked.append(question.reason)
+        return True
+
+    turn = calls(
+        call("bash", command="touch made", place="workspace"),
+        call("bash", command="true", place="host"),
+    )
+    first, second = made(run(Bash(tmp_path, place="read-only"), turn, approver=agree))
+    assert (first.metadata["place"], second.metadata["place"]) == ("workspace", "host")
+    assert (tmp_path / "made").exists()
+    assert asked[0].startswith(f"it is to write in {tmp_path}")
+    assert asked[1].startswith("it is to run on the host, outside the sandbox")
+
+
+def test_the_network_is_never_in_the_read_only_place(tmp_path: Path) -> None:
+    """Neither because a call asks for it, nor because of a program's name, nor by a rule."""
+    policy = ShellPolicy.default().with_rules(allow=["curl *"])
+    bash = Bash(tmp_path, place="read-only", policy=policy)
+    command = "curl -s --max-time 2 http://127.0.0.1:9"
+    wanted, named = made(
+        run(bash, calls(call("bash", command="true", network=True), call("bash", command=command)))
+    )
+    assert wanted.status.value == "blocked"
+    assert 'Call it with network=true and place="workspace".' in wanted.text()
+    assert (named.status.value, named.metadata["place"]) == ("ok", "read-only")
+    assert named.metadata["exit_code"] != 0
+
+
+def test_in_the_background_it_is_the_same(tmp_path: Path) -> None:
+    """A command that goes on writes nothing either, and what it says about that comes with the argument to use."""
+    bash = Bash(tmp_path)
+    first, second = made(
+        run(
+            bash,
+            call("bash", command="sleep 0.5; touch made", background=True, place="read-only"),
+            call("bash_poll", id="bg-1", wait=20),
+        )
+    )
+    assert first.metadata["place"] == "read-only"
+    assert "Read-only file system" in second.text()
+    assert 'place="workspace" lets a command write' in second.text()
+    assert not (tmp_path / "made").exists()
+
+
+def test_what_a_session_keeps_holds_in_every_place(tmp_path: Path) -> None:
+    """The directory and the variables last; what was written does not, and a directory that is gone is said."""
+    (tmp_path / "sub").mkdir()
+    bash = Bash(tmp_path, keep="session")
+    texts = [
+        each.text()
+        for each in made(
+            run(
+                bash,
+                call("bash", command="cd sub; export WORD=hello", place="read-only"),
+                call("bash", command="echo $WORD; basename $PWD; touch here"),
+                call("bash", command="mkdir -p /tmp/own; cd /tmp/own", place="read-only"),
+                call("bash", command="pwd", place="read-only"),
+                call("bash", command="mkdir -p /tmp/lasts; cd /tmp/lasts"),
+                call("bash", command="pwd", place="read-only"),
+                call("bash", command="cd /tmp", place="read-only"),
+                call("bash", command="pwd", place="read-only"),
+            )
+        )
+    ]
+    assert texts[1].startswith("hello\nsub\n")
+    assert (tmp_path / "sub" / "here").exists()
+    assert texts[3].startswith(f"{tmp_path}\n")
+    assert "[/tmp/own is gone, so this started in" in texts[3]
+    assert "[/tmp/lasts is gone, so this started in" in texts[5]
+    assert texts[7].startswith("/tmp\n")
+
+
+def test_a_variable_that_was_kept_gives_no_way_out(tmp_path: Path) -> None:
+    """Whatever an earlier command has made of the search path: what runs is as contained as before."""
+    tools = tmp_path / "bin"
+    tools.mkdir()
+    (tools / "ls").write_text("#!/bin/sh\ntouch /work/made made\n")
+    (tools / "ls").chmod(0o755)
+    bash = Bash(tmp_path, keep="session")
+    _, looked = made(
+        run(
+            bash,
+            call("bash", command="export PATH=$PWD/bin:$PATH"),
+            call("bash", command="ls", place="read-only"),
+        )
+    )
+    assert "Read-only file system" in looked.text()
+    assert not (tmp_path / "made").exists()
+
+
+FAILURES = [
+    "touch made",
+    "touch made; true",
+    "python3 -c \"open('made', 'w')\"",
+    "python3 select.py",
+    "python3 insert.py",
+    "git add file",
+    "sed -i s/a/b/ file",
+    "echo 'Error: EROFS: nothing can be written, open' >&2; exit 1",
+]
+
+
+def test_what_hits_the_read_only_file_system_names_the_argument(tmp_path: Path) -> None:
+    """In the words of many programs, whether the command line as a whole fails or not."""
+    for name, mode in (("wal", "wal"), ("plain", "delete")):
+        database = sqlite3.connect(tmp_path / f"{name}.db")
+        database.execute(f"pragma journal_mode={mode}")
+        database.execute("create table t (x)")
+        database.commit()
+        database.close()
+    wal, plain = 'sqlite3.connect("wal.db")', 'sqlite3.connect("plain.db")'
+    (tmp_path / "select.py").write_text(f"import sqlite3\n{wal}.execute('select * from t')")
+    (tmp_path / "insert.py").write_text(
+        f"import sqlite3\n{plain}.execute('insert into t values (1)')"
+    )
+    (tmp_path / "file").write_text("a")
+    subprocess.run(["git", "init", "-q", str(tmp_path)], check=True)
+    turn = calls(*(call("bash", command=each, place="read-only") for each in FAILURES))
+    for command, each in zip(FAILURES, made(run(Bash(tmp_path), turn)), strict=True):
+        assert f'place="workspace" lets a command write in {tmp_path}' in each.text(), command
+
+
+def test_the_hint_depends_on_the_place(tmp_path: Path) -> None:
+    """In the workspace it says what is protected there; without a failure it says nothing."""
+    lookup = "echo 'Could not resolve host: x'; exit 1"
+    inside, fine, network, strict = made(
+        run(
+            Bash(tmp_path),
+            calls(
+                call("bash", command="cd /; mkdir made"),
+                call("bash", command="echo Read-only file system"),
+                call("bash", command=lookup),
+                call("bash", command=lookup, place="read-only"),
+            ),
+        )
+    )
+    assert 'place="host" runs a command without the sandbox' in inside.text()
+    assert "[the sandbox" not in fine.text()
+    assert "network=true gives it to one command" in network.text()
+    assert 'network=true with place="workspace"' in strict.text()
+
+
+class Naming(ShellPolicy):
+    """A policy that finds environment files and removals."""
+
+    def judge(self, command: str, *, cwd: str = "", root: str = "") -> Verdict:
+        """What is known of these commands."""
+        found = super().judge(command, cwd=cwd, root=root)
+        files = (f"{root}/.env",) if ".env" in command else ()
+        removes = command.startswith("rm -rf")
+        decision: Any = "ask" if files or removes else found.decision
+        return Verdict(
+            decision, "it may do harm", command, asks_in_sandbox=removes, env_files=files
+        )
+
+
+@pytest.mark.parametrize("place", ["workspace", "read-only"])
+def test_an_environment_file_asks_and_is_shown_to_that_call(
+    tmp_path: Path, place: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A yes is for one call: the sandbox is told to show this file to it, and to no other."""
+    (tmp_path / ".env").write_text("TOKEN=x")
+    bash = Bash(tmp_path, place=place, policy=Naming.default())
+    shown: list[tuple[str, ...]] = []
+    start = bash.sandbox.start
+
+    def watched(*args: Any, grant: Any, **options: Any) -> Any:
+        shown.append(grant.reveal)
+        return start(*args, grant=grant, **options)
+
+    monkeypatch.setattr(bash.sandbox, "start", watched)
+    asked: list[str] = []
+
+    def agree(question: Any) -> bool:
+        asked.append(question.reason)
+        return len(asked) == 1
+
+    turns = (
+        call("bash", command="cat .env"),
+        call("bash", command="true"),
+        call("exec", argv=["cat", ".env"]),
+    )
+    first, second, third = made(run(bash, *turns, approver=agree))
+    assert [each.status.value for each in (first, second, third)] == ["ok", "ok", "denied"]
+    assert shown == [(f"{tmp_path}/.env",), ()]
+    assert asked[0] == f"it is to see {tmp_path}/.env, which may hold secrets; it may do harm"
+
+
+def test_a_removal_of_everything_asks_where_it_could_remove(tmp_path: Path) -> None:
+    """In the workspace a person is asked; where nothing can be removed nobody is."""
+    (tmp_path / "kept").write_text("")
+    bash = Bash(tmp_path, policy=Naming.default())
+    turn = calls(
+        call("bash", command="rm -rf *"), call("bash", command="rm -rf *", place="read-only")
+    )
+    first, second = made(run(bash, turn))
+    assert (first.status.value, second.status.value) == ("denied", "ok")
+    assert (tmp_path / "kept").exists()
+
+
+@pytest.mark.usefixtures("without_a_sandbox")
+def test_without_a_sandbox_a_stricter_place_is_refused(tmp_path: Path) -> None:
+    """A call that was to be read-only does not run on the host instead. The usual place is what it is without one."""
+    strict, usual, loose = made(
+        run(
+            Bash(tmp_path),
+            calls(
+                call("bash", command="ls", place="read-only"),
+                call("bash", command="ls", place="workspace"),
+                call("bash", command="ls", place="host"),
+            ),
+        )
+    )
+    assert strict.status.value == "blocked"
+    assert "place='read-only' needs a sandbox, and there is none here." in strict.text()
+    assert [each.metadata["place"] for each in (usual, loose)] == ["host", "host"]
+
+
+def test_the_model_is_told_where_its_commands_run(tmp_path: Path) -> None:
+    """In the description of the tool, and of its argument."""
+    strict, usual, host = (
+        Bash(tmp_path, place=place).tools()[0]  # type: ignore[arg-type]
+        for place in ("read-only", "workspace", "host")
+    )
+    assert "It can write nothing that lasts" in strict.description
+    assert f"It can write in {tmp_path} and /tmp only" in usual.description
+    assert "Nothing contains it" in host.description
+    said = usual.spec.parameters["properties"]["place"]
+    assert said["anyOf"][0]["enum"] == ["read-only", "workspace", "host"]
+    assert all(
+        each.pure_with == {"place": "read-only", "network": False} for each in (strict, host)
+    )
