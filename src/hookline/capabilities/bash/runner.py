@@ -169,6 +169,8 @@ class Runner:
             "timeout": f"timed out after {seconds:g} s and was ended, with everything it had started",
             "output": "ended because it printed too much",
             "processes": "ended because it started too many processes",
+            "memory": "ended because its processes used more memory than they may",
+            "disk": "ended because it wrote more than it may, or left too little free space on the disk",
         }[running.ended]
         failed = running.contained and running.exit_code
         extra = hint(text, str(self.sandbox.root)) if failed else ""

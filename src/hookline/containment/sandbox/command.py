@@ -12,7 +12,7 @@ from typing import Literal, TypeAlias
 from hookline.containment.sandbox.limits import SandboxLimits
 from hookline.errors import UsageError
 
-Ended: TypeAlias = Literal["exited", "stopped", "timeout", "output", "processes"]
+Ended: TypeAlias = Literal["exited", "stopped", "timeout", "output", "processes", "memory", "disk"]
 """How a command ended: by itself, because it was told to, or because it ran into a limit."""
 
 _LONGEST = 131_071
