@@ -10,18 +10,19 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
+import re
 import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, TypeAlias
 
-_PAUSE = 0.05
-"""Seconds between two looks."""
-_SHARE = 10
+_PAUSE, _DISK_PAUSE, _LONGEST_PAUSE = 0.05, 0.25, 1.0
+"""Seconds between two looks: disks fill more slowly than memory."""
+_SHARE = 50
 """A look at many processes takes longer, and is followed by a pause of so many times its length."""
-_LONGEST_PAUSE = 1.0
 _KIB = 1024
+_NUMBER = re.compile(rb"^(\w+):\s+(\d+)", re.M)
 
 Exceeded: TypeAlias = Literal["processes", "memory", "disk"]
 
@@ -50,6 +51,8 @@ class Watcher:
         self._watched = watched
         self._written = BytesWritten()
         self._floors = floors(places, watched.disk_reserve)
+        self._sees_processes = watched.processes is not None or watched.memory is not None
+        self._pause = _PAUSE if self._sees_processes else _DISK_PAUSE
 
     async def exceeded(self) -> Exceeded:
         """Wait until a limit is exceeded, and say which."""
@@ -63,30 +66,25 @@ class Watcher:
             if found is not None:
                 return found
             took = time.monotonic() - began
-            await asyncio.sleep(min(max(_PAUSE, _SHARE * took), _LONGEST_PAUSE))
+            await asyncio.sleep(min(max(self._pause, _SHARE * took), _LONGEST_PAUSE))
 
     def _look(self) -> Exceeded | None:
         """The limit that is exceeded. For memory, one that may be."""
         if any(_free(place) < floor for place, floor in self._floors):
             return "disk"
         watched = self._watched
-        if watched.processes is None and watched.memory is None and watched.disk is None:
+        if not self._sees_processes and watched.disk is None:
             return None
         pids = self._pids()
-        if watched.processes is not None or watched.memory is not None:
+        if self._sees_processes:
             states = [self._state(pid) for pid in pids]
-            if (
-                watched.processes is not None
-                and sum(each.threads for each in states) > watched.processes
-            ):
+            if _is_over(sum(each.threads for each in states), watched.processes):
                 return "processes"
-            if watched.memory is not None and sum(each.memory for each in states) > watched.memory:
+            if _is_over(sum(each.memory for each in states), watched.memory):
                 return "memory"
-        if (
-            watched.disk is not None
-            and self._written.update(pids, self._bytes_written) > watched.disk
-        ):
-            return "disk"
+        if watched.disk is not None:
+            written = self._written.update(pids, self._bytes_written)
+            return "disk" if written > watched.disk else None
         return None
 
     def _pids(self) -> list[int]:
@@ -125,14 +123,7 @@ class Watcher:
     def _numbers(self, pid: int, name: str) -> dict[str, int]:
         """The lines "name: number" of a file about a process."""
         with open(f"{self._processes}/{pid}/{name}", "rb", buffering=0) as file:
-            text = file.read(_KIB * 8).decode(errors="replace")
-        found = {}
-        for line in text.splitlines():
-            key, _, value = line.partition(":")
-            number = value.split()[:1]
-            if number and number[0].isdecimal():
-                found[key] = int(number[0])
-        return found
+            return {key.decode(): int(value) for key, value in _NUMBER.findall(file.read(_KIB * 8))}
 
 
 @dataclass(frozen=True)
@@ -192,6 +183,10 @@ def floors(places: Iterable[Path], reserve: int | None) -> list[tuple[Path, int]
         with contextlib.suppress(OSError):
             by_disk.setdefault(place.stat().st_dev, place)
     return [(place, min(reserve, _free(place) // 2)) for place in by_disk.values()]
+
+
+def _is_over(amount: int, limit: int | None) -> bool:
+    return limit is not None and amount > limit
 
 
 def _free(place: Path) -> int:
