@@ -190,6 +190,7 @@ class BubblewrapCommand(RunningCommand):
         """The first process in there, held by a file descriptor: its end is the end of all."""
         self._writable = (*tree.roots, *(() if tree.paths.tmp is None else (tree.paths.tmp,)))
         """What outlives the command, of what it can write."""
+        self._enforcement = Enforcement.of(job.limits)
         self._group: Group | None = None
         self._watching: asyncio.Task[None] | None = None
         self._clock = file_clock()
@@ -205,6 +206,7 @@ class BubblewrapCommand(RunningCommand):
         argv = [program, "--json-status-fd", str(said), "--block-fd", str(waits), *words]
         fds = (said, waits, *self._arrangement.fds, *self._job.pass_fds)
         try:
+            self._group = self._enforcement.make_group()
             try:
                 pid = self._begin(argv, self._arrangement.env, fds, "/")
             finally:
@@ -246,17 +248,17 @@ class BubblewrapCommand(RunningCommand):
                 return int(found[1])
 
     def _restrict(self, first: int) -> None:
-        enforcement = Enforcement.of(self._job.limits)
-        self._group = enforcement.apply(first)
-        if self._group is not None and self._group.oom is not None:
-            asyncio.get_running_loop().add_reader(self._group.oom, self._end_without_memory)
-        if enforcement.watched:
-            watcher = Watcher(first, enforcement.watched, self._writable)
+        self._enforcement.restrict(first)
+        if self._group is not None:
+            self._group.add(first)
+            if self._group.oom is not None:
+                asyncio.get_running_loop().add_reader(self._group.oom, self._end_without_memory)
+        watched = self._enforcement.watched
+        if watched:
+            watcher = Watcher(first, watched, self._writable)
             self._watching = asyncio.create_task(self._end_at_limit(watcher))
-        if enforcement.watched.processes is not None:
-            os.setpriority(
-                os.PRIO_PROCESS, first, _NICE
-            )  # or a fork bomb would keep us from looking
+        if watched.processes is not None:  # a fork bomb would keep us from looking
+            os.setpriority(os.PRIO_PROCESS, first, _NICE)
 
     def _end_without_memory(self) -> None:
         self._stop_listening()
@@ -274,8 +276,18 @@ class BubblewrapCommand(RunningCommand):
             self.kill()
 
     def _spawn(self, start: Callable[[], Popen]) -> Popen:
-        # What starts other sandboxes gains no privileges any more, and neither does what it starts.
-        return start() if installed().needs_privileges else spawner().start(start)
+        def start_in_group() -> Popen:
+            process = start()
+            # The first process has to be in the group, and is put there when it is known. But after a pause the kernel
+            # takes 10 ms to move one, and then moves others at once. Now it does so while the sandbox is being made.
+            if self._group is not None:
+                with contextlib.suppress(OSError):  # it has ended already
+                    self._group.add(process.pid)
+            return process
+
+        # The spawner's thread gains no privileges any more, and neither does what it starts.
+        alone = installed().needs_privileges
+        return start_in_group() if alone else spawner().start(start_in_group)
 
     async def _abandon(self) -> None:
         if self._first is None and self._process is not None:

@@ -41,18 +41,13 @@ class Enforcement:
         )
         return cls(limits, {name: (home, wanted[name]) for name, home in found.items()}, watched)
 
-    def apply(self, first: int) -> Group | None:
-        """Hold a process, and all that it will start, to what the kernel enforces."""
+    def restrict(self, first: int) -> None:
+        """Set the resource limits of a process, and of all that it will start."""
         restrict(first, self.limits, processes=kernel_counts_processes())
-        if not self.group:
-            return None
-        group = Group(self.group)
-        try:
-            group.add(first)
-        except OSError:
-            group.remove()
-            raise
-        return group
+
+    def make_group(self) -> Group | None:
+        """Make the control group, if one is needed and can be had."""
+        return Group(self.group) if self.group else None
 
     def describe(self) -> str:
         """The mechanisms in a line, for people."""

@@ -56,7 +56,9 @@ class Watcher:
 
     async def exceeded(self) -> Exceeded:
         """Wait until a limit is exceeded, and say which."""
+        pause = self._pause
         while True:
+            await asyncio.sleep(pause)  # first of all: most commands have ended by then
             began = time.monotonic()
             found = self._look()
             # Memory that processes share counts once. To know what is shared takes long, so it is looked at only when
@@ -65,8 +67,7 @@ class Watcher:
                 found = None
             if found is not None:
                 return found
-            took = time.monotonic() - began
-            await asyncio.sleep(min(max(self._pause, _SHARE * took), _LONGEST_PAUSE))
+            pause = min(max(self._pause, _SHARE * (time.monotonic() - began)), _LONGEST_PAUSE)
 
     def _look(self) -> Exceeded | None:
         """The limit that is exceeded. For memory, one that may be."""
