@@ -71,6 +71,39 @@ def test_the_set_user_id_bit_is_refused_at_once(place: Place) -> None:
     assert seen.text.endswith("refused\n")
 
 
+def test_capabilities_cannot_be_given_to_a_file(place: Place) -> None:
+    """They would be the same by another name."""
+    code = """
+import os, struct
+open("f", "w").close()
+for revision, size in ((0x02000000, 5), (0x03000000, 6)):
+    try:
+        os.setxattr("f", "security.capability", struct.pack(f"<{size}I", revision | 1, *[0xFFFFFFFF] * (size - 2), 0))
+        print("given")
+    except OSError as error:
+        print(error.strerror)
+"""
+    assert set(place.run_python(code).text.split("\n")) == {"Operation not permitted", ""}
+
+
+def test_a_file_cannot_be_made_with_the_bit(place: Place) -> None:
+    """Neither by opening it nor as a node."""
+    code = """
+import os, stat
+for make in (
+    lambda: os.open("f", os.O_CREAT | os.O_WRONLY, 0o2755),
+    lambda: os.open(".", os.O_TMPFILE | os.O_WRONLY, 0o2755),
+    lambda: os.mknod("f", stat.S_IFREG | 0o2755),
+):
+    try:
+        make()
+        print("made")
+    except OSError as error:
+        print(error.strerror)
+"""
+    assert set(place.run_python(code).text.split("\n")) == {"Operation not permitted", ""}
+
+
 def test_directories_keep_the_bit(place: Place) -> None:
     """The programs that set it work as they do outside, and what is below such a directory has its group."""
     made = """

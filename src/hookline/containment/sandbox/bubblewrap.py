@@ -65,7 +65,7 @@ class Program:
     version: str
     options: frozenset[str]
     needs_privileges: bool = False
-    """Whether it has the set-user-id bit: where ordinary users may not make namespaces."""
+    """Whether it has the set-user-id bit or capabilities: where ordinary users may not make namespaces."""
 
 
 @cache
@@ -86,8 +86,14 @@ def installed() -> Program:
             f"bubblewrap {version} is too old: it has no {', '.join(missing)}.",
             remedy="Version 0.5 or newer is needed.",
         )
-    needs_privileges = bool(os.stat(path).st_mode & stat.S_ISUID)
-    return Program(path, version, options, needs_privileges)
+    return Program(path, version, options, _has_privileges(path))
+
+
+def _has_privileges(path: str) -> bool:
+    with contextlib.suppress(OSError):
+        has_bit = bool(os.stat(path).st_mode & stat.S_ISUID)
+        return has_bit or "security.capability" in os.listxattr(path)
+    return False
 
 
 def _said(*argv: str) -> str:
@@ -194,7 +200,9 @@ class BubblewrapCommand(RunningCommand):
         self._group: Group | None = None
         self._watching: asyncio.Task[None] | None = None
         self._clock = file_clock()
-        self._reports = None if installed().needs_privileges else spawner().reports
+        # The spawner's thread gains no privileges any more, and neither does what it starts.
+        self._spawner = None if installed().needs_privileges else spawner()
+        self._reports = None if self._spawner is None else self._spawner.reports
         self._ran = False
         self._last = b""
 
@@ -285,9 +293,7 @@ class BubblewrapCommand(RunningCommand):
                     self._group.add(process.pid)
             return process
 
-        # The spawner's thread gains no privileges any more, and neither does what it starts.
-        alone = installed().needs_privileges
-        return start_in_group() if alone else spawner().start(start_in_group)
+        return start_in_group() if self._spawner is None else self._spawner.start(start_in_group)
 
     async def _abandon(self) -> None:
         if self._first is None and self._process is not None:
@@ -360,7 +366,8 @@ class BubblewrapCommand(RunningCommand):
 
     def _clear_set_ids(self) -> None:
         """Look at all files, if the command may have set a set-group-id bit, or nobody can know."""
-        if self._reports is None or self._reports != spawner().reports:
+        reports = None if self._spawner is None else self._spawner.reports
+        if reports is None or reports != self._reports:
             cleared = clear_set_ids(self._writable, self._clock)
             if cleared:
                 names = ", ".join(repr(name) for name in cleared[:_NAMED])
