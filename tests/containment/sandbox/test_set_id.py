@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import stat
 import subprocess
@@ -167,6 +168,27 @@ async def test_nothing_is_looked_for_where_no_bit_was_set(
 def sandbox_reports() -> bool:
     """Whether this kernel reports."""
     return bubblewrap.spawner().reports is not None
+
+
+async def test_a_command_beside_another_cannot_move_its_files_out_of_the_way(
+    sandbox: Sandbox, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What one has set is looked for once more when the other has ended, which began later and set nothing."""
+    ready, moved = sandbox.root / "ready", sandbox.root / "moved"
+    first = await sandbox.start(
+        "touch f; chmod 2755 f; touch ready; while ! test -e moved; do sleep 0.02; done",
+        on_output=print,
+    )
+    while not ready.exists():  # noqa: ASYNC110 - nobody tells us
+        await asyncio.sleep(0.02)
+    second = await sandbox.start("sleep 1", on_output=print)
+    with monkeypatch.context() as blind:  # as if the file were never where the look is
+        blind.setattr(bubblewrap, "clear_set_ids", lambda *_: [])
+        moved.touch()
+        await first.wait()
+    assert _marked(sandbox.root) == ["f"]
+    await second.wait()
+    assert _marked(sandbox.root) == []
 
 
 async def test_without_reports_every_command_is_followed_by_a_look(

@@ -12,6 +12,7 @@ import signal
 import stat
 import subprocess
 import time
+import weakref
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cache
@@ -154,6 +155,9 @@ class Arrangement:
         return [name for protection in self._held for name in protection.set_aside]
 
 
+_running: weakref.WeakSet[BubblewrapCommand] = weakref.WeakSet()
+
+
 def _isolation(program: Program, grant: SandboxGrant) -> Iterator[str]:
     yield from ("--unshare-user", "--unshare-pid", "--unshare-ipc", "--unshare-uts")
     yield "--unshare-cgroup-try"
@@ -203,6 +207,8 @@ class BubblewrapCommand(RunningCommand):
         # The spawner's thread gains no privileges any more, and neither does what it starts.
         self._spawner = None if installed().needs_privileges else spawner()
         self._reports = None if self._spawner is None else self._spawner.reports
+        """How often the kernel had reported a set-group-id bit at the start."""
+        _running.add(self)
         self._ran = False
         self._last = b""
 
@@ -366,12 +372,17 @@ class BubblewrapCommand(RunningCommand):
 
     def _clear_set_ids(self) -> None:
         """Look at all files, if the command may have set a set-group-id bit, or nobody can know."""
+        _running.discard(self)
         reports = None if self._spawner is None else self._spawner.reports
-        if reports is None or reports != self._reports:
-            cleared = clear_set_ids(self._writable, self._clock)
-            if cleared:
-                names = ", ".join(repr(name) for name in cleared[:_NAMED])
-                more = f" and {len(cleared) - _NAMED} more" if len(cleared) > _NAMED else ""
-                _log.warning(
-                    "A command left set-id bits on files; they were cleared: %s%s", names, more
-                )
+        if reports is not None and reports == self._reports:
+            return
+        for other in tuple(_running):
+            # It could move files out of the way while we look. So it is followed by a look, too, from the same time on.
+            other._reports, other._clock = None, min(self._clock, other._clock)
+        cleared = clear_set_ids(self._writable, self._clock)
+        if cleared:
+            names = ", ".join(repr(name) for name in cleared[:_NAMED])
+            more = f" and {len(cleared) - _NAMED} more" if len(cleared) > _NAMED else ""
+            _log.warning(
+                "A command left set-id bits on files; they were cleared: %s%s", names, more
+            )
