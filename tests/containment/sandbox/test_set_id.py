@@ -212,7 +212,7 @@ async def test_other_writable_directories_are_looked_at(tmp_path: Path) -> None:
 
     for name in ("work", "more", "tmp"):
         (tmp_path / name).mkdir()
-    paths = SandboxPaths(write=(str(tmp_path / "more"),), tmp=tmp_path / "tmp")
+    paths = SandboxPaths(write=(str(tmp_path / "more"),), tmp=str(tmp_path / "tmp"))
     sandbox = Sandbox(tmp_path / "work", "required", paths=paths)
     await sandbox.run(f"for d in . {tmp_path}/more /tmp; do touch $d/f; chmod 2755 $d/f; done")
     assert (tmp_path / "tmp" / "f").exists()

@@ -16,6 +16,7 @@ import weakref
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cache
+from pathlib import Path
 
 from hookline._aio import within
 from hookline.containment.sandbox.cgroups import Group
@@ -198,7 +199,8 @@ class BubblewrapCommand(RunningCommand):
         """The process that we have started ourselves, held by a file descriptor."""
         self._first: int | None = None
         """The first process in there, held by a file descriptor: its end is the end of all."""
-        self._writable = (*tree.roots, *(() if tree.paths.tmp is None else (tree.paths.tmp,)))
+        tmp = tree.paths.tmp
+        self._writable = tree.roots if tmp is None else (*tree.roots, Path(tmp))
         """What outlives the command, of what it can write."""
         self._enforcement = Enforcement.of(job.limits)
         self._group: Group | None = None
