@@ -12,8 +12,17 @@ from typing import Any
 
 def run_plan(plan: dict[str, Any]) -> dict[str, Any]:
     """Run what a plan says, and say what came of it."""
-    from hookline.containment.sandbox import Sandbox, SandboxGrant, SandboxLimits, SandboxPaths
+    from hookline.containment.sandbox import (
+        Sandbox,
+        SandboxGrant,
+        SandboxLimits,
+        SandboxPaths,
+        enforcement,
+    )
 
+    if plan["watched"]:  # as on a machine that lets us make no control groups
+        enforcement.homes = lambda *_: {}
+        enforcement.kernel_counts_processes = lambda: False
     sandbox = Sandbox(
         plan["root"],
         "required",

@@ -45,7 +45,7 @@ class Place:
     def __init__(self, base: Path, user: int | None) -> None:
         self.base = base
         self.work, self.outside, self.home = base / "work", base / "outside", base / "home"
-        self._user = user
+        self.user = user
         for directory in (self.work, self.outside, self.home / ".ssh"):
             directory.mkdir(parents=True)
         (self.outside / "file").write_text("outside")
@@ -55,13 +55,13 @@ class Place:
 
     def own(self) -> None:
         """Give all of it to the user who will run commands."""
-        if self._user is not None:
-            subprocess.run(["chown", "-R", f"{self._user}:{self._user}", self.base], check=True)
+        if self.user is not None:
+            subprocess.run(["chown", "-R", f"{self.user}:{self.user}", self.base], check=True)
 
     @property
     def python(self) -> str:
         """An interpreter that is there inside."""
-        return SYSTEM_PYTHON if self._user is not None else os.path.realpath(sys.executable)
+        return SYSTEM_PYTHON if self.user is not None else os.path.realpath(sys.executable)
 
     def run(
         self,
@@ -71,10 +71,11 @@ class Place:
         grant: dict[str, Any] | None = None,
         timeout: float = 30.0,
         where: str = "workspace",
+        watched: bool = False,
         **paths: Sequence[str],
     ) -> Outcome:
-        """Run a command in a sandbox around `work`."""
-        seen = [str(self.base), *([] if self._user is not None else [sys.base_prefix])]
+        """Run a command in a sandbox around `work`. With `watched`, a watcher holds every limit that it can."""
+        seen = [str(self.base), *([] if self.user is not None else [sys.base_prefix])]
         plan = {
             "root": str(self.work),
             "command": command if isinstance(command, str) else list(command),
@@ -83,10 +84,11 @@ class Place:
             "grant": grant or {},
             "timeout": timeout,
             "place": where,
+            "watched": watched,
         }
-        argv = [self.python if self._user is not None else sys.executable, str(HELPER)]
-        if self._user is not None:
-            change = [f"--reuid={self._user}", f"--regid={self._user}", "--clear-groups"]
+        argv = [self.python if self.user is not None else sys.executable, str(HELPER)]
+        if self.user is not None:
+            change = [f"--reuid={self.user}", f"--regid={self.user}", "--clear-groups"]
             argv = ["setpriv", *change, *argv]
         env = {
             "PATH": os.environ["PATH"],

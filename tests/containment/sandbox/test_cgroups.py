@@ -2,45 +2,136 @@
 
 from __future__ import annotations
 
+import os
+import select
 import subprocess
+import sys
 import time
+from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
-from hookline.containment.sandbox.cgroups import Group, home_for_groups
+from hookline.containment.sandbox import cgroups
+from hookline.containment.sandbox.cgroups import Controller, Group, homes
 
-pytestmark = pytest.mark.skipif(
-    home_for_groups() is None, reason="no control groups can be made here"
-)
+MIB = 1024**2
+WORKERS = """
+import os, time
+input()
+for _ in range(10):
+    if os.fork() == 0:
+        held = b"x" * (20 * 1024 * 1024)
+        time.sleep(20)
+        os._exit(0)
+time.sleep(20)
+"""
 
 
-def test_a_group_counts_and_is_given_back() -> None:
+def _home(controller: Controller) -> Path:
+    home = homes(controller).get(controller)
+    if home is None:
+        pytest.skip(f"no control groups with {controller} can be made here")
+    return home
+
+
+@pytest.fixture(params=["pids", "memory"])
+def home(request: pytest.FixtureRequest) -> Path:
+    """Where groups of each kind are made."""
+    return _home(request.param)
+
+
+@pytest.fixture
+def group_of_memory() -> Iterator[Group]:
+    """A group that gets 100 MiB."""
+    group = Group({"memory": (_home("memory"), 100 * MIB)})
+    yield group
+    _until_removed(group)
+
+
+def _until_removed(group: Group) -> None:
+    deadline = time.monotonic() + 20
+    paths = list(group._paths)
+    while True:
+        group.remove()
+        if not any(path.exists() for path in paths):
+            return
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+
+
+def test_a_group_counts_and_is_removed() -> None:
     """What is in it starts no more than it may, and it can be removed once that is gone."""
-    home = home_for_groups()
-    assert home is not None
-    before = set(home.glob("hookline-*"))
-    group = Group(home, 5)
+    home = _home("pids")
+    before = set(home.glob(f"hookline-{os.getpid()}-*"))
+    group = Group({"pids": (home, 5)})
     command = "read line; for i in 1 2 3 4 5 6 7 8 9; do sleep 1 & done; wait"
     with subprocess.Popen(["bash", "-c", command], stdin=-1, stderr=-1, text=True) as one:
         group.add(one.pid)
         _, complaint = one.communicate("go\n")
     assert "fork" in complaint
-    while (
-        next(path for path in home.glob("hookline-*") if path not in before)
-        .joinpath("cgroup.procs")
-        .read_text()
-    ):
-        time.sleep(0.05)
-    group.remove()
-    assert set(home.glob("hookline-*")) == before
+    _until_removed(group)
+    assert set(home.glob(f"hookline-{os.getpid()}-*")) == before
 
 
-def test_what_the_dead_left_is_cleared() -> None:
+def test_memory_is_counted_for_all_together(group_of_memory: Group) -> None:
+    """Ten processes of 20 MiB do not fit into 100 MiB, and the group says so."""
+    with subprocess.Popen([sys.executable, "-c", WORKERS], stdin=subprocess.PIPE) as one:
+        group_of_memory.add(one.pid)
+        assert not group_of_memory.ran_out_of_memory
+        assert one.stdin is not None
+        one.stdin.write(b"\n")
+        one.stdin.flush()
+        if group_of_memory.oom is None:
+            assert one.wait(20) == -9  # all of them end at once
+        else:
+            assert select.select([group_of_memory.oom], [], [], 20)[0]
+        for path in group_of_memory._paths:
+            for pid in path.joinpath("cgroup.procs").read_text().split():
+                subprocess.run(["kill", "-9", pid], check=False, stderr=subprocess.DEVNULL)
+    assert group_of_memory.ran_out_of_memory
+
+
+def test_one_directory_serves_all_controllers_that_share_it(tmp_path: Path) -> None:
+    """In the new hierarchy processes and memory are limited in one group, swap included, which ends as a whole."""
+    made = tmp_path / "made"
+    files = ("pids.max", "memory.max", "memory.swap.max", "memory.oom.group", "cgroup.procs")
+
+    class Kernel(type(tmp_path)):  # type: ignore[misc] - the directory with the files that a kernel puts there
+        def mkdir(self, *args: object, **options: object) -> None:
+            super().mkdir(*args, **options)
+            for name in files:
+                Path(self, name).touch()
+
+    parent = Kernel(made)
+    parent.mkdir()
+    group = Group({"pids": (parent, 7), "memory": (parent, 64 * MIB)})
+    group.add(4242)
+    (path,) = group._paths
+    assert [path.joinpath(name).read_text() for name in files] == [
+        "7",
+        str(64 * MIB),
+        "0",
+        "1",
+        "4242",
+    ]
+    assert group.oom is None
+    path.joinpath("memory.events").write_text("oom 1\noom_kill 0\n")
+    assert not group.ran_out_of_memory
+    path.joinpath("memory.events").write_text("oom 1\noom_kill 3\n")
+    assert group.ran_out_of_memory
+    cgroups._left.discard(path)
+
+
+def test_what_the_dead_left_is_cleared(home: Path) -> None:
     """The group of a process that is no more is removed by the next one that looks for a place."""
-    home = home_for_groups()
-    assert home is not None
     left = home / "hookline-99999999-1"
     left.mkdir()
-    home_for_groups.cache_clear()
-    assert home_for_groups() == home
+    cgroups._home.cache_clear()
+    assert home in homes("pids", "memory").values()
     assert not left.exists()
+    assert not [
+        path
+        for path in home.glob("hookline-*")
+        if not Path("/proc", path.name.split("-")[1]).exists()
+    ]

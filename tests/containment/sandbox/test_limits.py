@@ -8,13 +8,14 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
 from hookline.containment import Sandbox, SandboxLimits
-from hookline.containment.sandbox import bubblewrap
+from hookline.containment.sandbox.cgroups import homes
+from hookline.containment.sandbox.watcher import Watcher
 from hookline.errors import UsageError
 
 from .conftest import ROOT, Place, needs_bubblewrap
@@ -37,6 +38,30 @@ print(made, flush=True)
 """
 
 
+WORKERS = """
+import os, time
+for _ in range(10):
+    if os.fork() == 0:
+        held = b"x" * (40 << 20)
+        time.sleep(20)
+        os._exit(0)
+for _ in range(10):
+    os.wait()
+print("all done", flush=True)
+"""
+SHARING_WORKERS = """
+import os, time
+held = b"x" * (100 << 20)
+for _ in range(10):
+    if os.fork() == 0:
+        time.sleep(1)
+        os._exit(0)
+for _ in range(10):
+    os.wait()
+print("all done", flush=True)
+"""
+
+
 def test_a_fork_bomb_is_stopped(place: Place) -> None:
     """Only so many processes can be started, by root too; all are gone with the command."""
     seen = place.run_python(BOMB, limits={"processes": 40}, timeout=15)
@@ -54,16 +79,20 @@ def test_a_bomb_that_doubles_is_held(place: Place) -> None:
     assert seen.duration < 20
 
 
-async def test_where_the_kernel_does_not_count_we_do(
-    sandbox: Sandbox, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_where_the_kernel_does_not_count_a_watcher_does(place: Place) -> None:
     """Without a control group, and as root, processes are counted from outside, and the command is ended."""
-    monkeypatch.setattr(bubblewrap, "home_for_groups", lambda: None)
-    monkeypatch.setattr(bubblewrap, "kernel_counts_processes", lambda: False)
-    sandbox.limits = SandboxLimits(processes=40)
     loop = "for i in $(seq 300); do sleep 20 & done; wait"
-    ended = await sandbox.run(loop, timeout=15)
-    assert ended.ended == "processes"
+    seen = place.run(loop, limits={"processes": 40}, timeout=15, watched=True)
+    assert seen.ended == "processes"
+
+
+def test_a_watcher_counts_threads_too(place: Place) -> None:
+    """One process with many threads is as many."""
+    code = "import threading, time\nfor _ in range(60): threading.Thread(target=time.sleep, args=(20,)).start()"
+    assert (
+        place.run_python(code, limits={"processes": 40}, timeout=15, watched=True).ended
+        == "processes"
+    )
 
 
 @pytest.mark.parametrize(
@@ -135,10 +164,196 @@ asyncio.run(main())
         _wait_until(lambda words=f"sleep {marker}": not _runs(words))
 
 
-def test_memory_is_limited(place: Place) -> None:
-    """More address space than allowed is not given."""
-    seen = place.run_python("x = bytearray(400 * 1024 * 1024)", limits={"memory": 300 * MIB})
+@pytest.mark.parametrize("watched", [False, True])
+def test_memory_is_limited_for_all_processes_together(place: Place, watched: bool) -> None:
+    """Ten processes, each far below the limit, are ended when they exceed it together."""
+    seen = place.run_python(WORKERS, limits={"memory": 200 * MIB}, timeout=60, watched=watched)
+    assert (seen.ended, seen.exit_code) == ("memory", 137)
+    assert "all done" not in seen.text
+
+
+@pytest.mark.parametrize("watched", [False, True])
+def test_memory_that_processes_share_counts_once(place: Place, watched: bool) -> None:
+    """Ten workers that were forked from one large process need its memory once."""
+    limits = {"memory": 300 * MIB}
+    seen = place.run_python(SHARING_WORKERS, limits=limits, timeout=60, watched=watched)
+    assert (seen.ended, seen.exit_code, seen.text) == ("exited", 0, "all done\n")
+
+
+@pytest.mark.parametrize("watched", [False, True])
+def test_the_rest_of_a_command_does_not_go_on_without_memory(place: Place, watched: bool) -> None:
+    """The kernel may end one process only; the command that started it is ended too."""
+    hog = f"{place.python} -I -c 'x = b\"x\" * (400 << 20); import time; time.sleep(20)'"
+    limits = {"memory": 200 * MIB}
+    seen = place.run(
+        f"{hog} || sleep 20; echo continued", limits=limits, timeout=60, watched=watched
+    )
+    assert seen.ended == "memory"
+    assert "continued" not in seen.text
+
+
+def test_files_in_memory_count_as_memory(place: Place) -> None:
+    """Where a control group counts, temporary directories and memory files count with the processes."""
+    if place.user is not None or "memory" not in homes("memory"):
+        pytest.skip("this user makes no control groups here")
+    code = """
+import os
+fds = [os.memfd_create("x") for _ in range(10)]
+for fd in fds:
+    os.write(fd, b"x" * (30 << 20))
+print("all done")
+"""
+    assert place.run_python(code, limits={"memory": 200 * MIB}).ended == "memory"
+
+
+def test_a_process_that_lets_nobody_look_counts_in_full(place: Place) -> None:
+    """Who hides what it shares is not counted for less."""
+    code = "import ctypes; ctypes.CDLL(None).prctl(4, 0, 0, 0, 0)\n" + WORKERS
+    assert (
+        place.run_python(code, limits={"memory": 200 * MIB}, timeout=60, watched=True).ended
+        == "memory"
+    )
+
+
+def test_address_space_is_limited(place: Place) -> None:
+    """More address space than allowed is not given, though the memory would be."""
+    limits = {"address_space": 300 * MIB}
+    seen = place.run_python("x = bytearray(400 * 1024 * 1024)", limits=limits)
     assert "MemoryError" in seen.text
+
+
+def test_on_the_host_memory_is_limited_for_each_process(tmp_path: Path) -> None:
+    """A process does not get more than the limit; what it only reserves does not count."""
+    sandbox = Sandbox(tmp_path, "host", limits=SandboxLimits(memory=300 * MIB))
+    reserved = "import mmap; x = mmap.mmap(-1, 1 << 30, prot=0)"
+    seen = sandbox.run_sync(
+        [sys.executable, "-I", "-c", f"{reserved}; print('reserved'); bytearray(400 << 20)"]
+    )
+    assert "reserved" in seen.text
+    assert "MemoryError" in seen.text
+
+
+def test_what_is_written_to_the_disk_is_limited(place: Place) -> None:
+    """A command that writes more than it may is ended, whether one process writes it or many that have ended."""
+    limits = {"disk": 60 * MIB}
+    one = "while :; do head -c 5M /dev/zero > file; sync file; done"
+    assert place.run(one, limits=limits, timeout=60).ended == "disk"
+    few = "for i in 1 2 3; do head -c 5M /dev/zero > file-$i; done; sleep 0.3; echo done"
+    seen = place.run(few, limits=limits)
+    assert (seen.ended, seen.text) == ("exited", "done\n")
+
+
+def test_what_nobody_waits_for_is_counted_as_far_as_it_was_seen(place: Place) -> None:
+    """The kernel forgets what such a process has written; the watcher does not."""
+    code = """
+import os, signal, time
+signal.signal(signal.SIGCHLD, signal.SIG_IGN)
+for number in range(40):
+    if os.fork() == 0:
+        with open("file", "wb") as file:
+            file.write(b"x" * (10 << 20))
+        time.sleep(0.3)
+        os._exit(0)
+    time.sleep(0.4)
+"""
+    assert place.run_python(code, limits={"disk": 60 * MIB}, timeout=60).ended == "disk"
+
+
+@pytest.fixture
+def small_disk(place: Place) -> Iterator[Place]:
+    """A work directory on a file system of 64 MiB."""
+    if os.geteuid() != 0:
+        pytest.skip("only root can mount a file system")
+    mounted = subprocess.run(
+        ["mount", "-t", "tmpfs", "-o", "size=64m", "tmpfs", place.work], capture_output=True
+    )
+    if mounted.returncode:
+        pytest.skip(f"no file system can be mounted here ({mounted.stderr.decode().strip()})")
+    try:
+        place.own()
+        yield place
+    finally:
+        subprocess.run(["umount", "-l", place.work], check=True)
+
+
+def test_some_of_the_disk_stays_free(small_disk: Place) -> None:
+    """A command is ended before the file system is full."""
+    fill = "head -c 40M /dev/zero > file; sleep 20; echo continued"
+    assert small_disk.run(fill, limits={"disk_reserve": 30 * MIB}, timeout=60).ended == "disk"
+
+
+def test_a_disk_that_is_nearly_full_does_not_end_every_command(small_disk: Place) -> None:
+    """What is free at the start counts: a command may use half of it, however little that is."""
+    (small_disk.work / "before").write_bytes(bytes(44 * MIB))
+    limits = {"disk_reserve": 30 * MIB}
+    seen = small_disk.run("head -c 5M /dev/zero > file; sleep 0.3; echo done", limits=limits)
+    assert (seen.ended, seen.text) == ("exited", "done\n")
+    assert small_disk.run("head -c 12M /dev/zero > more; sleep 20", limits=limits).ended == "disk"
+
+
+def test_a_small_build_raises_no_alarm(place: Place) -> None:
+    """Many short processes that read, write and rename files are ended by no watcher."""
+    build = """
+for i in $(seq 40); do echo "int f$i;" > f$i.c; done
+for round in 1 2 3; do
+  for i in $(seq 40); do (cat f$i.c | tr a-z A-Z > f$i.o && mv f$i.o out-$i) & done; wait
+  cat out-* > all; sha256sum all >> sums
+done
+wc -l < sums
+"""
+    limits = {"memory": 400 * MIB, "disk": 400 * MIB, "processes": 400}
+    seen = place.run(build, limits=limits, timeout=60, watched=True)
+    assert (seen.ended, seen.text) == ("exited", "3\n")
+
+
+async def test_no_watcher_is_left_and_none_is_started_for_nothing(sandbox: Sandbox) -> None:
+    """It ends with its command; without a limit to watch there is none."""
+
+    def watchers() -> int:
+        return sum("_end_at_limit" in repr(task) for task in asyncio.all_tasks())
+
+    running = await sandbox.start("sleep 0.2", on_output=lambda _: None)
+    assert watchers() == 1
+    await running.wait()
+    await asyncio.sleep(0)
+    assert watchers() == 0
+    kept = SandboxLimits(processes=None, memory=None, disk=None, disk_reserve=None)
+    sandbox.limits = kept
+    running = await sandbox.start("sleep 0.1", on_output=lambda _: None)
+    assert watchers() == 0
+    await running.wait()
+    assert "no limits on memory, processes and disk" in sandbox.describe()
+
+
+async def test_a_watcher_that_fails_ends_the_command(
+    sandbox: Sandbox, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Nothing runs that nobody looks at."""
+    monkeypatch.setattr(Watcher, "_look", lambda self: 1 / 0)
+    ended = await sandbox.run("sleep 20")
+    assert ended.ended == "stopped"
+    assert "The watcher of a command failed" in caplog.text
+
+
+def test_no_group_is_left(tmp_path: Path) -> None:
+    """The groups of commands are gone when the process is that made them, also of commands that were killed."""
+    code = f"""
+import os
+from hookline.containment.sandbox import Sandbox, SandboxLimits, cgroups
+sandbox = Sandbox({str(tmp_path)!r}, "required", limits=SandboxLimits(memory=100 << 20))
+for _ in range(3):
+    sandbox.run_sync("true")
+    sandbox.run_sync("sleep 20", timeout=0.1)
+    sandbox.run_sync("x=$(head -c 300M /dev/zero | tr '\\\\0' x); sleep 5", timeout=20)
+for home in set(cgroups.homes("pids", "memory").values()):
+    print(home)
+"""
+    env = {**os.environ, "PYTHONPATH": str(ROOT / "src")}
+    with subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, env=env) as owner:
+        said, _ = owner.communicate(timeout=120)
+        assert owner.returncode == 0
+    for home in said.decode().split():
+        assert list(Path(home).glob(f"hookline-{owner.pid}-*")) == []
 
 
 def test_processor_time_is_limited(place: Place) -> None:

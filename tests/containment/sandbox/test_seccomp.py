@@ -8,11 +8,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hookline.containment.sandbox.seccomp import filter_program
+from hookline.containment.sandbox.seccomp import filter_program, reporting_program
 from hookline.containment.sandbox.syscalls import MACHINES
 from hookline.errors import SandboxError
 
 ALLOW, KILL, EPERM, ENOSYS = 0x7FFF0000, 0x80000000, 0x00050001, 0x00050026
+REPORT = 0x7FC00000
 PROCESSORS = sorted(MACHINES)
 
 
@@ -82,6 +83,19 @@ def test_modes_without_the_bits_pass(processor: str) -> None:
     assert judge(processor, "openat", 0, 0, 0, 0o4755) == ALLOW
     assert judge(processor, "fchmod", 3, 0o2775) == ALLOW
     assert judge(processor, "fchmod", 3, 0o4755) == EPERM
+
+
+@pytest.mark.parametrize("processor", PROCESSORS)
+def test_each_call_that_sets_a_set_group_id_bit_is_reported(processor: str) -> None:
+    """Every call that changes a mode, by its own argument; nothing else, and no mode without the bit."""
+    program, machine = reporting_program(machine=processor), MACHINES[processor]
+    modes = {"chmod": 1, "fchmod": 1, "fchmodat": 2, "fchmodat2": 2}
+    for name, number in machine.calls.items():
+        for mode in (0o2755, 0o2000, 0o6755, 0o4755, 0o755):
+            args = [0, 0, 0]
+            args[modes.get(name, 1)] = mode
+            wanted = REPORT if name in modes and mode & 0o2000 else ALLOW
+            assert verdict(program, machine.audit, number, *args) == wanted
 
 
 @pytest.mark.parametrize("processor", PROCESSORS)

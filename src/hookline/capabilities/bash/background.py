@@ -86,6 +86,8 @@ def status(one: BackgroundCommand) -> str:
         "stopped": "was stopped",
         "output": "was ended because it printed too much",
         "processes": "was ended because it started too many processes",
+        "memory": "was ended because its processes used more memory than they may",
+        "disk": "was ended because it wrote more than it may, or left too little free space on the disk",
         "timeout": "ran out of time and was ended",
     }[running.ended]
     return f"[{one.id} {how} after {took(running.duration)}: {_short(one.command)}]{set_aside(running)}"

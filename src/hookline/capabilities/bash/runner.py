@@ -195,6 +195,8 @@ class CommandRunner:
             "timeout": f"timed out after {seconds:g} s and was ended, with everything it had started",
             "output": "ended because it printed too much",
             "processes": "ended because it started too many processes",
+            "memory": "ended because its processes used more memory than they may",
+            "disk": "ended because it wrote more than it may, or left too little free space on the disk",
         }[running.ended]
         return f"{text}\n[{how}]{self._hint(text, running)}".lstrip("\n")
 

@@ -32,6 +32,8 @@ _ENDINGS = {
     "timeout": "The command took too long and was ended",
     "output": "The command printed too much and was ended",
     "processes": "The command started too many processes and was ended",
+    "memory": "The command used too much memory and was ended",
+    "disk": "The command wrote too much to the disk and was ended",
     "stopped": "The command was stopped",
 }
 _OF_A_SERVER = re.compile(r"mcp__(?P<server>.+?)__.+")

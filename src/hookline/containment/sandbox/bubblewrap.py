@@ -4,26 +4,34 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import logging
 import os
 import re
 import shutil
 import signal
+import stat
 import subprocess
 import time
-from collections.abc import Iterator
+import weakref
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cache
 
 from hookline._aio import within
-from hookline.containment.sandbox.cgroups import Group, home_for_groups
+from hookline.containment.sandbox.cgroups import Group
 from hookline.containment.sandbox.command import Job, SandboxGrant
-from hookline.containment.sandbox.limits import kernel_counts_processes, restrict
+from hookline.containment.sandbox.enforcement import Enforcement
 from hookline.containment.sandbox.mounts import FileView
+from hookline.containment.sandbox.process import Popen
 from hookline.containment.sandbox.protection import Protection
 from hookline.containment.sandbox.running import RunningCommand, close, readable
 from hookline.containment.sandbox.seccomp import filter_program
+from hookline.containment.sandbox.set_id import clear_set_ids, file_clock
+from hookline.containment.sandbox.spawner import spawner
+from hookline.containment.sandbox.watcher import Watcher
 from hookline.errors import SandboxError
 
+_log = logging.getLogger("hookline.containment")
 _NEEDED = (
     "--clearenv",
     "--json-status-fd",
@@ -37,9 +45,9 @@ _SETUP = 10.0
 """Seconds in which a sandbox has to be ready."""
 _STOPS = 1.0
 """Seconds in which a process that is told to stop does so."""
-_WATCH = 0.02
-"""Seconds between two counts of the processes, where the kernel does not count them for us."""
 _NICE = 10
+_NAMED = 10
+"""Files that a message names."""
 _CHUNK = 65_536
 _LAST = 2_000
 """Bytes of what was said last that tell why a sandbox could not be made."""
@@ -57,6 +65,8 @@ class Program:
     path: str
     version: str
     options: frozenset[str]
+    needs_privileges: bool = False
+    """Whether it has the set-user-id bit or capabilities: where ordinary users may not make namespaces."""
 
 
 @cache
@@ -77,7 +87,14 @@ def installed() -> Program:
             f"bubblewrap {version} is too old: it has no {', '.join(missing)}.",
             remedy="Version 0.5 or newer is needed.",
         )
-    return Program(path, version, options)
+    return Program(path, version, options, _has_privileges(path))
+
+
+def _has_privileges(path: str) -> bool:
+    with contextlib.suppress(OSError):
+        has_bit = bool(os.stat(path).st_mode & stat.S_ISUID)
+        return has_bit or "security.capability" in os.listxattr(path)
+    return False
 
 
 def _said(*argv: str) -> str:
@@ -155,6 +172,9 @@ class Arrangement:
             protection.check()
 
 
+_running: weakref.WeakSet[BubblewrapCommand] = weakref.WeakSet()
+
+
 def _isolation(program: Program, grant: SandboxGrant) -> Iterator[str]:
     yield from ("--unshare-user", "--unshare-pid", "--unshare-ipc", "--unshare-uts")
     yield "--unshare-cgroup-try"
@@ -195,8 +215,17 @@ class BubblewrapCommand(RunningCommand):
         """The process that we have started ourselves, held by a file descriptor."""
         self._first: int | None = None
         """The first process in there, held by a file descriptor: its end is the end of all."""
+        self._writable = () if job.place == "read-only" else view.lasting
+        """What outlives the command, of what it can write."""
+        self._enforcement = Enforcement.of(job.limits)
         self._group: Group | None = None
-        self._counting: asyncio.Task[None] | None = None
+        self._watching: asyncio.Task[None] | None = None
+        self._clock = file_clock()
+        # The spawner's thread gains no privileges any more, and neither does what it starts.
+        self._spawner = None if installed().needs_privileges else spawner()
+        self._reports = None if self._spawner is None else self._spawner.reports
+        """How often the kernel had reported a set-group-id bit at the start."""
+        _running.add(self)
         self._ran = False
         self._last = b""
 
@@ -208,6 +237,7 @@ class BubblewrapCommand(RunningCommand):
         argv = [program, "--json-status-fd", str(said), "--block-fd", str(waits), *words]
         fds = (said, waits, *self._arrangement.fds, *self._job.pass_fds)
         try:
+            self._group = self._enforcement.make_group()
             try:
                 pid = self._begin(argv, self._arrangement.env, fds, "/")
             finally:
@@ -249,26 +279,44 @@ class BubblewrapCommand(RunningCommand):
                 return int(found[1])
 
     def _restrict(self, first: int) -> None:
-        limit = self._job.limits.processes
-        counted = limit is None or kernel_counts_processes()
-        restrict(first, self._job.limits, processes=counted)
-        home = home_for_groups()
-        if not counted and limit is not None:
-            if home is not None:
-                self._group = Group(home, limit)
-                self._group.add(first)
-            else:
-                os.setpriority(os.PRIO_PROCESS, first, _NICE)  # or we would not get to count
-                self._counting = asyncio.create_task(self._count(first, limit))
+        self._enforcement.restrict(first)
+        if self._group is not None:
+            self._group.add(first)
+            if self._group.oom is not None:
+                asyncio.get_running_loop().add_reader(self._group.oom, self._end_without_memory)
+        watched = self._enforcement.watched
+        if watched:
+            watcher = Watcher(first, watched, self._writable)
+            self._watching = asyncio.create_task(self._end_at_limit(watcher))
+        if watched.processes is not None:  # a fork bomb would keep us from looking
+            os.setpriority(os.PRIO_PROCESS, first, _NICE)
 
-    async def _count(self, first: int, limit: int) -> None:
-        inside = f"/proc/{first}/root/proc"
-        while True:
-            with contextlib.suppress(OSError):
-                if sum(name.isdigit() for name in os.listdir(inside)) > limit:
-                    self.kill("processes")
-                    return
-            await asyncio.sleep(_WATCH)
+    def _end_without_memory(self) -> None:
+        self._stop_listening()
+        self.kill("memory")
+
+    def _stop_listening(self) -> None:
+        if self._group is not None and self._group.oom is not None:
+            asyncio.get_running_loop().remove_reader(self._group.oom)
+
+    async def _end_at_limit(self, watcher: Watcher) -> None:
+        try:
+            self.kill(await watcher.exceeded())
+        except Exception:  # nobody looks any more, so nothing may run
+            _log.exception("The watcher of a command failed, and the command was ended.")
+            self.kill()
+
+    def _spawn(self, start: Callable[[], Popen]) -> Popen:
+        def start_in_group() -> Popen:
+            process = start()
+            # The first process has to be in the group, and is put there when it is known. But after a pause the kernel
+            # takes 10 ms to move one, and then moves others at once. Now it does so while the sandbox is being made.
+            if self._group is not None:
+                with contextlib.suppress(OSError):  # it has ended already
+                    self._group.add(process.pid)
+            return process
+
+        return start_in_group() if self._spawner is None else self._spawner.start(start_in_group)
 
     async def _abandon(self) -> None:
         if self._first is None and self._process is not None:
@@ -308,6 +356,8 @@ class BubblewrapCommand(RunningCommand):
     def _settle(self) -> None:
         with contextlib.suppress(OSError):
             self._ran = b'"exit-code"' in os.read(self._status, _CHUNK)
+        if self.ended == "exited" and self._group is not None and self._group.ran_out_of_memory:
+            self.ended = "memory"
         super()._settle()
 
     def _heard(self, data: bytes) -> None:
@@ -334,9 +384,28 @@ class BubblewrapCommand(RunningCommand):
             self.set_aside = tuple(self._arrangement.moved_aside)
 
     def _clean(self) -> None:
-        if self._counting is not None:
-            self._counting.cancel()
+        if self._watching is not None:
+            self._watching.cancel()
         if self._group is not None:
+            self._stop_listening()
             self._group.remove()
         close(self._status, *self._held())
+        self._clear_set_ids()
         self.set_aside = tuple(self._arrangement.give_back())
+
+    def _clear_set_ids(self) -> None:
+        """Look at all files, if the command may have set a set-group-id bit, or nobody can know."""
+        _running.discard(self)
+        reports = None if self._spawner is None else self._spawner.reports
+        if reports is not None and reports == self._reports:
+            return
+        for other in tuple(_running):
+            # It could move files out of the way while we look. So it is followed by a look, too, from the same time on.
+            other._reports, other._clock = None, min(self._clock, other._clock)
+        cleared = clear_set_ids(self._writable, self._clock)
+        if cleared:
+            names = ", ".join(repr(name) for name in cleared[:_NAMED])
+            more = f" and {len(cleared) - _NAMED} more" if len(cleared) > _NAMED else ""
+            _log.warning(
+                "A command left set-id bits on files; they were cleared: %s%s", names, more
+            )

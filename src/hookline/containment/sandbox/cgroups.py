@@ -1,4 +1,4 @@
-"""Control groups: a count of processes that holds for root too. Used where we may make one, which is not everywhere."""
+"""Control groups: the kernel's own limits on processes and memory of a whole command. Not everybody may make one."""
 
 from __future__ import annotations
 
@@ -6,33 +6,81 @@ import atexit
 import contextlib
 import itertools
 import os
+import subprocess
 from functools import cache
 from pathlib import Path
+from typing import Literal, TypeAlias
+
+Controller: TypeAlias = Literal["pids", "memory"]
 
 _numbers = itertools.count(1)
 _left: set[Path] = set()
-"""Groups that could not be given back when they should have been: the last process in them was still leaving."""
+"""Groups that could not be removed at the end of their command: the last process in them was still exiting."""
 
 
 class Group:
-    """A group for one command: at most so many processes."""
+    """A group for one command: at most so many processes, and so many bytes of memory."""
 
-    def __init__(self, parent: Path, processes: int) -> None:
-        self._path = parent / f"hookline-{os.getpid()}-{next(_numbers)}"
-        self._path.mkdir()
+    def __init__(self, limits: dict[Controller, tuple[Path, int]]) -> None:
+        """`limits` has for each controller the directory to make the group in, and the limit."""
+        name = f"hookline-{os.getpid()}-{next(_numbers)}"
+        self._paths: list[Path] = []
+        self._memory: Path | None = None
+        self.oom: int | None = None
+        """A file descriptor that is readable once memory ran out, where the kernel does not end the whole group."""
         try:
-            (self._path / "pids.max").write_text(str(processes))
+            for controller, (parent, limit) in limits.items():
+                path = parent / name
+                if (
+                    path not in self._paths
+                ):  # the new hierarchy has one directory for all controllers
+                    path.mkdir()
+                    self._paths.append(path)
+                if controller == "pids":
+                    _write(path / "pids.max", limit)
+                else:
+                    self._memory = path
+                    self._limit_memory(path, limit)
         except OSError:
             self.remove()
             raise
 
+    def _limit_memory(self, path: Path, limit: int) -> None:
+        if (path / "memory.max").exists():
+            _write(path / "memory.max", limit)
+            _write_where_known(path / "memory.swap.max", 0)
+            _write_where_known(path / "memory.oom.group", 1)
+        else:
+            _write(path / "memory.limit_in_bytes", limit)
+            _write_where_known(path / "memory.memsw.limit_in_bytes", limit)
+            # The old hierarchy kills one process, and the rest continues. So we ask to be notified, and end the rest.
+            self.oom = os.eventfd(0, os.EFD_CLOEXEC | os.EFD_NONBLOCK)
+            with open(path / "memory.oom_control") as control:
+                _write(path / "cgroup.event_control", f"{self.oom} {control.fileno()}")
+
     def add(self, pid: int) -> None:
         """Put a process into the group; what it starts will be in it too."""
-        (self._path / "cgroup.procs").write_text(str(pid))
+        for path in self._paths:
+            _write(path / "cgroup.procs", pid)
+
+    @property
+    def ran_out_of_memory(self) -> bool:
+        """Whether the kernel has ended a process of the group because there was no memory left for it."""
+        if self._memory is None:
+            return False
+        # One of them exists, by the kind of hierarchy. Both have a line "oom_kill N".
+        lines = (
+            *_lines(self._memory / "memory.events"),
+            *_lines(self._memory / "memory.oom_control"),
+        )
+        return any(line.startswith("oom_kill ") and line != "oom_kill 0" for line in lines)
 
     def remove(self) -> None:
-        """Give the group back, once all that was in it is gone; and those that were left."""
-        _left.add(self._path)
+        """Remove the group once its processes are gone, and those that were left."""
+        if self.oom is not None:
+            os.close(self.oom)
+            self.oom = None
+        _left.update(self._paths)
         for path in tuple(_left):
             with contextlib.suppress(OSError):
                 path.rmdir()
@@ -40,17 +88,33 @@ class Group:
                 _left.discard(path)
 
 
+def homes(*controllers: Controller) -> dict[Controller, Path]:
+    """Where we may make groups with each of these controllers. One that is missing is not to be had."""
+    found = ((controller, _home(controller)) for controller in controllers)
+    return {controller: home for controller, home in found if home is not None}
+
+
 @cache
-def home_for_groups() -> Path | None:
-    """Where we may make groups that count processes, tried out; None where there is no such place."""
-    for place in _places():
+def _home(controller: Controller) -> Path | None:
+    for place in _places(controller):
         with contextlib.suppress(OSError):
-            group = Group(place, 16)
-            group.remove()
+            _try(place, controller)
             _clear_after_the_dead(place)
-            atexit.register(group.remove)
             return place
     return None
+
+
+def _try(place: Path, controller: Controller) -> None:
+    """Make a group and put a process into it: to make one is not yet to be allowed to fill it."""
+    group = Group(
+        {controller: (place, 2**30)} if controller == "memory" else {controller: (place, 16)}
+    )
+    try:
+        with subprocess.Popen(["cat"], stdin=subprocess.PIPE) as waiting:
+            group.add(waiting.pid)
+    finally:
+        group.remove()
+        atexit.register(group.remove)
 
 
 def _clear_after_the_dead(place: Path) -> None:
@@ -61,14 +125,14 @@ def _clear_after_the_dead(place: Path) -> None:
                 left.rmdir()
 
 
-def _places() -> list[Path]:
-    """Our own group's directories that count processes: the old hierarchy's, then the new one's and its parent."""
+def _places(controller: Controller) -> list[Path]:
+    """Our own group's directories with a controller: the old hierarchy's, then the new one's and its parent."""
     mounts = _mounts()
     places: list[Path] = []
     for line in _lines("/proc/self/cgroup"):
         _, controllers, inside = line.split(":", 2)
-        if "pids" in controllers.split(",") and "pids" in mounts:
-            places.append(_below(mounts["pids"], inside))
+        if controller in controllers.split(",") and controller in mounts:
+            places.append(_below(mounts[controller], inside))
         elif not controllers and "" in mounts:
             own = _below(mounts[""], inside)
             places += [own, own.parent] if own != mounts[""] else [own]
@@ -84,8 +148,9 @@ def _mounts() -> dict[str, Path]:
         place = Path(before.split(" ")[4])
         if kind == "cgroup2":
             found.setdefault("", place)
-        elif kind == "cgroup" and "pids" in options.split(" ")[-1].split(","):
-            found.setdefault("pids", place)
+        elif kind == "cgroup":
+            for name in options.split(" ")[-1].split(","):
+                found.setdefault(name, place)
     return found
 
 
@@ -94,7 +159,22 @@ def _below(mount: Path, inside: str) -> Path:
     return place if place.is_dir() else mount
 
 
-def _lines(path: str) -> list[str]:
+def _write(path: Path, value: object) -> None:
+    # Not `write_text`, which would make a file where there is none, if the directory were an ordinary one.
+    fd = os.open(path, os.O_WRONLY | os.O_CLOEXEC)
+    try:
+        os.write(fd, str(value).encode())
+    finally:
+        os.close(fd)
+
+
+def _write_where_known(path: Path, value: object) -> None:
+    """Set what not every kernel has: accounting of swap can be left out of it."""
+    with contextlib.suppress(FileNotFoundError):
+        _write(path, value)
+
+
+def _lines(path: str | Path) -> list[str]:
     with contextlib.suppress(OSError):
         return Path(path).read_text(encoding="utf-8", errors="surrogateescape").splitlines()
     return []

@@ -18,7 +18,7 @@ the work directory. `host`: nothing contains it."""
 PLACES: tuple[Place, ...] = get_args(Place)
 """The strictest first."""
 
-Ended: TypeAlias = Literal["exited", "stopped", "timeout", "output", "processes"]
+Ended: TypeAlias = Literal["exited", "stopped", "timeout", "output", "processes", "memory", "disk"]
 """How a command ended: by itself, because it was told to, or because it ran into a limit."""
 
 _LONGEST = 131_071

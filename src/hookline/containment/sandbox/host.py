@@ -137,7 +137,9 @@ def _limits(limits: SandboxLimits) -> str:
     wanted = {
         "c": 0,
         "t": limits.cpu_seconds,
-        "v": None if limits.memory is None else limits.memory // 1024,
+        "v": None if limits.address_space is None else limits.address_space // 1024,
+        # Of each process what it can write: address space would count what runtimes reserve and never use.
+        "d": None if limits.memory is None else limits.memory // 1024,
         "f": None if limits.file_size is None else limits.file_size // 512,
     }
     return "".join(

@@ -6,23 +6,38 @@ import contextlib
 import math
 import os
 import platform
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 
 from hookline.errors import UsageError
 
-KIB, MIB, GIB = 1024, 1024**2, 1024**3
+MIB, GIB = 1024**2, 1024**3
+
+
+def most_of_memory() -> int:
+    """Three quarters of the machine's memory: a large build fits, and the machine stays usable."""
+    try:
+        pages, size = os.sysconf("SC_PHYS_PAGES"), os.sysconf("SC_PAGE_SIZE")
+    except (OSError, ValueError):  # a system that does not say
+        return 8 * GIB
+    return pages * size * 3 // 4 if pages > 0 and size > 0 else 8 * GIB
 
 
 @dataclass(frozen=True, kw_only=True)
 class SandboxLimits:
     """What one command may use. None is no limit."""
 
-    memory: int | None = 16 * GIB
+    memory: int | None = field(default_factory=most_of_memory)
+    """Bytes of memory, for all processes of the command together. On the host: for each process."""
+    address_space: int | None = None
     """Bytes of address space, for each process. Runtimes reserve far more of it than they use."""
     cpu_seconds: int | None = 3600
     """Seconds of processor time, for each process."""
     file_size: int | None = 8 * GIB
     """Bytes of the largest file a process may write."""
+    disk: int | None = 64 * GIB
+    """Bytes the command may write to disks, files that it writes again included. Not on the host."""
+    disk_reserve: int | None = GIB
+    """Bytes that stay free where the command can write; half of what was free, if that was less. Not on the host."""
     processes: int | None = 1024
     """How many processes and threads there may be at once. Not on the host."""
     output: int | None = 64 * MIB
@@ -31,11 +46,11 @@ class SandboxLimits:
     """Bytes that fit into each temporary directory that is made for a command. Not on the host."""
 
     def __post_init__(self) -> None:
-        for field in fields(self):
-            value = getattr(self, field.name)
+        for each in fields(self):
+            value = getattr(self, each.name)
             if value is not None and not (type(value) is int and value >= 1):
                 raise UsageError(
-                    f"{field.name}={value!r} is not a limit.",
+                    f"{each.name}={value!r} is not a limit.",
                     remedy="Give a whole number above 0, or None for no limit.",
                 )
 
@@ -56,7 +71,7 @@ def restrict(pid: int, limits: SandboxLimits, *, processes: bool) -> None:
     import resource
 
     wanted = {
-        resource.RLIMIT_AS: limits.memory,
+        resource.RLIMIT_AS: limits.address_space,
         resource.RLIMIT_CPU: limits.cpu_seconds,
         resource.RLIMIT_FSIZE: limits.file_size,
         resource.RLIMIT_CORE: 0,

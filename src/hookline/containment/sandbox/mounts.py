@@ -51,6 +51,12 @@ class FileView:
         further = tuple(work_directory(each) for each in paths.write)
         return cls((root, *further), paths)
 
+    @property
+    def lasting(self) -> tuple[Path, ...]:
+        """The directories in which what a command writes outlives it."""
+        tmp = self.paths.tmp
+        return self.roots if tmp is None else (*self.roots, Path(tmp))
+
     def protections(self, grant: SandboxGrant, place: Place) -> list[Protection]:
         """What keeps the protected names below each directory that can be written: none where nothing can."""
         if place == "read-only":

@@ -45,6 +45,7 @@ def attempts(plan: dict[str, str]) -> list[tuple[str, Callable[[], object]]]:
         ("use the kernel's key ring", lambda: system_call("keyctl", 0, -3, 1)),
         ("use io_uring", lambda: system_call(425, 1, ctypes.create_string_buffer(256))),
         ("set the set-user-id bit", lambda: set_user_id(plan["root"])),
+        ("make a set-group-id file", lambda: set_group_id(plan["root"])),
     ]
 
 
@@ -135,6 +136,11 @@ def set_user_id(root: str) -> None:
     with open(path, "w"):
         pass
     os.chmod(path, 0o4755)
+
+
+def set_group_id(root: str) -> None:
+    """Make a file in the work directory that has the bit from the start."""
+    os.close(os.open(os.path.join(root, "set-group-id"), os.O_CREAT | os.O_WRONLY, 0o2755))
 
 
 if __name__ == "__main__":

@@ -12,9 +12,13 @@ import contextlib
 import os
 import subprocess
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Protocol
+from typing import Protocol, TypeAlias
+
+Popen: TypeAlias = "subprocess.Popen[bytes]"
+Spawn: TypeAlias = Callable[[Callable[[], Popen]], Popen]
+"""Calls what starts a process, in a thread of its choice."""
 
 _CHUNK = 256 * 1024
 _MOMENT = 1.0
@@ -45,19 +49,22 @@ class Process:
         fds: Sequence[int],
         cwd: str | Path,
         listener: Listener,
+        spawn: Spawn,
     ) -> None:
         self._loop = asyncio.get_running_loop()
         self._listener = listener
-        self._process = subprocess.Popen(
-            argv,
-            bufsize=0,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            env=dict(env),
-            cwd=cwd,
-            pass_fds=tuple(fds),
-            start_new_session=True,
+        self._process = spawn(
+            lambda: subprocess.Popen(
+                argv,
+                bufsize=0,
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.STDOUT,
+                env=dict(env),
+                cwd=cwd,
+                pass_fds=tuple(fds),
+                start_new_session=True,
+            )
         )
         self.pid = self._process.pid
         assert self._process.stdout is not None  # it was asked for

@@ -6,12 +6,12 @@ import asyncio
 import contextlib
 import os
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from hookline._aio import within
 from hookline.containment.sandbox.command import Ended, Job
-from hookline.containment.sandbox.process import Process
+from hookline.containment.sandbox.process import Popen, Process
 
 _MOMENT = 2.0
 """Seconds for what is about to happen anyway: the end of the output after the last process that could write it."""
@@ -71,8 +71,14 @@ class RunningCommand:
         """Start a process whose output comes here, and say its number."""
         self._began = time.monotonic()
         listener = _Hearing(self)
-        self._process = Process(argv, env=env, fds=fds, cwd=cwd, listener=listener)
+        self._process = Process(
+            argv, env=env, fds=fds, cwd=cwd, listener=listener, spawn=self._spawn
+        )
         return self._process.pid
+
+    def _spawn(self, start: Callable[[], Popen]) -> Popen:
+        """Start a process, in this thread or another."""
+        return start()
 
     async def _abandon(self) -> None:
         """It is not to run after all: end what there is of it, and wait until it is gone."""

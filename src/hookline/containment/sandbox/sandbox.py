@@ -22,6 +22,7 @@ from hookline.containment.sandbox.command import (
     can_be_bytes,
     shell_argv,
 )
+from hookline.containment.sandbox.enforcement import Enforcement
 from hookline.containment.sandbox.environment import checked, environment, trusted_path
 from hookline.containment.sandbox.host import HostCommand
 from hookline.containment.sandbox.limits import SandboxLimits, checked_timeout
@@ -194,7 +195,9 @@ class Sandbox:
                 only = "nothing that commands write outlives them"
             missing = ", ".join(f"'{path}'" for path in hides_nothing(self.paths))
             note = f"; there is nothing to hide at {missing} now" if missing else ""
-            return f"contained by {status.driver}: {status.reason}; {only}, no network{note}"
+            held = Enforcement.of(self.limits).describe()
+            said = f"contained by {status.driver}: {status.reason}; {only}, no network"
+            return f"{said}; {held}{note}"
         said = f"NOT CONTAINED, commands run on the host: {status.reason}"
         return f"{said}. {status.remedy}".rstrip(". ") if status.remedy else said
 

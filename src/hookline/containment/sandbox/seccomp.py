@@ -3,20 +3,21 @@
 It closes what namespaces and read-only mounts leave open. A unix socket by its path connects through a read-only
 bind, so only sockets of the internet families can be made. A connected pair is harmless unless it is one of datagrams,
 which can be connected again, elsewhere. A root that has no capabilities left can still set the set-user-id bit on a
-file in the work directory, which would be root's for whoever runs it outside.
+file in the work directory, which would be root's for whoever runs it outside. The set-group-id bit cannot be refused to
+`chmod`: directories need it, and a filter does not see what a path leads to. A second filter reports those calls.
 """
 
 from __future__ import annotations
 
 import platform
 import struct
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from hookline.containment.sandbox.syscalls import MACHINES, Machine
 from hookline.errors import SandboxError
 
 _LOAD, _EQUAL, _AT_LEAST, _ANY_BIT, _RETURN = 0x20, 0x15, 0x35, 0x45, 0x06
-_ALLOW, _KILL, _ERROR = 0x7FFF0000, 0x80000000, 0x00050000
+_ALLOW, _KILL, _ERROR, _REPORT = 0x7FFF0000, 0x80000000, 0x00050000, 0x7FC00000
 _EPERM, _ENOSYS = 1, 38
 _NUMBER, _MACHINE, _ARGUMENTS = 0, 4, 16
 """Where in what the filter is shown the number, the machine and the arguments are."""
@@ -55,7 +56,9 @@ _TERMINAL_INPUT = (0x5412, 0x541C)
 """TIOCSTI and TIOCLINUX: they type into the terminal of whoever started us."""
 _PERSONALITIES = (0, 0x40000, 0xFFFFFFFF)
 """The usual one, the usual one without address randomisation, and the question which it is."""
-_SET_USER_ID, _SET_IDS = 0o4000, 0o6000
+_SET_USER_ID, _SET_GROUP_ID, _SET_IDS = 0o4000, 0o2000, 0o6000
+_CHANGE_MODE = (("chmod", 1), ("fchmod", 1), ("fchmodat", 2), ("fchmodat2", 2))
+"""Calls that change the mode of what exists, and which argument is the mode."""
 _CREATES = 0x400040
 """O_CREAT, and the bit that makes a nameless file: without one of them there is no mode to look at."""
 
@@ -64,13 +67,7 @@ Block = list[tuple[int, int, int, int]]
 
 def filter_program(*, unix_sockets: bool = False, machine: str | None = None) -> bytes:
     """The filter for this machine, or another, as bytes for `--seccomp`."""
-    name = machine or platform.machine()
-    if name not in MACHINES:
-        raise SandboxError(
-            f"there is no system call filter for {name} processors.",
-            remedy=f"The sandbox knows {' and '.join(MACHINES)}.",
-        )
-    known = MACHINES[name]
+    known = known_machine(machine)
     program: Block = [
         (_LOAD, 0, 0, _MACHINE),
         (_EQUAL, 1, 0, known.audit),
@@ -79,17 +76,44 @@ def filter_program(*, unix_sockets: bool = False, machine: str | None = None) ->
     ]
     if known.foreign_bit:
         program += [(_AT_LEAST, 0, 1, known.foreign_bit), (_RETURN, 0, 0, _KILL)]
-    for number, block in _rules(known, unix_sockets):
-        # The block of a call loads arguments, and always ends in a verdict, so the next one finds the number loaded.
-        program += [(_EQUAL, 0, len(block), number), *block]
-    program.append((_RETURN, 0, 0, _ALLOW))
-    return b"".join(struct.pack("<HBBI", *step) for step in program)
+    return _assembled(program + _rules(known, _named_rules(unix_sockets)))
 
 
-def _rules(machine: Machine, unix_sockets: bool) -> Iterator[tuple[int, Block]]:
-    for name, block in _named_rules(unix_sockets):
+def reporting_program(*, machine: str | None = None) -> bytes:
+    """A filter that allows everything, and has the kernel report each call that sets a set-group-id bit."""
+    rules = (
+        (
+            name,
+            [_argument(mode), (_ANY_BIT, 0, 1, _SET_GROUP_ID), (_RETURN, 0, 0, _REPORT), _allow()],
+        )
+        for name, mode in _CHANGE_MODE
+    )
+    # Calls of another dialect are not looked at: the filter above ends who makes one.
+    return _assembled([(_LOAD, 0, 0, _NUMBER), *_rules(known_machine(machine), rules)])
+
+
+def known_machine(name: str | None = None) -> Machine:
+    """The numbers of system calls of this machine, or of another."""
+    name = name or platform.machine()
+    if name not in MACHINES:
+        raise SandboxError(
+            f"there is no system call filter for {name} processors.",
+            remedy=f"The sandbox knows {' and '.join(MACHINES)}.",
+        )
+    return MACHINES[name]
+
+
+def _assembled(program: Block) -> bytes:
+    return b"".join(struct.pack("<HBBI", *step) for step in (*program, _allow()))
+
+
+def _rules(machine: Machine, named: Iterable[tuple[str, Block]]) -> Block:
+    program: Block = []
+    for name, block in named:
         if name in machine.calls:
-            yield machine.calls[name], block
+            # A block loads arguments, and always ends in a verdict, so the next one finds the number loaded.
+            program += [(_EQUAL, 0, len(block), machine.calls[name]), *block]
+    return program
 
 
 def _named_rules(unix_sockets: bool) -> Iterator[tuple[str, Block]]:
@@ -100,7 +124,7 @@ def _named_rules(unix_sockets: bool) -> Iterator[tuple[str, Block]]:
     yield "clone", _no_bits(0, _NEW_NAMESPACES)
     yield "ioctl", _none_of(1, _TERMINAL_INPUT)
     yield "personality", _only(0, _PERSONALITIES)
-    for name, mode in (("chmod", 1), ("fchmod", 1), ("fchmodat", 2), ("fchmodat2", 2)):
+    for name, mode in _CHANGE_MODE:
         yield name, _no_bits(mode, _SET_USER_ID)
     for name, mode in (("creat", 1), ("mknod", 1), ("mknodat", 2)):
         yield name, _no_bits(mode, _SET_IDS)

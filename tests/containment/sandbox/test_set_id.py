@@ -1,0 +1,280 @@
+"""No regular file keeps a set-id bit that a command gave it; directories do."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import stat
+import subprocess
+import sys
+import tarfile
+import time
+from pathlib import Path
+
+import pytest
+
+from hookline.containment import Sandbox
+from hookline.containment.sandbox import bubblewrap, set_id
+from hookline.containment.sandbox.set_id import clear_set_ids, file_clock
+
+from .conftest import ROOT, Place, needs_bubblewrap
+
+pytestmark = needs_bubblewrap
+
+
+def _bits(path: Path) -> int:
+    return path.stat().st_mode & 0o6000
+
+
+def _marked(place: Path) -> list[str]:
+    """The regular files with a set-id bit."""
+    found = (path for path in place.rglob("*") if not path.is_symlink() and path.is_file())
+    return sorted(path.name for path in found if _bits(path))
+
+
+WAYS = {
+    "chmod": "touch f; chmod g+s f; chmod 2775 f",
+    "with execution": "cp /bin/true f; chmod 2755 f; test -g f",
+    "copied with its mode": "mkdir s; touch s/f; chmod 2775 s/f; cp -a s/f f; cp -a s t",
+    "moved into place": "cp /bin/true /tmp/f; chmod 2755 /tmp/f; mv /tmp/f f",
+    "renamed": "touch .x; chmod 2755 .x; mkdir d; mv .x d/f",
+    "linked": "touch a; chmod 2755 a; ln a b; mkdir d; ln b d/f; rm a",
+    "unpacked": "touch f; chmod 2755 f; tar cf a.tar f; rm f; tar xpf a.tar",
+    "in the background": "(touch f; chmod 2755 f; sleep 20) & while ! test -g f; do sleep 0.05; done",
+    "without a name": 'python3 -I -c \'import os; fd = os.open(".", os.O_TMPFILE | os.O_RDWR, 0o755); '
+    'os.fchmod(fd, 0o2755); os.link(f"/proc/self/fd/{fd}", "f", follow_symlinks=True)\' || true',
+    "through an access list": "touch f; chmod 2644 f; setfacl -m g::x,m::x f || true",
+    "in a directory that cannot be listed": "mkdir d; touch d/f; chmod 2755 d/f; chmod 0311 d; ls -d d/f",
+    "without permission to read it": "touch f; chmod 2311 f",
+    "killed": "touch f; chmod 2755 f; kill -9 $$",
+    "with an old date": "touch f; chmod 2755 f; touch -d 2001-01-01 f",
+}
+
+SHOW = "find . -type f -perm -2000 2>/dev/null || true"
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_no_way_leaves_a_set_group_id_file(place: Place, way: str) -> None:
+    """However the file got its bit and its place."""
+    seen = place.run(f"{WAYS[way].replace('python3', place.python)}\n{SHOW}")
+    if way != "killed":
+        assert "f" in seen.text  # it had the bit while the command ran
+    hidden = place.work / "d"
+    if way == "in a directory that cannot be listed" and place.user is not None:
+        assert stat.S_IMODE(hidden.stat().st_mode) == 0o300  # nobody else gets at what is in there
+        return
+    assert _marked(place.work) == []
+
+
+def test_the_set_user_id_bit_is_refused_at_once(place: Place) -> None:
+    """Nothing has to be cleared, for files and directories."""
+    seen = place.run("touch f; mkdir d; chmod u+s f || chmod u+s d || echo refused")
+    assert seen.text.endswith("refused\n")
+
+
+def test_capabilities_cannot_be_given_to_a_file(place: Place) -> None:
+    """They would be the same by another name."""
+    code = """
+import os, struct
+open("f", "w").close()
+for revision, size in ((0x02000000, 5), (0x03000000, 6)):
+    try:
+        os.setxattr("f", "security.capability", struct.pack(f"<{size}I", revision | 1, *[0xFFFFFFFF] * (size - 2), 0))
+        print("given")
+    except OSError as error:
+        print(error.strerror)
+"""
+    assert set(place.run_python(code).text.split("\n")) == {"Operation not permitted", ""}
+
+
+def test_a_file_cannot_be_made_with_the_bit(place: Place) -> None:
+    """Neither by opening it nor as a node."""
+    code = """
+import os, stat
+for make in (
+    lambda: os.open("f", os.O_CREAT | os.O_WRONLY, 0o2755),
+    lambda: os.open(".", os.O_TMPFILE | os.O_WRONLY, 0o2755),
+    lambda: os.mknod("f", stat.S_IFREG | 0o2755),
+):
+    try:
+        make()
+        print("made")
+    except OSError as error:
+        print(error.strerror)
+"""
+    assert set(place.run_python(code).text.split("\n")) == {"Operation not permitted", ""}
+
+
+def test_directories_keep_the_bit(place: Place) -> None:
+    """The programs that set it work as they do outside, and what is below such a directory has its group."""
+    made = """
+set -e
+mkdir one; chmod 2775 one
+mkdir -m 2775 two
+mkdir two/inherits; chmod 755 two/inherits
+cp -a one three
+tar cf all.tar one two; mkdir out; tar xpf all.tar -C out
+python3 -I -c 'import shutil; shutil.copytree("two", "four")'
+if command -v git >/dev/null; then git init -q --shared=group repository; fi
+"""
+    seen = place.run(made)
+    assert (seen.exit_code, seen.text) == (0, "")
+    kept = ["one", "two", "two/inherits", "three", "out/one", "out/two", "four", "four/inherits"]
+    if (place.work / "repository").exists():
+        kept += ["repository/.git/objects", "repository/.git/refs"]
+    assert [name for name in kept if _bits(place.work / name) != stat.S_ISGID] == []
+
+
+def test_files_from_before_stay_as_they_were(place: Place) -> None:
+    """Also when the command sets a bit on another file, which is then looked for."""
+    (place.work / "d").mkdir()
+    for name in ("before", "d/before"):
+        (place.work / name).write_text("the user's")
+        (place.work / name).chmod(0o2755)
+    place.own()  # changing the owner clears the bits
+    for name in ("before", "d/before"):
+        (place.work / name).chmod(0o6755)
+    time.sleep(0.02)
+    place.run("cat before d/before; touch new; chmod 2755 new; chmod 2775 d")
+    assert [_bits(place.work / name) for name in ("before", "d/before", "new", "d")] == [
+        0o6000,
+        0o6000,
+        0,
+        0o2000,
+    ]
+
+
+async def test_nothing_is_looked_for_where_no_bit_was_set(
+    sandbox: Sandbox, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A look at all files takes long; the kernel says whether it is needed, and a file that was found is named."""
+    looks = []
+
+    def look(*arguments: object) -> list[str]:
+        looks.append(arguments)
+        return clear_set_ids(*arguments)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(bubblewrap, "clear_set_ids", look)
+    await sandbox.run("mkdir d; touch f; chmod 755 f d; install -m 644 f g")
+    if sandbox_reports():
+        assert looks == []
+    await sandbox.run("chmod 2755 d")
+    assert not caplog.text
+    await sandbox.run("chmod 2755 f")
+    assert len(looks) >= 2
+    assert f"'{sandbox.root}/f'" in caplog.text
+
+
+def sandbox_reports() -> bool:
+    """Whether this kernel reports."""
+    return bubblewrap.spawner().reports is not None
+
+
+async def test_a_command_beside_another_cannot_move_its_files_out_of_the_way(
+    sandbox: Sandbox, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What one has set is looked for once more when the other has ended, which began later and set nothing."""
+    ready, moved = sandbox.root / "ready", sandbox.root / "moved"
+    first = await sandbox.start(
+        "touch f; chmod 2755 f; touch ready; while ! test -e moved; do sleep 0.02; done",
+        on_output=print,
+    )
+    while not ready.exists():  # noqa: ASYNC110 - nobody tells us
+        await asyncio.sleep(0.02)
+    second = await sandbox.start("sleep 1", on_output=print)
+    with monkeypatch.context() as blind:  # as if the file were never where the look is
+        blind.setattr(bubblewrap, "clear_set_ids", lambda *_: [])
+        moved.touch()
+        await first.wait()
+    assert _marked(sandbox.root) == ["f"]
+    await second.wait()
+    assert _marked(sandbox.root) == []
+
+
+async def test_without_reports_every_command_is_followed_by_a_look(
+    sandbox: Sandbox, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An old kernel, or a container that forbids them."""
+
+    class Silent(bubblewrap.Program):
+        """A bubblewrap that has to be started with its own privileges."""
+
+    program = bubblewrap.installed()
+    silent = Silent(program.path, program.version, program.options, needs_privileges=True)
+    monkeypatch.setattr(bubblewrap, "installed", lambda: silent)
+    await sandbox.run("touch f; chmod 2755 f")
+    assert _marked(sandbox.root) == []
+
+
+async def test_other_writable_directories_are_looked_at(tmp_path: Path) -> None:
+    """Those that are named, and a /tmp that lasts."""
+    from hookline.containment import SandboxPaths
+
+    for name in ("work", "more", "tmp"):
+        (tmp_path / name).mkdir()
+    paths = SandboxPaths(write=(str(tmp_path / "more"),), tmp=str(tmp_path / "tmp"))
+    sandbox = Sandbox(tmp_path / "work", "required", paths=paths)
+    await sandbox.run(f"for d in . {tmp_path}/more /tmp; do touch $d/f; chmod 2755 $d/f; done")
+    assert (tmp_path / "tmp" / "f").exists()
+    assert _marked(tmp_path) == []
+
+
+def test_deep_directories_are_closed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What lies deeper than one can look is out of reach for others."""
+    monkeypatch.setattr(set_id, "_DEPTH", 3)
+    since = file_clock()
+    deep = tmp_path / "1" / "2" / "3" / "4" / "5"
+    deep.mkdir(parents=True)
+    for path in (deep / "f", tmp_path / "1" / "2" / "3" / "f"):
+        path.touch()
+        path.chmod(0o2755)
+    assert clear_set_ids([tmp_path], since) == [f"{tmp_path}/1/2/3/f"]
+    assert stat.S_IMODE((tmp_path / "1" / "2" / "3" / "4").stat().st_mode) == 0o700
+    assert stat.S_IMODE((tmp_path / "1" / "2" / "3").stat().st_mode) == 0o755
+
+
+def test_links_are_not_followed(tmp_path: Path) -> None:
+    """A link to a set-id file elsewhere changes nothing there."""
+    since = file_clock()
+    (tmp_path / "work").mkdir()
+    (tmp_path / "outside").mkdir()
+    program = tmp_path / "outside" / "program"
+    program.touch()
+    program.chmod(0o6755)
+    (tmp_path / "work" / "file").symlink_to(program)
+    (tmp_path / "work" / "directory").symlink_to(program.parent)
+    assert clear_set_ids([tmp_path / "work", tmp_path / "gone"], since) == []
+    assert _bits(program) == 0o6000
+
+
+def test_archives_of_the_user_are_unpacked_without_the_bit(place: Place) -> None:
+    """An archive that was made outside can carry it."""
+    with tarfile.open(place.work / "a.tar", "w") as archive:
+        for name, mode in (("program", 0o2755), ("d", 0o2775)):
+            entry = tarfile.TarInfo(name)
+            entry.mode, entry.uid, entry.gid = mode, os.geteuid(), os.getegid()
+            entry.type = tarfile.DIRTYPE if name == "d" else tarfile.REGTYPE
+            archive.addfile(entry)
+    place.own()
+    seen = place.run("tar xpf a.tar && ls")
+    assert "program" in seen.text
+    assert _bits(place.work / "program") == 0
+    assert _bits(place.work / "d") == stat.S_ISGID
+
+
+def test_sandboxes_work_in_a_fork(tmp_path: Path) -> None:
+    """A process that was forked has no threads of its parent, and starts its own."""
+    code = f"""
+import os, sys
+from hookline.containment.sandbox import Sandbox
+sandbox = Sandbox({str(tmp_path)!r}, "required")
+sandbox.run_sync("true")
+pid = os.fork()
+if pid == 0:
+    sandbox.run_sync("touch f; chmod 2755 f")
+    os._exit(0)
+sys.exit(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]))
+"""
+    env = {**os.environ, "PYTHONPATH": str(ROOT / "src")}
+    subprocess.run([sys.executable, "-c", code], env=env, check=True, timeout=60)
+    assert _bits(tmp_path / "f") == 0
