@@ -93,6 +93,7 @@ class Place:
         env = {
             "PATH": os.environ["PATH"],
             "HOME": str(self.home),
+            "XDG_STATE_HOME": f"{self.base}-state",
             "PYTHONPATH": str(ROOT / "src"),
             "MY_TOKEN": "a secret of the environment",
         }
@@ -121,6 +122,7 @@ def place(request: pytest.FixtureRequest) -> Iterator[Place]:
     finally:
         subprocess.run(["chmod", "-R", "u+rwX", base], check=False)
         shutil.rmtree(base, ignore_errors=True)
+        shutil.rmtree(f"{base}-state", ignore_errors=True)
 
 
 def _skip_unless_we_can_be(user: int) -> None:

@@ -61,7 +61,7 @@ def test_no_way_leaves_a_set_group_id_file(place: Place, way: str) -> None:
         assert "f" in seen.text  # it had the bit while the command ran
     hidden = place.work / "d"
     if way == "in a directory that cannot be listed" and place.user is not None:
-        assert stat.S_IMODE(hidden.stat().st_mode) == 0o300  # nobody else gets at what is in there
+        assert stat.S_IMODE(hidden.stat().st_mode) == 0o700  # nobody else gets at what is in there
         return
     assert _marked(place.work) == []
 

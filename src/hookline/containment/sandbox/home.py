@@ -23,13 +23,23 @@ _BELOW_WORK = ("bin/python", ".venv/bin/python", "venv/bin/python", "env/bin/pyt
 
 def homes() -> list[str]:
     """The home directories whose entries we could read: our own, and for root everybody's."""
-    found = [os.path.expanduser("~")]
-    with contextlib.suppress(KeyError):
-        found.append(pwd.getpwuid(os.geteuid()).pw_dir)
+    found = _own_homes()
     if os.geteuid() == 0:
         with contextlib.suppress(OSError):
             found += (entry.path for entry in os.scandir("/home") if entry.is_dir())
-    real = dict.fromkeys(os.path.realpath(home) for home in found)
+    return _checked(found)
+
+
+def _own_homes() -> list[str]:
+    """What `HOME` says, and what the system says."""
+    found = [os.path.expanduser("~")]
+    with contextlib.suppress(KeyError):
+        found.append(pwd.getpwuid(os.geteuid()).pw_dir)
+    return _checked(found)
+
+
+def _checked(paths: Iterable[str]) -> list[str]:
+    real = dict.fromkeys(map(os.path.realpath, paths))
     return [home for home in real if home != "/" and os.path.isdir(home)]
 
 
@@ -57,7 +67,7 @@ def dot_entry(path: str, known: Iterable[str]) -> str:
 def needed_paths(root: str, known: list[str]) -> list[str]:
     """Whole paths below the dot-entries of homes that programs are started from, and what they cannot do without."""
     wanted = [*_of_path(), *_named(), *_of_interpreter(root)]
-    wanted += [f"{home}/{name}" for home in known for name in INSTALLATIONS]
+    wanted += [f"{home}/{name}" for home in _own_homes() for name in INSTALLATIONS]
     inside = dict.fromkeys(path for path in wanted if dot_entry(path, known))
     return [path for path in inside if os.path.exists(path)]
 
@@ -118,20 +128,19 @@ def _installation(program: str) -> str:
     head, found, _ = program.partition("/node_modules/")
     if found:
         return f"{head}/node_modules"
-    is_prefix = os.path.basename(os.path.dirname(program)) == "bin" and os.path.isdir(
-        f"{above}/lib"
-    )
+    beside = os.path.dirname(program)
+    if os.path.basename(beside) not in ("bin", "libexec"):
+        return program
     # `~/.local` is everybody's: it holds keys as well.
-    return above if is_prefix and os.path.basename(above) != ".local" else program
+    is_prefix = os.path.isdir(f"{above}/lib") and os.path.basename(above) != ".local"
+    return above if is_prefix else beside
 
 
 def _named() -> Iterator[str]:
-    for name, default in TOOL_VARIABLES.items():
-        value = os.environ.get(name) or default
-        if value:
-            for each in value.split(os.pathsep):
-                path = os.path.expanduser(each)
-                yield from (os.path.normpath(path), os.path.realpath(path))
+    for name in TOOL_VARIABLES:
+        for each in os.environ.get(name, "").split(os.pathsep):
+            if os.path.isabs(each):
+                yield from (os.path.normpath(each), os.path.realpath(each))
 
 
 def _of_interpreter(root: str) -> Iterator[str]:

@@ -43,17 +43,14 @@ ENVIRONMENT = frozenset(
 PROXIES = ("http_proxy", "https_proxy", "all_proxy", "no_proxy")
 """Go in with the network, in either case, unless there is a password in them."""
 
-TOOL_VARIABLES = {
-    **dict.fromkeys(("VIRTUAL_ENV", "CONDA_PREFIX", "GOPATH", "GOROOT", "JAVA_HOME"), ""),
-    "PYENV_ROOT": "~/.pyenv",
-    "NVM_DIR": "~/.nvm",
-    "CARGO_HOME": "~/.cargo",
-    "RUSTUP_HOME": "~/.rustup",
-}
-"""Variables that say where tools are installed, and what they are where one is not set."""
+TOOL_VARIABLES = _names(
+    "VIRTUAL_ENV CONDA_PREFIX PYENV_ROOT NVM_DIR CARGO_HOME RUSTUP_HOME GOPATH GOROOT JAVA_HOME"
+)
+"""Variables that say where tools are installed."""
 
 INSTALLATIONS = _names(
     """
+    .pyenv .nvm .cargo .rustup
     .local/lib .local/share/uv/python .local/share/uv/tools .local/share/pipx/venvs .local/pipx/venvs    # programs
     .local/share/mise/installs .asdf/installs .sdkman/candidates .rbenv/versions .volta/tools .elan/toolchains
     .local/share/fnm .local/share/pnpm .local/share/gem .gem/ruby .deno/bin .bun/bin .dotnet/sdk
