@@ -220,7 +220,9 @@ def differences(workshop: Workshop) -> dict[str, str]:
             for text, host, inside in zip(section.commands, expected, ends, strict=True):
                 found[f"{section.name}: {text}"] = _difference(host, inside, before)
                 before = _unlike(host, inside)
-            failed = [each for each, end in zip(section.commands, expected, strict=True) if end.code]
+            failed = [
+                each for each, end in zip(section.commands, expected, strict=True) if end.code
+            ]
             assert len(failed) <= 0.15 * len(expected), f"no work but failures: {failed}"
     return found
 
