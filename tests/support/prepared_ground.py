@@ -68,7 +68,7 @@ def directory() -> Iterator[Path]:
 
 def paths_for(base: Path) -> SandboxPaths:
     """What makes the directory visible where it is in /tmp."""
-    return SandboxPaths(read=(base,)) if inside_any(base, emptied()) else SandboxPaths()
+    return SandboxPaths(show=(base,)) if inside_any(base, emptied()) else SandboxPaths()
 
 
 class Ground:

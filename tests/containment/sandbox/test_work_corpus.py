@@ -18,7 +18,7 @@ import pytest
 from fake_home import FakeHome
 from prepared_ground import ROOT, directory, paths_for, search_path, tree, which
 
-from hookline.capabilities.bash.needs import needs_network
+from hookline.capabilities.bash.network_needs import needs_network
 from hookline.containment import Sandbox, ShellPolicy
 
 from .conftest import needs_bubblewrap
