@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from hookline.containment import INSTRUCTIONS, PROTECTED, FileJail, ShellPolicy
+from hookline.containment import INSTRUCTIONS, FileJail, ShellPolicy
 from hookline.containment.protected import AGENT_CONFIGURATION
 from hookline.containment.sandbox.tables import PROTECTED as HELD
 from hookline.containment.sandbox.tables import PROTECTED_IF_THERE

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -231,9 +232,10 @@ def test_the_table_of_the_user_is_read_narrowly(command: str) -> None:
         ({"x": ["--a=b"]}, "neither an option nor a sub-command"),
         ({"x": ["$(id)"]}, "neither an option nor a sub-command"),
         ({"x": [3]}, "neither an option nor a sub-command"),
+        (["x"], "no table of programs"),
     ],
 )
-def test_a_wrong_table_is_refused_with_words(programs: dict[str, list[str]], words: str) -> None:
+def test_a_wrong_table_is_refused_with_words(programs: Any, words: str) -> None:
     """The error says which entry is wrong, and what to write."""
     with pytest.raises(UsageError, match=words):
         ShellPolicy(programs=programs)

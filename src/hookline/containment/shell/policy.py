@@ -47,6 +47,11 @@ class ShellPolicy(msgspec.Struct, frozen=True):
                 f"trusted={self.trusted!r} is a text, not a list of directories.",
                 remedy=f"Write trusted=[{self.trusted!r}].",
             )
+        if not isinstance(self.programs, Mapping):
+            raise UsageError(
+                f"programs={self.programs!r} is no table of programs.",
+                remedy="Write programs={'terraform': ['validate']}.",
+            )
         for name, entries in self.programs.items():
             _check_program(name, entries)
 
@@ -72,6 +77,10 @@ class ShellPolicy(msgspec.Struct, frozen=True):
             deny=self.deny + _parse("deny", deny),
             allow_denied=self.allow_denied + (allowed if even_denied else ()),
         )
+
+    def without_rules(self) -> ShellPolicy:
+        """The same repositories and programs, and no rule: what is allowed then only reads."""
+        return ShellPolicy(trusted=self.trusted, programs=self.programs)
 
     def judge(self, command: str, *, cwd: str = "", root: str = "") -> Verdict:
         """Say whether a command may run. Never raises, whatever the text.
