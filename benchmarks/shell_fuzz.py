@@ -50,36 +50,23 @@ def agrees(reading: Reading, ran: Sequence[tuple[str, ...]]) -> bool:
     """Whether every command that ran was claimed, and every one that was claimed ran."""
     assigned = tuple(f"{name}=" for one in reading.commands for name, _ in one.assignments)
     seen = {argv for argv in ran if len(argv) != 1 or not argv[0].startswith(assigned)}
-    seen = {argv for argv in seen if argv[:1] != ("case",)}  # it is traced as it is written
-    commands = [one for one in reading.commands if one.words and one.words[0] != Word("case")]
+    commands = reading.commands
     claimed = set()
     for argv in seen:
-        fitting = [at for at, one in enumerate(commands) if _fits(_as_traced(one.words), argv)]
+        fitting = [at for at, one in enumerate(commands) if _fits(one.words, argv)]
         if not fitting:
             return False
         claimed.update(fitting)
     return len(claimed) == len(commands) or _may_fail(reading)
 
 
-def _as_traced(words: Sequence[Word]) -> list[Word]:
-    """The words as bash shows them. In `[[` it quotes none, so that one with a blank looks like two."""
-    if words[0].text != "[[":
-        return list(words)
-    pieces = (
-        [Word(piece) for piece in one.text.split() or [""]] if one.exact else [one] for one in words
-    )
-    return [piece for one in pieces for piece in one]
-
-
 def _may_fail(reading: Reading) -> bool:
     """Whether a command fails here in any case: nothing can be written, and no path leads to a program.
 
-    Then what depends on it does not run. What comes after `x=a ||` never does, and of the branches of a `case` one.
+    Then what depends on it does not run.
     """
-    if any(not command.words and command.assignments for command in reading.commands):
-        return True
-    names = [command.words[0] for command in reading.commands if command.words]
-    if any("/" in name.text or name == Word("case") or not name.exact for name in names):
+    names = [command.words[0] for command in reading.commands]
+    if any("/" in name.text or not name.exact for name in names):
         return True
     targets = [
         r.target.text for c in reading.commands for r in c.redirects if r.operator[-1] not in "&"
@@ -164,7 +151,7 @@ def table(tallies: Sequence[Tally]) -> None:
 def verdicts() -> None:
     """Print what the policy says about the labelled commands."""
     policy = ShellPolicy.default()
-    for name in ("harmless", "dangerous", "denied"):
+    for name in ("everyday", "harmless", "dangerous", "denied"):
         counts: Counter[str] = Counter(policy.judge(text).decision for text in corpus(name))
         total = sum(counts.values())
         shares = [f"{d} {counts[d]:>5} ({100 * counts[d] / total:.1f} %)" for d in DECISIONS]
@@ -195,7 +182,7 @@ def main() -> int:
     median, most = verdict_cost()
     print(f"\none verdict: {median:.3f} ms (median), {most:.3f} ms (99 of 100)")
     claims = total.static >= 0.15 * total.strings and ordinary.static >= 0.95 * ordinary.strings
-    return 0 if claims and not total.wrong and not ordinary.wrong and median <= 1 else 1
+    return 0 if claims and not total.wrong and not ordinary.wrong and most <= 1 else 1
 
 
 if __name__ == "__main__":

@@ -26,6 +26,7 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     [
         "/", "/*", "/usr", "~", "~/", "~/*", "$HOME", '"$HOME"/*', "..", "../", "../..", "../*", "build/../..", ".",
         "./", '"$PWD"', ".git", "./.git/", "build/../.git", "{project}", "{project}/.git", "{home}", "{home}/code",
+        "../project", "../project/.git", ".g*", ".GIT",
         "~/.bashrc", "~/.ssh", "~/.ssh/config", ".hookline", "/etc/hosts", ".git/hooks", "AGENTS.md", "/home/somebody",
     ],
 )  # fmt: skip

@@ -162,6 +162,8 @@ def test_every_place_where_a_line_may_stand_counts(home: Path, project: Path) ->
     assert decide("cd away && cat config", project) == "ask"
     assert decide("cd away && cat ../plain.txt", project) == "allow"
     assert decide("cd - && cat x", project) == "ask"
+    assert decide("command cd ~/.ssh; cat config", project) == "ask"
+    assert decide("bash -c 'cd ~/.ssh'; cat config", project) == "ask"
     assert decide("cd s* && cat a.py", project) == "ask"
     assert decide("cd a; cd b; cd c; cd d; cat x", project) == "ask"
 
@@ -212,6 +214,13 @@ def test_xargs_asks_unless_names_stay_whole(project: Path) -> None:
         "find . -type f -print0 | xargs -0 rm",
         "find . -type f -print0 | xargs -0 git log",
         "grep -e -l list | xargs -0 cat",
+        "find . -type f -printf '/etc/shadow\\0' | xargs -0 cat",
+        "find /etc -type f -print0 | xargs -0 cat",
+        "find ~ -type f -print0 | xargs -0 cat",
+        "cd && find . -type f -print0 | xargs -0 cat",
+        "echo x | grep -lZ --label=/etc/shadow x | xargs -0 cat",
+        "find . -type f -print0 | xargs -0 -d ' ' cat",
+        "find . | xargs -d '\\n' -d ' ' ls",
         "cat list | xargs -0 cat",
         "xargs -0 cat < list",
         "find . -type f -print0 | xargs -0 -I{} cat x/{}",

@@ -14,7 +14,7 @@ from functools import lru_cache
 
 import msgspec
 
-from hookline.containment.shell.find import lists_plain_files
+from hookline.containment.shell.find import lists_plain_files, roots_of
 from hookline.containment.shell.git_trust import git_objection
 from hookline.containment.shell.git_verbs import GIT, GIT_VERBS
 from hookline.containment.shell.options import Call, Options, read_call
@@ -207,15 +207,20 @@ class Allowlist(msgspec.Struct):
         inner = list(call.rest[own:])
         if name == "xargs":
             return self._fed(call, inner, where)
-        if not inner or not all(word.exact for word in call.rest[: own + 1]):
-            return "it is not known what it runs"
+        if (
+            not inner
+            or not all(word.exact for word in call.rest[: own + 1])
+            or inner[0].text == "cd"
+        ):
+            return "it is not known what it runs, and where"
         return self._program(program_name(inner[0].text), inner[1:], where)
 
     def _fed(self, call: Call, inner: list[Word], where: str) -> str | None:
         """xargs gives what it reads to a program. Without `-0` a name with a blank in it is several names."""
         marks = call.values("-I")
-        is_by_null = call.has("-0", "--null")
-        if not (is_by_null or _SEPARATORS & set(call.values("-d", "--delimiter"))):
+        marks_end = call.values("-d", "--delimiter")
+        is_by_null = call.has("-0", "--null") and not marks_end  # the last of them counts
+        if not is_by_null and not (marks_end and _SEPARATORS.issuperset(marks_end)):
             return "xargs without -0 or -d '\\n' takes names apart"
         if not inner:
             return None
@@ -223,21 +228,25 @@ class Allowlist(msgspec.Struct):
         options = PROGRAMS.get(name)
         if options is None or not inner[0].exact:
             return f"{name} is not known to be read-only"
-        if options.shows and not (is_by_null and self._feeds_plain_files()):
+        if planted := self._planted(name, where):
+            return f"{name} would be {planted}, which is in the work directory"
+        if options.shows and not (is_by_null and self._feeds_plain_files(where)):
             return "it is not known which files it shows"  # a name may have a line break in it
         if any(mark in word.text and word.text != mark for word in inner for mark in marks):
             return "it is not known what it is given"
         words = [word for word in inner[1:] if word.text not in marks]
         return self._call(name, options, [*words, _FED], where)
 
-    def _feeds_plain_files(self) -> bool:
+    def _feeds_plain_files(self, where: str) -> bool:
         """Whether the input is the names of files that are no links, and that nobody picked for their secrets."""
         if self.feed is None:
             return False
         name, call = self.feed
         if name == "find":
-            return lists_plain_files(call.texts)
-        return name in _LISTERS and call.has("-l", "--files-with-matches")
+            roots = [Word(text) for text in roots_of(call.texts)]
+            return lists_plain_files(call.texts) and not self._searched(roots, where)
+        is_list = call.has("-l", "--files-with-matches") and not call.has("--label")
+        return name in _LISTERS and is_list
 
     def _git(self, words: Sequence[Word], where: str) -> str | None:
         before = read_call(GIT, words, to_operand=True)

@@ -23,6 +23,7 @@ from hookline.containment.shell.denylist import (
     is_protected,
 )
 from hookline.containment.shell.env_files import env_files_in
+from hookline.containment.shell.find import roots_of
 from hookline.containment.shell.grammar import parse, walk
 from hookline.containment.shell.literal import UNREAD, literal, literal_words, unescape
 from hookline.containment.shell.places import Places
@@ -61,6 +62,7 @@ _BEFORE_INNER = frozenset("-exec -execdir -ok -okdir -x -X --exec --exec-batch".
 _RUN_VERBS = frozenset({"run", "exec", "x", "dlx"})
 _FLAGS = frozenset("-- -0 -r -t -x -v --null --no-run-if-empty --foreground".split())
 """Options of these programs that take no value. Any other may."""
+_JOINED = re.compile(r"--[\w-]+=|-\w(?=\w)|\w+=")
 _NO_PROGRAM = re.compile(r"[-+]|[0-9.]+[a-z]?$|[A-Za-z_]\w*\+?=|$")
 _UNREAD = "it runs what comes from the network or has been decoded"
 _BOMB = re.compile(
@@ -347,6 +349,11 @@ class _Tree:
         for child in node.children:
             stage = self.argvs(child) if child.is_named else []
             self._piped(printed, stage, self.text(node), is_unread=is_unread)
+            if is_unread:
+                stored = (
+                    word for argv in stage if name_of(argv) in {"tee", "sponge"} for word in argv
+                )
+                self.all.files.update(map(posixpath.normpath, stored))
             is_unread = is_unread or any(
                 is_source(argv) or UNREAD in " ".join(argv) for argv in stage
             )
@@ -470,9 +477,8 @@ def _scripts_in(argv: Sequence[str]) -> Iterator[str]:
     elif name in SHELLS:
         yield from code_words(argv)
     elif name in _RUNNERS or name in _RUNNERS_OF_ANY:
-        yield from (
-            word.partition("=")[2] if name == "alias" else word for word in argv[1:] if " " in word
-        )
+        # The text may be joined to an option, or to the name of an alias.
+        yield from (_JOINED.sub("", word) for word in argv[1:] if " " in word)
 
 
 def _printed_by(argv: Sequence[str]) -> list[str]:
@@ -482,11 +488,7 @@ def _printed_by(argv: Sequence[str]) -> list[str]:
         [word for word in argv[1:] if not re.fullmatch(r"-[neE1Ad]+", word)],
     )
     if name == "ls" or (name == "find" and not {"-name", "-iname", "-path", "-regex"} & set(words)):
-        roots = []
-        for word in words:
-            if word.startswith(("-", "(", "!")):
-                break
-            roots.append(word)
+        roots = roots_of(words)
         return [os.path.join(root, "*") for root in roots or ["."]]
     if name == "printf" and len(words) > 1 and re.fullmatch(r"(?:%[sb]|\\n|\s)+", words[0]):
         words = words[1:]

@@ -14,7 +14,7 @@ from itertools import pairwise
 from typing import NamedTuple
 
 from hookline.containment.protected import AGENT_CONFIGURATION, INSTRUCTIONS, RUN_AT_LOGIN
-from hookline.containment.shell.find import PICKING
+from hookline.containment.shell.find import PICKING, roots_of
 from hookline.containment.shell.places import is_below
 from hookline.containment.shell.unread import name_of
 
@@ -162,7 +162,7 @@ def _written(name: str, words: Sequence[str]) -> Iterator[str]:
         yield from (word[3:] for word in words if word.startswith("of="))
     if option := _OUTPUT_OPTIONS.get(name):
         for word, following in pairwise([*words, ""]):
-            if found := re.match(f"(?:{option})(?==|$)", word):
+            if found := re.match(f"(?:{option})(?=[=/~.]|$)", word):
                 yield word[found.end() :].lstrip("=") or following
 
 
@@ -196,7 +196,9 @@ def is_vital(target: str, ground: Ground) -> bool:
         return is_root or is_below(home, directory)
     if is_below(home, path) or is_below(ground.root, path) or directory == "/":
         return True
-    return last.lower() == ".git" or re.fullmatch(r"/(?:home|Users)/[^/]+", path) is not None
+    if last.startswith(".") and fnmatch.fnmatchcase(".git", last.lower()):
+        return True
+    return re.fullmatch(r"/(?:home|Users)/[^/]+", path) is not None
 
 
 def _found(words: Sequence[str], ground: Ground) -> Finding | None:
@@ -204,12 +206,7 @@ def _found(words: Sequence[str], ground: Ground) -> Finding | None:
     removes = "-delete" in words or any(name_of([word]) in _REMOVERS for word in words if word)
     if not removes:
         return None
-    roots: list[str] = []
-    for word in words:
-        if word.startswith(("-", "(", "!")):
-            break
-        roots.append(word)
-    vital = [root for root in roots or ["."] if is_vital(root, ground)]
+    vital = [root for root in roots_of(words) or ["."] if is_vital(root, ground)]
     above = next((root for root in vital if ground.path(root) != ground.root), None)
     if above:
         return Finding(f"it removes files in {above}")

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from itertools import pairwise
+from collections.abc import Sequence
+from itertools import dropwhile, pairwise, takewhile
 
 from hookline.containment.shell.options import Call, only
 from hookline.containment.shell.secrets import is_secret, picks_secret
@@ -25,6 +26,8 @@ _ALONE = frozenset(
     -O1 -O2 -O3
     """.split()
 )
+_OTHER_FILES = frozenset("-L -H -follow -o -or , ! -not -printf -ls".split())
+"""What may print more than the names of the files that pass each test."""
 _VALUE = re.compile(r"-[0-9]+[a-zA-Z]?|-[ugoa]*[=+-][rwxXst]+(,[ugoa]*[=+-][rwxXst]+)*")
 """Values that begin like options: `-7`, `-10k`, `-u=rw`. No action is spelled so."""
 
@@ -40,18 +43,16 @@ def _check(call: Call) -> str | None:
     return None
 
 
-def lists_plain_files(words: list[str]) -> bool:
+def roots_of(words: Sequence[str]) -> list[str]:
+    """Where a search begins."""
+    own = dropwhile(lambda word: word in {"-L", "-H", "-P"}, words)
+    return list(takewhile(lambda word: not word.startswith(("-", "(", "!")), own))
+
+
+def lists_plain_files(words: Sequence[str]) -> bool:
     """Whether what is printed are regular files, which lead nowhere else, and no pattern asks for secrets."""
     pairs = list(pairwise(words))
-    is_plain = ("-type", "f") in pairs and not {
-        "-L",
-        "-follow",
-        "-o",
-        "-or",
-        ",",
-        "!",
-        "-not",
-    } & set(words)
+    is_plain = ("-type", "f") in pairs and _OTHER_FILES.isdisjoint(words)
     picked = [value for name, value in pairs if name in PICKING]
     return is_plain and not any(picks_secret(value) or is_secret(value) for value in picked)
 

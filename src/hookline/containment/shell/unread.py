@@ -20,6 +20,7 @@ _ALWAYS_DECODE = frozenset(
 )
 _MAY_DECODE = frozenset("base64 base32 basenc xxd gzip bzip2 xz zstd gbase64".split())
 _CODE_OPTION = re.compile(r"-[A-Za-z]*[cerf]$|--(?:eval|command|exec|file)$")
+_QUOTES = re.compile(r"""['"\\]""")
 _SEPARATORS = re.compile(r"[;\n|&(){}`]")
 
 
@@ -40,9 +41,8 @@ def is_source(argv: Sequence[str]) -> bool:
 
 def is_unread(text: str) -> bool:
     """Whether one of the commands of a substitution is such a source, by its plain words."""
-    return any(
-        is_source(piece.split()) for piece in _SEPARATORS.split(text[:2000]) if piece.strip()
-    )
+    pieces = _SEPARATORS.split(_QUOTES.sub("", text[:2000]))
+    return any(is_source(piece.split()) for piece in pieces if piece.strip())
 
 
 def runs_code(argv: Sequence[str]) -> bool:
