@@ -95,6 +95,7 @@ NOT_DENIED = r"""
     timeout 5 pip install sudo
     env A=b apt-get install sudo
     xargs -0 grep sudo
+    echo x > nginx/conf.d/site.conf
     rm -rf build
     rm -rf "$BUILD_DIR/x"
     rm -rf ~/project/build

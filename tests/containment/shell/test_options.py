@@ -7,7 +7,7 @@ import getopt
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hookline.containment.shell.options import Call, Options, only, read_call
+from hookline.containment.shell.options import Call, OptionTable, only, read_call
 from hookline.containment.shell.words import Word
 
 TABLE = only("-a -b --all --brief", takes="-f --file", texts="-n --number")
@@ -19,12 +19,12 @@ PIECES = st.sampled_from(
 )
 
 
-def call(table: Options, *texts: str) -> Call | str:
+def call(table: OptionTable, *texts: str) -> Call | str:
     """What the reader makes of words that are all known."""
     return read_call(table, [Word(text) for text in texts])
 
 
-def told(table: Options, *texts: str) -> Call:
+def told(table: OptionTable, *texts: str) -> Call:
     """The same, where nothing is wrong with them."""
     answer = call(table, *texts)
     assert isinstance(answer, Call), answer

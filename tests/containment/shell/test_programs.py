@@ -11,7 +11,7 @@ import pytest
 
 from hookline.containment import ShellPolicy
 from hookline.containment.shell.git_verbs import GIT_VERBS
-from hookline.containment.shell.options import Options, read_call
+from hookline.containment.shell.options import OptionTable, read_call
 from hookline.containment.shell.programs import PROGRAMS, VERSIONED, WRAPPERS
 from hookline.containment.shell.words import Word
 from hookline.errors import UsageError
@@ -30,19 +30,19 @@ def allowed(commands: Iterable[str]) -> list[str]:
     return [text for text in commands if policy.judge(text).decision == "allow"]
 
 
-def unknown_letter(table: Options) -> str:
+def unknown_letter(table: OptionTable) -> str:
     """A short option that a table does not know."""
     return next(f"-{letter}" for letter in "zqjyoxwkDGJKQYW" if not table.knows(f"-{letter}"))
 
 
-def valued(table: Options) -> list[str]:
+def valued(table: OptionTable) -> list[str]:
     """Options of a table that take a value in the next word, some of each kind."""
     alone = (table.takes | table.texts) - table.maybe
     short = sorted(name for name in alone if re.fullmatch("-[A-Za-z]", name))
     return short[:2] + sorted(name for name in alone if name.startswith("--"))[:2]
 
 
-def names_of(table: Options) -> frozenset[str]:
+def names_of(table: OptionTable) -> frozenset[str]:
     """All options of a table."""
     return table.flags | table.maybe | table.takes | table.texts
 
@@ -109,7 +109,7 @@ def test_no_table_contradicts_itself() -> None:
             assert not glued or name[:2] in table.flags, (words, name)
 
 
-def spellings(table: Options, name: str) -> Iterator[list[Word]]:
+def spellings(table: OptionTable, name: str) -> Iterator[list[Word]]:
     """Every way to give an option a value, and an operand after it."""
     yield [Word(name), Word("v"), Word("x")]
     if name.startswith("--"):
@@ -121,7 +121,7 @@ def spellings(table: Options, name: str) -> Iterator[list[Word]]:
 def test_every_option_is_read_as_it_is_written_down() -> None:
     """A flag takes nothing from the next word; a value is taken from it, from behind `=`, or from the same word."""
     for words, table in READ:
-        plain = Options(table.flags, table.takes, table.texts, table.maybe, glues=table.glues)
+        plain = OptionTable(table.flags, table.takes, table.texts, table.maybe, glues=table.glues)
         for name in table.flags - {"-#"}:
             call = read_call(plain, [Word(name), Word("x")])
             assert not isinstance(call, str), (words, name)

@@ -17,7 +17,7 @@ import msgspec
 from hookline.containment.shell.find import lists_plain_files, roots_of
 from hookline.containment.shell.git_trust import git_objection
 from hookline.containment.shell.git_verbs import GIT, GIT_VERBS
-from hookline.containment.shell.options import Call, Options, read_call
+from hookline.containment.shell.options import Call, OptionTable, read_call
 from hookline.containment.shell.places import Places, expand, is_below
 from hookline.containment.shell.programs import PROGRAMS, VERSIONED, WRAPPERS
 from hookline.containment.shell.reading import read_command
@@ -76,13 +76,16 @@ class Allowlist(msgspec.Struct):
         if not command.words[0].exact:
             return "its program is not known"
         name = program_name(command.words[0].text)
-        is_fed = command.piped and not any(r.operator == "<" for r in command.redirects)
+        operators = {redirect.operator for redirect in command.redirects}
+        is_fed = command.is_fed_by_one and "<" not in operators
         self.feed, self.last = self.last if is_fed else None, None
         for where in self.places.wheres:
             words = self._expanded(name, command.words[1:], where)
             problem = words if isinstance(words, str) else self._program(name, words, where)
             if problem:
                 return problem
+        if ">&" in operators:  # what it prints is mixed with its errors
+            self.last = None
         if name == "cd":
             target = expand(command.words[1], self.places.wheres[0]) if command.words[1:] else []
             if not self.places.move(target[0].text if target else ""):
@@ -155,7 +158,9 @@ class Allowlist(msgspec.Struct):
                 return path
         return None
 
-    def _call(self, name: str, options: Options, words: Sequence[Word], where: str) -> str | None:
+    def _call(
+        self, name: str, options: OptionTable, words: Sequence[Word], where: str
+    ) -> str | None:
         call = read_call(options, words)
         if isinstance(call, str):
             return call

@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from hookline.containment.shell.denylist import (
-    Finding,
-    Ground,
+    DenyFinding,
+    Location,
     find_denied,
     is_device,
     is_network,
@@ -60,7 +60,7 @@ _RUNNERS_OF_ANY = frozenset(
 """Those that have words of their own before it: each word may be where it begins."""
 _BEFORE_INNER = frozenset("-exec -execdir -ok -okdir -x -X --exec --exec-batch".split())
 _RUN_VERBS = frozenset({"run", "exec", "x", "dlx"})
-_FLAGS = frozenset("-- -0 -r -t -x -v --null --no-run-if-empty --foreground".split())
+_FLAGS = frozenset("-- -0 -r -t -x -v --null --no-run-if-empty --forelocation".split())
 """Options of these programs that take no value. Any other may."""
 _JOINED = re.compile(r"--[\w-]+=|-\w(?=\w)|\w+=")
 _NO_PROGRAM = re.compile(r"[-+]|[0-9.]+[a-z]?$|[A-Za-z_]\w*\+?=|$")
@@ -108,7 +108,7 @@ class Danger(msgspec.Struct, frozen=True):
 
 def find_danger(text: str, places: Places) -> Danger:
     """Look through every command of a text; if it is too long, of its beginning: it is asked about anyway."""
-    search = _Search(Ground(places.root, places.wheres[0]))
+    search = _Search(Location(places.root, places.wheres[0]))
     problem, command, complete = "", "", True
     try:
         search.script(text[:MAX_LENGTH], depth=0)
@@ -135,8 +135,8 @@ class _TooMuch(Exception):
 class _Search:
     """What is known while a text is searched."""
 
-    def __init__(self, ground: Ground) -> None:
-        self.ground = ground
+    def __init__(self, location: Location) -> None:
+        self.location = location
         self.commands: list[tuple[str, ...]] = []
         self.variables: dict[str, str] = {}
         self.files: set[str] = set()
@@ -184,7 +184,7 @@ class _Search:
             if len(self.commands) > MAX_COMMANDS:
                 raise _TooMuch
             self.commands.append(tuple(inner))
-            if finding := find_denied(inner, self.ground):
+            if finding := find_denied(inner, self.location):
                 self._report(finding, text)
             self._check_unread(inner, text)
             self._note(inner)
@@ -209,13 +209,13 @@ class _Search:
     def note_env_files(self, words: Sequence[str]) -> None:
         """Remember the environment files that words name."""
         for word in words:
-            if (key := (word, self.ground.where)) not in self.seen:
+            if (key := (word, self.location.where)) not in self.seen:
                 self.seen.add(key)
                 self.env_files |= dict.fromkeys(
-                    env_files_in(word, self.ground.where, self.ground.root)
+                    env_files_in(word, self.location.where, self.location.root)
                 )
 
-    def _report(self, finding: Finding, text: str) -> None:
+    def _report(self, finding: DenyFinding, text: str) -> None:
         if finding.is_denied:
             raise _Found(finding.reason, text)
         self.removal = self.removal or finding.reason
@@ -240,8 +240,8 @@ class _Search:
         elif name in {"mv", "cp", "ln", "install"} and any(map(self.is_file_unread, names[:-1])):
             self.files.add(posixpath.normpath(names[-1]))
         elif name in {"cd", "pushd"}:
-            target = self.ground.path(names[0] if names else "~")
-            self.ground = Ground(self.ground.root, target)
+            target = self.location.path(names[0] if names else "~")
+            self.location = Location(self.location.root, target)
         elif name in _ASSIGNING:
             for word in words:
                 self.assign(*word.partition("=")[::2])
@@ -405,11 +405,11 @@ class _Tree:
         self.all.note_env_files([target])
         if is_network(target):
             raise _Found("it opens a connection through /dev/tcp", self.text(node))
-        ground = self.all.ground
+        location = self.all.location
         if (
             operator in _WRITING
             and target
-            and (is_protected(target, ground) or is_device(target, ground))
+            and (is_protected(target, location) or is_device(target, location))
         ):
             raise _Found(f"it writes to {target}", self.text(node))
 

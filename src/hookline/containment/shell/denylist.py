@@ -34,11 +34,14 @@ _KEPT = frozenset(
 ) | frozenset(
     """
     .bash_aliases .bashrc.d .zlogout .kshrc .cshrc .tcshrc .login .xinitrc .xprofile .xsessionrc .pam_environment
-    config.fish conf.d .gitconfig .envrc authorized_keys
+    config.fish .gitconfig .envrc authorized_keys
     """.split()
 )
 _KEPT_PAIRS = frozenset(
-    {(".git", "hooks"), (".git", "config"), (".git", "config.worktree"), (".hg", "hgrc")}
+    {
+        *((".git", "hooks"), (".git", "config"), (".git", "config.worktree"), (".hg", "hgrc")),
+        *(("fish", "conf.d"), ("fish", "functions")),
+    }
 )
 _REMOVERS = frozenset("rm rmdir unlink shred".split())
 _WRITERS = (
@@ -66,14 +69,14 @@ _EVERYTHING = re.compile(r"[^A-Za-z0-9]*[*?][^A-Za-z0-9]*")
 _ABOVE = re.compile(r"\.\.(?:/\.\.)*(?:/[^\w/]*[*?][^\w/]*)?/?")
 
 
-class Finding(NamedTuple):
+class DenyFinding(NamedTuple):
     """Why a command is denied, or is asked about everywhere."""
 
     reason: str
     is_denied: bool = True
 
 
-class Ground(NamedTuple):
+class Location(NamedTuple):
     """The work directory, and the directory in which a command runs: whole paths."""
 
     root: str
@@ -84,26 +87,26 @@ class Ground(NamedTuple):
         return os.path.normpath(os.path.join(self.where, os.path.expanduser(text)))
 
 
-def find_denied(argv: Sequence[str], ground: Ground) -> Finding | None:
+def find_denied(argv: Sequence[str], location: Location) -> DenyFinding | None:
     """What there is to say against a command, by its words alone."""
     name, words = _guess_name(name_of(argv)), argv[1:]
     if name in PRIVILEGE:
-        return Finding(f"{name} gives it the rights of another user")
+        return DenyFinding(f"{name} gives it the rights of another user")
     if name in _DOWN or (name == "init" and words[:1] and words[0] in {"0", "1", "6", "S"}):
-        return Finding("it stops the machine")
+        return DenyFinding("it stops the machine")
     if name == "systemctl" and {"poweroff", "reboot", "halt", "kexec"} & set(words):
-        return Finding("it stops the machine")
+        return DenyFinding("it stops the machine")
     if name.startswith("mkfs") or (name in _DISKS and not {"-l", "--list", "print"} & set(words)):
-        return Finding("it works on whole disks")
+        return DenyFinding("it works on whole disks")
     if any(map(is_network, words)):
-        return Finding("it opens a connection through /dev/tcp")
+        return DenyFinding("it opens a connection through /dev/tcp")
     for target in _written(name, words):
-        if is_protected(target, ground) or is_device(target, ground):
-            return Finding(f"it writes to {target}")
+        if is_protected(target, location) or is_device(target, location):
+            return DenyFinding(f"it writes to {target}")
     if name in _REMOVERS:
-        return _removal([word for word in words if not word.startswith("-")], ground)
+        return _removal([word for word in words if not word.startswith("-")], location)
     if name == "find":
-        return _found(words, ground)
+        return _found(words, location)
     if name == "git":
         return _cleaned(words)
     return None
@@ -114,15 +117,15 @@ def is_network(path: str) -> bool:
     return re.match(r"/dev/(tcp|udp)/", re.sub("/+", "/", path)) is not None
 
 
-def is_device(text: str, ground: Ground) -> bool:
+def is_device(text: str, location: Location) -> bool:
     """Whether a path is a disk or another device that must not be written to."""
-    parts = ground.path(text).split("/")
+    parts = location.path(text).split("/")
     return parts[1] == "dev" and len(parts) > 2 and parts[2] not in _HARMLESS_DEVICES
 
 
-def is_protected(text: str, ground: Ground) -> bool:
+def is_protected(text: str, location: Location) -> bool:
     """Whether a write would change what the system, a shell, git or an agent does: as written, or where it leads."""
-    path = ground.path(text)
+    path = location.path(text)
     leads = path if path.startswith("/dev/") else os.path.realpath(path)
     return any(map(_is_protected, {path, leads}))
 
@@ -170,57 +173,57 @@ def _has(words: Sequence[str], option: str) -> bool:
     return any(re.match(option, word) for word in words)
 
 
-def _removal(targets: Sequence[str], ground: Ground) -> Finding | None:
+def _removal(targets: Sequence[str], location: Location) -> DenyFinding | None:
     everything = None
     for target in filter(None, targets):
-        if is_vital(target, ground):
-            return Finding(f"it removes {target}")
+        if is_vital(target, location):
+            return DenyFinding(f"it removes {target}")
         directory, _, last = target.rstrip("/").rpartition("/")
         is_rooted = target.startswith("/") and not directory
         if _EVERYTHING.fullmatch(last):
-            inside = ground.path(directory or ("/" if is_rooted else "."))
-            if inside == ground.root:
-                everything = Finding("it removes everything in the work directory", False)
+            inside = location.path(directory or ("/" if is_rooted else "."))
+            if inside == location.root:
+                everything = DenyFinding("it removes everything in the work directory", False)
     return everything
 
 
-def is_vital(target: str, ground: Ground) -> bool:
+def is_vital(target: str, location: Location) -> bool:
     """Whether a path is the root, a home, the work directory or above it, or its `.git`; or all that is there."""
     if _ABOVE.fullmatch(target):
         return True
-    path = ground.path(target)
+    path = location.path(target)
     home = os.path.expanduser("~")
     directory, last = os.path.split(path)
     if _EVERYTHING.fullmatch(last):
-        is_root = is_below(ground.root, directory) and directory != ground.root
+        is_root = is_below(location.root, directory) and directory != location.root
         return is_root or is_below(home, directory)
-    if is_below(home, path) or is_below(ground.root, path) or directory == "/":
+    if is_below(home, path) or is_below(location.root, path) or directory == "/":
         return True
     if last.startswith(".") and fnmatch.fnmatchcase(".git", last.lower()):
         return True
     return re.fullmatch(r"/(?:home|Users)/[^/]+", path) is not None
 
 
-def _found(words: Sequence[str], ground: Ground) -> Finding | None:
+def _found(words: Sequence[str], location: Location) -> DenyFinding | None:
     """A find that removes what it finds."""
     removes = "-delete" in words or any(name_of([word]) in _REMOVERS for word in words if word)
     if not removes:
         return None
-    vital = [root for root in roots_of(words) or ["."] if is_vital(root, ground)]
-    above = next((root for root in vital if ground.path(root) != ground.root), None)
+    vital = [root for root in roots_of(words) or ["."] if is_vital(root, location)]
+    above = next((root for root in vital if location.path(root) != location.root), None)
     if above:
-        return Finding(f"it removes files in {above}")
+        return DenyFinding(f"it removes files in {above}")
     # The first test of names decides what it is about. `! -name x` is about everything else.
     tests = [at for at, word in enumerate(words) if word in PICKING or word == "-empty"]
     is_narrow = bool(tests) and words[tests[0] - 1] not in {"!", "-not"}
     named = next((words[at + 1 : at + 2] for at in tests if words[at] in PICKING), ["x"])
     is_narrow = is_narrow and bool(named and re.search(r"\w", named[0]))
     if vital and not is_narrow:
-        return Finding("it removes everything in the work directory", False)
+        return DenyFinding("it removes everything in the work directory", False)
     return None
 
 
-def _cleaned(words: Sequence[str]) -> Finding | None:
+def _cleaned(words: Sequence[str]) -> DenyFinding | None:
     """`git clean` removes what git does not know, which nothing brings back."""
     if "clean" not in words:
         return None
@@ -231,5 +234,5 @@ def _cleaned(words: Sequence[str]) -> Finding | None:
     is_trial = _has(options, "-[a-zA-Z]*n|--dry-run")
     is_everything = all(re.fullmatch(r"[^A-Za-z0-9]+", path) for path in paths)
     if is_forced and not is_trial and is_everything:
-        return Finding("it removes everything that git does not know", False)
+        return DenyFinding("it removes everything that git does not know", False)
     return None

@@ -6,7 +6,7 @@ import re
 
 import msgspec
 
-from hookline.containment.shell.options import Call, Options, only
+from hookline.containment.shell.options import Call, OptionTable, only
 
 _LOOK = """
     -# -p -u --patch -s --no-patch --raw --shortstat --numstat --summary --name-only --name-status --oneline --graph
@@ -86,7 +86,7 @@ _NOTHING = only(operands=0, shows=False)
 GIT = only("--no-pager -P --no-optional-locks --literal-pathspecs", takes="-C")
 """What may stand before the sub-command. `-c` sets anything, and is not here."""
 
-GIT_VERBS: dict[str, Options] = {
+GIT_VERBS: dict[str, OptionTable] = {
     **dict.fromkeys(
         ("log", "diff", "show", "whatchanged", "rev-list", "diff-tree", "diff-index", "stash list"),
         _LOG,

@@ -52,7 +52,7 @@ def literal_words(text: str, variables: Mapping[str, str]) -> list[str]:
         return [text] if text else []
     words: list[str] = []
     for raw in _expand_braces(text):
-        words.extend(_Loose(raw, variables).words())
+        words.extend(_LooseReader(raw, variables).words())
         if len(words) > MAX_WORDS:
             break
     return words
@@ -60,7 +60,7 @@ def literal_words(text: str, variables: Mapping[str, str]) -> list[str]:
 
 def literal(text: str, variables: Mapping[str, str]) -> str:
     """The same for a piece that stays one word, such as what is assigned to a variable."""
-    return " ".join(_Loose(text, variables).words())
+    return " ".join(_LooseReader(text, variables).words())
 
 
 def unescape(text: str) -> str:
@@ -94,7 +94,7 @@ def _expand_braces(text: str) -> list[str]:
     return done + pending
 
 
-class _Loose:
+class _LooseReader:
     """Reads a piece of bash without ever failing."""
 
     def __init__(self, text: str, variables: Mapping[str, str], depth: int = 0) -> None:
@@ -220,7 +220,7 @@ class _Loose:
         """What a piece inside an expansion comes to. Nothing, if it is nested too deeply."""
         if self.depth >= MAX_DEPTH:
             return ""
-        return " ".join(_Loose(text, self.variables, self.depth + 1).words())
+        return " ".join(_LooseReader(text, self.variables, self.depth + 1).words())
 
     def _printed(self, inner: str) -> str:
         if is_unread(inner) or UNREAD in inner:

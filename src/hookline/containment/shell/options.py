@@ -55,7 +55,7 @@ Check = Callable[[Call], str | None]
 """Takes the words of a call, told apart; answers why they are not harmless, or None."""
 
 
-class Options(msgspec.Struct, frozen=True):
+class OptionTable(msgspec.Struct, frozen=True):
     """The harmless options of a program or of one of its sub-commands, and what its other words are."""
 
     flags: frozenset[str] = frozenset()
@@ -103,9 +103,9 @@ def only(
     glues: bool = True,
     tame: bool = False,
     check: Check | None = None,
-) -> Options:
+) -> OptionTable:
     """Exactly these options, each kind a text of names with blanks between them."""
-    return Options(
+    return OptionTable(
         frozenset(flags.split()),
         frozenset(takes.split()),
         frozenset(texts.split()),
@@ -120,15 +120,17 @@ def only(
     )
 
 
-class _Odd(Exception):
+class _UnknownOption(Exception):
     """A word that is not known to be harmless."""
 
 
-def read_call(options: Options, words: Sequence[Word], *, to_operand: bool = False) -> Call | str:
+def read_call(
+    options: OptionTable, words: Sequence[Word], *, to_operand: bool = False
+) -> Call | str:
     """Tell words apart by a table, or say which of them is not harmless. `to_operand`: only those before an operand."""
     try:
-        call = _Reader(options, words, to_operand=to_operand).read()
-    except _Odd as odd:
+        call = _CallReader(options, words, to_operand=to_operand).read()
+    except _UnknownOption as odd:
         return str(odd)
     if to_operand:
         return call
@@ -138,10 +140,10 @@ def read_call(options: Options, words: Sequence[Word], *, to_operand: bool = Fal
     return (options.check(call) if options.check else None) or call
 
 
-class _Reader:
+class _CallReader:
     """A position in the words of a call."""
 
-    def __init__(self, options: Options, words: Sequence[Word], *, to_operand: bool) -> None:
+    def __init__(self, options: OptionTable, words: Sequence[Word], *, to_operand: bool) -> None:
         self.table = options
         self.words = words
         self.to_operand = to_operand
@@ -163,7 +165,7 @@ class _Reader:
                 self.operands.append(word)
             elif not word.exact:  # the name of a file that a pattern finds
                 if not self.table.tame:
-                    raise _Odd(f"the file {word.text}, which it takes for an option")
+                    raise _UnknownOption(f"the file {word.text}, which it takes for an option")
             elif word.text == "--":
                 has_ended = True
             else:
@@ -178,7 +180,7 @@ class _Reader:
         is_whole = len(name) > 2 and self.table.knows(name)
         if name.startswith("--") or is_whole:
             if not self.table.knows(name) or (equals and name in self.table.flags):
-                raise _Odd(f"the option {name}")
+                raise _UnknownOption(f"the option {name}")
             given = Word(value) if equals else None
             if given is None and self.table.wants_value(name):
                 given = self._next(name)
@@ -192,7 +194,7 @@ class _Reader:
         for at, letter in enumerate(text[1:], start=2):
             name, rest = f"-{letter}", text[at:]
             if has_digits and not letter.isdigit() and name not in self.table.flags:
-                raise _Odd(f"the option {text}")  # in `head -5c` the c is a unit
+                raise _UnknownOption(f"the option {text}")  # in `head -5c` the c is a unit
             if name in self.table.flags:
                 self.options.append((name, None))
             elif letter.isdigit() and "-#" in self.table.flags:
@@ -205,15 +207,15 @@ class _Reader:
                 self.options.append((name, Word(rest) if rest else None))
                 return
             else:
-                raise _Odd(f"the option {name if len(text) > 2 else text}")
+                raise _UnknownOption(f"the option {name if len(text) > 2 else text}")
 
     def _next(self, name: str) -> Word:
         """The value in the next word."""
         word = self.words[self.at] if self.at < len(self.words) else None
         if word is None or not word.exact:
-            raise _Odd(f"the option {name}, whose value is not known")
+            raise _UnknownOption(f"the option {name}, whose value is not known")
         if word.text.startswith("-") and not self._is_plain_value(word.text):
-            raise _Odd(f"the option {name}, given {word.text}")
+            raise _UnknownOption(f"the option {name}, given {word.text}")
         self.at += 1
         return word
 
@@ -231,6 +233,6 @@ class _Reader:
         instead = self.table.pattern
         has_pattern = instead is not None and not any(name in instead for name, _ in self.options)
         if has_pattern and operands and not operands[0].exact:
-            raise _Odd(f"{operands[0].text}, where a pattern belongs")
+            raise _UnknownOption(f"{operands[0].text}, where a pattern belongs")
         values = (value for name, value in self.options if value and name not in self.table.texts)
         return (*operands[1 if has_pattern else 0 :], *values)

@@ -1,7 +1,7 @@
 """The programs that only read, with their harmless options.
 
 Where `tame` is said, the manual was read for it: no option of the program writes, runs anything or uses the network.
-Options that do are in no table; so are those that follow links into other places (`grep -R`, `rg -L`).
+Options that do are in no table, nor are those that follow links into other places (`grep -R`, `rg -L`).
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import re
 
 from hookline.containment.shell.awk import AWK
 from hookline.containment.shell.find import FIND
-from hookline.containment.shell.options import Call, Check, Options, only
+from hookline.containment.shell.options import Call, Check, OptionTable, only
 from hookline.containment.shell.scan import VARIABLES
 from hookline.containment.shell.sed import SED
 
@@ -83,19 +83,19 @@ def _no_response_file(call: Call) -> str | None:
     return "it takes options from a file" if is_taken else None
 
 
-def _text(flags: str = "", *, texts: str = "", takes: str = "", maybe: str = "") -> Options:
+def _text(flags: str = "", *, texts: str = "", takes: str = "", maybe: str = "") -> OptionTable:
     """A program that shows files, none of whose options does harm. Those that are not listed ask all the same."""
     return only(flags + _GNU, texts=texts, takes=takes, maybe=maybe, tame=True)
 
 
 def _names(
     flags: str = "", *, texts: str = "", maybe: str = "", operands: int | None = None
-) -> Options:
+) -> OptionTable:
     """The same of a program that says which files there are and what they are like, not what is in them."""
     return only(flags + _GNU, texts=texts, maybe=maybe, operands=operands, shows=False, tame=True)
 
 
-def _words(check: Check | None = None) -> Options:
+def _words(check: Check | None = None) -> OptionTable:
     """A program whose words are all printed or compared."""
     return only(plain_words=True, shows=False, tame=True, check=check)
 
@@ -221,7 +221,7 @@ _SUM = _text(
     "-b -c -t -w -z --binary --check --text --warn --zero --tag --ignore-missing --quiet --status --strict"
 )
 
-PROGRAMS: dict[str, Options] = {
+PROGRAMS: dict[str, OptionTable] = {
     # texts
     "cat": _text(
         """
@@ -374,7 +374,7 @@ PROGRAMS: dict[str, Options] = {
     "who": _names("-a -b -q -u -H --all --boot --heading", operands=0),
 }
 
-WRAPPERS: dict[str, tuple[Options, int]] = {
+WRAPPERS: dict[str, tuple[OptionTable, int]] = {
     "command": (only(), 0),
     "nice": (only("-#", texts="-n --adjustment"), 0),
     "timeout": (only("-v --foreground --preserve-status", texts="-k -s --kill-after --signal"), 1),

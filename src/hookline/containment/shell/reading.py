@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 
 from hookline.containment.shell.grammar import Spans, command_spans, ensure_grammar
-from hookline.containment.shell.scan import Found, Unreadable, scan
+from hookline.containment.shell.scan import FoundCommand, Unreadable, scan
 from hookline.containment.shell.words import Command, Reading
 
 _HALVES = re.compile(r"[\ud800-\udfff]")
@@ -41,7 +41,7 @@ def _unknown(text: str, problem: str) -> Reading:
     return Reading((Command(None, text),), problem)
 
 
-def _spans(text: str, found: Found) -> Spans:
+def _spans(text: str, found: FoundCommand) -> Spans:
     spans = found.spans
     if text[spans[0][0]] == "[":  # the grammar has one node for a whole test
         return ((spans[0][0], spans[-1][1]),)

@@ -49,7 +49,7 @@ class Unreadable(Exception):
     """The text is not in the part of bash that is read exactly. Says what was met."""
 
 
-class Found(NamedTuple):
+class FoundCommand(NamedTuple):
     """A command, and where its words lie in the text."""
 
     command: Command
@@ -59,7 +59,7 @@ class Found(NamedTuple):
 class Scan(NamedTuple):
     """The commands of a text, and the text as the grammar should see it: with blanks where a line continues."""
 
-    found: list[Found]
+    found: list[FoundCommand]
     text: str
 
 
@@ -131,7 +131,7 @@ class _Parts:
         self.assignments: list[tuple[str, Word]] = []
         self.redirects: list[Redirect] = []
 
-    def found(self, text: str, *, piped: bool) -> Found:
+    def found(self, text: str, *, piped: bool, is_fed_by_one: bool) -> FoundCommand:
         static = not self.assignments and all(word.exact for word in self.words)
         static = static and all(redirect.cannot_fail for redirect in self.redirects)
         command = Command(
@@ -141,8 +141,9 @@ class _Parts:
             tuple(self.assignments),
             tuple(self.redirects),
             piped,
+            is_fed_by_one,
         )
-        return Found(command, tuple(self.spans))
+        return FoundCommand(command, tuple(self.spans))
 
 
 class _Scanner:
@@ -152,7 +153,9 @@ class _Scanner:
         self.text = text
         self.at = 0
         self.depth = 0
-        self.found: list[Found] = []
+        self.found: list[FoundCommand] = []
+        self.feeder: int | None = None
+        """How many commands there were when a pipe was read behind a simple command."""
         self.continued: list[int] = []
         """Where a line continues in the next."""
 
@@ -172,8 +175,10 @@ class _Scanner:
                 break
             if not needed:
                 self._skip_prefix()
+            is_group = self.text[self.at] in "({"
             self._read_command(piped)
             operator = self._read_operator(closer)
+            self.feeder = len(self.found) if operator == "|" and not is_group else None
             needed, piped = operator in {"&&", "||", "|", "|&"}, operator in {"|", "|&"}
             if not operator:
                 break
@@ -265,7 +270,9 @@ class _Scanner:
             raise Unreadable("a command without a name")
         if len(self.found) >= MAX_COMMANDS:
             raise Unreadable("it has too many commands")
-        self.found.append(parts.found(self.text[start:end], piped=piped))
+        is_fed_by_one, self.feeder = piped and self.feeder == len(self.found), None
+        found = parts.found(self.text[start:end], piped=piped, is_fed_by_one=is_fed_by_one)
+        self.found.append(found)
 
     def _read_part_of_command(self, parts: _Parts) -> None:
         """One redirect, assignment or word."""

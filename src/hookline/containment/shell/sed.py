@@ -16,7 +16,7 @@ _LONGEST = 1_000
 _SUBSTITUTE_FLAGS = re.compile(r"[gpiImM0-9]*")
 
 
-class _Odd(Exception):
+class _UnreadScript(Exception):
     """Something in the script that is not known to be harmless."""
 
 
@@ -34,7 +34,7 @@ def _script_problem(script: str) -> str | None:
         return "its script is too long to be read"
     try:
         _Script(script).read()
-    except _Odd as odd:
+    except _UnreadScript as odd:
         return f"its script does more than print and substitute ({odd})"
     return None
 
@@ -55,7 +55,7 @@ class _Script:
             self._addresses()
             self._command()
             if self.has_label and self.has_text:  # where a label ends differs, and so what is text
-                raise _Odd("a text beside a label")
+                raise _UnreadScript("a text beside a label")
 
     def _addresses(self) -> None:
         self._address()
@@ -92,7 +92,7 @@ class _Script:
         elif name in {":", "b", "t", "T"}:
             self._label()
         else:
-            raise _Odd(f"the command {name!r}")
+            raise _UnreadScript(f"the command {name!r}")
 
     def _end_of_command(self, name: str) -> None:
         self._blanks()
@@ -100,7 +100,7 @@ class _Script:
             while self._peek().isdigit():
                 self.at += 1
         if self._peek() not in {"", ";", "\n", "}"}:
-            raise _Odd(f"what follows {name!r}")
+            raise _UnreadScript(f"what follows {name!r}")
 
     def _label(self) -> None:
         self.has_label = True
@@ -114,13 +114,13 @@ class _Script:
         self.has_text = True
         found = _TEXT.match(self.text, self.at)
         if found is None:
-            raise _Odd("a text of several lines")
+            raise _UnreadScript("a text of several lines")
         self.at = found.end()
 
     def _substitute(self, name: str) -> None:
         delimiter = self._peek()
         if delimiter in {"", "\n", "\\", "[", "]"} or delimiter.isalnum() or delimiter.isspace():
-            raise _Odd("an unusual delimiter")
+            raise _UnreadScript("an unusual delimiter")
         self.at += 1
         self._refuse_cut_brackets(delimiter)
         self._until(delimiter, pattern=name == "s")
@@ -130,22 +130,22 @@ class _Script:
             self.at = flags.end() if flags else self.at
         self._blanks()
         if self._peek() not in {"", ";", "\n", "}"}:
-            raise _Odd("the flags of a substitution")
+            raise _UnreadScript("the flags of a substitution")
 
     def _refuse_cut_brackets(self, delimiter: str) -> None:
         """To old versions a delimiter ends a pattern also inside brackets; what they then take for flags can write."""
         pieces = self.text[self.at :].split(delimiter)
         if len(pieces) > 2 and re.match(r"[gpiImMe0-9]*w", pieces[2]) and "[" in pieces[0]:
-            raise _Odd("a delimiter in brackets")
+            raise _UnreadScript("a delimiter in brackets")
 
     def _until(self, delimiter: str, *, pattern: bool = True) -> None:
         """Go past the next delimiter. In a pattern, one inside brackets is no delimiter."""
         while self._peek() != delimiter:
             if self._peek() in {"", "\n"}:
-                raise _Odd("a pattern that does not end")
+                raise _UnreadScript("a pattern that does not end")
             if pattern and (bracket := _BRACKET.match(self.text, self.at)):
                 if "[." in bracket[0] or "[=" in bracket[0]:
-                    raise _Odd("an unusual bracket")
+                    raise _UnreadScript("an unusual bracket")
                 self.at = bracket.end()
             else:
                 self.at += 2 if self._peek() == "\\" else 1
