@@ -38,7 +38,7 @@ def test_ordinary_commands_are_read() -> None:
 
 
 def test_harmless_commands_run_without_asking(project: Path) -> None:
-    """Of plainly harmless commands, of all kinds of programs, 69.9 in 100 were allowed when last measured."""
+    """Of plainly harmless commands, of all kinds of programs, 69.3 in 100 were allowed when last measured."""
     verdicts = shares("harmless", project)
     assert verdicts.total() >= 600
     assert verdicts["allow"] >= 0.69 * verdicts.total()
@@ -46,7 +46,7 @@ def test_harmless_commands_run_without_asking(project: Path) -> None:
 
 
 def test_everyday_commands_run_without_asking(project: Path) -> None:
-    """Of what agents and people type to look around, 51.7 in 100 were allowed when last measured: the rest asks."""
+    """Of what agents and people type to look around, 51.2 in 100 were allowed when last measured: the rest asks."""
     verdicts = shares("everyday", project)
     assert verdicts.total() >= 600
     assert verdicts["allow"] >= 0.51 * verdicts.total()

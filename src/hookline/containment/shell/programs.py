@@ -271,7 +271,6 @@ PROGRAMS: dict[str, OptionTable] = {
     "rev": _text("-0 -h -V --zero"),
     "fold": _text("-# -b -s -c --bytes --spaces --characters", texts="-w --width"),
     "expand": _text("-# -i --initial", texts="-t --tabs"),
-    "unexpand": _text("-a --all --first-only", texts="-t --tabs"),
     "od": _text(
         "-a -b -c -d -f -h -i -l -o -s -v -x --output-duplicates",
         texts="-A -j -N -S -t --address-radix --endian --skip-bytes --read-bytes --format",
@@ -291,11 +290,10 @@ PROGRAMS: dict[str, OptionTable] = {
         check=_no_response_file,
     ),
     "pr": _text("-# -a -d -m -t -T", texts="-h -l -o -w"),
-    "tsort": _text(),
     "shuf": only("-e -r -z" + _GNU, texts="-i -n --head-count"),
     **dict.fromkeys(("zcat", "xzcat"), only()),
     "base64": only("-d -D -i --decode --ignore-garbage" + _GNU, texts="-w --wrap"),
-    **dict.fromkeys(("md5sum", "sha1sum", "sha256sum", "sha512sum", "b2sum", "cksum"), _SUM),
+    **dict.fromkeys(("md5sum", "sha1sum", "sha256sum", "sha512sum", "cksum"), _SUM),
     "jq": only(
         """
         -r -c -e -s -n -S -C -M -a -j -R -h -V --raw-output --raw-output0 --compact-output --exit-status --slurp
@@ -335,8 +333,6 @@ PROGRAMS: dict[str, OptionTable] = {
     ),
     "readlink": _names("-f -e -m -n -q -s -v -z --canonicalize --no-newline --zero"),
     "which": _names("-a -s --all"),
-    "whereis": _names("-b -m -s -u"),
-    "namei": _names("-l -m -o -v -x"),
     "type": _names("-a -f -p -P -t"),
     # the shell and the machine
     **dict.fromkeys(("echo", ":", "true", "false"), _words()),
@@ -363,15 +359,12 @@ PROGRAMS: dict[str, OptionTable] = {
     "dmesg": only("-T -k -x -P --ctime --kernel --nopager", operands=0),
     **dict.fromkeys(("whoami", "logname"), _names(operands=0)),
     "id": _names("-a -g -G -n -r -u -z -Z --group --groups --name --real --user", operands=1),
-    "groups": _names(operands=1),
     "uname": _names("-a -s -n -r -v -m -p -i -o --all --kernel-name --machine", operands=0),
-    "arch": _names(operands=0),
     "nproc": _names("--all", texts="--ignore", operands=0),
     "hostname": only("-s -f -i -I -d --short --fqdn", operands=0, shows=False),
     "uptime": _names("-p -s --pretty --since", operands=0),
     "free": _names("-b -k -m -g -h -t -w -l --human --total --mega --giga", operands=0),
     "tty": _names("-s --silent --quiet", operands=0),
-    "who": _names("-a -b -q -u -H --all --boot --heading", operands=0),
 }
 
 WRAPPERS: dict[str, tuple[OptionTable, int]] = {
