@@ -9,11 +9,14 @@ Exit status 1 if a single claim is wrong, if too little is claimed, or if a verd
 from __future__ import annotations
 
 import argparse
+import contextlib
 import statistics
+import subprocess
 import sys
+import tempfile
 import time
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -120,16 +123,25 @@ def fuzz(cage: Cage, count: int, seed: int) -> list[Tally]:
     return [compare(cage, kind, [make() for _ in range(share)]) for kind, make in kinds.items()]
 
 
+@contextlib.contextmanager
+def judging() -> Iterator[Callable[[str], str]]:
+    """What the policy says in a repository that is trusted, so that what git lists counts, too."""
+    with tempfile.TemporaryDirectory() as place:
+        subprocess.run(["git", "init", "-q", place], check=True)
+        policy = ShellPolicy(trusted=[place])
+        yield lambda text: policy.judge(text, root=place).decision
+
+
 def verdict_cost() -> tuple[float, float]:
     """Milliseconds of processor time for one verdict: the median, and one that 99 of 100 stay below."""
-    policy = ShellPolicy.default()
     times = []
-    for text in corpus("ordinary") + corpus("harmless") + corpus("dangerous"):
-        policy.judge(text)
-        start = time.process_time_ns()
-        for _ in range(3):
-            policy.judge(text)
-        times.append((time.process_time_ns() - start) / 3e6)
+    with judging() as judge:
+        for text in corpus("ordinary") + corpus("harmless") + corpus("dangerous"):
+            judge(text)
+            start = time.process_time_ns()
+            for _ in range(3):
+                judge(text)
+            times.append((time.process_time_ns() - start) / 3e6)
     return statistics.median(times), statistics.quantiles(times, n=100)[98]
 
 
@@ -150,12 +162,12 @@ def table(tallies: Sequence[Tally]) -> None:
 
 def verdicts() -> None:
     """Print what the policy says about the labelled commands."""
-    policy = ShellPolicy.default()
-    for name in ("everyday", "harmless", "dangerous", "denied"):
-        counts: Counter[str] = Counter(policy.judge(text).decision for text in corpus(name))
-        total = sum(counts.values())
-        shares = [f"{d} {counts[d]:>5} ({100 * counts[d] / total:.1f} %)" for d in DECISIONS]
-        print(f"{name:<12}{total:>6}   " + "   ".join(shares))
+    with judging() as judge:
+        for name in ("everyday", "harmless", "dangerous", "denied"):
+            counts: Counter[str] = Counter(map(judge, corpus(name)))
+            total = sum(counts.values())
+            shares = [f"{d} {counts[d]:>5} ({100 * counts[d] / total:.1f} %)" for d in DECISIONS]
+            print(f"{name:<12}{total:>6}   " + "   ".join(shares))
 
 
 def main() -> int:
