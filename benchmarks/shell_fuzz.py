@@ -9,11 +9,14 @@ Exit status 1 if a single claim is wrong, if too little is claimed, or if a verd
 from __future__ import annotations
 
 import argparse
+import contextlib
 import statistics
+import subprocess
 import sys
+import tempfile
 import time
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -50,36 +53,23 @@ def agrees(reading: Reading, ran: Sequence[tuple[str, ...]]) -> bool:
     """Whether every command that ran was claimed, and every one that was claimed ran."""
     assigned = tuple(f"{name}=" for one in reading.commands for name, _ in one.assignments)
     seen = {argv for argv in ran if len(argv) != 1 or not argv[0].startswith(assigned)}
-    seen = {argv for argv in seen if argv[:1] != ("case",)}  # it is traced as it is written
-    commands = [one for one in reading.commands if one.words and one.words[0] != Word("case")]
+    commands = reading.commands
     claimed = set()
     for argv in seen:
-        fitting = [at for at, one in enumerate(commands) if _fits(_as_traced(one.words), argv)]
+        fitting = [at for at, one in enumerate(commands) if _fits(one.words, argv)]
         if not fitting:
             return False
         claimed.update(fitting)
     return len(claimed) == len(commands) or _may_fail(reading)
 
 
-def _as_traced(words: Sequence[Word]) -> list[Word]:
-    """The words as bash shows them. In `[[` it quotes none, so that one with a blank looks like two."""
-    if words[0].text != "[[":
-        return list(words)
-    pieces = (
-        [Word(piece) for piece in one.text.split() or [""]] if one.exact else [one] for one in words
-    )
-    return [piece for one in pieces for piece in one]
-
-
 def _may_fail(reading: Reading) -> bool:
     """Whether a command fails here in any case: nothing can be written, and no path leads to a program.
 
-    Then what depends on it does not run. What comes after `x=a ||` never does, and of the branches of a `case` one.
+    Then what depends on it does not run.
     """
-    if any(not command.words and command.assignments for command in reading.commands):
-        return True
-    names = [command.words[0] for command in reading.commands if command.words]
-    if any("/" in name.text or name == Word("case") or not name.exact for name in names):
+    names = [command.words[0] for command in reading.commands]
+    if any("/" in name.text or not name.exact for name in names):
         return True
     targets = [
         r.target.text for c in reading.commands for r in c.redirects if r.operator[-1] not in "&"
@@ -133,16 +123,25 @@ def fuzz(cage: Cage, count: int, seed: int) -> list[Tally]:
     return [compare(cage, kind, [make() for _ in range(share)]) for kind, make in kinds.items()]
 
 
+@contextlib.contextmanager
+def judging() -> Iterator[Callable[[str], str]]:
+    """What the policy says in a repository that is trusted, so that what git lists counts, too."""
+    with tempfile.TemporaryDirectory() as place:
+        subprocess.run(["git", "init", "-q", place], check=True)
+        policy = ShellPolicy(trusted=[place])
+        yield lambda text: policy.judge(text, root=place).decision
+
+
 def verdict_cost() -> tuple[float, float]:
     """Milliseconds of processor time for one verdict: the median, and one that 99 of 100 stay below."""
-    policy = ShellPolicy.default()
     times = []
-    for text in corpus("ordinary") + corpus("harmless") + corpus("dangerous"):
-        policy.judge(text)
-        start = time.process_time_ns()
-        for _ in range(3):
-            policy.judge(text)
-        times.append((time.process_time_ns() - start) / 3e6)
+    with judging() as judge:
+        for text in corpus("ordinary") + corpus("harmless") + corpus("dangerous"):
+            judge(text)
+            start = time.process_time_ns()
+            for _ in range(3):
+                judge(text)
+            times.append((time.process_time_ns() - start) / 3e6)
     return statistics.median(times), statistics.quantiles(times, n=100)[98]
 
 
@@ -163,12 +162,12 @@ def table(tallies: Sequence[Tally]) -> None:
 
 def verdicts() -> None:
     """Print what the policy says about the labelled commands."""
-    policy = ShellPolicy.default()
-    for name in ("harmless", "dangerous", "denied"):
-        counts: Counter[str] = Counter(policy.judge(text).decision for text in corpus(name))
-        total = sum(counts.values())
-        shares = [f"{d} {counts[d]:>5} ({100 * counts[d] / total:.1f} %)" for d in DECISIONS]
-        print(f"{name:<12}{total:>6}   " + "   ".join(shares))
+    with judging() as judge:
+        for name in ("everyday", "harmless", "dangerous", "denied"):
+            counts: Counter[str] = Counter(map(judge, corpus(name)))
+            total = sum(counts.values())
+            shares = [f"{d} {counts[d]:>5} ({100 * counts[d] / total:.1f} %)" for d in DECISIONS]
+            print(f"{name:<12}{total:>6}   " + "   ".join(shares))
 
 
 def main() -> int:
@@ -195,7 +194,7 @@ def main() -> int:
     median, most = verdict_cost()
     print(f"\none verdict: {median:.3f} ms (median), {most:.3f} ms (99 of 100)")
     claims = total.static >= 0.15 * total.strings and ordinary.static >= 0.95 * ordinary.strings
-    return 0 if claims and not total.wrong and not ordinary.wrong and median <= 1 else 1
+    return 0 if claims and not total.wrong and not ordinary.wrong and most <= 1 else 1
 
 
 if __name__ == "__main__":

@@ -84,7 +84,7 @@ def test_a_planted_repository_is_not_entered_on_the_host(tmp_path: Path) -> None
         approver=nobody,
     )
     assert statuses(result) == ["denied"] * 3
-    assert all("core.fsmonitor" in reason for reason in nobody.reasons)
+    assert all("no repository at" in reason for reason in nobody.reasons)
     assert not (tmp_path / "made").exists()
 
 
@@ -96,13 +96,13 @@ def test_a_call_is_judged_again_as_it_starts(tmp_path: Path) -> None:
     turns = (
         calls(call("bash", command="cd keys/.ssh"), call("bash", command="cat config")),
         calls(call("bash", command="cd ../../sub"), call("bash", command="ls")),
-        calls(call("bash", command="export GIT_DIR=x"), call("bash", command="git status")),
-        calls(call("bash", command="git status")),
+        calls(call("bash", command="export GIT_DIR=x"), call("bash", command="ls")),
+        calls(call("bash", command="ls")),
     )
     person = Approver(True)
     result = run(Bash(tmp_path, sandbox="host", keep="session"), *turns, approver=person)
     assert statuses(result) == ["ok", "error", "ok", "ok", "ok", "error", "ok"]
-    assert "config may hold secrets" in result.steps[0].results[1].text()
+    assert "may hold secrets" in result.steps[0].results[1].text()
     assert "Call it again" in result.steps[0].results[1].text()
     assert len(person.reasons) == 2
     assert person.reasons[1].startswith("earlier commands have set variables")

@@ -10,6 +10,7 @@ import pytest
 
 from hookline import AgentBuilder, tool
 from hookline.capabilities import Approval, Bash, TaintPolicy
+from hookline.containment import ShellPolicy
 from hookline.testing import ScriptedDriver, call, say
 
 
@@ -39,17 +40,24 @@ def came(capability: Any, bash: Bash, *turns: Any) -> list[str]:
     return [each.text() for step in result.steps for each in step.results]
 
 
+def trusting(repository: Path) -> ShellPolicy:
+    """The policy of somebody who trusts one repository."""
+    return ShellPolicy(trusted=[str(repository)])
+
+
 @pytest.mark.usefixtures("without_a_sandbox")
 @pytest.mark.parametrize("sandbox", ["auto", "host"])
 def test_plan_mode_looks_at_the_repository_where_git_will_run(project: Path, sandbox: Any) -> None:
     """Not at the one in which this process happens to be: a read-only mode starts no program of a repository."""
     (text,) = came(
-        Approval(mode="plan"), Bash(project, sandbox=sandbox), call("bash", command="git status")
+        Approval(mode="plan"),
+        Bash(project, sandbox=sandbox, policy=trusting(project)),
+        call("bash", command="git status"),
     )
     assert text.startswith("Blocked: plan mode")
     plain, by_list, inner = came(
         Approval(mode="plan"),
-        Bash(project / "plain", sandbox=sandbox),
+        Bash(project / "plain", sandbox=sandbox, policy=trusting(project / "plain")),
         call("bash", command="git status --short"),
         call("exec", argv=["git", "status", "--short"]),
         call("bash", command="git status", cwd=".."),
@@ -81,6 +89,8 @@ def test_taint_looks_at_the_repository_where_git_will_run(project: Path) -> None
     """A command with words of others in it is looked at as one that acts, unless it certainly does not."""
     turns = (call("read"), call("bash", command="git log --grep 1234567890"))
     policy = TaintPolicy(on_taint="block")
-    assert came(policy, Bash(project, sandbox="auto"), *turns)[1].startswith("Blocked: ")
-    plain = came(TaintPolicy(on_taint="block"), Bash(project / "plain", sandbox="auto"), *turns)
+    untrusted = Bash(project, sandbox="auto", policy=trusting(project / "plain"))
+    assert came(policy, untrusted, *turns)[1].startswith("Blocked: ")
+    trusted = Bash(project / "plain", sandbox="auto", policy=trusting(project / "plain"))
+    plain = came(TaintPolicy(on_taint="block"), trusted, *turns)
     assert "[exit code" in plain[1]

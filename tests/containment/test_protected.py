@@ -6,10 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from hookline.containment import INSTRUCTIONS, PROTECTED, FileJail, ShellPolicy
+from hookline.containment import INSTRUCTIONS, FileJail, ShellPolicy
 from hookline.containment.protected import AGENT_CONFIGURATION
 from hookline.containment.sandbox.work_tree import WorkTree
-from hookline.containment.shell import paths as shell_paths
 from hookline.errors import ProtectedPathError
 
 OBEYED = sorted(AGENT_CONFIGURATION | INSTRUCTIONS)
@@ -34,8 +33,3 @@ def test_what_agents_obey_is_protected_everywhere(tmp_path: Path, name: str) -> 
 def test_the_policy_denies_writing_instructions(name: str) -> None:
     """What is plainly written in a command is denied before it runs."""
     assert ShellPolicy.default().judge(f"echo x > {name}").decision == "deny"
-
-
-def test_what_the_policy_keeps_of_agents_the_jail_keeps_too() -> None:
-    """A name that is added to the policy's table belongs in the common one."""
-    assert {name.lower() for name in PROTECTED} >= shell_paths._AGENT

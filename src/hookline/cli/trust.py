@@ -1,4 +1,4 @@
-"""`hookline trust DIR`: approve the configuration of a directory as it is now."""
+"""`hookline trust DIR`: approve the configuration of a directory, or a git repository, as it is now."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from hookline.cli.exits import Exit
 
 if TYPE_CHECKING:
-    from hookline.config import Layer, Standing
+    from hookline.config import Layer, Standing, Trust
 
 _VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
 
@@ -34,6 +34,11 @@ def add_to(commands: Any) -> None:
     instead.add_argument("--revoke", action="store_true", help="trust it no longer")
     instead.add_argument(
         "--list", action="store_true", dest="listing", help="the directories you trust"
+    )
+    parser.add_argument(
+        "--repository",
+        action="store_true",
+        help="let git read in this repository without asking, while its own configuration stays as it is",
     )
     parser.set_defaults(run=run)
 
@@ -67,6 +72,8 @@ def run(arguments: argparse.Namespace) -> int:
         raise UsageError(
             f"{given} is not a directory.", remedy="Name the directory with the configuration."
         )
+    if arguments.repository:
+        return _repository(given.resolve(), trust, arguments)
     project = project_of(given, os.environ)
     if arguments.revoke:
         was = trust.revoke(project)
@@ -100,6 +107,36 @@ def run(arguments: argparse.Namespace) -> int:
     if scripts:
         trust_store().trust(project, **pages)
     print(f"{project} is trusted as it is now.", file=sys.stderr)
+    return Exit.DONE
+
+
+def _repository(top: Path, trust: Trust, arguments: argparse.Namespace) -> int:
+    """Trust a git repository, say whether it is trusted, or trust it no longer."""
+    from hookline.containment.shell.git_trust import configuration_hash, repository_objection
+    from hookline.errors import UsageError
+
+    if arguments.revoke:
+        was = trust.revoke_repository(top)
+        said = "git asks there again" if was else "was not a trusted repository"
+        print(f"{top}: {said}.", file=sys.stderr)
+        return Exit.DONE
+    problem, mark = repository_objection(str(top)), configuration_hash(str(top))
+    if arguments.show:
+        known = trust.repositories().get(str(top))
+        is_whole = problem is None and known == mark
+        standing = "not trusted" if known is None else "changed since it was trusted"
+        print(f"{top}: {problem or ('trusted' if is_whole else standing)}", file=sys.stderr)
+        return Exit.DONE if is_whole else Exit.CONFIG
+    if problem:
+        raise UsageError(
+            f"{top} cannot be trusted as a repository: {problem}.",
+            remedy="Name the directory with .git in it. What its configuration sets, see: git config --local --list.",
+        )
+    trust.approve_repository(top, mark)
+    print(
+        f"git may read in {top} without asking, while its configuration stays as it is.",
+        file=sys.stderr,
+    )
     return Exit.DONE
 
 

@@ -79,6 +79,27 @@ class Trust:
         """Trust these hooks as they are now, and those of these pages."""
         self._put(project, hooks=mark, pages=dict(pages))
 
+    def repositories(self) -> dict[str, str]:
+        """The repositories in which git may read without asking, each with the hash of its own configuration."""
+        known = self._read()
+        marks = {name: each.get("repository", "") for name, each in known.items()}
+        return {name: mark for name, mark in marks.items() if isinstance(mark, str) and mark}
+
+    def approve_repository(self, top: Path, mark: str) -> None:
+        """Let git read in a repository, as long as its configuration has this hash."""
+        self._put(top, repository=mark)
+
+    def revoke_repository(self, top: Path) -> bool:
+        """Let git ask there again. Says whether it had been trusted."""
+        known = self._read()
+        entry = known.get(str(top), {})
+        if not entry.pop("repository", ""):
+            return False
+        if not (entry["files"] or entry.get("hooks") or entry.get("pages")):
+            del known[str(top)]
+        self._write(known)
+        return True
+
     def _put(self, project: Path, **entries: Any) -> None:
         known = self._read()
         before = known.get(str(project), {"files": {}})

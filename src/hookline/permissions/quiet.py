@@ -23,7 +23,10 @@ def is_quiet(command: str, call: ToolCall, tool: object, state: AgentState) -> b
         from hookline.containment import ShellPolicy
 
         root, cwd = place
-        return ShellPolicy.default().judge(command, root=root, cwd=cwd).decision == "allow"
+        owner = getattr(getattr(tool, "function", None), "__self__", None)
+        policy = getattr(owner, "policy", None)
+        policy = policy.without_rules() if isinstance(policy, ShellPolicy) else ShellPolicy()
+        return policy.judge(command, root=root, cwd=cwd).decision == "allow"
     except (ImportError, HooklineError):
         return False  # without its parser nothing is known of the command
 

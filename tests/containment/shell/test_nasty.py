@@ -13,23 +13,23 @@ def test_it_is_denied(command: str) -> None:
 
 
 OVER_LINES = [
-    "rm \\\n-rf x",
-    "r\\\nm -rf x",
-    "ls\nrm -rf x",
+    "rm \\\n-rf /",
+    "r\\\nm -rf /",
+    "ls\nrm -rf /",
     "ls # \nsudo ls",
     "bash << E\nrm -rf /\nE",
     "bash <<'E'\nsudo ls\nE",
-    "cat <<E | sh\nrm -rf x\nE",
-    "sh -s <<-E\n\trm -rf x\nE",
+    "cat <<E | sh\nrm -rf /\nE",
+    "sh -s <<-E\n\trm -rf /\nE",
     "cat > ~/.bashrc <<E\nx\nE",
     "cat <<E >> ~/.bashrc\nx\nE",
     "cat <<E > .git/hooks/pre-commit\nx\nE",
     "cat <<E\n$(sudo ls)\nE",
-    "for i in a\ndo\n  rm -rf $i\ndone",
+    "for i in /\ndo\n  rm -rf $i\ndone",
     "python3 <<E\nx\nE\nsudo ls",
-    "rm -rf x\r\n",
+    "rm -rf /\r\n",
     "if true\nthen sudo ls\nfi",
-    "eval 'rm \\\n -rf x'",
+    "eval 'rm \\\n -rf /'",
 ]
 
 
@@ -92,6 +92,15 @@ NOT_DENIED = r"""
     fdisk -l
     ln -s /usr/bin/python3 python
     curl -o data.json x; python process.py data.json
+    timeout 5 pip install sudo
+    env A=b apt-get install sudo
+    xargs -0 grep sudo
+    echo x > nginx/conf.d/site.conf
+    rm -rf build
+    rm -rf "$BUILD_DIR/x"
+    rm -rf ~/project/build
+    rm .git/index.lock
+    git rm -r .
     tr -d '\r' < x.sh | bash
     eval "$(ssh-agent -s)"
     source <(kubectl completion bash)
@@ -132,5 +141,5 @@ def test_the_reason_names_the_part() -> None:
     )
     assert asked.command == "npm install left-pad"
     assert asked.reason == (
-        "`npm install left-pad` may do more than look: the verb install is not known to be read-only."
+        "`npm install left-pad` may do more than read: npm is not known to be read-only."
     )

@@ -148,7 +148,7 @@ def test_the_far_end_of_unicode_does_no_harm() -> None:
         for text in ("R{}O\r{{{}5", "<<{}", "${{{}", "{}=1", "a{}b <<{}\n{}", "'{}'", '"{}"'):
             command = text.replace("{}", character)
             assert read_command(command).known <= ("'" in text or '"' in text)
-            verdict = ShellPolicy.default().judge(f"rm -rf x; {command}")
+            verdict = ShellPolicy.default().judge(f"rm -rf /; {command}")
             assert verdict.decision == "deny"
             assert f"{verdict.reason}{verdict.command}".encode()
             written = ShellPolicy.default().judge(f"cat > ~/.ssh/{character}")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 import inspect
+import os
 import re
 import types
 import typing
@@ -12,7 +13,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from hookline.config import Settings
+from hookline.config import Settings, trust_of
 from hookline.errors import BuildError, ConfigError, UsageError
 
 _NOT_BY_NAME = frozenset({"Approval", "Hooks", "Limits", "ErrorHandling", "Cancellation"})
@@ -163,7 +164,7 @@ def _made(
         options["root"] = (folder / options.get("root", ".")).resolve()
     if "commands" in parameters and commands is not None:
         options["commands"] = commands
-    _convert(name, options)
+    _convert(name, options, settings)
     needed = [option for option in _needed(parameters) if option not in options]
     if needed:
         raise ConfigError(
@@ -222,12 +223,35 @@ def places_of(sources: Any, project: Path) -> list[str]:
     return [str(project / Path(each).expanduser()) for each in listed]
 
 
-def _convert(name: str, options: dict[str, Any]) -> None:
-    """Tables that stand for values."""
-    if name == "bash" and isinstance(options.get("policy"), dict):
+_OF_POLICY = frozenset({"allow", "ask", "deny", "even_denied", "programs"})
+
+
+def _convert_policy(options: dict[str, Any], settings: Settings) -> None:
+    """The table `policy`, with the repositories that the user trusts. Without any, the default need not be loaded."""
+    given, trusted = options.get("policy", {}), trust_of(os.environ).repositories()
+    if not isinstance(given, dict) or not (given or trusted):
+        return
+    rules, programs = {**given}, given.get("programs", {})
+    rules.pop("programs", None)
+    odd = next((key for key in given if key not in _OF_POLICY), None)
+    try:
+        if odd:
+            listed = ", ".join(sorted(_OF_POLICY))
+            raise UsageError(f"the policy of bash has no option '{odd}'.", remedy=f"Use {listed}.")
         from hookline.containment import ShellPolicy
 
-        options["policy"] = ShellPolicy.default().with_rules(**options["policy"])
+        options["policy"] = ShellPolicy(trusted=trusted, programs=programs).with_rules(**rules)
+    except UsageError as error:
+        key = odd or ("programs" if programs else next(iter(rules)))
+        inner = tuple(programs)[:1] if key == "programs" and isinstance(programs, dict) else ()
+        where = settings.where("capabilities", "bash", "policy", key, *inner)
+        raise ConfigError(f"{where}: {error.message}", remedy=error.remedy) from error
+
+
+def _convert(name: str, options: dict[str, Any], settings: Settings) -> None:
+    """Tables that stand for values."""
+    if name == "bash":
+        _convert_policy(options, settings)
     if name == "bash" and isinstance(options.get("limits"), dict):
         from hookline.containment import SandboxLimits
 

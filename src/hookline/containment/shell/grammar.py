@@ -17,19 +17,14 @@ REMEDY = "Install it: pip install 'hookline[shell]'."
 _BEYOND_ASCII = re.compile(r"[^\x00-\x7f]")
 _COMMAND_WORDS = frozenset(
     """
-    command_name word number string raw_string concatenation simple_expansion expansion brace_expression
-    command_substitution process_substitution arithmetic_expansion ansi_c_string
+    command_name word number string raw_string concatenation simple_expansion expansion brace_expression ansi_c_string
     """.split()
 )
-_LOOP_WORDS = _COMMAND_WORDS | {"for", "variable_name", "in"}
-PLAIN_KINDS = _COMMAND_WORDS | frozenset(
+_PLAIN_KINDS = _COMMAND_WORDS | frozenset(
     """
-    program list pipeline command string_content redirected_statement file_redirect herestring_redirect
-    file_descriptor negated_command subshell comment variable_assignment variable_assignments variable_name
-    special_variable_name
-    binary_expression unary_expression test_operator test_command if_statement elif_clause else_clause
-    for_statement while_statement do_group compound_statement case_statement case_item regex
-    extglob_pattern parenthesized_expression postfix_expression c_style_for_statement
+    program list pipeline command string_content redirected_statement file_redirect file_descriptor negated_command
+    subshell compound_statement comment variable_assignment variable_name special_variable_name binary_expression
+    unary_expression test_operator test_command extglob_pattern parenthesized_expression regex
     """.split()
 )
 """The kinds of node that a text which is read exactly may have."""
@@ -88,21 +83,19 @@ def command_spans(text: str) -> set[Spans] | None:
     while pending:
         node = pending.pop()
         kind = node.type
-        if node.is_named and kind not in PLAIN_KINDS:
+        if node.is_named and kind not in _PLAIN_KINDS:
             return None
         if kind == "test_command":
             spans.add(((node.start_byte, node.end_byte),))
         children = node.children
         if kind == "command":
-            spans.add(_without_time(_spans(children, _COMMAND_WORDS), text))
-        elif kind == "for_statement":
-            spans.add(_spans(children, _LOOP_WORDS))
+            spans.add(_without_time(_spans(children), text))
         pending.extend(children)
     return spans
 
 
-def _spans(children: list[Node], kinds: frozenset[str]) -> Spans:
-    return tuple((c.start_byte, c.end_byte) for c in children if c.type in kinds)
+def _spans(children: list[Node]) -> Spans:
+    return tuple((c.start_byte, c.end_byte) for c in children if c.type in _COMMAND_WORDS)
 
 
 def _without_time(spans: Spans, text: str) -> Spans:

@@ -1,7 +1,8 @@
 """What a word comes to, as far as that can be guessed: for finding danger, never for proving that there is none.
 
 Quotes and escapes are taken off, variables that the text itself sets are put in, `$IFS` splits, braces are expanded,
-`$(echo x)` is x. What cannot be known counts as nothing: `r$()m` is taken for `rm`.
+`$(echo x)` is x. What cannot be known counts as nothing: `r$()m` is taken for `rm`. What a command fetches or decodes
+counts as `UNREAD`.
 """
 
 from __future__ import annotations
@@ -9,6 +10,12 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
+from hookline.containment.shell.unread import is_unread
+
+UNREAD = "\x01"
+"""Stands for code that nobody has read."""
+UNKNOWN = "\x02"
+"""Stands for a value that is not known where a path begins with it: `$X/y` is not `/y`."""
 MAX_WORDS = 64
 MAX_TEXT = 20_000
 MAX_DEPTH = 6
@@ -18,6 +25,7 @@ _NAME = re.compile(r"[A-Za-z_]\w*|[0-9@*#?$!-]")
 _PARAMETER = re.compile(
     r"!?([A-Za-z_]\w*|[0-9@*#?$!-])(?:\[[^]]*\])?(?:(:?[-=+])(.*)|(:0:1)|.*)", re.DOTALL
 )
+_SPECIAL = re.compile(r"""[\\'"$`{<>\s]""")
 _BRACES = re.compile(r"(?<!\$)\{([^{},\s]*(?:,[^{},\s]*)+)\}")
 _PRINTER = re.compile(
     r"\s*(?:builtin\s+|command\s+)?(?:echo|printf|which|command\s+-v|type\s+-P)\s+(.*)", re.DOTALL
@@ -40,9 +48,11 @@ _ESCAPES = {
 
 def literal_words(text: str, variables: Mapping[str, str]) -> list[str]:
     """The words that a piece of bash without operators comes to."""
+    if not _SPECIAL.search(text):
+        return [text] if text else []
     words: list[str] = []
     for raw in _expand_braces(text):
-        words.extend(_Loose(raw, variables).words())
+        words.extend(_LooseReader(raw, variables).words())
         if len(words) > MAX_WORDS:
             break
     return words
@@ -50,7 +60,7 @@ def literal_words(text: str, variables: Mapping[str, str]) -> list[str]:
 
 def literal(text: str, variables: Mapping[str, str]) -> str:
     """The same for a piece that stays one word, such as what is assigned to a variable."""
-    return " ".join(_Loose(text, variables).words())
+    return " ".join(_LooseReader(text, variables).words())
 
 
 def unescape(text: str) -> str:
@@ -84,7 +94,7 @@ def _expand_braces(text: str) -> list[str]:
     return done + pending
 
 
-class _Loose:
+class _LooseReader:
     """Reads a piece of bash without ever failing."""
 
     def __init__(self, text: str, variables: Mapping[str, str], depth: int = 0) -> None:
@@ -127,7 +137,7 @@ class _Loose:
             self.at += 2
         elif text.startswith("$'", at):
             self._ansi()
-        elif character in "$`":
+        elif character in "$`" or text.startswith(("<(", ">("), at):
             self._split(self._expansion())
         else:
             self._add(character)
@@ -170,8 +180,13 @@ class _Loose:
             self._end()
 
     def _expansion(self) -> str:
+        value = self._value_at()
+        is_start = not value and not self.word and self.text.startswith(("/", '"/'), self.at)
+        return UNKNOWN if is_start else value
+
+    def _value_at(self) -> str:
         text, at = self.text, self.at
-        if text.startswith("$(", at):
+        if text.startswith(("$(", "<(", ">("), at):
             end = _closing(text, at + 1)
             self.at = end + 1
             return self._printed(text[at + 2 : end])
@@ -205,9 +220,11 @@ class _Loose:
         """What a piece inside an expansion comes to. Nothing, if it is nested too deeply."""
         if self.depth >= MAX_DEPTH:
             return ""
-        return " ".join(_Loose(text, self.variables, self.depth + 1).words())
+        return " ".join(_LooseReader(text, self.variables, self.depth + 1).words())
 
     def _printed(self, inner: str) -> str:
+        if is_unread(inner) or UNREAD in inner:
+            return UNREAD
         found = _PRINTER.fullmatch(inner)
         if found is None or len(inner) > 500 or re.search("[|;&<>]", found[1]):
             return ""

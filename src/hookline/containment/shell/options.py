@@ -1,19 +1,21 @@
-"""How a program's harmless use is written down: the words of the tables.
+"""The one reader of options: which words of a command are options, which are their values, and which are neither.
 
-A table names every option that is harmless, and says which of them take values. An option that is in no table is a
-reason to ask; so is one cut short (`--outp`), for it may stand for another.
+A table names every option that is harmless, and says which of them take values. It is read as getopt does: short
+options in one word, values joined or in the next word, `--` after which there are no options. It is stricter in two
+things. A long option must be spelled out: cut short (`--outp`) it may stand for another. And a value in the next word
+that looks like an option must be harmless as an option too, so that a wrong table hides nothing.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import re
+from collections.abc import Callable, Sequence
 
 import msgspec
 
 from hookline.containment.shell.words import Word
 
-Check = Callable[["Call"], str | None]
-"""Takes the words of a call, told apart; answers why they are not harmless, or None."""
+_NUMBER = re.compile(r"-[0-9.]+[A-Za-z%]?")
 
 
 class Call(msgspec.Struct, frozen=True):
@@ -34,10 +36,6 @@ class Call(msgspec.Struct, frozen=True):
         """Whether one of some options is given, wherever it stands."""
         return any(name in names for name, _ in self.options)
 
-    def begins_with(self, *names: str) -> bool:
-        """Whether one of them stands before the first operand, where every program reads it."""
-        return any(name in names for name, _ in self.options[: self.early])
-
     def values(self, *names: str) -> list[str]:
         """What some options are given."""
         return [value.text for name, value in self.options if value and name in names]
@@ -53,8 +51,12 @@ class Call(msgspec.Struct, frozen=True):
         return [*self.operands, *(value for _, value in self.options if value)]
 
 
-class Options(msgspec.Struct, frozen=True):
-    """The harmless options of a program or of one of its verbs, and what its other words are."""
+Check = Callable[[Call], str | None]
+"""Takes the words of a call, told apart; answers why they are not harmless, or None."""
+
+
+class OptionTable(msgspec.Struct, frozen=True):
+    """The harmless options of a program or of one of its sub-commands, and what its other words are."""
 
     flags: frozenset[str] = frozenset()
     """Options without a value. `-#` is any digit."""
@@ -63,32 +65,19 @@ class Options(msgspec.Struct, frozen=True):
     texts: frozenset[str] = frozenset()
     """The same where the value never names a file: patterns, formats, separators."""
     maybe: frozenset[str] = frozenset()
-    """Options with a value only if it is in the same word. In `texts` as well: with none only if no word follows."""
-    picks: frozenset[str] = frozenset()
-    """Those of `takes` whose value is a pattern that picks files, hidden ones too."""
-    pairs: frozenset[str] = frozenset()
-    """Options with two values, in the next two words."""
-    needs: frozenset[str] = frozenset()
-    """Options without one of which, before the first operand, it does more than look."""
+    """Options with a value only if it is in the same word."""
     pattern: frozenset[str] | None = None
     """Of a program whose first operand is no file but a pattern: the options that give the pattern instead."""
     operands: int | None = None
     """How many operands there may be; None: any number."""
     shows: bool = True
-    """Whether it shows what is in the files it is given, if its program does."""
+    """Whether it shows what is in the files it is given."""
     plain_words: bool = False
-    """Whether it has no options, so that a word that begins with a dash is like every other (`expr`, `[`)."""
-    old: bool = False
-    """Whether a first word without a dash is options as well (`tar tf x`)."""
-    bundles: bool = True
-    """Whether `-ab` is `-a -b`, `-n5` is `-n 5`, and options end at `--`."""
+    """Whether no word is an option to this reader: the check looks at all of them."""
     glues: bool = True
     """Whether a short option may have its value in the same word."""
     tame: bool = False
-    """Whether none of all its options does harm, known or not, so that an open word may turn out to be one."""
-    loose: bool = False
-    """Whether a file whose name is an option (`du *`) could do no harm worth asking about. Where it shows files, what
-    names them is asked about in any case."""
+    """Whether no option at all does harm, known or not: a file whose name is an option (`-x`) may be found."""
     check: Check | None = None
     """What a table cannot say, asked last."""
 
@@ -98,18 +87,7 @@ class Options(msgspec.Struct, frozen=True):
 
     def wants_value(self, name: str) -> bool:
         """Whether an option has a value, be it in the next word."""
-        return name in self.takes or name in self.texts or name in self.pairs
-
-
-class Program(msgspec.Struct, frozen=True):
-    """A program that is harmless if used like this."""
-
-    options: Options = Options()
-    verbs: Mapping[str, Options | Program] | None = None
-    """Its harmless sub-commands; a key of several words is a verb and its own verbs. `options` come before them. The
-    empty key stands for a call without a verb."""
-    reads: bool = True
-    """Whether it shows what is in the files it is given, so that the names of secret files matter."""
+        return name in self.takes or name in self.texts
 
 
 def only(
@@ -118,56 +96,143 @@ def only(
     takes: str = "",
     texts: str = "",
     maybe: str = "",
-    picks: str = "",
-    pairs: str = "",
-    needs: str = "",
     pattern: str | None = None,
     operands: int | None = None,
-    check: Check | None = None,
     shows: bool = True,
-    old: bool = False,
-    bundles: bool = True,
+    plain_words: bool = False,
     glues: bool = True,
     tame: bool = False,
-    loose: bool = False,
-) -> Options:
+    check: Check | None = None,
+) -> OptionTable:
     """Exactly these options, each kind a text of names with blanks between them."""
-    return Options(
-        _names(flags),
-        _names(takes) | _names(picks),
-        _names(texts),
-        _names(maybe),
-        picks=_names(picks),
-        pairs=_names(pairs),
-        needs=_names(needs),
-        pattern=None if pattern is None else _names(pattern),
-        operands=operands,
-        check=check,
-        shows=shows,
-        old=old,
-        bundles=bundles,
-        glues=glues,
-        tame=tame,
-        loose=loose,
+    return OptionTable(
+        frozenset(flags.split()),
+        frozenset(takes.split()),
+        frozenset(texts.split()),
+        frozenset(maybe.split()),
+        None if pattern is None else frozenset(pattern.split()),
+        operands,
+        shows,
+        plain_words,
+        glues,
+        tame,
+        check,
     )
 
 
-def _names(text: str) -> frozenset[str]:
-    return frozenset(text.split())
+class _UnknownOption(Exception):
+    """A word that is not known to be harmless."""
 
 
-def more(
-    options: Options, flags: str = "", *, takes: str = "", texts: str = "", maybe: str = ""
-) -> Options:
-    """The same options and some others."""
-    return msgspec.structs.replace(
-        options,
-        flags=options.flags | _names(flags),
-        takes=options.takes | _names(takes),
-        texts=options.texts | _names(texts),
-        maybe=options.maybe | _names(maybe),
-    )
+def read_call(
+    options: OptionTable, words: Sequence[Word], *, to_operand: bool = False
+) -> Call | str:
+    """Tell words apart by a table, or say which of them is not harmless. `to_operand`: only those before an operand."""
+    try:
+        call = _CallReader(options, words, to_operand=to_operand).read()
+    except _UnknownOption as odd:
+        return str(odd)
+    if to_operand:
+        return call
+    late = len(call.options) - call.early  # to some versions these are names as well
+    if options.operands is not None and len(call.operands) + late > options.operands:
+        return "it is given more names than a mere question has"
+    return (options.check(call) if options.check else None) or call
 
 
-WORDS = Options(plain_words=True, tame=True)
-"""No options at all: every word is an operand."""
+class _CallReader:
+    """A position in the words of a call."""
+
+    def __init__(self, options: OptionTable, words: Sequence[Word], *, to_operand: bool) -> None:
+        self.table = options
+        self.words = words
+        self.to_operand = to_operand
+        self.at = 0
+        self.options: list[tuple[str, Word | None]] = []
+        self.operands: list[Word] = []
+        self.early: int | None = None
+
+    def read(self) -> Call:
+        has_ended = self.table.plain_words
+        while self.at < len(self.words):
+            word = self.words[self.at]
+            is_option = not has_ended and word.text.startswith("-") and word.text != "-"
+            if not is_option and self.to_operand:
+                break
+            self.at += 1
+            if not is_option:
+                self.early = len(self.options) if self.early is None else self.early
+                self.operands.append(word)
+            elif not word.exact:  # the name of a file that a pattern finds
+                if not self.table.tame:
+                    raise _UnknownOption(f"the file {word.text}, which it takes for an option")
+            elif word.text == "--":
+                has_ended = True
+            else:
+                self._option(word.text)
+        operands = tuple(self.operands)
+        early = len(self.options) if self.early is None else self.early
+        rest = tuple(self.words[self.at :])
+        return Call(tuple(self.options), operands, early, rest, self._files(operands))
+
+    def _option(self, text: str) -> None:
+        name, equals, value = text.partition("=")
+        is_whole = len(name) > 2 and self.table.knows(name)
+        if name.startswith("--") or is_whole:
+            if not self.table.knows(name) or (equals and name in self.table.flags):
+                raise _UnknownOption(f"the option {name}")
+            given = Word(value) if equals else None
+            if given is None and self.table.wants_value(name):
+                given = self._next(name)
+            self.options.append((name, given))
+        else:
+            self._cluster(text)
+
+    def _cluster(self, text: str) -> None:
+        """Short options in one word, up to the first that takes the rest of it as its value."""
+        has_digits = False
+        for at, letter in enumerate(text[1:], start=2):
+            name, rest = f"-{letter}", text[at:]
+            if has_digits and not letter.isdigit() and name not in self.table.flags:
+                raise _UnknownOption(f"the option {text}")  # in `head -5c` the c is a unit
+            if name in self.table.flags:
+                self.options.append((name, None))
+            elif letter.isdigit() and "-#" in self.table.flags:
+                self.options.append(("-#", None))
+                has_digits = True
+            elif self.table.wants_value(name) and (self.table.glues or not rest):
+                self.options.append((name, Word(rest) if rest else self._next(name)))
+                return
+            elif name in self.table.maybe:
+                self.options.append((name, Word(rest) if rest else None))
+                return
+            else:
+                raise _UnknownOption(f"the option {name if len(text) > 2 else text}")
+
+    def _next(self, name: str) -> Word:
+        """The value in the next word."""
+        word = self.words[self.at] if self.at < len(self.words) else None
+        if word is None or not word.exact:
+            raise _UnknownOption(f"the option {name}, whose value is not known")
+        if word.text.startswith("-") and not self._is_plain_value(word.text):
+            raise _UnknownOption(f"the option {name}, given {word.text}")
+        self.at += 1
+        return word
+
+    def _is_plain_value(self, text: str) -> bool:
+        """Whether a value that begins with a dash would be harmless as an option as well."""
+        if text == "--":
+            return False
+        if text == "-" or _NUMBER.fullmatch(text) or self.table.knows(text.partition("=")[0]):
+            return True
+        letters = self.table.flags | self.table.maybe
+        is_known = self.table.tame or all(f"-{letter}" in letters for letter in text[1:])
+        return is_known and not text.startswith("--")
+
+    def _files(self, operands: tuple[Word, ...]) -> tuple[Word, ...]:
+        instead = self.table.pattern
+        has_pattern = instead is not None and not any(name in instead for name, _ in self.options)
+        if has_pattern and operands and not operands[0].exact:
+            raise _UnknownOption(f"{operands[0].text}, where a pattern belongs")
+        values = (value for name, value in self.options if value and name not in self.table.texts)
+        return (*operands[1 if has_pattern else 0 :], *values)

@@ -1,20 +1,27 @@
-"""The shell policy: allow what only looks, deny what must never run, ask about the rest."""
+"""The shell policy: allow what only reads, deny what must never run, ask about the rest."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import os
+import re
+from collections.abc import Collection, Iterable, Mapping, Sequence
 
 import msgspec
 
+from hookline.containment.shell.allowlist import Allowlist, program_name
 from hookline.containment.shell.danger import Danger, find_danger
-from hookline.containment.shell.prove import Proof
+from hookline.containment.shell.denylist import PRIVILEGE
+from hookline.containment.shell.places import Places
+from hookline.containment.shell.programs import PROGRAMS, WRAPPERS
 from hookline.containment.shell.reading import read_command
 from hookline.containment.shell.rules import ShellRule
-from hookline.containment.shell.scan_redirects import writes_a_file
-from hookline.containment.shell.standing import program_name
 from hookline.containment.shell.verdict import Verdict
 from hookline.containment.shell.words import Command, Reading, Word
 from hookline.errors import UsageError
+
+_PROGRAM = re.compile(r"[A-Za-z0-9_][\w.+-]*")
+_GIT_SETTINGS = frozenset({"-c", "--config-env", "--exec-path"})
+_ENTRY = re.compile(r"--?[\w-]+|[\w:.-]+(?: [\w:.-]+)*")
 
 
 class ShellPolicy(msgspec.Struct, frozen=True):
@@ -28,6 +35,25 @@ class ShellPolicy(msgspec.Struct, frozen=True):
     ask: tuple[ShellRule, ...] = ()
     deny: tuple[ShellRule, ...] = ()
     allow_denied: tuple[ShellRule, ...] = ()
+    trusted: Collection[str] = ()
+    """Directories of repositories in which git may read without asking. In a mapping, each with the hash of its
+    configuration: one that has changed is no longer trusted."""
+    programs: Mapping[str, Sequence[str]] = {}
+    """More programs that are allowed: each with its options, and its sub-commands if it may have only some."""
+
+    def __post_init__(self) -> None:
+        if isinstance(self.trusted, str):
+            raise UsageError(
+                f"trusted={self.trusted!r} is a text, not a list of directories.",
+                remedy=f"Write trusted=[{self.trusted!r}].",
+            )
+        if not isinstance(self.programs, Mapping):
+            raise UsageError(
+                f"programs={self.programs!r} is no table of programs.",
+                remedy="Write programs={'terraform': ['validate']}.",
+            )
+        for name, entries in self.programs.items():
+            _check_program(name, entries)
 
     @classmethod
     def default(cls) -> ShellPolicy:
@@ -44,20 +70,24 @@ class ShellPolicy(msgspec.Struct, frozen=True):
     ) -> ShellPolicy:
         """The same policy with more rules. With `even_denied`, what `allow` names runs even if the policy denies it."""
         allowed = _parse("allow", allow)
-        return ShellPolicy(
-            self.allow + allowed,
-            self.ask + _parse("ask", ask),
-            self.deny + _parse("deny", deny),
-            self.allow_denied + (allowed if even_denied else ()),
+        return msgspec.structs.replace(
+            self,
+            allow=self.allow + allowed,
+            ask=self.ask + _parse("ask", ask),
+            deny=self.deny + _parse("deny", deny),
+            allow_denied=self.allow_denied + (allowed if even_denied else ()),
         )
+
+    def without_rules(self) -> ShellPolicy:
+        """The same repositories and programs, and no rule: what is allowed then only reads."""
+        return ShellPolicy(trusted=self.trusted, programs=self.programs)
 
     def judge(self, command: str, *, cwd: str = "", root: str = "") -> Verdict:
         """Say whether a command may run. Never raises, whatever the text.
 
         `cwd` is where it would run, if that is not the work directory: `cat config` in `~/.ssh` shows a secret. `root`
-        is the work directory itself, if that is not the one of this process. Before git is allowed, the repository
-        there is looked at: its configuration may name programs that `git status` starts. So are the files of a project
-        that others obey: `.npmrc`, `rust-toolchain.toml`, a compose file.
+        is the work directory itself, if that is not the one of this process. The policy looks at the disk: where links
+        lead, what a pattern finds, and at the configuration of a repository before git is allowed.
         """
         if not isinstance(command, str):
             raise UsageError(
@@ -65,15 +95,17 @@ class ShellPolicy(msgspec.Struct, frozen=True):
                 remedy="For a list of words, judge shlex.join(words).",
             )
         try:
+            places = Places.at(cwd, root)
             reading = read_command(command)
-            danger = find_danger(command, cwd)
+            danger = find_danger(command, places)
+            verdict = self._denied(reading, danger, command) or self._asked(reading, danger)
+            verdict = verdict or self._allowed(reading, danger, places, command)
         except UsageError as missing:
             return Verdict("ask", str(missing), _shown(command))
-        return (
-            self._denied(reading, danger, command)
-            or self._asked(reading, danger)
-            or self._allowed(reading, Proof.at(cwd, root), command)
-        )
+        except (OSError, ValueError) as error:  # a path that the system refuses to look at
+            why = f"`{_shown(command)}` cannot be looked at: {_shown(str(error))}."
+            return Verdict("ask", why, _shown(command))
+        return msgspec.structs.replace(verdict, env_files=danger.env_files)
 
     def _denied(self, reading: Reading, danger: Danger, whole: str) -> Verdict | None:
         if found := _matching(self.deny, danger, reading):
@@ -81,56 +113,66 @@ class ShellPolicy(msgspec.Struct, frozen=True):
             return Verdict(
                 "deny", f"`{words}` matches the rule '{rule.text}', which denies it.", words
             )
-        if danger.problem and not self._lifted(reading):
+        if danger.problem and not self._is_lifted(reading):
             shown = _shown(danger.command or whole)
             return Verdict("deny", f"`{shown}` is never run: {_shown(danger.problem)}.", shown)
         return None
 
-    def _lifted(self, reading: Reading) -> bool:
-        return reading.static and all(_any(self.allow_denied, one) for one in reading.commands)
+    def _is_lifted(self, reading: Reading) -> bool:
+        return reading.static and all(
+            any(rule.allows(one.argv) for rule in self.allow_denied)
+            for one in reading.commands
+            if one.argv is not None
+        )
 
     def _asked(self, reading: Reading, danger: Danger) -> Verdict | None:
         if found := _matching(self.ask, danger, reading):
             rule, words = found
-            return Verdict("ask", f"`{words}` matches the rule '{rule.text}', which asks.", words)
+            why = f"`{words}` matches the rule '{rule.text}', which asks."
+            return Verdict("ask", why, words, asks_in_sandbox=True)
         if not danger.complete:
             shown = _shown(reading.commands[0].text if reading.commands else "")
             return Verdict("ask", f"`{shown}` holds more than can be looked at.", shown)
         return None
 
-    def _allowed(self, reading: Reading, proof: Proof, whole: str) -> Verdict:
-        if not reading.known:
-            shown = _shown(reading.commands[0].text)
-            return Verdict(
-                "ask", f"It cannot be said what `{shown}` runs: {reading.problem}.", shown
-            )
+    def _allowed(self, reading: Reading, danger: Danger, places: Places, whole: str) -> Verdict:
         if not reading.commands:
             return _nothing(whole)
-        proof.take_up(reading.commands)
-        asked = self._objection(reading, proof)
-        if not asked and any(command.again for command in reading.commands):
-            asked = self._objection(reading, proof.again())
+        by_rule = [reading.known and self._is_by_rule(one) for one in reading.commands]
+        asked = self._objection(reading, danger, places, by_rule)
+        if asked and danger.removal:
+            shown = _shown(whole)
+            return Verdict("ask", f"`{shown}`: {danger.removal}.", shown, asks_in_sandbox=True)
         if asked:
             return asked
-        by_rule = any(map(self._by_rule, reading.commands))
         shown = _shown("; ".join(command.text for command in reading.commands))
-        why = "a rule allows it, or it only looks" if by_rule else "it only looks"
+        why = "a rule allows it, or it only reads" if any(by_rule) else "it only reads"
         return Verdict("allow", f"`{shown}`: {why}.", shown)
 
-    def _objection(self, reading: Reading, proof: Proof) -> Verdict | None:
-        for command in reading.commands:
-            if self._by_rule(command) and not (_is_relative(command) and _has_moved(proof)):
-                proof.follow(command)
-            elif problem := proof.objection(command):
+    def _objection(
+        self, reading: Reading, danger: Danger, places: Places, by_rule: Sequence[bool]
+    ) -> Verdict | None:
+        if not reading.known:
+            shown = _shown(reading.commands[0].text)
+            why = f"It cannot be said what `{shown}` runs: {reading.problem}."
+            return Verdict("ask", why, shown)
+        start = list(places.wheres)
+        listed = Allowlist(places, self.trusted, self.programs, is_changed=any(by_rule))
+        for command, is_by_rule in zip(reading.commands, by_rule, strict=True):
+            if is_by_rule and not (_is_relative(command) and places.wheres != [places.root]):
+                continue
+            if problem := listed.objection(command):
                 shown = _shown(command.text)
-                return Verdict("ask", f"`{shown}` may do more than look: {_shown(problem)}.", shown)
+                return Verdict("ask", f"`{shown}` may do more than read: {_shown(problem)}.", shown)
+        if danger.env_files and not all(by_rule):
+            shown = _shown(reading.commands[0].text)
+            named = os.path.relpath(danger.env_files[0], start[0])
+            return Verdict("ask", f"`{shown}` names {named}, which may hold secrets.", shown)
         return None
 
-    def _by_rule(self, command: Command) -> bool:
+    def _is_by_rule(self, command: Command) -> bool:
         """Whether a rule allows a command. A word that is open must not be able to become an option."""
-        if not command.words or command.assignments:
-            return False
-        if any(writes_a_file(one) for one in command.redirects):
+        if command.assignments or any(one.writes for one in command.redirects):
             return False
         if any(
             word.hidden or word.start[:1] in {"", "-"} for word in command.words if not word.exact
@@ -141,7 +183,37 @@ class ShellPolicy(msgspec.Struct, frozen=True):
             words = (Word(program_name(name), exact=command.words[0].exact), *command.words[1:])
             if any(rule.may_match(words) for rule in self.ask + self.deny):
                 return False
-        return any(rule.allows([program_name(name), *rest]) for rule in self.allow)
+        # `git -c alias.x=push x` is another command than it seems.
+        odd = _GIT_SETTINGS & set(rest) if program_name(name) == "git" else set[str]()
+        return any(
+            rule.allows([program_name(name), *rest]) and odd <= set(rule.words)
+            for rule in self.allow
+        )
+
+
+def _check_program(name: str, entries: object) -> None:
+    """Refuse a program that the table of the user cannot describe."""
+    if not isinstance(name, str) or not _PROGRAM.fullmatch(name):
+        raise UsageError(
+            f"programs: {name!r} is not the name of a program.",
+            remedy="Write the bare name, such as 'terraform'; for a file in the project, write a rule.",
+        )
+    if name in PROGRAMS or name in WRAPPERS or name in PRIVILEGE or name in {"git", "cd"}:
+        raise UsageError(
+            f"programs: {name!r} cannot be added: the policy judges it itself.",
+            remedy=f"Write a rule: with_rules(allow=['{name} ..']).",
+        )
+    if isinstance(entries, str) or not isinstance(entries, Iterable):
+        raise UsageError(
+            f"programs: what {name!r} may be given is a list of options and sub-commands.",
+            remedy=f"Write, for example: {name} = ['list', '--json'].",
+        )
+    odd = next((e for e in entries if not isinstance(e, str) or not _ENTRY.fullmatch(e)), None)
+    if odd is not None:
+        raise UsageError(
+            f"programs: {odd!r} is neither an option nor a sub-command of {name!r}.",
+            remedy="Write options as '--json' or '-q', without a value, and sub-commands as 'state list'.",
+        )
 
 
 def _parse(name: str, rules: Iterable[str]) -> tuple[ShellRule, ...]:
@@ -163,15 +235,6 @@ def _is_relative(command: Command) -> bool:
     """Whether a command is a file that is named from where the shell stands: elsewhere it is another file."""
     name = command.words[0].text
     return "/" in name and not name.startswith("/")
-
-
-def _has_moved(proof: Proof) -> bool:
-    """Whether the shell may stand anywhere but in the work directory."""
-    return proof.lost or any(where not in {"", "."} for where in proof.wheres)
-
-
-def _any(rules: tuple[ShellRule, ...], command: Command) -> bool:
-    return command.argv is not None and any(rule.allows(command.argv) for rule in rules)
 
 
 def _matching(

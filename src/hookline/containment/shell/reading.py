@@ -9,9 +9,7 @@ from __future__ import annotations
 import re
 
 from hookline.containment.shell.grammar import Spans, command_spans, ensure_grammar
-from hookline.containment.shell.scan import scan
-from hookline.containment.shell.scan_loops import Found
-from hookline.containment.shell.scan_words import Unreadable
+from hookline.containment.shell.scan import FoundCommand, Unreadable, scan
 from hookline.containment.shell.words import Command, Reading
 
 _HALVES = re.compile(r"[\ud800-\udfff]")
@@ -30,20 +28,20 @@ def read_command(text: str) -> Reading:
     if _HALVES.search(text):
         return _unknown(_HALVES.sub("?", text), "it holds half a character")
     try:
-        found, plain, joined = scan(text)
-        agreed = command_spans(joined)
+        found, joined = scan(text)
     except Unreadable as why:
         return _unknown(text, str(why))
+    agreed = command_spans(joined)
     if agreed is None or agreed != {_spans(text, one) for one in found if one.spans}:
         return _unknown(text, "it can be read in more than one way")
-    return Reading(tuple(one.command for one in found), plain=plain)
+    return Reading(tuple(one.command for one in found))
 
 
 def _unknown(text: str, problem: str) -> Reading:
     return Reading((Command(None, text),), problem)
 
 
-def _spans(text: str, found: Found) -> Spans:
+def _spans(text: str, found: FoundCommand) -> Spans:
     spans = found.spans
     if text[spans[0][0]] == "[":  # the grammar has one node for a whole test
         return ((spans[0][0], spans[-1][1]),)

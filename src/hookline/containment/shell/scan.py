@@ -1,9 +1,8 @@
 """The strict reader: a small part of bash, read exactly, and nothing else read at all.
 
-It knows words, quotes, pipes, lists, groups, comments, redirects, substitutions of commands that it can read, `if`,
-`for` over words, `while read`, loops that count, `case`, and plain tests in `[[ ]]`; a text below a line (`<<EOF`), and
-a line that goes on in the next. At everything else it raises `Unreadable`.
-What it accepts it must read as bash does; `benchmarks/shell_fuzz.py` holds it to that.
+It knows words, quotes, patterns, pipes, lists, groups, comments, redirects, and lines that continue in the next. It
+knows no control flow, substitution, arithmetic or here-document: at these it raises `Unreadable`, and a person is
+asked. What it accepts it must read as bash does; `benchmarks/shell_fuzz.py` compares it with real bash.
 """
 
 from __future__ import annotations
@@ -11,97 +10,179 @@ from __future__ import annotations
 import re
 from typing import NamedTuple
 
-from hookline.containment.shell.outputs import printing
-from hookline.containment.shell.scan_loops import Found, LoopScanner
-from hookline.containment.shell.scan_parts import Parts
-from hookline.containment.shell.scan_sums import other_than_number
-from hookline.containment.shell.scan_tests import (
-    asks_if_empty,
-    is_one_question,
-    is_plain_question,
-    questions_of,
-    sets_options,
-)
-from hookline.containment.shell.scan_words import Unreadable
-from hookline.containment.shell.settable import may_set
-from hookline.containment.shell.words import Word
+from hookline.containment.shell.words import Command, Redirect, Word
 
 MAX_DEPTH = 8
+MAX_COMMANDS = 64
 
+RESERVED = frozenset(
+    "! [[ ]] { } case coproc do done elif else esac fi for function if in select then time until while".split()
+)
+VARIABLES = frozenset(
+    "HOME PWD USER LOGNAME SHELL PATH LANG TERM HOSTNAME UID EUID PPID ? $ # ! BASH_VERSION OSTYPE".split()
+)
+"""Variables whose values are no secret."""
+_PATHS = {"HOME": "~", "PWD": "."}
+"""Variables that hold a whole path, and how a path that begins with them is shown."""
+
+_META = frozenset(" \t\n|&;<>()")
+_PLAIN = re.compile(r"[A-Za-z0-9_./:,=+@%^\]-]+")
+_IN_DOUBLE = re.compile(r"[^\"$`\\\x00-\x08\x0b-\x1f\x7f]+")
+_IN_SINGLE = re.compile(r"'([^'\x00-\x08\x0b-\x1f\x7f]*)'")
+_ESCAPE = re.compile(r"\\([\x21-\x7e ])")
+_ANSI = re.compile(r"\$'((?:[\x20-\x26\x28-\x5b\x5d-\x7e]|\\[tn\\'])*)'")
+_ANSI_VALUES = {"t": "\t", "n": "\n", "\\": "\\", "'": "'"}
+_VARIABLE = re.compile(
+    r"\$(?:([A-Za-z_][A-Za-z0-9_]*)|\{([A-Za-z_][A-Za-z0-9_]*)\}|([?#!]|\$(?![{(\[])))"
+)
+_RESTING_DOLLAR = re.compile(r"\$(?=[\"' |)/.,:;%])")
 _ASSIGNMENT = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)=")
+_ASSIGNMENT_LIKE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*(\[|\+?=)")
 _OPERATOR = re.compile(r"&&|\|\||\|&|\||;|&(?!>)|\n")
-_KEYWORD = re.compile(r"(if|for|while|until|case|\[\[)(?=[ \t\n])|for(?=\(\()")
-_LONGEST_TEST = 40
-_TEST_OPERATOR = re.compile(r"&&(?=[ \t])|\|\|(?=[ \t])|=~(?=[ \t])")
+_COMMENT = re.compile(r"#[\t\x20-\x7e]*")
+_REDIRECT = re.compile(r"&>>|&>|>>|>\||>&|<&|<(?![<>&(])|>(?!\()")
+_DESCRIPTOR = re.compile(r"[0-9]{1,4}(?=[<>])")
+_DUPLICATE = re.compile(r"(?:[0-9]{1,4}|-)(?=[ \t\n|&;)]|$)")
+
+
+class Unreadable(Exception):
+    """The text is not in the part of bash that is read exactly. Says what was met."""
+
+
+class FoundCommand(NamedTuple):
+    """A command, and where its words lie in the text."""
+
+    command: Command
+    spans: tuple[tuple[int, int], ...]
 
 
 class Scan(NamedTuple):
-    """The commands of a text, and whether they stand in nothing but lists, pipes and groups."""
+    """The commands of a text, and the text as the grammar should see it: with blanks where a line continues."""
 
-    found: list[Found]
-    plain: bool
+    found: list[FoundCommand]
     text: str
-    """The text as the grammar should see it: without lines that go on, and without texts below lines."""
 
 
 def scan(text: str) -> Scan:
     """Every simple command of a text, in the order in which they end, or `Unreadable`."""
     scanner = _Scanner(text)
-    scanner.read_list(())
-    if scanner.below:
-        raise Unreadable("a text below the line that is missing")
-    if scanner.asked_of and any(sets_options(one.command.words) for one in scanner.found):
-        raise Unreadable(f"the variable {scanner.asked_of[0]}, which `set -x` would show")
-    if odd := other_than_number(scanner.computed, (one.command for one in scanner.found)):
-        raise Unreadable(f"arithmetic with {odd}")
-    return Scan(scanner.found, scanner.plain, scanner.blanked())
+    scanner.read_list("")
+    joined = text
+    for at in scanner.continued:
+        joined = f"{joined[:at]}  {joined[at + 2 :]}"
+    return Scan(scanner.found, joined)
 
 
-class _Scanner(LoopScanner):
+class _OpenWord:
+    """Collects a word. What is opened first decides the prefix."""
+
+    def __init__(self) -> None:
+        self.text = ""
+        self.exact = True
+        self.hidden = False
+        self.prefix: str | None = None
+        self.brace_at: int | None = None
+        self.has_marks = False
+        self.begins_with_variable = False
+
+    def add_quoted(self, text: str) -> None:
+        """Add what stands in quotes, and remember whether it looks like a pattern, which it is not."""
+        self.text += text
+        self.has_marks = self.has_marks or not set("{}[],*?~$\\").isdisjoint(text)
+
+    def open(self, known: str = "") -> None:
+        """From here on the value is open; `known` is how what follows begins."""
+        self.exact = False
+        if self.prefix is None:
+            self.prefix = self.text + known
+
+    def open_variable(self, name: str, *, quoted: bool) -> None:
+        """Add a variable. Outside of quotes its value is split, so nothing is known of how the words begin."""
+        is_path = name in _PATHS and not self.text
+        if quoted:
+            self.open("/" if is_path else "")
+        else:
+            self.exact, self.prefix = False, ""
+        self.hidden = self.hidden or not is_path
+        self.begins_with_variable = self.begins_with_variable or not self.text
+        self.text += _PATHS[name] if is_path else f"${name}"
+
+    def close(self) -> Word:
+        """The word as it was read."""
+        if self.brace_at is not None and ("," in self.text or ".." in self.text):
+            before = self.text[: self.brace_at]
+            self.exact = False
+            if self.prefix is None or len(before) < len(self.prefix):
+                self.prefix = before
+        if self.exact:
+            return Word(self.text)
+        # `$HOME.x` is no path below it; quoted signs can no longer be told from those that are not.
+        is_joined = self.begins_with_variable and self.text[1:2] not in {"", "/"}
+        hidden = self.hidden or self.has_marks or is_joined
+        return Word(self.text, False, self.prefix or "", hidden)
+
+
+class _Parts:
+    """What has been read of one command."""
+
+    def __init__(self) -> None:
+        self.words: list[Word] = []
+        self.spans: list[tuple[int, int]] = []
+        self.assignments: list[tuple[str, Word]] = []
+        self.redirects: list[Redirect] = []
+
+    def found(self, text: str, *, piped: bool, is_fed_by_one: bool) -> FoundCommand:
+        static = not self.assignments and all(word.exact for word in self.words)
+        static = static and all(redirect.cannot_fail for redirect in self.redirects)
+        command = Command(
+            tuple(word.text for word in self.words) if static else None,
+            text,
+            tuple(self.words),
+            tuple(self.assignments),
+            tuple(self.redirects),
+            piped,
+            is_fed_by_one,
+        )
+        return FoundCommand(command, tuple(self.spans))
+
+
+class _Scanner:
     """A position in a text, and the commands found before it."""
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+        self.at = 0
+        self.depth = 0
+        self.found: list[FoundCommand] = []
+        self.feeder: int | None = None
+        """How many commands there were when a pipe was read behind a simple command."""
+        self.continued: list[int] = []
+        """Where a line continues in the next."""
 
     # --- lists ------------------------------------------------------------------------------------
 
-    def read_list(self, closers: tuple[str, ...], *, piped: bool = False) -> None:
-        """Read commands and the operators between them, up to the end or to something that closes the list."""
+    def read_list(self, closer: str, *, piped: bool = False) -> None:
+        """Read commands and the operators between them, up to the end or to what closes the list."""
         self.depth += 1
         if self.depth > MAX_DEPTH:
             raise Unreadable("it is nested too deeply")
         needed = False
-        outer = before = len(self.looped)
         while True:
             self._skip_blanks(newlines=True)
-            if self._at_end(closers):
+            if self._is_at_end(closer):
                 if needed:
                     raise Unreadable("a command is missing at its end")
                 break
-            certain, own = not needed, len(self.looped)
-            if certain:
+            if not needed:
                 self._skip_prefix()
-                before = own
+            is_group = self.text[self.at] in "({"
             self._read_command(piped)
-            operator = self._read_operator(closers)
+            operator = self._read_operator(closer)
+            self.feeder = len(self.found) if operator == "|" and not is_group else None
             needed, piped = operator in {"&&", "||", "|", "|&"}, operator in {"|", "|&"}
-            if not certain or piped:  # what it sets may not be set, or in another shell
-                del self.looped[own:]
-            if operator == "&":
-                del self.looped[before:]
             if not operator:
                 break
         self.depth -= 1
-        if self.depth:  # it may be another shell, or not be run
-            del self.looped[outer:]
-
-    def read_inner(self, closer: str = ")") -> str:
-        """Read the commands of a substitution, up to and with what closes it. Gives the one that prints, if known."""
-        if self.below:
-            raise Unreadable("a text below a line with a substitution in it")
-        self.asks_if_empty = False
-        count, loops, self.loops = len(self.found), self.loops, 0
-        self.read_list((closer,))
-        self.loops = loops
-        self._close(closer)
-        return printing([one.command for one in self.found[count:]])
 
     def _skip_prefix(self) -> None:
         """`!` and `time` before a pipeline change nothing about what runs."""
@@ -109,169 +190,239 @@ class _Scanner(LoopScanner):
             self.at += 2 if self.text[self.at] == "!" else 5
             self._skip_blanks()
 
-    def _read_operator(self, closers: tuple[str, ...]) -> str:
+    def _read_operator(self, closer: str) -> str:
         self._skip_blanks()
-        if self._at_end(closers):
+        if self._is_at_end(closer):
             return ""
         operator = _OPERATOR.match(self.text, self.at)
         if operator is None:
             raise Unreadable(f"{self.text[self.at]!r} stands where an operator belongs")
         self.at = operator.end()
-        if self.below and operator[0] not in {"|", "\n"}:
-            raise Unreadable("a text below a line with other commands in it")
-        if operator[0] == "\n" and self.below:
-            self.read_texts_below()
         if operator[0] == ";" and self.text.startswith((";", "&"), self.at):
             raise Unreadable("';;' belongs to a case statement")
         return operator[0]
 
+    def _is_at_end(self, closer: str) -> bool:
+        return self.at >= len(self.text) or (bool(closer) and self._stands(closer))
+
+    def _stands(self, closer: str) -> bool:
+        if not self.text.startswith(closer, self.at):
+            return False
+        return closer == ")" or self._ends_word(self.at + 1)
+
+    def _skip_blanks(self, *, newlines: bool = False) -> None:
+        """Skip blanks and comments. In a group a comment is not read: it may hide the end."""
+        blanks = " \t\n" if newlines else " \t"
+        while self.at < len(self.text):
+            if self.text[self.at] in blanks:
+                self.at += 1
+            elif self._continues():
+                self.continued.append(self.at)
+                self.at += 2
+            elif self.text[self.at] == "#" and self.depth <= 1:
+                comment = _COMMENT.match(self.text, self.at)
+                self.at = comment.end() if comment else self.at
+                if self.at < len(self.text) and self.text[self.at] != "\n":
+                    raise Unreadable("a comment holds an unusual character")
+            else:
+                return
+
+    def _continues(self) -> bool:
+        """Whether the line continues in the next. Only after a blank: bash joins what is not apart."""
+        before = self.text[self.at - 1 : self.at] if self.at else " "
+        return self.text.startswith("\\\n", self.at) and before in " \t\n"
+
     # --- one command ------------------------------------------------------------------------------
 
     def _read_command(self, piped: bool) -> None:
-        keyword = _KEYWORD.match(self.text, self.at)
-        if self.below and (keyword or self.text[self.at] in "({"):
-            raise Unreadable("a text below a line with other commands in it")
+        if self.text.startswith("((", self.at):
+            raise Unreadable("arithmetic, or a group in a group")
         if self.text.startswith("(", self.at):
-            self._read_group(")")
+            self._read_group(")", piped)
         elif self.text.startswith(("{ ", "{\t", "{\n"), self.at):
-            self._read_group("}")
-        elif keyword is None:
+            self._read_group("}", piped)
+        else:
             self._read_simple(piped)
-        else:
-            self.plain = False
-            self._read_compound(keyword[1] or "for", piped)
 
-    def _read_compound(self, keyword: str, piped: bool) -> None:
-        if keyword == "if":
-            self._read_if()
-        elif keyword == "for":
-            self._read_for(piped)
-        elif keyword in {"while", "until"}:
-            self._read_while(keyword, piped)
-        elif keyword == "case":
-            self._read_case()
-        else:
-            self._read_test(piped)
+    def _read_group(self, closer: str, piped: bool) -> None:
+        self.at += 1
+        count = len(self.found)
+        self.read_list(closer, piped=piped)
+        if len(self.found) == count:
+            raise Unreadable("a list without commands")
+        if not self._stands(closer):
+            raise Unreadable(f"{closer!r} is missing")
+        self.at += 1
+        self._skip_blanks()
+        if self.at < len(self.text) and self._read_redirect() is not None:
+            raise Unreadable("a redirect of a group")
 
     def _read_simple(self, piped: bool) -> None:
         start = end = self.at
-        parts, asked = Parts(), len(self.asked_of)
+        parts = _Parts()
         while self.at < len(self.text) and not _OPERATOR.match(self.text, self.at):
-            if self.text[self.at] == ")" or (self.in_backticks and self.text[self.at] == "`"):
+            if self.text[self.at] == ")":
                 break
-            self._read_one(parts)
+            self._read_part_of_command(parts)
             end = self.at
             self._skip_blanks()
         if not parts.words:
-            self._check_variable(parts)
-        if len(self.asked_of) > asked and not is_one_question(parts.words):
-            raise Unreadable(f"the variable {self.asked_of[-1]}")
-        self._keep(parts.command(self.text[start:end], piped=piped, again=self.loops > 0), parts)
-
-    def _check_variable(self, parts: Parts) -> None:
-        """A variable that is set for the commands that follow, if it means nothing to the shell or to programs."""
-        if parts.redirects or not parts.assignments:
             raise Unreadable("a command without a name")
-        for name, _ in parts.assignments:
-            if not may_set(name):
-                raise Unreadable(f"{name} is set for what follows")
-            self.looped.append(name)
-        self.plain = False
+        if len(self.found) >= MAX_COMMANDS:
+            raise Unreadable("it has too many commands")
+        is_fed_by_one, self.feeder = piped and self.feeder == len(self.found), None
+        found = parts.found(self.text[start:end], piped=piped, is_fed_by_one=is_fed_by_one)
+        self.found.append(found)
 
-    def _read_one(self, parts: Parts) -> None:
+    def _read_part_of_command(self, parts: _Parts) -> None:
         """One redirect, assignment or word."""
         began = self.at
-        if redirect := self.read_redirect():
+        if redirect := self._read_redirect():
             parts.redirects.append(redirect)
         elif not parts.words and (name := _ASSIGNMENT.match(self.text, self.at)):
             self.at = name.end()
-            parts.assignments.append((name[1], self.read_word(empty=True)))
+            parts.assignments.append((name[1], self._read_word(is_empty_allowed=True)))
         else:
-            self.asks_if_empty = asks_if_empty(parts.words)
-            parts.words.append(self.read_word(first=not parts.words))
-            self.asks_if_empty = False
+            parts.words.append(self._read_word(is_first=not parts.words))
             parts.spans.append((began, self.at))
 
-    def _read_group(self, closer: str) -> None:
-        if self.text.startswith("((", self.at):
-            self._read_step()
-            return
-        self.at += 1
-        loops = self.loops
-        self.loops = 0 if closer == ")" else loops
-        self._read_body((closer,))
-        self.loops = loops
-        self._close(closer)
-        self._read_trailing()
-
-    def _read_if(self) -> None:
-        self.at += len("if")
-        while True:
-            self._read_body(("then",))
-            self._close("then")
-            self._read_body(("elif", "else", "fi"))
-            if not self._stands("elif"):
-                break
-            self._close("elif")
-        if self._stands("else"):
-            self._close("else")
-            self._read_body(("fi",))
-        self._close("fi")
-        self._read_trailing()
-
-    def _read_case(self) -> None:
-        """The head is kept like a command. Each pattern is known, and what stands behind it may be nothing."""
-        start, parts = self.at, Parts()
-        self.at += len("case")
-        self._skip_blanks()
-        parts.words += [Word("case"), self.read_word(), Word("in")]
-        self._skip_blanks(newlines=True)
-        self._close("in")
-        self._keep(self._head(parts, start), Parts())
-        self._skip_blanks(newlines=True)
-        while not self._stands("esac"):
-            self._read_patterns()
-            self.read_list((";;", "esac"))
-            if self._stands(";;"):
-                self.at += 2
-                self._skip_blanks(newlines=True)
-        self._close("esac")
-        self._read_trailing()
-
-    def _read_patterns(self) -> None:
-        more = True
-        while more:
-            self._skip_blanks()
-            if self.read_word().hidden:
-                raise Unreadable("a pattern that is not known")
-            self._skip_blanks()
-            more = self.text.startswith("|", self.at)
-            self.at += more
-        self._close(")")
-
-    def _read_test(self, piped: bool) -> None:
-        """`[[ -f x && a == b ]]`. What compares numbers computes, and runs what it is given: numbers alone are read."""
-        start, parts = self.at, Parts()
-        while not parts.words or parts.words[-1] != Word("]]"):
-            self._skip_blanks()
-            began = self.at
-            self.asks_if_empty = asks_if_empty(parts.words)
-            parts.words.append(self._read_test_word())
-            self.asks_if_empty = False
-            parts.spans.append((began, self.at))
-            if len(parts.words) > _LONGEST_TEST:
-                raise Unreadable("an unusual test")
-        questions = questions_of(parts.words[1:-1])
-        if not all(map(is_plain_question, questions)):
-            raise Unreadable("an unusual test")
-        for question in questions:
-            parts.words = [Word("[[", exact=False), *question, Word("]]")]
-            self._keep(self._head(parts, start, piped=piped), parts)
-            parts.spans = []  # one place in the text, whatever is asked there
-
-    def _read_test_word(self) -> Word:
-        operator = _TEST_OPERATOR.match(self.text, self.at)
-        if operator is None:
-            return self.read_word()
+    def _read_redirect(self) -> Redirect | None:
+        """The redirect at the position, if there is one."""
+        descriptor = _DESCRIPTOR.match(self.text, self.at)
+        at = descriptor.end() if descriptor else self.at
+        if self.text[at] not in "<>&":
+            return None
+        if self.text[at] == "&" and not self.text.startswith("&>", at):  # an operator
+            return None
+        operator = _REDIRECT.match(self.text, at)
+        if operator is None or (descriptor and operator[0].startswith("&")):
+            raise Unreadable("an unusual redirect, or a here-document")
+        if descriptor and len(descriptor[0]) > 1:
+            raise Unreadable("a redirect of an unusual descriptor")
         self.at = operator.end()
-        return Word(operator[0])
+        if operator[0] in {">&", "<&"}:
+            duplicate = _DUPLICATE.match(self.text, self.at)
+            if duplicate is None:
+                raise Unreadable("an unusual redirect")
+            self.at = duplicate.end()
+            return Redirect(operator[0], Word(duplicate[0]))
+        while self.text.startswith((" ", "\t"), self.at):
+            self.at += 1
+        target = self._read_word()
+        if not target.exact:
+            raise Unreadable("a redirect to a name that is not known")
+        return Redirect(operator[0], target)
+
+    # --- words ------------------------------------------------------------------------------------
+
+    def _read_word(self, *, is_first: bool = False, is_empty_allowed: bool = False) -> Word:
+        """The word at the position. `is_first`: it names a command."""
+        start = self.at
+        word = _OpenWord()
+        while not self._ends_word(self.at):
+            self._read_part(word, start)
+        if self.at == start and not is_empty_allowed:
+            raise Unreadable(f"{self.text[start : start + 1]!r} stands where a word belongs")
+        if self.text.startswith(("(", "<(", ">("), self.at):
+            raise Unreadable("a bracket inside a word")
+        if word.brace_at is not None and self.text.startswith((">", "<"), self.at):
+            raise Unreadable("a redirect into a variable")
+        if is_first:
+            _check_name(self.text[start : self.at], word)
+        return word.close()
+
+    def _ends_word(self, at: int) -> bool:
+        return at >= len(self.text) or self.text[at] in _META
+
+    def _read_part(self, word: _OpenWord, start: int) -> None:
+        character = self.text[self.at]
+        if plain := _PLAIN.match(self.text, self.at):
+            word.text += plain[0]
+            self.at = plain.end()
+        elif character == "'":
+            quoted = _IN_SINGLE.match(self.text, self.at)
+            if quoted is None:
+                raise Unreadable("a single quote that is not closed, or holds an unusual character")
+            word.add_quoted(quoted[1])
+            self.at = quoted.end()
+        elif character == '"':
+            self._read_double(word)
+        elif character == "$":
+            self._read_dollar(word, quoted=False)
+        elif character == "\\":
+            escape = _ESCAPE.match(self.text, self.at)
+            if escape is None:
+                raise Unreadable("an escape of an unusual character")
+            word.add_quoted(escape[1])
+            self.at = escape.end()
+        elif character == "~":
+            self._read_tilde(word, start)
+        else:
+            self._read_special(word, character, start)
+
+    def _read_special(self, word: _OpenWord, character: str, start: int) -> None:
+        if character in "*?[":
+            is_test = character == "[" and self.at == start and self._ends_word(self.at + 1)
+            if not is_test:
+                word.open()
+        elif character == "{":
+            word.brace_at = len(word.text) if word.brace_at is None else word.brace_at
+        elif character not in "}!#":
+            raise Unreadable(f"{character!r} outside quotes")
+        elif character == "#" and self.at == start:
+            raise Unreadable("a comment in a strange place")
+        word.text += character
+        self.at += 1
+
+    def _read_double(self, word: _OpenWord) -> None:
+        self.at += 1
+        while not self.text.startswith('"', self.at):
+            if plain := _IN_DOUBLE.match(self.text, self.at):
+                word.add_quoted(plain[0])
+                self.at = plain.end()
+            elif self.text.startswith("$", self.at):
+                self._read_dollar(word, quoted=True)
+            elif escape := _ESCAPE.match(self.text, self.at):
+                word.add_quoted(escape[1] if escape[1] in '$`"\\' else escape[0])
+                self.at = escape.end()
+            else:
+                raise Unreadable("a double quote that is not closed, or holds what is not read")
+        self.at += 1
+
+    def _read_tilde(self, word: _OpenWord, start: int) -> None:
+        """A tilde is the home directory at the beginning of a word, and an ordinary character after a letter."""
+        if self.at == start:
+            if not (self._ends_word(self.at + 1) or self.text[self.at + 1] == "/"):
+                raise Unreadable("the home directory of somebody")
+            word.open("/")
+        elif not re.match(r"[A-Za-z0-9_^@}]", self.text[self.at - 1]):
+            raise Unreadable("a tilde in a strange place")
+        word.text += "~"
+        self.at += 1
+
+    def _read_dollar(self, word: _OpenWord, *, quoted: bool) -> None:
+        ansi = None if quoted else _ANSI.match(self.text, self.at)
+        variable = _VARIABLE.match(self.text, self.at)
+        if ansi:
+            word.add_quoted(re.sub(r"\\(.)", lambda found: _ANSI_VALUES[found[1]], ansi[1]))
+            self.at = ansi.end()
+        elif variable:
+            name = variable[1] or variable[2] or variable[3]
+            if name not in VARIABLES:
+                raise Unreadable(f"the variable {name}")
+            word.open_variable(name, quoted=quoted)
+            self.at = variable.end()
+        elif _RESTING_DOLLAR.match(self.text, self.at) if quoted else self._ends_word(self.at + 1):
+            word.add_quoted("$")
+            self.at += 1
+        else:
+            raise Unreadable("an expansion or a substitution")
+
+
+def _check_name(raw: str, word: _OpenWord) -> None:
+    if word.text in RESERVED or raw.startswith(("%", "!")):
+        raise Unreadable(f"{word.text!r} is a word of the shell itself")
+    if raw.startswith(("-", "+")):  # `bash -c` would take it for an option
+        raise Unreadable("it begins with an option")
+    if _ASSIGNMENT_LIKE.match(raw):
+        raise Unreadable("an assignment to an element")

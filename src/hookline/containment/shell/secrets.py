@@ -1,4 +1,8 @@
-"""Files that hold secrets, by their names: keys, tokens, environments, histories."""
+"""Files that hold secrets, by their names: keys, tokens, environments, histories.
+
+A path is asked about in one of three forms: relative to the work directory if it is below it, `~/..` if it is below
+the home, else from the root. `places.py` makes them, of what is written and of where that leads.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +12,6 @@ from collections.abc import Iterable
 from functools import lru_cache
 from itertools import pairwise
 
-from hookline.containment.shell.paths import DEVICES, parts_of, resolve, seen_from
 from hookline.secret_tables import (
     COPY_ENDING,
     PUBLIC_KEY_FILE,
@@ -67,14 +70,6 @@ _WHOLE_PLACES = frozenset(
     /private /private/etc /var/home /export/home /usr/home /Volumes /Library ~/Library ~/snap /var/run /var/lib
     """.split()
 )
-_FROM_ROOT = re.compile(
-    r"/$|/(etc|root|home|Users|var)(/|$)|/proc/(self|thread-self|[0-9]+|[^/]*[*?][^/]*)/|/dev/(sd|hd|vd|nvme|mem|disk|mapper|dm-|tty)"
-)
-"""Where a path that climbs leads, if it climbs to the root. Else it leads to a neighbour of this directory."""
-_NAMED_PLACE = re.compile(r"^\$XDG_(CONFIG|DATA)_HOME(?=/|$)")
-_OWN_NAME = re.compile(r"^/\$(?:USER|LOGNAME)(?=/|$)")
-"""In a container, the user is root."""
-_CLIMBS_FROM_PROC = re.compile(r"/+proc/.*\.\.")
 _CONFIG_OF_HOME = re.compile(r"/\.(?:config|local)/")
 _RANGES = re.compile(r"\{[0-9]+\.\.[0-9]+\}")
 _MAGIC = re.compile(r"^:(\([^)]*\)|[/!^]*)")
@@ -99,13 +94,20 @@ _REMEMBERED = 4096
 """Words that are not looked at again: a command is gone through more than once, and agents repeat themselves."""
 
 
+DEVICES = frozenset("null stdin stdout stderr tty fd".split())
+"""Devices that are harmless to read and to write, and have an end."""
+
+
+def parts_of(path: str) -> list[str]:
+    """The names in a path."""
+    return [part for part in re.split(r"[/:=]", path) if part]
+
+
 @lru_cache(_REMEMBERED)
-def is_secret(path: str, where: str = "") -> bool:
+def is_secret(path: str) -> bool:
     """Whether a path, or what a pattern may match, holds secrets: keys, tokens, environments, histories."""
     spellings = _spellings(path)
-    return spellings is None or any(
-        _is_secret_place(place) for one in spellings for place in _places(one, where)
-    )
+    return spellings is None or any(map(_is_secret_place, spellings))
 
 
 def _spellings(path: str) -> list[str] | None:
@@ -130,40 +132,6 @@ def _spellings(path: str) -> list[str] | None:
     return done
 
 
-def _places(path: str, where: str) -> list[str]:
-    """Where a path may lead, without detours: one that climbs may lead from the root."""
-    path, where = (_NAMED_PLACE.sub(_place_named, one) for one in (path, where))
-    whole = _OWN_NAME.sub("/root", resolve(path, where))
-    if _CLIMBS_FROM_PROC.match(seen_from(where, path)):  # what lies there are links
-        return ["/proc/self/environ"]
-    if whole.startswith(".."):
-        return [whole, *_climbed("/" + re.sub(r"^(\.\./?)+", "", whole))]
-    joined = seen_from(where, path)
-    if joined.startswith("~") and ".." in joined:
-        below = joined.partition("/")[2]
-        return [resolve(f"/root/{below}"), resolve(f"/home/someone/{below}")]
-    return [whole]
-
-
-def _place_named(variable: re.Match[str]) -> str:
-    return "~/.config" if variable[1] == "CONFIG" else "~/.local/share"
-
-
-def _climbed(path: str) -> list[str]:
-    """Where a path leads that has climbed above where it began: from the root, or from a home."""
-    found = _CONFIG_OF_HOME.search(path)
-    places = [f"~{path[found.start() :]}"] if found else []
-    first, _, rest = path[1:].partition("/")
-    if not _is_pattern(first):
-        return [*places, path] if _FROM_ROOT.match(path) else places
-    names = ["etc", "root", "home", "Users", "var"]
-    of_process = _is_pattern(rest[:1]) or re.match(r"self|1(?![0-9])|[^/]*[?*]", rest)
-    names += ["proc"] if of_process else []
-    matched = [name for name in names if fnmatch.fnmatchcase(name, first)]
-    devices = [f"/dev/{rest}"] if re.match("sd|hd|vd|nvme|mem", rest) else []
-    return [*places, *(f"/{name}/{rest}".rstrip("/") for name in matched), *devices]
-
-
 def _is_secret_place(whole: str) -> bool:
     parts = parts_of(whole)
     if whole.startswith("/dev/") and len(parts) > 1 and parts[1] not in DEVICES:
@@ -173,6 +141,8 @@ def _is_secret_place(whole: str) -> bool:
     if parts and _may_hold_shadow(parts) and _may_be_shadow(parts[-1], whole):
         return True
     if parts[:2] == ["etc", "ssh"] and _is_pattern(parts[-1]):
+        return True
+    if parts[-2:] in ([".git", "config"], [".git", "config.worktree"]):  # addresses with passwords
         return True
     if parts[-2:-1] == [".ssh"] and re.fullmatch(r"[\w.-]+\.pub", parts[-1]):
         return False
@@ -200,6 +170,8 @@ def _is_kept_in_home(whole: str, parts: list[str]) -> bool:
         below = parts[2:]
     elif whole.startswith("/var/home/"):
         below = parts[3:]
+    elif whole.startswith("/") and (found := _CONFIG_OF_HOME.search(whole)):  # whoever's home it is
+        below = parts_of(whole[found.start() :])
     else:
         return False
     names = [name.lower() for name in below]
@@ -291,19 +263,11 @@ def picks_secret(pattern: str) -> bool:
     return any(fnmatch.fnmatchcase(name, part) for part in parts for name in _LIKELY)
 
 
-def spells_secret(expression: str) -> bool:
-    """Whether an expression that is looked for in names spells out some of a secret's name."""
-    runs = re.findall("[a-z_]{3,}", expression.lower())
-    return any(run in name for run in runs for name in _LIKELY)
-
-
 @lru_cache(_REMEMBERED)
-def is_whole_home(path: str, where: str = "") -> bool:
+def is_whole_home(path: str) -> bool:
     """Whether a path is somebody's home, or all homes, or everything, or a place where many secrets lie."""
     spellings = _spellings(path)
-    return spellings is None or any(
-        _is_home_place(place) for one in spellings for place in _places(one, where)
-    )
+    return spellings is None or any(map(_is_home_place, spellings))
 
 
 def _is_home_place(whole: str) -> bool:

@@ -1,54 +1,29 @@
 """What a reading is made of: words, redirects, commands.
 
 A word is *exact* when its value is known. A word that is not exact still has a `prefix`: whatever bash makes of
-it, one word or many, each of them begins so. `*.py` has the prefix ``, `src/*.py` has `src/`. A word that begins
-with a known character other than `-` can never turn out to be an option.
+it, one word or many, each of them begins so. `*.py` has the prefix ``, `src/*.py` has `src/`.
 """
 
 from __future__ import annotations
 
-import re
-
 import msgspec
-
-SUM = "$(())"
-"""How a number is shown that is computed."""
-_BLANKS = re.compile(r"[ \t\n]+")
-_HOME = re.compile(r"~(?:/[^$*?{\[]*)?")
 
 
 class Word(msgspec.Struct, frozen=True, gc=False):
     """One word of a command, as far as it is known before bash has run."""
 
     text: str
-    """Its value if it is exact, else its pattern with the quotes taken off (`~/x`, `*.py`, `$HOME/x`)."""
+    """Its value if it is exact, else its pattern without the quotes (`~/x`, `*.py`, `$USER`)."""
     exact: bool = True
     prefix: str = ""
     """What every word that this one becomes begins with. Only of interest when it is not exact."""
     hidden: bool = False
-    """Nothing useful is known about it: it holds the output of a command."""
-
-    whole: bool = False
-    """Whether it stays one word although it is not exact: what is open in it stands in quotes."""
-    output: str = ""
-    """The one command that prints what its one substitution comes to, if every word of that command is known."""
+    """Whether its text does not say which words it can become: it holds a variable, or quoted signs of patterns."""
 
     @property
     def start(self) -> str:
-        """The known beginning. `$HOME` without quotes is taken for a path: nobody's home has a blank in its name."""
-        if self.exact:
-            return self.text
-        return self.prefix or ("/" if _HOME.fullmatch(self.text) else "")
-
-    @property
-    def single(self) -> bool:
-        """Whether it is certain to become one word."""
-        return self.exact or self.whole
-
-
-def pieces_of(value: str) -> list[str]:
-    """What bash takes a value apart into. Other blanks than these three are letters like any other."""
-    return [piece for piece in _BLANKS.split(value) if piece]
+        """The known beginning."""
+        return self.text if self.exact else self.prefix
 
 
 class Redirect(msgspec.Struct, frozen=True, gc=False):
@@ -56,6 +31,18 @@ class Redirect(msgspec.Struct, frozen=True, gc=False):
 
     operator: str
     target: Word
+
+    @property
+    def writes(self) -> bool:
+        """Whether it may create or change a file."""
+        return self.operator not in {">&", "<&", "<"} and self.target.text != "/dev/null"
+
+    @property
+    def cannot_fail(self) -> bool:
+        """Whether it changes nothing about which command runs: bash runs no command whose redirect fails."""
+        if self.operator in {">&", "<&"}:
+            return self.target.text in {"0", "1", "2"}
+        return self.target.text == "/dev/null"
 
 
 class Command(msgspec.Struct, frozen=True, gc=False):
@@ -69,8 +56,8 @@ class Command(msgspec.Struct, frozen=True, gc=False):
     redirects: tuple[Redirect, ...] = ()
     piped: bool = False
     """Whether its input comes from the command before it."""
-    again: bool = False
-    """Whether it stands in a loop, so that what it leaves behind is met again."""
+    is_fed_by_one: bool = False
+    """Whether that is what one simple command prints, and nothing else: no group, and no errors (`|&`)."""
 
 
 class Reading(msgspec.Struct, frozen=True):
@@ -80,9 +67,6 @@ class Reading(msgspec.Struct, frozen=True):
     problem: str = ""
     """Why it cannot be said which commands there are. Empty when it can."""
 
-    plain: bool = True
-    """Whether there is nothing around its commands but lists, pipes and groups."""
-
     @property
     def known(self) -> bool:
         """Whether every command has been found, though some word may be open."""
@@ -91,5 +75,4 @@ class Reading(msgspec.Struct, frozen=True):
     @property
     def static(self) -> bool:
         """Whether every word of every command is known, and nothing decides which of them run but `&&` and `||`."""
-        argvs = [command.argv for command in self.commands]
-        return self.known and self.plain and None not in argvs
+        return self.known and all(command.argv is not None for command in self.commands)

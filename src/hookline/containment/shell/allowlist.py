@@ -1,0 +1,303 @@
+"""What is allowed without asking: commands that only read, and show no secret.
+
+Nothing is assumed: a program that is in no table, an option that is in no table, a word of which it is not known what
+bash makes of it, each is a reason to ask. Words are judged as what they become where they stand, and files as where
+they lead: the policy looks at the disk.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Collection, Mapping, Sequence
+from functools import lru_cache
+
+import msgspec
+
+from hookline.containment.shell.find import lists_plain_files, roots_of
+from hookline.containment.shell.git_trust import git_objection
+from hookline.containment.shell.git_verbs import GIT, GIT_VERBS
+from hookline.containment.shell.options import Call, OptionTable, read_call
+from hookline.containment.shell.places import Places, expand, is_below
+from hookline.containment.shell.programs import PROGRAMS, VERSIONED, WRAPPERS
+from hookline.containment.shell.reading import read_command
+from hookline.containment.shell.secrets import is_secret, is_whole_home, picks_secret
+from hookline.containment.shell.words import Command, Redirect, Word
+
+_BIN = re.compile(r"(?:/usr)?(?:/local)?/s?bin/|/opt/homebrew/bin/")
+_BUILTINS = frozenset("cd echo printf test [ : true false pwd type command".split())
+_PRINTS_ALL = frozenset({"echo", ":", "true", "false"})
+"""Programs to which it makes no difference what a word becomes."""
+_SETTABLE = {
+    "LC_ALL": r"C|POSIX|[\w.]*\.UTF-?8",
+    "LANG": r"C|POSIX|[\w.]*\.UTF-?8",
+    "TZ": r"[A-Za-z][\w/+-]*",
+    "NO_COLOR": r"\w*",
+    "COLUMNS": r"\d*",
+    "GIT_PAGER": r"(?:cat)?",
+}
+"""Variables that may be set for a command, and to what. In other languages a backslash may be half a character."""
+_SHELLS = frozenset({"bash", "sh"})
+_OF_BASH = re.compile(r"[$`{}~\\]|&>|\|&")
+"""What another shell than bash may read otherwise."""
+_RECURSIVE = ("-r", "--recursive")
+_GREPS = frozenset({"grep", "egrep", "fgrep"})
+_LISTERS = _GREPS | {"rg"}
+_PICKS = ("-g", "--glob", "--iglob", "--include")
+_SEPARATORS = frozenset({"\\n", "\n", "\\0"})
+_FED = Word("-(what it reads)", exact=False)
+"""What xargs puts at the end: it may be an option."""
+_UNKNOWN = Word("?", exact=False)
+
+
+class Allowlist(msgspec.Struct):
+    """Looks at the commands of a line, one after the other."""
+
+    places: Places
+    trusted: Collection[str] = ()
+    programs: Mapping[str, Sequence[str]] = {}
+    is_changed: bool = False
+    """Whether another command of the line may make files and links."""
+    feed: tuple[str, Call] | None = None
+    """The command whose output is the input of this one, if it was found in a table."""
+    last: tuple[str, Call] | None = None
+    """The command that was found in a table last."""
+    depth: int = 0
+    """How many shells it is in that were given a text."""
+
+    def objection(self, command: Command) -> str | None:
+        """Why a command may do more than read, or None. Later commands are seen from where it leaves the shell."""
+        for name, value in command.assignments:
+            if not (value.exact and re.fullmatch(_SETTABLE.get(name, "(?!)"), value.text)):
+                return f"it sets {name}"
+        for redirect in command.redirects:
+            if problem := self._redirect(redirect):
+                return problem
+        if not command.words[0].exact:
+            return "its program is not known"
+        name = program_name(command.words[0].text)
+        operators = {redirect.operator for redirect in command.redirects}
+        is_fed = command.is_fed_by_one and "<" not in operators
+        self.feed, self.last = self.last if is_fed else None, None
+        for where in self.places.wheres:
+            words = self._expanded(name, command.words[1:], where)
+            problem = words if isinstance(words, str) else self._program(name, words, where)
+            if problem:
+                return problem
+        if ">&" in operators:  # what it prints is mixed with its errors
+            self.last = None
+        if name == "cd":
+            target = expand(command.words[1], self.places.wheres[0]) if command.words[1:] else []
+            if not self.places.move(target[0].text if target else ""):
+                return "it goes to too many places"
+        return None
+
+    def _redirect(self, redirect: Redirect) -> str | None:
+        if redirect.writes:
+            return f"it writes to {redirect.target.text}"
+        if redirect.operator != "<":
+            return None
+        return self._files([redirect.target], self.places.wheres)
+
+    def _expanded(self, name: str, words: Sequence[Word], where: str) -> list[Word] | str:
+        """The words as bash would give them to a program."""
+        found: list[Word] = []
+        for word in words:
+            names = None if self.is_changed and not word.exact else expand(word, where)
+            if names is None and (name in _PRINTS_ALL or (name == "printf" and found)):
+                names = [_UNKNOWN]
+            if names is None:
+                return f"it is not known what {word.text} becomes"
+            found += names
+        return found
+
+    def _program(self, name: str, words: list[Word], where: str) -> str | None:
+        if planted := self._planted(name, where):
+            return f"{name} would be {planted}, which is in the work directory"
+        if [word.text for word in words] == ["--version"] and name in VERSIONED:
+            return None
+        if name == "cd":
+            is_plain = len(words) <= 1 and all(w.exact and w.text[:1] != "-" for w in words)
+            return (
+                None if is_plain and "CDPATH" not in os.environ else "it is not known where it goes"
+            )
+        if name == "git":
+            return self._git(words, where)
+        if name in _SHELLS:
+            return self._script(name, words)
+        if name in WRAPPERS:
+            return self._wrapped(name, words, where)
+        if name in PROGRAMS:
+            return self._call(name, PROGRAMS[name], words, where)
+        if name in self.programs:
+            return self._added(self.programs[name], words, where)
+        return f"{name} is not known to be read-only"
+
+    def _script(self, name: str, words: Sequence[Word]) -> str | None:
+        """`bash -c TEXT`: the text is read like a line of its own."""
+        texts = [word.text for word in words]
+        options = {("-c",)} if name == "sh" else {("-c",), ("-lc",)}
+        is_plain = tuple(texts[:-1]) in options and all(word.exact for word in words)
+        if not is_plain or self.depth or (name == "sh" and _OF_BASH.search(texts[-1])):
+            return "it is not known what it runs"
+        reading = read_command(texts[-1])
+        if not reading.known or not reading.commands:
+            return f"it cannot be said what it runs: {reading.problem or 'nothing'}"
+        self.depth, self.last = 1, None
+        problem = next(filter(None, map(self.objection, reading.commands)), None)
+        self.depth, self.last = 0, None
+        return problem
+
+    def _planted(self, name: str, where: str) -> str | None:
+        """A file of the work directory that `PATH` leads to before, or instead of, the program of the system."""
+        if name in _BUILTINS:
+            return None
+        for entry in _suspicious_entries(os.environ.get("PATH", ""), self.places.root):
+            path = os.path.join(where, entry, name)
+            if os.path.lexists(path):
+                return path
+        return None
+
+    def _call(
+        self, name: str, options: OptionTable, words: Sequence[Word], where: str
+    ) -> str | None:
+        call = read_call(options, words)
+        if isinstance(call, str):
+            return call
+        self.last = name, call
+        if not options.shows:
+            return None
+        if picked := next(filter(picks_secret, call.values(*_PICKS)), None):
+            return f"{picked} may pick files with secrets"
+        is_recursive = name == "rg" or (name in _GREPS and call.has(*_RECURSIVE))
+        files = [word for word in call.files if word is not _FED]
+        if is_recursive and (problem := self._searched(files, where)):
+            return problem
+        if name == "diff" and any(os.path.isdir(os.path.join(where, f.text)) for f in files):
+            return "it compares whole directories, and follows the links in them"
+        return self._files(files, [where])
+
+    def _searched(self, files: Sequence[Word], where: str) -> str | None:
+        """Whether a search goes through a place where secrets lie."""
+        for text in [word.text for word in files] or [where]:
+            if self.is_changed:
+                return "it is not known what is there by then"
+            for form in self.places.forms(text, where):
+                if is_whole_home(form) or is_secret(form):
+                    return f"{text} holds secrets somewhere"
+        return None
+
+    def _files(self, words: Sequence[Word], wheres: Sequence[str]) -> str | None:
+        """Whether one of some files may be a secret, as it is written or where it leads."""
+        for word in words:
+            if word.text in {"", "-"}:
+                continue
+            if self.is_changed and word.text != "/dev/null":
+                return f"it is not known what {word.text} is by then"
+            for where in wheres:
+                for form in self.places.forms(word.text, where):
+                    if is_secret(form) or form.startswith("/inet"):
+                        led = "" if is_secret(word.text) else f", which leads to {form},"
+                        return f"{word.text}{led} may hold secrets"
+        return None
+
+    def _wrapped(self, name: str, words: Sequence[Word], where: str) -> str | None:
+        """A program that runs another one."""
+        if name == "command" and words[:1] and words[0].text in {"-v", "-V"}:
+            return None
+        options, own = WRAPPERS[name]
+        call = read_call(options, words, to_operand=True)
+        if isinstance(call, str):
+            return call
+        inner = list(call.rest[own:])
+        if name == "xargs":
+            return self._fed(call, inner, where)
+        if (
+            not inner
+            or not all(word.exact for word in call.rest[: own + 1])
+            or inner[0].text == "cd"
+        ):
+            return "it is not known what it runs, and where"
+        return self._program(program_name(inner[0].text), inner[1:], where)
+
+    def _fed(self, call: Call, inner: list[Word], where: str) -> str | None:
+        """xargs gives what it reads to a program. Without `-0` a name with a blank in it is several names."""
+        marks = call.values("-I")
+        marks_end = call.values("-d", "--delimiter")
+        is_by_null = call.has("-0", "--null") and not marks_end  # the last of them counts
+        if not is_by_null and not (marks_end and _SEPARATORS.issuperset(marks_end)):
+            return "xargs without -0 or -d '\\n' takes names apart"
+        if not inner:
+            return None
+        name = program_name(inner[0].text)
+        options = PROGRAMS.get(name)
+        if options is None or not inner[0].exact:
+            return f"{name} is not known to be read-only"
+        if planted := self._planted(name, where):
+            return f"{name} would be {planted}, which is in the work directory"
+        if options.shows and not (is_by_null and self._feeds_plain_files(where)):
+            return "it is not known which files it shows"  # a name may have a line break in it
+        if any(mark in word.text and word.text != mark for word in inner for mark in marks):
+            return "it is not known what it is given"
+        words = [word for word in inner[1:] if word.text not in marks]
+        return self._call(name, options, [*words, _FED], where)
+
+    def _feeds_plain_files(self, where: str) -> bool:
+        """Whether the input is the names of files that are no links, and that nobody picked for their secrets."""
+        if self.feed is None:
+            return False
+        name, call = self.feed
+        if name == "find":
+            roots = [Word(text) for text in roots_of(call.texts)]
+            return lists_plain_files(call.texts) and not self._searched(roots, where)
+        is_list = call.has("-l", "--files-with-matches") and not call.has("--label")
+        return name in _LISTERS and is_list
+
+    def _git(self, words: Sequence[Word], where: str) -> str | None:
+        before = read_call(GIT, words, to_operand=True)
+        if isinstance(before, str):
+            return before
+        place = os.path.realpath(os.path.join(where, *before.values("-C")))
+        texts = [word.text for word in before.rest]
+        verb = next((v for v in (" ".join(texts[:2]), " ".join(texts[:1])) if v in GIT_VERBS), "")
+        if not verb:
+            return f"git {' '.join(texts[:1])} is not known to be read-only".replace("  ", " ")
+        options = GIT_VERBS[verb]
+        call = read_call(options, before.rest[len(verb.split()) :])
+        if isinstance(call, str):
+            return call
+        for text in texts if options.shows else ():
+            if is_secret(text) or picks_secret(text):
+                return f"{text} may hold secrets"
+        if self.is_changed:
+            return "it is not known what its repository is by then"
+        return git_objection(place, self.trusted)
+
+    def _added(self, allowed: Sequence[str], words: Sequence[Word], where: str) -> str | None:
+        """A program that the user has added: these options, and these sub-commands if any are named."""
+        operands = [word.text for word in words if not word.text.startswith("-")]
+        for word in words:
+            option = word.text.partition("=")[0]
+            if word.text.startswith("-") and (not word.exact or option not in allowed):
+                return f"the option {option}"
+        verbs = [each.split() for each in allowed if not each.startswith("-")]
+        if verbs and not any(operands[: len(verb)] == verb for verb in verbs):
+            return f"the sub-command {' '.join(operands[:1]) or '(none)'} is not in its table"
+        return self._files(list(words), [where])
+
+
+@lru_cache(16)
+def _suspicious_entries(path: str, root: str) -> tuple[str, ...]:
+    """The directories of `PATH` that lie in the work directory, or depend on where the shell stands."""
+    return tuple(
+        entry
+        for entry in path.split(os.pathsep)
+        if not os.path.isabs(entry)
+        or (not _BIN.fullmatch(entry + "/") and is_below(os.path.realpath(entry), root))
+    )
+
+
+def program_name(text: str) -> str:
+    """The name of a program that lies where programs of the system lie; another path stays as it is."""
+    found = _BIN.match(text)
+    return text[found.end() :] if found else text

@@ -1,0 +1,63 @@
+"""awk: which programs only compute and print.
+
+Where a string or a pattern of awk ends depends on what comes before it, and differs between awks. So little is read:
+names that could reach outside must not occur at all, in whatever place, and `>` and `|` beside a `print` only where
+no doubt about strings and patterns is left.
+"""
+
+from __future__ import annotations
+
+import re
+
+from hookline.containment.shell.options import Call, only
+
+_REFUSED = re.compile(
+    r"system|getline|close|ENVIRON|ARG[VC]|PROCINFO|SYMTAB|FUNCTAB|eval|extension|@|\\\n|\\\r|/inet"
+)
+"""Anywhere, also within a longer name: `1system(x)` is a number and a call."""
+_REDIRECTS = re.compile(r">|(?<!\|)\|(?!\|)|\|{3}")
+_FIRST_PATTERN = re.compile(
+    r"""
+    (?P<before> \A[ \t]* | \A[^"/\#\\]* (?:[~(,!]|&&) [ \t]* )
+    /(?!=)[^"/\\\[\]\n\#]+/
+    """,
+    re.VERBOSE,
+)
+"""A pattern for certain: nothing before it opens a string or a comment, and it stands where no division can."""
+_STRING = re.compile(r'"(?:[^"\\\n]|\\[nt])*"')
+_UNCERTAIN = re.compile(r'["/#\\]')
+_PRINTS_THERE = re.compile(r"print[^;{}]*[>|]")
+
+
+def check_awk(call: Call) -> str | None:
+    """Why a call of awk may write, run or read something else, or None."""
+    if not call.operands:
+        return None if call.options == (("--version", None),) else "its program is not known"
+    late = next((word for word in call.operands[1:] if re.match("-.", word.start)), None)
+    return f"the option {late.text}" if late else _program_problem(call.texts[0])
+
+
+def _program_problem(program: str) -> str | None:
+    if found := _REFUSED.search(program):
+        return f"its program uses {found[0].strip()}"
+    if "print" not in program or not _REDIRECTS.search(program):
+        return None
+    if program.count("/") == 1:  # a pattern needs two: it divides, or stands in a string
+        program = program.replace("/", " ")
+    plain = _without_texts(program)
+    if _UNCERTAIN.search(plain):
+        return "its program cannot be read for certain"
+    if _PRINTS_THERE.search(plain.replace("||", "")):
+        return "its program may write files, or run something"
+    return None
+
+
+def _without_texts(program: str) -> str:
+    """The program without those patterns and strings that are certain to be such."""
+    count = 1
+    while count:
+        program, count = _FIRST_PATTERN.subn(r"\g<before>0", program, count=1)
+    return program if "/" in program or "#" in program else _STRING.sub("0", program)
+
+
+AWK = only("--version", texts="-F -v", pattern="", check=check_awk)

@@ -1,0 +1,238 @@
+"""What is denied everywhere, and what a person is asked about even where a sandbox contains it.
+
+The list is short: changing user, devices and the machine, removal of the root, a home, what is above the work
+directory, the work directory or its `.git`, and writes that change what the user's shell, git or an agent does.
+"""
+
+from __future__ import annotations
+
+import fnmatch
+import os
+import re
+from collections.abc import Iterator, Sequence
+from itertools import pairwise
+from typing import NamedTuple
+
+from hookline.containment.protected import AGENT_CONFIGURATION, INSTRUCTIONS, RUN_AT_LOGIN
+from hookline.containment.shell.find import PICKING, roots_of
+from hookline.containment.shell.places import is_below
+from hookline.containment.shell.unread import name_of
+
+PRIVILEGE = frozenset(
+    "sudo sudoedit su doas pkexec run0 gosu su-exec runuser gksudo kdesudo".split()
+)
+_DOWN = frozenset("shutdown reboot halt poweroff telinit".split())
+_DISKS = frozenset(
+    "wipefs fdisk sfdisk cfdisk gdisk sgdisk parted blkdiscard mkswap mke2fs newfs".split()
+)
+_HARMLESS_DEVICES = frozenset(
+    "null zero full random urandom stdin stdout stderr tty fd shm pts ptmx".split()
+)
+_SYSTEM = frozenset({"etc", "boot", "sys", "proc"})
+_KEPT = frozenset(
+    name.lower() for name in AGENT_CONFIGURATION | INSTRUCTIONS | RUN_AT_LOGIN
+) | frozenset(
+    """
+    .bash_aliases .bashrc.d .zlogout .kshrc .cshrc .tcshrc .login .xinitrc .xprofile .xsessionrc .pam_environment
+    config.fish .gitconfig .envrc authorized_keys
+    """.split()
+)
+_KEPT_PAIRS = frozenset(
+    {
+        *((".git", "hooks"), (".git", "config"), (".git", "config.worktree"), (".hg", "hgrc")),
+        *(("fish", "conf.d"), ("fish", "functions")),
+    }
+)
+_REMOVERS = frozenset("rm rmdir unlink shred".split())
+_WRITERS = (
+    frozenset(
+        """
+    tee touch truncate mkdir chmod chown chgrp chattr setfacl sponge mv mknod mkfifo ed ex vi vim nvim nano emacs
+    """.split()
+    )
+    | _REMOVERS
+)
+"""Programs that change each file they are given."""
+_COPIERS = frozenset("cp ln install rsync scp".split())
+"""Programs that change the last file they are given."""
+_OUTPUT_OPTIONS = {
+    "curl": r"-[a-zA-Z]*o|--output(-dir)?",
+    "wget": r"-[a-zA-Z]*[OP]|--output-document|--directory-prefix",
+    "sort": r"-[a-zA-Z]*o|--o[a-z]*",
+    "tar": r"-[a-zA-Z]*C|--directory",
+    "unzip": r"-[a-zA-Z]*d",
+    "find": r"-fprint0?|-fprintf|-fls",
+    **dict.fromkeys(("cp", "mv", "ln", "install"), r"-[a-zA-Z]*t|--target-directory"),
+}
+_EVERYTHING = re.compile(r"[^A-Za-z0-9]*[*?][^A-Za-z0-9]*")
+"""A pattern of names that spells out none of them: `*`, `.[!.]*`."""
+_ABOVE = re.compile(r"\.\.(?:/\.\.)*(?:/[^\w/]*[*?][^\w/]*)?/?")
+
+
+class DenyFinding(NamedTuple):
+    """Why a command is denied, or is asked about everywhere."""
+
+    reason: str
+    is_denied: bool = True
+
+
+class Location(NamedTuple):
+    """The work directory, and the directory in which a command runs: whole paths."""
+
+    root: str
+    where: str
+
+    def path(self, text: str) -> str:
+        """Where a word leads, as it is written."""
+        return os.path.normpath(os.path.join(self.where, os.path.expanduser(text)))
+
+
+def find_denied(argv: Sequence[str], location: Location) -> DenyFinding | None:
+    """What there is to say against a command, by its words alone."""
+    name, words = _guess_name(name_of(argv)), argv[1:]
+    if name in PRIVILEGE:
+        return DenyFinding(f"{name} gives it the rights of another user")
+    if name in _DOWN or (name == "init" and words[:1] and words[0] in {"0", "1", "6", "S"}):
+        return DenyFinding("it stops the machine")
+    if name == "systemctl" and {"poweroff", "reboot", "halt", "kexec"} & set(words):
+        return DenyFinding("it stops the machine")
+    if name.startswith("mkfs") or (name in _DISKS and not {"-l", "--list", "print"} & set(words)):
+        return DenyFinding("it works on whole disks")
+    if any(map(is_network, words)):
+        return DenyFinding("it opens a connection through /dev/tcp")
+    for target in _written(name, words):
+        if is_protected(target, location) or is_device(target, location):
+            return DenyFinding(f"it writes to {target}")
+    if name in _REMOVERS:
+        return _removal([word for word in words if not word.startswith("-")], location)
+    if name == "find":
+        return _found(words, location)
+    if name == "git":
+        return _cleaned(words)
+    return None
+
+
+def is_network(path: str) -> bool:
+    """Whether bash would open a connection for a path."""
+    return re.match(r"/dev/(tcp|udp)/", re.sub("/+", "/", path)) is not None
+
+
+def is_device(text: str, location: Location) -> bool:
+    """Whether a path is a disk or another device that must not be written to."""
+    parts = location.path(text).split("/")
+    return parts[1] == "dev" and len(parts) > 2 and parts[2] not in _HARMLESS_DEVICES
+
+
+def is_protected(text: str, location: Location) -> bool:
+    """Whether a write would change what the system, a shell, git or an agent does: as written, or where it leads."""
+    path = location.path(text)
+    leads = path if path.startswith("/dev/") else os.path.realpath(path)
+    return any(map(_is_protected, {path, leads}))
+
+
+def _is_protected(path: str) -> bool:
+    parts = [part for part in path.lower().split("/") if part]
+    if parts[:3] == ["proc", "self", "root"]:
+        parts = parts[3:]
+    if parts and parts[0] in _SYSTEM:
+        return True
+    return any(map(_is_kept, parts)) or not _KEPT_PAIRS.isdisjoint(pairwise(parts))
+
+
+def _is_kept(name: str) -> bool:
+    """Whether a name is one of those, or a pattern that spells out most of one."""
+    if not re.search(r"[*?\[]", name) or len(re.findall("[a-z]", name)) < 4 or len(name) > 40:
+        return name in _KEPT
+    return any(fnmatch.fnmatchcase(one, name) for one in _KEPT)
+
+
+def _guess_name(name: str) -> str:
+    """`r?` and `r[m]` may be rm."""
+    if len(name) > 30 or not re.search(r"[?*\[]", name) or not re.search(r"\w", name):
+        return name
+    known = ("rm", "sudo", "dd", "su", "shutdown", "reboot", "tee")
+    return next((one for one in known if fnmatch.fnmatchcase(one, name)), name)
+
+
+def _written(name: str, words: Sequence[str]) -> Iterator[str]:
+    """The files that a command writes to, as far as its words say."""
+    operands = [word for word in words if word and not word.startswith("-")]
+    if name in _WRITERS or (name in {"sed", "perl"} and _has(words, r"-[A-Za-z]*i|--in-place")):
+        yield from operands
+    elif name in _COPIERS:
+        yield from operands[-1:]
+    elif name == "dd":
+        yield from (word[3:] for word in words if word.startswith("of="))
+    if option := _OUTPUT_OPTIONS.get(name):
+        for word, following in pairwise([*words, ""]):
+            if found := re.match(f"(?:{option})(?=[=/~.]|$)", word):
+                yield word[found.end() :].lstrip("=") or following
+
+
+def _has(words: Sequence[str], option: str) -> bool:
+    return any(re.match(option, word) for word in words)
+
+
+def _removal(targets: Sequence[str], location: Location) -> DenyFinding | None:
+    everything = None
+    for target in filter(None, targets):
+        if is_vital(target, location):
+            return DenyFinding(f"it removes {target}")
+        directory, _, last = target.rstrip("/").rpartition("/")
+        is_rooted = target.startswith("/") and not directory
+        if _EVERYTHING.fullmatch(last):
+            inside = location.path(directory or ("/" if is_rooted else "."))
+            if inside == location.root:
+                everything = DenyFinding("it removes everything in the work directory", False)
+    return everything
+
+
+def is_vital(target: str, location: Location) -> bool:
+    """Whether a path is the root, a home, the work directory or above it, or its `.git`; or all that is there."""
+    if _ABOVE.fullmatch(target):
+        return True
+    path = location.path(target)
+    home = os.path.expanduser("~")
+    directory, last = os.path.split(path)
+    if _EVERYTHING.fullmatch(last):
+        is_root = is_below(location.root, directory) and directory != location.root
+        return is_root or is_below(home, directory)
+    if is_below(home, path) or is_below(location.root, path) or directory == "/":
+        return True
+    if last.startswith(".") and fnmatch.fnmatchcase(".git", last.lower()):
+        return True
+    return re.fullmatch(r"/(?:home|Users)/[^/]+", path) is not None
+
+
+def _found(words: Sequence[str], location: Location) -> DenyFinding | None:
+    """A find that removes what it finds."""
+    removes = "-delete" in words or any(name_of([word]) in _REMOVERS for word in words if word)
+    if not removes:
+        return None
+    vital = [root for root in roots_of(words) or ["."] if is_vital(root, location)]
+    above = next((root for root in vital if location.path(root) != location.root), None)
+    if above:
+        return DenyFinding(f"it removes files in {above}")
+    # The first test of names decides what it is about. `! -name x` is about everything else.
+    tests = [at for at, word in enumerate(words) if word in PICKING or word == "-empty"]
+    is_narrow = bool(tests) and words[tests[0] - 1] not in {"!", "-not"}
+    named = next((words[at + 1 : at + 2] for at in tests if words[at] in PICKING), ["x"])
+    is_narrow = is_narrow and bool(named and re.search(r"\w", named[0]))
+    if vital and not is_narrow:
+        return DenyFinding("it removes everything in the work directory", False)
+    return None
+
+
+def _cleaned(words: Sequence[str]) -> DenyFinding | None:
+    """`git clean` removes what git does not know, which nothing brings back."""
+    if "clean" not in words:
+        return None
+    rest = words[words.index("clean") + 1 :]
+    options = [word for word in rest if word.startswith("-")]
+    paths = [word for word in rest if not word.startswith("-")]
+    is_forced = _has(options, "-[a-zA-Z]*f|--force")
+    is_trial = _has(options, "-[a-zA-Z]*n|--dry-run")
+    is_everything = all(re.fullmatch(r"[^A-Za-z0-9]+", path) for path in paths)
+    if is_forced and not is_trial and is_everything:
+        return DenyFinding("it removes everything that git does not know", False)
+    return None

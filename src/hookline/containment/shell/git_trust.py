@@ -1,0 +1,210 @@
+"""Which repository git would read, and whether the user trusts it.
+
+Git obeys the repository it stands in: its configuration can name programs that `git status` starts. So git is allowed
+only in a repository that the user trusts, and whose settings are all on a short list. git itself prints the settings:
+whatever reads them in its place reads some byte differently.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+import shutil
+import stat
+import subprocess
+from collections.abc import Collection, Mapping
+from functools import lru_cache
+
+from hookline.containment.shell.places import is_below
+
+_TIME = 5.0
+_LONGEST = 1_000_000
+"""Of a configuration file and of what git prints, in bytes."""
+_CONFIGURATION = ("config", "config.worktree")
+_PLAIN_KEYS = re.compile(
+    r"""
+    core\.(?: repositoryformatversion | filemode | logallrefupdates | ignorecase | precomposeunicode | symlinks
+        | autocrlf | eol | safecrlf | abbrev | quotepath | untrackedcache | preloadindex | commentchar | whitespace
+        | sparsecheckout | sparsecheckoutcone )
+    | extensions\.(?: objectformat | worktreeconfig | refstorage )
+    | user\.(?: name | email | signingkey | useconfigonly ) | author\.(?: name | email ) | committer\.(?: name | email )
+    | remote\..*\.(?: url | pushurl | fetch | push | tagopt | prune | mirror | skipdefaultupdate | gh-resolved )
+    | remote\.pushdefault
+    | branch\..*\.(?: remote | pushremote | merge | rebase | description | [a-z-]*merge-base )
+    | branch\.(?: autosetupmerge | autosetuprebase | sort )
+    | pull\.(?: rebase | ff ) | push\.(?: default | autosetupremote | followtags ) | fetch\.(?: prune | prunetags )
+    | merge\.(?: ff | conflictstyle | renamelimit ) | rebase\.(?: autosquash | autostash | updaterefs )
+    | init\.defaultbranch | log\.(?: date | decorate | follow | abbrevcommit ) | rerere\.enabled
+    | diff\.(?: algorithm | renames | renamelimit | colormoved | noprefix | mnemonicprefix )
+    | status\.[a-z]+ | advice\.[a-z]+ | color\.[a-z.]+ | column\.[a-z]+ | gc\.[a-z]+ | pack\.[a-z]+ | index\.[a-z]+
+    | commit\.(?: gpgsign | verbose ) | tag\.(?: gpgsign | sort ) | lfs\.repositoryformatversion
+    | submodule\.(?: active | recurse ) | submodule\..*\.(?: url | active | branch )
+    """,
+    re.VERBOSE | re.DOTALL,
+)
+"""Settings that name no program, no other file and no other place. In lower case but for what is between the dots."""
+_PASSWORD = re.compile(r"://(?!git@)[^/\s]*@")
+_PLACES = ("GIT_DIR", "GIT_WORK_TREE", "GIT_COMMON_DIR", "GIT_INDEX_FILE", "GIT_OBJECT_DIRECTORY")
+"""Variables of the user by which git finds its repository elsewhere."""
+
+
+def git_objection(place: str, trusted: Collection[str]) -> str | None:
+    """Why git may not be run in a directory without asking, or None.
+
+    `trusted` are directories; in a mapping, each with the hash that its configuration had when it was trusted.
+    """
+    if elsewhere := next((name for name in _PLACES if name in os.environ), None):
+        return f"{elsewhere} says that its repository is elsewhere"
+    innermost = sorted(trusted, key=len, reverse=True)
+    top = next((each for each in innermost if is_below(place, os.path.realpath(each))), None)
+    if top is None:
+        return f"no repository at {place} is trusted (hookline trust --repository DIR)"
+    real = os.path.realpath(top)
+    if inner := _repository_between(place, real):
+        return f"{inner} may be a repository of its own"
+    problem = repository_objection(real)
+    if problem is None and isinstance(trusted, Mapping):
+        is_same = configuration_hash(real) == trusted[top]
+        problem = None if is_same else "its configuration has changed since it was trusted"
+    return f"{problem} (in {real})" if problem else None
+
+
+def configuration_hash(top: str) -> str:
+    """The hash of a repository's own configuration files, as they are now."""
+    digest = hashlib.sha256()
+    for name in _CONFIGURATION:
+        try:
+            with open(os.path.join(top, ".git", name), "rb") as file:
+                content = file.read(_LONGEST)
+        except OSError:
+            content = b""
+        digest.update(f"{name} {len(content)}\n".encode() + content)
+    return digest.hexdigest()
+
+
+def repository_objection(top: str) -> str | None:
+    """Why git would do more than read in the repository of this directory, trusted or not, or None."""
+    inside = os.path.join(top, ".git")
+    within = (inside, os.path.join(inside, "refs"), os.path.join(inside, "objects"))
+    places = tuple(_mark(path)[:2] for path in within)
+    marks = tuple(
+        _mark(os.path.join(inside, name)) for name in ("config", "config.worktree", "HEAD")
+    )
+    if not stat.S_ISDIR(places[0][0]):
+        return "its .git is no directory"
+    if os.path.lexists(os.path.join(inside, "commondir")):
+        return "its configuration is in another directory"
+    if os.path.lexists(os.path.join(inside, "hooks", "post-index-change")):
+        return "its hook post-index-change would run"
+    return _inspect(top, places, marks) or _populated_submodule(top)
+
+
+def _repository_between(place: str, top: str) -> str | None:
+    """A directory from here up to the top, without it, in which git might find another repository."""
+    level = place
+    while level != top:
+        if any(os.path.lexists(os.path.join(level, name)) for name in (".git", "HEAD")):
+            return level
+        level = os.path.dirname(level)
+    return None
+
+
+_Mark = tuple[int, ...]
+_MISSING: _Mark = (0,)
+
+
+def _mark(path: str) -> _Mark:
+    """What changes when a file does."""
+    try:
+        facts = os.lstat(path)
+    except OSError:
+        return _MISSING
+    return (facts.st_mode, facts.st_ino, facts.st_size, facts.st_mtime_ns, facts.st_ctime_ns)
+
+
+@lru_cache(64)
+def _inspect(top: str, _places: tuple[_Mark, ...], marks: tuple[_Mark, ...]) -> str | None:
+    """What there is to say against a repository, while its files are those of the marks."""
+    inside = os.path.join(top, ".git")
+    for name, mark in zip(_CONFIGURATION, marks, strict=False):
+        if mark == _MISSING and name != "config":
+            continue
+        if not stat.S_ISREG(mark[0]) or mark[2] > _LONGEST:
+            return f".git/{name} is no plain file"
+        file = os.path.join(inside, name)
+        listed = _git(["config", "--file", file, "--list", "-z", "--no-includes"], "/")
+        if listed is None:
+            return f"git cannot list .git/{name}"
+        if problem := _settings_problem(listed):
+            return problem
+    found = _git(["rev-parse", "--absolute-git-dir"], top)
+    if found is None or found.removesuffix("\n") != inside:
+        return "git does not find its repository there"
+    return None
+
+
+def _settings_problem(listed: str) -> str | None:
+    for setting in listed.split("\0"):
+        key, newline, value = setting.partition("\n")
+        if not key or (key == "core.bare" and newline and value == "false"):
+            continue
+        if not _PLAIN_KEYS.fullmatch(key):
+            return f"its configuration sets {key}"
+        if _PASSWORD.search(value):
+            return f"its configuration holds a password in {key}"
+    return None
+
+
+@lru_cache(64)
+def _submodules(top: str, _index: _Mark) -> tuple[str, ...] | None:
+    """The paths of repositories inside, by the index. None if git cannot list it."""
+    listed = _git(["-c", "core.fsmonitor=false", "ls-files", "--stage", "-z"], top)
+    if listed is None:
+        return None
+    return tuple(
+        line.partition("\t")[2] for line in listed.split("\0") if line.startswith("160000 ")
+    )
+
+
+def _populated_submodule(top: str) -> str | None:
+    """git starts itself in each repository inside, and obeys the configuration of that one."""
+    index = _mark(os.path.join(top, ".git", "index"))
+    paths = () if index == _MISSING else _submodules(top, index)
+    if paths is None:
+        return "git cannot list its index"
+    inner = next((p for p in paths if os.path.lexists(os.path.join(top, p, ".git"))), None)
+    return f"{inner} is a repository inside of it" if inner else None
+
+
+def _git(words: list[str], where: str) -> str | None:
+    """What git prints, started so that nothing but a repository's own files can have a say, and nothing is run."""
+    program = shutil.which("git")
+    if program is None or (where != "/" and is_below(os.path.realpath(program), where)):
+        return None
+    environment = {
+        "PATH": os.path.dirname(program),
+        "HOME": "/nonexistent",
+        "LC_ALL": "C",
+        "GIT_CONFIG_NOSYSTEM": "1",
+        "GIT_CONFIG_GLOBAL": os.devnull,
+        "GIT_OPTIONAL_LOCKS": "0",
+        "GIT_TERMINAL_PROMPT": "0",
+        "GIT_PAGER": "cat",
+    }
+    try:
+        done = subprocess.run(
+            [program, "-c", f"safe.directory={where}", "-c", "core.hooksPath=/dev/null", *words],
+            cwd=where,
+            env=environment,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            timeout=_TIME,
+            check=False,
+        )
+    except (OSError, subprocess.SubprocessError):
+        return None
+    if done.returncode != 0 or len(done.stdout) > 50 * _LONGEST:
+        return None
+    return os.fsdecode(done.stdout)

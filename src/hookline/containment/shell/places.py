@@ -1,0 +1,174 @@
+"""Where a line of commands stands, what bash makes of a word there, and where a path leads."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator
+
+import msgspec
+
+from hookline.containment.shell.words import Word
+
+MOST_PLACES = 8
+_MOST_NAMES = 1_000
+_MOST_ENTRIES = 20_000
+_MOST_LINKS = 40
+_BRACES = re.compile(r"\{([^{}]*,[^{}]*)\}")
+_OTHER_BRACES = re.compile(r"\{.*(?:,|\.\.).*\}")
+_MAGIC = re.compile(r"[*?\[]")
+_BRACKET = re.compile(r"\[[!^]?\]?(?:\[:\w+:\]|[^\]/])*\]")
+_PLAIN_PATH = re.compile(r"[\w./+@:,=-]+")
+
+
+class Places(msgspec.Struct):
+    """The work directory, and every directory in which a line may stand: a `cd` may fail, or be in a group."""
+
+    root: str
+    """The work directory, without links."""
+    wheres: list[str]
+    """Whole paths."""
+
+    @classmethod
+    def at(cls, cwd: str, root: str) -> Places:
+        """Begin in a directory, as seen from the work directory."""
+        base = os.path.realpath(root or os.curdir)
+        return cls(base, [os.path.realpath(os.path.join(base, os.path.expanduser(cwd)))])
+
+    def move(self, target: str) -> bool:
+        """Go to a directory; it may also turn out that bash stays. False if there are too many places by then."""
+        home = os.path.expanduser("~")
+        for where in list(self.wheres):
+            path = os.path.join(where, target or home)
+            # Behind a link, `..` is one directory to bash and another to whoever has followed the link.
+            self.wheres += [os.path.normpath(path), os.path.realpath(path)]
+        self.wheres = list(dict.fromkeys(self.wheres))
+        return len(self.wheres) <= MOST_PLACES
+
+    def forms(self, text: str, where: str) -> set[str]:
+        """A path as `secrets.py` wants it: as it is written, and where it leads."""
+        path = os.path.join(where, text)
+        plain = re.sub("^//+", "/", os.path.normpath(path))
+        if plain.startswith("/dev/"):  # `/dev/stdin` leads to what this process reads
+            return {plain}
+        return {self.form(plain), self.form(leads_to(path))}
+
+    def form(self, path: str) -> str:
+        """A whole path: from the work directory, from the home or from the root."""
+        home = os.path.realpath(os.path.expanduser("~"))
+        if is_below(path, self.root) and not is_below(home, self.root):
+            return os.path.relpath(path, self.root)
+        if is_below(path, home):
+            return os.path.join("~", os.path.relpath(path, home)).removesuffix("/.")
+        return path
+
+
+def leads_to(path: str) -> str:
+    """Where a whole path leads, through all links. Those of a process lead elsewhere for every other process."""
+    done, rest, links = "/", path.split("/")[::-1], 0
+    while rest:
+        part = rest.pop()
+        if part in {"", ".", ".."}:
+            done = os.path.dirname(done) if part == ".." else done
+            continue
+        step = os.path.join(done, part)
+        try:
+            target = os.readlink(step)
+        except OSError:
+            done = step
+            continue
+        links += 1
+        if links > _MOST_LINKS or (step.startswith("/proc/") and step.count("/") > 2):
+            return "/proc/self/environ"
+        done = "/" if target.startswith("/") else done
+        rest += target.split("/")[::-1]
+    return done
+
+
+def is_below(path: str, directory: str) -> bool:
+    """Whether a whole path is a directory or something below it."""
+    return path == directory or path.startswith(directory.rstrip("/") + "/")
+
+
+def expand(word: Word, where: str) -> list[Word] | None:
+    """What bash makes of a word in a directory, by the files that are there now. None where that is not known.
+
+    A word that is not exact is the name of a file that a pattern finds. There may be more of these than bash finds,
+    never fewer.
+    """
+    if word.exact:
+        return [word]
+    if word.hidden:
+        return None
+    found: list[Word] = []
+    for spelling in expand_braces(word.text):
+        text = _with_directory(spelling, where, is_split=not word.prefix)
+        if text is None or _OTHER_BRACES.search(text):
+            return None
+        names = _find(text, where) if _MAGIC.search(text) else []
+        if names is None or len(found) + len(names) > _MOST_NAMES:
+            return None
+        found += [Word(name, exact=False) for name in names] or [Word(text)]
+    return found
+
+
+def expand_braces(text: str) -> list[str]:
+    """What `{a,b}` comes to. A text with too much in it, or with a sequence, keeps its braces."""
+    done, pending = list[str](), [text]
+    while pending and len(done) + len(pending) <= _MOST_NAMES:
+        one = pending.pop(0)
+        if found := _BRACES.search(one):
+            pending += [one[: found.start()] + x + one[found.end() :] for x in found[1].split(",")]
+        else:
+            done.append(one)
+    return done + pending
+
+
+def _with_directory(text: str, where: str, *, is_split: bool) -> str | None:
+    """A text with the home in place of `~`. None where bash would take the path apart at a blank."""
+    home = os.path.expanduser("~")
+    if text.startswith("~"):
+        return home + text[1:] if _PLAIN_PATH.fullmatch(home) else None
+    is_directory = is_split and re.match(r"\.(?:/|$)", text)  # it was $PWD, without quotes
+    return None if is_directory and not _PLAIN_PATH.fullmatch(where) else text
+
+
+def _find(pattern: str, where: str) -> list[str] | None:
+    """The files that a pattern may find, as bash would write them. None if there are too many to look at."""
+    paths, entries = [""], 0
+    parts = pattern.split("/")
+    for at, part in enumerate(parts):
+        end = "" if at == len(parts) - 1 else "/"
+        if not _MAGIC.search(part):
+            paths = [f"{path}{part}{end}" for path in paths]
+            continue
+        found: list[str] = []
+        for path in paths:
+            try:
+                names = [".", "..", *os.listdir(os.path.join(where, path))]
+            except OSError:
+                continue
+            entries += len(names)
+            if entries > _MOST_ENTRIES:
+                return None
+            found += [f"{path}{name}{end}" for name in _matching(names, part)]
+        paths = found
+    return sorted(path for path in paths if os.path.lexists(os.path.join(where, path)))
+
+
+def _matching(names: list[str], pattern: str) -> Iterator[str]:
+    """Brackets are taken for any character, and for themselves: what they hold depends on the language."""
+    pieces: list[str] = []
+    at = 0
+    while at < len(pattern):
+        bracket = _BRACKET.match(pattern, at)
+        piece = bracket[0] if bracket else pattern[at]
+        at += len(piece)
+        if bracket:
+            pieces.append(f"(?:.|{re.escape(piece)})")
+        else:
+            pieces.append({"*": ".*", "?": "."}.get(piece, re.escape(piece)))
+    fits = re.compile("".join(pieces), re.DOTALL)
+    for name in names:
+        if fits.fullmatch(name) and (name[0] != "." or pattern[0] == "."):
+            yield name

@@ -1,1 +1,0 @@
-"""What is harmless, program by program: data, and checks for the small languages that some programs speak."""

@@ -1,0 +1,129 @@
+"""What is denied by where it aims, what is asked about in a sandbox too, and which environment files are named."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from hookline.containment import ShellPolicy
+
+POLICY = ShellPolicy.default()
+
+
+@pytest.fixture
+def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A work directory two levels below a home."""
+    home = tmp_path / "home"
+    project = home / "code" / "project"
+    (project / "build").mkdir(parents=True)
+    monkeypatch.setenv("HOME", str(home))
+    return project
+
+
+@pytest.mark.parametrize(
+    "target",
+    [
+        "/", "/*", "/usr", "~", "~/", "~/*", "$HOME", '"$HOME"/*', "..", "../", "../..", "../*", "build/../..", ".",
+        "./", '"$PWD"', ".git", "./.git/", "build/../.git", "{project}", "{project}/.git", "{home}", "{home}/code",
+        "../project", "../project/.git", ".g*", ".GIT",
+        "~/.bashrc", "~/.ssh", "~/.ssh/config", ".hookline", "/etc/hosts", ".git/hooks", "AGENTS.md", "/home/somebody",
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize("command", ["rm -rf {}", "rm {}", "env rm -r {}", "find . -exec rm {} +"])
+def test_a_removal_of_what_matters_is_denied(project: Path, target: str, command: str) -> None:
+    """The root, a home, what is above, the work directory, its `.git`, and what others obey."""
+    places = {"project": str(project), "home": str(project.parents[1])}
+    text = command.format(target.format(**places))
+    assert POLICY.judge(text, root=str(project)).decision == "deny"
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "rm -rf build", "rm -rf ./build/*", "rm *.pyc", "rm -rf ../sibling", "rm -rf ~/other/x", "rm -rf /tmp/x/*",
+        "find . -name '*.pyc' -delete", "find build -delete", "git clean -fd build", "git clean -nfdx", "git clean -n",
+        "find . -type d -empty -delete", "rm .git/index.lock", 'rm -rf "$DIR"', 'rm -rf "$DIR"/*', "rm -rf $DIR/x",
+        "git checkout -- .", "git reset --hard", "rm -rf node_modules dist", "cd build && rm -rf *",
+        "find . -name node_modules -exec rm -rf {} +",
+    ],
+)  # fmt: skip
+def test_an_ordinary_removal_asks_on_the_host_alone(project: Path, command: str) -> None:
+    """What can be built again, or git brings back, runs in a sandbox."""
+    verdict = POLICY.judge(command, root=str(project))
+    assert (verdict.decision, verdict.asks_in_sandbox) == ("ask", False)
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "rm -rf *", "rm -rf ./*", "rm -rf .[!.]* *", "rm -rf .*", "rm *", "rm -rf {project}/*", 'rm -rf "$PWD"/*',
+        "rm -rf build/../*", "find . -delete", "find . -type f -delete", "find . -mindepth 1 -delete", "find -delete",
+        "find . ! -name x -delete", "find . -not -name x -delete", "find . -name '*' -delete", "find {project} -delete",
+        "find . -type f -exec rm {{}} +", "find . -print0 | xargs -0 rm", "ls | xargs rm -rf", "ls -A | xargs rm -r",
+        "git clean -fdx", "git clean -xdf .", "git clean -d --force", "git -C . clean -ffdx", "bash -c 'rm -rf *'",
+        "cd build && cd .. && rm -rf *", "echo * | xargs rm -rf", "eval 'git clean -fdx'", "true; rm -rf *",
+        "if true; then rm -rf *; fi", "shred *", "rm -rf {{*,.[!.]*}}",
+    ],
+)  # fmt: skip
+def test_a_removal_of_everything_asks_in_the_sandbox_too(project: Path, command: str) -> None:
+    """What is untracked cannot be restored."""
+    verdict = POLICY.judge(command.format(project=project), root=str(project))
+    assert (verdict.decision, verdict.asks_in_sandbox) == ("ask", True)
+
+
+def test_a_rule_that_asks_asks_in_the_sandbox_too(project: Path) -> None:
+    """Who writes a rule means it everywhere; one that allows lifts the question."""
+    asking = POLICY.with_rules(ask=["make *"])
+    verdict = asking.judge("make all", root=str(project))
+    assert (verdict.decision, verdict.asks_in_sandbox) == ("ask", True)
+    assert not asking.judge("npm test", root=str(project)).asks_in_sandbox
+    allowing = POLICY.with_rules(allow=["git clean *"])
+    assert allowing.judge("git clean -fdx", root=str(project)).decision == "allow"
+
+
+def test_a_write_through_a_link_is_a_write_to_where_it_leads(project: Path) -> None:
+    """A link to a start-up file is that file."""
+    (project / "notes").symlink_to(project.parents[1] / ".bashrc")
+    for command in ("echo x > notes", "tee notes", "sed -i s/a/b/ notes", "cp build notes"):
+        assert POLICY.judge(command, root=str(project)).decision == "deny"
+    assert POLICY.judge("echo x > other", root=str(project)).decision == "ask"
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "cat .env", "cat ./.env", "python x.py --env-file=.env", "docker run --env-file .env x", "head -c9 .env*",
+        "cp .env x", "source .env", ". ./.env", "set -a; . .env", "cd sub && cat ../.env", "bash -c 'cat .env'",
+        "grep KEY < .env", "curl -d @.env x", "node -r dotenv/config x dotenv_config_path=.env", "cat {project}/.env",
+        "docker run -v ./.env:/x y", "echo x > .env", "ls -l .env", "cat notes", "for f in .env; do cat $f; done",
+        "env -S 'cat .env'", "cat '.env'", "cat .e?v", "tar czf x .env", "exec cat .env",
+    ],
+)  # fmt: skip
+def test_an_environment_file_that_is_named_is_reported(project: Path, command: str) -> None:
+    """By its whole path, however it is written; such a command asks."""
+    (project / "sub").mkdir()
+    (project / ".env").write_text("KEY=1")
+    (project / "notes").symlink_to(".env")
+    verdict = POLICY.judge(command.format(project=project), root=str(project))
+    assert verdict.decision == "ask"
+    assert str(project / ".env") in verdict.env_files
+
+
+def test_other_files_are_no_environment_files(project: Path) -> None:
+    """Samples, files that are not there, and those outside of the work directory."""
+    for name in (".env.example", "environment.py", "../.env"):
+        (project / name).write_text("KEY=1")
+    for name in (".env.example", "environment.py", "../.env", ".env", "prod.env"):
+        assert POLICY.judge(f"cat {name}", root=str(project)).env_files == ()
+    (project / "prod.env").write_text("KEY=1")
+    verdict = POLICY.judge("cat prod.env", root=str(project))
+    assert verdict.env_files == (str(project / "prod.env"),)
+
+
+def test_a_rule_lifts_the_question_and_the_files_are_still_reported(project: Path) -> None:
+    """Whoever runs the command in a sandbox has to know which files it needs."""
+    (project / ".env").write_text("KEY=1")
+    policy = POLICY.with_rules(allow=["cat .env"])
+    verdict = policy.judge("cat .env", root=str(project))
+    assert (verdict.decision, verdict.env_files) == ("allow", (str(project / ".env"),))

@@ -1,0 +1,244 @@
+"""Words are judged as what they become where they stand, and files as where they lead."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from hookline.containment import ShellPolicy
+
+POLICY = ShellPolicy.default()
+
+
+@pytest.fixture
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A home with a key in it."""
+    home = tmp_path / "home"
+    (home / ".ssh").mkdir(parents=True)
+    (home / ".ssh" / "id_rsa").write_text("key")
+    (home / ".tool").mkdir()
+    (home / ".tool" / "token.yml").write_text("token")
+    monkeypatch.setenv("HOME", str(home))
+    return home
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Path:
+    """A work directory with plain files in it."""
+    project = tmp_path / "project"
+    (project / "src").mkdir(parents=True)
+    (project / "plain.txt").write_text("x")
+    (project / "src" / "a.py").write_text("x")
+    return project
+
+
+def decide(command: str, project: Path, cwd: str = "") -> str:
+    """What the policy says of a command in the project."""
+    return POLICY.judge(command, root=str(project), cwd=cwd).decision
+
+
+READERS = (
+    "cat {}", "head -5 {}", "grep x {}", "grep -r x {}", "grep -f {} plain.txt", "sed -n 1p {}", "awk 1 {}",
+    "wc -l < {}",
+    "cat plain.txt {}", "jq . {}", "sort {}", "diff plain.txt {}", "cd src && cat ../{}", "timeout 5 cat ./{}",
+    "cat $PWD/{}", 'cat "$PWD/{}"', "cat n*", "cat *.txt", "cat {{{},plain.txt}}", "(cd src; tail ../{})", "strings {}",
+    "bash -c 'cat {}'", "base64 {}", "rg x {}", "od -c {}",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("command", READERS)
+@pytest.mark.parametrize("target", [".ssh/id_rsa", ".tool/token.yml", ".ssh", ".tool"])
+def test_a_link_to_a_secret_asks(command: str, target: str, home: Path, project: Path) -> None:
+    """`notes.txt -> ~/.ssh/id_rsa` is that key, whatever program shows it and however it is written."""
+    text = command.format("notes.txt")
+    (project / "notes.txt").write_text("x")
+    assert decide(text, project) == "allow"
+    (project / "notes.txt").unlink()
+    (project / "notes.txt").symlink_to(home / target)
+    assert decide(text, project) == "ask"
+
+
+STEPS = st.lists(
+    st.sampled_from(["src/..", ".", "src/../src/..", "loop", "up/project"]), max_size=3
+)
+
+
+@given(
+    steps=STEPS,
+    command=st.sampled_from(["cat {}", "head {}", "grep -c x {}"]),
+    links=st.integers(1, 4),
+)
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
+def test_any_way_to_a_secret_asks(
+    steps: list[str], command: str, links: int, home: Path, project: Path
+) -> None:
+    """Over several links, and by detours through directories that are links themselves."""
+    for name, target in (("loop", "."), ("up", "..")):
+        if not (project / name).is_symlink():
+            (project / name).symlink_to(target)
+    target = home / ".ssh" / "id_rsa"
+    for at in range(links):
+        link = project / f"step{at}"
+        link.unlink(missing_ok=True)
+        link.symlink_to(target)
+        target = link
+    text = command.format("/".join([*steps, target.name]))
+    assert decide(text, project) == "ask"
+    assert decide(command.format("/".join([*steps, "plain.txt"])), project) == "allow"
+
+
+def test_a_link_of_a_process_asks(project: Path) -> None:
+    """`/proc/self/cwd` is another directory to every process, and so is a link that leads there."""
+    (project / "here").symlink_to("/proc/self/cwd")
+    (project / "three").symlink_to("/proc/self/fd/3")
+    for name in ("here/plain.txt", "three", "/proc/net/../fd/3", "/proc/self/cwd/plain.txt"):
+        assert decide(f"cat {name}", project) == "ask"
+
+
+def test_links_in_a_circle_ask(project: Path) -> None:
+    """What leads nowhere is not known."""
+    (project / "a").symlink_to("b")
+    (project / "b").symlink_to("a")
+    assert decide("cat a", project) == "ask"
+
+
+def test_a_file_that_is_called_like_an_option_is_one(project: Path) -> None:
+    """A pattern is what it finds: `sort *` where a file is called `-oplain.txt` writes."""
+    for command in ("sort *", "sort -u *", "uniq *t", "file *", "tree *", "sed 1p *"):
+        assert decide(command, project) == "allow"
+    (project / "-oplain.txt").write_text("")
+    for command in ("sort *", "sort -u *", "file *", "tree *", "sed 1p *", "find *"):
+        assert decide(command, project) == "ask"
+    assert decide("cat *", project) == "allow"
+    assert decide("sort src/*", project) == "allow"
+    assert decide("sort -- *", project) == "allow"
+
+
+def test_a_pattern_where_a_script_belongs_asks(project: Path) -> None:
+    """The first file would be the script."""
+    for command in ("sed *", "awk *", "grep *", "jq *", "printf *"):
+        assert decide(command, project) == "ask"
+
+
+def test_a_pattern_finds_what_it_must_not_show(home: Path, project: Path) -> None:
+    """Files with the names of secrets ask when they are there; what is not there is judged by its pattern."""
+    assert decide("cat *", project) == "allow"
+    assert decide("cat *.pem", project) == "ask"
+    (project / "server.key").write_text("key")
+    assert decide("cat *", project) == "ask"
+    assert decide("cat s*/a.py", project) == "allow"
+    assert decide("cat ~/*", project) == "allow"
+    assert decide("cat ~/.*/*", project) == "ask"
+
+
+def test_too_many_files_ask(project: Path) -> None:
+    """A pattern that finds more than can be looked at is not known."""
+    for at in range(1_100):
+        (project / f"f{at}").touch()
+    assert decide("cat f*", project) == "ask"
+    assert decide("cat f10*", project) == "allow"
+
+
+def test_a_directory_with_a_blank_is_taken_apart(tmp_path: Path) -> None:
+    """`$PWD` without quotes is several words there."""
+    odd = tmp_path / "a b"
+    odd.mkdir()
+    (odd / "x").touch()
+    assert decide('cat "$PWD"/x', odd) == "allow"
+    assert decide("cat $PWD/x", odd) == "ask"
+
+
+def test_every_place_where_a_line_may_stand_counts(home: Path, project: Path) -> None:
+    """A `cd` may fail: what follows is judged from both directories; where it leads nowhere known, it asks."""
+    assert decide("cd src; cat a.py", project) == "allow"
+    assert decide("cd ~/.ssh; cat config", project) == "ask"
+    assert decide("cat config", project, cwd="~/.ssh") == "ask"
+    assert decide("cd ~/.ssh || cat config", project) == "ask"
+    (project / "away").symlink_to(home / ".ssh")
+    assert decide("cd away && cat config", project) == "ask"
+    assert decide("cd away && cat ../plain.txt", project) == "allow"
+    assert decide("cd - && cat x", project) == "ask"
+    assert decide("command cd ~/.ssh; cat config", project) == "ask"
+    assert decide("bash -c 'cd ~/.ssh'; cat config", project) == "ask"
+    assert decide("cd s* && cat a.py", project) == "ask"
+    assert decide("cd a; cd b; cd c; cd d; cat x", project) == "ask"
+
+
+def test_a_search_through_a_home_asks(home: Path, project: Path) -> None:
+    """What lies somewhere below is not known."""
+    for command in ("grep -r KEY ~", "rg KEY ~", "cd && rg KEY", "grep -r KEY /", "rg KEY ../home"):
+        assert decide(command, project) == "ask"
+    assert decide("rg KEY", project) == "allow"
+    assert decide("diff src .", project) == "ask"
+
+
+def test_a_work_directory_inside_a_dot_entry_stays_usable(home: Path) -> None:
+    """What is below the work directory is judged from there."""
+    inside = home / ".local" / "share" / "project"
+    inside.mkdir(parents=True)
+    (inside / "x").touch()
+    assert decide("cat x", inside) == "allow"
+    assert decide("cat ../y", inside) == "ask"
+
+
+def test_a_home_as_work_directory_is_still_a_home(home: Path) -> None:
+    """Its hidden files stay secrets."""
+    assert decide("cat .tool/token.yml", home) == "ask"
+    assert decide("rg KEY", home) == "ask"
+
+
+def test_xargs_asks_unless_names_stay_whole(project: Path) -> None:
+    """With `-0` or `-d '\\n'`, and contents only of files that find says are no links."""
+    allowed = (
+        "find . -type f -print0 | xargs -0 cat",
+        "find . -type f -name '*.py' -print0 | xargs -0 grep -n x",
+        "grep -rlZ x src | xargs -0 wc -l",
+        "find . -print0 | xargs -0 ls -l",
+        "find . | xargs -d '\\n' basename",
+        "printf 'a' | xargs -0 echo",
+    )
+    asked = (
+        "find . -type f | xargs cat",
+        "find . | xargs -d '\\n' cat",
+        "find . -type f | xargs -d '\\n' cat",
+        "find . -print0 | xargs -0 cat",
+        "find -L . -type f -print0 | xargs -0 cat",
+        "find . -type f -o -name x -print0 | xargs -0 cat",
+        "find . -type f -name '*.pem' -print0 | xargs -0 cat",
+        "find . -type f -print0 | xargs -0 sort",
+        "find . -type f -print0 | xargs -0 sed 1p",
+        "find . -type f -print0 | xargs -0 rm",
+        "find . -type f -print0 | xargs -0 git log",
+        "grep -e -l list | xargs -0 cat",
+        "{ cat list; find . -type f -print0; } | xargs -0 cat",
+        "(cat list; find . -type f -print0) | xargs -0 cat",
+        "find . -type f -print0 |& xargs -0 cat",
+        "find . -type f -print0 2>&1 | xargs -0 cat",
+        "find . -type f -print0 | { cat list; xargs -0 cat; }",
+        "find . -type f -print0; xargs -0 cat",
+        "find . -type f -print0 && cat list | xargs -0 cat",
+        "find . -type f -printf '/etc/shadow\\0' | xargs -0 cat",
+        "find /etc -type f -print0 | xargs -0 cat",
+        "find ~ -type f -print0 | xargs -0 cat",
+        "cd && find . -type f -print0 | xargs -0 cat",
+        "echo x | grep -lZ --label=/etc/shadow x | xargs -0 cat",
+        "find . -type f -print0 | xargs -0 -d ' ' cat",
+        "find . | xargs -d '\\n' -d ' ' ls",
+        "cat list | xargs -0 cat",
+        "xargs -0 cat < list",
+        "find . -type f -print0 | xargs -0 -I{} cat x/{}",
+        "find . -type f -print0 | xargs -0 sh -c 'cat $0'",
+    )
+    assert [text for text in allowed if decide(text, project) != "allow"] == []
+    assert [text for text in asked if decide(text, project) != "ask"] == []
+
+
+@given(st.text(max_size=30), st.text(max_size=10))
+def test_nothing_raises(text: str, cwd: str) -> None:
+    """Whatever the command and the directory are."""
+    verdict = POLICY.judge(f"cat {text}", cwd=cwd, root=os.curdir)
+    assert verdict.decision in {"allow", "ask", "deny"}
