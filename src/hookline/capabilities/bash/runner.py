@@ -13,8 +13,8 @@ from typing import Any
 from hookline.capabilities.bash.background import Backgrounds, news, set_aside, settle
 from hookline.capabilities.bash.needs import Given, needs_network, network_grant
 from hookline.capabilities.bash.outputs import Output, Scratch
+from hookline.capabilities.bash.progress import ProgressMessages
 from hookline.capabilities.bash.session import NEW, Keeper, Session
-from hookline.capabilities.bash.telling import Telling
 from hookline.capabilities.bash.text import hint, shown, took
 from hookline.containment import INSTRUCTIONS, RunningCommand, Sandbox, SandboxGrant
 from hookline.containment.sandbox import emptied, inside_any
@@ -53,12 +53,15 @@ class Runner:
         self, order: Order, context: ToolContext, seconds: float, keeper: Keeper | None = None
     ) -> ToolResult:
         """Run a command, and give what it printed. Whatever happens, nothing of it goes on afterwards."""
-        output, telling = Output(self._scratch, self._max_chars), Telling(context.progress)
+        output, progress = (
+            Output(self._scratch, self._max_chars),
+            ProgressMessages(context.progress),
+        )
         order, moved = self.placed(order)
 
         def hear(data: bytes) -> None:
             output.add(data)
-            telling.add(data)
+            progress.add(data)
 
         try:
             given = await self._given(order)
@@ -68,7 +71,7 @@ class Runner:
         except (SandboxError, UsageError) as error:
             raise ToolError(error.message, remedy=error.remedy) from None
         finally:
-            telling.finish()
+            progress.finish()
             output.close()
         said = self._told(running, output, seconds) + moved + _noted(given)
         said += set_aside(running)

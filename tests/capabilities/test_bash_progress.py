@@ -9,15 +9,15 @@ import pytest
 
 from hookline import AgentBuilder
 from hookline.capabilities import Bash, Redaction
-from hookline.capabilities.bash import telling
-from hookline.capabilities.bash.telling import Telling
+from hookline.capabilities.bash import progress
+from hookline.capabilities.bash.progress import ProgressMessages
 from hookline.testing import ScriptedDriver, call, say
 
 
 async def test_lines_are_told_whole() -> None:
     """A line that comes in pieces is told when it has ended."""
     heard: list[str] = []
-    tells = Telling(heard.append)
+    tells = ProgressMessages(heard.append)
     for piece in (b"one\ntw", b"o\nthr", b"ee\n"):
         tells.add(piece)
         await asyncio.sleep(0.1)
@@ -30,9 +30,9 @@ async def test_a_question_is_told_though_its_line_does_not_end(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """After a silence, and while dots keep coming; what is left is told at the end."""
-    monkeypatch.setattr(telling, "_SILENCE", 0.1)
+    monkeypatch.setattr(progress, "_SILENCE", 0.1)
     heard: list[str] = []
-    tells = Telling(heard.append)
+    tells = ProgressMessages(heard.append)
     tells.add(b"Go on? ")
     while not heard:  # noqa: ASYNC110 - nobody tells us
         await asyncio.sleep(0.01)
@@ -50,7 +50,7 @@ async def test_a_question_is_told_though_its_line_does_not_end(
 async def test_much_is_told_by_its_end() -> None:
     """Of more than fits into a message its end is told, with how much is missing."""
     heard: list[str] = []
-    tells = Telling(heard.append)
+    tells = ProgressMessages(heard.append)
     tells.add(b"x" * 50_000)
     tells.finish()
     assert heard[0].startswith("[42,300 characters not shown here]\nxxx")
