@@ -14,7 +14,7 @@ from hookline import AgentBuilder, Decision, HookOutcome, SQLiteJournal, tool
 from hookline.agent import originals
 from hookline.capabilities import Redaction
 from hookline.cli.main import main
-from hookline.state import PendingApproval, ResultStatus
+from hookline.state import Answer, PendingApproval, ResultStatus
 from hookline.testing import ScriptedDriver, call, calls, say
 
 COMMAND = "export API_TOKEN=abc123def456ghi; DB_PASSWORD=hunter2 ./run --fast"
@@ -111,7 +111,11 @@ async def test_fields_of_a_call_are_redacted_by_their_names() -> None:
         got.append((password, env))
         return "in"
 
-    given = {"user": "ann", "password": "hunter2", "env": {"API_TOKEN": "abc123def456ghi"}}
+    given: dict[str, Any] = {
+        "user": "ann",
+        "password": "hunter2",
+        "env": {"API_TOKEN": "abc123def456ghi"},
+    }
     agent = AgentBuilder().with_driver(ScriptedDriver([call("login", **given), say("done")]))
     result = await agent.with_tools(login).with_capability(Redaction()).build().run("Go.")
     assert got == [("hunter2", {"API_TOKEN": "abc123def456ghi"})]
@@ -217,7 +221,7 @@ async def test_a_rule_is_about_what_runs() -> None:
     def approver(question: PendingApproval) -> Decision:
         asked.append(question.tool_call.args["command"])
         return Decision(
-            answer="allow", remember=True, rule="bash(DB_PASSWORD=[redacted:secret] ./run)"
+            answer=Answer.ALLOW, remember=True, rule="bash(DB_PASSWORD=[redacted:secret] ./run)"
         )
 
     turns = [call("bash", command=f"DB_PASSWORD={each} ./run") for each in ("hunter2", "hunter3")]

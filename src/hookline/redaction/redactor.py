@@ -12,6 +12,7 @@ from typing import Any, TypeAlias
 
 from hookline.errors import HooklineError, UsageError
 from hookline.redaction.commands import argument_spans, command_spans
+from hookline.redaction.kubernetes import is_kubernetes_secret, kubernetes_spans
 from hookline.redaction.marks import MARK, mark
 from hookline.redaction.names import (
     behind,
@@ -124,9 +125,13 @@ class Redactor:
         items: dict[Any, Any] = {}
         is_same = True
         paired = _paired_name(value) if by_field else ""
+        is_secret = by_field and is_kubernetes_secret(value)
         for key, each in value.items():
             name = self.text(key, by_name=False) if isinstance(key, str) else key
-            if by_field and isinstance(key, str):
+            if is_secret and key in ("data", "stringData") and isinstance(each, Mapping):
+                marks = {name: mark("secret") for name in each}
+                made = each if marks == each else marks
+            elif by_field and isinstance(key, str):
                 made = self._behind(paired if paired and key.lower() == "value" else key, each)
             else:
                 made = self.value(each, by_name=by_name, by_field=by_field)
@@ -179,6 +184,7 @@ class Redactor:
                 yield start, end, kind
         yield from token_spans(text, lowered)
         yield from command_spans(text, lowered)
+        yield from kubernetes_spans(text)
         for kind, pattern in self._patterns:
             group = "secret" if "secret" in pattern.groupindex else 0
             for found in pattern.finditer(text):
