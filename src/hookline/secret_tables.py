@@ -176,7 +176,7 @@ WEAK_NAMES = ("token", "auth", "accesskeyid", "otp", "key")
 HARMLESS_NAME = re.compile(
     r"page|next|cursor|continu|sync|public|foreign|primary|sort|partition|cache|idempot|count|len"
 )
-"""A name with one of these in it, and a weak ending, holds no secret: `next_page_token`."""
+"""A name with a weak ending and one of these in it holds nothing secret, as `next_page_token` does."""
 
 # --- tokens -----------------------------------------------------------------------------------------
 

@@ -8,13 +8,14 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
-from hookline import AgentBuilder, Decision, HookOutcome, SQLiteJournal, tool
+from hookline import AgentBuilder, Decision, HookOutcome, SQLiteJournal, ToolContext, tool
 from hookline.agent import originals
 from hookline.capabilities import Redaction
 from hookline.cli.main import main
-from hookline.state import Answer, PendingApproval, ResultStatus
+from hookline.state import Answer, PendingApproval, ResultStatus, ToolCall
 from hookline.testing import ScriptedDriver, call, calls, say
 
 COMMAND = "export API_TOKEN=abc123def456ghi; DB_PASSWORD=hunter2 ./run --fast"
@@ -401,3 +402,64 @@ def test_a_call_that_was_running_when_its_process_was_killed_is_not_run_again(
     assert after.stdout.startswith("in_doubt\n"), after.stdout + after.stderr
     assert (tmp_path / "ran").read_text() == "ran\n"
     assert in_folder(tmp_path) == []
+
+
+async def test_a_child_keeps_no_secrets_either() -> None:
+    """A child that does not redact is held to what its parent is."""
+    shell = Shell()
+    child = AgentBuilder().with_driver(ScriptedDriver([call("bash", command=COMMAND), say("ok")]))
+    built = child.with_tools(shell.tool()).build()
+    children: list[Any] = []
+
+    @tool
+    async def delegate(context: ToolContext) -> str:
+        """Start the child."""
+        children.append(await context.spawn(built, "Go."))
+        return "ok"
+
+    agent = AgentBuilder().with_driver(ScriptedDriver([call("delegate"), say("done")]))
+    result = await agent.with_tools(delegate).with_capability(Redaction()).build().run("Go.")
+    assert shell.ran == [COMMAND]
+    assert secrets_in(children[0].state.to_json()) == []
+    assert secrets_in(children[0].records) == []
+    assert secrets_in(result.records) == []
+
+
+async def test_what_a_tool_asks_is_shown_without_secrets() -> None:
+    """A question of a running tool may repeat what it was given."""
+    asked: list[PendingApproval] = []
+
+    @tool
+    async def bash(command: str, context: ToolContext) -> str:
+        """Run a command, after a question."""
+        question = ToolCall("q", "bash", {"command": context.call.args["command"]})
+        return (await context.ask(question, f"run {command}?")).answer.value
+
+    def approver(question: PendingApproval) -> bool:
+        asked.append(question)
+        return True
+
+    driver = ScriptedDriver([call("bash", command=COMMAND), say("done")])
+    agent = AgentBuilder().with_driver(driver).with_tools(bash).with_capability(Redaction())
+    result = await agent.with_approver(approver).build().run("Go.")
+    assert result.steps[0].results[0].result == "allow"
+    assert asked[0].tool_call.args["command"] == SHOWN
+    assert secrets_in(result.records) == []
+    assert secrets_in(asked) == []
+
+
+async def test_hooks_that_change_a_redacted_answer_do_not_run_marks() -> None:
+    """After the model has answered, hooks see the marks: a call made of them is not what the model wrote."""
+    shell = Shell()
+
+    def change(ctx: Any) -> Any:
+        response = ctx.response
+        made = tuple(
+            each.with_args(command=f"{each.args['command']} -v") for each in response.calls
+        )
+        return ctx.with_response(msgspec.structs.replace(response, calls=made)) if made else None
+
+    agent = builder(shell, call("bash", command=COMMAND)).on_after_inference(change)
+    result = await agent.build().run("Go.")
+    assert shell.ran == []
+    assert result.steps[0].results[0].status is ResultStatus.BLOCKED

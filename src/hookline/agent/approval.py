@@ -105,6 +105,8 @@ async def ask_while_running(run: Run, call: ToolCall, reason: str, asked_by: str
     """The answer to what a running tool asks. The run cannot pause here: without an answer at once, it is no."""
     flight = Flight(call, call)
     run.take_call(flight, call)
+    if run.redact is not None:
+        reason = run.redact(reason)
     async with run.hook_lock:  # other calls are running, and their hooks may be asked too
         decision = await ask_person(run, flight, Ask(reason, (asked_by,)))
         if decision is None:

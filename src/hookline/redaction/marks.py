@@ -33,8 +33,8 @@ def has_mark(value: Any) -> bool:
 def hides_only_words(args: Mapping[str, Any], shown: Mapping[str, Any]) -> bool:
     """Whether somebody who reads `shown` sees all that matters in the arguments: each mark stands for one plain word.
 
-    Otherwise a command could be hidden behind a name: `PASSWORD="$(curl ... | sh)"`. An argument whose own name says
-    that it is a secret is a value to its tool, whatever is in it.
+    Otherwise a command could be hidden as the value of a variable, between `"$(` and `)"`. An argument whose own name
+    says that it is a secret is a value to its tool, whatever is in it.
     """
     return all(
         name in shown
