@@ -463,3 +463,49 @@ async def test_hooks_that_change_a_redacted_answer_do_not_run_marks() -> None:
     result = await agent.build().run("Go.")
     assert shell.ran == []
     assert result.steps[0].results[0].status is ResultStatus.BLOCKED
+
+
+async def test_what_a_permission_hook_writes_into_a_call_is_not_kept() -> None:
+    """Its answer is on record, without the secret; the call runs with it."""
+    got: list[str] = []
+
+    @tool
+    def login(password: str) -> str:
+        """Log in."""
+        got.append(password)
+        return "in"
+
+    driver = ScriptedDriver([call("login", password="?"), say("done")])
+    agent = AgentBuilder().with_driver(driver).with_tools(login).with_capability(Redaction())
+    agent.on_before_tool_use(ask, name="asker")
+    agent.on_permission_request(lambda _: Decision.edit(password="hunter2"))
+    agent.with_approver(lambda _: True)
+    result = await agent.build().run("Go.")
+    assert got == ["hunter2"]
+    assert secrets_in(result.records) == []
+    assert secrets_in(result.state.to_json()) == []
+
+
+async def test_an_edit_with_a_secret_does_not_run_after_a_restart(
+    tmp_path: Path, restarted: Any
+) -> None:
+    """The run paused for another call: what somebody wrote into this one is gone with the process."""
+    shell = Shell()
+    with SQLiteJournal(tmp_path / "runs.db") as journal:
+        both = calls(call("bash", command="./run"), call("bash", command="./other"))
+
+        def made(*turns: Any) -> Any:
+            agent = builder(shell, *turns).with_journal(journal)
+            return agent.on_before_tool_use(ask, name="asker").build()
+
+        paused = await made(both).run("Go.", run_id="r1")
+        first, second = paused.pending
+        await made().resume("r1", {first.id: Decision.edit(command=COMMAND)})
+        assert in_folder(tmp_path) == []
+        restarted()
+        result = await made().resume("r1", {second.id: Decision.allow()})
+    assert shell.ran == ["./other"]
+    assert [each.status for each in result.steps[0].results] == [
+        ResultStatus.BLOCKED,
+        ResultStatus.OK,
+    ]

@@ -26,7 +26,6 @@ from hookline.state import (
     ToolCall,
     remembered_answer,
     rule_key,
-    thaw,
     to_remember,
 )
 from hookline.tools import Toolbox
@@ -271,8 +270,8 @@ def changed_args(approval: PendingApproval, decision: Decision) -> dict[str, Any
 
 
 def is_redacted_edit(run: Run, changed: Mapping[str, Any]) -> bool:
-    """Whether an edit comes from the journal, without the secrets that were in it."""
-    return run.memory is not None and run.redact_content is not None and _is_marked(changed)
+    """Whether an edit comes from a journal or a state, without the secrets that were in it."""
+    return run.redact_content is not None and _is_marked(changed)
 
 
 def _is_marked(args: Mapping[str, Any]) -> bool:
@@ -416,15 +415,10 @@ def _note(
     decision = _with_valid_rule(decision)
     if run.redact is not None:
         decision = decision_without(decision, run.redact)
-    kept = decision
-    if decision.args and run.redact_content is not None:
-        args = run.redact_content(decision.args)
-        if (
-            args != decision.args
-        ):  # it holds once: a state has no secrets, so it cannot be remembered
-            decision = msgspec.structs.replace(decision, remember=False, rule="")
-            kept = msgspec.structs.replace(decision, args=thaw(args))
-    flight.decision = decision
+    if run.shown_decision(decision) is not decision:
+        # It holds once: a state has no secrets, so it cannot be remembered.
+        decision = msgspec.structs.replace(decision, remember=False, rule="")
+    flight.decision, kept = decision, run.shown_decision(decision)
     run.append(ApprovalAnswered(*run.head(), run.step_index or 0, approval.id, kept, by))
     run.state = with_remembered(run.state, to_remember(approval, decision))
     return decision

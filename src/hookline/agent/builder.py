@@ -250,7 +250,8 @@ class AgentBuilder(TakesHooks):
 
         It is given JSON values and gives them without what is not to be kept; `Redaction(...)` is the ready-made one.
         Arguments of calls and progress messages go through `content`, if it is given: it also gets the text that came
-        directly before. A call runs with its own arguments; the state and the journal have the redacted ones.
+        directly before, and takes out at least what `redact` does. A call runs with its own arguments; the state and
+        the journal have the redacted ones.
         """
         check_redact(redact)
         if content is None:

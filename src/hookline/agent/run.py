@@ -37,6 +37,7 @@ from hookline.state import (
     ContinuationDecision,
     ContinuationEvaluation,
     Counters,
+    Decision,
     ErrorInfo,
     InferenceResponse,
     Log,
@@ -293,6 +294,15 @@ class Run(RunSpeech):
                 return call
             return ToolCall(call.id, call.name, call.args, malformed)
         return ORIGINALS.keep(call, ToolCall(call.id, call.name, thaw(args), malformed))
+
+    def shown_decision(self, decision: Decision) -> Decision:
+        """The same for an answer that changes arguments."""
+        if self.redact_content is None or not decision.args:
+            return decision
+        args = self.redact_content(decision.args)
+        if args == decision.args:
+            return decision
+        return msgspec.structs.replace(decision, args=thaw(args))
 
     def with_shown_calls(self, response: InferenceResponse) -> InferenceResponse:
         """An answer of the model as it is kept."""

@@ -95,6 +95,10 @@ class RunTrail:
         """What is kept and told of a call."""
         return call
 
+    def shown_decision(self, decision: Decision) -> Decision:
+        """What is kept and told of an answer, which may change arguments."""
+        return decision
+
     def left(self, ctx: Any) -> None:
         """A hook failed: what those before it changed and said stays."""
         self.state = ctx.state
@@ -128,7 +132,7 @@ class RunTrail:
                 error,
                 after.evaluations[len(before.evaluations) :],
                 answer.stop_reason,
-                answer.answer if isinstance(answer.answer, Decision) else None,
+                self.shown_decision(answer.answer) if isinstance(answer.answer, Decision) else None,
             )
         )
         return now
