@@ -40,7 +40,8 @@ from hookline.state import (
 from hookline.tools import AnyTool
 
 # Looking a member up on its class costs more than a name, and these are looked up for every call.
-_ADMITTED, _BEFORE_TOOL_USE = CallStage.ADMITTED, HookPoint.BEFORE_TOOL_USE
+_ADMITTED = CallStage.ADMITTED
+_BEFORE_TOOL_USE, _AFTER_TOOL_USE = HookPoint.BEFORE_TOOL_USE, HookPoint.AFTER_TOOL_USE
 _ASK, _BLOCK = Kind.ASK, Kind.BLOCK
 MOST_EDITS = 8
 """How often a call may be edited and judged again before it is refused."""
@@ -69,10 +70,10 @@ def admit(run: Run, flight: Flight) -> Awaitable[None]:
 
 def _is_settled_as_gone(run: Run, flight: Flight) -> bool:
     """Whether nobody needs to be asked about a call, because it cannot run."""
-    if is_gone(run, flight):
-        settle_gone(run, flight)
-        return True
-    return False
+    if not flight.call.redacted or not is_gone(run, flight):
+        return False
+    settle_gone(run, flight)
+    return True
 
 
 async def admit_again(run: Run, flight: Flight) -> None:
@@ -362,7 +363,7 @@ def tool_context(
         state=run.state,
         evaluations=run.evaluations,
         live=run,
-        tool_call=flight.call if point is HookPoint.AFTER_TOOL_USE else flight.exact,
+        tool_call=flight.call if point is _AFTER_TOOL_USE else flight.original or flight.call,
         execution=execution,
         response=run.response,
         step_index=run.step_index or 0,

@@ -70,7 +70,7 @@ class Flight(msgspec.Struct):
     @property
     def is_gone(self) -> bool:
         """Whether it cannot run any more: this process does not know what was taken out of its arguments."""
-        return self.exact.redacted != ""
+        return self.call.redacted != "" and self.original is None
 
     @property
     def is_invalid(self) -> bool:

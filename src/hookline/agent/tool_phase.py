@@ -48,7 +48,8 @@ def use_tools(run: Run) -> Awaitable[None]:
     """Judge and run the calls of the model's answer."""
     assert run.response is not None
     calls = run.response.calls
-    run.flights = flights = list(map(run.flight_of, calls, calls))
+    flight_of = Flight if run.redact_content is None else run.flight_of
+    run.flights = flights = list(map(flight_of, calls, calls))
     if run.plans.before_tool_use is not None or is_spent(run):
         return _admit_and_run(run)
     for flight in flights:

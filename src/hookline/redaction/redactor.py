@@ -31,6 +31,8 @@ Patterns: TypeAlias = Mapping[str, str | re.Pattern[str]]
 _SHORTEST = 5
 """A shorter value stands in any text by chance."""
 _KIND = re.compile(r"[^a-z0-9_.-]+")
+_REMEMBERED, _MOST_REMEMBERED = 200, 4_096
+"""Characters of a text that is remembered as clean, and how many of them."""
 _MOST_PASSES = 16
 """Taking a secret out may show where another begins. Two passes are usual."""
 
@@ -64,18 +66,26 @@ class Redactor:
         )
         self._names = frozenset(name.lower() for name in _texts(names, "names"))
         self._named = behind(self._names) if self._names else None
+        self._clean: set[tuple[str, bool]] = set()
+        """Short texts without secrets: the records of a run say the same ids and names again and again."""
 
     def text(self, text: str, *, by_name: bool = True, before: str = "") -> str:
         """A text without secrets. With `by_name=False` only what is certainly one is taken out: tokens and values.
 
         `before` is what came directly before it and is not given back: a secret may have begun there.
         """
+        if (text, by_name) in self._clean and not before:
+            return text
         whole, start = before + text, len(before)
         for _ in range(_MOST_PASSES):
             changed, start = self._once(whole, by_name, start)
             if changed == whole:
                 break
             whole = changed
+        if whole == text and len(text) <= _REMEMBERED:
+            if len(self._clean) >= _MOST_REMEMBERED:
+                self._clean.clear()
+            self._clean.add((text, by_name))
         return whole[start:]
 
     def value(self, value: Any, *, by_name: bool = True, by_field: bool = True) -> Any:
@@ -193,6 +203,8 @@ class Redactor:
                     yield start, end, kind
 
     def _by_name(self, text: str) -> Iterator[Span]:
+        if "=" not in text and ":" not in text and "</" not in text:
+            return  # nothing stands behind a name here, and most texts are like this
         yield from named_spans(text)
         yield from laid_out_spans(text)
         if self._named is not None:
