@@ -143,7 +143,7 @@ STRONG_NAMES = (
     "password", "passwd", "passphrase", "pwd", "secret", "secretkey", "apikey", "apitoken", "accesskey", "accesstoken",
     "refreshtoken", "authtoken", "idtoken", "bearertoken", "sessiontoken", "privatekey", "accountkey", "signingkey",
     "encryptionkey", "masterkey", "clientsecret", "credential", "connectionstring", "authorization", "cookie",
-    "privatetoken", "webhookurl", "keydata", "secretkeybase",
+    "privatetoken", "authorizationtoken", "webhookurl", "keydata", "secretkeybase",
 )  # fmt: skip
 """A name that ends like this holds a secret, whatever the value looks like."""
 
@@ -153,7 +153,7 @@ WEAK_NAMES = ("token", "auth", "accesskeyid", "otp", "key")
 HARMLESS_NAME = re.compile(
     r"page|next|cursor|continu|sync|public|foreign|primary|sort|partition|cache|idempot|count|len"
 )
-"""A name with one of these in it, and a weak ending, holds no secret: `next_page_token`."""
+"""A name with a weak ending and one of these in it holds nothing secret, as `next_page_token` does."""
 
 # --- tokens -----------------------------------------------------------------------------------------
 
@@ -239,6 +239,86 @@ TOKENS = (
         r"|hvs\.[\w-]{24,255}|sntry[su]_[\w+/=-]{30,255}|r8_[A-Za-z0-9]{30,64}|tvly-[\w-]{20,64}"
         r"|pplx-[A-Za-z0-9]{30,64}|AGE-SECRET-KEY-1[0-9A-Z]{50,70})",
     ),
+    _token(
+        "discord-token",
+        ".",
+        r"(?<![\w.-])[MNO](?=[\w-]{0,30}\d)[\w-]{23,27}\.[\w-]{6}\.[\w-]{27,40}(?![\w-])",
+        is_loose=True,
+    ),
+    _token(
+        "discord-webhook",
+        "/webhooks/",
+        r"discord(?:app)?\.com/api/(?:v\d{1,2}/)?webhooks/\d{17,20}/(?P<secret>[\w-]{50,100})",
+    ),
+    _token(
+        "notion-token",
+        "ntn_ secret_",
+        _START + r"(?:ntn_|secret_(?=[A-Za-z0-9]{43}(?![\w-])))" + _DIGIT + r"[A-Za-z0-9]{40,64}",
+        is_loose=True,
+    ),
+    _token("terraform-token", ".atlasv1.", _START + r"[A-Za-z0-9]{14}\.atlasv1\.[\w=-]{60,100}"),
+    _token(
+        "azure-client-secret",
+        "q~",
+        r"(?<![\w~.-])[\w~.-]{3}\dQ~[\w~.-]{31,34}(?![\w~-])",
+    ),
+    _token("supabase-key", "sbp_ sb_secret_", _START + r"(?:sbp_(?:v0_)?[a-f0-9]{40}|sb_secret_[\w-]{20,64})"),
+    _token("langsmith-key", "lsv2_", _START + r"lsv2_(?:pt|sk)_[a-f0-9]{32}_[a-f0-9]{10}"),
+    _token(
+        "new-relic-key",
+        "nrak- nrii- nrjs- nrsp- nral",
+        _START + r"(?:NRAK-[A-Z0-9]{27}|NRII-[\w-]{32}|NRJS-[a-f0-9]{19}|NRSP-[\w-]{30,40}|[a-z0-9]{36}NRAL)",
+    ),
+    _token(
+        "atlassian-token",
+        "atatt3 atctt3 atbb",
+        _START + r"(?:AT[AC]TT3[\w=-]{50,300}|ATBB(?=[A-Za-z0-9]{0,40}\d)[A-Za-z0-9]{28,40})",
+    ),
+    _token("postman-key", "pmak- pmat-", _START + r"(?:PMAK-[a-f0-9]{24}-[a-f0-9]{34}|PMAT-[A-Z0-9]{26})"),
+    # Anything may begin with `00`: only next to its name.
+    _token(
+        "okta-token",
+        "okta ssws",
+        r"(?i:okta[\w.-]{0,40}[\"']?[ \t]{0,3}(?:=>|:=|=|:|[ \t])[ \t]{0,3}[\"']?|\bssws[ \t]{1,4})"
+        r"(?P<secret>00[\w-]{40})(?![\w-])",
+    ),
+    _token(
+        "fly-token",
+        "fm1a_ fm1r_ fm2_ fo1_",
+        _START + r"(?:fm(?:1[ar]|2)_[A-Za-z0-9+/]{50,}+={0,3}|fo1_[\w-]{40,64})",
+    ),
+    _token("planetscale-token", "pscale_", _START + r"pscale_(?:tkn|pw|oauth)_[\w=.-]{32,64}"),
+    _token("mailgun-key", "key-", _START + r"key-[a-f0-9]{32}(?![\w-])"),
+    _token("mailgun-key", "mailgun", _START + r"[a-f0-9]{32}-[a-f0-9]{8}-[a-f0-9]{8}(?![\w-])"),
+    _token(
+        "doppler-token",
+        "dp.",
+        _START + r"dp\.(?:pt|st|ct|sa|scim|audit)\.(?:[a-z0-9_-]{2,35}\.)?[A-Za-z0-9]{40,44}(?![\w-])",
+    ),
+    _token(
+        "password-hash",
+        "$2 $1$ $5$ $6$ $7$ $y$ $gy$ $argon2 $apr1$ $scrypt$ pbkdf2",
+        r"\$2[abxy]?\$\d\d\$[./A-Za-z0-9]{53}"
+        r"|\$(?:[156]|apr1)\$(?:rounds=\d{1,9}\$)?[./A-Za-z0-9]{1,16}\$[./A-Za-z0-9]{22,86}"
+        r"|\$(?:y|gy|7)\$[./A-Za-z0-9]{1,16}\$[./A-Za-z0-9]{1,86}\$[./A-Za-z0-9]{43}"
+        r"|\$argon2(?:id|i|d)\$(?:v=\d{1,4}\$)?[mtp=,\d]{5,60}\$[A-Za-z0-9+/]{8,128}\$[A-Za-z0-9+/]{16,256}"
+        r"|\$scrypt\$[a-z=,\d]{5,60}\$[A-Za-z0-9+/]{8,128}\$[A-Za-z0-9+/]{16,256}"
+        r"|\$?pbkdf2[_-]sha\d{1,3}\$\d{1,9}\$[\w./+=-]{1,64}\$[\w./+=-]{20,128}",
+    ),
+    # A line of `.pgpass`: host, port, database, user, password. Lines of compilers and of `grep -n` are no such lines.
+    _token(
+        "secret",
+        ":",
+        r"(?m:^)(?![\w.-]{0,100}\.(?:py|js|ts|go|rs|c|h|cc|cpp|java|rb|md|txt|json|ya?ml|toml|html|css|sh|log):)"
+        r"(?:[A-Za-z0-9][\w.-]{0,100}|\*):(?:\d{4,5}|\*):[\w*-]{1,64}:[\w.*-]{1,64}:"
+        r"(?P<secret>(?![0-9a-fA-F]{4}$)(?:[^\s:\\\[]|\\[:\\]){4,255})(?=\r?$|\r?\n)",
+    ),
+    _token(
+        "url-password",
+        "@",
+        r"(?i:\bhttps?://)(?P<secret>(?=[\w.~+%-]{0,255}\d)[\w.~+%-]{16,255})@(?=[\w.\[-])",
+        is_loose=True,
+    ),
     _token("bot-token", ":aa", _START + r"\d{8,10}:AA[\w-]{30,40}"),
     _token(
         "bearer-token",
@@ -279,3 +359,12 @@ TOKENS = (
         r"(?P<secret>[^&\s\"'\[\\#<>]{12,}+)",
     ),
 )  # fmt: skip
+
+REPEATED_KEYS = (
+    (re.compile(r"(?i)\b(bearer|basic)\s+(?=\S*\d)[\w.~+/*=-]{6,}"), r"\1 [key]"),
+    (re.compile(r"\b(?:sk|pk|rk|gsk|xai|sess)[-_][\w*.-]{6,}[\w*]"), "[key]"),
+    (re.compile(r"\bAIza[\w*-]+"), "[key]"),
+    (re.compile(r"(?i)([?&](?:api_?)?key=)[^&\s\"']+"), r"\1[key]"),
+    (re.compile(r"(://)[^/@\s]+@"), r"\1[key]@"),
+)
+"""Keys as services repeat them in their errors: short, or with asterisks. Too greedy for other text."""

@@ -9,7 +9,7 @@ from typing import IO, cast
 import pytest
 
 from hookline.capabilities.bash.outputs import Output, Scratch
-from hookline.capabilities.bash.telling import Telling
+from hookline.capabilities.bash.progress import ProgressMessages
 from hookline.capabilities.bash.text import shown
 from hookline.containment.sandbox import Excerpt
 from hookline.redaction import redact
@@ -49,7 +49,7 @@ async def test_a_token_is_not_cut_in_two_while_it_is_told() -> None:
     """The same holds for progress messages, of which the end is told."""
     for place in range(7_955, 8_005):
         heard: list[str] = []
-        tells = Telling(heard.append)
+        tells = ProgressMessages(heard.append)
         tells.add(f"{'x' * 12_000} {TOKEN} {'y' * place}".encode())
         tells.finish()
         told = redact("".join(heard))

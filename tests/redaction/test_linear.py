@@ -11,6 +11,7 @@ import pytest
 
 from hookline.redaction import Redactor, spellings
 from hookline.redaction import commands as redaction_commands
+from hookline.redaction import kubernetes as redaction_kubernetes
 from hookline.redaction import names as redaction_names
 from hookline.redaction import tokens as redaction_tokens
 
@@ -50,6 +51,12 @@ PATTERNS = [
     redaction_commands._BLANK,
     redaction_commands._ITEM,
     redaction_commands._PIPED,
+    redaction_kubernetes._IS_SECRET,
+    redaction_kubernetes._BLOCK,
+    redaction_kubernetes._ENTRY,
+    redaction_kubernetes._OBJECT,
+    redaction_kubernetes._PAIR,
+    redaction_kubernetes._PACKED,
 ]
 
 
@@ -65,6 +72,9 @@ HOSTILE = [
     "sk-", "Bearer ", "bearer aaaaaaaaaaaaaaaa1", "%", "&#0", "[redacted:x]", "github_pat_", "?key=", "token: ",
     "Cookie: ", "[", '\\"', "=", "key='", "AKIA", "hunter2-know", "password: '\\'",
     "\nQUJD\n-----END PRIVATE KEY-----", "\nQUJDQUJDQUJDQUJD",
+    "kind: Secret\ndata:\n", "kind: Secret\ndata:\n  a: YWJj\n", '"kind":"Secret","data":{"a":"YWJj",',
+    "\n---\nkind: Secret",
+    "$6$a$", "$argon2id$m=1,t=1,p=1$", "a:5432:b:c:", "https://a1", "M1", "okta ", "dp.pt.", "secret_", "fm2_", "a.b.",
     "curl ", "curl -u ", "mysql -p", 'mysql "', "echo x ", "echo x | sudo -S ",
 ]  # fmt: skip
 

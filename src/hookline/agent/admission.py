@@ -7,13 +7,21 @@ from typing import Any
 
 import msgspec
 
-from hookline.agent.approval import Ask, ask_person, is_same, question
+from hookline.agent.approval import (
+    Ask,
+    ask_person,
+    changed_args,
+    is_redacted_edit,
+    is_same,
+    question,
+)
 from hookline.agent.failure import on_error, on_success
 from hookline.agent.flight import Flight
-from hookline.agent.refusal import deny, had_started, stay_in_doubt
+from hookline.agent.originals import original
+from hookline.agent.refusal import deny, had_started, is_gone, settle_gone, stay_in_doubt
 from hookline.agent.run import Run
 from hookline.blueprint.guards import limits_on_calls
-from hookline.errors import ToolError
+from hookline.errors import ToolArgumentsError, ToolError
 from hookline.flow import ErrorAction, ErrorClass
 from hookline.hooks import Kind, Plan, Result, run_hooks
 from hookline.journal import with_changes, with_remembered
@@ -29,9 +37,11 @@ from hookline.state import (
     ToolCall,
     ToolResult,
 )
+from hookline.tools import AnyTool
 
 # Looking a member up on its class costs more than a name, and these are looked up for every call.
-_ADMITTED, _BEFORE_TOOL_USE = CallStage.ADMITTED, HookPoint.BEFORE_TOOL_USE
+_ADMITTED = CallStage.ADMITTED
+_BEFORE_TOOL_USE, _AFTER_TOOL_USE = HookPoint.BEFORE_TOOL_USE, HookPoint.AFTER_TOOL_USE
 _ASK, _BLOCK = Kind.ASK, Kind.BLOCK
 MOST_EDITS = 8
 """How often a call may be edited and judged again before it is refused."""
@@ -39,7 +49,7 @@ MOST_EDITS = 8
 
 def admit_unasked(run: Run, flight: Flight) -> bool:
     """Admit a call that no hook wants to judge and nothing is wrong with; says whether that was so."""
-    if prepare(run, flight, flight.made) is not None:
+    if prepare(run, flight, flight.made) is not None or flight.is_gone:
         return False
     flight.stage = _ADMITTED
     ledger = run.ledger
@@ -58,9 +68,17 @@ def admit(run: Run, flight: Flight) -> Awaitable[None]:
     return _judge(run, flight)
 
 
+def _is_settled_as_gone(run: Run, flight: Flight) -> bool:
+    """Whether nobody needs to be asked about a call, because it cannot run."""
+    if not flight.call.redacted or not is_gone(run, flight):
+        return False
+    settle_gone(run, flight)
+    return True
+
+
 async def admit_again(run: Run, flight: Flight) -> None:
     """Judge a call of a resumed step: what hooks made of it stands, and the policies of now judge it anew."""
-    if not await _validate(run, flight, flight.call):
+    if not await _validate(run, flight, flight.call) or _is_settled_as_gone(run, flight):
         return
     if is_spent(run) and await _refused_by_limits(run, flight):
         return
@@ -131,6 +149,8 @@ async def _refused_by_limits(run: Run, flight: Flight) -> bool:
 
 async def _judge(run: Run, flight: Flight, approved: PendingApproval | None = None) -> None:
     """Ask the hooks about a call. `approved` is a question that a person has said yes to by making this call."""
+    if _is_settled_as_gone(run, flight):
+        return
     if is_spent(run) and await _refused_by_limits(run, flight):
         return
     if run.plans.before_tool_use is None:
@@ -138,10 +158,12 @@ async def _judge(run: Run, flight: Flight, approved: PendingApproval | None = No
         return
     result = await _ask_hooks(run, flight)
     ctx = result.context
-    flight.call = ctx.tool_call
+    _take_call(run, flight, ctx.tool_call)
     flight.result = _supplied(flight.call, ctx.execution)
     if result.kind >= _BLOCK:
         _refuse(run, flight, result)
+    elif _is_settled_as_gone(run, flight):
+        return
     elif result.kind is not _ASK:
         _let_through(run, flight)
     else:
@@ -173,9 +195,13 @@ async def _judge_edited(run: Run, flight: Flight, decision: Decision) -> None:
     if flight.edits > MOST_EDITS:
         deny(run, flight, Decision.deny(f"it was edited more than {MOST_EDITS} times"), "")
         return
-    edited = flight.call.with_args(**(decision.args or {}))
     asked = flight.approval
     assert asked is not None  # an answer has its question
+    changed = changed_args(asked, decision)
+    if is_redacted_edit(run, changed):
+        settle_gone(run, flight)
+        return
+    edited = flight.exact.with_args(**changed)
     flight.approval = flight.decision = flight.result = None
     flight.is_changed = True
     if await _validate(run, flight, edited):
@@ -216,20 +242,47 @@ def prepare(run: Run, flight: Flight, call: ToolCall) -> ToolError | None:
     tool = toolbox.get(call.name)
     if tool is None:
         return toolbox.unknown(call.name)
+    if call.redacted:
+        call = original(call)
+        if call.redacted and not run.is_played:
+            flight.tool, flight.call, flight.original = tool, call, None
+            return None
     args = call.args
     if not call.malformed and type(args) is FrozenDict and tool.arguments.are_whole(args):
-        flight.tool, flight.values, flight.call = tool, args, call
+        flight.tool, flight.values = tool, args
+        _take_call(run, flight, call)
         return None
     try:
         validated = tool.validate_call(call)
     except ToolError as error:
-        return error
+        return _said_of_shown(run, tool, call, error)
     flight.tool = tool
     flight.values = validated.values
-    flight.call = (
-        call if validated.args is call.args else ToolCall(call.id, call.name, validated.args)
-    )
+    if validated.args is not call.args:
+        call = ToolCall(call.id, call.name, validated.args, redacted=call.redacted)
+    _take_call(run, flight, call)
     return None
+
+
+def _take_call(run: Run, flight: Flight, call: ToolCall) -> None:
+    if run.redact_content is None:
+        flight.call = call
+    elif call is not flight.exact:
+        run.take_call(flight, call)
+
+
+def _said_of_shown(run: Run, tool: AnyTool, call: ToolCall, error: ToolError) -> ToolError:
+    """What is wrong with a call, without the secrets in it: an error may repeat any argument."""
+    shown = run.shown(call)
+    if shown is call:
+        return error
+    try:
+        tool.validate_call(shown)
+    except ToolError as said:
+        return said
+    return ToolArgumentsError(
+        f"the arguments of '{call.name}' do not fit, and hold secrets, so more cannot be said."
+    )
 
 
 async def _ask_hooks(
@@ -257,7 +310,8 @@ async def rejudge(run: Run, flight: Flight, call: ToolCall) -> tuple[ToolResult 
     calls are running by now, so hooks are asked under a lock, and nobody can be waited for: without an
     answer at once, the call is denied.
     """
-    cleared = (flight.call, flight.tool, flight.values, flight.approval, flight.decision)
+    cleared = (flight.call, flight.original, flight.tool, flight.values)
+    asked = (flight.approval, flight.decision)
     async with run.hook_lock:
         run.ledger.add_tool_calls(-1)  # it was counted when it was cleared, and is one call still
         try:
@@ -266,7 +320,8 @@ async def rejudge(run: Run, flight: Flight, call: ToolCall) -> tuple[ToolResult 
             run.ledger.add_tool_calls(1)
     instead, flight.result = flight.result, None
     if instead is not None:  # what may run is still what was cleared before, and nothing else
-        flight.call, flight.tool, flight.values, flight.approval, flight.decision = cleared
+        flight.call, flight.original, flight.tool, flight.values = cleared
+        flight.approval, flight.decision = asked
     return instead, supplied
 
 
@@ -278,7 +333,7 @@ async def _judge_changed(run: Run, flight: Flight, call: ToolCall) -> bool:
         return False
     if run.plans.before_tool_use is not None:
         result = await _ask_hooks(run, flight)
-        flight.call = result.context.tool_call
+        _take_call(run, flight, result.context.tool_call)
         if result.kind >= Kind.BLOCK:
             _refuse(run, flight, result)
             return False
@@ -302,13 +357,13 @@ async def _judge_changed(run: Run, flight: Flight, call: ToolCall) -> bool:
 def tool_context(
     run: Run, point: Any, flight: Flight, execution: ToolResult | None = None
 ) -> ToolHookContext:
-    """The context for a call at one of the tool points."""
+    """The context for a call at one of the tool points: before it ran, as it will run; afterwards, as it is kept."""
     return ToolHookContext(
         point=point,
         state=run.state,
         evaluations=run.evaluations,
         live=run,
-        tool_call=flight.call,
+        tool_call=flight.call if point is _AFTER_TOOL_USE else flight.original or flight.call,
         execution=execution,
         response=run.response,
         step_index=run.step_index or 0,

@@ -12,6 +12,7 @@ import msgspec
 from hookline import permissions  # rules are read in when one is given, and not before
 from hookline._aio import is_being_cancelled
 from hookline.agent.flight import Flight
+from hookline.agent.originals import original
 from hookline.agent.run import Run
 from hookline.agent.unsaid import decision_without
 from hookline.errors import ToolError, UsageError, in_words
@@ -30,6 +31,11 @@ from hookline.state import (
 from hookline.tools import Toolbox
 
 _EXPIRED = Decision.deny("the question expired")
+_UNREADABLE = Decision.deny(
+    "a part of the call is hidden because it looks like a secret, and it may be more than that, so nobody can be asked "
+    "about it. Read the secret from the environment or a file."
+)
+_MARKED = "it has [redacted:...] in it, which only stands for a value: leave that argument as it is, or write the value"
 _MISFIT = " (it cannot be edited as it was: "
 _MOST_MISFITS = 8
 """How often an approver may edit a call so that it does not fit its tool, before that is a no."""
@@ -82,7 +88,9 @@ async def ask_person(run: Run, flight: Flight, ask: Ask, *, again: bool = False)
         known = run.memory.answer(approval) if run.memory is not None else None
         decision, by = known or await _handed_over(run, flight, approval), "resume"
     if decision is None and not run.stopping:
-        decision, by = _remembered(run, approval), "a remembered answer"
+        decision, by = _remembered(run, flight, approval), "a remembered answer"
+    if decision is None and not run.stopping and not _can_be_read(flight):
+        decision, by = _UNREADABLE, "redaction"
     if decision is None and not run.stopping:
         if run.commit is not None:
             run.durable.flush()
@@ -95,6 +103,9 @@ async def ask_person(run: Run, flight: Flight, ask: Ask, *, again: bool = False)
 async def ask_while_running(run: Run, call: ToolCall, reason: str, asked_by: str) -> Decision:
     """The answer to what a running tool asks. The run cannot pause here: without an answer at once, it is no."""
     flight = Flight(call, call)
+    run.take_call(flight, call)
+    if run.redact is not None:
+        reason = run.redact(reason)
     async with run.hook_lock:  # other calls are running, and their hooks may be asked too
         decision = await ask_person(run, flight, Ask(reason, (asked_by,)))
         if decision is None:
@@ -236,14 +247,37 @@ def misfit(toolbox: Toolbox, approval: PendingApproval, decision: Decision) -> s
         return ""
     if approval.is_again:
         return "what it did with its arguments is not known, so it is run again as it is, or not at all"
-    tool = toolbox.get(approval.tool_call.name)
-    if tool is None:
-        return ""
+    call, changed = original(approval.tool_call), changed_args(approval, decision)
+    if approval.tool_call.redacted and _is_marked(changed):
+        return _MARKED
+    tool = toolbox.get(call.name)
+    if tool is None or call.redacted:
+        return ""  # there is no such tool, or nobody knows its arguments: it does not run
     try:
-        tool.validate_call(approval.tool_call.with_args(**(decision.args or {})))
+        tool.validate_call(call.with_args(**changed))
     except ToolError as error:
         return str(error)
     return ""
+
+
+def changed_args(approval: PendingApproval, decision: Decision) -> dict[str, Any]:
+    """What somebody changed in a call. What is as it was shown stays as it was made."""
+    shown = approval.tool_call.args
+    given = decision.args or {}
+    return {
+        name: value for name, value in given.items() if name not in shown or shown[name] != value
+    }
+
+
+def is_redacted_edit(run: Run, changed: Mapping[str, Any]) -> bool:
+    """Whether an edit comes from a journal or a state, without the secrets that were in it."""
+    return run.redact_content is not None and _is_marked(changed)
+
+
+def _is_marked(args: Mapping[str, Any]) -> bool:
+    from hookline.redaction import has_mark  # as above
+
+    return has_mark(args)
 
 
 async def _from_hooks(
@@ -257,7 +291,7 @@ async def _from_hooks(
         state=run.state,
         evaluations=run.evaluations,
         live=run,
-        tool_call=flight.call,
+        tool_call=flight.exact,
         response=run.response,
         step_index=run.step_index or 0,
         reason=approval.reason,
@@ -282,14 +316,25 @@ async def _from_hooks(
     return answer, "a permission hook"
 
 
-def _remembered(run: Run, approval: PendingApproval) -> Decision | None:
+def _can_be_read(flight: Flight) -> bool:
+    """Whether a person who reads what is shown of a call sees all of it but single words that are secrets."""
+    if flight.original is None:
+        return True
+    from hookline.redaction import hides_only_words  # only where it is needed: it takes a while
+
+    return hides_only_words(flight.original.args, flight.call.args)
+
+
+def _remembered(run: Run, flight: Flight, approval: PendingApproval) -> Decision | None:
     """What was answered for the session: in this run, or in one above it."""
     if approval.is_again:  # what is remembered of the call is no answer to running it a second time
         return None
     above: Run | None = run
     while above is not None:
         remembered = above.state.remembered
-        known = remembered_answer(remembered, approval) or _by_rule(run, remembered, approval)
+        known = remembered_answer(remembered, approval) or _by_rule(
+            run, flight, remembered, approval
+        )
         if known is not None:
             return known
         above = above.parent
@@ -297,7 +342,7 @@ def _remembered(run: Run, approval: PendingApproval) -> Decision | None:
 
 
 def _by_rule(
-    run: Run, remembered: Mapping[str, Decision], approval: PendingApproval
+    run: Run, flight: Flight, remembered: Mapping[str, Decision], approval: PendingApproval
 ) -> Decision | None:
     """What was answered for a rule that is about this call, if it was answered to everyone who asks now."""
     given = dict.fromkeys(decision.rule for decision in remembered.values() if decision.rule)
@@ -306,7 +351,7 @@ def _by_rule(
         decision = answers[0]
         if decision is None or any(each != decision for each in answers):
             continue
-        rule, call = permissions.Rule.parse(text), approval.tool_call
+        rule, call = permissions.Rule.parse(text), flight.exact
         tool = run.definition.toolbox.get(call.name)
         root = (tool and tool.root) or "."
         if rule.covers(call, root) if decision.answer is Answer.ALLOW else rule.touches(call, root):
@@ -370,8 +415,11 @@ def _note(
     decision = _with_valid_rule(decision)
     if run.redact is not None:
         decision = decision_without(decision, run.redact)
-    flight.decision = decision
-    run.append(ApprovalAnswered(*run.head(), run.step_index or 0, approval.id, decision, by))
+    if run.shown_decision(decision) is not decision:
+        # It holds once: a state has no secrets, so it cannot be remembered.
+        decision = msgspec.structs.replace(decision, remember=False, rule="")
+    flight.decision, kept = decision, run.shown_decision(decision)
+    run.append(ApprovalAnswered(*run.head(), run.step_index or 0, approval.id, kept, by))
     run.state = with_remembered(run.state, to_remember(approval, decision))
     return decision
 

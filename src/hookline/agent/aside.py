@@ -64,7 +64,7 @@ class Aside:
     ) -> InferenceResponse:
         """Ask a model, the agent's own unless another is given. Failures are tried again as the error policy says."""
         run = self._run
-        number, digest = self._next(name), _digest(run.call_id, request)
+        number, digest = self._next(name), _digest(run, request)
         known = await run.consulted(name, digest)
         if known is not None:
             return known
@@ -123,7 +123,7 @@ class Aside:
             raise UsageError(f"spawn takes an Agent, not {agent!r}.")
         prompt, name = checked_text(prompt, "the prompt"), checked_text(name, "the child's name")
         self._next(name)
-        key = run.aside_key(f"{name}/{_digest(run.call_id, prompt)}")
+        key = run.aside_key(f"{name}/{_digest(run, prompt)}")
         flight = Flight(ToolCall(key, name), ToolCall(key, name))
         if run.memory is not None and is_done(run, run.memory, key):
             return ctx, recorded_child(run, definition, key)
@@ -161,9 +161,12 @@ class Aside:
         return result if run.redact is None else result_without(result, run.redact)
 
 
-def _digest(call_id: str, asked: Any) -> str:
+def _digest(run: Run, asked: Any) -> str:
     """What names a question: asked again, about the same call, it is owed the same answer; another one is not."""
-    return hashlib.sha256(msgspec.json.encode((call_id, asked), enc_hook=list)).hexdigest()[:12]
+    content = msgspec.json.encode((run.call_id, asked), enc_hook=list)
+    if run.redact is not None:  # a secret in it could be guessed from the hash, which is on record
+        content = run.redact(content.decode()).encode()
+    return hashlib.sha256(content).hexdigest()[:12]
 
 
 class QuietTurn:

@@ -28,6 +28,7 @@ from hookline.agent.parts import (
     name_of_capability,
     text_of,
 )
+from hookline.agent.unsaid import both, both_content
 from hookline.blueprint import (
     SYSTEM_CLOCK,
     Approver,
@@ -43,7 +44,7 @@ from hookline.flow import ErrorClass, ErrorPolicy, Limits
 from hookline.hooks import (
     Registration,
 )
-from hookline.journal import JournalStore, Listener, Redact
+from hookline.journal import JournalStore, Listener, Redact, RedactContent
 from hookline.state import EMPTY, FrozenDict
 from hookline.tools import Toolbox, as_tool
 
@@ -69,6 +70,7 @@ class AgentBuilder(TakesHooks):
         "_max_objections",
         "_on_in_doubt",
         "_redact",
+        "_redact_content",
         "_registrations",
         "_source",
         "_system_prompt",
@@ -97,6 +99,7 @@ class AgentBuilder(TakesHooks):
         self._journal: JournalStore | None = None
         self._on_in_doubt: OnInDoubt = "tell"
         self._redact: Redact | None = None
+        self._redact_content: RedactContent | None = None
         self._without: set[str] = set()
         self._id = ""
 
@@ -240,14 +243,22 @@ class AgentBuilder(TakesHooks):
         self._cancel_sources = (*self._cancel_sources, source)
         return self
 
-    def with_redaction(self, redact: Redact) -> AgentBuilder:
+    def with_redaction(
+        self, redact: Redact, *, content: RedactContent | None = None
+    ) -> AgentBuilder:
         """Pass every record of a run and its children through a function before it is written, or told to anyone.
 
         It is given JSON values and gives them without what is not to be kept; `Redaction(...)` is the ready-made one.
+        Arguments of calls and progress messages go through `content`, if it is given: it also gets the text that came
+        directly before, and takes out at least what `redact` does. A call runs with its own arguments; the state and
+        the journal have the redacted ones.
         """
         check_redact(redact)
-        before = self._redact
-        self._redact = redact if before is None else lambda value: redact(before(value))
+        if content is None:
+            content = lambda value, _before="": redact(value)  # noqa: E731 - a function without a name
+        check_redact(content)
+        self._redact = both(redact, self._redact)
+        self._redact_content = both_content(content, self._redact_content)
         return self
 
     def with_clock(self, clock: Clock) -> AgentBuilder:
@@ -342,6 +353,7 @@ class AgentBuilder(TakesHooks):
                 cancel_sources=self._cancel_sources,
                 journal=self._journal,
                 redact=self._redact,
+                redact_content=self._redact_content,
                 on_in_doubt=self._on_in_doubt,
                 max_objections=self._max_objections,
                 capabilities=tuple(self._capabilities),

@@ -37,6 +37,9 @@ from hookline.state import (
     freeze,
 )
 
+_REMEMBERED = 8_000
+"""Characters of earlier progress messages that are looked at again: a private key has some thousand."""
+
 
 class HasDefinition(Protocol):
     """An agent, as far as starting it as a child is concerned."""
@@ -58,13 +61,25 @@ class ChildWaits(Exception):
 class Host:
     """What a tool's context is made of: the run it is in, and its own call."""
 
-    __slots__ = ("_asked", "_flight", "_idle", "_loop", "_run", "_running", "_spawned", "waiting")
+    __slots__ = (
+        "_asked",
+        "_flight",
+        "_idle",
+        "_loop",
+        "_run",
+        "_running",
+        "_said",
+        "_spawned",
+        "waiting",
+    )
 
     def __init__(self, run: Run, flight: Flight) -> None:
         self._run = run
         self._flight = flight
         self._loop = asyncio.get_running_loop()
         self._asked = 0
+        self._said = ""
+        """The end of what its progress messages said."""
         self._spawned = 0
         self._running = 0
         self._idle: asyncio.Event | None = None
@@ -105,6 +120,8 @@ class Host:
         run = self._run
         run.clock()
         at = run.at
+        if run.redact_content is not None:
+            shown = self._without_secrets(shown)
         run.durable.tell(
             ToolProgress(
                 run.run_id,
@@ -116,6 +133,15 @@ class Host:
                 run.step_index or 0,
             )
         )
+
+    def _without_secrets(self, message: JSONValue) -> JSONValue:
+        """A message like a result. A text may go on with a secret that began in the messages before it."""
+        redact = self._run.redact_content
+        assert redact is not None
+        if not isinstance(message, str):
+            return freeze(redact(message))
+        said, self._said = self._said, (self._said + message)[-_REMEMBERED:]
+        return str(redact(message, said))
 
     def charge(self, usage: Usage) -> None:
         """Count a model call the tool made itself."""

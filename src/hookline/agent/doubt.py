@@ -8,7 +8,7 @@ from typing import Any
 
 from hookline.agent.approval import Ask, ask_person
 from hookline.agent.flight import Flight
-from hookline.agent.refusal import stay_in_doubt
+from hookline.agent.refusal import GONE, is_gone, stay_in_doubt
 from hookline.agent.run import Run
 from hookline.blueprint import Doubt, InDoubt, OnInDoubt
 from hookline.errors import in_words
@@ -23,8 +23,11 @@ async def settle_doubt(run: Run, flight: Flight, how: OnInDoubt) -> bool:
     if flight.tool is None:
         stay_in_doubt(flight, f"{_UNKNOWN}, and no tool of today takes this call")
         return True
-    if how == "ask":
+    if how == "ask" and not is_gone(run, flight):
         return await _ask(run, flight)
+    if how == "ask":
+        stay_in_doubt(flight, f"{_UNKNOWN}; {GONE}")
+        return True
     if how != "tell":
         return await _check(run, flight, how)
     stay_in_doubt(flight, _UNKNOWN)

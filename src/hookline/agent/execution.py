@@ -19,8 +19,9 @@ from hookline.agent.failure import fail_again, on_success
 from hookline.agent.flight import Flight
 from hookline.agent.past_errors import past_error
 from hookline.agent.recall import Memory
+from hookline.agent.refusal import GONE, is_gone
 from hookline.agent.run import Run
-from hookline.errors import ToolTimeoutError, UsageError
+from hookline.errors import ToolError, ToolTimeoutError, UsageError
 from hookline.flow import ErrorAction, ErrorClass
 from hookline.journal import CallAdmitted, CallSettled, ErrorRaised
 from hookline.lifecycle import HookPoint, ToolHookContext
@@ -63,7 +64,9 @@ async def recall_calls(run: Run, memory: Memory) -> None:
             flight.is_refused = known.status is ResultStatus.IN_DOUBT
             recalled.append(flight)
             recount_children(run, flight, memory)
-        elif memory.is_in_doubt(call_id) and _must_not_repeat(flight, memory):
+        elif memory.is_in_doubt(call_id) and (
+            _must_not_repeat(flight, memory) or is_gone(run, flight)
+        ):
             intend(run, flight)
             settled = await settle_doubt(run, flight, run.definition.on_in_doubt)
             if not settled:
@@ -223,7 +226,7 @@ async def _through_hooks(run: Run, flight: Flight) -> ToolResult:
                 f"a hook around '{flight.call.name}' called it a second time, and its effect is 'once'.",
                 remedy="Declare the tool pure or idempotent, or call call_next once.",
             )
-        if ctx.tool_call is not flight.call:
+        if ctx.tool_call is not flight.exact:
             instead, is_supplied = await rejudge(run, flight, ctx.tool_call)
             if instead is not None:
                 refusal = refusal if is_supplied else instead
@@ -275,9 +278,12 @@ def _use_tool(run: Run, flight: Flight) -> Awaitable[Any]:
     tool, values = flight.tool, flight.values
     assert tool is not None  # an admitted call has its tool
     flight.exception = None
-    if values is not flight.call.args:
+    exact = flight.exact
+    if is_gone(run, flight):
+        raise ToolError(GONE)
+    if values is not exact.args:
         if flight.is_used:  # a tool may change what it gets: each attempt gets its own
-            values = tool.validate_call(flight.call).values
+            values = tool.validate_call(exact).values
         flight.is_used = True
     if tool.context_name:
         return _use_in_context(run, flight, tool, values)
@@ -295,7 +301,7 @@ async def _use_in_context(
     """A tool that is told where it runs, and that may start children."""
     host = Host(run, flight)
     flight.failed_hook = None
-    call = flight.call
+    call = flight.exact
     context = ToolContext(host, call, f"{run.run_id}/{run.step_index}/{call.id}")
     work = tool.invoke(values, context)
     value = None

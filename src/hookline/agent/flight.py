@@ -59,6 +59,18 @@ class Flight(msgspec.Struct):
     objections: dict[str, int] = EMPTY
     """How often each of its children was sent back to work."""
     child_approvals: tuple[PendingApproval, ...] = ()
+    original: ToolCall | None = None
+    """The call with the arguments it runs with, where secrets were taken out of `call`. It is kept nowhere else."""
+
+    @property
+    def exact(self) -> ToolCall:
+        """The call as it runs: what is judged."""
+        return self.original or self.call
+
+    @property
+    def is_gone(self) -> bool:
+        """Whether it cannot run any more: this process does not know what was taken out of its arguments."""
+        return self.call.redacted != "" and self.original is None
 
     @property
     def is_invalid(self) -> bool:

@@ -12,11 +12,12 @@ import msgspec
 from hookline.agent.cancel import CancelToken
 from hookline.agent.flight import Flight
 from hookline.agent.held import Delta
+from hookline.agent.originals import ORIGINALS, original
 from hookline.agent.recall import Memory
 from hookline.agent.result import RunResult
 from hookline.agent.settling import settled, settled_call
 from hookline.agent.speech import RunSpeech
-from hookline.agent.unsaid import both, context_without, result_without
+from hookline.agent.unsaid import both, both_content, context_without, result_without
 from hookline.blueprint import Definition, Plans
 from hookline.flow import Ledger, classify
 from hookline.hooks import Entry, Kind, Plan, Registration, Result, run_hooks
@@ -27,6 +28,7 @@ from hookline.journal import (
     Evaluated,
     Record,
     Redact,
+    RedactContent,
     Redacting,
 )
 from hookline.state import (
@@ -35,13 +37,16 @@ from hookline.state import (
     ContinuationDecision,
     ContinuationEvaluation,
     Counters,
+    Decision,
     ErrorInfo,
     InferenceResponse,
     Log,
     Message,
     StopReason,
+    ToolCall,
     Usage,
     UserMessage,
+    thaw,
 )
 
 Drive: TypeAlias = Callable[["Run", str | UserMessage | None], Awaitable[RunResult]]
@@ -86,6 +91,7 @@ class Run(RunSpeech):
         "plans",
         "recalls",
         "redact",
+        "redact_content",
         "response",
         "resumed",
         "session_source",
@@ -122,6 +128,10 @@ class Run(RunSpeech):
             definition.redact, None if parent is None else parent.redact
         )
         """What takes secrets out of whatever hooks say, if anything does."""
+        self.redact_content: RedactContent | None = both_content(
+            definition.redact_content, None if parent is None else parent.redact_content
+        )
+        """What takes secrets out of arguments and progress messages, if anything does."""
         if definition.redact is not None:
             durable = Redacting(durable, definition.redact)
         self.definition = definition
@@ -177,6 +187,7 @@ class Run(RunSpeech):
         self.holds_answer = _may_withhold(plans.output)
         self.holds_deltas = (
             self.holds_answer
+            or self.redact_content is not None
             or _may_withhold(plans.after_inference)
             or _may_withhold(plans.around_inference)
         )
@@ -266,6 +277,53 @@ class Run(RunSpeech):
     def child_definition(self, definition: Definition, child_id: str, name: str) -> Definition:  # noqa: ARG002 - a run that is played looks its children up
         """What a child run that a hook starts is made of."""
         return definition
+
+    # --- arguments that hold secrets ----------------------------------------------------------------
+
+    is_played = False
+    """Whether tools are not run: what is on record stands for them."""
+
+    def shown(self, call: ToolCall) -> ToolCall:
+        """What is kept and told of a call: without the secrets in its arguments, which stay in memory."""
+        redact = self.redact_content
+        if redact is None or call.redacted:
+            return call
+        args, malformed = redact(call.args), redact(call.malformed)
+        if args == call.args:
+            if malformed == call.malformed:
+                return call
+            return ToolCall(call.id, call.name, call.args, malformed)
+        return ORIGINALS.keep(call, ToolCall(call.id, call.name, thaw(args), malformed))
+
+    def shown_decision(self, decision: Decision) -> Decision:
+        """The same for an answer that changes arguments."""
+        if self.redact_content is None or not decision.args:
+            return decision
+        args = self.redact_content(decision.args)
+        if args == decision.args:
+            return decision
+        return msgspec.structs.replace(decision, args=thaw(args))
+
+    def with_shown_calls(self, response: InferenceResponse) -> InferenceResponse:
+        """An answer of the model as it is kept."""
+        if self.redact_content is None or not response.calls:
+            return response
+        calls = tuple(map(self.shown, response.calls))
+        if all(new is old for new, old in zip(calls, response.calls, strict=True)):
+            return response
+        return msgspec.structs.replace(response, calls=calls)
+
+    def flight_of(self, made: ToolCall, call: ToolCall) -> Flight:
+        """A call on its way. It runs with the arguments it was made with, where this process knows them."""
+        flight = Flight(made, call)
+        if call.redacted and (exact := original(call)) is not call:
+            flight.original = exact
+        return flight
+
+    def take_call(self, flight: Flight, exact: ToolCall) -> None:
+        """This is the call that runs now; what is kept of it follows."""
+        flight.call = shown = self.shown(exact)
+        flight.original = None if shown is exact else exact
 
     # --- asking hooks -------------------------------------------------------------------------------
 

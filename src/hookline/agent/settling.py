@@ -8,6 +8,7 @@ import msgspec
 
 from hookline.agent.checks import check_request, check_response, check_result
 from hookline.agent.flight import Flight
+from hookline.agent.originals import original
 from hookline.agent.result import RunResult
 from hookline.errors import HookError
 from hookline.hooks import Entry
@@ -58,6 +59,9 @@ def settled_call(
             entry.name, before.point, "it replaced the call by something that is not the same call, changed.",
             remedy="Derive it: ctx.with_args(...) or call.with_args(...), and keep the id.",
         )  # fmt: skip
+    call = original(call)  # from the record of a hook that gave its verdict before
+    if call.redacted:
+        return after  # nobody knows its arguments any more: it does not run
     tool = toolbox.get(call.name)
     if tool is None:
         raise toolbox.unknown(call.name)

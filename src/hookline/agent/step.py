@@ -284,15 +284,15 @@ def reopen_step(run: Run, pending: PendingStep) -> None:
         pending.text, pending.model_calls, pending.usage, "", pending.reasoning
     )
     run.flights = [
-        _flight(pending, made, call)
+        _flight(run, pending, made, call)
         for made, call in zip(pending.model_calls, pending.calls, strict=True)
     ]
     run.state = replace(run.state, pending_step=None)
     run.ledger.add_step()
 
 
-def _flight(step: PendingStep, made: ToolCall, pending: PendingCall) -> Flight:
-    flight = Flight(made, pending.call)
+def _flight(run: Run, step: PendingStep, made: ToolCall, pending: PendingCall) -> Flight:
+    flight = run.flight_of(made, pending.call)
     flight.errors = tuple(step.errors[place] for place in pending.errors)
     flight.stage = pending.stage
     flight.result = pending.result

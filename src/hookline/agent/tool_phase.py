@@ -23,6 +23,7 @@ from hookline.agent.execution import execute, execute_one, intend, recall_calls,
 from hookline.agent.failure import on_error, on_success, speechless
 from hookline.agent.flight import Flight
 from hookline.agent.past_errors import past_error
+from hookline.agent.refusal import is_gone, settle_gone
 from hookline.agent.run import Run
 from hookline.errors import HookError, in_words
 from hookline.flow import ErrorAction, ErrorClass
@@ -47,7 +48,8 @@ def use_tools(run: Run) -> Awaitable[None]:
     """Judge and run the calls of the model's answer."""
     assert run.response is not None
     calls = run.response.calls
-    run.flights = flights = list(map(Flight, calls, calls))
+    flight_of = Flight if run.redact_content is None else run.flight_of
+    run.flights = flights = list(map(flight_of, calls, calls))
     if run.plans.before_tool_use is not None or is_spent(run):
         return _admit_and_run(run)
     for flight in flights:
@@ -106,7 +108,7 @@ async def use_tools_again(run: Run) -> None:
             continue
         if waits:
             await admit_again(run, flight)
-        elif flight.stage is CallStage.SUSPENDED:
+        elif flight.stage is CallStage.SUSPENDED and not is_gone(run, flight):
             await take_up(run, flight)
     await _run_admitted(run)
 
@@ -114,6 +116,9 @@ async def use_tools_again(run: Run) -> None:
 async def _run_admitted(run: Run) -> None:
     if run.memory is not None:
         await recall_calls(run, run.memory)
+    for flight in run.flights:
+        if flight.stage is not _SETTLED and is_gone(run, flight):
+            settle_gone(run, flight)
     ready = [flight for flight in run.flights if flight.stage is not _SETTLED]
     run.waiting = run.waiting or any(flight.stage is _ASKED for flight in ready)
     if _ends(run):

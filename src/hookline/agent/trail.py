@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import msgspec
+
 from hookline.hooks import Answered, Crew, Entry
 from hookline.journal import HookRan, HooksPassed, Record
 from hookline.lifecycle.changes import describe_changes
-from hookline.state import AgentState, ContinuationEvaluation, Decision, ErrorInfo
+from hookline.state import AgentState, ContinuationEvaluation, Decision, ErrorInfo, ToolCall
 
 
 class RunTrail:
@@ -89,6 +91,14 @@ class RunTrail:
         )
         return now
 
+    def shown(self, call: ToolCall) -> ToolCall:
+        """What is kept and told of a call."""
+        return call
+
+    def shown_decision(self, decision: Decision) -> Decision:
+        """What is kept and told of an answer, which may change arguments."""
+        return decision
+
     def left(self, ctx: Any) -> None:
         """A hook failed: what those before it changed and said stays."""
         self.state = ctx.state
@@ -104,6 +114,8 @@ class RunTrail:
             error = ErrorInfo.from_exception(answer.error.__cause__ or answer.error, "hook")
         before: Any = answer.before
         after: Any = answer.after
+        if getattr(after, "tool_call", None) is not getattr(before, "tool_call", None):
+            after = msgspec.structs.replace(after, tool_call=self.shown(after.tool_call))
         self.append(
             HookRan(
                 *self.head(),
@@ -120,7 +132,7 @@ class RunTrail:
                 error,
                 after.evaluations[len(before.evaluations) :],
                 answer.stop_reason,
-                answer.answer if isinstance(answer.answer, Decision) else None,
+                self.shown_decision(answer.answer) if isinstance(answer.answer, Decision) else None,
             )
         )
         return now

@@ -74,6 +74,7 @@ async def take_turn(run: Run) -> None:
                 response = await _ask_through_hooks(run, request)
         except (Exception, SystemExit, asyncio.CancelledError) as error:
             response = await try_again(run, request, error, altered=altered)
+    response = run.with_shown_calls(response)
     if plans.after_inference is not None:
         ctx = _context(run, HookPoint.AFTER_INFERENCE, request, response)
         result = await run.ask(plans.after_inference, ctx)
@@ -81,7 +82,7 @@ async def take_turn(run: Run) -> None:
         if refusal is not None:
             _discard(run, result.context.response, *refusal)
             return
-        response = result.context.response
+        response = run.with_shown_calls(result.context.response)
     take(run, response, supplied=supplied is not None)
 
 

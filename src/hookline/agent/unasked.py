@@ -34,6 +34,7 @@ def is_unasked(run: Run) -> bool:
         plans.output,
         run.memory,
         run.commit,
+        run.redact_content,
     )
     return asked.count(None) == len(asked) and run.definition.driver is not None
 

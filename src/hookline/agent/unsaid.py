@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 
 from hookline.hooks import Result
-from hookline.journal import Redact
+from hookline.journal import Redact, RedactContent
 from hookline.state import AgentState, ContinuationEvaluation, Decision
 
 
@@ -16,6 +16,13 @@ def both(one: Redact | None, other: Redact | None) -> Redact | None:
     if one is None or other is None or one is other:
         return one or other
     return lambda value: one(other(value))
+
+
+def both_content(one: RedactContent | None, other: RedactContent | None) -> RedactContent | None:
+    """The same for what models and tools write."""
+    if one is None or other is None or one is other:
+        return one or other
+    return lambda value, before="": one(other(value, before), before)
 
 
 def result_without(result: Result[Any], redact: Redact) -> Result[Any]:

@@ -14,7 +14,7 @@ from hookline.blueprint.guards import room_for_calls
 from hookline.drivers import Driver
 from hookline.flow import ErrorPolicy
 from hookline.hooks import Plan, Point, Registration, in_order, unique_names
-from hookline.journal import JournalStore, Listener, Redact
+from hookline.journal import JournalStore, Listener, Redact, RedactContent
 from hookline.lifecycle import HookPoint
 from hookline.state import EMPTY, Decision, PendingApproval
 from hookline.tools import Toolbox
@@ -153,6 +153,8 @@ class Definition(msgspec.Struct, frozen=True, kw_only=True):
     journal: JournalStore | None = None
     redact: Redact | None = None
     """What every record goes through before it is written or told."""
+    redact_content: RedactContent | None = None
+    """What arguments of calls and progress messages go through before that."""
     on_in_doubt: OnInDoubt = "tell"
     clock: Clock = SYSTEM_CLOCK
     max_objections: int = 8

@@ -79,8 +79,19 @@ class Redaction:
     # --- a capability -------------------------------------------------------------------------------
 
     def configure(self, builder: AgentBuilder) -> None:
-        """The door: no record is written, or told, with a secret in it that slipped past the hooks."""
-        builder.with_redaction(lambda value: self.redactor.value(value, by_name=False))
+        """No record is written or reported with a secret in it, and no call is kept with one in its arguments.
+
+        In a record the names of fields do not count: they are ours, and what hooks have noted has to work.
+        """
+        builder.with_redaction(
+            lambda value: self.redactor.value(value, by_field=False), content=self._content
+        )
+
+    def _content(self, value: Any, before: str = "") -> Any:
+        """Arguments of calls, and progress messages: text behind what came before it, or a JSON value."""
+        if isinstance(value, str):
+            return self.redactor.text(value, before=before)
+        return self.redactor.value(value)
 
     def notes(self, definition: Definition) -> tuple[Note, ...]:
         """Nothing to say: it learns what the tools are called."""
@@ -211,7 +222,10 @@ class Redaction:
     def _message(self, message: Message) -> Message:
         if isinstance(message, AssistantMessage):
             text = self.redactor.text(message.text)
-            calls, reasoning = self._calls(message.calls), self._reasoning(message.reasoning)
+            calls, reasoning = (
+                tuple(map(self._call, message.calls)),
+                self._reasoning(message.reasoning),
+            )
             cleaned: Message = AssistantMessage(text, calls, reasoning)
         elif isinstance(message, ToolMessage):
             cleaned = msgspec.structs.replace(
@@ -226,21 +240,22 @@ class Redaction:
         return msgspec.structs.replace(
             response,
             text=self.redactor.text(response.text),
-            calls=self._calls(response.calls),
+            calls=tuple(map(self._named, response.calls)),
             reasoning=self._reasoning(response.reasoning),
         )
 
-    def _calls(self, calls: tuple[ToolCall, ...]) -> tuple[ToolCall, ...]:
-        """Calls without what is certainly a secret. By name nothing is taken out: what a tool is given has to work."""
-        return tuple(map(self._call, calls))
+    def _named(self, call: ToolCall) -> ToolCall:
+        """A call of the model. The run itself takes secrets out of its arguments: it keeps them for when it runs."""
+        name = self._tool_name(call.name)
+        return call if name == call.name else msgspec.structs.replace(call, name=name)
 
     def _call(self, call: ToolCall) -> ToolCall:
-        args = self.redactor.value(call.args, by_name=False)
-        malformed = self.redactor.text(call.malformed, by_name=False)
-        name = self._tool_name(call.name)
-        if args is call.args and malformed == call.malformed and name == call.name:
-            return call
-        return ToolCall(call.id, name, thaw(args), malformed)
+        """A call in the conversation, which has run or never will."""
+        args, malformed = self.redactor.value(call.args), self.redactor.text(call.malformed)
+        named = self._named(call)
+        if args is call.args and malformed == call.malformed:
+            return named
+        return ToolCall(call.id, named.name, thaw(args), malformed, call.redacted)
 
     def _tool_name(self, name: str) -> str:
         """The name of a tool; one that is a secret becomes another that models can still be shown."""

@@ -56,7 +56,11 @@ def _show(arguments: argparse.Namespace) -> int:
 
 
 def _is_secret(path: tuple[str | int, ...]) -> bool:
-    return path[-1] == "api_key" or "headers" in path or "env" in path
+    from hookline.redaction import is_secret_name
+
+    is_named = is_secret_name(str(path[-1])) == "strong"
+    is_known = path[:3] == ("capabilities", "redaction", "values")
+    return is_named or is_known or "headers" in path or "env" in path
 
 
 def _schema(_arguments: argparse.Namespace) -> int:

@@ -35,7 +35,9 @@ class Questions:
 
 
 def _mark(ctx: Any) -> str:
-    return f"{ctx.step_index} {ctx.tool_call.id} {ctx.tool_call.fingerprint()}"
+    # It is kept in the state: a fingerprint of the exact call would let somebody guess a secret in it.
+    call = ctx.tool_call if ctx.live is None else ctx.live.shown(ctx.tool_call)
+    return f"{ctx.step_index} {call.id} {call.fingerprint()}"
 
 
 def _marks(ctx: Any) -> list[str]:

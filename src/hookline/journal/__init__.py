@@ -41,7 +41,7 @@ from hookline.journal.record import (
     TextDelta,
     ToolProgress,
 )
-from hookline.journal.redacting import Redact, Redacting
+from hookline.journal.redacting import Redact, RedactContent, Redacting
 from hookline.journal.session import (
     STREAM,
     Segment,
@@ -102,6 +102,7 @@ __all__ = [
     "ReasoningDelta",
     "Record",
     "Redact",
+    "RedactContent",
     "Redacting",
     "RequestSent",
     "ResponseReceived",

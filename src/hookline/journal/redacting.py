@@ -14,6 +14,8 @@ from hookline.state import Decision, Log
 T = TypeVar("T")
 Redact = Callable[[Any], Any]
 """Gives a JSON value without secrets: the very same object if there were none."""
+RedactContent = Callable[..., Any]
+"""The same for what models and tools write: `(value, before="")`, with the text that came directly before."""
 
 
 class Redacting:

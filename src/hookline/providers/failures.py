@@ -7,7 +7,6 @@ request, and the request holds the key.
 from __future__ import annotations
 
 import os
-import re
 import socket
 import ssl
 import time
@@ -26,6 +25,7 @@ from hookline.errors import (
     ModelTimeoutError,
 )
 from hookline.providers.proxies import proxy_for
+from hookline.secret_tables import REPEATED_KEYS
 from hookline.state import Usage
 
 _LONGEST = 400
@@ -36,14 +36,6 @@ _SHORTEST_SECRET = 6
 
 _BEFORE_THE_HOST = (httpx2.ConnectError, httpx2.ConnectTimeout, httpx2.ProxyError)
 """What fails on the way to a host; where there is a proxy, it is the proxy that was not reached."""
-
-_SECRETS = (
-    (re.compile(r"(?i)\b(bearer|basic)\s+(?=\S*\d)[\w.~+/*=-]{6,}"), r"\1 [key]"),
-    (re.compile(r"\b(?:sk|pk|rk|gsk|xai|sess)[-_][\w*.-]{6,}[\w*]"), "[key]"),
-    (re.compile(r"\bAIza[\w*-]+"), "[key]"),
-    (re.compile(r"(?i)([?&](?:api_?)?key=)[^&\s\"']+"), r"\1[key]"),
-    (re.compile(r"(://)[^/@\s]+@"), r"\1[key]@"),
-)
 
 
 def retry_after(headers: Mapping[str, str]) -> float | None:
@@ -81,7 +73,7 @@ def without_secrets(text: str, secrets: Iterable[str] = ()) -> str:
     for secret in secrets:
         if len(secret) >= _SHORTEST_SECRET:
             text = text.replace(secret, "[key]")
-    for pattern, instead in _SECRETS:
+    for pattern, instead in REPEATED_KEYS:
         text = pattern.sub(instead, text)
     return text
 

@@ -1,6 +1,7 @@
 """Secrets out of texts, values, exceptions and logs. It works alone: `redact(text)`, `Redactor(values=[...])`."""
 
 from hookline.redaction.logs import RedactingFilter
+from hookline.redaction.marks import has_mark, hides_only_words
 from hookline.redaction.names import is_secret_name
 from hookline.redaction.redactor import Patterns, Redactor, Values, redact, redact_value
 from hookline.redaction.spelling import spellings
@@ -11,6 +12,8 @@ __all__ = [
     "RedactingFilter",
     "Redactor",
     "Values",
+    "has_mark",
+    "hides_only_words",
     "is_secret_name",
     "redact",
     "redact_value",

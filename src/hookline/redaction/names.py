@@ -238,9 +238,12 @@ def _looks_random(value: str, name: str) -> bool:
         or "://" in value
     ):
         return False
-    if _UUID.fullmatch(value):
-        return False
-    if not _LETTERS.sub("", name.lower()).endswith("key"):
+    plain = _LETTERS.sub("", name.lower())
+    if _UUID.fullmatch(
+        value
+    ):  # mostly it is what something is called: `SERVER_TOKEN`, and not `token` or `row_key`
+        return plain not in WEAK_NAMES and not plain.endswith("key")
+    if not plain.endswith("key"):
         return True
     is_hash = _HEX.fullmatch(value) is not None
     return _PACKED.fullmatch(value) is not None and not is_hash and _entropy(value) > 3.5

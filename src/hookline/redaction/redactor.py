@@ -12,6 +12,8 @@ from typing import Any, TypeAlias
 
 from hookline.errors import HooklineError, UsageError
 from hookline.redaction.commands import argument_spans, command_spans
+from hookline.redaction.kubernetes import is_kubernetes_secret, kubernetes_spans
+from hookline.redaction.marks import MARK, mark
 from hookline.redaction.names import (
     behind,
     is_hidden,
@@ -28,8 +30,9 @@ Patterns: TypeAlias = Mapping[str, str | re.Pattern[str]]
 
 _SHORTEST = 5
 """A shorter value stands in any text by chance."""
-_MARK = re.compile(r"\[redacted:[a-z0-9_.-]+\]")
 _KIND = re.compile(r"[^a-z0-9_.-]+")
+_REMEMBERED, _MOST_REMEMBERED = 200, 4_096
+"""Characters of a text that is remembered as clean, and how many of them."""
 _MOST_PASSES = 16
 """Taking a secret out may show where another begins. Two passes are usual."""
 
@@ -63,24 +66,39 @@ class Redactor:
         )
         self._names = frozenset(name.lower() for name in _texts(names, "names"))
         self._named = behind(self._names) if self._names else None
+        self._clean: set[tuple[str, bool]] = set()
+        """Short texts without secrets: the records of a run say the same ids and names again and again."""
 
-    def text(self, text: str, *, by_name: bool = True) -> str:
-        """A text without secrets. With `by_name=False` only what is certainly one is taken out: tokens and values."""
+    def text(self, text: str, *, by_name: bool = True, before: str = "") -> str:
+        """A text without secrets. With `by_name=False` only what is certainly one is taken out: tokens and values.
+
+        `before` is what came directly before it and is not given back: a secret may have begun there.
+        """
+        if (text, by_name) in self._clean and not before:
+            return text
+        whole, start = before + text, len(before)
         for _ in range(_MOST_PASSES):
-            changed = self._once(text, by_name)
-            if changed == text:
+            changed, start = self._once(whole, by_name, start)
+            if changed == whole:
                 break
-            text = changed
-        return text
+            whole = changed
+        if whole == text and len(text) <= _REMEMBERED:
+            if len(self._clean) >= _MOST_REMEMBERED:
+                self._clean.clear()
+            self._clean.add((text, by_name))
+        return whole[start:]
 
-    def value(self, value: Any, *, by_name: bool = True) -> Any:
-        """A JSON value without secrets; the very same object if there were none."""
+    def value(self, value: Any, *, by_name: bool = True, by_field: bool = True) -> Any:
+        """A JSON value without secrets; the very same object if there were none.
+
+        With `by_field=False` a name counts in a text only (`password=...`), and not as the name of a field.
+        """
         if isinstance(value, str):
             return self.text(value, by_name=by_name)
         if isinstance(value, Mapping):
-            return self._mapping(value, by_name)
+            return self._mapping(value, by_name, by_name and by_field)
         if isinstance(value, list | tuple):
-            items = [self.value(each, by_name=by_name) for each in value]
+            items = [self.value(each, by_name=by_name, by_field=by_field) for each in value]
             if all(isinstance(each, str) for each in items):
                 items = _without_arguments(items)
             return value if all(map(_is, items, value)) else items
@@ -113,16 +131,20 @@ class Redactor:
         if notes:
             notes[:] = [self.value(note) for note in notes]
 
-    def _mapping(self, value: Mapping[Any, Any], by_name: bool) -> Any:
+    def _mapping(self, value: Mapping[Any, Any], by_name: bool, by_field: bool) -> Any:
         items: dict[Any, Any] = {}
         is_same = True
-        paired = _paired_name(value) if by_name else ""
+        paired = _paired_name(value) if by_field else ""
+        is_secret = by_field and is_kubernetes_secret(value)
         for key, each in value.items():
             name = self.text(key, by_name=False) if isinstance(key, str) else key
-            if by_name and isinstance(key, str):
+            if is_secret and key in ("data", "stringData") and isinstance(each, Mapping):
+                marks = {name: mark("secret") for name in each}
+                made = each if marks == each else marks
+            elif by_field and isinstance(key, str):
                 made = self._behind(paired if paired and key.lower() == "value" else key, each)
             else:
-                made = self.value(each, by_name=by_name)
+                made = self.value(each, by_name=by_name, by_field=by_field)
             is_same = is_same and name == key and made is each
             items[name] = made
         return value if is_same else items
@@ -143,7 +165,7 @@ class Redactor:
 
     def _hidden(self, value: str) -> str:
         """A whole value that is a secret, under the kind that it has anywhere else."""
-        if _MARK.fullmatch(value):
+        if MARK.fullmatch(value):
             return value
         for start, end, kind in self._certain(value):
             if (start, end) == (0, len(value)):
@@ -157,12 +179,12 @@ class Redactor:
                 return mark(kind)
         return value
 
-    def _once(self, text: str, by_name: bool) -> str:
+    def _once(self, text: str, by_name: bool, start: int) -> tuple[str, int]:
         spans = [*self._certain(text), *(self._by_name(text) if by_name else ())]
         if not spans:
-            return text
-        marks = [found.span() for found in _MARK.finditer(text)]
-        return _without(text, [span for span in spans if not _is_within(span, marks)])
+            return text, start
+        marks = [found.span() for found in MARK.finditer(text)]
+        return _without(text, [span for span in spans if not _is_within(span, marks)], start)
 
     def _certain(self, text: str) -> Iterator[Span]:
         lowered = text.lower()
@@ -172,6 +194,7 @@ class Redactor:
                 yield start, end, kind
         yield from token_spans(text, lowered)
         yield from command_spans(text, lowered)
+        yield from kubernetes_spans(text)
         for kind, pattern in self._patterns:
             group = "secret" if "secret" in pattern.groupindex else 0
             for found in pattern.finditer(text):
@@ -180,17 +203,12 @@ class Redactor:
                     yield start, end, kind
 
     def _by_name(self, text: str) -> Iterator[Span]:
+        if "=" not in text and ":" not in text and "</" not in text:
+            return  # nothing stands behind a name here, and most texts are like this
         yield from named_spans(text)
         yield from laid_out_spans(text)
         if self._named is not None:
             yield from spans_behind(self._named, text)
-
-
-def mark(kind: str) -> str:
-    """What stands where a secret of this kind stood; a kind that begins with a quote mark stands in quotes."""
-    name = kind.lstrip("\\\"'`")
-    quote = kind[: len(kind) - len(name)]
-    return f"{quote}[redacted:{name}]{quote}"
 
 
 @lru_cache(maxsize=1)
@@ -211,14 +229,21 @@ def redact_value(value: Any) -> Any:
 # --- spans --------------------------------------------------------------------------------------------
 
 
-def _without(text: str, spans: list[Span]) -> str:
-    """A text with a mark in the place of each span; spans that overlap are one, of the kind that was found first."""
+def _without(text: str, spans: list[Span], place: int) -> tuple[str, int]:
+    """A text with a mark in the place of each span; spans that overlap are one, of the kind that was found first.
+
+    Gives also where `place` is now. A mark that stands for what is on both sides of it comes behind it.
+    """
     kept: list[str] = []
-    position = 0
+    position, now_at = 0, place
     for start, end, kind in _merged(spans):
         kept += [text[position:start], mark(kind)]
         position = end
-    return "".join((*kept, text[position:]))
+        if end <= place:
+            now_at += len(kept[-1]) - (end - start)
+        elif start < place:
+            now_at -= place - start
+    return "".join((*kept, text[position:])), now_at
 
 
 def _without_arguments(words: list[str]) -> list[str]:
@@ -226,7 +251,7 @@ def _without_arguments(words: list[str]) -> list[str]:
     found = sorted(argument_spans(words), reverse=True)
     for index, start, end in found:
         word = words[index]
-        if not _MARK.search(word, start):
+        if not MARK.search(word, start):
             words[index] = f"{word[:start]}{mark('secret')}{word[end:]}"
     return words
 

@@ -58,6 +58,8 @@ class Rehearsed(Run):
 
     __slots__ = ("playing", "stage")
 
+    is_played = True
+
     def __init__(self, stage: Stage, playing: Playing, definition: Definition, like: Like) -> None:
         super().__init__(
             definition,

@@ -29,6 +29,9 @@ class ToolCall(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     args: dict[str, Any] = EMPTY
     malformed: str = ""
     """The arguments as the model wrote them, when they could not be taken as a JSON object. Such a call never runs."""
+    redacted: str = ""
+    """Set if secrets were taken out of the arguments: what the process that has them in memory knows them by.
+    It says nothing about them."""
 
     def __post_init__(self) -> None:
         if type(self.args) is not FrozenDict:
@@ -52,11 +55,15 @@ class ToolCall(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
 
     def with_args(self, **changes: Any) -> ToolCall:
         """This call with some arguments changed."""
-        return ToolCall(self.id, self.name, {**self.args, **changes})
+        return ToolCall(self.id, self.name, {**self.args, **changes}, redacted=self.redacted)
 
     def fingerprint(self) -> str:
-        """A hash of tool and arguments: what an approval is bound to. The id does not count."""
-        content = msgspec.json.encode([self.name, self.args], order="deterministic")
+        """A hash of tool and arguments: what an approval is bound to. The id does not count.
+
+        Secrets that were taken out are not in the hash, because they could be guessed from it: `redacted` is.
+        """
+        said = [self.name, self.args, self.redacted] if self.redacted else [self.name, self.args]
+        content = msgspec.json.encode(said, order="deterministic")
         return hashlib.sha256(content).hexdigest()
 
 

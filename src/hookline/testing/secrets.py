@@ -12,7 +12,7 @@ from typing import Any, TypeAlias
 from urllib.parse import parse_qsl, urlsplit
 
 from hookline.errors import UsageError
-from hookline.redaction import spellings, token_spans
+from hookline.redaction import is_secret_name, spellings, token_spans
 
 SCRUBBED = "[scrubbed]"
 """What stands where a secret stood."""
@@ -27,23 +27,10 @@ _WORD = re.compile(r"[a-z_]+")
 _CUT_OFF = 3
 """A word that is all of a secret but so many letters is no word."""
 _SECRET_NAME = re.compile(r"auth|key|token|secret|passw|credential|cookie|session|sig", re.I)
-_SECRET_VARIABLE = re.compile(r"(key|token|secret|passw(or)?d|credentials?)$", re.I)
 _RANDOM = re.compile(r"(?=.*\d)(?=.*[A-Za-z])\S{16,}")
 _OPEN_HEADERS = frozenset({"anthropic-beta", "host", "idempotency-key", "user-agent"})
 """Headers that look secret and are not."""
 _SCHEMES = frozenset({"basic", "bearer", "token"})
-_CREDENTIALS = frozenset(
-    {
-        "accesstoken",
-        "apikey",
-        "authorization",
-        "authorizationtoken",
-        "clientsecret",
-        "privatekey",
-        "refreshtoken",
-    }
-)
-"""Fields of a body whose values are never kept; case, hyphens and underscores do not matter."""
 
 
 class Scrubber:
@@ -160,8 +147,7 @@ def _merged(spans: Iterable[_Span]) -> Iterator[_Span]:
 
 def is_credential(name: str, value: object) -> bool:
     """Whether a field of a body holds a key, going by its name."""
-    plain = name.lower().replace("_", "").replace("-", "")
-    return isinstance(value, str) and bool(value) and plain in _CREDENTIALS
+    return isinstance(value, str) and bool(value) and is_secret_name(name) == "strong"
 
 
 # --- where keys are ------------------------------------------------------------------------------
@@ -184,7 +170,7 @@ def secrets_of(url: str, headers: Mapping[str, str]) -> Iterator[str]:
 def secrets_of_environment() -> Iterator[str]:
     """The keys in the environment: a tool may print it, and the model may repeat that."""
     for name, value in os.environ.items():
-        if _SECRET_VARIABLE.search(name) and _RANDOM.fullmatch(value):
+        if is_secret_name(name) and _RANDOM.fullmatch(value):
             yield value
 
 

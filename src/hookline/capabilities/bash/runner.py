@@ -19,8 +19,8 @@ from hookline.capabilities.bash.background import (
 )
 from hookline.capabilities.bash.network_needs import NetworkGrant, needs_network, network_grant
 from hookline.capabilities.bash.outputs import Output, Scratch
+from hookline.capabilities.bash.progress import ProgressMessages
 from hookline.capabilities.bash.session import NEW, SessionRecorder, ShellSession
-from hookline.capabilities.bash.telling import Telling
 from hookline.capabilities.bash.text import hint, shown, took
 from hookline.containment import INSTRUCTIONS, RunningCommand, Sandbox, SandboxGrant
 from hookline.containment.sandbox import Place, emptied, inside_any
@@ -66,12 +66,13 @@ class CommandRunner:
         recorder: SessionRecorder | None = None,
     ) -> ToolResult:
         """Run a command, and give what it printed. Whatever happens, nothing of it goes on afterwards."""
-        output, telling = Output(self._scratch, self._max_chars), Telling(context.progress)
+        output = Output(self._scratch, self._max_chars)
+        progress = ProgressMessages(context.progress)
         request, moved = self._where_it_can_start(request)
 
         def hear(data: bytes) -> None:
             output.add(data)
-            telling.add(data)
+            progress.add(data)
 
         try:
             given = await self._given(request)
@@ -81,7 +82,7 @@ class CommandRunner:
         except (SandboxError, UsageError) as error:
             raise ToolError(error.message, remedy=error.remedy) from None
         finally:
-            telling.finish()
+            progress.finish()
             output.close()
         said = self._told(running, output, seconds) + moved + _noted(given)
         said += set_aside(running)

@@ -1,4 +1,4 @@
-"""Output as progress messages: told soon, and not for every line."""
+"""Output of a command as progress messages: soon, and not for every line."""
 
 from __future__ import annotations
 
@@ -11,23 +11,24 @@ from hookline.capabilities.bash.text import first_word, readable
 _PAUSE = 0.05
 """Seconds between two messages."""
 _SILENCE = 0.5
-"""Seconds after which a line is told that has not ended: a question, perhaps. Sooner, it might be half a secret, which
-nobody who takes secrets out could know."""
+"""Seconds after which a line that has not ended is reported: it may be a question."""
 _LONGEST = 8_000
-"""Characters in one message; of more than that its end is told."""
+"""Characters in one message. Of more than that, the end is reported."""
+_HELD = 8
+"""Characters of a word that has not ended from which on it waits for its end: half a secret cannot be recognised."""
 
 
-class Telling:
-    """Gathers what is printed, and tells it a few times a second, in whole lines."""
+class ProgressMessages:
+    """Collects what a command prints, and reports it a few times a second, in whole lines."""
 
-    def __init__(self, tell: Callable[[str], None]) -> None:
-        self._tell = tell
+    def __init__(self, report: Callable[[str], None]) -> None:
+        self._report = report
         self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
         self._text = ""
         self._left_out = 0
         self._timer: asyncio.TimerHandle | None = None
         self._last = 0.0
-        """When a message was last told, or the first piece after it came."""
+        """When the last message was sent, or the first output after it came."""
 
     def add(self, data: bytes) -> None:
         """Take what was printed."""
@@ -44,34 +45,41 @@ class Telling:
             self._timer.cancel()
             self._timer = None
         if self._timer is None:
-            self._timer = loop.call_later(_PAUSE, self._now)
+            self._timer = loop.call_later(_PAUSE, self._send_due)
 
-    def _now(self) -> None:
-        """Tell the lines that have ended, and the rest once it has waited for long enough."""
+    def _send_due(self) -> None:
+        """Report the lines that have ended. The rest follows once nothing has come for a while."""
         self._timer = None
         loop = asyncio.get_running_loop()
         end = max(self._text.rfind("\n"), self._text.rfind("\r")) + 1
+        is_waiting = True
         if not end and loop.time() - self._last >= _SILENCE:
-            end = len(self._text)
-        told, rest = self._text[:end], self._text[end:]
-        self._say(told)
-        if told:
+            end = len(self._text) - len(_unfinished(self._text))
+            is_waiting = False
+        due, self._text = self._text[:end], self._text[end:]
+        self._send(due)
+        if due:
             self._last = loop.time()
-        self._text = rest
-        if rest:
-            self._timer = loop.call_later(_SILENCE, self._now)
+        if self._text and is_waiting:
+            self._timer = loop.call_later(_SILENCE, self._send_due)
 
-    def _say(self, text: str) -> None:
+    def _send(self, text: str) -> None:
         text = readable(text.encode(errors="replace"))
         if text and self._left_out:
             text = f"[{self._left_out:,} characters not shown here]\n{text}"
             self._left_out = 0
         if text:
-            self._tell(text)
+            self._report(text)
 
     def finish(self) -> None:
-        """Tell what is left."""
+        """Report what is left."""
         if self._timer is not None:
             self._timer.cancel()
-        self._say(self._text)
+        self._send(self._text)
         self._text = ""
+
+
+def _unfinished(text: str) -> str:
+    """The last word of a text, if it may be half of a secret. Dots, as test runners print them, are not."""
+    word = text[max(map(text.rfind, " \t\r\n")) + 1 :]
+    return word if len(word) >= _HELD and any(map(str.isalnum, word)) else ""

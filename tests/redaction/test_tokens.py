@@ -1,0 +1,109 @@
+"""Tokens that are known by their looks, service by service."""
+
+from __future__ import annotations
+
+import pytest
+
+from hookline.redaction import redact
+
+A = "aB3dE6gH9jK2mN5pQ8sT1vW4xY7zA0cD3fG6hJ9kL2nP5rS8uV1"
+HEX = "0123456789abcdef" * 4
+UUID = "550e8400-e29b-41d4-a716-446655440000"
+
+TOKENS = [
+    ("discord-token", f"MTAx{A[:22]}.Gx3dE_.{A[:38]}"),
+    ("notion-token", f"ntn_{A[:46]}"),
+    ("notion-token", f"secret_{A[:43]}"),
+    ("terraform-token", f"{A[:14]}.atlasv1.{A}{A[:16]}"),
+    ("azure-client-secret", f"abc8Q~{A[:34]}"),
+    ("supabase-key", f"sbp_{HEX[:40]}"),
+    ("supabase-key", f"sb_secret_{A[:31]}"),
+    ("langsmith-key", f"lsv2_pt_{HEX[:32]}_{HEX[:10]}"),
+    ("new-relic-key", "NRAK-ABCDEFGHIJKLMNOPQRSTUVWX123"),
+    ("new-relic-key", f"{HEX[:36]}NRAL"),
+    ("atlassian-token", f"ATATT3xFfGF0{A}{A}=ABCDEF12"),
+    ("atlassian-token", f"ATBB{A[:32]}"),
+    ("postman-key", f"PMAK-{HEX[:24]}-{HEX[:34]}"),
+    ("fly-token", f"fo1_{A[:43]}"),
+    ("fly-token", f"fm2_{A}{A}=="),
+    ("planetscale-token", f"pscale_tkn_{A[:43]}"),
+    ("planetscale-token", f"pscale_pw_{A[:43]}"),
+    ("mailgun-key", f"key-{HEX[:32]}"),
+    ("doppler-token", f"dp.pt.{A[:43]}"),
+    ("doppler-token", f"dp.st.dev_ann.{A[:43]}"),
+    ("password-hash", f"$2b$12${A}{A[:2]}"),
+    ("password-hash", f"$6$rounds=5000${A[:16]}${A}{A[:35]}"),
+    ("password-hash", f"$1${A[:8]}${A[:22]}"),
+    ("password-hash", f"$y$j9T${A[:22]}${A[:43]}"),
+    ("password-hash", f"$argon2id$v=19$m=65536,t=3,p=4${A[:22]}${A[:43]}"),
+    ("password-hash", f"pbkdf2_sha256$600000${A[:22]}${A[:43]}="),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("kind", "token"), TOKENS)
+@pytest.mark.parametrize(
+    "around", ["{}", "x = '{}'", '{{"a": "{}"}}', "see {}, and go", "A={}\n", "({})"]
+)
+def test_a_token_is_found_wherever_it_stands(kind: str, token: str, around: str) -> None:
+    """All of it goes, and nothing else."""
+    assert redact(around.format(token)) == around.format(f"[redacted:{kind}]")
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        (f"https://discord.com/api/webhooks/123456789012345678/{A}{A[:17]}",
+         "https://discord.com/api/webhooks/123456789012345678/[redacted:discord-webhook]"),
+        (f"Authorization: SSWS 00{A[:40]}", "Authorization: [redacted:okta-token]"),
+        (f"okta.token: 00{A[:40]}", "okta.token: [redacted:okta-token]"),
+        (f"FlyV1 fm2_{A}{A},fm2_{A}{A}", "FlyV1 [redacted:fly-token],[redacted:fly-token]"),
+        (f"mailgun: {HEX[:32]}-{HEX[:8]}-{HEX[:8]}", "mailgun: [redacted:mailgun-key]"),
+        (f"git clone https://{A[:40]}@github.com/a/b.git",
+         "git clone https://[redacted:url-password]@github.com/a/b.git"),
+        (f"root:$6$abcdefgh${A}{A[:35]}:19000:0:99999:7:::",
+         "root:[redacted:password-hash]:19000:0:99999:7:::"),
+        ("localhost:5432:shop:ann:hunter2", "localhost:5432:shop:ann:[redacted:secret]"),
+        ("# a\n*:*:*:ann:hun\\:ter2\ndb.example.com:6432:shop:bob:pa$s!\n",
+         "# a\n*:*:*:ann:[redacted:secret]\ndb.example.com:6432:shop:bob:[redacted:secret]\n"),
+        (f"HEROKU_API_KEY={UUID}", "HEROKU_API_KEY=[redacted:secret]"),
+        (f"POSTMARK_SERVER_TOKEN={UUID}", "POSTMARK_SERVER_TOKEN=[redacted:secret]"),
+        (f'{{"server-token": "{UUID}"}}', '{"server-token": "[redacted:secret]"}'),
+    ],
+)  # fmt: skip
+def test_a_token_is_found_next_to_its_name(text: str, shown: str) -> None:
+    """Where the looks are not enough, what stands before it decides."""
+    assert redact(text) == shown
+    assert redact(shown) == shown
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        UUID,
+        f"id: {UUID}",
+        f"token={UUID}",
+        f"row_key={UUID}",
+        f"00{A[:40]}",
+        "secret_santa_list_of_people_who_take_part_in_it",
+        f"cache-key-{HEX[:32]}",
+        f"{HEX[:32]}-{HEX[:8]}-{HEX[:8]}",
+        "https://ann@example.com/",
+        "https://john.smith@example.com/inbox",
+        "https://medium.com/@someone/a-title-2024",
+        "https://example.com/path/@scope/package-1234567890",
+        "git@github.com:owner/repository-2024.git",
+        "src/app.py:1234:12:error:undefined",
+        "app.py:1234:12:error:undefined-name",
+        "2001:0db8:85a3:0000:8a2e",
+        "127.0.0.1:8080:80",
+        "12:34:56:78:9a:bc",
+        "Module.submod.a_name_of_a_function_that_is_long",
+        "MyVeryLongModuleNameIsHere.python.another_long_name_of_a_thing",
+        "costs $6$ or $7$ apiece, $1$ off",
+        "kind: ConfigMap\ndata:\n  mode: dGVzdA==\n",
+        "kind: SecretStore\ndata:\n  mode: dGVzdA==\n",
+    ],
+)
+def test_what_looks_like_a_token_and_is_none(text: str) -> None:
+    """Ids, addresses, messages of compilers and names of modules stay as they are."""
+    assert redact(text) == text
