@@ -294,7 +294,7 @@ def test_another_s_tool_of_the_same_name_is_not_taken_for_contained(tmp_path: Pa
             "rsync a host:b",
             "go mod tidy",
         ),
-        *("gh pr list", "uv sync", "cargo install x", "docker pull x", "npx create-x"),
+        *("gh pr list", "uv sync", "cargo install x", "docker pull x", "git clone https://x/y"),
     ],
 )
 def test_programs_that_go_out_are_known(command: str) -> None:

@@ -140,12 +140,26 @@ def _sandbox() -> Iterator[Check]:
         yield Check("--", f"place: commands run on the host, by {where}")
     if status.contained:
         yield Check("ok", f"sandbox: {status.driver}; {status.reason}; place {place}")
+        yield from _hidden_programs()
     elif required:
         told = f"sandbox: none; {status.reason}. It is required by {where}, so no command can run"
         yield Check("no", told, status.remedy)
     else:
         told = f"sandbox: none; {status.reason}. Commands run on the host, and ask unless they are plainly harmless"
         yield Check("--", told, status.remedy)
+
+
+def _hidden_programs() -> Iterator[Check]:
+    """What on the search path does not work in the sandbox, because the place that it leads to is hidden."""
+    from hookline.containment.sandbox.home import hidden_programs, homes, needed_paths
+
+    known = homes()
+    hidden = hidden_programs(known, needed_paths(os.getcwd(), known))
+    if hidden:
+        named = ", ".join(hidden[:5]) + (f" and {len(hidden) - 5} more" if len(hidden) > 5 else "")
+        told = f"sandbox: programs on PATH that lead to a hidden place: {named}"
+        remedy = 'In your own file: [capabilities.bash] show = ["~/.the/place"]'
+        yield Check("--", told, remedy)
 
 
 def _place() -> tuple[str, bool, str]:

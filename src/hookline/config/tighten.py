@@ -110,11 +110,20 @@ def _is_stricter(path: Path, value: Any, below: dict[str, Any]) -> bool:
 
 
 def refuse_endpoints(layer: Layer) -> None:
-    """Where a model is reached and with which key is never a repository's to say, nor where runs are kept."""
-    for path, _value in leaves(layer.data):
+    """Where a model is reached and with which key is never a repository's to say, nor where runs are kept.
+
+    Nor which files outside of it commands are shown: only its own environment files are.
+    """
+    for path, value in leaves(layer.data):
         is_wire = "model_settings" in path and path[-1] in _NEVER
-        if is_wire or path[0] == "journal":
+        shows = path[:3] == ("capabilities", "bash", "show") and _is_outside(value)
+        if is_wire or shows or path[0] == "journal":
             raise ConfigError(
                 f"{layer.where(path)}: a repository cannot set '{dotted(path)}'.",
                 remedy="Put it into your own file: ~/.config/hookline/config.toml.",
             )
+
+
+def _is_outside(value: Any) -> bool:
+    paths = value if isinstance(value, list) else [value]
+    return any(str(path).startswith(("/", "~")) or ".." in str(path).split("/") for path in paths)

@@ -12,7 +12,7 @@ from hookline.capabilities.bash.git_credentials import Ground, objection
 from hookline.containment import Sandbox, SandboxGrant
 
 _PROGRAMS = """
-    curl wget ssh scp sftp ftp lftp telnet nc ncat netcat ping traceroute dig nslookup host whois gh glab npx bunx
+    curl wget ssh scp sftp ftp lftp telnet nc ncat netcat ping traceroute dig nslookup host whois gh glab
     uvx apt apt-get aptitude dnf yum apk pacman zypper brew snap flatpak aws gcloud az kubectl helm doctl flyctl
     heroku vercel netlify rclone s3cmd
 """
@@ -39,6 +39,10 @@ _SOMETIMES: Mapping[str, frozenset[str]] = {
 }
 """Programs that need it for some of what they do, by their sub-command."""
 
+_OFFLINE = frozenset(
+    "--offline --no-index --no-install --cached-only --no-network".split()
+)
+"""Options by which package managers are told to do without it."""
 _NEWS = frozenset({"-o", "--outdated", "-u", "--uptodate"})
 """Options by which pip asks for the newest versions of what it lists."""
 _GIT_OPTIONS = frozenset({"-C", "-c", "--git-dir", "--work-tree", "--namespace", "--config-env"})
@@ -79,7 +83,13 @@ def _goes_out(argv: tuple[str, ...]) -> bool:
         return any(":" in word for word in rest)
     if name == "git":
         rest = _after_options(rest)
+    if not _OFFLINE.isdisjoint(rest):
+        return False
     words = [word for word in rest if not word.startswith("-")]
+    if name == "git" and words[:1] == ["clone"]:
+        return any(":" in word for word in words[1:2])  # else it is a directory
+    if name == "uv" and words[:1] == ["pip"]:
+        return words[1:2] in (["install"], ["sync"], ["compile"])
     if name in {"pip", "pip3"} and words[:1] == ["list"]:
         return not _NEWS.isdisjoint(rest)
     if name == "go" and rest[:1] == ["mod"]:

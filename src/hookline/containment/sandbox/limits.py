@@ -74,7 +74,8 @@ def restrict(pid: int, limits: SandboxLimits, *, processes: bool) -> None:
         resource.RLIMIT_AS: limits.address_space,
         resource.RLIMIT_CPU: limits.cpu_seconds,
         resource.RLIMIT_FSIZE: limits.file_size,
-        resource.RLIMIT_CORE: 0,
+        # One byte, not none: with none, the kernel still hands the memory of a crash to a program of the host.
+        resource.RLIMIT_CORE: 1,
     }
     if processes:
         wanted[resource.RLIMIT_NPROC] = limits.processes
