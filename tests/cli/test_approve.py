@@ -154,7 +154,7 @@ def test_a_question_fits_its_window(columns: int, place: Any) -> None:
     lines = terminal.text.replace("\r", "").split("\n")
     assert [line for line in lines if len(line) > columns and "$ git" not in line] == []
     words = " ".join(terminal.text.split())
-    assert "the verb push is not known to be read-only" in words
+    assert "git push is not known to be read-only" in words
     assert "y once a for this session p all bash(git push *)" in words
     terminal.press("n")
     assert terminal.end() == 0
