@@ -95,7 +95,7 @@ class Bash:
 
     @property
     def policy(self) -> ShellPolicy:
-        """What judges commands. The default one knows hundreds of programs, and is loaded for the first command."""
+        """What judges commands. The default one is loaded for the first command."""
         if self._policy is None:
             from hookline.containment import ShellPolicy
 

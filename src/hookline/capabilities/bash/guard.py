@@ -150,10 +150,8 @@ class ShellGuard:
 
     def _is_by_rule(self, bash: Shell, call: ToolCall, state: AgentState) -> bool:
         """Whether it is a rule of the user's that allows the command, rather than its being harmless."""
-        from hookline.containment import ShellPolicy
-
         where = directory_of(bash, call, state)
-        plain = ShellPolicy.default().judge(command_of(call.args) or "", **where)
+        plain = self._bash.policy.without_rules().judge(command_of(call.args) or "", **where)
         return plain.decision != "allow"
 
     def _owner(self, ctx: ToolHookContext) -> Shell | None:

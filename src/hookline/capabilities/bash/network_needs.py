@@ -39,9 +39,7 @@ _SOMETIMES: Mapping[str, frozenset[str]] = {
 }
 """Programs that need it for some of what they do, by their sub-command."""
 
-_OFFLINE = frozenset(
-    "--offline --no-index --no-install --cached-only --no-network".split()
-)
+_OFFLINE = frozenset({"--offline", "--no-index", "--no-install", "--cached-only"})
 """Options by which package managers are told to do without it."""
 _NEWS = frozenset({"-o", "--outdated", "-u", "--uptodate"})
 """Options by which pip asks for the newest versions of what it lists."""
