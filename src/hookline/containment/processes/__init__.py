@@ -1,8 +1,13 @@
-"""Programs that end with us: a keeper starts them, knows what they start, and ends it, also when we are killed.
+"""Programs that end with us: a supervisor starts them, knows what they start, and ends it, also when we are killed.
 
-`keeper.py` is a program of its own; `kept.py` is our side of it."""
+`supervisor.py` is a program of its own; `supervisor_client.py` is our side of it."""
 
-from hookline.containment.processes.keeper import is_marked
-from hookline.containment.processes.kept import Program, end_with_us, new_mark, start_program
+from hookline.containment.processes.supervisor import is_marked
+from hookline.containment.processes.supervisor_client import (
+    Program,
+    end_with_us,
+    new_mark,
+    start_program,
+)
 
 __all__ = ["Program", "end_with_us", "is_marked", "new_mark", "start_program"]

@@ -1,4 +1,4 @@
-"""A program without a keeper, where there can be none: it is our own child, and ends when we have it end."""
+"""A program without a supervisor, where there can be none: it is our own child, and ends when we have it end."""
 
 from __future__ import annotations
 

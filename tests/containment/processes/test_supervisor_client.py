@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from hookline.containment import end_with_us, start_program
-from hookline.containment.processes import keeper, kept
+from hookline.containment.processes import supervisor, supervisor_client
 
 ROOT = Path(__file__).resolve().parents[3]
 ENV = {"PATH": os.environ["PATH"]}
@@ -34,7 +34,7 @@ null = os.open(os.devnull, os.O_RDWR)
 """
 
 
-def started(line: str, **options: tuple[int, ...]) -> kept.Program:
+def started(line: str, **options: tuple[int, ...]) -> supervisor_client.Program:
     """A line of shell that runs, heard by nobody."""
     null = os.open(os.devnull, os.O_RDWR)
     try:
@@ -43,7 +43,7 @@ def started(line: str, **options: tuple[int, ...]) -> kept.Program:
         os.close(null)
 
 
-def ended(program: kept.Program) -> int:
+def ended(program: supervisor_client.Program) -> int:
     """The exit code of a program, when it has ended."""
     assert until(lambda: program.poll() is not None)
     code = program.poll()
@@ -63,7 +63,7 @@ def until(holds: Callable[[], bool]) -> bool:
 def running(command: str) -> list[int]:
     """The processes that were started with exactly this command line, zombies left out."""
     found = []
-    for pid in keeper.parents_of_the_living():
+    for pid in supervisor.parents_of_the_living():
         try:
             text = Path(f"/proc/{pid}/cmdline").read_bytes()
         except OSError:
@@ -86,9 +86,9 @@ def zombies_below(leader: int) -> list[int]:
     return found
 
 
-def keeper_of(program: kept.Program) -> int:
+def supervisor_of(program: supervisor_client.Program) -> int:
     """The process that has started a program."""
-    return keeper.parents_of_the_living()[program.pid]
+    return supervisor.parents_of_the_living()[program.pid]
 
 
 def number(first: int) -> str:
@@ -103,7 +103,7 @@ def test_what_got_away_is_ended_with_the_program(way: str) -> None:
     sleep = f"sleep {number(51)}"
     program = started(LEAVES[way].format(n=number(51)) + " sleep 60")
     assert until(lambda: bool(running(sleep)))
-    parent = keeper_of(program)
+    parent = supervisor_of(program)
     program.end()
     assert running(sleep) == []
     assert until(lambda: zombies_below(parent) == [])
@@ -112,8 +112,8 @@ def test_what_got_away_is_ended_with_the_program(way: str) -> None:
 @on_linux
 @pytest.mark.parametrize("way", LEAVES)
 def test_what_got_away_is_ended_when_we_are_killed(way: str, tmp_path: Path) -> None:
-    """As hard as can be, with nobody left to see to it but the keeper, which is gone then too."""
-    sleep, note = number(52), tmp_path / "keeper"
+    """As hard as can be, with nobody left to see to it but the supervisor, which is gone then too."""
+    sleep, note = number(52), tmp_path / "supervisor"
     line = LEAVES[way].format(n=sleep) + f" echo $PPID > {note}; sleep 60"
     code = (
         STORY + f"program = start_program(('/bin/sh', '-c', {line!r}), {ENV!r}, '/', (null,) * 3)\n"
@@ -123,7 +123,7 @@ def test_what_got_away_is_ended_when_we_are_killed(way: str, tmp_path: Path) -> 
         assert until(lambda: bool(running(f"sleep {sleep}")))
         owner.kill()
     assert until(lambda: running(f"sleep {sleep}") == [])
-    assert until(lambda: int(note.read_text()) not in keeper.parents_of_the_living())
+    assert until(lambda: int(note.read_text()) not in supervisor.parents_of_the_living())
 
 
 @on_linux
@@ -206,7 +206,7 @@ def test_a_program_is_found_where_its_own_environment_says(tmp_path: Path) -> No
 
 def test_without_a_keeper_programs_are_our_children(monkeypatch: pytest.MonkeyPatch) -> None:
     """They run as well, and are ended with their group."""
-    monkeypatch.setattr(kept, "_CODE", None)
+    monkeypatch.setattr(supervisor_client, "_CODE", None)
     sleep = f"sleep {number(57)}"
     program = started(f"{sleep} & wait")
     assert until(lambda: bool(running(sleep)))
@@ -246,7 +246,7 @@ time.sleep(60)
 
 def test_naming_a_process_without_a_keeper_does_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     """It cannot be helped, and is no error."""
-    monkeypatch.setattr(kept, "_CODE", None)
+    monkeypatch.setattr(supervisor_client, "_CODE", None)
     end_with_us(os.getpid())()
 
 
@@ -289,13 +289,13 @@ def test_a_copy_of_our_process_keeps_nothing_alive() -> None:
 def test_a_copy_has_a_keeper_of_its_own() -> None:
     """Which it can start, whoever held what when it was made."""
     first = started("sleep 60")
-    assert kept._keeping is not None
-    ours = kept._keeping
-    with kept._lock:
+    assert supervisor_client._keeping is not None
+    ours = supervisor_client._keeping
+    with supervisor_client._lock:
         copy = os.fork()
         if copy == 0:
             program = started("exit 7")
-            os._exit(ended(program) if kept._keeping is not ours else 1)
+            os._exit(ended(program) if supervisor_client._keeping is not ours else 1)
     _, status = os.waitpid(copy, 0)
     assert os.waitstatus_to_exitcode(status) == 7
     assert first.poll() is None
@@ -306,12 +306,12 @@ def test_a_copy_has_a_keeper_of_its_own() -> None:
 def test_a_slow_keeper_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
     """As long as it is at work: to give it up would end what it keeps for others."""
     other = started("sleep 60")
-    monkeypatch.setattr(kept, "_ENOUGH", 0.0001)
+    monkeypatch.setattr(supervisor_client, "_ENOUGH", 0.0001)
     program = started("exit 3")
     monkeypatch.undo()
     assert ended(program) == 3
     program.leave()
-    assert keeper_of(other) in keeper.parents_of_the_living()
+    assert supervisor_of(other) in supervisor.parents_of_the_living()
     assert other.poll() is None
     other.end()
 
@@ -363,10 +363,10 @@ def test_python_wonders_at_nothing_when_we_end() -> None:
             f"start_program(('/bin/sh', '-c', 'true'), {ENV!r}, '/', (null,) * 3).end()\n"
             "class Last:\n"
             "    def __init__(self):\n"
-            "        import hookline.containment.processes.kept as kept\n"
-            "        self.kept = kept\n"
+            "        import hookline.containment.processes.supervisor_client as supervisor_client\n"
+            "        self.client = supervisor_client\n"
             "    def __del__(self):\n"
-            "        vars(self.kept).clear()\n"  # as at the end of a process that takes all modules apart
+            "        vars(self.client).clear()\n"  # as at the end of a process that takes all modules apart
             "sys.last = Last()\n"
         )
     )

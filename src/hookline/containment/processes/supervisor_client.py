@@ -1,4 +1,4 @@
-"""Our side of the keeper: orders to it, and what becomes of them.
+"""Our side of the supervisor: orders to it, and what becomes of them.
 
 Where it cannot be started (there is no interpreter to run it with, as in a frozen program) programs are our own
 children: they are ended with their group, but outlive us if we are killed.
@@ -23,15 +23,15 @@ from typing import Protocol
 from weakref import WeakSet
 
 from hookline.containment.interpreter import PYTHON, compiled, from_pipe
-from hookline.containment.processes import keeper
+from hookline.containment.processes import supervisor
 from hookline.containment.processes.child import Child
 
-_CODE = compiled(keeper)
-"""What the keeper runs. Taken now: what is in its file may be another text by then."""
+_CODE = compiled(supervisor)
+"""What the supervisor runs. Taken now: what is in its file may be another text by then."""
 _FIRST_MARK = 1 << 60
 """Microseconds: no process ever runs so long. It leaves room for marks below what a system can count to."""
 _ENOUGH = 4.0
-"""Seconds the keeper has to start a program, and to end it."""
+"""Seconds the supervisor has to start a program, and to end it."""
 _AT_MOST = 60.0
 """Seconds it has if it is at work, and only the machine is slow."""
 _NOT_AT_WORK = (b"T", b"t", b"Z", b"X")
@@ -75,13 +75,13 @@ def start_program(
     """
     mark = new_mark()
     order = _order(mark, argv, env, cwd, leaves)
-    for _ in range(2):  # a keeper that was killed is told by its silence
+    for _ in range(2):  # a supervisor that was killed is told by its silence
         keeping = _current()
         if keeping is None:
             break
         try:
             return keeping.start(order, mark, standard)
-        except _KeeperLost:
+        except _SupervisorLost:
             _lose(keeping)
             _end_marked(mark)
     return Child(argv, env, cwd, standard)
@@ -102,7 +102,7 @@ def end_with_us(pid: int) -> Callable[[], None]:
         return lambda: None
     try:
         return keeping.watch(pid)
-    except OSError:  # the keeper has been killed: it is started anew for the next
+    except OSError:  # the supervisor has been killed: it is started anew for the next
         _lose(keeping)
         return lambda: None
 
@@ -121,12 +121,12 @@ def _order(
     return len(text).to_bytes(8, "big") + text
 
 
-class _KeeperLost(Exception):
+class _SupervisorLost(Exception):
     """It has been killed."""
 
 
 class _Keeping:
-    """The keeper that runs, and the way to it."""
+    """The supervisor that runs, and the way to it."""
 
     def __init__(self, code: bytes) -> None:
         self._lines: WeakSet[socket.socket] = WeakSet()
@@ -144,7 +144,7 @@ class _Keeping:
         """Start it; gives the pipe by which it waits for what to run."""
         text, written = os.pipe()
         try:
-            self._pid = _spawn_keeper(door, text)
+            self._pid = _spawn_supervisor(door, text)
         except BaseException:
             os.close(written)
             raise
@@ -164,9 +164,9 @@ class _Keeping:
             self._lines.add(line)
             self._until_heard(line)
             return _Kept(line, mark)
-        except (ConnectionError, TimeoutError, _KeeperLost):
+        except (ConnectionError, TimeoutError, _SupervisorLost):
             line.close()
-            raise _KeeperLost from None
+            raise _SupervisorLost from None
         except BaseException:
             line.close()
             raise
@@ -176,7 +176,7 @@ class _Keeping:
         until = time.monotonic() + _AT_MOST
         while not _says_something(line, _ENOUGH):
             if time.monotonic() > until or not self._is_at_work():
-                raise _KeeperLost
+                raise _SupervisorLost
 
     def _is_at_work(self) -> bool:
         try:
@@ -222,7 +222,7 @@ class _Keeping:
                 os.waitpid(self._pid, 0)
 
 
-def _spawn_keeper(door: int, text: int) -> int:
+def _spawn_supervisor(door: int, text: int) -> int:
     """Without our output, whose readers would wait for its end, and out of the reach of keys on our terminal."""
     for fd in (door, text):
         os.set_inheritable(fd, True)
@@ -240,7 +240,7 @@ _keeping: _Keeping | None = None
 
 
 def _current() -> _Keeping | None:
-    """The keeper of this process, started when it is first needed; None where there can be none."""
+    """The supervisor of this process, started when it is first needed; None where there can be none."""
     global _keeping
     if _CODE is None or not hasattr(os, "posix_spawn"):
         return None
@@ -286,7 +286,7 @@ def _lose(lost: _Keeping) -> None:
 
 
 class _Kept:
-    """A program that the keeper has started."""
+    """A program that the supervisor has started."""
 
     def __init__(self, line: socket.socket, mark: int) -> None:
         self._line = line
@@ -308,7 +308,7 @@ class _Kept:
                 self._code = self._next()[1]  # which may have come with what was said before
             except BlockingIOError:
                 return None
-            except (ConnectionError, _KeeperLost):
+            except (ConnectionError, _SupervisorLost):
                 self._code = -signal.SIGKILL  # nobody knows any more how it ended, if it did
         return self._code
 
@@ -324,10 +324,10 @@ class _Kept:
         self._line.close()
 
     def _ended(self) -> bool:
-        """Have all of it ended, and wait for that; False if the keeper does not say so."""
+        """Have all of it ended, and wait for that; False if the supervisor does not say so."""
         self._tell(b"k")
         until = time.monotonic() + _ENOUGH
-        with self._line as line, contextlib.suppress(ConnectionError, _KeeperLost):
+        with self._line as line, contextlib.suppress(ConnectionError, _SupervisorLost):
             while (left := until - time.monotonic()) > 0 and not self._said.endswith(b"done\n"):
                 if _says_something(line, left):
                     self._hear()
@@ -338,7 +338,7 @@ class _Kept:
             self._line.send(wish)
 
     def _next(self) -> tuple[str, int]:
-        """The next thing that the keeper says."""
+        """The next thing that the supervisor says."""
         while b"\n" not in self._said:
             self._hear()
         line, _, self._said = self._said.partition(b"\n")
@@ -348,7 +348,7 @@ class _Kept:
     def _hear(self) -> None:
         data = self._line.recv(_MOST)
         if not data:
-            raise _KeeperLost
+            raise _SupervisorLost
         self._said += data
 
 
@@ -360,11 +360,13 @@ def _says_something(line: socket.socket, seconds: float) -> bool:
 
 
 def _end_marked(mark: int) -> None:
-    """End what a keeper that is gone had started."""
+    """End what a supervisor that is gone had started."""
     until = time.monotonic() + _ENOUGH
     text = str(mark).encode()
     while time.monotonic() < until:
-        left = [pid for pid in keeper.parents_of_the_living() if keeper.is_marked(pid, text)]
+        left = [
+            pid for pid in supervisor.parents_of_the_living() if supervisor.is_marked(pid, text)
+        ]
         for pid in left:
             with contextlib.suppress(ProcessLookupError, PermissionError):
                 os.kill(pid, signal.SIGKILL)

@@ -56,7 +56,7 @@ class Program:
             pass
 
 
-class Keeper:
+class ProcessSupervisor:
     """All that were started, and what they wait for."""
 
     def __init__(self, door: int) -> None:
@@ -71,7 +71,7 @@ class Keeper:
         self._bell = _told_of_ends()
         self._poll.register(self._bell, select.POLLIN)
 
-    def keep(self) -> None:
+    def run(self) -> None:
         """Until the other side is gone."""
         is_open = True
         while is_open or self._programs:
@@ -392,7 +392,7 @@ def main(door: int) -> None:
                 pass
     os.chdir("/")
     _adopt_orphans()
-    Keeper(door).keep()
+    ProcessSupervisor(door).run()
     os._exit(0)
 
 
