@@ -293,3 +293,19 @@ def test_what_an_untrusted_repository_names_is_not_read(
         file.truncate(1 << 42)  # nothing of it is on the disk
     (project / "hookline.toml").write_text('[[hooks]]\non = "stop"\ncommand = "./evil.sh"\n')
     assert held(load(project, environ)) == {"hooks[0]"}
+
+
+@pytest.mark.parametrize("shown", ["~/.ssh", "/etc/shadow", "../other/.env", "a/../../b"])
+def test_what_commands_see_outside_is_the_users_to_say(
+    project: Path, environ: dict[str, str], shown: str
+) -> None:
+    """A trusted project may show its own environment files, and nothing else; one that is not trusted, not even these."""
+    file = project / "hookline.toml"
+    file.write_text('[capabilities.bash]\nshow = [".env"]\n')
+    assert load(project, environ).configuration.capabilities["bash"] == {}
+    trust(project, environ)
+    assert load(project, environ).configuration.capabilities["bash"] == {"show": [".env"]}
+    file.write_text(f'[capabilities.bash]\nshow = [".env", "{shown}"]\n')
+    trust(project, environ)
+    with pytest.raises(ConfigError, match="a repository cannot set"):
+        load(project, environ)

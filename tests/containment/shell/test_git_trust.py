@@ -327,7 +327,7 @@ def test_other_places_of_the_user_ask(top: Path, monkeypatch: pytest.MonkeyPatch
 
 def test_without_git_nothing_is_listed(top: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A file that git cannot list asks."""
-    monkeypatch.setenv("PATH", "/nonexistent")
+    monkeypatch.setattr("hookline.containment.git_settings.GIT", None)
     git_config = (top / ".git" / "config").read_text()
     (top / ".git" / "config").write_text(git_config + "\n")
     assert decide(top) == "ask"

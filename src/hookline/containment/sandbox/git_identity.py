@@ -9,6 +9,8 @@ import os
 import subprocess
 from functools import lru_cache
 
+from hookline.containment.git_settings import GIT
+
 _WANTED = r"^(user\.(name|email)|safe\.directory|core\.excludesfile|init\.defaultbranch)$"
 _TIMEOUT = 10.0
 
@@ -47,15 +49,15 @@ def _changed() -> tuple[tuple[str, int], ...]:
 @lru_cache(maxsize=64)
 def _settings(root: str, changed: tuple[tuple[str, int], ...]) -> tuple[tuple[str, str], ...]:
     """As git prints them: it knows what the user's file includes. Listing runs nothing."""
-    if not changed:
+    if not changed or GIT is None:
         return ()
-    argv = ["git", "config", "--global", "--includes", "-z", "--get-regexp", _WANTED]
+    argv = [GIT, "config", "--global", "--includes", "-z", "--get-regexp", _WANTED]
     env = {
         name: os.environ[name]
         for name in ("HOME", "XDG_CONFIG_HOME", "GIT_CONFIG_GLOBAL")
         if name in os.environ
     }
-    env |= {"PATH": "/usr/bin:/bin:/usr/local/bin", "GIT_CONFIG_NOSYSTEM": "1"}
+    env |= {"PATH": os.path.dirname(GIT), "GIT_CONFIG_NOSYSTEM": "1"}
     for place in (root, "/"):  # a repository that cannot be read must not cost the user's name
         try:
             ran = subprocess.run(

@@ -1,7 +1,7 @@
 """Which files of version control name programs or lead elsewhere, and which of them a command may leave behind.
 
-Only git's configuration is looked into, and git itself prints it: a reader of our own was undone by one byte that git
-reads differently. Every other file of these kinds is judged by being there.
+Only git's configuration is looked into, as git itself prints it. Every other file of these kinds is judged by being
+there.
 """
 
 from __future__ import annotations
@@ -9,10 +9,10 @@ from __future__ import annotations
 import os
 import re
 import shlex
-import subprocess
 from collections.abc import Iterator
-from functools import lru_cache
 from typing import Literal, NamedTuple, TypeAlias
+
+from hookline.containment.git_settings import is_plain, run_git, settings_in
 
 Check: TypeAlias = Literal["none", "git-config", "git-hooks"]
 """What a new file has to pass to stay: nothing helps, its keys are all harmless, or it holds samples only."""
@@ -36,27 +36,6 @@ OTHER_SYSTEMS = {
 """Files that name programs or lead to another repository, by the directory that they are in."""
 
 _GIT_NEVER_WALKED = frozenset({"objects", "refs", "logs", "lfs"})
-_TIMEOUT = 10.0
-_LARGEST = 1024 * 1024
-
-_HARMLESS = re.compile(
-    r"""
-      core\.(repositoryformatversion|filemode|bare|logallrefupdates|ignorecase|precomposeunicode|symlinks|autocrlf
-        |safecrlf|eol|quotepath|abbrev|compression|bigfilethreshold|sharedrepository|protecthfs|protectntfs)
-    | extensions\.(objectformat|refstorage|noop)
-    | user\.(name|email|useconfigonly) | (author|committer)\.(name|email)
-    | init\.defaultbranch | gc\.(auto|autodetach|pruneexpire|reflogexpire) | maintenance\.auto
-    | (color|column|advice)\..* | pull\.(rebase|ff) | push\.(default|autosetupremote) | fetch\.prune
-    | merge\.(ff|conflictstyle) | rebase\.(autostash|autosquash) | diff\.(algorithm|renames|mnemonicprefix|noprefix)
-    | branch\..*\.(remote|merge|rebase|description|pushremote)
-    | remote\..*\.(url|pushurl|fetch|push|prune|tagopt)
-    """,
-    re.VERBOSE,
-)
-"""Keys that name no program and lead nowhere that git runs something from, as git prints them: in lower case but for
-the middle part."""
-_RUNS_A_PROGRAM = re.compile(r"\s*(ext|fd)::", re.IGNORECASE)
-"""How an address begins for which git runs what follows."""
 _WITHOUT_FILES = frozenset(
     {"branch", "remote", "user", "submodule", "url", "color", "advice", "alias"}
 )
@@ -107,55 +86,17 @@ def _listed(root: str, place: str) -> list[str]:
 # --- what may stay ------------------------------------------------------------------------------------
 
 
-def is_harmless_configuration(text: bytes) -> bool:
-    """Whether every key is one that runs nothing. What git cannot list is not."""
-    settings = listed_settings(text)
-    if settings is None:
-        return False
-    return all(
-        _HARMLESS.fullmatch(key) and not _RUNS_A_PROGRAM.match(value) for key, value in settings
-    )
-
-
-@lru_cache(maxsize=256)
-def listed_settings(text: bytes) -> tuple[tuple[str, str], ...] | None:
-    """The keys and values of a configuration file as git prints them, without what it includes; None if it cannot."""
-    if len(text) > _LARGEST:
-        return None
-    # By its content, not its path: somebody may put another file there meanwhile.
-    argv = ["git", "config", "--file", "-", "--list", "-z", "--no-includes"]
-    try:
-        ran = subprocess.run(
-            argv, input=text, cwd="/", env=_ALONE, capture_output=True, timeout=_TIMEOUT, check=True
-        )
-    except (OSError, subprocess.SubprocessError):
-        return None
-    entries = ran.stdout.decode(errors="surrogateescape").split("\0")
-    pairs = (entry.partition("\n") for entry in entries if entry)
-    return tuple((key, value) for key, _, value in pairs)
-
-
-_ALONE = {
-    "PATH": "/usr/bin:/bin:/usr/local/bin",
-    "GIT_CONFIG_NOSYSTEM": "1",
-    "GIT_CONFIG_GLOBAL": os.devnull,
-    "GIT_DIR": "/nonexistent",
-    "LC_ALL": "C",
-}
-"""git reads nothing but what it is handed."""
+def is_harmless_configuration(content: bytes) -> bool:
+    """Whether every setting is one that runs nothing. What git cannot list is not."""
+    settings = settings_in(content)
+    return settings is not None and all(is_plain(key, value) for key, value in settings)
 
 
 def is_tracked(path: str) -> bool:
     """Whether git tracks a file. The index is read and not refreshed, so that no program of the repository runs."""
     directory, name = os.path.split(path)
-    quiet = ("-c", "core.fsmonitor=false", "-c", f"core.hooksPath={os.devnull}")
-    argv = ["git", *quiet, "ls-files", "--cached", "--error-unmatch", "--", f":(literal){name}"]
-    env = {"PATH": _ALONE["PATH"], "HOME": os.path.expanduser("~"), "GIT_OPTIONAL_LOCKS": "0"}
-    try:
-        ran = subprocess.run(argv, cwd=directory, env=env, capture_output=True, timeout=_TIMEOUT)
-    except (OSError, subprocess.SubprocessError):
-        return False
-    return ran.returncode == 0
+    words = ["ls-files", "--cached", "--error-unmatch", "--", f":(literal){name}"]
+    return run_git(words, directory) is not None
 
 
 # --- what is named ------------------------------------------------------------------------------------
@@ -166,7 +107,7 @@ def files_named_by_git(text: bytes, top: str, beside: str) -> Iterator[str]:
 
     `top` is where a program of the configuration starts, `beside` where an included path begins.
     """
-    for key, value in listed_settings(text) or ():
+    for key, value in settings_in(text) or ():
         section, _, name = key.partition(".")
         if section in ("include", "includeif"):
             yield _joined(beside, value)

@@ -10,40 +10,14 @@ from __future__ import annotations
 import hashlib
 import os
 import re
-import shutil
 import stat
-import subprocess
 from collections.abc import Collection, Mapping
 from functools import lru_cache
 
+from hookline.containment.git_settings import LARGEST, is_plain, run_git, settings_in
 from hookline.containment.shell.places import is_below
 
-_TIME = 5.0
-_LONGEST = 1_000_000
-"""Of a configuration file and of what git prints, in bytes."""
 _CONFIGURATION = ("config", "config.worktree")
-_PLAIN_KEYS = re.compile(
-    r"""
-    core\.(?: repositoryformatversion | filemode | logallrefupdates | ignorecase | precomposeunicode | symlinks
-        | autocrlf | eol | safecrlf | abbrev | quotepath | untrackedcache | preloadindex | commentchar | whitespace
-        | sparsecheckout | sparsecheckoutcone )
-    | extensions\.(?: objectformat | worktreeconfig | refstorage )
-    | user\.(?: name | email | signingkey | useconfigonly ) | author\.(?: name | email ) | committer\.(?: name | email )
-    | remote\..*\.(?: url | pushurl | fetch | push | tagopt | prune | mirror | skipdefaultupdate | gh-resolved )
-    | remote\.pushdefault
-    | branch\..*\.(?: remote | pushremote | merge | rebase | description | [a-z-]*merge-base )
-    | branch\.(?: autosetupmerge | autosetuprebase | sort )
-    | pull\.(?: rebase | ff ) | push\.(?: default | autosetupremote | followtags ) | fetch\.(?: prune | prunetags )
-    | merge\.(?: ff | conflictstyle | renamelimit ) | rebase\.(?: autosquash | autostash | updaterefs )
-    | init\.defaultbranch | log\.(?: date | decorate | follow | abbrevcommit ) | rerere\.enabled
-    | diff\.(?: algorithm | renames | renamelimit | colormoved | noprefix | mnemonicprefix )
-    | status\.[a-z]+ | advice\.[a-z]+ | color\.[a-z.]+ | column\.[a-z]+ | gc\.[a-z]+ | pack\.[a-z]+ | index\.[a-z]+
-    | commit\.(?: gpgsign | verbose ) | tag\.(?: gpgsign | sort ) | lfs\.repositoryformatversion
-    | submodule\.(?: active | recurse ) | submodule\..*\.(?: url | active | branch )
-    """,
-    re.VERBOSE | re.DOTALL,
-)
-"""Settings that name no program, no other file and no other place. In lower case but for what is between the dots."""
 _PASSWORD = re.compile(r"://(?!git@)[^/\s]*@")
 _PLACES = ("GIT_DIR", "GIT_WORK_TREE", "GIT_COMMON_DIR", "GIT_INDEX_FILE", "GIT_OBJECT_DIRECTORY")
 """Variables of the user by which git finds its repository elsewhere."""
@@ -74,13 +48,17 @@ def configuration_hash(top: str) -> str:
     """The hash of a repository's own configuration files, as they are now."""
     digest = hashlib.sha256()
     for name in _CONFIGURATION:
-        try:
-            with open(os.path.join(top, ".git", name), "rb") as file:
-                content = file.read(_LONGEST)
-        except OSError:
-            content = b""
+        content = _content(os.path.join(top, ".git", name))
         digest.update(f"{name} {len(content)}\n".encode() + content)
     return digest.hexdigest()
+
+
+def _content(path: str) -> bytes:
+    try:
+        with open(path, "rb") as file:
+            return file.read(LARGEST + 1)
+    except OSError:
+        return b""
 
 
 def repository_objection(top: str) -> str | None:
@@ -130,26 +108,22 @@ def _inspect(top: str, _places: tuple[_Mark, ...], marks: tuple[_Mark, ...]) -> 
     for name, mark in zip(_CONFIGURATION, marks, strict=False):
         if mark == _MISSING and name != "config":
             continue
-        if not stat.S_ISREG(mark[0]) or mark[2] > _LONGEST:
+        if not stat.S_ISREG(mark[0]) or mark[2] > LARGEST:
             return f".git/{name} is no plain file"
-        file = os.path.join(inside, name)
-        listed = _git(["config", "--file", file, "--list", "-z", "--no-includes"], "/")
-        if listed is None:
+        settings = settings_in(_content(os.path.join(inside, name)))
+        if settings is None:
             return f"git cannot list .git/{name}"
-        if problem := _settings_problem(listed):
+        if problem := _settings_problem(settings):
             return problem
-    found = _git(["rev-parse", "--absolute-git-dir"], top)
+    found = run_git(["rev-parse", "--absolute-git-dir"], top)
     if found is None or found.removesuffix("\n") != inside:
         return "git does not find its repository there"
     return None
 
 
-def _settings_problem(listed: str) -> str | None:
-    for setting in listed.split("\0"):
-        key, newline, value = setting.partition("\n")
-        if not key or (key == "core.bare" and newline and value == "false"):
-            continue
-        if not _PLAIN_KEYS.fullmatch(key):
+def _settings_problem(settings: tuple[tuple[str, str], ...]) -> str | None:
+    for key, value in settings:
+        if not is_plain(key, value) or (key == "core.bare" and value != "false"):
             return f"its configuration sets {key}"
         if _PASSWORD.search(value):
             return f"its configuration holds a password in {key}"
@@ -159,7 +133,7 @@ def _settings_problem(listed: str) -> str | None:
 @lru_cache(64)
 def _submodules(top: str, _index: _Mark) -> tuple[str, ...] | None:
     """The paths of repositories inside, by the index. None if git cannot list it."""
-    listed = _git(["-c", "core.fsmonitor=false", "ls-files", "--stage", "-z"], top)
+    listed = run_git(["ls-files", "--stage", "-z"], top)
     if listed is None:
         return None
     return tuple(
@@ -175,36 +149,3 @@ def _populated_submodule(top: str) -> str | None:
         return "git cannot list its index"
     inner = next((p for p in paths if os.path.lexists(os.path.join(top, p, ".git"))), None)
     return f"{inner} is a repository inside of it" if inner else None
-
-
-def _git(words: list[str], where: str) -> str | None:
-    """What git prints, started so that nothing but a repository's own files can have a say, and nothing is run."""
-    program = shutil.which("git")
-    if program is None or (where != "/" and is_below(os.path.realpath(program), where)):
-        return None
-    environment = {
-        "PATH": os.path.dirname(program),
-        "HOME": "/nonexistent",
-        "LC_ALL": "C",
-        "GIT_CONFIG_NOSYSTEM": "1",
-        "GIT_CONFIG_GLOBAL": os.devnull,
-        "GIT_OPTIONAL_LOCKS": "0",
-        "GIT_TERMINAL_PROMPT": "0",
-        "GIT_PAGER": "cat",
-    }
-    try:
-        done = subprocess.run(
-            [program, "-c", f"safe.directory={where}", "-c", "core.hooksPath=/dev/null", *words],
-            cwd=where,
-            env=environment,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
-            timeout=_TIME,
-            check=False,
-        )
-    except (OSError, subprocess.SubprocessError):
-        return None
-    if done.returncode != 0 or len(done.stdout) > 50 * _LONGEST:
-        return None
-    return os.fsdecode(done.stdout)

@@ -1,0 +1,96 @@
+"""git's settings, as git itself prints them. Whatever reads them in its place reads some byte differently."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+from functools import lru_cache
+
+_SYSTEM = "/usr/bin:/bin:/usr/local/bin:/opt/homebrew/bin:/run/current-system/sw/bin"
+GIT = shutil.which("git", path=_SYSTEM) or shutil.which("git")
+"""Where the system has it, first: a search path may lead through a directory that commands can write in."""
+LARGEST = 1_000_000
+"""Bytes of a configuration file."""
+_MOST = 50 * LARGEST
+_TIME = 5.0
+
+_PLAIN_KEY = re.compile(
+    r"""
+    core\.(?: repositoryformatversion | filemode | bare | logallrefupdates | ignorecase | precomposeunicode | symlinks
+        | autocrlf | eol | safecrlf | abbrev | quotepath | untrackedcache | preloadindex | commentchar | whitespace
+        | sparsecheckout | sparsecheckoutcone )
+    | extensions\.(?: objectformat | worktreeconfig | refstorage )
+    | user\.(?: name | email | signingkey | useconfigonly ) | author\.(?: name | email ) | committer\.(?: name | email )
+    | remote\..*\.(?: url | pushurl | fetch | push | tagopt | prune | mirror | skipdefaultupdate | gh-resolved )
+    | remote\.pushdefault
+    | branch\..*\.(?: remote | pushremote | merge | rebase | description | [a-z-]*merge-base )
+    | branch\.(?: autosetupmerge | autosetuprebase | sort )
+    | pull\.(?: rebase | ff ) | push\.(?: default | autosetupremote | followtags ) | fetch\.(?: prune | prunetags )
+    | merge\.(?: ff | conflictstyle | renamelimit ) | rebase\.(?: autosquash | autostash | updaterefs )
+    | init\.defaultbranch | log\.(?: date | decorate | follow | abbrevcommit ) | rerere\.enabled
+    | diff\.(?: algorithm | renames | renamelimit | colormoved | noprefix | mnemonicprefix )
+    | status\.[a-z]+ | advice\.[a-z]+ | color\.[a-z.]+ | column\.[a-z]+ | gc\.[a-z]+ | pack\.[a-z]+ | index\.[a-z]+
+    | commit\.(?: gpgsign | verbose ) | tag\.(?: gpgsign | sort ) | lfs\.repositoryformatversion
+    | submodule\.(?: active | recurse ) | submodule\..*\.(?: url | active | branch )
+    """,
+    re.VERBOSE | re.DOTALL,
+)
+_RUNS_WHAT_FOLLOWS = re.compile(r"\s*(ext|fd)::", re.IGNORECASE)
+"""How an address begins for which git runs what follows."""
+
+
+def is_plain(key: str, value: str) -> bool:
+    """Whether a setting names no program, no other file and no other place."""
+    return _PLAIN_KEY.fullmatch(key) is not None and not _RUNS_WHAT_FOLLOWS.match(value)
+
+
+@lru_cache(maxsize=256)
+def settings_in(content: bytes) -> tuple[tuple[str, str], ...] | None:
+    """The settings of a configuration file, without what it includes; None if git cannot list them.
+
+    Keys are in lower case but for what is between the dots. The file is handed over by its content, not by its path:
+    somebody may put another one there meanwhile.
+    """
+    if len(content) > LARGEST:
+        return None
+    printed = run_git(["config", "--file", "-", "--list", "-z", "--no-includes"], content=content)
+    if printed is None:
+        return None
+    pairs = (setting.partition("\n") for setting in printed.split("\0") if setting)
+    return tuple((key, value) for key, _, value in pairs)
+
+
+def run_git(words: list[str], where: str = "/", content: bytes = b"") -> str | None:
+    """What git prints, or None if it fails. Only a repository's own files have a say, and nothing of theirs is run."""
+    if GIT is None or (where != "/" and os.path.realpath(GIT).startswith(f"{where}/")):
+        return None
+    quiet = ["safe.directory=*", "core.hooksPath=/dev/null", "core.fsmonitor=false"]
+    options = [word for each in quiet for word in ("-c", each)]
+    environment = {
+        "PATH": os.path.dirname(GIT),
+        "HOME": "/nonexistent",
+        "LC_ALL": "C",
+        "GIT_CONFIG_NOSYSTEM": "1",
+        "GIT_CONFIG_GLOBAL": os.devnull,
+        "GIT_OPTIONAL_LOCKS": "0",
+        "GIT_TERMINAL_PROMPT": "0",
+        "GIT_PAGER": "cat",
+    }
+    if where == "/":
+        environment["GIT_DIR"] = "/nonexistent"
+    try:
+        ran = subprocess.run(
+            [GIT, *options, *words],
+            cwd=where,
+            env=environment,
+            input=content,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            timeout=_TIME,
+            check=True,
+        )
+    except (OSError, subprocess.SubprocessError):
+        return None
+    return os.fsdecode(ran.stdout) if len(ran.stdout) <= _MOST else None
