@@ -25,7 +25,8 @@ def hits(folder: Path) -> Iterator[tuple[Path, int, str]]:
         except UnicodeDecodeError:
             continue
         for number, line in enumerate(text.split("\n"), 1):
-            if (made := redact(line)) != line:
+            made = redact(line)
+            if made != line:
                 yield path, number, made
 
 

@@ -299,7 +299,7 @@ def test_what_an_untrusted_repository_names_is_not_read(
 def test_what_commands_see_outside_is_the_users_to_say(
     project: Path, environ: dict[str, str], shown: str
 ) -> None:
-    """A trusted project may show its own environment files, and nothing else; one that is not trusted, not even these."""
+    """A trusted project may show its own environment files and nothing else; others not even these."""
     file = project / "hookline.toml"
     file.write_text('[capabilities.bash]\nshow = [".env"]\n')
     assert load(project, environ).configuration.capabilities["bash"] == {}

@@ -31,7 +31,9 @@ _PLAIN_KEY = re.compile(
     | merge\.(?: ff | conflictstyle | renamelimit ) | rebase\.(?: autosquash | autostash | updaterefs )
     | init\.defaultbranch | log\.(?: date | decorate | follow | abbrevcommit ) | rerere\.enabled
     | diff\.(?: algorithm | renames | renamelimit | colormoved | noprefix | mnemonicprefix )
-    | status\.[a-z]+ | advice\.[a-z]+ | color\.[a-z.]+ | column\.[a-z]+ | gc\.[a-z]+ | pack\.[a-z]+ | index\.[a-z]+
+    | status\.[a-z]+ | advice\.[a-z]+ | color\.[a-z.]+ | column\.[a-z]+ | index\.(?: version | threads | sparse )
+    | gc\.(?: auto | autodetach | autopacklimit | pruneexpire | reflogexpire | reflogexpireunreachable | packrefs
+        | writecommitgraph | worktreepruneexpire )
     | commit\.(?: gpgsign | verbose ) | tag\.(?: gpgsign | sort ) | lfs\.repositoryformatversion
     | submodule\.(?: active | recurse ) | submodule\..*\.(?: url | active | branch )
     """,

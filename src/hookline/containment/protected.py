@@ -14,7 +14,7 @@ def _names(text: str) -> frozenset[str]:
     return frozenset(name for line in text.splitlines() for name in line.partition("#")[0].split())
 
 
-VERSION_CONTROL = _names(".git .hg .jj .bzr _darcs .pijul")
+VERSION_CONTROL = _names(".git .hg .jj .bzr _darcs .pijul .sl")
 """Directories of version control. Their contents change with every commit; some files in them name programs."""
 
 PROJECT_CONFIGURATION = _names(
@@ -31,13 +31,17 @@ RUN_BY_OTHERS = PROJECT_CONFIGURATION | _names(
     """
     .husky .envrc .mise .autoenv .autoenv.zsh .autoenv_leave.zsh
     .vscode .idea .devcontainer .devcontainer.json .fleet .zed .vs .nova .helix .theia  # run by editors
+    .fslckout _FOSSIL_                                                     # leads Fossil to another repository
     .nvim.lua .nvimrc .exrc .vimrc .gvimrc .lvimrc .dir-locals.el .dir-locals-2.el .externalToolBuilders
     """
 )
 """What runs commands when a directory is entered, a commit is made or an editor is opened."""
 
 RUN_BELOW: dict[str, frozenset[str]] = {
-    ".github": _names("copilot-instructions.md hooks copilot instructions"),
+    ".github": _names(
+        "copilot-instructions.md hooks copilot instructions prompts chatmodes agents skills"
+    ),
+    ".repo": _names("repo manifest.xml local_manifests"),
     ".config": _names("mise mise.toml"),
     "mise": _names("config.toml config.local.toml"),
 }
@@ -50,13 +54,17 @@ AGENT_CONFIGURATION = _names(
     """
     .hookline .agents .claude .claude.json .codex .copilot .cursor .gemini .windsurf .continue .aider .aider.conf.yml
     .mcp.json mcp.json hookline.toml .continuerc.json .roo .roomodes .roorules .clinerules .kiro .amazonq .junie .trae
+    .augment .factory .openhands .warp .pi
     .qwen .opencode opencode.json opencode.jsonc .crush.json crush.json .goosehints .claude-plugin .cursor-plugin
     """
 )
 """Agents' own: hooks, permissions, servers."""
 
 INSTRUCTIONS = _names(
-    "AGENTS.md CLAUDE.md CLAUDE.local.md GEMINI.md .cursorrules .windsurfrules copilot-instructions.md"
+    """
+    AGENTS.md AGENTS.override.md AGENT.md CLAUDE.md CLAUDE.local.md GEMINI.md QWEN.md WARP.md CRUSH.md .rules
+    .cursorrules .windsurfrules copilot-instructions.md
+    """
 )
 """Text that every agent obeys that works there later. It is documentation too, which people ask agents to write."""
 

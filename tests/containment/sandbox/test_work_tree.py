@@ -17,7 +17,7 @@ import pytest
 from hookline.containment import FileJail, Sandbox
 from hookline.containment.sandbox.work_tree import WorkTree
 
-from .conftest import needs_bubblewrap
+from .conftest import Place, needs_bubblewrap
 
 pytestmark = needs_bubblewrap
 
@@ -395,6 +395,39 @@ def test_mise_runs_nothing_that_was_planted(
     for place in (work, work / "sub"):
         subprocess.run(["mise", "env", "-s", "bash"], cwd=place, capture_output=True, timeout=60)
     assert not marker.exists()
+
+
+def test_a_directory_that_is_closed_to_us_hides_nothing(place: Place) -> None:
+    """Who knows the names in a directory gets at them, whether or not it can be listed or written."""
+    place.run(
+        "mkdir -p a b/c d; for d in a b/c d; do echo x > $d/.envrc; done; chmod 0311 a b/c; chmod 0555 b d; "
+        "git init -q r; git -C r config core.fsmonitor x; git init -q s; git -C s config core.fsmonitor x; "
+        "mkdir -p t/.git/worktrees/w; echo x > t/.git/worktrees/w/commondir; chmod 0311 r/.git; chmod 0555 s/.git; "
+        "chmod 0311 t/.git/worktrees/w t/.git/worktrees"
+    )
+    found = subprocess.run(["find", place.work], capture_output=True, text=True).stdout.split()
+    assert not [path for path in found if path.endswith((".envrc", "/config", "commondir"))]
+    assert len([path for path in found if path.endswith(".from-command")]) == 6
+
+
+def test_a_repository_does_not_run_a_program_at_its_next_collection(work: Path) -> None:
+    """gc.recentObjectsHook is a program, though other settings of the section are numbers."""
+    ran = Sandbox(work, "required").run_sync(
+        "git init -q sub; cd sub; git config gc.auto 1; git config gc.recentObjectsHook evil"
+    )
+    assert ran.set_aside == ("sub/.git/config.from-command",)
+
+
+def test_hooks_that_the_users_own_file_names_are_kept(
+    work: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A relative core.hooksPath in it means a directory of every repository."""
+    (tmp_path / "gitconfig").write_text("[core]\n\thooksPath = .team/hooks\n")
+    monkeypatch.setenv("GIT_CONFIG_GLOBAL", str(tmp_path / "gitconfig"))
+    ran = Sandbox(work, "required").run_sync(
+        "mkdir -p .team/hooks; echo x > .team/hooks/pre-commit"
+    )
+    assert ran.set_aside == (".team/hooks.from-command",)
 
 
 def test_a_tree_is_not_left_by_a_link(tmp_path: Path) -> None:

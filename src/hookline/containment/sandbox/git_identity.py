@@ -11,7 +11,8 @@ from functools import lru_cache
 
 from hookline.containment.git_settings import GIT
 
-_WANTED = r"^(user\.(name|email)|safe\.directory|core\.excludesfile|init\.defaultbranch)$"
+_HARMLESS = ("user.name", "user.email", "safe.directory", "core.excludesfile", "init.defaultbranch")
+_WANTED = rf"^({'|'.join((*_HARMLESS, 'core.hookspath'))})$"
 _TIMEOUT = 10.0
 
 
@@ -19,6 +20,8 @@ def git_configuration(root: str) -> bytes:
     """A configuration file with the settings of the user's that are harmless, as they hold in a directory."""
     lines = []
     for key, value in _settings(root, _changed()):
+        if key not in _HARMLESS:
+            continue
         section, _, name = key.partition(".")
         lines.append(f"[{section}]\n\t{name} = {_quoted(value)}\n")
     return "".join(lines).encode(errors="surrogateescape")
@@ -30,6 +33,12 @@ def ignore_file() -> list[str]:
     base = os.environ.get("XDG_CONFIG_HOME") or os.path.expanduser("~/.config")
     paths = [os.path.expanduser(each) for each in named] or [f"{base}/git/ignore"]
     return [path for path in paths if os.path.isabs(path) and os.path.isfile(path)]
+
+
+def hooks_of_user() -> list[str]:
+    """Where the user's own file has hooks that every repository brings itself: a path that begins at its top."""
+    found = [value for key, value in _settings("/", _changed()) if key == "core.hookspath"]
+    return [path for path in found if path and not os.path.isabs(os.path.expanduser(path))]
 
 
 def _changed() -> tuple[tuple[str, int], ...]:

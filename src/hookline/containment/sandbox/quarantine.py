@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import stat
 from collections.abc import Callable
 from typing import TypeVar
 
@@ -16,7 +17,9 @@ T = TypeVar("T")
 ASIDE = ".from-command"
 """What is added to the name."""
 _NAMES = 1000
-_DIRECTORY = getattr(os, "O_DIRECTORY", 0) | getattr(os, "O_NOFOLLOW", 0) | os.O_RDONLY
+_DIRECTORY = getattr(os, "O_DIRECTORY", 0) | getattr(os, "O_NOFOLLOW", 0)
+_WAY = _DIRECTORY | getattr(os, "O_PATH", os.O_RDONLY)
+"""Opens a directory that one may only pass through, too: whoever knows the names in it gets at them."""
 _FILE = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
 
 
@@ -28,9 +31,9 @@ def in_directory(root: str, path: str, act: Callable[..., T], *more: object) -> 
     *parents, last = path.split("/")
     fds: list[int] = []
     try:
-        fds.append(os.open(root, _DIRECTORY))
+        fds.append(os.open(root, _WAY))
         for part in parents:
-            fds.append(os.open(part, _DIRECTORY, dir_fd=fds[-1]))
+            fds.append(os.open(part, _WAY, dir_fd=fds[-1]))
         return act(last, fds[-1], *more)
     except OSError:
         return None
@@ -56,7 +59,7 @@ def names_in(root: str, path: str) -> list[str] | None:
 
 def move_aside(root: str, path: str) -> str:
     """Rename what is there, and give its new path; empty if there is nothing, or it cannot be renamed."""
-    name = in_directory(root, path, _moved)
+    name = in_directory(root, path, _moved) or in_directory(root, path, _moved_from_closed)
     return os.path.join(os.path.dirname(path), name) if name else ""
 
 
@@ -81,6 +84,24 @@ def _listed(name: str, directory: int) -> list[str]:
         return os.listdir(fd)
     finally:
         os.close(fd)
+
+
+def open_to_us(path: str, needed: int) -> None:
+    """Give ourselves rights to a directory of our own, by what was opened: a link may be there by now."""
+    with contextlib.suppress(OSError):
+        fd = os.open(path, _WAY)
+        try:
+            facts = os.fstat(fd)
+            if facts.st_uid == os.geteuid() and facts.st_mode & needed != needed:
+                os.chmod(f"/proc/self/fd/{fd}", stat.S_IMODE(facts.st_mode) | needed)
+        finally:
+            os.close(fd)
+
+
+def _moved_from_closed(name: str, directory: int) -> str:
+    """The same in a directory of ours that cannot be written: a command may have closed it."""
+    open_to_us(f"/proc/self/fd/{directory}/.", stat.S_IRWXU)
+    return _moved(name, directory)
 
 
 def _moved(name: str, directory: int) -> str:

@@ -9,10 +9,12 @@ from __future__ import annotations
 import os
 import re
 import shlex
+import stat
 from collections.abc import Iterator
 from typing import Literal, NamedTuple, TypeAlias
 
 from hookline.containment.git_settings import is_plain, run_git, settings_in
+from hookline.containment.sandbox.quarantine import open_to_us
 
 Check: TypeAlias = Literal["none", "git-config", "git-hooks"]
 """What a new file has to pass to stay: nothing helps, its keys are all harmless, or it holds samples only."""
@@ -32,9 +34,11 @@ OTHER_SYSTEMS = {
     ".bzr": ("branch/branch.conf", "branch/location", "branch-format/branch.conf"),
     "_darcs": ("prefs/defaults", "prefs/sources"),
     ".pijul": ("config",),
+    ".sl": ("config", "hgrc", "sharedpath"),
 }
 """Files that name programs or lead to another repository, by the directory that they are in."""
 
+_PASSING = stat.S_IRUSR | stat.S_IXUSR
 _GIT_NEVER_WALKED = frozenset({"objects", "refs", "logs", "lfs"})
 _WITHOUT_FILES = frozenset(
     {"branch", "remote", "user", "submodule", "url", "color", "advice", "alias"}
@@ -47,36 +51,46 @@ def is_git_directory(names: frozenset[str]) -> bool:
     return "HEAD" in names and ({"objects", "refs"} <= names or "commondir" in names)
 
 
-def git_parts(root: str, git: str) -> Iterator[Part]:
-    """The parts of one git directory, also of its submodules and further work trees."""
+def git_parts(root: str, git: str, *, open_closed: bool = False) -> Iterator[Part]:
+    """The parts of one git directory, also of its submodules and further work trees.
+
+    With `open_closed`, a directory of ours that cannot be listed is opened to us.
+    """
+    if open_closed:
+        open_to_us(f"{root}/{git}", _PASSING)
     yield Part(f"{git}/config", "git-config")
     yield Part(f"{git}/config.worktree")
     yield Part(f"{git}/commondir")
+    yield Part(f"{git}/sl/config")  # of Sapling, which works in git's repositories
     yield Part(f"{git}/hooks", "git-hooks")
-    for name in _listed(root, f"{git}/worktrees"):
+    for name in _listed(root, f"{git}/worktrees", open_closed):
+        if open_closed:
+            open_to_us(f"{root}/{git}/worktrees/{name}", _PASSING)
         for file in ("commondir", "gitdir", "config.worktree"):
             yield Part(f"{git}/worktrees/{name}/{file}")
     for name in ("worktrees", "modules"):
         if os.path.islink(f"{root}/{git}/{name}"):
             yield Part(f"{git}/{name}")
-    yield from _module_parts(root, f"{git}/modules")
+    yield from _module_parts(root, f"{git}/modules", open_closed)
 
 
-def _module_parts(root: str, place: str) -> Iterator[Part]:
+def _module_parts(root: str, place: str, open_closed: bool) -> Iterator[Part]:
     """Submodules may lie at any depth below `modules`: their names have slashes in them."""
-    for name in _listed(root, place):
+    for name in _listed(root, place, open_closed):
         below = f"{place}/{name}"
         if os.path.islink(f"{root}/{below}"):
             yield Part(below)
         elif name not in _GIT_NEVER_WALKED:
-            if is_git_directory(frozenset(_listed(root, below))):
-                yield from git_parts(root, below)
+            if is_git_directory(frozenset(_listed(root, below, open_closed))):
+                yield from git_parts(root, below, open_closed=open_closed)
             else:
-                yield from _module_parts(root, below)
+                yield from _module_parts(root, below, open_closed)
 
 
-def _listed(root: str, place: str) -> list[str]:
+def _listed(root: str, place: str, open_closed: bool) -> list[str]:
     path = f"{root}/{place}"
+    if open_closed:
+        open_to_us(path, _PASSING)
     try:
         return [] if os.path.islink(path) else os.listdir(path)
     except OSError:

@@ -7,7 +7,6 @@ A watch by the kernel (inotify) was rejected: it has to be set for every directo
 
 from __future__ import annotations
 
-import contextlib
 import os
 import stat
 import time
@@ -20,6 +19,7 @@ from hookline.containment.protected import (
     RUN_BY_SUFFIX,
     VERSION_CONTROL,
 )
+from hookline.containment.sandbox.quarantine import open_to_us
 from hookline.containment.sandbox.repositories import (
     OTHER_SYSTEMS,
     Part,
@@ -28,6 +28,7 @@ from hookline.containment.sandbox.repositories import (
 )
 from hookline.secret_tables import is_env_file
 
+_LISTING = stat.S_IRUSR | stat.S_IXUSR
 TICK = 50_000_000
 """Nanoseconds in which a second change may leave the same time behind: a directory that young is read again."""
 _NOTHING: frozenset[str] = frozenset()
@@ -67,25 +68,25 @@ class TreeIndex:
             record = known.get(place)
             if record is None or record.identity != identity:
                 if open_closed:
-                    _open_to_us(path, facts)
+                    open_to_us(path, _LISTING)
                 record = _read(path, place, identity)
             seen[place] = record
             pending += record.below
         self._directories = seen
 
-    def parts(self) -> Iterator[Part]:
+    def parts(self, *, open_closed: bool = False) -> Iterator[Part]:
         """What others run or obey. Some of the files of version control may not be there."""
         for place, record in self._directories.items():
             yield from map(Part, record.parts)
             if record.is_git:
-                yield from git_parts(self._root, place or ".")
+                yield from git_parts(self._root, place or ".", open_closed=open_closed)
             for system in record.systems:
-                yield from self._parts_of_system(system)
+                yield from self._parts_of_system(system, open_closed)
 
-    def _parts_of_system(self, place: str) -> Iterator[Part]:
+    def _parts_of_system(self, place: str, open_closed: bool) -> Iterator[Part]:
         name = os.path.basename(place)
         if name == ".git":
-            yield from git_parts(self._root, place)
+            yield from git_parts(self._root, place, open_closed=open_closed)
             return
         for file in OTHER_SYSTEMS[name]:
             yield Part(f"{place}/{file}")
@@ -132,16 +133,3 @@ def _read(path: str, place: str, identity: tuple[int, int, int]) -> _Directory:
         is_git_directory(there),
         tuple(before + name for name in env_files if name not in below),
     )
-
-
-def _open_to_us(path: str, facts: os.stat_result) -> None:
-    """Undo what hides a directory from us but not from whoever knows the names in it."""
-    needed = stat.S_IRUSR | stat.S_IXUSR
-    if facts.st_uid != os.geteuid() or facts.st_mode & needed == needed:
-        return
-    with contextlib.suppress(OSError):
-        fd = os.open(path, os.O_PATH | os.O_NOFOLLOW | os.O_DIRECTORY)
-        try:  # by what was opened: a link may be there by now
-            os.chmod(f"/proc/self/fd/{fd}", stat.S_IMODE(facts.st_mode) | stat.S_IRWXU)
-        finally:
-            os.close(fd)

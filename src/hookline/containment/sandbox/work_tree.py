@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 from typing import TypeAlias
 
 from hookline.containment.protected import is_accepted
+from hookline.containment.sandbox.git_identity import hooks_of_user
 from hookline.containment.sandbox.inventory import Inventory, left_behind
 from hookline.containment.sandbox.quarantine import (
     content_of,
@@ -156,8 +157,9 @@ class WorkTree:
             path = f"{self.root}/{part.path}"
             beside = os.path.dirname(path)
             if part.check == "git-config":
-                text = content_of(self.root, part.path, _LARGEST)
-                named = files_named_by_git(text, os.path.dirname(beside), beside) if text else ()
+                text, top = content_of(self.root, part.path, _LARGEST), os.path.dirname(beside)
+                named: Iterable[str] = [*files_named_by_git(text, top, beside)] if text else []
+                named = [*named, *(os.path.join(top, path) for path in hooks_of_user())]
             elif part.path.endswith(_READ_BY_SHELLS):
                 text = content_of(self.root, part.path, _LARGEST) or b""
                 top = os.path.dirname(beside) if part.path.endswith("hgrc") else beside
@@ -179,7 +181,7 @@ class WorkTree:
     def _judge(self, left_out: Iterable[str]) -> list[str]:
         before = {(os.path.basename(path), each) for path, each in self._known.items()}
         moved = []
-        for part in sorted({*self._index.parts(), *map(Part, self._named)}):
+        for part in sorted({*self._index.parts(open_closed=True), *map(Part, self._named)}):
             facts = facts_of(self.root, part.path)
             if facts is None or _is_below(part.path, left_out):
                 continue
@@ -195,8 +197,9 @@ class WorkTree:
                 continue  # it was moved with a directory that it is in
             if self._may_stay(part, facts):
                 self._made[part.path] = (exact, time.time_ns() - facts.st_ctime_ns > TICK)
-            elif new := move_aside(self.root, part.path):
-                moved.append(new)
+            else:
+                stuck = f"{part.path} (it cannot be moved aside: remove it)"
+                moved.append(move_aside(self.root, part.path) or stuck)
         return moved
 
     def _may_stay(self, part: Part, facts: os.stat_result) -> bool:
