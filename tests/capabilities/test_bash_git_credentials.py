@@ -96,7 +96,7 @@ def test_a_push_can_use_the_keys_and_the_agent(
     monkeypatch.setenv("HOME", str(home))
     monkeypatch.setenv("PATH", f"{work}/bin:/usr/bin:/bin")
     monkeypatch.setenv("SSH_AUTH_SOCK", str(tmp_path / "agent"))
-    paths = SandboxPaths(read=(home, sys.base_prefix))
+    paths = SandboxPaths(show=(home, sys.base_prefix))
     with socket.socket(socket.AF_UNIX) as agent:
         agent.bind(str(tmp_path / "agent"))
         agent.listen()
@@ -199,7 +199,7 @@ def test_a_hook_in_the_work_directory_never_sees_the_keys(work: Path, remote: st
     git(work, "remote", "add", "origin", remote)
     git(work, "config", "core.hooksPath", ".hooks")
     write = f"mkdir -p .hooks; printf '%s' '{HOOK}' > .hooks/pre-push; chmod +x .hooks/pre-push"
-    paths = SandboxPaths(read=(work.parent / "home",))
+    paths = SandboxPaths(show=(work.parent / "home",))
     result = run(
         Bash(work, sandbox=Sandbox(work, "required", paths=paths)),
         call("bash", command=write),

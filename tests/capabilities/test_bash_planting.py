@@ -60,14 +60,14 @@ def test_a_journal_in_the_work_directory_is_out_of_reach(tmp_path: Path) -> None
     """In `.hookline` it is written by the run and by nobody else, and nothing can be put beside it."""
     place = tmp_path / ".hookline"
     place.mkdir()
-    spoil = (
-        "cd .hookline; for f in * runs.db-journal runs.db-wal; do echo spoiled > $f; rm -f $f; mv $f gone; done; "
-        "cd ..; mv .hookline gone; ls .hookline"
+    (tmp_path / "spoil.sh").write_text(
+        "cd .hookline; for f in * runs.db-journal runs.db-wal; do echo spoiled > $f; rm -f $f; mv $f gone; done\n"
+        "cd ..; mv .hookline gone; ls .hookline\n"
     )
     with SQLiteJournal(place / "runs.db") as journal:
         bash = Bash(tmp_path, sandbox="required")
         builder = AgentBuilder().with_journal(journal).with_capability(bash)
-        (said,) = run(builder, call("bash", command=spoil))
+        (said,) = run(builder, call("bash", command="sh spoil.sh"))
         assert "Read-only file system" in said
         assert "runs.db-journal" not in {path.name for path in place.iterdir()}
         (kept,) = journal.runs()
@@ -80,10 +80,14 @@ def test_a_journal_that_commands_can_reach_is_refused(tmp_path: Path, name: str)
     """A file that a command puts beside it, such as `runs.db-journal`, would change what is on record."""
     (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
     with SQLiteJournal(tmp_path / name) as journal:
-        builder = AgentBuilder().with_driver(ScriptedDriver([say("x")])).with_journal(journal)
-        with pytest.raises(BuildError, match=r"commands can write.*\.hookline/runs"):
-            builder.with_capability(Bash(tmp_path, sandbox="required")).build()
-        builder.with_capability(Bash(tmp_path, place="host")).build()
+
+        def build(bash: Bash) -> None:
+            builder = AgentBuilder().with_driver(ScriptedDriver([say("x")]))
+            builder.with_journal(journal).with_capability(bash).build()
+
+        with pytest.raises(BuildError, match=r"commands can write.*/\.hookline/"):
+            build(Bash(tmp_path, sandbox="required"))
+        build(Bash(tmp_path, place="host"))
 
 
 def test_a_command_cannot_turn_what_is_kept_of_its_output_elsewhere(tmp_path: Path) -> None:

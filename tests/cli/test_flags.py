@@ -67,11 +67,11 @@ def test_a_conversation_is_named_once(place: Any) -> None:
 def test_a_run_that_is_not_kept_may_go_on_with_one_of_a_journal(place: Any) -> None:
     """There --journal says where the conversation is, which --no-save does not take back."""
     model = place.script({"say": "Hi."})
-    common = ("run", "--model", model, "--journal", "j.db")
+    common = ("run", "--model", model, "--journal", ".hookline/j.db")
     assert place.run(*common, "x").returncode == 0
     done = place.run(*common, "-c", "--no-save", "x")
     assert done.returncode == 0, done.stderr
-    assert place.run("runs", "--journal", "j.db").stdout.count("completed") == 1
+    assert place.run("runs", "--journal", ".hookline/j.db").stdout.count("completed") == 1
 
 
 @pytest.mark.parametrize("flags", [("--deny", "bsah(ls)"), ("--set", "approvals.ask=['bsah']")])

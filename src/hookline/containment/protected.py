@@ -54,7 +54,7 @@ AGENT_CONFIGURATION = _names(
     """
     .hookline .agents .claude .claude.json .codex .copilot .cursor .gemini .windsurf .continue .aider .aider.conf.yml
     .mcp.json mcp.json hookline.toml .continuerc.json .roo .roomodes .roorules .clinerules .kiro .amazonq .junie .trae
-    .augment .factory .openhands .warp .pi
+    .augment .factory .openhands .warp .pi .zed
     .qwen .opencode opencode.json opencode.jsonc .crush.json crush.json .goosehints .claude-plugin .cursor-plugin
     """
 )

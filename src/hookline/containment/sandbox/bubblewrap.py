@@ -125,14 +125,7 @@ class Arrangement:
         rules = self._file(filter_program(unix_sockets=grant.unix_sockets))
         options = [
             *_isolation(program, grant),
-            *view.mounts(
-                self._held,
-                grant,
-                job.limits.scratch,
-                sizes="--size" in program.options,
-                place=job.place,
-                file=self._file,
-            ),
+            *view.mounts(self._held, job, sizes="--size" in program.options, file=self._file),
             *("--seccomp", str(rules), "--chdir", str(job.cwd), "--clearenv"),
             *(word for item in {**job.env, **grant.env}.items() for word in ("--setenv", *item)),
         ]

@@ -10,7 +10,7 @@ import contextlib
 import os
 import pwd
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from functools import lru_cache
 from pathlib import Path
 
@@ -64,9 +64,12 @@ def dot_entry(path: str, known: Iterable[str]) -> str:
     return ""
 
 
-def needed_paths(root: str, known: list[str]) -> list[str]:
-    """Whole paths below the dot-entries of homes that programs are started from, and what they cannot do without."""
-    wanted = [*_of_path(), *_named(), *_of_interpreter(root)]
+def needed_paths(root: str, known: list[str], env: Mapping[str, str]) -> list[str]:
+    """Whole paths below the dot-entries of homes that programs are started from, and what they cannot do without.
+
+    `env` are the variables of the command.
+    """
+    wanted = [*_of_path(env), *_named(env), *_of_interpreter(root, env)]
     wanted += [f"{home}/{name}" for home in _own_homes() for name in INSTALLATIONS]
     inside = dict.fromkeys(path for path in wanted if dot_entry(path, known))
     return [path for path in inside if os.path.exists(path)]
@@ -89,7 +92,7 @@ def hidden_programs(known: list[str], shown: Iterable[str]) -> list[str]:
         )
 
     found = []
-    for directory in _of_search_path():
+    for directory in _search_path(os.environ):
         with contextlib.suppress(OSError):
             found += [
                 entry.path
@@ -100,13 +103,13 @@ def hidden_programs(known: list[str], shown: Iterable[str]) -> list[str]:
     return sorted(found)
 
 
-def _of_search_path() -> list[str]:
-    places = os.environ.get("PATH", "").split(os.pathsep)
+def _search_path(env: Mapping[str, str]) -> list[str]:
+    places = env.get("PATH", "").split(os.pathsep)
     return [os.path.normpath(each) for each in places if os.path.isabs(each)]
 
 
-def _of_path() -> Iterator[str]:
-    for directory in _of_search_path():
+def _of_path(env: Mapping[str, str]) -> Iterator[str]:
+    for directory in _search_path(env):
         yield directory
         yield os.path.realpath(directory)
         with contextlib.suppress(OSError):
@@ -136,17 +139,17 @@ def _installation(program: str) -> str:
     return above if is_prefix else beside
 
 
-def _named() -> Iterator[str]:
+def _named(env: Mapping[str, str]) -> Iterator[str]:
     for name in TOOL_VARIABLES:
-        for each in os.environ.get(name, "").split(os.pathsep):
+        for each in env.get(name, "").split(os.pathsep):
             if os.path.isabs(each):
                 yield from (os.path.normpath(each), os.path.realpath(each))
 
 
-def _of_interpreter(root: str) -> Iterator[str]:
+def _of_interpreter(root: str, env: Mapping[str, str]) -> Iterator[str]:
     for each in (sys.prefix, sys.base_prefix, sys.exec_prefix):
         yield from (each, os.path.realpath(each))
-    named = os.environ.get("VIRTUAL_ENV", "")
+    named = env.get("VIRTUAL_ENV", "")
     for place in (f"{root}/{each}" for each in _BELOW_WORK[1:]), (f"{named}/{_BELOW_WORK[0]}",):
         for program in place:
             if os.path.islink(program):

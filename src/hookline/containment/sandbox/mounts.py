@@ -5,11 +5,11 @@ from __future__ import annotations
 import contextlib
 import os
 import stat
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from hookline.containment.sandbox.command import Place, SandboxGrant
+from hookline.containment.sandbox.command import Job, Place, SandboxGrant
 from hookline.containment.sandbox.git_identity import git_configuration, ignore_file
 from hookline.containment.sandbox.home import (
     credentials_in,
@@ -64,9 +64,12 @@ class FileView:
         left_out = (*self.paths.unprotected, *grant.unprotected)
         return [Protection(root, self.paths, left_out) for root in self.roots]
 
-    def shown(self, grant: SandboxGrant) -> list[str]:
-        """Whole paths that are seen although they lie in a place that is hidden, as they are and where they lead."""
-        needed = needed_paths(str(self.roots[0]), homes())
+    def shown(self, grant: SandboxGrant, env: Mapping[str, str]) -> list[str]:
+        """Whole paths that are seen although they lie in a place that is hidden, as they are and where they lead.
+
+        `env` are the variables of the command.
+        """
+        needed = needed_paths(str(self.roots[0]), homes(), env)
         wanted = [*needed, *self._named(grant), *ignore_file()]
         return sorted({*wanted, *map(os.path.realpath, wanted)} - {"/"})
 
@@ -85,22 +88,20 @@ class FileView:
     def mounts(
         self,
         held: Sequence[Protection],
-        grant: SandboxGrant,
-        scratch: int | None,
+        job: Job,
         *,
         sizes: bool,
-        place: Place,
         file: Callable[[bytes], int],
     ) -> Iterator[str]:
         """The options that make the view, in the order in which they lie over one another.
 
-        `scratch` is how much fits into what is made for the command; not every bubblewrap knows `sizes`. `file` gives a
-        descriptor by which bubblewrap reads some bytes.
+        Not every bubblewrap knows `sizes` of what is made for the command. `file` gives a descriptor by which it
+        reads some bytes.
         """
-        read_only = place == "read-only"
+        grant, scratch, read_only = job.grant, job.limits.scratch, job.place == "read-only"
         size = ("--size", str(scratch)) if sizes and scratch is not None else ()
         cover = _Cover(("--size", str(_SMALL)) if sizes else (), file)
-        shown = self.shown(grant)
+        shown = self.shown(grant, job.env)
         yield from ("--ro-bind", "/", "/", "--dev", "/dev", *size, "--tmpfs", "/dev/shm")
         yield from ("--remount-ro", "/dev", "--proc", "/proc", "--remount-ro", "/proc")
         yield from self._emptied(grant, shown, size, None if read_only else self.paths.tmp)
@@ -108,7 +109,7 @@ class FileView:
             if not inside_any(Path(home), self.roots):
                 yield from self._home(home, shown, size, file)
         # A secret is hidden before what can be written is put in place, and again where that has brought it back.
-        hidden = self._secrets(shown, grant)
+        hidden = self._secrets(shown, job)
         for secret in hidden:
             if not inside_any(Path(secret), self.roots):
                 yield from cover(secret)
@@ -168,18 +169,18 @@ class FileView:
                 if inner.startswith(f"{path}/"):
                     yield from _as_it_is(inner)
 
-    def _secrets(self, shown: list[str], grant: SandboxGrant) -> list[str]:
+    def _secrets(self, shown: list[str], job: Job) -> list[str]:
         """What would be seen but for what hides it: not what lies in a place that is hidden as a whole."""
         home, empty = homes(), emptied()
         found = [
             path
-            for path in secrets(self.paths.hide, grant.reveal)
+            for path in secrets(self.paths.hide, job.grant.reveal)
             if inside_any(Path(path), map(Path, shown))
             or not (dot_entry(path, home) or inside_any(Path(path), empty))
         ]
         # What somebody has named is shown as it is, with the keys in it.
-        named = [Path(path) for path in self._named(grant) if dot_entry(path, home)]
-        for each in needed_paths(str(self.roots[0]), home):
+        named = [Path(path) for path in self._named(job.grant) if dot_entry(path, home)]
+        for each in needed_paths(str(self.roots[0]), home, job.env):
             found += [path for path in credentials_in(each) if not inside_any(Path(path), named)]
         return outermost(found)
 

@@ -357,7 +357,7 @@ class Sandbox:
         if place == "host" or self._reveals_keys(grant):
             # In there, a directory of the machine's /tmp is one that commands can make, with what they like in it.
             places = (*self.writable, *(emptied() if contained else ()))
-            shown = tuple(existing(self._view.shown(grant))) if contained else ()
+            shown = tuple(existing(self._view.shown(grant, made))) if contained else ()
             return {**made, "PATH": trusted_path(made["PATH"], places, shown)}
         return made
 
