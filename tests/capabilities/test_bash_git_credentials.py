@@ -195,10 +195,13 @@ def work(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @needs_bubblewrap
 def test_a_hook_in_the_work_directory_never_sees_the_keys(work: Path, remote: str) -> None:
-    """The set-up of husky: what a command writes there runs at a push, which then has no keys, and says so."""
+    """The set-up of husky: a hook may run what commands have written, so a push then has no keys, and says so."""
     git(work, "remote", "add", "origin", remote)
     git(work, "config", "core.hooksPath", ".hooks")
-    write = f"mkdir -p .hooks; printf '%s' '{HOOK}' > .hooks/pre-push; chmod +x .hooks/pre-push"
+    (work / ".hooks").mkdir()
+    (work / ".hooks" / "pre-push").write_text("#!/bin/sh\nsh ./check.sh\n")
+    (work / ".hooks" / "pre-push").chmod(0o755)
+    write = f"printf '%s' '{HOOK}' > check.sh"
     paths = SandboxPaths(show=(work.parent / "home",))
     result = run(
         Bash(work, sandbox=Sandbox(work, "required", paths=paths)),
