@@ -127,3 +127,10 @@ def test_a_rule_lifts_the_question_and_the_files_are_still_reported(project: Pat
     policy = POLICY.with_rules(allow=["cat .env"])
     verdict = policy.judge("cat .env", root=str(project))
     assert (verdict.decision, verdict.env_files) == ("allow", (str(project / ".env"),))
+
+
+def test_to_keep_a_copy_of_decoded_text_is_not_to_run_it() -> None:
+    """`tee` stores it; only what runs the file is denied."""
+    policy = ShellPolicy.default()
+    assert policy.judge("tr a-z A-Z < letters.txt | tee upper.txt").decision == "ask"
+    assert policy.judge("base64 -d x | tee y; bash ./y").decision == "deny"

@@ -351,7 +351,10 @@ class _Tree:
             self._piped(printed, stage, self.text(node), is_unread=is_unread)
             if is_unread:
                 stored = (
-                    word for argv in stage if name_of(argv) in {"tee", "sponge"} for word in argv
+                    word
+                    for argv in stage
+                    if name_of(argv) in {"tee", "sponge"}
+                    for word in argv[1:]
                 )
                 self.all.files.update(map(posixpath.normpath, stored))
             is_unread = is_unread or any(

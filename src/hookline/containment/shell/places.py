@@ -108,7 +108,9 @@ def expand(word: Word, where: str) -> list[Word] | None:
         names = _find(text, where) if _MAGIC.search(text) else []
         if names is None or len(found) + len(names) > _MOST_NAMES:
             return None
-        found += [Word(name, exact=False) for name in names] or [Word(text)]
+        # A pattern that finds nothing now may find something by the time it runs.
+        is_exact = _MAGIC.search(text) is None
+        found += [Word(name, exact=False) for name in names] or [Word(text, exact=is_exact)]
     return found
 
 
