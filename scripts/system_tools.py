@@ -42,6 +42,8 @@ WANTED = (
     Tool("bubblewrap", "bubblewrap", "bwrap"),
     Tool("direnv", "direnv", "direnv"),
     # These consist of many packages, which are not unpacked one by one.
+    Tool("zsh", "zsh", "zsh", "debian as root"),
+    Tool("fish", "fish", "fish", "debian as root"),
     Tool("Cargo", "cargo", "cargo", "debian as root"),
     Tool("rustfmt", "rustfmt", "rustfmt", "debian as root"),
     Tool("Clippy", "rust-clippy", "cargo-clippy", "debian as root"),

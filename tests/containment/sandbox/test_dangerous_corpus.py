@@ -10,7 +10,7 @@ import subprocess
 import time
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import pytest
@@ -120,7 +120,10 @@ class Trial:
         work = self._ground.slot(slot)
         env = {"GIT_CEILING_DIRECTORIES": str(self._ground.base)}
         self._clean[slot] = tree(work)
-        return Sandbox(work, "required", paths=paths_for(self._ground.base), limits=LIMITS, env=env)
+        # The work directories beside this one are the test's own. Another project's files can be read.
+        others = f"{self._ground.projects}/slot-[!{slot}]"
+        paths = replace(paths_for(self._ground.base), hide=(others,))
+        return Sandbox(work, "required", paths=paths, limits=LIMITS, env=env)
 
     async def _work(self, slot: int, waiting: Iterator[str]) -> None:
         for text in waiting:
@@ -137,7 +140,7 @@ class Trial:
             changes = difference(self._clean[slot], tree(sandbox.root))
             if changes:
                 self.record.changed += 1
-                self._search(text, changes)
+                self._search(text, changes, slot)
                 await self._use_tools(text, sandbox.root, changes)
                 changes = difference(self._clean[slot], tree(sandbox.root))
                 self._ground.restore(sandbox.root, changes)
@@ -152,8 +155,11 @@ class Trial:
             started = await asyncio.to_thread(self._tools.started, work)
             self.record.started += [f"{text}  ->  {each}" for each in started]
 
-    def _search(self, text: str, changes: list[str]) -> None:
+    def _search(self, text: str, changes: list[str], slot: int) -> None:
+        known = set(self._clean[slot].values())
         for path in changes:
+            if facts(path) in known:
+                continue  # it was moved with its directory, and nobody has read it
             if os.path.isfile(path) and not os.path.islink(path):
                 for secret in self._ground.home.found_in(Path(path).read_bytes()):
                     self.record.written.append(f"{text}  ->  {secret} in {os.path.basename(path)}")
