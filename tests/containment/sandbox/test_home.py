@@ -235,6 +235,19 @@ def test_environment_files_cannot_be_changed_or_committed_empty(project: Path) -
     assert shown.stdout == "KEY=a-secret\n"
 
 
+def test_environment_files_of_other_projects_are_hidden(home: Path) -> None:
+    """Up to three directories deep below a home; a sample is seen."""
+    for name in ("one/.env", "code/two/.env.local", "code/group/three/prod.env"):
+        (home / name).parent.mkdir(parents=True)
+        (home / name).write_text("KEY=a-secret\n")
+    (home / "one" / ".env.example").write_text("KEY=example\n")
+    sandbox = sandbox_of(home)
+    assert sandbox.run_sync("grep -rh KEY ~").text == "KEY=example\n"
+    (home / "code" / "four").mkdir()
+    (home / "code" / "four" / ".env").write_text("KEY=a-secret\n")
+    assert sandbox.run_sync("grep -rh KEY ~").text == "KEY=example\n"
+
+
 def test_environment_files_can_be_shown(project: Path) -> None:
     """For all commands by a name or a path, or to one command."""
     command = "cat .env deploy/prod.env"

@@ -7,6 +7,7 @@ import os
 import stat
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
 from hookline.containment.sandbox.command import Job, Place, SandboxGrant
@@ -30,6 +31,7 @@ from hookline.containment.sandbox.paths import (
 from hookline.containment.sandbox.protection import Protection
 from hookline.containment.sandbox.repositories import is_tracked
 from hookline.containment.sandbox.tables import OF_PROJECTS
+from hookline.containment.sandbox.tree_index import TreeIndex
 from hookline.containment.sandbox.work_tree import work_tree
 
 _SMALL = 64 * 1024
@@ -73,8 +75,10 @@ class FileView:
         wanted = [*needed, *self._named(grant), *ignore_file()]
         return sorted({*wanted, *map(os.path.realpath, wanted)} - {"/"})
 
-    def _env_files(self, held: Sequence[Protection], grant: SandboxGrant) -> Iterator[str]:
-        """Environment files below the directories of this view, as whole paths, but for those that are shown."""
+    def _env_files(
+        self, held: Sequence[Protection], grant: SandboxGrant, shown: list[str]
+    ) -> Iterator[str]:
+        """Environment files below the directories of this view and in other projects, but for those that are shown."""
         given = [os.path.expanduser(each) for each in self.paths.show]
         names = {each for each in given if not os.path.isabs(each)}
         whole = set(map(os.path.realpath, self._named(grant)))
@@ -84,6 +88,14 @@ class FileView:
                 is_named = path in names or os.path.basename(path) in names
                 if not is_named and f"{root}/{path}" not in whole:
                     yield f"{root}/{path}"
+        for home in filter(lambda each: self._is_seen(each, shown), homes()):
+            for path in _env_files_of_others(home):
+                if not inside_any(Path(path), self.roots) and path not in whole:
+                    yield path
+
+    def _is_seen(self, home: str, shown: list[str]) -> bool:
+        """Whether there is anything of a home to be seen: not in a directory that is emptied."""
+        return not inside_any(Path(home), emptied()) or inside_any(Path(home), map(Path, shown))
 
     def mounts(
         self,
@@ -120,7 +132,12 @@ class FileView:
         for secret in hidden:
             if inside_any(Path(secret), self.roots):
                 yield from cover(secret)
-        for path in set(self._env_files(held, grant)).difference(hidden):
+        for path in sorted(set(self._env_files(held, grant, shown))):
+            if inside_any(Path(path), map(Path, hidden)):
+                continue
+            if not inside_any(Path(path), self.roots):
+                yield from cover(path)
+                continue
             # An empty file would be committed in the place of one that git tracks. No device is.
             yield from ("--dev-bind", os.devnull, path) if is_tracked(path) else cover(path)
 
@@ -145,7 +162,7 @@ class FileView:
         self, home: str, shown: list[str], size: tuple[str, ...], file: Callable[[bytes], int]
     ) -> Iterator[str]:
         """A temporary directory in place of a home, with what is to be seen of it."""
-        is_seen = not inside_any(Path(home), emptied()) or inside_any(Path(home), map(Path, shown))
+        is_seen = self._is_seen(home, shown)
         yield from (*size, "--tmpfs", home)
         for path in entries(home)[1] if is_seen else ():
             yield from _as_it_is(path)
@@ -214,6 +231,22 @@ class _Cover:
         if os.path.islink(path):
             return ()  # what it leads to is hidden, or is not
         return ("--ro-bind-data", str(self.file(b"")), path)
+
+
+_OTHERS = 3
+"""How many directories deep other projects may lie below a home. The whole home may be too large to look through."""
+
+
+def _env_files_of_others(home: str) -> Iterator[str]:
+    """Environment files of projects below a home directory, as whole paths."""
+    index = _index_of_home(home)
+    index.refresh()
+    yield from (f"{home}/{path}" for path in index.env_files() if not path.startswith("."))
+
+
+@cache
+def _index_of_home(home: str) -> TreeIndex:
+    return TreeIndex(home, _OTHERS)
 
 
 def _as_it_is(path: str) -> Iterator[str]:

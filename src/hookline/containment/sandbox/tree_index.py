@@ -49,8 +49,10 @@ class _Directory(NamedTuple):
 class TreeIndex:
     """The parts and the environment files of one tree, by their paths relative to its root."""
 
-    def __init__(self, root: str) -> None:
+    def __init__(self, root: str, depth: int | None = None) -> None:
         self._root = root
+        self._depth = depth
+        """How many directories deep it looks, and then at nothing that begins with a dot; None for all."""
         self._directories: dict[str, _Directory] = {}
 
     def refresh(self, *, open_closed: bool = False) -> None:
@@ -71,7 +73,10 @@ class TreeIndex:
                     open_to_us(path, _LISTING)
                 record = _read(path, place, identity)
             seen[place] = record
-            pending += record.below
+            if self._depth is None:
+                pending += record.below
+            elif place.count("/") + bool(place) < self._depth:
+                pending += (path for path in record.below if "/." not in f"/{path}")
         self._directories = seen
 
     def parts(self, *, open_closed: bool = False) -> Iterator[Part]:
