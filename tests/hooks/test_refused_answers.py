@@ -50,7 +50,7 @@ class Letter(Parcel, frozen=True, kw_only=True):
         ValueError("returned, not raised"),
         NotImplemented,
     ],
-    ids=repr,
+    ids=lambda answer: repr(answer).partition(" at 0x")[0],
 )
 @pytest.mark.parametrize("tier", ["hook", "policy"])
 async def test_an_answer_that_means_nothing_is_an_error(answer: Any, tier: str) -> None:
