@@ -148,7 +148,7 @@ class Arrangement:
         self._fds.clear()
 
     def give_back(self) -> list[str]:
-        """Take away what was made for the command, and say what of the command's own was set aside."""
+        """Take away what was made for the command, and say what of the command's own was moved aside."""
         self.started()
         for protection in self._held:
             protection.release()
