@@ -7,6 +7,7 @@ history, commits, or opens an editor or an agent there. What a person starts (ma
 from __future__ import annotations
 
 import os
+import re
 
 
 def _names(text: str) -> frozenset[str]:
@@ -21,15 +22,15 @@ PROJECT_CONFIGURATION = _names(
     """
     .pre-commit-config.yaml .pre-commit-config.yml prek.toml .overcommit.yml     # run at each commit
     lefthook.yml lefthook.yaml lefthook.toml lefthook.json .lefthook.yml .lefthook.yaml .lefthook.toml .lefthook.json
-    lefthook-local.yml lefthook-local.yaml .lefthook-local.yml .lefthook-local.yaml
-    mise.toml .mise.toml mise.local.toml .mise.local.toml .rtx.toml              # run when a shell enters
+    lefthook-local.yml lefthook-local.yaml .lefthook-local.yml .lefthook-local.yaml hk.pkl
+    mise.toml .mise.toml mise.local.toml .mise.local.toml .miserc.toml .rtx.toml # run when a shell enters
     """
 )
 """What runs commands and is part of the project all the same: people ask agents to write it."""
 
 RUN_BY_OTHERS = PROJECT_CONFIGURATION | _names(
     """
-    .husky .envrc .mise .autoenv .autoenv.zsh .autoenv_leave.zsh
+    .husky .envrc .mise .shadowenv.d .autoenv .autoenv.zsh .autoenv_leave.zsh
     .vscode .idea .devcontainer .devcontainer.json .fleet .zed .vs .nova .helix .theia  # run by editors
     .fslckout _FOSSIL_                                                     # leads Fossil to another repository
     .nvim.lua .nvimrc .exrc .vimrc .gvimrc .lvimrc .dir-locals.el .dir-locals-2.el .externalToolBuilders
@@ -42,19 +43,30 @@ RUN_BELOW: dict[str, frozenset[str]] = {
         "copilot-instructions.md hooks copilot instructions prompts chatmodes agents skills"
     ),
     ".repo": _names("repo manifest.xml local_manifests"),
-    ".config": _names("mise mise.toml"),
-    "mise": _names("config.toml config.local.toml"),
+    ".config": _names(
+        "mise mise.toml miserc.toml lefthook.yml lefthook.yaml lefthook.toml lefthook.json"
+    ),
+    "mise": _names("config.toml config.local.toml conf.d miserc.toml"),
 }
 """The same, by the name of the directory that they are in."""
 
-RUN_BY_SUFFIX = (".code-workspace", ".sublime-project")
-"""The same, by the end of the name."""
+RUN_BY_PATTERN = re.compile(
+    r".+\.(?:code-workspace|sublime-project)|\.envrc\..+|\.?mise\.(?:.+\.)?toml|\.?lefthook(?:-local)?\.(?:ya?ml|toml|json)"
+)
+"""The same, by a pattern."""
+_HINTS = (".code-workspace", ".sublime-project", ".envrc.", "mise.", "lefthook")
+
+
+def may_have_pattern(names: str) -> bool:
+    """Whether one of some names, in one text, may fit the pattern: a quick look before a slow one."""
+    return any(hint in names for hint in _HINTS)
+
 
 AGENT_CONFIGURATION = _names(
     """
     .hookline .agents .claude .claude.json .codex .copilot .cursor .gemini .windsurf .continue .aider .aider.conf.yml
     .mcp.json mcp.json hookline.toml .continuerc.json .roo .roomodes .roorules .clinerules .kiro .amazonq .junie .trae
-    .augment .factory .openhands .warp .pi .zed
+    .amp .iflow .augment .factory .openhands .warp .pi .zed
     .qwen .opencode opencode.json opencode.jsonc .crush.json crush.json .goosehints .claude-plugin .cursor-plugin
     """
 )
@@ -81,15 +93,15 @@ PROTECTED: frozenset[str] = (
 )
 """What a jail lets nobody change unless it is told otherwise, at any depth. It can all be read."""
 
-_accepted: set[tuple[int, int]] = set()
-"""Files of such names that were written through a jail, which asks or refuses first."""
+_accepted: set[tuple[int, int, int]] = set()
+"""Files of such names that were written through a jail, which asks or refuses first, as they were then."""
 
 
 def accept(facts: os.stat_result) -> None:
     """Say that a file with such a name was written by somebody who may."""
-    _accepted.add((facts.st_dev, facts.st_ino))
+    _accepted.add((facts.st_dev, facts.st_ino, facts.st_ctime_ns))
 
 
 def is_accepted(facts: os.stat_result) -> bool:
-    """Whether this file was written by somebody who may."""
-    return (facts.st_dev, facts.st_ino) in _accepted
+    """Whether this file was written by somebody who may, and has neither changed nor moved since."""
+    return (facts.st_dev, facts.st_ino, facts.st_ctime_ns) in _accepted

@@ -402,7 +402,8 @@ def test_a_directory_that_is_closed_to_us_hides_nothing(place: Place) -> None:
     place.run(
         "mkdir -p a b/c d; for d in a b/c d; do echo x > $d/.envrc; done; chmod 0311 a b/c; chmod 0555 b d; "
         "git init -q r; git -C r config core.fsmonitor x; git init -q s; git -C s config core.fsmonitor x; "
-        "mkdir -p t/.git/worktrees/w; echo x > t/.git/worktrees/w/commondir; chmod 0311 r/.git; chmod 0555 s/.git; "
+        "mkdir -p t/.git/worktrees/w; cd t/.git/worktrees/w; echo x > commondir; echo x > HEAD; cd ../../../..; "
+        "chmod 0311 r/.git; chmod 0555 s/.git; "
         "chmod 0311 t/.git/worktrees/w t/.git/worktrees"
     )
     found = subprocess.run(["find", place.work], capture_output=True, text=True).stdout.split()

@@ -41,6 +41,15 @@ class SandboxGrant:
     """Whether it may talk to unix sockets."""
     env: Mapping[str, str] = field(default_factory=dict)
 
+    def __post_init__(self) -> None:
+        for name in ("reveal", "unprotected"):
+            value = getattr(self, name)
+            if isinstance(value, str):
+                raise UsageError(
+                    f"{name}={value!r} is one text, and a list is expected.",
+                    remedy=f"Write {name}=({value!r},).",
+                )
+
 
 NOTHING = SandboxGrant()
 
@@ -52,6 +61,8 @@ class Job:
     argv: tuple[str, ...]
     cwd: Path
     env: Mapping[str, str]
+    own_env: Mapping[str, str]
+    """The variables without those of earlier commands: by these it is decided what a command sees."""
     limits: SandboxLimits
     place: Place
     grant: SandboxGrant = NOTHING

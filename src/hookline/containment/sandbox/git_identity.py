@@ -12,7 +12,7 @@ from functools import lru_cache
 from hookline.containment.git_settings import GIT
 
 _HARMLESS = ("user.name", "user.email", "safe.directory", "core.excludesfile", "init.defaultbranch")
-_WANTED = rf"^({'|'.join((*_HARMLESS, 'core.hookspath'))})$"
+_WANTED = rf"^({'|'.join((*_HARMLESS, 'core.hookspath', 'include.path', 'includeif.*path'))})$"
 _TIMEOUT = 10.0
 
 
@@ -35,10 +35,11 @@ def ignore_file() -> list[str]:
     return [path for path in paths if os.path.isabs(path) and os.path.isfile(path)]
 
 
-def hooks_of_user() -> list[str]:
-    """Where the user's own file has hooks that every repository brings itself: a path that begins at its top."""
-    found = [value for key, value in _settings("/", _changed()) if key == "core.hookspath"]
-    return [path for path in found if path and not os.path.isabs(os.path.expanduser(path))]
+def files_of_user() -> list[str]:
+    """Hooks and further files that the user's own file names. A path that is not whole begins at the top of each
+    repository."""
+    found = [value for key, value in _settings("/", _changed()) if key not in _HARMLESS]
+    return [os.path.expanduser(path) for path in found if path]
 
 
 def _changed() -> tuple[tuple[str, int], ...]:

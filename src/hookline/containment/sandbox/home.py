@@ -17,14 +17,17 @@ from pathlib import Path
 from hookline.containment.sandbox.tables import INSTALLATIONS, TOOL_VARIABLES
 from hookline.secret_tables import SECRET_ENDINGS, SECRET_FILES
 
-_BELOW_WORK = ("bin/python", ".venv/bin/python", "venv/bin/python", "env/bin/python")
-"""Interpreters of virtual environments, which are links to one elsewhere."""
+_LOOKED_AT = 50
+"""How many directories are looked at for credentials."""
+_FIRST_PERSON, _NOBODY = 1000, 65534
+"""Numbers of users who are people."""
 
 
 def homes() -> list[str]:
     """The home directories whose entries we could read: our own, and for root everybody's."""
     found = _own_homes()
     if os.geteuid() == 0:
+        found += (each.pw_dir for each in pwd.getpwall() if _FIRST_PERSON <= each.pw_uid < _NOBODY)
         with contextlib.suppress(OSError):
             found += (entry.path for entry in os.scandir("/home") if entry.is_dir())
     return _checked(found)
@@ -69,7 +72,7 @@ def needed_paths(root: str, known: list[str], env: Mapping[str, str]) -> list[st
 
     `env` are the variables of the command.
     """
-    wanted = [*_of_path(env), *_named(env), *_of_interpreter(root, env)]
+    wanted = [*_of_path(root, env), *_named(env), *_of_interpreter()]
     wanted += [f"{home}/{name}" for home in _own_homes() for name in INSTALLATIONS]
     inside = dict.fromkeys(path for path in wanted if dot_entry(path, known))
     return [path for path in inside if os.path.exists(path)]
@@ -77,9 +80,13 @@ def needed_paths(root: str, known: list[str], env: Mapping[str, str]) -> list[st
 
 def credentials_in(path: str) -> list[str]:
     """The files of a shown directory whose names say that they hold credentials."""
-    with contextlib.suppress(OSError):
-        return [f"{path}/{name}" for name in os.listdir(path) if _is_credential(name.lower())]
-    return []
+    found = []
+    for depth, (place, directories, files) in enumerate(os.walk(path)):
+        names = [*directories, *files] if depth < _LOOKED_AT else []
+        found += [f"{place}/{name}" for name in names if _is_credential(name.lower())]
+        if place.count("/") > path.count("/") or depth >= _LOOKED_AT:
+            directories.clear()  # deeper, there are the files of packages
+    return found
 
 
 def hidden_programs(known: list[str], shown: Iterable[str]) -> list[str]:
@@ -108,8 +115,10 @@ def _search_path(env: Mapping[str, str]) -> list[str]:
     return [os.path.normpath(each) for each in places if os.path.isabs(each)]
 
 
-def _of_path(env: Mapping[str, str]) -> Iterator[str]:
+def _of_path(root: str, env: Mapping[str, str]) -> Iterator[str]:
     for directory in _search_path(env):
+        if f"{os.path.realpath(directory)}/".startswith(f"{root}/"):
+            continue  # a command could put a link there that leads anywhere
         yield directory
         yield os.path.realpath(directory)
         with contextlib.suppress(OSError):
@@ -119,24 +128,19 @@ def _of_path(env: Mapping[str, str]) -> Iterator[str]:
 @lru_cache(maxsize=128)
 def _behind_links(directory: str, _changed: int) -> tuple[str, ...]:
     """What the links in a directory lead to: the installation, or the file alone."""
-    links = [entry.path for entry in os.scandir(directory) if entry.is_symlink()]
+    links = [
+        entry.path for entry in os.scandir(directory) if entry.is_symlink() and entry.is_file()
+    ]
     return tuple(dict.fromkeys(_installation(os.path.realpath(link)) for link in links))
 
 
 def _installation(program: str) -> str:
-    """What a program needs beside itself: its virtual environment, its package, its interpreter's library."""
+    """What a program needs beside itself: its virtual environment or its package; or the file alone."""
     above = os.path.dirname(os.path.dirname(program))
     if os.path.exists(f"{above}/pyvenv.cfg"):
         return above
     head, found, _ = program.partition("/node_modules/")
-    if found:
-        return f"{head}/node_modules"
-    beside = os.path.dirname(program)
-    if os.path.basename(beside) not in ("bin", "libexec"):
-        return program
-    # `~/.local` is everybody's: it holds keys as well.
-    is_prefix = os.path.isdir(f"{above}/lib") and os.path.basename(above) != ".local"
-    return above if is_prefix else beside
+    return f"{head}/node_modules" if found else program
 
 
 def _named(env: Mapping[str, str]) -> Iterator[str]:
@@ -146,15 +150,11 @@ def _named(env: Mapping[str, str]) -> Iterator[str]:
                 yield from (os.path.normpath(each), os.path.realpath(each))
 
 
-def _of_interpreter(root: str, env: Mapping[str, str]) -> Iterator[str]:
+def _of_interpreter() -> Iterator[str]:
+    """The interpreter that runs us. Those of the work directory's environments are among the installations: what
+    somebody put there decides nothing."""
     for each in (sys.prefix, sys.base_prefix, sys.exec_prefix):
         yield from (each, os.path.realpath(each))
-    named = env.get("VIRTUAL_ENV", "")
-    for place in (f"{root}/{each}" for each in _BELOW_WORK[1:]), (f"{named}/{_BELOW_WORK[0]}",):
-        for program in place:
-            if os.path.islink(program):
-                yield _installation(os.path.realpath(program))
-                yield _installation(os.path.join(os.path.dirname(program), os.readlink(program)))
 
 
 def _is_credential(name: str) -> bool:

@@ -1,6 +1,7 @@
 """What was in a directory before commands ran there, on disk: if we die before we look again, the next start does.
 
-There is one file per directory and process, locked as long as the process lives.
+There is one file per directory and process, locked as long as the process lives. Other processes that work in the same
+directory, in one above or in one below, read it too: what is not in it is not the user's.
 """
 
 from __future__ import annotations
@@ -11,12 +12,13 @@ import json
 import os
 from collections.abc import Iterator, Mapping
 from pathlib import Path
+from typing import NamedTuple
 
 _MODE = 0o600
 
 
 class Inventory:
-    """The record of one process for one directory, while commands run there."""
+    """The record of this process for one directory, while commands run there."""
 
     def __init__(self, path: Path, fd: int) -> None:
         self._path, self._fd = path, fd
@@ -26,7 +28,8 @@ class Inventory:
         """Write down what is there; None where nothing can be written: then nobody looks after our death."""
         import fcntl  # not on Windows, where this module can be imported all the same
 
-        path = _place() / f"{_key(root)}-{os.getpid()}.json"
+        key = hashlib.sha256(os.fsencode(root)).hexdigest()[:32]
+        path = _place() / f"{key}-{os.getpid()}.json"
         with contextlib.suppress(OSError):
             path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
             fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, _MODE)
@@ -43,27 +46,43 @@ class Inventory:
         os.close(self._fd)
 
 
-def left_behind(root: str) -> Iterator[dict[str, tuple[int, int, int]]]:
-    """What was there before the commands of processes that died. Each is given once."""
+class Record(NamedTuple):
+    """What one process wrote down."""
+
+    path: Path
+    root: str
+    known: dict[str, tuple[int, int, int]]
+    is_alive: bool
+
+    def forget(self) -> None:
+        """It was looked at."""
+        with contextlib.suppress(OSError):
+            self.path.unlink()
+
+
+def records() -> Iterator[Record]:
+    """What other processes wrote down. One that died has left its lock."""
     import fcntl
 
     place = _place()
-    if not place.is_dir():
-        return
-    for path in place.glob(f"{_key(root)}-*.json"):
-        with contextlib.suppress(OSError, ValueError, TypeError), path.open("r+b") as file:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)  # it is locked while its process lives
+    for path in place.glob("*-*.json") if place.is_dir() else ():
+        if path.stem.rpartition("-")[2] == str(os.getpid()):
+            continue
+        with contextlib.suppress(OSError, ValueError, TypeError, KeyError), path.open("rb") as file:
+            is_alive = False
+            try:
+                fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+            except BlockingIOError:
+                is_alive = True
             text = file.read()
-            if text:  # else it died before its first command
-                yield {name: tuple(each) for name, each in json.loads(text)["known"].items()}
-            path.unlink()
+            if not text:  # it died before its first command, or is about to write
+                continue
+            kept = json.loads(text)
+            known = {name: tuple(each) for name, each in kept["known"].items()}
+            yield Record(path, kept["root"], known, is_alive)
 
 
 def _place() -> Path:
     state = os.environ.get("XDG_STATE_HOME", "")
     base = Path(state) if os.path.isabs(state) else Path(os.path.expanduser("~/.local/state"))
     return base / "hookline" / "sandbox"
-
-
-def _key(root: str) -> str:
-    return hashlib.sha256(os.fsencode(root)).hexdigest()[:32]

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import atexit
 import contextlib
 import os
+import shutil
 import stat
+import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -29,7 +32,7 @@ from hookline.containment.sandbox.paths import (
     work_directory,
 )
 from hookline.containment.sandbox.protection import Protection
-from hookline.containment.sandbox.repositories import is_tracked
+from hookline.containment.sandbox.repositories import may_be_tracked
 from hookline.containment.sandbox.tables import OF_PROJECTS
 from hookline.containment.sandbox.tree_index import TreeIndex
 from hookline.containment.sandbox.work_tree import work_tree
@@ -64,7 +67,11 @@ class FileView:
         if place == "read-only":
             return []
         left_out = (*self.paths.unprotected, *grant.unprotected)
-        return [Protection(root, self.paths, left_out) for root in self.roots]
+        held = [Protection(root, self.paths, left_out) for root in self.roots]
+        if self.paths.tmp is not None:
+            # A link can lead there from the work directory. What is in it has another path inside, and is not kept.
+            held.append(Protection(Path(self.paths.tmp).resolve(), None, left_out, keeps=False))
+        return held
 
     def shown(self, grant: SandboxGrant, env: Mapping[str, str]) -> list[str]:
         """Whole paths that are seen although they lie in a place that is hidden, as they are and where they lead.
@@ -84,7 +91,7 @@ class FileView:
         whole = set(map(os.path.realpath, self._named(grant)))
         found = {protection.root: protection.env_files for protection in held}
         for root in self.roots:
-            for path in found[root] if held else work_tree(str(root)).env_files():
+            for path in found[root] if root in found else work_tree(str(root)).env_files():
                 is_named = path in names or os.path.basename(path) in names
                 if not is_named and f"{root}/{path}" not in whole:
                     yield f"{root}/{path}"
@@ -92,6 +99,12 @@ class FileView:
             for path in _env_files_of_others(home):
                 if not inside_any(Path(path), self.roots) and path not in whole:
                     yield path
+
+    def _may_cover(self, path: str, shown: list[str]) -> bool:
+        """Whether there is a file to be covered: a link may lead to a place that is hidden anyway."""
+        is_hidden = inside_any(Path(path), emptied()) or dot_entry(path, homes())
+        seen = [*self.roots, *map(Path, shown)]
+        return os.path.isfile(path) and (not is_hidden or inside_any(Path(path), seen))
 
     def _is_seen(self, home: str, shown: list[str]) -> bool:
         """Whether there is anything of a home to be seen: not in a directory that is emptied."""
@@ -112,8 +125,8 @@ class FileView:
         """
         grant, scratch, read_only = job.grant, job.limits.scratch, job.place == "read-only"
         size = ("--size", str(scratch)) if sizes and scratch is not None else ()
-        cover = _Cover(("--size", str(_SMALL)) if sizes else (), file)
-        shown = self.shown(grant, job.env)
+        cover = _Cover(("--size", str(_SMALL)) if sizes else ())
+        shown = self.shown(grant, job.own_env)
         yield from ("--ro-bind", "/", "/", "--dev", "/dev", *size, "--tmpfs", "/dev/shm")
         yield from ("--remount-ro", "/dev", "--proc", "/proc", "--remount-ro", "/proc")
         yield from self._emptied(grant, shown, size, None if read_only else self.paths.tmp)
@@ -132,14 +145,22 @@ class FileView:
         for secret in hidden:
             if inside_any(Path(secret), self.roots):
                 yield from cover(secret)
+        for protection in held:
+            for path in protection.closed:  # nobody knows what is in there
+                yield from cover(f"{protection.root}/{path}")
+        covered: set[str] = set()
         for path in sorted(set(self._env_files(held, grant, shown))):
-            if inside_any(Path(path), map(Path, hidden)):
+            real = os.path.realpath(path)
+            if (
+                real in covered
+                or inside_any(Path(real), map(Path, hidden))
+                or not self._may_cover(real, shown)
+            ):
                 continue
-            if not inside_any(Path(path), self.roots):
-                yield from cover(path)
-                continue
+            covered.add(real)
             # An empty file would be committed in the place of one that git tracks. No device is.
-            yield from ("--dev-bind", os.devnull, path) if is_tracked(path) else cover(path)
+            is_tracked = inside_any(Path(real), self.roots) and may_be_tracked(real)
+            yield from ("--dev-bind", os.devnull, real) if is_tracked else cover(real)
 
     def _emptied(
         self, grant: SandboxGrant, shown: list[str], size: tuple[str, ...], tmp: str | Path | None
@@ -197,8 +218,9 @@ class FileView:
         ]
         # What somebody has named is shown as it is, with the keys in it.
         named = [Path(path) for path in self._named(job.grant) if dot_entry(path, home)]
-        for each in needed_paths(str(self.roots[0]), home, job.env):
-            found += [path for path in credentials_in(each) if not inside_any(Path(path), named)]
+        for each in needed_paths(str(self.roots[0]), home, job.own_env):
+            inside = map(os.path.realpath, credentials_in(each))
+            found += [path for path in inside if not inside_any(Path(path), named)]
         return outermost(found)
 
     def _named(self, grant: SandboxGrant) -> list[str]:
@@ -222,7 +244,6 @@ class _Cover:
     """Puts nothing in the place of something."""
 
     small: tuple[str, ...]
-    file: Callable[[bytes], int]
 
     def __call__(self, path: str, *, sealed: bool = True) -> tuple[str, ...]:
         if os.path.isdir(path):
@@ -230,9 +251,21 @@ class _Cover:
             return (*self.small, "--tmpfs", path, *seal)
         if os.path.islink(path):
             return ()  # what it leads to is hidden, or is not
-        return ("--ro-bind-data", str(self.file(b"")), path)
+        return ("--ro-bind", _empty_file(), path)
 
 
+def _empty_file() -> str:
+    """A file of our own with nothing in it. A descriptor for each place would use them up."""
+    global _empty
+    if _empty is None or not os.path.exists(_empty):
+        directory = tempfile.mkdtemp(prefix="hookline-")
+        atexit.register(shutil.rmtree, directory, ignore_errors=True)
+        _empty = f"{directory}/empty"
+        os.close(os.open(_empty, os.O_CREAT | os.O_EXCL, 0o444))
+    return _empty
+
+
+_empty: str | None = None
 _OTHERS = 3
 """How many directories deep other projects may lie below a home. The whole home may be too large to look through."""
 

@@ -170,17 +170,16 @@ def is_kept_by_its_target(root: Path, name: str, paths: SandboxPaths) -> bool:
         return False
     real = Path(os.path.realpath(path))
     is_next = os.path.normpath(path.parent / os.readlink(path)) == str(real)
-    if os.path.basename(name) in INSTRUCTIONS:
-        return not root.is_relative_to(real)
     is_kept = inside_any(real, [root]) or not inside_any(real, existing(paths.write))
-    return name in AGENT_CONFIGURATION and is_next and is_kept and not root.is_relative_to(real)
+    is_obeyed = name in AGENT_CONFIGURATION or os.path.basename(name) in INSTRUCTIONS
+    return is_obeyed and is_next and is_kept and not root.is_relative_to(real)
 
 
 def _targets(root: Path, names: Iterable[str]) -> Iterator[str]:
     """What there are links to below the root, also if it is not there: who changes that changes what is obeyed."""
     for name in names:
         real = Path(os.path.realpath(root / name))
-        if real.is_relative_to(root) and (real.is_file() or name in AGENT_CONFIGURATION):
+        if real.is_relative_to(root):
             yield str(real.relative_to(root))
 
 

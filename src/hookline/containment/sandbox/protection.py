@@ -47,9 +47,16 @@ class Protection:
     """The protected names below one directory, for as long as one command runs."""
 
     def __init__(
-        self, root: Path, paths: SandboxPaths | None = None, left_out: Iterable[str] = ()
+        self,
+        root: Path,
+        paths: SandboxPaths | None = None,
+        left_out: Iterable[str] = (),
+        *,
+        keeps: bool = True,
     ) -> None:
         self.root = root
+        self._keeps = keeps
+        """Whether what is there is kept; else only what is new is moved aside."""
         self._paths = paths or SandboxPaths()
         self._left_out = tuple(left_out)
         self._tree = work_tree(str(root))
@@ -61,6 +68,11 @@ class Protection:
         """What is to be mounted read-only on itself."""
 
     @property
+    def closed(self) -> list[str]:
+        """Directories that cannot be listed, relative to the directory."""
+        return self._visit.closed if self._visit is not None and self._keeps else []
+
+    @property
     def env_files(self) -> list[str]:
         """Environment files, relative to the directory."""
         return [] if self._visit is None else self._visit.env_files
@@ -68,7 +80,8 @@ class Protection:
     @property
     def moved_aside(self) -> list[str]:
         """The new paths of what the command made and nobody is to obey, so far."""
-        return [] if self._visit is None else list(self._visit.moved)
+        moved = [] if self._visit is None else self._visit.moved
+        return list(moved) if self._keeps else [f"/tmp/{path}" for path in moved]
 
     def hold(self) -> Protection:
         """Make what is missing, and say what to mount."""
@@ -76,6 +89,8 @@ class Protection:
         try:
             _share(self._lock, self.root)
             self._visit = self._tree.enter(self._left_out)
+            if not self._keeps:
+                return self
             for name in without(self._left_out, held_names(self.root, self._paths)):
                 self._protect(name)
             for path in self._visit.kept:
@@ -98,8 +113,9 @@ class Protection:
             if "/" not in path and not is_kept_by_its_target(self.root, path, self._paths):
                 raise _is_a_link(self.root, path, whole)
             whole = os.path.realpath(whole)
-            if not whole.startswith(f"{self.root}/") or not os.path.exists(whole):
-                return
+            if whole.startswith(f"{self.root}/") and os.path.exists(whole):
+                self._protect(os.path.relpath(whole, self.root))
+            return
         self.kept.append(whole)
         parent = os.path.dirname(whole)
         if os.path.basename(parent) in _PINNED:

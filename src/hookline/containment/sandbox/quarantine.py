@@ -7,7 +7,10 @@ name. So the command may make them, and they are moved aside afterwards. Nothing
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
+import re
+import secrets
 import stat
 from collections.abc import Callable
 from typing import TypeVar
@@ -16,30 +19,36 @@ T = TypeVar("T")
 
 ASIDE = ".from-command"
 """What is added to the name."""
-_NAMES = 1000
+IS_ASIDE = re.compile(rf".*{re.escape(ASIDE)}(?:-[0-9a-f]+)?", re.DOTALL)
+_LONGEST_NAME = 200
+"""Bytes of a name that leave room for what is added."""
 _DIRECTORY = getattr(os, "O_DIRECTORY", 0) | getattr(os, "O_NOFOLLOW", 0)
 _WAY = _DIRECTORY | getattr(os, "O_PATH", os.O_RDONLY)
 """Opens a directory that one may only pass through, too: whoever knows the names in it gets at them."""
 _FILE = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
+_NOT_THERE = frozenset({errno.ENOENT, errno.ENOTDIR, errno.ELOOP})
 
 
 def in_directory(root: str, path: str, act: Callable[..., T], *more: object) -> T | None:
-    """Do something to a name in the directory that it is in, held open; None if that fails, or a link leads there.
+    """Do something to a name in the directory that it is in, held open; None if it is not there, or a link leads there.
 
-    A command may have put a link where a directory was, and what is done here is done outside the sandbox.
+    A command may have put a link where a directory was, and what is done here is done outside the sandbox. Any other
+    error is raised: it must not pass for "there is nothing".
     """
     *parents, last = path.split("/")
-    fds: list[int] = []
+    here = os.open(root, _WAY)
     try:
-        fds.append(os.open(root, _WAY))
         for part in parents:
-            fds.append(os.open(part, _WAY, dir_fd=fds[-1]))
-        return act(last, fds[-1], *more)
-    except OSError:
+            inner = os.open(part, _WAY, dir_fd=here)
+            os.close(here)
+            here = inner
+        return act(last, here, *more)
+    except OSError as error:
+        if error.errno not in _NOT_THERE:
+            raise
         return None
     finally:
-        for fd in fds:
-            os.close(fd)
+        os.close(here)
 
 
 def facts_of(root: str, path: str) -> os.stat_result | None:
@@ -48,7 +57,7 @@ def facts_of(root: str, path: str) -> os.stat_result | None:
 
 
 def content_of(root: str, path: str, most: int) -> bytes | None:
-    """The beginning of a file; None if it is no file, or a link leads there."""
+    """The beginning of a file; None if it is no plain file, or a link leads there."""
     return in_directory(root, path, _content, most)
 
 
@@ -58,32 +67,20 @@ def names_in(root: str, path: str) -> list[str] | None:
 
 
 def move_aside(root: str, path: str) -> str:
-    """Rename what is there, and give its new path; empty if there is nothing, or it cannot be renamed."""
-    name = in_directory(root, path, _moved) or in_directory(root, path, _moved_from_closed)
-    return os.path.join(os.path.dirname(path), name) if name else ""
+    """Rename what is there, and give its new path; empty if it cannot be renamed. Then nobody can read it any more."""
+    for act in (_moved, _moved_from_closed):
+        with contextlib.suppress(OSError):
+            if name := in_directory(root, path, act):
+                return os.path.join(os.path.dirname(path), name)
+    with contextlib.suppress(OSError):
+        in_directory(root, path, _closed)
+    return ""
 
 
 def make_link(root: str, path: str, target: str) -> None:
     """Make a link again that was replaced."""
-    in_directory(root, path, lambda name, directory: os.symlink(target, name, dir_fd=directory))
-
-
-def _facts(name: str, directory: int) -> os.stat_result:
-    return os.stat(name, dir_fd=directory, follow_symlinks=False)
-
-
-def _content(name: str, directory: int, most: int) -> bytes:
-    fd = os.open(name, _FILE, dir_fd=directory)
-    with open(fd, "rb") as file:
-        return file.read(most)
-
-
-def _listed(name: str, directory: int) -> list[str]:
-    fd = os.open(name, _DIRECTORY, dir_fd=directory)
-    try:
-        return os.listdir(fd)
-    finally:
-        os.close(fd)
+    with contextlib.suppress(OSError):
+        in_directory(root, path, lambda name, directory: os.symlink(target, name, dir_fd=directory))
 
 
 def open_to_us(path: str, needed: int) -> None:
@@ -98,6 +95,24 @@ def open_to_us(path: str, needed: int) -> None:
             os.close(fd)
 
 
+def _facts(name: str, directory: int) -> os.stat_result:
+    return os.stat(name, dir_fd=directory, follow_symlinks=False)
+
+
+def _content(name: str, directory: int, most: int) -> bytes | None:
+    fd = os.open(name, _FILE, dir_fd=directory)
+    with open(fd, "rb") as file:
+        return file.read(most) if stat.S_ISREG(os.fstat(fd).st_mode) else None
+
+
+def _listed(name: str, directory: int) -> list[str]:
+    fd = os.open(name, _DIRECTORY, dir_fd=directory)
+    try:
+        return os.listdir(fd)
+    finally:
+        os.close(fd)
+
+
 def _moved_from_closed(name: str, directory: int) -> str:
     """The same in a directory of ours that cannot be written: a command may have closed it."""
     open_to_us(f"/proc/self/fd/{directory}/.", stat.S_IRWXU)
@@ -105,11 +120,20 @@ def _moved_from_closed(name: str, directory: int) -> str:
 
 
 def _moved(name: str, directory: int) -> str:
-    for number in range(_NAMES):
-        aside = f"{name}{ASIDE}{f'-{number}' if number else ''}"
-        with contextlib.suppress(FileNotFoundError):
+    short = os.fsdecode(os.fsencode(name)[:_LONGEST_NAME])
+    numbers = ("", *(f"-{number}" for number in range(1, 10)), f"-{secrets.token_hex(4)}")
+    for aside in (f"{short}{ASIDE}{number}" for number in numbers):
+        try:
             os.stat(aside, dir_fd=directory, follow_symlinks=False)
-            continue
-        os.rename(name, aside, src_dir_fd=directory, dst_dir_fd=directory)
-        return aside
+        except FileNotFoundError:
+            os.rename(name, aside, src_dir_fd=directory, dst_dir_fd=directory)
+            return aside
     return ""
+
+
+def _closed(name: str, directory: int) -> None:
+    fd = os.open(name, os.O_PATH | os.O_NOFOLLOW, dir_fd=directory)
+    try:
+        os.chmod(f"/proc/self/fd/{fd}", 0)
+    finally:
+        os.close(fd)

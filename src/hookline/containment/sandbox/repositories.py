@@ -1,7 +1,7 @@
 """Which files of version control name programs or lead elsewhere, and which of them a command may leave behind.
 
 Only git's configuration is looked into, as git itself prints it. Every other file of these kinds is judged by being
-there.
+there. No program is ever started in a repository of the tree: it would obey what a command has left there.
 """
 
 from __future__ import annotations
@@ -9,12 +9,11 @@ from __future__ import annotations
 import os
 import re
 import shlex
-import stat
 from collections.abc import Iterator
 from typing import Literal, NamedTuple, TypeAlias
 
-from hookline.containment.git_settings import is_plain, run_git, settings_in
-from hookline.containment.sandbox.quarantine import open_to_us
+from hookline.containment.git_settings import is_plain, settings_in
+from hookline.containment.sandbox.quarantine import content_of
 
 Check: TypeAlias = Literal["none", "git-config", "git-hooks"]
 """What a new file has to pass to stay: nothing helps, its keys are all harmless, or it holds samples only."""
@@ -38,12 +37,17 @@ OTHER_SYSTEMS = {
 }
 """Files that name programs or lead to another repository, by the directory that they are in."""
 
-_PASSING = stat.S_IRUSR | stat.S_IXUSR
-_GIT_NEVER_WALKED = frozenset({"objects", "refs", "logs", "lfs"})
+_LARGEST_INDEX = 64 * 1024 * 1024
+_DEEPEST_INCLUDE = 10
 _WITHOUT_FILES = frozenset(
     {"branch", "remote", "user", "submodule", "url", "color", "advice", "alias"}
 )
 """Sections whose values are names and addresses. A file that is called `origin` is not meant by one."""
+_SEPARATORS = re.compile(r"[=:,;()\[\]{}\"'\s]+")
+_SOURCED = re.compile(
+    r"(?m)^\s*(?:source|source_env|source_env_if_exists|dotenv|dotenv_if_exists|\.)\s+[\"']?([^\s\"';&|]+)"
+)
+"""What an `.envrc` runs or loads, whether or not it is there."""
 
 
 def is_git_directory(names: frozenset[str]) -> bool:
@@ -51,50 +55,12 @@ def is_git_directory(names: frozenset[str]) -> bool:
     return "HEAD" in names and ({"objects", "refs"} <= names or "commondir" in names)
 
 
-def git_parts(root: str, git: str, *, open_closed: bool = False) -> Iterator[Part]:
-    """The parts of one git directory, also of its submodules and further work trees.
-
-    With `open_closed`, a directory of ours that cannot be listed is opened to us.
-    """
-    if open_closed:
-        open_to_us(f"{root}/{git}", _PASSING)
+def git_parts(git: str) -> Iterator[Part]:
+    """The parts of one git directory. Those of submodules and further work trees are git directories themselves."""
     yield Part(f"{git}/config", "git-config")
-    yield Part(f"{git}/config.worktree")
-    yield Part(f"{git}/commondir")
-    yield Part(f"{git}/sl/config")  # of Sapling, which works in git's repositories
     yield Part(f"{git}/hooks", "git-hooks")
-    for name in _listed(root, f"{git}/worktrees", open_closed):
-        if open_closed:
-            open_to_us(f"{root}/{git}/worktrees/{name}", _PASSING)
-        for file in ("commondir", "gitdir", "config.worktree"):
-            yield Part(f"{git}/worktrees/{name}/{file}")
-    for name in ("worktrees", "modules"):
-        if os.path.islink(f"{root}/{git}/{name}"):
-            yield Part(f"{git}/{name}")
-    yield from _module_parts(root, f"{git}/modules", open_closed)
-
-
-def _module_parts(root: str, place: str, open_closed: bool) -> Iterator[Part]:
-    """Submodules may lie at any depth below `modules`: their names have slashes in them."""
-    for name in _listed(root, place, open_closed):
-        below = f"{place}/{name}"
-        if os.path.islink(f"{root}/{below}"):
-            yield Part(below)
-        elif name not in _GIT_NEVER_WALKED:
-            if is_git_directory(frozenset(_listed(root, below, open_closed))):
-                yield from git_parts(root, below, open_closed=open_closed)
-            else:
-                yield from _module_parts(root, below, open_closed)
-
-
-def _listed(root: str, place: str, open_closed: bool) -> list[str]:
-    path = f"{root}/{place}"
-    if open_closed:
-        open_to_us(path, _PASSING)
-    try:
-        return [] if os.path.islink(path) else os.listdir(path)
-    except OSError:
-        return []
+    for name in ("config.worktree", "commondir", "gitdir", "sl/config"):
+        yield Part(f"{git}/{name}")
 
 
 # --- what may stay ------------------------------------------------------------------------------------
@@ -106,39 +72,63 @@ def is_harmless_configuration(content: bytes) -> bool:
     return settings is not None and all(is_plain(key, value) for key, value in settings)
 
 
-def is_tracked(path: str) -> bool:
-    """Whether git tracks a file. The index is read and not refreshed, so that no program of the repository runs."""
-    directory, name = os.path.split(path)
-    words = ["ls-files", "--cached", "--error-unmatch", "--", f":(literal){name}"]
-    return run_git(words, directory) is not None
+def may_be_tracked(path: str) -> bool:
+    """Whether git may track a file, by the names in the index of the repository that it is in."""
+    top, name = os.path.split(path)
+    while top != "/" and not os.path.lexists(f"{top}/.git"):
+        top, last = os.path.split(top)
+        name = f"{last}/{name}"
+    if top == "/":
+        return False
+    index = content_of(top, ".git/index", _LARGEST_INDEX)
+    if index is None:  # there is none, or it is elsewhere
+        return not os.path.isdir(f"{top}/.git")
+    is_compressed = index[4:8] == b"\0\0\0\4"
+    return is_compressed or os.fsencode(name) + b"\0" in index
 
 
 # --- what is named ------------------------------------------------------------------------------------
 
 
-def files_named_by_git(text: bytes, top: str, beside: str) -> Iterator[str]:
+def files_named_by_git(content: bytes, top: str, beside: str, depth: int = 0) -> Iterator[str]:
     """Whole paths that a configuration of the user's names: further configuration, hooks, filters and other programs.
 
     `top` is where a program of the configuration starts, `beside` where an included path begins.
     """
-    for key, value in settings_in(text) or ():
+    for key, value in settings_in(content) or ():
         section, _, name = key.partition(".")
         if section in ("include", "includeif"):
-            yield _joined(beside, value)
+            path = _joined(beside, value)
+            yield path
+            if depth < _DEEPEST_INCLUDE and os.path.isfile(path):
+                with open(path, "rb") as file:
+                    inner = file.read(_LARGEST_INDEX)
+                yield from files_named_by_git(inner, top, os.path.dirname(path), depth + 1)
         elif name in ("hookspath", "excludesfile", "attributesfile"):
             yield _joined(top, value)
         elif section not in _WITHOUT_FILES:
-            yield from (path for path in files_named_in(value, top) if os.path.isfile(path))
+            yield from (path for path in words_as_paths(value, top) if os.path.isfile(path))
 
 
-def files_named_in(text: str, top: str) -> Iterator[str]:
+def files_named_in(text: str, *tops: str, directories: bool = False) -> Iterator[str]:
+    """Files that a configuration in another language names: those that are there, and those that it would source.
+
+    With `directories` these too: an extension of Mercurial may be one.
+    """
+    exists = os.path.exists if directories else os.path.isfile
+    for top in tops:
+        yield from (_joined(top, path) for path in _SOURCED.findall(text))
+        yield from (path for path in words_as_paths(text, top) if exists(path))
+
+
+def words_as_paths(text: str, top: str) -> Iterator[str]:
     """The words of a text as whole paths, if they may be paths."""
     try:
         words = shlex.split(text.removeprefix("!"), comments=True)
     except ValueError:
         words = text.split()
     for word in words:
-        for part in re.split(r"[=:,;()]", word):
+        for part in {word, *_SEPARATORS.split(word)}:
             if part and "\0" not in part and len(part) < 4096:
                 yield _joined(top, part)
 

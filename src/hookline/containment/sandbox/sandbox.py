@@ -212,13 +212,18 @@ class Sandbox:
         Not in a directory that is read-only as a whole, whether or not it exists: `.hookline` at the top, and what
         `protect` and `keep` name.
         """
-        real = Path(os.path.realpath(os.path.expanduser(path)))
+        given = os.path.abspath(os.path.expanduser(path))
+        # As it is written, too: a command could put a directory where a link of the path is.
+        return any(self._can_reach(Path(each)) for each in (given, os.path.realpath(given)))
+
+    def _can_reach(self, path: Path) -> bool:
+        if self.paths.tmp is not None and inside_any(path, [Path(self.paths.tmp).resolve()]):
+            return True
         for root in self.writable:
-            if not inside_any(real, [root]):
-                continue
-            held = [root / name for name in held_names(root, self.paths)]
-            around = [place for place in held if place != real or place.is_dir()]
-            return not inside_any(real, around)
+            if inside_any(path, [root]):
+                held = [root / name for name in held_names(root, self.paths)]
+                around = [place for place in held if place != path or place.is_dir()]
+                return not inside_any(path, around)
         return False
 
     def keep(self, *paths: str | Path) -> None:
@@ -334,6 +339,7 @@ class Sandbox:
             argv=shell_argv(command),
             cwd=self._directory(cwd, where),
             env={**variables, **checked(env or {})},
+            own_env=variables,
             limits=self.limits,
             place=where,
             grant=grant,

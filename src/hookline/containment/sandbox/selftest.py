@@ -128,6 +128,7 @@ def _probe(base: Path, plan: dict[str, str]) -> list[str]:
         argv=(python, "-I", "-S", "-c", _PROBE.read_text(encoding="utf-8"), json.dumps(plan)),
         cwd=root,
         env={"PATH": "/usr/bin:/bin"},
+        own_env={"PATH": "/usr/bin:/bin"},
         limits=SandboxLimits(),
         place="workspace",
         on_output=lambda _: None,

@@ -16,10 +16,11 @@ from typing import NamedTuple
 from hookline.containment.protected import (
     OBEYED,
     RUN_BELOW,
-    RUN_BY_SUFFIX,
+    RUN_BY_PATTERN,
     VERSION_CONTROL,
+    may_have_pattern,
 )
-from hookline.containment.sandbox.quarantine import open_to_us
+from hookline.containment.sandbox.quarantine import IS_ASIDE, open_to_us
 from hookline.containment.sandbox.repositories import (
     OTHER_SYSTEMS,
     Part,
@@ -31,6 +32,8 @@ from hookline.secret_tables import is_env_file
 _LISTING = stat.S_IRUSR | stat.S_IXUSR
 TICK = 50_000_000
 """Nanoseconds in which a second change may leave the same time behind: a directory that young is read again."""
+_LONGEST_PATH, _DEEPEST = 3000, 100
+"""What is longer or deeper is not looked into, but moved aside as a whole where it is new."""
 _NOTHING: frozenset[str] = frozenset()
 
 
@@ -41,9 +44,11 @@ class _Directory(NamedTuple):
     parts: tuple[str, ...]
     """The entries that others run or obey."""
     systems: tuple[str, ...]
-    """The directories of version control in it."""
+    """The directories of version control in it, other than git's own."""
     is_git: bool
     env_files: tuple[str, ...]
+    is_closed: bool = False
+    """Whether it cannot be listed."""
 
 
 class TreeIndex:
@@ -54,17 +59,22 @@ class TreeIndex:
         self._depth = depth
         """How many directories deep it looks, and then at nothing that begins with a dot; None for all."""
         self._directories: dict[str, _Directory] = {}
+        self._too_deep: list[str] = []
 
     def refresh(self, *, open_closed: bool = False) -> None:
         """Look at the tree again. With `open_closed`, a directory of ours that cannot be listed is opened to us."""
         known, seen = self._directories, {}
+        self._too_deep = []
         pending = [""]
         while pending:
             place = pending.pop()
             path = f"{self._root}/{place}" if place else self._root
+            if len(path) > _LONGEST_PATH or place.count("/") > _DEEPEST:
+                self._too_deep.append(place)
+                continue
             try:
                 facts = os.lstat(path)
-            except OSError:
+            except FileNotFoundError:
                 continue
             identity = (facts.st_dev, facts.st_ino, facts.st_ctime_ns)
             record = known.get(place)
@@ -79,28 +89,27 @@ class TreeIndex:
                 pending += (path for path in record.below if "/." not in f"/{path}")
         self._directories = seen
 
-    def parts(self, *, open_closed: bool = False) -> Iterator[Part]:
-        """What others run or obey. Some of the files of version control may not be there."""
+    def parts(self) -> Iterator[Part]:
+        """What others run or obey, and what is too deep to look at. Some files of version control may not be there."""
+        yield from map(Part, self._too_deep)
         for place, record in self._directories.items():
             yield from map(Part, record.parts)
-            if record.is_git:
-                yield from git_parts(self._root, place or ".", open_closed=open_closed)
+            if record.is_git or os.path.basename(place) == ".git":
+                yield from git_parts(place or ".")
             for system in record.systems:
-                yield from self._parts_of_system(system, open_closed)
-
-    def _parts_of_system(self, place: str, open_closed: bool) -> Iterator[Part]:
-        name = os.path.basename(place)
-        if name == ".git":
-            yield from git_parts(self._root, place, open_closed=open_closed)
-            return
-        for file in OTHER_SYSTEMS[name]:
-            yield Part(f"{place}/{file}")
-        if name == ".jj" and not os.path.isdir(f"{self._root}/{place}/repo"):
-            yield Part(f"{place}/repo")  # a file that says where the repository is
+                yield from (
+                    Part(f"{system}/{file}") for file in OTHER_SYSTEMS[os.path.basename(system)]
+                )
+                if system.endswith(".jj") and not os.path.isdir(f"{self._root}/{system}/repo"):
+                    yield Part(f"{system}/repo")  # a file that says where the repository is
 
     def env_files(self) -> list[str]:
         """Environment files, as `.env` and `deploy/prod.env`."""
         return [path for record in self._directories.values() for path in record.env_files]
+
+    def closed(self) -> list[str]:
+        """Directories that cannot be listed."""
+        return [place for place, record in self._directories.items() if record.is_closed and place]
 
 
 def _read(path: str, place: str, identity: tuple[int, int, int]) -> _Directory:
@@ -116,7 +125,7 @@ def _read(path: str, place: str, identity: tuple[int, int, int]) -> _Directory:
                 if entry.is_dir(follow_symlinks=False):
                     below.append(name)
     except OSError:
-        return _Directory(identity, (), (), (), False, ())
+        return _Directory((0, 0, 0), (), (), (), False, (), is_closed=True)
     there = frozenset(names)
     found = set(OBEYED & there) | (RUN_BELOW.get(os.path.basename(place), _NOTHING) & there)
     systems = VERSION_CONTROL & there
@@ -124,17 +133,18 @@ def _read(path: str, place: str, identity: tuple[int, int, int]) -> _Directory:
     env_files: list[str] = []
     # Most directories have none of these names: one look at all of them together is quicker than one at each.
     together = "/".join(names).lower()
-    if any(suffix in together for suffix in RUN_BY_SUFFIX):
-        found |= {name for name in names if name.endswith(RUN_BY_SUFFIX)}
+    if may_have_pattern(together):
+        fitting = filter(RUN_BY_PATTERN.fullmatch, names)
+        found |= {name for name in fitting if not IS_ASIDE.fullmatch(name)}
     if "env" in together or ".dev.vars" in together:
         env_files = [name for name in names if is_env_file(name)]
     if now - identity[2] < TICK:
         identity = (0, 0, 0)
     return _Directory(
         identity,
-        tuple(before + name for name in below if name not in found and name not in systems),
+        tuple(before + name for name in below),
         tuple(before + name for name in (*found, *linked)),
-        tuple(before + name for name in systems - linked),
+        tuple(before + name for name in systems - linked - {".git"}),
         is_git_directory(there),
         tuple(before + name for name in env_files if name not in below),
     )
