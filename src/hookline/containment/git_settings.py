@@ -31,11 +31,12 @@ _PLAIN_KEY = re.compile(
     | merge\.(?: ff | conflictstyle | renamelimit ) | rebase\.(?: autosquash | autostash | updaterefs )
     | init\.defaultbranch | log\.(?: date | decorate | follow | abbrevcommit ) | rerere\.enabled
     | diff\.(?: algorithm | renames | renamelimit | colormoved | noprefix | mnemonicprefix )
-    | status\.[a-z]+ | advice\.[a-z]+ | color\.[a-z.]+ | column\.[a-z]+ | index\.(?: version | threads | sparse )
+    | status\.(?: short | branch | relativepaths | showuntrackedfiles | aheadbehind | showstash | renames )
+    | advice\.[a-z]+ | color\.[a-z.]+ | column\.[a-z]+ | index\.(?: version | threads | sparse )
     | gc\.(?: auto | autodetach | autopacklimit | pruneexpire | reflogexpire | reflogexpireunreachable | packrefs
         | writecommitgraph | worktreepruneexpire )
     | commit\.(?: gpgsign | verbose ) | tag\.(?: gpgsign | sort ) | lfs\.repositoryformatversion
-    | submodule\.(?: active | recurse ) | submodule\..*\.(?: url | active | branch )
+    | submodule\..*\.(?: url | active | branch )
     """,
     re.VERBOSE | re.DOTALL,
 )

@@ -78,7 +78,11 @@ class Guard:
             true = self._jail.locate(_joined(base, path), to_change=call.name in WRITING)
         except FileJailError:
             return ""  # blocked, or for the tool to say
-        if call.name in SHOWING and is_hidden_env_file(true, self._shown):
+        # As it is written, too: `.env` may be a link to a file with another name.
+        written = os.path.normpath(path)
+        if call.name in SHOWING and any(
+            is_hidden_env_file(each, self._shown) for each in (true, written)
+        ):
             return f"'{path}' is an environment file, which may hold secrets"
         if call.name in WRITING and first_of(true.split("/"), self._asked):
             return (

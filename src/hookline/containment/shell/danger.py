@@ -45,7 +45,7 @@ MAX_COMMANDS = 400
 MAX_WORK = 60_000
 """How many characters are looked at, those of texts inside texts included."""
 
-_RUNNERS = frozenset(
+RUNNERS = frozenset(
     """
     env nohup setsid nice ionice timeout gtimeout stdbuf time command builtin exec busybox toybox xargs parallel strace
     ltrace watch unshare nsenter systemd-run entr valgrind linux32 linux64 eatmydata tini dumb-init sshpass trap alias
@@ -54,7 +54,7 @@ _RUNNERS = frozenset(
     """.split()
 )
 """Programs, and words of the shell, that run what stands among their words."""
-_RUNNERS_OF_ANY = frozenset(
+RUNNERS_OF_ANY = frozenset(
     "flock chroot taskset chrt setarch perf faketime script screen tmux sg op aws-vault".split()
 )
 """Those that have words of their own before it: each word may be where it begins."""
@@ -444,8 +444,8 @@ def _inner_commands(argv: Sequence[str]) -> Iterator[list[str]]:
             if word in _BEFORE_INNER:
                 yield from _from_each_word(argv[at:], is_any=False)
         return
-    is_any = name in _RUNNERS_OF_ANY or name.startswith("ld-linux")
-    if name not in _RUNNERS and not is_any:
+    is_any = name in RUNNERS_OF_ANY or name.startswith("ld-linux")
+    if name not in RUNNERS and not is_any:
         if argv[1:2] and argv[1] in _RUN_VERBS:  # `npm exec`, `uv run`
             start = 2
         else:
@@ -479,7 +479,7 @@ def _scripts_in(argv: Sequence[str]) -> Iterator[str]:
         yield " ".join(argv[1:])
     elif name in SHELLS:
         yield from code_words(argv)
-    elif name in _RUNNERS or name in _RUNNERS_OF_ANY:
+    elif name in RUNNERS or name in RUNNERS_OF_ANY:
         # The text may be joined to an option, or to the name of an alias.
         yield from (_JOINED.sub("", word) for word in argv[1:] if " " in word)
 

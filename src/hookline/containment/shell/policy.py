@@ -9,12 +9,13 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 import msgspec
 
 from hookline.containment.shell.allowlist import Allowlist, program_name
-from hookline.containment.shell.danger import Danger, find_danger
+from hookline.containment.shell.danger import RUNNERS, RUNNERS_OF_ANY, Danger, find_danger
 from hookline.containment.shell.denylist import PRIVILEGE
 from hookline.containment.shell.places import Places
 from hookline.containment.shell.programs import PROGRAMS, WRAPPERS
 from hookline.containment.shell.reading import read_command
 from hookline.containment.shell.rules import ShellRule
+from hookline.containment.shell.unread import runs_code
 from hookline.containment.shell.verdict import Verdict
 from hookline.containment.shell.words import Command, Reading, Word
 from hookline.errors import UsageError
@@ -202,6 +203,11 @@ def _check_program(name: str, entries: object) -> None:
         raise UsageError(
             f"programs: {name!r} cannot be added: the policy judges it itself.",
             remedy=f"Write a rule: with_rules(allow=['{name} ..']).",
+        )
+    if name in RUNNERS | RUNNERS_OF_ANY or runs_code([name]):
+        raise UsageError(
+            f"programs: {name!r} cannot be added: it runs other programs, or code that it is given.",
+            remedy=f"Write a rule for the whole command: with_rules(allow=['{name} ..']).",
         )
     if isinstance(entries, str) or not isinstance(entries, Iterable):
         raise UsageError(
