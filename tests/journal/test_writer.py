@@ -25,10 +25,16 @@ Story = Callable[..., list[Record]]
 @contextmanager
 def held_up(journal: SQLiteJournal) -> Iterator[None]:
     """Keep the thread busy, so that what is written meanwhile waits in its queue."""
-    go_on = threading.Event()
+    is_busy, go_on = threading.Event(), threading.Event()
     assert journal._writer is not None
-    busy = threading.Thread(target=journal._writer.do, args=(lambda _: go_on.wait(20),))
+
+    def hold(_: object) -> None:
+        is_busy.set()
+        go_on.wait(20)
+
+    busy = threading.Thread(target=journal._writer.do, args=(hold,))
     busy.start()
+    assert is_busy.wait(20)
     try:
         yield
     finally:

@@ -119,6 +119,34 @@ def test_directories_of_the_search_path_and_what_their_links_lead_to(
     assert ran.text == "data\nother\n"
 
 
+def test_nothing_in_the_work_directory_widens_the_view(
+    home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Not a link where an interpreter would be, nor one in a search path below it, nor a variable of a command."""
+    sandbox = sandbox_of(home)
+    work = sandbox.root
+    monkeypatch.setenv("PATH", f"{work}/node_modules/.bin:{os.environ['PATH']}")
+    sandbox.run_sync(
+        "mkdir -p venv/bin .venv/bin node_modules/.bin; ln -s ~/.config venv/bin/python; "
+        "ln -s ~/.ssh/id_rsa .venv/bin/python; ln -s ~/.config/foo/keys.json node_modules/.bin/x"
+    )
+    env = {"GOPATH": f"{home}/.config", "PATH": f"{home}/.ssh:/usr/bin:/bin"}
+    ran = sandbox.run_sync("cat ~/.config/foo/keys.json ~/.ssh/id_rsa", env=env)
+    assert "a secret" not in ran.text
+
+
+def test_a_home_of_tools_may_be_a_link(home: Path) -> None:
+    """Its credentials are hidden where it leads, and the sandbox works."""
+    (home / ".data").mkdir()
+    (home / ".cargo").rename(home / ".data" / "cargo")
+    (home / ".cargo").symlink_to(home / ".data" / "cargo")
+    ran = sandbox_of(home).run_sync(
+        "cat ~/.cargo/credentials.toml ~/.data/cargo/credentials.toml; echo ran"
+    )
+    assert ran.text.endswith("ran\n")
+    assert "a secret" not in ran.text
+
+
 def test_what_variables_name_is_shown_and_credentials_in_it_are_not(
     home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -246,6 +274,16 @@ def test_environment_files_of_other_projects_are_hidden(home: Path) -> None:
     (home / "code" / "four").mkdir()
     (home / "code" / "four" / ".env").write_text("KEY=a-secret\n")
     assert sandbox.run_sync("grep -rh KEY ~").text == "KEY=example\n"
+
+
+def test_environment_files_are_found_everywhere(project: Path) -> None:
+    """Below directories of configuration, and where one is a link to a file with another name."""
+    (project / ".devcontainer").mkdir()
+    (project / ".devcontainer" / ".env").write_text("KEY=a-secret\n")
+    (project / "settings").write_text("KEY=a-secret\n")
+    (project / ".env.linked").symlink_to("settings")
+    ran = Sandbox(project, "required").run_sync("cat .devcontainer/.env .env.linked settings")
+    assert ran.text == ""
 
 
 def test_environment_files_can_be_shown(project: Path) -> None:

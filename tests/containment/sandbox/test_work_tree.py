@@ -14,8 +14,8 @@ from pathlib import Path
 
 import pytest
 
-from hookline.containment import FileJail, Sandbox
-from hookline.containment.sandbox.work_tree import WorkTree
+from hookline.containment import FileJail, Sandbox, SandboxPaths
+from hookline.containment.sandbox.work_tree import WorkTree, work_tree
 
 from .conftest import Place, needs_bubblewrap
 
@@ -127,6 +127,19 @@ WAYS = {
         "mkdir evil; git init -q --bare .git/modules/evil; cd .git/modules/evil; git config core.bare false; "
         f"git config core.worktree ../../../evil; {FSMONITOR}; cd ../../..; "
         "echo gitdir: ../.git/modules/evil > evil/.git"
+    ),
+    "a repository inside a directory of another system": (
+        f"mkdir _darcs; git init -q _darcs/x; cd _darcs/x; {FSMONITOR}"
+    ),
+    "a repository inside what is moved aside": (
+        f"mkdir -p s/.claude; git init -q s/.claude/x; cd s/.claude/x; {FSMONITOR}"
+    ),
+    "a repository that is very deep": (
+        f"d=$(printf 'a/%.0s' $(seq 230))a; mkdir -p $d; git init -q $d; cd $d; {FSMONITOR}"
+    ),
+    "many names beside it": (
+        f"git init -q s; cd s; {FSMONITOR}; cd .git; touch config.from-command; "
+        "for i in 1 2 3 4 5 6 7 8 9; do touch config.from-command-$i; done"
     ),
     "a link to a git directory": f"git init -q d; cd d; {FSMONITOR}; cd ..; mkdir s; ln -s ../d/.git s/.git",
 }
@@ -409,6 +422,134 @@ def test_a_directory_that_is_closed_to_us_hides_nothing(place: Place) -> None:
     found = subprocess.run(["find", place.work], capture_output=True, text=True).stdout.split()
     assert not [path for path in found if path.endswith((".envrc", "/config", "commondir"))]
     assert len([path for path in found if path.endswith(".from-command")]) == 6
+
+
+def test_a_submodule_with_the_name_of_a_directory_of_git_is_kept(
+    work: Path, tmp_path: Path
+) -> None:
+    """Its configuration is one wherever it lies."""
+    inner = work / ".git" / "modules" / "libs" / "logs"
+    subprocess.run(["git", "init", "-q", "--bare", inner], check=True)
+    before = (inner / "config").read_text()
+    Sandbox(work, "required").run_sync(
+        "git config -f .git/modules/libs/logs/config core.fsmonitor x"
+    )
+    assert (inner / "config").read_text() == before
+
+
+def test_a_tree_that_is_too_deep_does_not_stop_the_check(work: Path) -> None:
+    """Neither by recursion, nor by descriptors, nor by the length of a path."""
+    ran = Sandbox(work, "required").run_sync(
+        "mkdir -p s .git/modules/$(printf 'a/%.0s' $(seq 1200)); echo x > s/.envrc; "
+        "for i in $(seq 30); do mkdir $(printf 'b%.0s' $(seq 200)); cd b*; done; echo x > .envrc"
+    )
+    assert "s/.envrc.from-command" in ran.set_aside
+    found = subprocess.run(
+        ["find", ".", "-name", ".envrc"], cwd=work, capture_output=True, text=True
+    )
+    assert found.stdout == ""
+    assert Sandbox(work, "required").run_sync("true").exit_code == 0
+
+
+def test_what_links_of_the_users_configuration_lead_to_is_kept(work: Path) -> None:
+    """Hooks and settings are often links into the tree."""
+    (work / "scripts").mkdir()
+    (work / "scripts" / "check").write_text("as it was")
+    (work / ".git" / "hooks" / "pre-commit").symlink_to("../../scripts/check")
+    (work / "sub").mkdir()
+    (work / "shared").mkdir()
+    (work / "shared" / "settings.json").write_text("as it was")
+    (work / "sub" / ".vscode").symlink_to("../shared")
+    Sandbox(work, "required").run_sync(
+        "echo evil > scripts/check; echo evil > shared/settings.json; mv shared s2; mkdir shared; echo evil > shared/x"
+    )
+    assert (work / "scripts" / "check").read_text() == "as it was"
+    assert (work / "sub" / ".vscode" / "settings.json").read_text() == "as it was"
+
+
+def test_what_the_configuration_above_names_is_kept(tmp_path: Path) -> None:
+    """The work directory may be a part of a repository; and an included file may include another."""
+    subprocess.run(["git", "init", "-q", tmp_path], check=True)
+    subprocess.run(["git", "-C", tmp_path, "config", "core.hooksPath", "work/hooks"], check=True)
+    subprocess.run(["git", "-C", tmp_path, "config", "include.path", "../work/one"], check=True)
+    work = tmp_path / "work"
+    work.mkdir()
+    (work / "one").write_text("[include]\n\tpath = two\n")
+    (work / "two").write_text("")
+    ran = Sandbox(work, "required").run_sync("mkdir hooks; echo x > hooks/pre-commit; echo x > two")
+    assert ran.set_aside == ("hooks.from-command",)
+    assert (work / "two").read_text() == ""
+
+
+def test_what_an_envrc_would_source_is_not_made(tmp_path: Path) -> None:
+    """Also where it is not there yet."""
+    (tmp_path / ".envrc").write_text("source_env_if_exists local.sh\ndotenv_if_exists .env\n")
+    ran = Sandbox(tmp_path, "required").run_sync(
+        "echo x > local.sh; echo x > .env; echo x > other.sh"
+    )
+    assert ran.set_aside == (".env.from-command", "local.sh.from-command")
+
+
+def test_a_file_that_was_agreed_to_is_not_agreed_to_under_another_name(tmp_path: Path) -> None:
+    """What came through a jail may be changed and moved by a command that runs meanwhile."""
+    tree = WorkTree(str(tmp_path))
+    visit = tree.enter()
+    with FileJail(tmp_path, protected=()) as jail:
+        jail.write_text("AGENTS.md", "agreed")
+    (tmp_path / "AGENTS.md").write_text("evil")
+    (tmp_path / "AGENTS.md").rename(tmp_path / ".envrc")
+    tree.leave(visit)
+    assert visit.moved == [".envrc.from-command"]
+
+
+def test_a_temporary_directory_that_lasts_is_looked_at(
+    work: Path, marker: Path, tmp_path: Path
+) -> None:
+    """A link can lead there from the work directory."""
+    tmp = tmp_path / "tmp"
+    tmp.mkdir()
+    sandbox = Sandbox(work, "required", paths=SandboxPaths(tmp=tmp))
+    ran = sandbox.run_sync(
+        f"git init -q /tmp/x; cd /tmp/x; git config core.fsmonitor 'touch {marker};false'"
+    )
+    assert ran.set_aside == ("/tmp/x/.git/config.from-command",)
+    assert sandbox.can_reach(tmp / "runs.db")
+
+
+def test_another_sandbox_above_does_not_take_a_plant_for_the_users(tmp_path: Path) -> None:
+    """What is new by the record of a command that runs is judged."""
+    (tmp_path / "sub").mkdir()
+    known, outer = work_tree(str(tmp_path / "sub")), work_tree(str(tmp_path))
+    first = known.enter()
+    (tmp_path / "sub" / ".envrc").write_text("planted")
+    second = outer.enter()
+    assert second.moved == ["sub/.envrc.from-command"]
+    outer.leave(second)
+    known.leave(first)
+
+
+def test_no_program_runs_in_a_repository_of_the_tree(tmp_path: Path, marker: Path) -> None:
+    """Whether git tracks an environment file is read from the index: git itself would fetch what is missing."""
+    script = f"""
+    git init -q s; cd s; mkdir d; echo x>d/f; echo y>t; git add .; git commit -qm1
+    git sparse-checkout init --cone --sparse-index; cd ..; git init -q up; cd up; mkdir -p sub/objects sub/refs
+    cp ../s/.git/index sub/; echo ref: refs/heads/m>sub/HEAD; touch sub/objects/x sub/refs/x; echo A=1>sub/.env
+    printf '[core]\nrepositoryformatversion=1\nbare=true\n[extensions]\npartialClone=o\n' >sub/config
+    printf '[remote "o"]\nurl=.\npromisor=true\nuploadpack="touch {marker};false"\n' >>sub/config
+    """
+    env = {
+        **os.environ,
+        "GIT_CONFIG_COUNT": "2",
+        "GIT_CONFIG_KEY_0": "user.name",
+        "GIT_CONFIG_VALUE_0": "n",
+    }
+    env |= {"GIT_CONFIG_KEY_1": "user.email", "GIT_CONFIG_VALUE_1": "e"}
+    subprocess.run(["bash", "-c", script], cwd=tmp_path, env=env, capture_output=True)
+    for place in ("read-only", "workspace"):
+        Sandbox(tmp_path / "up", "required").run_sync("true", place=place)  # type: ignore[arg-type]
+        assert not marker.exists()
+    subprocess.run(["git", "ls-files"], cwd=tmp_path / "up" / "sub", capture_output=True)
+    assert marker.exists(), "the way is real"
 
 
 def test_a_repository_does_not_run_a_program_at_its_next_collection(work: Path) -> None:

@@ -150,9 +150,12 @@ class ShellGuard:
 
     def _is_by_rule(self, bash: Shell, call: ToolCall, state: AgentState) -> bool:
         """Whether it is a rule of the user's that allows the command, rather than its being harmless."""
+        from hookline.containment import ShellPolicy
+
         where = directory_of(bash, call, state)
-        plain = self._bash.policy.without_rules().judge(command_of(call.args) or "", **where)
-        return plain.decision != "allow"
+        # A policy of somebody else's may have no rules to be left out.
+        plain = getattr(self._bash.policy, "without_rules", ShellPolicy.default)()
+        return bool(plain.judge(command_of(call.args) or "", **where).decision != "allow")
 
     def _owner(self, ctx: ToolHookContext) -> Shell | None:
         """The capability whose tool will run: in a child it may be another one, or none."""

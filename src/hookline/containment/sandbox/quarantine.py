@@ -77,6 +77,23 @@ def move_aside(root: str, path: str) -> str:
     return ""
 
 
+def move_to_top(root: str, path: str) -> str:
+    """Move a directory that is too deep to the top of the tree, and give its new name; empty if that fails."""
+    name = f"deep{ASIDE}-{secrets.token_hex(4)}"
+
+    def move(old: str, directory: int) -> str:
+        top = os.open(root, _WAY)
+        try:
+            os.rename(old, name, src_dir_fd=directory, dst_dir_fd=top)
+        finally:
+            os.close(top)
+        return name
+
+    with contextlib.suppress(OSError):
+        return in_directory(root, path, move) or ""
+    return ""
+
+
 def make_link(root: str, path: str, target: str) -> None:
     """Make a link again that was replaced."""
     with contextlib.suppress(OSError):

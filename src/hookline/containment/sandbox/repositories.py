@@ -15,8 +15,9 @@ from typing import Literal, NamedTuple, TypeAlias
 from hookline.containment.git_settings import is_plain, settings_in
 from hookline.containment.sandbox.quarantine import content_of
 
-Check: TypeAlias = Literal["none", "git-config", "git-hooks"]
-"""What a new file has to pass to stay: nothing helps, its keys are all harmless, or it holds samples only."""
+Check: TypeAlias = Literal["none", "git-config", "git-hooks", "too-deep"]
+"""What a new file has to pass to stay: nothing helps, its keys are all harmless, or it holds samples only. A directory
+that is too deep to look into is moved to the top, where it is looked into."""
 
 
 class Part(NamedTuple):

@@ -91,7 +91,7 @@ class TreeIndex:
 
     def parts(self) -> Iterator[Part]:
         """What others run or obey, and what is too deep to look at. Some files of version control may not be there."""
-        yield from map(Part, self._too_deep)
+        yield from (Part(place, "too-deep") for place in self._too_deep)
         for place, record in self._directories.items():
             yield from map(Part, record.parts)
             if record.is_git or os.path.basename(place) == ".git":

@@ -26,6 +26,7 @@ from hookline.containment.sandbox.quarantine import (
     facts_of,
     make_link,
     move_aside,
+    move_to_top,
     names_in,
 )
 from hookline.containment.sandbox.repositories import (
@@ -45,7 +46,7 @@ _LARGEST = 1024 * 1024
 _READ_BY_SHELLS = re.compile(r"(?:.*/)?(?:\.envrc(?:\..*)?|hgrc|\.?mise\..*toml|mise/.*\.toml)")
 """Files whose words may be files that run with them."""
 _MOST_LINKS = 1000
-_PASSES = 8
+_PASSES = 64
 """How often a tree is looked at again after something was moved aside: other things may lie in that."""
 
 
@@ -276,7 +277,8 @@ class WorkTree:
                 is_new = True
             if not is_new:
                 continue
-            if new := move_aside(self.root, part.path):
+            move = move_to_top if part.check == "too-deep" else move_aside
+            if new := move(self.root, part.path):
                 moved.append(new)
             elif os.path.lexists(f"{self.root}/{part.path}"):
                 self._stuck.add(part.path)
