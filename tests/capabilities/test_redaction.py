@@ -353,3 +353,32 @@ def test_a_secret_at_the_cut_of_a_long_line_is_not_shown_in_part(tmp_path: Path)
         text = step.results[0].text()
         assert "[redacted:known-value]... [" in text
         assert "hunter2" not in text
+
+
+def test_a_secret_of_a_call_is_taken_out_wherever_it_stands_later() -> None:
+    """In the rest of the command, in what it prints, and in later messages, where no name stands before it."""
+    redaction = Redaction()
+
+    @tool
+    def shell(command: str) -> str:
+        """Run a command."""
+        return f"it printed {command.partition('=')[2].split()[0]}"
+
+    agent = (
+        AgentBuilder()
+        .with_driver(
+            ScriptedDriver(
+                [
+                    call("shell", command="DB_PASSWORD=hunter2zq run hunter2zq"),
+                    say("It is hunter2zq."),
+                ]
+            )
+        )
+        .with_tools(shell)
+        .with_capability(redaction)
+        .build()
+    )
+    result = agent.run_sync("Go.")
+    assert "hunter2zq" not in result.state.to_json()
+    assert "hunter2zq" not in result.text
+    assert "it printed" in result.state.to_json()

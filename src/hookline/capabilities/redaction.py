@@ -91,7 +91,12 @@ class Redaction:
         """Arguments of calls, and progress messages: text behind what came before it, or a JSON value."""
         if isinstance(value, str):
             return self.redactor.text(value, before=before)
-        return self.redactor.value(value)
+        cleaned = self.redactor.value(value)
+        if cleaned is not value:
+            # What the call prints may have it too, and where the model repeats it no name stands before it.
+            self.redactor.learn(value, cleaned)
+            cleaned = self.redactor.value(value)
+        return cleaned
 
     def notes(self, definition: Definition) -> tuple[Note, ...]:
         """Nothing to say: it learns what the tools are called."""

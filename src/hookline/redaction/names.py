@@ -27,6 +27,10 @@ _NAME_AFTER = re.compile(r"[\w-]*\w")
 _NAME_BEFORE = re.compile(r"[A-Za-z0-9_.-]*$")
 # A bare value ends at the next `=`, so that no part of a text is taken for a value twice.
 _BARE = re.compile(r"[^\s\"'`,;&|<>(){}\[\]\\=]++={0,3}")
+_SHELL_WORD = re.compile(
+    r"(?:[^\s\"'\\;|&<>()`]|\\\S|\\ |\$?'[^'\n]{0,500}'|\"[^\"\n]{0,500}\"){1,1000}"
+)
+_ONE_QUOTED = re.compile(r"\"[^\"]*\"|'[^']*'")
 _LINE = re.compile(r"[^\r\n\"'`\\]{1,4096}+")
 _HEADERS = ("authorization", "cookie")
 _WITH_DIGIT = re.compile(r"\d")
@@ -152,6 +156,8 @@ def _value_span(
     text: str, found: re.Match[str], name: str, strength: Strength
 ) -> tuple[int, int] | None:
     start, opened = found.end(), found["open"]
+    if word := _shell_word(text, found, name, strength):
+        return word
     if opened[-1:] in _QUOTES:
         end = _closing(text, start, opened)
         if end is not None:
@@ -175,6 +181,24 @@ def _value_span(
         strength == "strong" or _looks_random(value, name)
     )
     return (start, end) if is_secret else None
+
+
+def _shell_word(
+    text: str, found: re.Match[str], name: str, strength: Strength
+) -> tuple[int, int] | None:
+    """The value of a variable of a shell that is written in pieces: `NAME=a"b"`, `NAME=a,b`, `NAME=$'b'`."""
+    head = found[0]
+    if found["close"] or not name.isupper() or not head.rstrip("\"'").endswith("=") or " " in head:
+        return None
+    start = found.start() + head.index("=") + 1
+    word = _SHELL_WORD.match(text, start)
+    if word is None or _BARE.fullmatch(word[0]) or _ONE_QUOTED.fullmatch(word[0]):
+        return None  # written in one piece
+    plain = re.sub(r"^\$(?=')|[\"'\\]", "", word[0])
+    is_reference = word[0][:1] == "$" and word[0][1:2] != "'"
+    if is_reference or len(plain) < 4 or _PLACEHOLDER.fullmatch(plain) or _CODE.fullmatch(plain):
+        return None
+    return word.span() if strength == "strong" or _looks_random(plain, name) else None
 
 
 def _quoted_span(

@@ -33,6 +33,9 @@ _SHORTEST = 5
 _KIND = re.compile(r"[^a-z0-9_.-]+")
 _REMEMBERED, _MOST_REMEMBERED = 200, 4_096
 """Characters of a text that is remembered as clean, and how many of them."""
+_LEARNT = 6
+"""Letters of a secret that is known for the rest of the process once it was taken out of a call."""
+_MOST_LEARNT = 256
 _MOST_PASSES = 16
 """Taking a secret out may show where another begins. Two passes are usual."""
 
@@ -87,6 +90,29 @@ class Redactor:
                 self._clean.clear()
             self._clean.add((text, by_name))
         return whole[start:]
+
+    def learn(self, before: Any, after: Any) -> None:
+        """From now on take out, wherever it stands, what was taken out of a value."""
+        if isinstance(before, str) and isinstance(after, str):
+            for secret in _taken_out(before, after):
+                self._add(secret.strip("\"' \t\n"))
+        elif isinstance(before, Mapping) and isinstance(after, Mapping):
+            for one, other in zip(before.values(), after.values(), strict=False):
+                self.learn(one, other)
+        elif isinstance(before, list | tuple) and isinstance(after, list | tuple):
+            for one, other in zip(before, after, strict=False):
+                self.learn(one, other)
+
+    def _add(self, secret: str) -> None:
+        is_ordinary = (
+            len(secret) < _LEARNT
+            or secret.isdigit()
+            or secret in "[redacted:known-value secret password]"
+        )
+        if is_ordinary or secret in self._known or len(self._known) >= _MOST_LEARNT:
+            return
+        self._known = {**self._known, secret: ("secret", Spelled(secret))}
+        self._clean.clear()
 
     def value(self, value: Any, *, by_name: bool = True, by_field: bool = True) -> Any:
         """A JSON value without secrets; the very same object if there were none.
@@ -244,6 +270,19 @@ def _without(text: str, spans: list[Span], place: int) -> tuple[str, int]:
         elif start < place:
             now_at -= place - start
     return "".join((*kept, text[position:])), now_at
+
+
+def _taken_out(before: str, after: str) -> Iterator[str]:
+    """What stood in a text where there are marks now, if a name gave it away: others are known by their looks."""
+    marks = ["", *(found[0] for found in MARK.finditer(after))]
+    position = 0
+    for marked, piece in zip(marks, MARK.split(after), strict=True):
+        found = before.find(piece, position)
+        if found < 0:
+            return
+        if marked == mark("secret"):
+            yield before[position:found] if piece else before[position:]
+        position = found + len(piece)
 
 
 def _without_arguments(words: list[str]) -> list[str]:
