@@ -17,16 +17,23 @@ from pathlib import Path
 from hookline.containment.sandbox.tables import INSTALLATIONS, TOOL_VARIABLES
 from hookline.secret_tables import SECRET_ENDINGS, SECRET_FILES
 
-_LOOKED_AT = 50
-"""How many directories are looked at for credentials."""
 _FIRST_PERSON, _NOBODY = 1000, 65534
 """Numbers of users who are people."""
 
 
 def homes() -> list[str]:
     """The home directories whose entries we could read: our own, and for root everybody's."""
+    changed = []
+    for path in ("/etc/passwd", "/home"):
+        with contextlib.suppress(OSError):
+            changed.append(os.stat(path).st_ctime_ns)
+    return list(_homes(os.path.expanduser("~"), os.geteuid(), tuple(changed)))
+
+
+@lru_cache(maxsize=16)
+def _homes(_home: str, user: int, _changed: tuple[int, ...]) -> list[str]:
     found = _own_homes()
-    if os.geteuid() == 0:
+    if user == 0:
         found += (each.pw_dir for each in pwd.getpwall() if _FIRST_PERSON <= each.pw_uid < _NOBODY)
         with contextlib.suppress(OSError):
             found += (entry.path for entry in os.scandir("/home") if entry.is_dir())
@@ -80,11 +87,13 @@ def needed_paths(root: str, known: list[str], env: Mapping[str, str]) -> list[st
 
 def credentials_in(path: str) -> list[str]:
     """The files of a shown directory whose names say that they hold credentials."""
+    is_packages = any(path.endswith(f"/{name}") for name in INSTALLATIONS)
+    deepest = path.count("/") if is_packages else path.count("/") + 1
     found = []
-    for depth, (place, directories, files) in enumerate(os.walk(path)):
-        names = [*directories, *files] if depth < _LOOKED_AT else []
+    for place, directories, files in os.walk(path):
+        names = (*directories, *files)
         found += [f"{place}/{name}" for name in names if _is_credential(name.lower())]
-        if place.count("/") > path.count("/") or depth >= _LOOKED_AT:
+        if place.count("/") >= deepest:
             directories.clear()  # deeper, there are the files of packages
     return found
 

@@ -78,7 +78,9 @@ class FileView:
 
         `env` are the variables of the command.
         """
-        needed = needed_paths(str(self.roots[0]), homes(), env)
+        return self._shown(needed_paths(str(self.roots[0]), homes(), env), grant)
+
+    def _shown(self, needed: list[str], grant: SandboxGrant) -> list[str]:
         wanted = [*needed, *self._named(grant), *ignore_file()]
         return sorted({*wanted, *map(os.path.realpath, wanted)} - {"/"})
 
@@ -126,7 +128,8 @@ class FileView:
         grant, scratch, read_only = job.grant, job.limits.scratch, job.place == "read-only"
         size = ("--size", str(scratch)) if sizes and scratch is not None else ()
         cover = _Cover(("--size", str(_SMALL)) if sizes else ())
-        shown = self.shown(grant, job.own_env)
+        needed = needed_paths(str(self.roots[0]), homes(), job.own_env)
+        shown = self._shown(needed, grant)
         yield from ("--ro-bind", "/", "/", "--dev", "/dev", *size, "--tmpfs", "/dev/shm")
         yield from ("--remount-ro", "/dev", "--proc", "/proc", "--remount-ro", "/proc")
         yield from self._emptied(grant, shown, size, None if read_only else self.paths.tmp)
@@ -134,7 +137,7 @@ class FileView:
             if not inside_any(Path(home), self.roots):
                 yield from self._home(home, shown, size, file)
         # A secret is hidden before what can be written is put in place, and again where that has brought it back.
-        hidden = self._secrets(shown, job)
+        hidden = self._secrets(shown, needed, job.grant)
         for secret in hidden:
             if not inside_any(Path(secret), self.roots):
                 yield from cover(secret)
@@ -207,18 +210,18 @@ class FileView:
                 if inner.startswith(f"{path}/"):
                     yield from _as_it_is(inner)
 
-    def _secrets(self, shown: list[str], job: Job) -> list[str]:
+    def _secrets(self, shown: list[str], needed: list[str], grant: SandboxGrant) -> list[str]:
         """What would be seen but for what hides it: not what lies in a place that is hidden as a whole."""
         home, empty = homes(), emptied()
         found = [
             path
-            for path in secrets(self.paths.hide, job.grant.reveal)
+            for path in secrets(self.paths.hide, grant.reveal)
             if inside_any(Path(path), map(Path, shown))
             or not (dot_entry(path, home) or inside_any(Path(path), empty))
         ]
         # What somebody has named is shown as it is, with the keys in it.
-        named = [Path(path) for path in self._named(job.grant) if dot_entry(path, home)]
-        for each in needed_paths(str(self.roots[0]), home, job.own_env):
+        named = [Path(path) for path in self._named(grant) if dot_entry(path, home)]
+        for each in needed:
             inside = map(os.path.realpath, credentials_in(each))
             found += [path for path in inside if not inside_any(Path(path), named)]
         return outermost(found)
