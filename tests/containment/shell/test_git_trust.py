@@ -11,6 +11,7 @@ import pytest
 
 from hookline.containment import ShellPolicy
 from hookline.containment.shell.git_trust import configuration_hash
+from hookline.errors import UsageError
 
 READING = (
     "git status", "git status --short", "git diff", "git diff --stat", "git log -p", "git log --oneline -5", "git show",
@@ -338,3 +339,27 @@ def test_a_rule_of_the_user_still_lifts_it(top: Path) -> None:
     policy = ShellPolicy.default().with_rules(allow=["git status"])
     assert policy.judge("git status", root=str(top)).decision == "allow"
     assert policy.judge("git status && git log", root=str(top)).decision == "ask"
+
+
+@pytest.mark.parametrize("key", ["submodule.recurse", "status.submoduleSummary"])
+def test_settings_that_lead_git_into_other_repositories_ask(tmp_path: Path, key: str) -> None:
+    """What those repositories name would be run."""
+    subprocess.run(["git", "init", "-q", str(tmp_path)], check=True)
+    policy = ShellPolicy(trusted=[str(tmp_path)])
+    assert policy.judge("git status", root=str(tmp_path)).decision == "allow"
+    subprocess.run(["git", "-C", str(tmp_path), "config", key, "true"], check=True)
+    assert policy.judge("git status", root=str(tmp_path)).decision == "ask"
+
+
+def test_an_operand_that_climbs_out_asks(tmp_path: Path) -> None:
+    """`git diff` compares any two directories that it is given."""
+    subprocess.run(["git", "init", "-q", str(tmp_path)], check=True)
+    policy = ShellPolicy(trusted=[str(tmp_path)])
+    assert policy.judge("git diff src/../../ docs", root=str(tmp_path)).decision == "ask"
+
+
+@pytest.mark.parametrize("name", ["env", "bash", "nohup", "eval", "python3"])
+def test_a_program_that_runs_others_cannot_be_added(name: str) -> None:
+    """The table would allow whatever stands behind it."""
+    with pytest.raises(UsageError, match="cannot be added"):
+        ShellPolicy(programs={name: []})
