@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import ctypes
+import functools
 import hashlib
 import json
 import os
@@ -354,9 +355,21 @@ def aimed(command: str) -> str:
 # --- what a command has left running ------------------------------------------------------------------
 
 
-def adopt_orphans(wanted: bool) -> None:
-    """Become the parent of whatever outlives its own, so that nothing of a command can get away unseen."""
-    ctypes.CDLL(None).prctl(36, int(wanted), 0, 0, 0)  # PR_SET_CHILD_SUBREAPER
+@contextlib.contextmanager
+def adopt_orphans() -> Iterator[None]:
+    """Be the parent of whatever outlives its own, so that nothing of a command can get away unseen.
+
+    Whoever adopts must also reap: a zombie that stayed would be counted by another test of the same process.
+    """
+    set_subreaper = functools.partial(ctypes.CDLL(None).prctl, 36)  # PR_SET_CHILD_SUBREAPER
+    set_subreaper(1, 0, 0, 0)
+    try:
+        yield
+    finally:
+        set_subreaper(0, 0, 0, 0)
+        with contextlib.suppress(ChildProcessError):
+            while os.waitpid(-1, os.WNOHANG)[0]:
+                pass
 
 
 def processes() -> set[int]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 import re
 import signal
@@ -193,11 +194,8 @@ def record() -> Iterator[Record]:
         patch.setenv("HOME", str(ground.home.path))
         for name in SECRET_VARIABLES:
             patch.setenv(name, ground.home.marker(f"the variable {name}"))
-        adopt_orphans(True)
-        try:
+        with adopt_orphans():
             made = asyncio.run(_run(ground))
-        finally:
-            adopt_orphans(False)
         print(
             f"\n{made.ran} commands in {made.seconds:.0f} s, {dict(made.ended)}; "
             f"{made.changed} changed the work directory, to {made.looked_at} different states"
@@ -334,16 +332,22 @@ async def test_a_connection_is_counted(ground: Ground) -> None:
 def test_a_process_that_was_left_is_seen() -> None:
     """Also if whoever started it has ended and it is in a session of its own."""
     before = processes()
-    adopt_orphans(True)
-    try:
+    with adopt_orphans():
         subprocess.run("setsid sleep 60 &", shell=True, check=True)
         left = processes() - before
         assert len(left) == 1
         for pid in left:
             os.kill(pid, signal.SIGKILL)
             os.waitpid(pid, 0)
-    finally:
-        adopt_orphans(False)
+
+
+def test_what_was_adopted_is_reaped() -> None:
+    """Another test of this process counts its zombies."""
+    with adopt_orphans():
+        subprocess.run("(true &)", shell=True, check=True)
+        os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOWAIT)
+    with contextlib.suppress(ChildProcessError):
+        assert os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT) is None
 
 
 @pytest.mark.parametrize(
