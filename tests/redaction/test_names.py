@@ -13,3 +13,41 @@ def test_the_value_of_a_shells_variable_is_a_word_of_the_shell(value: str) -> No
     """However it is put together; a reference to another variable is none."""
     assert "hunter2" not in redact(f"DB_PASSWORD={value} ./run")
     assert redact("DB_PASSWORD=$OTHER ./run") == "DB_PASSWORD=$OTHER ./run"
+
+
+@pytest.mark.parametrize(
+    ("text", "redacted"),
+    [
+        ("DB_PASSWORD+=hunter2 ./run", "DB_PASSWORD+=[redacted:secret] ./run"),
+        ("DB_PASSWORD=[hunter2] ./run", "DB_PASSWORD=[redacted:secret] ./run"),
+        ("DB_PASSWORD=${X:-hunter2} ./run", "DB_PASSWORD=${X:-[redacted:secret]} ./run"),
+        ('DB_PASSWORD="${X-hunter2}" ./run', 'DB_PASSWORD="${X-[redacted:secret]}" ./run'),
+        ("password: ${X:=hunter2}", "password: ${X:=[redacted:secret]}"),
+        ("DB_PASS=hunter2 ./run", "DB_PASS=[redacted:secret] ./run"),
+        ("export SMTP_PASS='a b c d'", "export SMTP_PASS='[redacted:secret]'"),
+    ],
+)
+def test_other_ways_to_give_a_shell_a_value(text: str, redacted: str) -> None:
+    """What is appended, what is in brackets, and the value for the case that there is none; not a second time."""
+    assert redact(text) == redacted
+    assert redact(redacted) == redacted
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "DB_PASSWORD=[your password]",
+        "DB_PASSWORD=[password] ./run",
+        "DB_PASSWORD=${X:-$Y}",
+        "DB_PASSWORD=${X:-}",
+        "DB_PASSWORD=${X:-changeme}",
+        "DB_PASSWORD=${X:-$(cat file)}",
+        "second_pass = 'linear'",
+        "pass: 12345678, fail: 0",
+        "BYPASS=12345678",
+        "password += get_password1()",
+    ],
+)
+def test_what_stands_in_the_place_of_a_value_stays(text: str) -> None:
+    """Words in brackets, references, and other things that pass."""
+    assert redact(text) == text

@@ -97,3 +97,52 @@ def run_git(words: list[str], where: str = "/", content: bytes = b"") -> str | N
     except (OSError, subprocess.SubprocessError):
         return None
     return os.fsdecode(ran.stdout) if len(ran.stdout) <= _MOST else None
+
+
+def settings_of_user(where: str, wanted: str, scope: str = "global") -> tuple[tuple[str, str], ...]:
+    """The settings of the user's own file whose keys fit a pattern, as they hold in a directory.
+
+    `scope` is `global` for that file, or `system` for the one of the system.
+    """
+    return _of_user(where, wanted, scope, _changed(scope))
+
+
+def _changed(scope: str) -> tuple[tuple[str, int], ...]:
+    """The files that the settings are in, and when they changed last."""
+    base = os.environ.get("XDG_CONFIG_HOME") or os.path.expanduser("~/.config")
+    named = os.environ.get("GIT_CONFIG_GLOBAL")
+    files = (named,) if named else (f"{base}/git/config", os.path.expanduser("~/.gitconfig"))
+    found = []
+    for path in files if scope == "global" else ("/etc/gitconfig",):
+        try:
+            found.append((path, os.stat(path).st_mtime_ns))
+        except OSError:
+            continue
+    return tuple(found)
+
+
+@lru_cache(maxsize=64)
+def _of_user(
+    where: str, wanted: str, scope: str, changed: tuple[tuple[str, int], ...]
+) -> tuple[tuple[str, str], ...]:
+    """As git prints them: it knows what the file includes. Listing runs nothing."""
+    if not changed or GIT is None:
+        return ()
+    argv = [GIT, "config", f"--{scope}", "--includes", "-z", "--get-regexp", wanted]
+    env = {
+        name: os.environ[name]
+        for name in ("HOME", "XDG_CONFIG_HOME", "GIT_CONFIG_GLOBAL")
+        if name in os.environ
+    }
+    env["PATH"] = os.path.dirname(GIT)
+    for place in (where, "/"):  # a repository that cannot be read must not cost the user's name
+        try:
+            ran = subprocess.run(
+                argv, cwd=place, env=env, capture_output=True, timeout=_TIME, check=True
+            )
+        except (OSError, subprocess.SubprocessError):
+            continue
+        entries = ran.stdout.decode(errors="surrogateescape").split("\0")
+        pairs = (entry.partition("\n") for entry in entries if entry)
+        return tuple((key, value) for key, _, value in pairs)
+    return ()

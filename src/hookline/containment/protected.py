@@ -23,7 +23,8 @@ PROJECT_CONFIGURATION = _names(
     .pre-commit-config.yaml .pre-commit-config.yml prek.toml .overcommit.yml     # run at each commit
     lefthook.yml lefthook.yaml lefthook.toml lefthook.json .lefthook.yml .lefthook.yaml .lefthook.toml .lefthook.json
     lefthook-local.yml lefthook-local.yaml .lefthook-local.yml .lefthook-local.yaml hk.pkl
-    mise.toml .mise.toml mise.local.toml .mise.local.toml .miserc.toml .rtx.toml # run when a shell enters
+    mise.toml .mise.toml mise.local.toml .mise.local.toml .rtx.toml .rtx.local.toml # run when a shell enters
+    .miserc.toml .miserc.local.toml
     """
 )
 """What runs commands and is part of the project all the same: people ask agents to write it."""
@@ -44,22 +45,26 @@ RUN_BELOW: dict[str, frozenset[str]] = {
     ),
     ".repo": _names("repo manifest.xml local_manifests"),
     ".config": _names(
-        "mise mise.toml miserc.toml lefthook.yml lefthook.yaml lefthook.toml lefthook.json"
+        "mise mise.toml miserc.toml miserc.local.toml lefthook.yml lefthook.yaml lefthook.toml lefthook.json"
     ),
-    "mise": _names("config.toml config.local.toml conf.d miserc.toml"),
+    "mise": _names("conf.d miserc.toml miserc.local.toml"),
 }
 """The same, by the name of the directory that they are in."""
 
-RUN_BY_PATTERN = re.compile(
-    r".+\.(?:code-workspace|sublime-project)|\.envrc\..+|\.?mise\.(?:.+\.)?toml|\.?lefthook(?:-local)?\.(?:ya?ml|toml|json)"
+_RUN_BY_PATTERN = re.compile(
+    r"[^/]*/(?:.+\.(?:code-workspace|sublime-project)|\.envrc\..+|\.?mise\.(?:.+\.)?toml"
+    r"|\.?lefthook(?:-local)?\.(?:ya?ml|toml|json))"
+    r"|mise/config\.(?:.+\.)?toml"
 )
-"""The same, by a pattern."""
 _HINTS = (".code-workspace", ".sublime-project", ".envrc.", "mise.", "lefthook")
 
 
-def may_have_pattern(names: str) -> bool:
-    """Whether one of some names, in one text, may fit the pattern: a quick look before a slow one."""
-    return any(hint in names for hint in _HINTS)
+def run_by_pattern(directory: str, names: list[str]) -> list[str]:
+    """The same, by a pattern. `directory` is the name of the directory that the names are in."""
+    together = "/".join(names)  # one look at all of them is quicker than one at each
+    if directory != "mise" and not any(hint in together for hint in _HINTS):
+        return []
+    return [name for name in names if _RUN_BY_PATTERN.fullmatch(f"{directory}/{name}")]
 
 
 AGENT_CONFIGURATION = _names(

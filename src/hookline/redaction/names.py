@@ -16,11 +16,11 @@ Strength = Literal["strong", "weak", ""]
 _LETTERS = re.compile(r"[^a-z0-9]")
 
 _ASSIGNED = (
-    r"(?P<close>\\{0,3}[\"'`]?)[ \t]{0,3}(?:=>|:=|=(?!=)|:)[ \t]{0,3}(?P<open>\\{0,3}[\"'`]?)"
+    r"(?P<close>\\{0,3}[\"'`]?)[ \t]{0,3}(?:=>|:=|\+?=(?!=)|:)[ \t]{0,3}(?P<open>\\{0,3}[\"'`]?)"
 )
 _IN_TEXT = re.compile(
     r"(?i:pass(?:word|wd|phrase)|pwd|secret|token|authorization|cookie|credentials?|connection[_-]?string|key|auth"
-    r"|access[_-]?key[_-]?id|webhook[_-]?url|secret[_-]?key[_-]?base)" + _ASSIGNED
+    r"|access[_-]?key[_-]?id|webhook[_-]?url|secret[_-]?key[_-]?base|(?-i:_PASS))" + _ASSIGNED
 )
 _QUOTES = ("'", '"', "`")
 _NAME_AFTER = re.compile(r"[\w-]*\w")
@@ -30,6 +30,7 @@ _BARE = re.compile(r"[^\s\"'`,;&|<>(){}\[\]\\=]++={0,3}")
 _SHELL_WORD = re.compile(
     r"(?:[^\s\"'\\;|&<>()`]|\\\S|\\ |\$?'[^'\n]{0,500}'|\"[^\"\n]{0,500}\"){1,1000}"
 )
+_DEFAULT = re.compile(r"\$\{\w{1,64}:?[-=+](?P<value>[^\s\"'`$\\(){}]{4,500})\}")
 _ONE_QUOTED = re.compile(r"\"[^\"]*\"|'[^']*'")
 _LINE = re.compile(r"[^\r\n\"'`\\]{1,4096}+")
 _HEADERS = ("authorization", "cookie")
@@ -43,6 +44,8 @@ _PLACEHOLDER = re.compile(
     r"(?i:[x*.•#_-]{2,}|<[^>]*>|\[[^\]]*\]|\$\{?[\w.:-]*\}?|%\w+%|\{\{.*\}\}|your[-_ ].*|change[-_]?me|example.*|none"
     r"|null|nil|true|false|undefined|string|str|text|required|optional|redacted|secret|password|token|todo|n/?a|bearer|basic)"
 )  # fmt: skip
+_BRACKETED = re.compile(r"\[(?:redacted:[^\]]*|[A-Za-z_ -]*)\]?[,.:]?")
+"""In the place of a shell's value: a mark of ours, or words. Other values may begin with a bracket as well."""
 _PACKED = re.compile(r"(?=[^A-Z]*[A-Z])(?=[^a-z]*[a-z])[\w+=~-]{20,}")
 _HEX = re.compile(r"[0-9a-fA-F-]+")
 _UUID = re.compile(r"[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
@@ -64,7 +67,8 @@ def is_secret_name(name: str) -> Strength:
     """Whether a field, a variable or a header of this name holds a secret: `strong`, `weak`, or not (empty)."""
     plain = _LETTERS.sub("", name[-_LONGEST_NAME:].lower())
     plain = plain[:-1] if plain.endswith(("ds", "ts", "ns", "ys", "es")) else plain
-    if plain.endswith(STRONG_NAMES):
+    # Of names in small letters, `first_pass` and its like are as frequent.
+    if plain.endswith(STRONG_NAMES) or (name.isupper() and name.endswith("_PASS")):
         return "strong"
     if plain.endswith(WEAK_NAMES) and not HARMLESS_NAME.search(plain):
         return "weak"
@@ -156,6 +160,8 @@ def _value_span(
     text: str, found: re.Match[str], name: str, strength: Strength
 ) -> tuple[int, int] | None:
     start, opened = found.end(), found["open"]
+    if default := _DEFAULT.match(text, start):
+        return _quoted_span(text, *default.span("value"), name, strength)
     if word := _shell_word(text, found, name, strength):
         return word
     if opened[-1:] in _QUOTES:
@@ -196,7 +202,8 @@ def _shell_word(
         return None  # written in one piece
     plain = re.sub(r"^\$(?=')|[\"'\\]", "", word[0])
     is_reference = word[0][:1] == "$" and word[0][1:2] != "'"
-    if is_reference or len(plain) < 4 or _PLACEHOLDER.fullmatch(plain) or _CODE.fullmatch(plain):
+    stands_in = _BRACKETED if plain[:1] == "[" else _PLACEHOLDER
+    if is_reference or len(plain) < 4 or stands_in.fullmatch(plain) or _CODE.fullmatch(plain):
         return None
     return word.span() if strength == "strong" or _looks_random(plain, name) else None
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -201,6 +202,78 @@ def test_a_home_that_is_the_work_directory_hides_its_entries(home: Path) -> None
     ran = sandbox.run_sync("grep -rl 'a secret' .; cat .gitignore; cat Documents/letter")
     assert ran.text == "shown\na letter\n"
     assert (home / ".ssh" / "id_rsa").read_text() == "a secret\n"
+
+
+@pytest.mark.parametrize("where", ["/usr/sbin", "/var", "/dev"])
+def test_a_home_that_is_of_the_system_hides_nothing_of_it(
+    where: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Users who are services have such homes; what is emptied there stays empty."""
+    monkeypatch.setenv("HOME", where)
+    (tmp_path / "work").mkdir()
+    sandbox = Sandbox(tmp_path / "work", "required", paths=SandboxPaths(show=(tmp_path,)))
+    ran = sandbox.run_sync("ls /usr/sbin; ls -d /dev/null /var/lib; ls -A /var/tmp")
+    names = sorted(os.listdir("/usr/sbin"))
+    assert ran.exit_code == 0
+    assert sorted(ran.text.split()) == sorted([*names, "/dev/null", "/var/lib"])
+
+
+IN_NEW_ROOT = """
+    set -e; mount -t tmpfs none "$1"; cd "$1"
+    for each in /*; do
+        name=${each#/}
+        if [ -L "$each" ]; then cp -P "$each" "$name"
+        elif [ -d "$each" ]; then mkdir "$name"; mount --rbind "$each" "$name"; fi
+    done
+    mkdir -p .ssh .tools/bin .work old; echo 'a secret' | tee .ssh/key > .netrc
+    echo 'echo a tool' > .tools/bin/tool; chmod +x .tools/bin/tool
+    pivot_root . old; cd /; umount -l old; exec "$2" -c "$3"
+"""
+LOOK = """
+import os
+from hookline.containment import Sandbox
+os.environ.update(HOME="/", PATH="/.tools/bin:/usr/bin:/bin")
+ran = Sandbox("/.work", "required").run_sync(
+    "tool; ls -A /.ssh; cat /.netrc; echo x > file; cat file; ls -d /usr /etc"
+)
+print(ran.text, end="")
+"""
+
+
+def in_mounts_of_its_own(script: str, *arguments: object) -> str:
+    """What a shell script prints that changes the table of mounts."""
+    alone = ["unshare", "-m"] if os.geteuid() == 0 else ["unshare", "-rm"]
+    if shutil.which("unshare") is None or subprocess.run([*alone, "true"], check=False).returncode:
+        pytest.skip("nothing can be mounted here")
+    argv = [*alone, "sh", "-c", script, "sh", *map(str, arguments)]
+    return subprocess.run(argv, capture_output=True, text=True, check=True).stdout
+
+
+def test_a_home_that_is_the_root_hides_its_entries(tmp_path: Path) -> None:
+    """Some containers and services have `HOME=/`; its hidden entries are covered one by one, and nothing else."""
+    printed = in_mounts_of_its_own(IN_NEW_ROOT, tmp_path, sys.executable, LOOK)
+    assert printed == "a tool\nx\n/etc\n/usr\n"
+
+
+def test_a_home_that_is_mounted_in_a_second_place_is_hidden_there(home: Path) -> None:
+    """Whether it was mounted itself or with a directory that holds it; the rest is seen in both places."""
+    (home.parent / "again").mkdir()
+    (home.parent / "all of it").mkdir()
+    look = f"""
+from hookline.containment import Sandbox, SandboxPaths
+paths = SandboxPaths(show=({str(home.parent)!r},))
+ran = Sandbox({str(home.parent / "work")!r}, "required", paths=paths).run_sync(
+    "cd ..; cat again/Documents/letter all*/home/Documents/letter; cat again/.netrc all*/home/.netrc"
+)
+print(ran.text, end="")
+"""
+    (home.parent / "work").mkdir()
+    script = """
+        cd "$1"; mount --bind . "all of it" && mount --bind home again && exec "$2" -c "$3"
+    """
+    printed = in_mounts_of_its_own(script, home.parent, sys.executable, look)
+    assert printed.count("a letter\n") == 2
+    assert "a secret" not in printed
 
 
 def test_programs_whose_place_is_hidden_are_listed(

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 import os
 import socket
+import subprocess
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Literal
@@ -351,6 +354,26 @@ def test_limits_hold_on_the_host_too(tmp_path: Path) -> None:
 def test_a_grant_is_a_value() -> None:
     """Two that give the same are the same."""
     assert SandboxGrant(network=True) == SandboxGrant(network=True)
+
+
+@needs_bubblewrap
+@pytest.mark.parametrize("seconds", [0.005, 0.01, 0.015, 0.02, 0.03, 0.05])
+def test_a_test_that_takes_too_long_leaves_no_process(
+    seconds: float, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whenever it is ended: a bubblewrap that is just being set up outlives the one that started it."""
+    probe = tmp_path / "probe.py"
+    probe.write_text(f"import time\ntime.sleep(30)  # {tmp_path}\n")
+    monkeypatch.setattr(selftest, "_PROBE", probe)
+    monkeypatch.setattr(selftest, "_SECONDS", seconds)
+    with pytest.raises(subprocess.TimeoutExpired):
+        selftest._try_to_escape()
+    time.sleep(0.1)
+    left = []
+    for path in Path("/proc").glob("[0-9]*/cmdline"):
+        with contextlib.suppress(OSError):
+            left += [path] if str(tmp_path).encode() in path.read_bytes() else []
+    assert left == []
 
 
 @needs_bubblewrap

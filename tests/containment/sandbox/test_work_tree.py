@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import shlex
 import shutil
 import signal
 import subprocess
@@ -239,6 +240,7 @@ def test_a_repository_that_a_command_made_is_looked_at_again(tmp_path: Path, mar
 @pytest.mark.parametrize(
     "name",
     """
+    sub/.rtx.local.toml .miserc.local.toml mise/config.x.toml mise/config.x.local.toml .config/mise.x.local.toml
     .hg/hgrc .jj/repo/config.toml mise.toml sub/.mise.toml sub/.envrc .config/mise/config.toml sub/.vscode/tasks.json
     sub/.idea/workspace.xml sub/.claude/settings.json sub/.cursor/hooks.json sub/.mcp.json sub/AGENTS.md
     sub/x.code-workspace sub/.nvim.lua sub/.exrc sub/.dir-locals.el .pre-commit-config.yaml lefthook.yml
@@ -408,6 +410,36 @@ def test_mise_runs_nothing_that_was_planted(
     for place in (work, work / "sub"):
         subprocess.run(["mise", "env", "-s", "bash"], cwd=place, capture_output=True, timeout=60)
     assert not marker.exists()
+
+
+@pytest.mark.skipif(shutil.which("mise") is None, reason="mise is not installed")
+def test_mise_runs_nothing_under_any_name_of_an_environment(
+    tmp_path: Path, marker: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With `MISE_ENV=x` it reads further files, also where the work directory is called `mise`."""
+    for name in ("MISE_DATA_DIR", "MISE_CONFIG_DIR", "MISE_STATE_DIR", "MISE_CACHE_DIR"):
+        monkeypatch.setenv(name, str(tmp_path / name))
+    monkeypatch.setenv("MISE_OFFLINE", "1")
+    monkeypatch.setenv("MISE_ENV", "x")
+    monkeypatch.setenv("MISE_TRUSTED_CONFIG_PATHS", str(tmp_path))
+    work = tmp_path / "mise"
+    work.mkdir()
+    before = (
+        "mise. .mise. .rtx. .config/mise. .config/mise/config. .mise/config. mise/config. config."
+    )
+    names = [f"{each}{end}" for each in before.split() for end in ("x.toml", "x.local.toml")]
+    evil = f"[env]\\nA = \"{{{{{{{{ exec(command='echo {{}} >> {marker}') }}}}}}}}\"\\n"
+    plant = "; ".join(
+        f"mkdir -p {os.path.dirname(name) or '.'}; printf '%b' {shlex.quote(evil.format(name))} > {name}"
+        for name in names
+    )
+    for where in ("host", "workspace"):
+        Sandbox(work, place="host").run_sync(plant, place=where)  # type: ignore[arg-type]
+        subprocess.run(["mise", "env", "-s", "bash"], cwd=work, capture_output=True, timeout=60)
+        assert marker.exists() == (where == "host")
+        marker.unlink(missing_ok=True)
+        shutil.rmtree(work)
+        work.mkdir()
 
 
 def test_a_directory_that_is_closed_to_us_hides_nothing(place: Place) -> None:

@@ -351,6 +351,28 @@ def test_settings_that_lead_git_into_other_repositories_ask(tmp_path: Path, key:
     assert policy.judge("git status", root=str(tmp_path)).decision == "ask"
 
 
+@pytest.mark.parametrize("key", ["submodule.recurse", "diff.submodule", "status.submoduleSummary"])
+def test_such_settings_of_the_user_ask_as_well(
+    top: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, key: str
+) -> None:
+    """A submodule of an old commit may have its repository in `.git/modules`, which nobody has looked at."""
+    home = tmp_path / "home"
+    home.mkdir()
+    monkeypatch.setenv("HOME", str(home))
+    for name in ("XDG_CONFIG_HOME", "GIT_CONFIG_GLOBAL"):
+        monkeypatch.delenv(name, raising=False)
+    (home / ".gitconfig").write_text("[include]\n\tpath = more\n")
+    section, _, name = key.partition(".")
+    (home / "more").write_text(f"[{section}]\n\t{name} = {'short' if 'diff' in key else 'no'}\n")
+    assert decide(top) == "allow"
+    (home / "more").write_text(f"[{section}]\n\t{name} = {'log' if 'diff' in key else 'yes'}\n")
+    os.utime(home / ".gitconfig", (1, 1))
+    assert decide(top) == "ask"
+    (home / "more").write_text(f"[{section}]\n\t{name}\n")
+    os.utime(home / ".gitconfig", (2, 2))
+    assert decide(top) == "ask"
+
+
 def test_an_operand_that_climbs_out_asks(tmp_path: Path) -> None:
     """`git diff` compares any two directories that it is given."""
     subprocess.run(["git", "init", "-q", str(tmp_path)], check=True)

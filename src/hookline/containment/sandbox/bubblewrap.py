@@ -195,6 +195,21 @@ def _facts_of(pid: int) -> list[str]:
     return []
 
 
+def end_children(pid: int, held: int) -> None:
+    """End what a bubblewrap has started, before we know what that is. Its own end may come too early for that.
+
+    `held` is a file descriptor of the process.
+    """
+    with contextlib.suppress(OSError):
+        signal.pidfd_send_signal(held, signal.SIGSTOP)  # so that it starts none meanwhile
+        until = time.monotonic() + _STOPS
+        while _state_of(pid) not in "TtZX" and time.monotonic() < until:
+            time.sleep(0.001)
+        for name in filter(str.isdigit, os.listdir("/proc")):
+            if _parent_of(int(name)) == pid:
+                os.kill(int(name), signal.SIGKILL)
+
+
 class BubblewrapCommand(RunningCommand):
     """A command in a sandbox of its own."""
 
@@ -312,23 +327,10 @@ class BubblewrapCommand(RunningCommand):
         return start_in_group() if self._spawner is None else self._spawner.start(start_in_group)
 
     async def _abandon(self) -> None:
-        if self._first is None and self._process is not None:
-            self._end_unmet(self._process.pid)
+        if self._first is None and self._process is not None and self._monitor is not None:
+            # It would take the end of our pipe for a go.
+            end_children(self._process.pid, self._monitor)
         await super()._abandon()
-
-    def _end_unmet(self, pid: int) -> None:
-        """End the first process in there before we were told of it: it would take the end of our pipe for a go."""
-        if self._monitor is None:
-            return
-        with contextlib.suppress(OSError):
-            # So that it starts none meanwhile.
-            signal.pidfd_send_signal(self._monitor, signal.SIGSTOP)
-            until = time.monotonic() + _STOPS
-            while _state_of(pid) not in "TtZX" and time.monotonic() < until:
-                time.sleep(0.001)
-            for name in filter(str.isdigit, os.listdir("/proc")):
-                if _parent_of(int(name)) == pid:
-                    os.kill(int(name), signal.SIGKILL)
 
     def _kill_all(self) -> None:
         # By what holds them: a number may be somebody else's by now.

@@ -6,20 +6,17 @@ That file may hold tokens and name programs.
 from __future__ import annotations
 
 import os
-import subprocess
-from functools import lru_cache
 
-from hookline.containment.git_settings import GIT
+from hookline.containment.git_settings import settings_of_user
 
 _HARMLESS = ("user.name", "user.email", "safe.directory", "core.excludesfile", "init.defaultbranch")
 _WANTED = rf"^({'|'.join((*_HARMLESS, 'core.hookspath', 'include.path', 'includeif.*path'))})$"
-_TIMEOUT = 10.0
 
 
 def git_configuration(root: str) -> bytes:
     """A configuration file with the settings of the user's that are harmless, as they hold in a directory."""
     lines = []
-    for key, value in _settings(root, _changed()):
+    for key, value in settings_of_user(root, _WANTED):
         if key not in _HARMLESS:
             continue
         section, _, name = key.partition(".")
@@ -29,7 +26,7 @@ def git_configuration(root: str) -> bytes:
 
 def ignore_file() -> list[str]:
     """The user's own list of ignored files, where there is one."""
-    named = [value for key, value in _settings("/", _changed()) if key == "core.excludesfile"]
+    named = [value for key, value in settings_of_user("/", _WANTED) if key == "core.excludesfile"]
     base = os.environ.get("XDG_CONFIG_HOME") or os.path.expanduser("~/.config")
     paths = [os.path.expanduser(each) for each in named] or [f"{base}/git/ignore"]
     return [path for path in paths if os.path.isabs(path) and os.path.isfile(path)]
@@ -38,47 +35,8 @@ def ignore_file() -> list[str]:
 def files_of_user() -> list[str]:
     """Hooks and further files that the user's own file names. A path that is not whole begins at the top of each
     repository."""
-    found = [value for key, value in _settings("/", _changed()) if key not in _HARMLESS]
+    found = [value for key, value in settings_of_user("/", _WANTED) if key not in _HARMLESS]
     return [os.path.expanduser(path) for path in found if path]
-
-
-def _changed() -> tuple[tuple[str, int], ...]:
-    """The files that the settings are in, and when they changed last."""
-    base = os.environ.get("XDG_CONFIG_HOME") or os.path.expanduser("~/.config")
-    named = os.environ.get("GIT_CONFIG_GLOBAL")
-    files = (named,) if named else (f"{base}/git/config", os.path.expanduser("~/.gitconfig"))
-    found = []
-    for path in files:
-        try:
-            found.append((path, os.stat(path).st_mtime_ns))
-        except OSError:
-            continue
-    return tuple(found)
-
-
-@lru_cache(maxsize=64)
-def _settings(root: str, changed: tuple[tuple[str, int], ...]) -> tuple[tuple[str, str], ...]:
-    """As git prints them: it knows what the user's file includes. Listing runs nothing."""
-    if not changed or GIT is None:
-        return ()
-    argv = [GIT, "config", "--global", "--includes", "-z", "--get-regexp", _WANTED]
-    env = {
-        name: os.environ[name]
-        for name in ("HOME", "XDG_CONFIG_HOME", "GIT_CONFIG_GLOBAL")
-        if name in os.environ
-    }
-    env |= {"PATH": os.path.dirname(GIT), "GIT_CONFIG_NOSYSTEM": "1"}
-    for place in (root, "/"):  # a repository that cannot be read must not cost the user's name
-        try:
-            ran = subprocess.run(
-                argv, cwd=place, env=env, capture_output=True, timeout=_TIMEOUT, check=True
-            )
-        except (OSError, subprocess.SubprocessError):
-            continue
-        entries = ran.stdout.decode(errors="surrogateescape").split("\0")
-        pairs = (entry.partition("\n") for entry in entries if entry)
-        return tuple((key, value) for key, _, value in pairs)
-    return ()
 
 
 def _quoted(value: str) -> str:

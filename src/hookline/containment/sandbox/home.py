@@ -12,9 +12,9 @@ import pwd
 import sys
 from collections.abc import Iterable, Iterator, Mapping
 from functools import lru_cache
-from pathlib import Path
 
-from hookline.containment.sandbox.tables import INSTALLATIONS, TOOL_VARIABLES
+from hookline.containment.sandbox.mount_table import second_paths
+from hookline.containment.sandbox.tables import EMPTIED, INSTALLATIONS, SYSTEM, TOOL_VARIABLES
 from hookline.secret_tables import SECRET_ENDINGS, SECRET_FILES
 
 _FIRST_PERSON, _NOBODY = 1000, 65534
@@ -28,6 +28,18 @@ def homes() -> list[str]:
         with contextlib.suppress(OSError):
             changed.append(os.stat(path).st_ctime_ns)
     return list(_homes(os.path.expanduser("~"), os.geteuid(), tuple(changed)))
+
+
+def mounted_homes() -> list[str]:
+    """The same, also in the second places where they are mounted. It takes longer: the table of mounts is read."""
+    found = homes()
+    return [*found, *second_paths(tuple(each for each in found if not is_of_system(each)))]
+
+
+def is_of_system(home: str) -> bool:
+    """Whether a home is a directory of the system, as for users who are services: `/`, `/usr/sbin`, `/var`."""
+    holds = any(place.startswith(f"{home}/") for place in EMPTIED)
+    return home == "/" or holds or any(f"{home}/".startswith(f"{place}/") for place in SYSTEM)
 
 
 @lru_cache(maxsize=16)
@@ -50,7 +62,7 @@ def _own_homes() -> list[str]:
 
 def _checked(paths: Iterable[str]) -> list[str]:
     real = dict.fromkeys(map(os.path.realpath, paths))
-    return [home for home in real if home != "/" and os.path.isdir(home)]
+    return [home for home in real if os.path.isdir(home)]
 
 
 def entries(home: str) -> tuple[list[str], list[str]]:
@@ -59,7 +71,7 @@ def entries(home: str) -> tuple[list[str], list[str]]:
         names = os.listdir(home)
     except OSError:
         return [], []
-    paths = [f"{home}/{name}" for name in names]
+    paths = [os.path.join(home, name) for name in names]
     return (
         [path for path in paths if os.path.basename(path).startswith(".")],
         [path for path in paths if not os.path.basename(path).startswith(".")],
@@ -69,8 +81,9 @@ def entries(home: str) -> tuple[list[str], list[str]]:
 def dot_entry(path: str, known: Iterable[str]) -> str:
     """The entry of a home that begins with a dot and holds this path; empty if none does."""
     for home in known:
-        if path.startswith(f"{home}/."):
-            return f"{home}/{path[len(home) + 1 :].partition('/')[0]}"
+        before = f"{home}/" if home != "/" else home
+        if path.startswith(f"{before}."):
+            return before + path[len(before) :].partition("/")[0]
     return ""
 
 
@@ -80,7 +93,7 @@ def needed_paths(root: str, known: list[str], env: Mapping[str, str]) -> list[st
     `env` are the variables of the command.
     """
     wanted = [*_of_path(root, env), *_named(env), *_of_interpreter()]
-    wanted += [f"{home}/{name}" for home in _own_homes() for name in INSTALLATIONS]
+    wanted += [os.path.join(home, name) for home in _own_homes() for name in INSTALLATIONS]
     inside = dict.fromkeys(path for path in wanted if dot_entry(path, known))
     return [path for path in inside if os.path.exists(path)]
 
@@ -177,8 +190,3 @@ def _interpreter(path: str) -> str:
         if first.startswith(b"#!"):
             return os.path.realpath(os.fsdecode(first[2:].split()[0])) if first[2:].split() else ""
     return ""
-
-
-def is_home_or_above(path: Path, known: Iterable[str]) -> bool:
-    """Whether a path is a home, or holds one."""
-    return any(Path(home).is_relative_to(path) for home in known)

@@ -20,6 +20,8 @@ from hookline.containment.sandbox.home import (
     dot_entry,
     entries,
     homes,
+    is_of_system,
+    mounted_homes,
     needed_paths,
 )
 from hookline.containment.sandbox.paths import (
@@ -85,7 +87,7 @@ class FileView:
         return sorted({*wanted, *map(os.path.realpath, wanted)} - {"/"})
 
     def _env_files(
-        self, held: Sequence[Protection], grant: SandboxGrant, shown: list[str]
+        self, held: Sequence[Protection], grant: SandboxGrant, shown: list[str], known: list[str]
     ) -> Iterator[str]:
         """Environment files below the directories of this view and in other projects, but for those that are shown."""
         given = [os.path.expanduser(each) for each in self.paths.show]
@@ -97,14 +99,16 @@ class FileView:
                 is_named = path in names or os.path.basename(path) in names
                 if not is_named and f"{root}/{path}" not in whole:
                     yield f"{root}/{path}"
-        for home in filter(lambda each: self._is_seen(each, shown), homes()):
+        for home in known:
+            if is_of_system(home) or not self._is_seen(home, shown):
+                continue
             for path in _env_files_of_others(home):
                 if not inside_any(Path(path), self.roots) and path not in whole:
                     yield path
 
-    def _may_cover(self, path: str, shown: list[str]) -> bool:
+    def _may_cover(self, path: str, shown: list[str], known: list[str]) -> bool:
         """Whether there is a file to be covered: a link may lead to a place that is hidden anyway."""
-        is_hidden = inside_any(Path(path), emptied()) or dot_entry(path, homes())
+        is_hidden = inside_any(Path(path), emptied()) or dot_entry(path, known)
         seen = [*self.roots, *map(Path, shown)]
         return os.path.isfile(path) and (not is_hidden or inside_any(Path(path), seen))
 
@@ -129,20 +133,22 @@ class FileView:
         size = ("--size", str(scratch)) if sizes and scratch is not None else ()
         cover = _Cover(("--size", str(_SMALL)) if sizes else ())
         needed = needed_paths(str(self.roots[0]), homes(), job.own_env)
-        shown = self._shown(needed, grant)
+        shown, known = self._shown(needed, grant), mounted_homes()
         yield from ("--ro-bind", "/", "/", "--dev", "/dev", *size, "--tmpfs", "/dev/shm")
         yield from ("--remount-ro", "/dev", "--proc", "/proc", "--remount-ro", "/proc")
         yield from self._emptied(grant, shown, size, None if read_only else self.paths.tmp)
-        for home in homes():
-            if not inside_any(Path(home), self.roots):
+        for home in known:
+            if is_of_system(home):
+                yield from self._one_by_one(entries(home)[0], shown, cover)
+            elif not inside_any(Path(home), self.roots):
                 yield from self._home(home, shown, size, file)
         # A secret is hidden before what can be written is put in place, and again where that has brought it back.
-        hidden = self._secrets(shown, needed, job.grant)
+        hidden = self._secrets(shown, needed, grant, known)
         for secret in hidden:
             if not inside_any(Path(secret), self.roots):
                 yield from cover(secret)
         yield from self._work(held, "--ro-bind" if read_only else "--bind")
-        for home in homes():
+        for home in known:
             if inside_any(Path(home), self.roots):
                 yield from self._home_in_work(home, shown, cover)
         for secret in hidden:
@@ -152,12 +158,12 @@ class FileView:
             for path in protection.closed:  # nobody knows what is in there
                 yield from cover(f"{protection.root}/{path}")
         covered: set[str] = set()
-        for path in sorted(set(self._env_files(held, grant, shown))):
+        for path in sorted(set(self._env_files(held, grant, shown, known))):
             real = os.path.realpath(path)
             if (
                 real in covered
                 or inside_any(Path(real), map(Path, hidden))
-                or not self._may_cover(real, shown)
+                or not self._may_cover(real, shown, known)
             ):
                 continue
             covered.add(real)
@@ -199,28 +205,37 @@ class FileView:
 
     def _home_in_work(self, home: str, shown: list[str], cover: _Cover) -> Iterator[str]:
         """A home that is the work directory, or lies in it: its hidden entries one by one."""
-        is_work = Path(home) in self.roots
-        for path in entries(home)[0]:
-            if is_work and os.path.basename(path) in OF_PROJECTS:
-                continue
-            if path in shown or any(root.is_relative_to(path) for root in self.roots):
+        left = OF_PROJECTS if Path(home) in self.roots else frozenset()
+        hidden = [path for path in entries(home)[0] if os.path.basename(path) not in left]
+        hidden = [path for path in hidden if not self._holds_root(path)]
+        yield from self._one_by_one(hidden, shown, cover)
+
+    def _holds_root(self, path: str) -> bool:
+        return any(root.is_relative_to(path) for root in self.roots)
+
+    def _one_by_one(self, hidden: list[str], shown: list[str], cover: _Cover) -> Iterator[str]:
+        """Cover some paths, but for what of them is to be seen."""
+        for path in hidden:
+            if path in shown:
                 continue
             yield from cover(path, sealed=False)
             for inner in shown:
                 if inner.startswith(f"{path}/"):
                     yield from _as_it_is(inner)
 
-    def _secrets(self, shown: list[str], needed: list[str], grant: SandboxGrant) -> list[str]:
+    def _secrets(
+        self, shown: list[str], needed: list[str], grant: SandboxGrant, known: list[str]
+    ) -> list[str]:
         """What would be seen but for what hides it: not what lies in a place that is hidden as a whole."""
-        home, empty = homes(), emptied()
+        empty = emptied()
         found = [
             path
             for path in secrets(self.paths.hide, grant.reveal)
             if inside_any(Path(path), map(Path, shown))
-            or not (dot_entry(path, home) or inside_any(Path(path), empty))
+            or not (dot_entry(path, known) or inside_any(Path(path), empty))
         ]
         # What somebody has named is shown as it is, with the keys in it.
-        named = [Path(path) for path in self._named(grant) if dot_entry(path, home)]
+        named = [Path(path) for path in self._named(grant) if dot_entry(path, known)]
         for each in needed:
             inside = map(os.path.realpath, credentials_in(each))
             found += [path for path in inside if not inside_any(Path(path), named)]

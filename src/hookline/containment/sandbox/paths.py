@@ -95,7 +95,7 @@ def secrets(further: Iterable[str | Path] = (), reveal: Iterable[str] = ()) -> l
     # Asked for every command, about many names: by text, which costs a fraction of what paths do.
     revealed = {os.path.realpath(os.path.expanduser(each)) for each in reveal}
     mine = homes()
-    wanted = [f"{home}/{name}" for home in mine for name in HOME_SECRETS]
+    wanted = [os.path.join(home, name) for home in mine for name in HOME_SECRETS]
     for pattern in SYSTEM_SECRETS:
         wanted += glob.glob(pattern) if "*" in pattern else (pattern,)
     wanted += [*_named(mine), *(path for each in further for path in _meant(each))]

@@ -118,7 +118,7 @@ class Protection:
             return
         self.kept.append(whole)
         parent = os.path.dirname(whole)
-        if os.path.basename(parent) in _PINNED:
+        if os.path.basename(parent) in _PINNED and parent != str(self.root):
             self.pinned.append(parent)
 
     def _at(self, name: str) -> str:

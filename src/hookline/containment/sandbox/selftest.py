@@ -13,7 +13,7 @@ import threading
 from functools import cache
 from pathlib import Path
 
-from hookline.containment.sandbox.bubblewrap import Arrangement, Program, installed
+from hookline.containment.sandbox.bubblewrap import Arrangement, Program, end_children, installed
 from hookline.containment.sandbox.command import Job
 from hookline.containment.sandbox.limits import SandboxLimits
 from hookline.containment.sandbox.mounts import FileView
@@ -135,20 +135,34 @@ def _probe(base: Path, plan: dict[str, str]) -> list[str]:
     )
     arrangement = Arrangement(FileView.of(root, paths), job)
     try:
-        ran = subprocess.run(
-            arrangement.argv,
-            env=arrangement.env,
-            pass_fds=arrangement.fds,
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            timeout=_SECONDS,
-        )
+        code, said, complaint = _run(arrangement)
     finally:
         arrangement.give_back()
-    if ran.returncode:
-        raise _does_not_start(ran.stderr.strip() or f"exit code {ran.returncode}")
-    return list(json.loads(ran.stdout))
+    if code:
+        raise _does_not_start(complaint.strip() or f"exit code {code}")
+    return list(json.loads(said))
+
+
+def _run(arrangement: Arrangement) -> tuple[int, str, str]:
+    """The exit code, and what was said on both streams. Nothing of it is left, also if it takes too long."""
+    with subprocess.Popen(
+        arrangement.argv,
+        env=arrangement.env,
+        pass_fds=arrangement.fds,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as process:
+        try:
+            said, complaint = process.communicate(timeout=_SECONDS)
+        except BaseException:
+            held = os.pidfd_open(process.pid)
+            end_children(process.pid, held)
+            os.close(held)
+            process.kill()
+            raise
+        return process.returncode, said, complaint
 
 
 def _does_not_start(said: str) -> SandboxError:

@@ -11,6 +11,9 @@ def _names(text: str) -> tuple[str, ...]:
 EMPTIED = ("/tmp", "/run", "/var/tmp", "/var/run", "/var/lock")
 """Replaced by an empty directory of the command's own: sockets, locks and other people's files live there."""
 
+SYSTEM = ("/bin", "/boot", "/dev", "/etc", "/lib", "/lib64", "/proc", "/sbin", "/sys", "/usr")
+"""Directories of the system. What is in them is not replaced by anything, also where one is somebody's home."""
+
 HELD = _names(
     """
     .husky .envrc .hookline .agents .claude .codex .gemini .cursor .windsurf .mcp.json

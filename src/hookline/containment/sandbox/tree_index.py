@@ -16,9 +16,8 @@ from typing import NamedTuple
 from hookline.containment.protected import (
     OBEYED,
     RUN_BELOW,
-    RUN_BY_PATTERN,
     VERSION_CONTROL,
-    may_have_pattern,
+    run_by_pattern,
 )
 from hookline.containment.sandbox.quarantine import IS_ASIDE, open_to_us
 from hookline.containment.sandbox.repositories import (
@@ -127,15 +126,15 @@ def _read(path: str, place: str, identity: tuple[int, int, int]) -> _Directory:
     except OSError:
         return _Directory((0, 0, 0), (), (), (), False, (), is_closed=True)
     there = frozenset(names)
-    found = set(OBEYED & there) | (RUN_BELOW.get(os.path.basename(place), _NOTHING) & there)
+    name_here = os.path.basename(path)
+    found = set(OBEYED & there) | (RUN_BELOW.get(name_here, _NOTHING) & there)
+    fitting = run_by_pattern(name_here, names)
+    found |= {name for name in fitting if not IS_ASIDE.fullmatch(name)}
     systems = VERSION_CONTROL & there
     linked = systems.difference(below)  # a pointer to a repository elsewhere
     env_files: list[str] = []
     # Most directories have none of these names: one look at all of them together is quicker than one at each.
     together = "/".join(names).lower()
-    if may_have_pattern(together):
-        fitting = filter(RUN_BY_PATTERN.fullmatch, names)
-        found |= {name for name in fitting if not IS_ASIDE.fullmatch(name)}
     if "env" in together or ".dev.vars" in together:
         env_files = [name for name in names if is_env_file(name)]
     if now - identity[2] < TICK:

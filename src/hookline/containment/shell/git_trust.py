@@ -14,13 +14,22 @@ import stat
 from collections.abc import Collection, Mapping
 from functools import lru_cache
 
-from hookline.containment.git_settings import LARGEST, is_plain, run_git, settings_in
+from hookline.containment.git_settings import (
+    LARGEST,
+    is_plain,
+    run_git,
+    settings_in,
+    settings_of_user,
+)
 from hookline.containment.shell.places import is_below
 
 _CONFIGURATION = ("config", "config.worktree")
 _PASSWORD = re.compile(r"://(?!git@)[^/\s]*@")
 _PLACES = ("GIT_DIR", "GIT_WORK_TREE", "GIT_COMMON_DIR", "GIT_INDEX_FILE", "GIT_OBJECT_DIRECTORY")
 """Variables of the user by which git finds its repository elsewhere."""
+
+_INTO_SUBMODULES = r"^(submodule\.recurse|diff\.submodule|status\.submodulesummary)$"
+_STAYS_OUT = frozenset({"false", "no", "off", "0", "short"})
 
 
 def git_objection(place: str, trusted: Collection[str]) -> str | None:
@@ -75,7 +84,7 @@ def repository_objection(top: str) -> str | None:
         return "its configuration is in another directory"
     if os.path.lexists(os.path.join(inside, "hooks", "post-index-change")):
         return "its hook post-index-change would run"
-    return _inspect(top, places, marks) or _populated_submodule(top)
+    return _inspect(top, places, marks) or _populated_submodule(top) or _users_setting(top)
 
 
 def _repository_between(place: str, top: str) -> str | None:
@@ -149,3 +158,14 @@ def _populated_submodule(top: str) -> str | None:
         return "git cannot list its index"
     inner = next((p for p in paths if os.path.lexists(os.path.join(top, p, ".git"))), None)
     return f"{inner} is a repository inside of it" if inner else None
+
+
+def _users_setting(top: str) -> str | None:
+    """A setting outside of the repository that leads git into submodules of any commit, also in `.git/modules`."""
+    for scope in ("global", "system"):
+        for key, value in settings_of_user(top, _INTO_SUBMODULES, scope):
+            if value.lower() not in _STAYS_OUT:
+                return (
+                    f"your own configuration of git sets {key}, which leads into other repositories"
+                )
+    return None
