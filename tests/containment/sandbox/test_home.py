@@ -289,7 +289,7 @@ def test_programs_whose_place_is_hidden_are_listed(
     (bin_ / "plain").write_text("#!/bin/sh\n")
     monkeypatch.setenv("PATH", str(bin_))
     known = homes()
-    found = hidden_programs(known, needed_paths("/elsewhere", known, os.environ))
+    found = hidden_programs(known, needed_paths(("/elsewhere",), known, os.environ))
     assert found == [str(bin_ / "script")]
 
 
