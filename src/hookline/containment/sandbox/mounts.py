@@ -35,7 +35,7 @@ from hookline.containment.sandbox.protection import Protection
 from hookline.containment.sandbox.repositories import may_be_tracked
 from hookline.containment.sandbox.tables import OF_PROJECTS
 from hookline.containment.sandbox.tree_index import TreeIndex
-from hookline.containment.sandbox.work_tree import work_tree
+from hookline.containment.sandbox.work_tree import Visit, work_tree
 
 _SMALL = 64 * 1024
 """Bytes of a directory that is there to be empty."""
@@ -84,16 +84,20 @@ class FileView:
         wanted = [*needed, *self._named(grant), *ignore_file()]
         return sorted({*wanted, *map(os.path.realpath, wanted)} - {"/"})
 
+    def _looked(self, held: Sequence[Protection]) -> dict[Path, Protection | Visit]:
+        """What was found in each directory of this view. Nothing is held where nothing can be written."""
+        found = {protection.root: protection for protection in held}
+        return {root: found.get(root) or work_tree(str(root)).look() for root in self.roots}
+
     def _env_files(
-        self, held: Sequence[Protection], grant: SandboxGrant, shown: list[str]
+        self, looked: Mapping[Path, Protection | Visit], grant: SandboxGrant, shown: list[str]
     ) -> Iterator[str]:
         """Environment files below the directories of this view and in other projects, but for those that are shown."""
         given = [os.path.expanduser(each) for each in self.paths.show]
         names = {each for each in given if not os.path.isabs(each)}
         whole = set(map(os.path.realpath, self._named(grant)))
-        found = {protection.root: protection.env_files for protection in held}
-        for root in self.roots:
-            for path in found[root] if root in found else work_tree(str(root)).env_files():
+        for root, found in looked.items():
+            for path in found.env_files:
                 is_named = path in names or os.path.basename(path) in names
                 if not is_named and f"{root}/{path}" not in whole:
                     yield f"{root}/{path}"
@@ -148,11 +152,12 @@ class FileView:
         for secret in hidden:
             if inside_any(Path(secret), self.roots):
                 yield from cover(secret)
-        for protection in held:
-            for path in protection.closed:  # nobody knows what is in there
-                yield from cover(f"{protection.root}/{path}")
+        looked = self._looked(held)
+        for root, found in looked.items():
+            for path in found.closed:  # nobody knows what is in there
+                yield from cover(f"{root}/{path}")
         covered: set[str] = set()
-        for path in sorted(set(self._env_files(held, grant, shown))):
+        for path in sorted(set(self._env_files(looked, grant, shown))):
             real = os.path.realpath(path)
             if (
                 real in covered

@@ -137,11 +137,11 @@ class WorkTree:
                 record.forget()
             return moved
 
-    def env_files(self) -> list[str]:
-        """Environment files, for a command that can write nothing."""
+    def look(self) -> Visit:
+        """What is hidden from a command that can write nothing."""
         with self._lock:
             self._index.refresh()
-            return self._index.env_files()
+            return Visit(env_files=self._index.env_files(), closed=self._index.closed())
 
     # --- what was there -------------------------------------------------------------------------------
 
