@@ -24,6 +24,7 @@ PROJECT_CONFIGURATION = _names(
     lefthook.yml lefthook.yaml lefthook.toml lefthook.json .lefthook.yml .lefthook.yaml .lefthook.toml .lefthook.json
     lefthook-local.yml lefthook-local.yaml .lefthook-local.yml .lefthook-local.yaml hk.pkl
     mise.toml .mise.toml mise.local.toml .mise.local.toml .miserc.toml .rtx.toml # run when a shell enters
+    .tool-versions                                                               # mise runs commands in it, too
     """
 )
 """What runs commands and is part of the project all the same: people ask agents to write it."""
@@ -46,15 +47,20 @@ RUN_BELOW: dict[str, frozenset[str]] = {
     ".config": _names(
         "mise mise.toml miserc.toml lefthook.yml lefthook.yaml lefthook.toml lefthook.json"
     ),
-    "mise": _names("config.toml config.local.toml conf.d miserc.toml"),
+    "mise": _names("conf.d miserc.toml"),
 }
 """The same, by the name of the directory that they are in."""
 
 RUN_BY_PATTERN = re.compile(
-    r".+\.(?:code-workspace|sublime-project)|\.envrc\..+|\.?mise\.(?:.+\.)?toml|\.?lefthook(?:-local)?\.(?:ya?ml|toml|json)"
+    r"""
+    [^/]*/(?: .+\.(?:code-workspace|sublime-project) | \.envrc\..+ | \.?mise\.(?:.+\.)?toml
+        | \.?lefthook(?:-local)?\.(?:ya?ml|toml|json) )
+    | mise/config\.(?:.+\.)?toml
+    """,
+    re.VERBOSE | re.DOTALL,
 )
-"""The same, by a pattern."""
-_HINTS = (".code-workspace", ".sublime-project", ".envrc.", "mise.", "lefthook")
+"""The same, by a pattern of the directory's name and their own."""
+_HINTS = (".code-workspace", ".sublime-project", ".envrc.", "mise.", "lefthook", "mise/")
 
 
 def may_have_pattern(names: str) -> bool:

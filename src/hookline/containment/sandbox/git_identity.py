@@ -5,6 +5,7 @@ That file may hold tokens and name programs.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import subprocess
 from functools import lru_cache
@@ -12,7 +13,7 @@ from functools import lru_cache
 from hookline.containment.git_settings import GIT
 
 _HARMLESS = ("user.name", "user.email", "safe.directory", "core.excludesfile", "init.defaultbranch")
-_WANTED = rf"^({'|'.join((*_HARMLESS, 'core.hookspath', 'include.path', 'includeif.*path'))})$"
+_WANTED = rf"^({'|'.join(_HARMLESS)})$"
 _TIMEOUT = 10.0
 
 
@@ -20,8 +21,6 @@ def git_configuration(root: str) -> bytes:
     """A configuration file with the settings of the user's that are harmless, as they hold in a directory."""
     lines = []
     for key, value in _settings(root, _changed()):
-        if key not in _HARMLESS:
-            continue
         section, _, name = key.partition(".")
         lines.append(f"[{section}]\n\t{name} = {_quoted(value)}\n")
     return "".join(lines).encode(errors="surrogateescape")
@@ -35,24 +34,20 @@ def ignore_file() -> list[str]:
     return [path for path in paths if os.path.isabs(path) and os.path.isfile(path)]
 
 
-def files_of_user() -> list[str]:
-    """Hooks and further files that the user's own file names. A path that is not whole begins at the top of each
-    repository."""
-    found = [value for key, value in _settings("/", _changed()) if key not in _HARMLESS]
-    return [os.path.expanduser(path) for path in found if path]
+def configuration_of_user() -> list[str]:
+    """The files of the system and of the user in which git looks for settings, where there are any."""
+    base = os.environ.get("XDG_CONFIG_HOME") or os.path.expanduser("~/.config")
+    named = os.environ.get("GIT_CONFIG_GLOBAL")
+    own = [named] if named else [f"{base}/git/config", os.path.expanduser("~/.gitconfig")]
+    return [path for path in ("/etc/gitconfig", *own) if os.path.isfile(path)]
 
 
 def _changed() -> tuple[tuple[str, int], ...]:
     """The files that the settings are in, and when they changed last."""
-    base = os.environ.get("XDG_CONFIG_HOME") or os.path.expanduser("~/.config")
-    named = os.environ.get("GIT_CONFIG_GLOBAL")
-    files = (named,) if named else (f"{base}/git/config", os.path.expanduser("~/.gitconfig"))
     found = []
-    for path in files:
-        try:
+    for path in configuration_of_user():
+        with contextlib.suppress(OSError):
             found.append((path, os.stat(path).st_mtime_ns))
-        except OSError:
-            continue
     return tuple(found)
 
 

@@ -10,7 +10,7 @@ import contextlib
 import hashlib
 import json
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import NamedTuple
 
@@ -24,7 +24,9 @@ class Inventory:
         self._path, self._fd = path, fd
 
     @classmethod
-    def begin(cls, root: str, known: Mapping[str, tuple[int, int, int]]) -> Inventory | None:
+    def begin(
+        cls, root: str, known: Mapping[str, tuple[int, int, int]], named: Iterable[str]
+    ) -> Inventory | None:
         """Write down what is there; None where nothing can be written: then nobody looks after our death."""
         import fcntl  # not on Windows, where this module can be imported all the same
 
@@ -35,7 +37,7 @@ class Inventory:
             fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, _MODE)
             fcntl.flock(fd, fcntl.LOCK_EX)
             os.ftruncate(fd, 0)
-            os.write(fd, json.dumps({"root": root, "known": known}).encode())
+            os.write(fd, json.dumps({"root": root, "known": known, "named": [*named]}).encode())
             return cls(path, fd)
         return None
 
@@ -52,6 +54,8 @@ class Record(NamedTuple):
     path: Path
     root: str
     known: dict[str, tuple[int, int, int]]
+    named: frozenset[str]
+    """What the user's configuration named then. After commands ran, it may be theirs that does."""
     is_alive: bool
 
     def forget(self) -> None:
@@ -79,7 +83,7 @@ def records() -> Iterator[Record]:
                 continue
             kept = json.loads(text)
             known = {name: tuple(each) for name, each in kept["known"].items()}
-            yield Record(path, kept["root"], known, is_alive)
+            yield Record(path, kept["root"], known, frozenset(kept["named"]), is_alive)
 
 
 def _place() -> Path:

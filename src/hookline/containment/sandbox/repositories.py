@@ -6,6 +6,7 @@ there. No program is ever started in a repository of the tree: it would obey wha
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 import shlex
@@ -39,16 +40,15 @@ OTHER_SYSTEMS = {
 """Files that name programs or lead to another repository, by the directory that they are in."""
 
 _LARGEST_INDEX = 64 * 1024 * 1024
+_LARGEST_SOURCED = 1024 * 1024
 _DEEPEST_INCLUDE = 10
-_WITHOUT_FILES = frozenset(
-    {"branch", "remote", "user", "submodule", "url", "color", "advice", "alias"}
-)
-"""Sections whose values are names and addresses. A file that is called `origin` is not meant by one."""
 _SEPARATORS = re.compile(r"[=:,;()\[\]{}\"'\s]+")
 _SOURCED = re.compile(
-    r"(?m)^\s*(?:source|source_env|source_env_if_exists|dotenv|dotenv_if_exists|\.)\s+[\"']?([^\s\"';&|]+)"
+    r"(?m)^\s*(?:(?:source|source_env|source_env_if_exists|dotenv|dotenv_if_exists|\.|%include)\s+[\"']?([^\s\"';&|]+)"
+    r"|_\.(?:source|file)\s*=\s*(\[[^\]]*\]|.*))"
 )
-"""What an `.envrc` runs or loads, whether or not it is there."""
+"""What an `.envrc`, an `hgrc` or mise's configuration runs or loads, whether or not it is there: all of them pass over
+a file that is missing."""
 
 
 def is_git_directory(names: frozenset[str]) -> bool:
@@ -98,6 +98,8 @@ def files_named_by_git(content: bytes, top: str, beside: str, depth: int = 0) ->
     """
     for key, value in settings_in(content) or ():
         section, _, name = key.partition(".")
+        if not value or is_plain(key, value) or (section == "alias" and value[0] != "!"):
+            continue
         if section in ("include", "includeif"):
             path = _joined(beside, value)
             yield path
@@ -107,19 +109,31 @@ def files_named_by_git(content: bytes, top: str, beside: str, depth: int = 0) ->
                 yield from files_named_by_git(inner, top, os.path.dirname(path), depth + 1)
         elif name in ("hookspath", "excludesfile", "attributesfile"):
             yield _joined(top, value)
-        elif section not in _WITHOUT_FILES:
+        else:
             yield from (path for path in words_as_paths(value, top) if os.path.isfile(path))
 
 
 def files_named_in(text: str, *tops: str, directories: bool = False) -> Iterator[str]:
     """Files that a configuration in another language names: those that are there, and those that it would source.
 
-    With `directories` these too: an extension of Mercurial may be one.
+    A file that it would source is read in the same way. `tops` are where a path may begin. With `directories` those
+    that are there count too: an extension of Mercurial may be one.
     """
     exists = os.path.exists if directories else os.path.isfile
-    for top in tops:
-        yield from (_joined(top, path) for path in _SOURCED.findall(text))
-        yield from (path for path in words_as_paths(text, top) if exists(path))
+    pending, seen = [(text, tops)], set[str]()
+    while pending:
+        words, places = pending.pop()
+        for top in places:
+            yield from (path for path in words_as_paths(words, top) if exists(path))
+            for one, several in _SOURCED.findall(words):
+                for path in words_as_paths(several, top) if several else (_joined(top, one),):
+                    yield path
+                    if path in seen or not os.path.isfile(path):
+                        continue
+                    seen.add(path)
+                    with contextlib.suppress(OSError), open(path, "rb") as file:
+                        inner = os.fsdecode(file.read(_LARGEST_SOURCED))
+                        pending.append((inner, (*tops, os.path.dirname(path))))
 
 
 def words_as_paths(text: str, top: str) -> Iterator[str]:

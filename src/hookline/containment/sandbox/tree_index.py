@@ -127,14 +127,15 @@ def _read(path: str, place: str, identity: tuple[int, int, int]) -> _Directory:
     except OSError:
         return _Directory((0, 0, 0), (), (), (), False, (), is_closed=True)
     there = frozenset(names)
-    found = set(OBEYED & there) | (RUN_BELOW.get(os.path.basename(place), _NOTHING) & there)
+    own = os.path.basename(path)
+    found = set(OBEYED & there) | (RUN_BELOW.get(own, _NOTHING) & there)
     systems = VERSION_CONTROL & there
     linked = systems.difference(below)  # a pointer to a repository elsewhere
     env_files: list[str] = []
     # Most directories have none of these names: one look at all of them together is quicker than one at each.
-    together = "/".join(names).lower()
+    together = "/".join((own, *names)).lower()
     if may_have_pattern(together):
-        fitting = filter(RUN_BY_PATTERN.fullmatch, names)
+        fitting = (name for name in names if RUN_BY_PATTERN.fullmatch(f"{own}/{name}"))
         found |= {name for name in fitting if not IS_ASIDE.fullmatch(name)}
     if "env" in together or ".dev.vars" in together:
         env_files = [name for name in names if is_env_file(name)]

@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from typing import TypeAlias
 
 from hookline.containment.protected import is_accepted
-from hookline.containment.sandbox.git_identity import files_of_user
+from hookline.containment.sandbox.git_identity import configuration_of_user
 from hookline.containment.sandbox.home import homes
 from hookline.containment.sandbox.inventory import Inventory, records
 from hookline.containment.sandbox.quarantine import (
@@ -45,7 +45,7 @@ Identity: TypeAlias = tuple[int, int, int]
 _LARGEST = 1024 * 1024
 _READ_BY_SHELLS = re.compile(r"(?:.*/)?(?:\.envrc(?:\..*)?|hgrc|\.?mise\..*toml|mise/.*\.toml)")
 """Files whose words may be files that run with them."""
-_MOST_LINKS = 1000
+_MOST_FILES = 1000
 _PASSES = 64
 """How often a tree is looked at again after something was moved aside: other things may lie in that."""
 
@@ -95,7 +95,7 @@ class WorkTree:
             else:
                 visit.moved += self.recover()
                 visit.moved += self._learn()
-                self._inventory = Inventory.begin(self.root, self._known)
+                self._inventory = Inventory.begin(self.root, self._known, self._named)
             visit.kept = [path for path in self._known if not _is_below(path, visit.left_out)]
             visit.env_files = self._index.env_files()
             visit.closed = self._index.closed()
@@ -132,7 +132,7 @@ class WorkTree:
             for record in () if self._visits else records():
                 if record.is_alive or record.root != self.root:
                     continue
-                self._known, self._named, self._links = record.known, set(), {}
+                self._known, self._named, self._links = record.known, set(record.named), {}
                 moved += self._judge_all(())
                 record.forget()
             return moved
@@ -167,7 +167,7 @@ class WorkTree:
         self._made = {}
         others = [record for record in self._live_records() if _overlap(record[0], self.root)]
         parts = self._parts()
-        self._named = set(self._named_by(parts))
+        self._named = set(self._named_by(part for part in parts if not self._is_of(others, part)))
         new = []
         for path in (*(part.path for part in parts), *self._named):
             facts = facts_of(self.root, path)
@@ -192,6 +192,11 @@ class WorkTree:
             if tree._visits and tree is not self
         )
 
+    def _is_of(self, others: list[tuple[str, dict[str, Identity]]], part: Part) -> bool:
+        """Whether a command of others made a part: what it names is not named by the user."""
+        facts = facts_of(self.root, part.path) if others else None
+        return facts is not None and self._is_new_to(others, part.path, facts)
+
     def _is_new_to(
         self, others: list[tuple[str, dict[str, Identity]]], path: str, facts: os.stat_result
     ) -> bool:
@@ -212,45 +217,42 @@ class WorkTree:
                 if each.startswith(f"{self.root}/"):
                     yield os.path.relpath(each, self.root)
 
-    def _refuse_ours(self, path: str) -> str:
-        if self.root == path or self.root.startswith(f"{path}/"):
-            raise SandboxError(
-                f"your configuration of git names the directory '{path}', in which commands write.",
-                remedy="Name a directory of its own there, for hooks say.",
-            )
-        return path
+    def _named_by_git(self, config: str, top: str) -> Iterator[str]:
+        """What a configuration of git names, and the user's own where it holds too: in the repository at `top`."""
+        for file in (config, *configuration_of_user()):
+            for path in files_named_by_git(_text_of(file), top, os.path.dirname(file)):
+                if os.path.realpath(path) == self.root:
+                    raise SandboxError(
+                        f"your configuration of git, '{file}', names the directory '{path}', in which commands write.",
+                        remedy="Name a directory of its own there, for hooks say.",
+                    )
+                yield path
 
     def _named_above(self) -> Iterator[str]:
-        """What the user's own file names, and the repository that this directory is a part of."""
-        yield from (
-            path
-            for path in files_of_user()
-            if os.path.isabs(path) and f"{path}/".startswith(f"{self.root}/")
-        )
+        """What the user's own files name, and the repository that this directory is a part of."""
         top = os.path.dirname(self.root)
         while top != "/" and not os.path.isdir(f"{top}/.git"):
             top = os.path.dirname(top)
-        text = content_of(top, ".git/config", _LARGEST) if top != "/" else None
-        if text:
-            inside = files_named_by_git(text, top, f"{top}/.git")
-            yield from (path for path in inside if path.startswith(f"{self.root}/"))
+        return self._named_by_git(f"{top}/.git/config", self.root if top == "/" else top)
 
     def _named_in(self, part: Part) -> Iterator[str]:
         path = f"{self.root}/{part.path}"
         beside = os.path.dirname(path)
+        if os.path.islink(path):
+            # Also where that is not there yet: who makes it decides what is obeyed.
+            yield os.path.realpath(path)
         if part.check == "git-config":
-            top = os.path.dirname(beside)
-            yield from (
-                os.path.join(top, each) for each in files_of_user() if not os.path.isabs(each)
-            )
-            if text := content_of(self.root, part.path, _LARGEST):
-                yield from map(self._refuse_ours, files_named_by_git(text, top, beside))
+            yield from self._named_by_git(path, os.path.dirname(beside))
         elif _READ_BY_SHELLS.fullmatch(part.path):
-            text = content_of(self.root, part.path, _LARGEST) or b""
-            words, is_hg = text.decode(errors="surrogateescape"), part.path.endswith("hgrc")
-            yield from files_named_in(words, beside, os.path.dirname(beside), directories=is_hg)
+            words = os.fsdecode(_text_of(path))
+            tops = [beside, os.path.dirname(beside)]
+            if "mise/" in part.path:  # its paths begin where `.config/mise/conf.d` does
+                tops += [f"{beside}/../..", f"{beside}/../../.."]
+            yield from files_named_in(words, *tops, directories=part.path.endswith("hgrc"))
         elif os.path.isdir(path) and not os.path.islink(path):
-            yield from _link_targets(path)
+            for inner in _files_below(path):
+                if os.path.islink(inner) or _READ_BY_SHELLS.fullmatch(inner):
+                    yield from self._named_in(Part(os.path.relpath(inner, self.root)))
 
     # --- what is new ----------------------------------------------------------------------------------
 
@@ -268,7 +270,8 @@ class WorkTree:
     def _judge(self, left_out: Iterable[str]) -> list[str]:
         before = {(os.path.basename(path), each) for path, each in self._known.items()}
         moved = []
-        for part in sorted({*self._parts(), *map(Part, self._named)}):
+        parts = self._parts()
+        for part in sorted({*parts, *map(Part, self._named), *self._named_in_new(parts)}):
             if _is_below(part.path, left_out) or part.path in self._stuck:
                 continue
             try:
@@ -284,6 +287,17 @@ class WorkTree:
                 self._stuck.add(part.path)
                 moved.append(f"{part.path} (it cannot be moved aside: remove it)")
         return moved
+
+    def _named_in_new(self, parts: Iterable[Part]) -> Iterator[Part]:
+        """What the user's own configuration of git names in repositories that commands made."""
+        for part in parts:
+            if part.check != "git-config" or part.path in self._known:
+                continue
+            top = os.path.normpath(f"{self.root}/{part.path}/../..")
+            for file in configuration_of_user():
+                for path in files_named_by_git(_text_of(file), top, os.path.dirname(file)):
+                    if path.startswith(f"{top}/"):
+                        yield Part(os.path.relpath(path, self.root))
 
     def _is_new(self, part: Part, before: set[tuple[str, Identity]]) -> bool:
         """Whether a part is there, was not before, and may not stay."""
@@ -347,16 +361,21 @@ def work_tree(root: str) -> WorkTree:
         return _trees.setdefault(root, WorkTree(root))
 
 
-def _link_targets(directory: str) -> Iterator[str]:
-    """What the links in a directory of configuration lead to: who changes that changes what is obeyed."""
+def _text_of(path: str) -> bytes:
+    """The beginning of a file, or of the one that a link leads to; empty if there is none. It may lead to a device."""
+    real = os.path.realpath(path)
+    return (content_of("/", real[1:], _LARGEST) or b"") if os.path.isfile(real) else b""
+
+
+def _files_below(directory: str) -> Iterator[str]:
+    """The files and links in a directory of configuration, some of which name further files."""
     seen = 0
     for place, directories, files in os.walk(directory):
         for name in (*directories, *files):
             seen += 1
-            if seen > _MOST_LINKS:
+            if seen > _MOST_FILES:
                 return
-            if os.path.islink(f"{place}/{name}"):
-                yield os.path.realpath(f"{place}/{name}")
+            yield f"{place}/{name}"
 
 
 def _overlap(one: str, other: str) -> bool:
