@@ -13,7 +13,7 @@ import pytest
 from hookline.containment import Sandbox, SandboxGrant, SandboxPaths
 from hookline.containment.sandbox.home import hidden_programs, homes, needed_paths
 
-from .conftest import needs_bubblewrap
+from .conftest import Place, needs_bubblewrap
 
 pytestmark = needs_bubblewrap
 
@@ -293,6 +293,34 @@ def test_programs_whose_place_is_hidden_are_listed(
     assert found == [str(bin_ / "script")]
 
 
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can put another password file in place")
+def test_homes_of_the_password_file_are_hidden(home: Path, tmp_path: Path) -> None:
+    """Those of people, whose files root can read wherever they are; and our own, whatever HOME says."""
+    ours, theirs = tmp_path / "ours", tmp_path / "theirs"
+    for directory in (ours, theirs):
+        (directory / ".config").mkdir(parents=True)
+        (directory / ".config" / "token").write_text("a secret\n")
+        (directory / "letter").write_text("a letter\n")
+    passwords = tmp_path / "passwd"
+    passwords.write_text(
+        f"root:x:0:0::{ours}:/bin/sh\nservice:x:999:999::/:/bin/sh\nann:x:1000:1000::{theirs}:/bin/sh\n"
+    )
+    (tmp_path / "work").mkdir()
+    program = (
+        "import sys; from hookline.containment import Sandbox, SandboxPaths; "
+        f"box = Sandbox({str(tmp_path / 'work')!r}, 'required', paths=SandboxPaths(show=({str(tmp_path)!r},))); "
+        f"print(box.run_sync('cat {ours}/.config/token {theirs}/.config/token ~/.netrc; cat {theirs}/letter').text)"
+    )
+    around = f'mount --bind {passwords} /etc/passwd && exec "$@"'
+    argv = ["unshare", "--mount", "sh", "-c", around, "sh", sys.executable, "-c", program]
+    ran = subprocess.run(argv, capture_output=True, text=True, timeout=120)
+    if "unshare:" in ran.stderr or "mount:" in ran.stderr:
+        pytest.skip("mounting is not allowed here")
+    assert ran.returncode == 0, ran.stderr
+    assert "a letter" in ran.stdout
+    assert "a secret" not in ran.stdout
+
+
 # --- environment files --------------------------------------------------------------------------------
 
 
@@ -357,6 +385,25 @@ def test_environment_files_are_found_everywhere(project: Path) -> None:
     (project / ".env.linked").symlink_to("settings")
     ran = Sandbox(project, "required").run_sync("cat .devcontainer/.env .env.linked settings")
     assert ran.text == ""
+
+
+@pytest.mark.parametrize("where", ["workspace", "read-only"])
+@pytest.mark.parametrize("mode", [0, 0o100, 0o311])
+def test_environment_files_are_hidden_where_nobody_can_list_them(
+    place: Place, mode: int, where: str
+) -> None:
+    """Who knows the name reads a file in a directory that cannot be listed, or gives itself the right to."""
+    closed = place.work / "closed"
+    closed.mkdir()
+    for path in (closed / ".env", place.work / ".env"):
+        path.write_text("KEY=a-secret\n")
+    place.own()
+    closed.chmod(mode)
+    ran = place.run(
+        "cat closed/.env .env; chmod 0755 closed; cat closed/.env .env; cp -r closed copied; cat copied/.env",
+        where=where,
+    )
+    assert "a-secret" not in ran.text
 
 
 def test_environment_files_can_be_shown(project: Path) -> None:

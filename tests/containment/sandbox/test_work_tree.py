@@ -18,52 +18,9 @@ import pytest
 from hookline.containment import FileJail, Sandbox, SandboxPaths
 from hookline.containment.sandbox.work_tree import WorkTree, work_tree
 
-from .conftest import Place, needs_bubblewrap
+from .conftest import GIT, Place, ask_git, needs_bubblewrap
 
 pytestmark = needs_bubblewrap
-
-GIT = ["git", "-c", "user.name=x", "-c", "user.email=x@x"]
-
-
-@pytest.fixture
-def marker(tmp_path: Path) -> Path:
-    """A file that is there once something planted was run on the host."""
-    return tmp_path / "ran"
-
-
-@pytest.fixture
-def work(tmp_path: Path) -> Path:
-    """A repository with one commit and a nested one beside it that is not part of it."""
-    work = tmp_path / "work"
-    for place in (work, work / "nested"):
-        subprocess.run(["git", "init", "-q", place], check=True)
-        (place / "file").write_text("x\n")
-        subprocess.run([*GIT, "-C", place, "add", "file"], check=True)
-        subprocess.run([*GIT, "-C", place, "commit", "-qm", "first"], check=True)
-    return work
-
-
-def ask_git(work: Path) -> None:
-    """What people and their prompts ask git, at the top and in every directory, and a commit."""
-    places = [
-        work,
-        *(path for path in work.rglob("*") if path.is_dir() and ".git" not in path.parts),
-    ]
-    for place in places:
-        for words in (
-            ["status"],
-            ["log", "-1"],
-            ["diff"],
-            ["branch"],
-            ["diff", "--cached"],
-            ["stash", "list"],
-        ):
-            subprocess.run([*GIT, *words], cwd=place, capture_output=True, timeout=30)
-    for place in places:
-        subprocess.run(
-            [*GIT, "commit", "--allow-empty", "-qm", "x"], cwd=place, capture_output=True
-        )
-
 
 FSMONITOR = "git config core.fsmonitor '{run};false'"
 WAYS = {
@@ -499,6 +456,53 @@ def test_what_links_of_the_users_configuration_lead_to_is_kept(work: Path) -> No
     assert (work / "sub" / ".vscode" / "settings.json").read_text() == "as it was"
 
 
+def test_what_links_lead_to_does_not_come_later(work: Path, marker: Path) -> None:
+    """A link of the user's may lead to nothing yet: who makes its target decides what is run or obeyed."""
+    (work / ".git" / "hooks" / "pre-commit").symlink_to("../../scripts/check")
+    (work / "sub").mkdir()
+    (work / "sub" / ".vscode").symlink_to("../shared")
+    (work / "sub" / ".envrc").symlink_to("../environment")
+    ran = Sandbox(work, "required").run_sync(
+        f"mkdir scripts shared; printf '#!/bin/sh\\ntouch {marker}\\n' > scripts/check; chmod +x scripts/check; "
+        "echo x > shared/tasks.json; echo x > environment"
+    )
+    assert set(ran.set_aside) == {
+        "environment.from-command",
+        "scripts/check.from-command",
+        "shared.from-command",
+    }
+    ask_git(work)
+    assert not marker.exists()
+    os.rename(work / "scripts" / "check.from-command", work / "scripts" / "check")
+    ask_git(work)
+    assert marker.exists(), "the way is real"
+
+
+@pytest.mark.parametrize("name", [".git/hooks", ".git/config", "sub/.envrc", "sub/.git"])
+def test_a_link_that_a_command_makes_does_not_wait_for_its_target(
+    tmp_path: Path, name: str
+) -> None:
+    """It loses its name at once, although there is nothing behind it to be judged."""
+    sandbox = Sandbox(tmp_path, "required")
+    ran = sandbox.run_sync(
+        f"git init -q .; mkdir sub; rm -rf {name}; ln -s $PWD/later {name}; ls -l {name}"
+    )
+    assert ran.set_aside == (f"{name}.from-command",)
+    sandbox.run_sync("mkdir later")
+    assert not os.path.lexists(tmp_path / name)
+
+
+def test_what_a_linked_envrc_would_source_is_kept(tmp_path: Path) -> None:
+    """A path in it begins where the link is."""
+    (tmp_path / "sub").mkdir()
+    (tmp_path / "shared").mkdir()
+    (tmp_path / "shared" / "environment").write_text("source ./env.sh\n")
+    (tmp_path / "sub" / ".envrc").symlink_to("../shared/environment")
+    (tmp_path / "sub" / "env.sh").write_text("as it was")
+    Sandbox(tmp_path, "required").run_sync("echo evil > sub/env.sh")
+    assert (tmp_path / "sub" / "env.sh").read_text() == "as it was"
+
+
 def test_what_the_configuration_above_names_is_kept(tmp_path: Path) -> None:
     """The work directory may be a part of a repository; and an included file may include another."""
     subprocess.run(["git", "init", "-q", tmp_path], check=True)
@@ -602,6 +606,28 @@ def test_hooks_that_the_users_own_file_names_are_kept(
         "mkdir -p .team/hooks; echo x > .team/hooks/pre-commit"
     )
     assert ran.set_aside == (".team/hooks.from-command",)
+
+
+def test_a_home_gets_no_new_entries_that_begin_with_a_dot(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where it is the work directory itself: some program obeys each of them. Those of projects may come."""
+    home = tmp_path / "home"
+    (home / ".known").mkdir(parents=True)
+    (home / ".known" / "file").write_text("as it was")
+    monkeypatch.setenv("HOME", str(home))
+    sandbox = Sandbox(home, "required")
+    ran = sandbox.run_sync(
+        "echo x > .wgetrc; mkdir -p .tool/deep .config/tool .local/bin; echo x > .tool/deep/file; "
+        "echo x > .config/tool/file; echo x > .local/bin/ls; echo x > .known/file; echo x > .gitignore; mkdir plain"
+    )
+    assert ran.set_aside == (".tool.from-command", ".wgetrc.from-command")
+    left = {str(path.relative_to(home)) for path in home.iterdir()}
+    assert left - {".config", ".local"} == {*ran.set_aside, ".known", ".gitignore", "plain"}
+    assert not list(home.glob(".config/*")), list(home.glob(".config/*"))
+    assert not list(home.glob(".local/*/*"))
+    assert (home / ".known" / "file").read_text() == "as it was"
+    assert sandbox.run_sync("true").set_aside == ()
 
 
 def test_a_tree_is_not_left_by_a_link(tmp_path: Path) -> None:

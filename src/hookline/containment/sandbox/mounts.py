@@ -39,7 +39,7 @@ from hookline.containment.sandbox.protection import Protection
 from hookline.containment.sandbox.repositories import may_be_tracked
 from hookline.containment.sandbox.tables import OF_PROJECTS
 from hookline.containment.sandbox.tree_index import TreeIndex
-from hookline.containment.sandbox.work_tree import work_tree
+from hookline.containment.sandbox.work_tree import Visit, work_tree
 
 _SMALL = 64 * 1024
 """Bytes of a directory that is there to be empty."""
@@ -93,16 +93,24 @@ class FileView:
         named = (each for path in wanted for each in both_paths(path, self._writable))
         return sorted({*needed, *named} - {"/"})
 
+    def _looked(self, held: Sequence[Protection]) -> dict[Path, Protection | Visit]:
+        """What was found in each directory of this view. Nothing is held where nothing can be written."""
+        found = {protection.root: protection for protection in held}
+        return {root: found.get(root) or work_tree(str(root)).look() for root in self.roots}
+
     def _env_files(
-        self, held: Sequence[Protection], grant: SandboxGrant, shown: list[str], known: list[str]
+        self,
+        looked: Mapping[Path, Protection | Visit],
+        grant: SandboxGrant,
+        shown: list[str],
+        known: list[str],
     ) -> Iterator[str]:
         """Environment files below the directories of this view and in other projects, but for those that are shown."""
         given = [os.path.expanduser(each) for each in self.paths.show]
         names = {each for each in given if not os.path.isabs(each)}
         whole = set(map(os.path.realpath, self._named(grant)))
-        found = {protection.root: protection.env_files for protection in held}
-        for root in self.roots:
-            for path in found[root] if root in found else work_tree(str(root)).env_files():
+        for root, found in looked.items():
+            for path in found.env_files:
                 is_named = path in names or os.path.basename(path) in names
                 if not is_named and f"{root}/{path}" not in whole:
                     yield f"{root}/{path}"
@@ -112,13 +120,6 @@ class FileView:
             for path in _env_files_of_others(home):
                 if not inside_any(Path(path), self.roots) and path not in whole:
                     yield path
-
-    def _closed(self, held: Sequence[Protection]) -> Iterator[str]:
-        """Directories of this view into which nobody could look."""
-        found = {protection.root: protection.closed for protection in held}
-        for root in self.roots:
-            closed = found[root] if root in found else work_tree(str(root)).closed()
-            yield from (f"{root}/{path}" for path in closed)
 
     def _may_cover(self, path: str, shown: list[str], known: list[str]) -> bool:
         """Whether there is a file of the user's to be covered.
@@ -175,10 +176,12 @@ class FileView:
         for secret in hidden:
             if inside_any(Path(secret), self.roots):
                 yield from cover(secret)
-        for path in self._closed(held):  # nobody knows what is in there
-            yield from cover(path)
+        looked = self._looked(held)
+        for root, found in looked.items():
+            for path in found.closed:  # nobody knows what is in there
+                yield from cover(f"{root}/{path}")
         covered: set[str] = set()
-        for path in sorted(set(self._env_files(held, grant, shown, known))):
+        for path in sorted(set(self._env_files(looked, grant, shown, known))):
             real = os.path.realpath(path)
             if (
                 real in covered

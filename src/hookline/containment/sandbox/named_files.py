@@ -20,6 +20,7 @@ from hookline.containment.git_settings import GIT, user_files
 
 _TIME = 5.0
 _DEEPEST_INCLUDE = 10
+_DEEPEST_MISE = 4
 _LARGEST = 1_000_000
 _WITHOUT_FILES = frozenset(
     {"branch", "remote", "user", "submodule", "url", "color", "advice", "alias"}
@@ -130,13 +131,17 @@ def _list_settings(top: str) -> Iterator[_Setting]:
 # --- other languages ----------------------------------------------------------------------------------
 
 
-def named_by_hg(text: str, beside: str, top: str, depth: int = 0) -> Iterator[str]:
+def named_by_hg(text: str, beside: str) -> Iterator[str]:
     """What a configuration of Mercurial names: further files, extensions, hooks."""
+    return _named_by_hg(text, beside, os.path.dirname(beside), _DEEPEST_INCLUDE)
+
+
+def _named_by_hg(text: str, beside: str, top: str, depth: int) -> Iterator[str]:
     for name in _INCLUDED_BY_HG.findall(text):
         path = _joined(beside, name)
         yield path
-        if depth < _DEEPEST_INCLUDE:
-            yield from named_by_hg(_text(path), os.path.dirname(path), top, depth + 1)
+        if depth:
+            yield from _named_by_hg(_text(path), os.path.dirname(path), top, depth - 1)
     for start in (beside, top):
         yield from _files_in(text, start, directories=True)
 
@@ -150,12 +155,17 @@ def named_by_shell(text: str, beside: str) -> Iterator[str]:
 
 def named_by_mise(text: str, beside: str) -> Iterator[str]:
     """What a configuration of mise names: what it loads into the environment, and files that are there."""
-    with contextlib.suppress(tomllib.TOMLDecodeError):
+    loaded: list[str] = []
+    with contextlib.suppress(tomllib.TOMLDecodeError, KeyError, TypeError):
         settings = tomllib.loads(text)
-        settings.pop("tools", None)
-        yield from (_joined(beside, each) for each in _strings(settings.get("env", {}).get("_")))
-        yield from (_joined(beside, each) for each in _strings(settings.get("env_file")))
-    yield from (path for _, path in _words(text, beside) if os.path.isfile(path))
+        loaded += (*_strings(settings.get("env_file")), *_strings(settings["env"]["_"]))
+    start = beside
+    for _ in range(
+        _DEEPEST_MISE
+    ):  # its paths begin at the project, and it may be `.config/mise/conf.d/x.toml`
+        yield from (_joined(start, each) for each in loaded)
+        yield from (path for _, path in _words(text, start) if os.path.isfile(path))
+        start = os.path.dirname(start)
 
 
 def _strings(value: Any) -> Iterator[str]:

@@ -43,9 +43,13 @@ Identity: TypeAlias = tuple[int, int, int]
 """Device, number and time of the last change. The time is 0 for what commands cannot change, and a user may."""
 
 _LARGEST = 1024 * 1024
-_OF_SHELL = re.compile(r"(?:.*/)?\.envrc(?:\..*)?")
-_OF_MISE = re.compile(r"(?:.*/)?(?:\.?mise\..*toml|mise/.*\.toml)")
-_MOST_LINKS = 1000
+_READERS = (
+    (re.compile(r"(?:.*/)?\.envrc(?:\..*)?"), named_by_shell),
+    (re.compile(r"(?:.*/)?hgrc(?:-not-shared)?"), named_by_hg),
+    (re.compile(r"(?:.*/)?(?:\.?mise\..*toml|mise/.*\.toml)"), named_by_mise),
+)
+"""Files that name others, and who reads them."""
+_MOST_FILES = 1000
 
 
 @dataclass(eq=False)
@@ -145,16 +149,11 @@ class WorkTree:
                 record.forget()
             return moved
 
-    def env_files(self) -> list[str]:
-        """Environment files, for a command that can write nothing."""
+    def look(self) -> Visit:
+        """What is hidden from a command that can write nothing."""
         with self._lock:
             self._index.refresh()
-            return self._index.env_files()
-
-    def closed(self) -> list[str]:
-        """Directories into which nobody could look the last time."""
-        with self._lock:
-            return self._index.closed()
+            return Visit(env_files=self._index.env_files(), closed=self._index.closed())
 
     # --- what was there -------------------------------------------------------------------------------
 
@@ -182,7 +181,7 @@ class WorkTree:
         self._made = {}
         others = [record for record in self._live_records() if _overlap(record[0], self.root)]
         parts = self._parts()
-        self._named = set(self._named_by(parts))
+        self._named = set(self._named_by(part for part in parts if not self._is_of(others, part)))
         new = []
         for path in (*(part.path for part in parts), *self._named):
             facts = facts_of(self.root, path)
@@ -204,7 +203,7 @@ class WorkTree:
         """What was there before the commands that run now, where it is now: they can move a directory it is in."""
         if not self._overlap:
             return list(self._known)
-        before = self._names_and_identities()
+        before = self._times_before()
         found = []
         for path in {*self._known, *(part.path for part in self._parts())}:
             facts = facts_of(self.root, path)
@@ -214,8 +213,12 @@ class WorkTree:
                 found.append(path)
         return found
 
-    def _names_and_identities(self) -> set[tuple[str, Identity]]:
-        return {(os.path.basename(path), each) for path, each in self._known.items()}
+    def _times_before(self) -> dict[tuple[str, Identity], int]:
+        """When what was there before changed last, by its name and identity: a directory it is in may have moved."""
+        return {
+            (os.path.basename(path), each): self._times.get(path, 0)
+            for path, each in self._known.items()
+        }
 
     def _live_records(self) -> Iterator[tuple[str, dict[str, Identity]]]:
         yield from ((each.root, each.known) for each in records() if each.is_alive)
@@ -224,6 +227,11 @@ class WorkTree:
             for tree in _trees.values()
             if tree._visits and tree is not self
         )
+
+    def _is_of(self, others: list[tuple[str, dict[str, Identity]]], part: Part) -> bool:
+        """Whether a command of others made a part: what it names is not named by the user."""
+        facts = facts_of(self.root, part.path) if others else None
+        return facts is not None and self._is_new_to(others, part.path, facts)
 
     def _is_new_to(
         self, others: list[tuple[str, dict[str, Identity]]], path: str, facts: os.stat_result
@@ -257,7 +265,7 @@ class WorkTree:
                 target = os.path.join(os.path.dirname(f"{self.root}/{link}"), self._target(link))
                 rest = inside[len(link) + 1 :]
                 onward = os.path.normpath(os.path.join(target, rest))
-                if onward not in seen and len(seen) < _MOST_LINKS:
+                if onward not in seen and len(seen) < _MOST_FILES:
                     seen.add(onward)
                     pending.append(onward)
 
@@ -272,7 +280,7 @@ class WorkTree:
             return ""
 
     def _refuse_ours(self, path: str) -> str:
-        if self.root == path or self.root.startswith(f"{path}/"):
+        if os.path.realpath(path) == self.root:
             raise SandboxError(
                 f"your configuration of git names the directory '{path}', in which commands write.",
                 remedy="Name a directory of its own there, for hooks say.",
@@ -284,19 +292,22 @@ class WorkTree:
         top = self.root
         while top != "/" and not os.path.lexists(f"{top}/.git"):
             top = os.path.dirname(top)
-        yield from named_by_git(self.root if top == "/" else top)
+        yield from map(self._refuse_ours, named_by_git(self.root if top == "/" else top))
         if top not in ("/", self.root):
-            yield from _link_targets(f"{top}/.git/hooks")
+            yield from filter(os.path.islink, _files_below(f"{top}/.git/hooks"))
         place = self.root
         while place != "/":
             place = os.path.dirname(place)
-            if text := content_of(place, ".envrc", _LARGEST):
-                yield from named_by_shell(text.decode(errors="surrogateescape"), place)
+            if os.path.exists(f"{place}/.envrc"):
+                yield from named_by_shell(_text_of(f"{place}/.envrc"), place)
                 return
 
     def _named_in(self, part: Part) -> Iterator[str]:
         path = f"{self.root}/{part.path}"
         beside = os.path.dirname(path)
+        if os.path.islink(path):
+            # Also where that is not there yet: who makes it decides what is obeyed.
+            yield os.path.realpath(path)
         if part.check == "git-config":
             if os.path.lexists(path):
                 is_plain = os.path.basename(beside) == ".git"
@@ -304,20 +315,12 @@ class WorkTree:
                 yield from map(self._refuse_ours, named_by_git(top))
             return
         if os.path.isdir(path) and not os.path.islink(path):
-            yield from _link_targets(path)
+            for inner in _files_below(path):
+                yield from self._named_in(Part(os.path.relpath(inner, self.root)))
             return
-        is_hg = os.path.basename(part.path).startswith("hgrc")
-        if is_hg or _OF_SHELL.fullmatch(part.path) or _OF_MISE.fullmatch(part.path):
-            text = (content_of(self.root, part.path, _LARGEST) or b"").decode(
-                errors="surrogateescape"
-            )
-            if is_hg:
-                yield from named_by_hg(text, beside, os.path.dirname(beside))
-            elif _OF_SHELL.fullmatch(part.path):
-                yield from named_by_shell(text, beside)
-            else:
-                for start in (beside, os.path.dirname(beside)):
-                    yield from named_by_mise(text, start)
+        reader = next((each for pattern, each in _READERS if pattern.fullmatch(part.path)), None)
+        if reader is not None:
+            yield from reader(_text_of(path), beside)
 
     def _named_in_new(self, parts: Iterable[Part]) -> Iterator[str]:
         """What the user's own settings name in repositories that are new, and links on the way to what is named."""
@@ -342,7 +345,7 @@ class WorkTree:
                 return moved
 
     def _judge(self, left_out: Iterable[str]) -> list[str]:
-        before = self._names_and_identities()
+        before = self._times_before()
         moved = []
         parts = self._parts()
         named = {*self._named, *self._named_in_new(parts)}
@@ -363,18 +366,16 @@ class WorkTree:
                 moved.append(f"{part.path} (it cannot be moved aside: remove it)")
         return moved
 
-    def _is_new(self, part: Part, before: set[tuple[str, Identity]]) -> bool:
+    def _is_new(self, part: Part, before: dict[tuple[str, Identity], int]) -> bool:
         """Whether a part is there, was not before, and may not stay."""
         facts = facts_of(self.root, part.path)
         if facts is None or self._is_placeholder(part.path, facts):
             return False
-        exact, lasting = _identity(facts), _lasting(facts)
-        was = self._known.get(part.path)
-        is_changed = self._overlap and self._times.get(part.path, 0) != facts.st_ctime_ns
-        if was == exact or (was == lasting and not is_changed):
+        exact, known = _identity(facts), (os.path.basename(part.path), _lasting(facts))
+        if self._known.get(part.path) == exact:
             return False
-        if (os.path.basename(part.path), lasting) in before and not self._overlap:
-            return False  # it was moved with a directory that it is in
+        if known in before and (not self._overlap or before[known] == facts.st_ctime_ns):
+            return False  # it is as it was, or was moved with a directory that it is in
         if self._may_stay(part, facts):
             self._made[part.path] = exact
             return False
@@ -424,16 +425,22 @@ def work_tree(root: str) -> WorkTree:
         return _trees.setdefault(root, WorkTree(root))
 
 
-def _link_targets(directory: str) -> Iterator[str]:
-    """What the links in a directory of configuration lead to: who changes that changes what is obeyed."""
+def _text_of(path: str) -> str:
+    """The beginning of a file, or of the one that a link leads to; empty if there is none. It may lead to a device."""
+    real = os.path.realpath(path)
+    text = (content_of("/", real[1:], _LARGEST) or b"") if os.path.isfile(real) else b""
+    return text.decode(errors="surrogateescape")
+
+
+def _files_below(directory: str) -> Iterator[str]:
+    """The files and links in a directory of configuration, some of which name further files."""
     seen = 0
     for place, directories, files in os.walk(directory):
         for name in (*directories, *files):
             seen += 1
-            if seen > _MOST_LINKS:
+            if seen > _MOST_FILES:
                 return
-            if os.path.islink(f"{place}/{name}"):
-                yield os.path.realpath(f"{place}/{name}")
+            yield f"{place}/{name}"
 
 
 def _prefixes(path: str) -> Iterator[str]:
