@@ -106,5 +106,5 @@ def test_a_new_repository_has_none_of_the_hooks_that_the_users_own_file_names(
 def test_hooks_that_are_the_work_directory_itself_are_refused(work: Path, gitconfig: Path) -> None:
     """Nothing could be written there any more; the error says what to change."""
     gitconfig.write_text(f"[core]\n\thooksPath = {work}\n")
-    with pytest.raises(SandboxError, match=r"\.gitconfig', names the directory"):
+    with pytest.raises(SandboxError, match=r"configuration of git names the directory"):
         Sandbox(work, "required").run_sync("true")
