@@ -224,7 +224,7 @@ class WorkTree:
         yield from ((each.root, each.known) for each in records() if each.is_alive)
         yield from (
             (tree.root, tree._known)
-            for tree in _trees.values()
+            for tree in list(_trees.values())  # other threads add some
             if tree._visits and tree is not self
         )
 
