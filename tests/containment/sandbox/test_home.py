@@ -136,6 +136,42 @@ def test_nothing_in_the_work_directory_widens_the_view(
     assert "a secret" not in ran.text
 
 
+@pytest.mark.parametrize("variable", ["VIRTUAL_ENV", "GOPATH", "PATH"])
+def test_a_link_in_the_work_directory_shows_nothing(
+    home: Path, monkeypatch: pytest.MonkeyPatch, variable: str
+) -> None:
+    """A place of tools there is usual. A command can put a link in its place, and where that leads stays hidden."""
+    sandbox = sandbox_of(home)
+    tools = sandbox.root / "tools"
+    (tools / "bin").mkdir(parents=True)
+    (home / "bin").mkdir()
+    (home / "bin" / "tool").symlink_to(tools / "bin" / "tool")
+    named = f"{home}/bin:{tools}/bin:{os.environ['PATH']}" if variable == "PATH" else str(tools)
+    monkeypatch.setenv(variable, named)
+    for target in ("~/.config", "~/.config/gh", "~"):
+        sandbox.run_sync(f"rm -rf tools; ln -s {target} tools")
+        assert sandbox.run_sync("grep -rhs secret ~ tools/").text == ""
+    sandbox.run_sync("rm tools; mkdir -p tools/bin; ln -s ~/.claude.json tools/bin/tool")
+    assert sandbox.run_sync("cat ~/.claude.json tools/bin/tool; ls -A ~").text.count("secret") == 0
+
+
+@pytest.mark.parametrize("is_work", [False, True], ids=["beside the work directory", "as it"])
+def test_a_hidden_entry_that_leads_into_the_home_is_hidden_there(home: Path, is_work: bool) -> None:
+    """People keep their files in a directory of their own, and link them."""
+    dotfiles = home / "dotfiles"
+    shutil.rmtree(home / ".aws")
+    (dotfiles / "aws").mkdir(parents=True)
+    (dotfiles / "aws" / "credentials").write_text("a secret")
+    (dotfiles / "netrc").write_text("a secret")
+    (home / ".netrc").unlink()
+    (home / ".aws").symlink_to("dotfiles/aws")
+    (home / ".netrc").symlink_to("dotfiles/netrc")
+    sandbox = Sandbox(home, "required") if is_work else sandbox_of(home)
+    for place in ("read-only",) if is_work else ("workspace", "read-only"):
+        ran = sandbox.run_sync("grep -rhs secret ~/dotfiles ~/.aws/ ~/.netrc", place=place)  # type: ignore[arg-type]
+        assert ran.text == ""
+
+
 def test_a_home_of_tools_may_be_a_link(home: Path) -> None:
     """Its credentials are hidden where it leads, and the sandbox works."""
     (home / ".data").mkdir()
@@ -417,3 +453,25 @@ def test_environment_files_can_be_shown(project: Path) -> None:
     granted = plain.run_sync(command, grant=SandboxGrant(reveal=(str(project / ".env"),)))
     assert granted.text == "KEY=a-secret\n"
     assert plain.run_sync(command).text == ""
+
+
+@pytest.mark.parametrize("place", ["workspace", "read-only"])
+def test_environment_files_that_are_too_deep_or_no_files_are_hidden(
+    project: Path, place: str
+) -> None:
+    """A directory that is too deep is empty, and a pipe of that name cannot be read."""
+    deep = project.joinpath(*["d"] * 105)
+    deep.mkdir(parents=True)
+    (deep / ".env").write_text("TOKEN=secret")
+    (project / "pipes").mkdir()
+    os.mkfifo(project / "pipes" / "prod.env")
+    sandbox = Sandbox(project, "required")
+    ran = sandbox.run_sync("grep -rs TOKEN .; cat pipes/prod.env; echo done", place=place)  # type: ignore[arg-type]
+    assert ran.text == "done\n"
+
+
+def test_a_link_with_such_a_name_hides_no_program_of_the_system(project: Path) -> None:
+    """A command could make one, and nothing would start any more."""
+    sandbox = Sandbox(project, "required")
+    sandbox.run_sync("ln -s /bin/bash x.env; ln -s /usr/bin/env y.env")
+    assert sandbox.run_sync("env true && echo done").text == "done\n"

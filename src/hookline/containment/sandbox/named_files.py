@@ -49,7 +49,8 @@ def named_by_git(top: str) -> list[str]:
     settings = _settings(top)
     trees = [_joined(top, each.value) for each in settings if each.key == "core.worktree"]
     named = (path for start in (top, *trees) for each in settings for path in _named(each, start))
-    return list(dict.fromkeys((*named, *(each.file for each in settings))))
+    files = (path for each in settings for path in (each.file, os.path.realpath(each.file)))
+    return list(dict.fromkeys((*named, *files)))
 
 
 def named_by_user(top: str, start: str) -> list[str]:

@@ -50,6 +50,8 @@ _READERS = (
 )
 """Files that name others, and who reads them."""
 _MOST_FILES = 1000
+_MOST_REPOSITORIES = 500
+"""New repositories that may stay. Each costs later commands a start of git and three mounts."""
 
 
 @dataclass(eq=False)
@@ -90,6 +92,8 @@ class WorkTree:
         self._named: set[str] = set()
         self._stuck: set[str] = set()
         """What could not be moved aside. It is never taken for the user's."""
+        self._fresh = 0
+        """New repositories that were looked at."""
         self._visits: list[Visit] = []
         self._inventory: Inventory | None = None
 
@@ -181,7 +185,8 @@ class WorkTree:
         self._made = {}
         others = [record for record in self._live_records() if _overlap(record[0], self.root)]
         parts = self._parts()
-        self._named = set(self._named_by(part for part in parts if not self._is_of(others, part)))
+        own = [part for part in parts if not self._is_of(others, part)]
+        self._named = set(self._named_by(own)) - {part.path for part in parts}
         new = []
         for path in (*(part.path for part in parts), *self._named):
             facts = facts_of(self.root, path)
@@ -262,9 +267,8 @@ class WorkTree:
             link = next((each for each in _prefixes(inside) if self._is_link(each)), None)
             yield inside if link is None else link
             if link is not None:
-                target = os.path.join(os.path.dirname(f"{self.root}/{link}"), self._target(link))
-                rest = inside[len(link) + 1 :]
-                onward = os.path.normpath(os.path.join(target, rest))
+                target = _link_target(f"{self.root}/{link}")
+                onward = os.path.normpath(os.path.join(target, inside[len(link) + 1 :]))
                 if onward not in seen and len(seen) < _MOST_FILES:
                     seen.add(onward)
                     pending.append(onward)
@@ -272,12 +276,6 @@ class WorkTree:
     def _is_link(self, path: str) -> bool:
         facts = facts_of(self.root, path)
         return facts is not None and stat.S_ISLNK(facts.st_mode)
-
-    def _target(self, link: str) -> str:
-        try:
-            return os.readlink(f"{self.root}/{link}")
-        except OSError:
-            return ""
 
     def _refuse_ours(self, path: str) -> str:
         if os.path.realpath(path) == self.root:
@@ -294,7 +292,8 @@ class WorkTree:
             top = os.path.dirname(top)
         yield from map(self._refuse_ours, named_by_git(self.root if top == "/" else top))
         if top not in ("/", self.root):
-            yield from filter(os.path.islink, _files_below(f"{top}/.git/hooks"))
+            hooks = filter(os.path.islink, _files_below(f"{top}/.git/hooks"))
+            yield from map(_link_target, hooks)
         place = self.root
         while place != "/":
             place = os.path.dirname(place)
@@ -307,7 +306,7 @@ class WorkTree:
         beside = os.path.dirname(path)
         if os.path.islink(path):
             # Also where that is not there yet: who makes it decides what is obeyed.
-            yield os.path.realpath(path)
+            yield _link_target(path)
         if part.check == "git-config":
             if os.path.lexists(path):
                 is_plain = os.path.basename(beside) == ".git"
@@ -337,6 +336,7 @@ class WorkTree:
     def _judge_all(self, left_out: Iterable[str]) -> list[str]:
         """Judge until nothing more is moved: in what was moved aside, there may be more."""
         moved: list[str] = []
+        self._stuck.clear()  # a directory that was moved to and fro at the last look may be quiet now
         while True:
             self._index.refresh(open_closed=True)
             found = self._judge(left_out)
@@ -347,6 +347,7 @@ class WorkTree:
     def _judge(self, left_out: Iterable[str]) -> list[str]:
         before = self._times_before()
         moved = []
+        self._fresh = 0
         parts = self._parts()
         named = {*self._named, *self._named_in_new(parts)}
         for part in sorted({*parts, *map(Part, named - {part.path for part in parts})}):
@@ -385,8 +386,10 @@ class WorkTree:
         if is_accepted(facts):
             return True
         if part.check == "git-config" and stat.S_ISREG(facts.st_mode) and facts.st_nlink == 1:
+            self._fresh += 1
             text = content_of(self.root, part.path, _LARGEST + 1)
-            return text is not None and is_harmless_configuration(text)
+            is_harmless = text is not None and self._fresh <= _MOST_REPOSITORIES
+            return is_harmless and is_harmless_configuration(text or b"")
         if part.check == "git-hooks" and stat.S_ISDIR(facts.st_mode):
             names = names_in(self.root, part.path)
             return names is not None and all(name.endswith(".sample") for name in names)
@@ -441,6 +444,14 @@ def _files_below(directory: str) -> Iterator[str]:
             if seen > _MOST_FILES:
                 return
             yield f"{place}/{name}"
+
+
+def _link_target(link: str) -> str:
+    """The whole path that a link names, which may be another link."""
+    try:
+        return os.path.normpath(os.path.join(os.path.dirname(link), os.readlink(link)))
+    except OSError:
+        return link
 
 
 def _prefixes(path: str) -> Iterator[str]:
