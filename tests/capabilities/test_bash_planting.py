@@ -90,6 +90,24 @@ def test_a_journal_that_commands_can_reach_is_refused(tmp_path: Path, name: str)
         build(Bash(tmp_path, place="host"))
 
 
+@pytest.mark.parametrize("name", ["outside/link/runs.db", "outside/file.db", "work/link/runs.db"])
+def test_a_journal_behind_a_link_that_commands_can_reach_is_refused(
+    tmp_path: Path, name: str
+) -> None:
+    """Whether the link leads into the work directory, or is in it: a command could put a directory in its place."""
+    work, outside = tmp_path / "work", tmp_path / "outside"
+    for directory in (work / "data", outside):
+        directory.mkdir(parents=True)
+    (outside / "link").symlink_to(work / "data")
+    (outside / "file.db").symlink_to(work / "data" / "runs.db")
+    (work / "link").symlink_to(outside)
+    with SQLiteJournal(tmp_path / name) as journal:
+        builder = AgentBuilder().with_driver(ScriptedDriver([say("x")])).with_journal(journal)
+        builder.with_capability(Bash(work, sandbox="required"))
+        with pytest.raises(BuildError, match=r"commands can write.*/\.hookline/"):
+            builder.build()
+
+
 def test_a_command_cannot_turn_what_is_kept_of_its_output_elsewhere(tmp_path: Path) -> None:
     """A directory for output in the work directory can be read, and a link in it or in its place is not made."""
     outside = tmp_path / "outside"

@@ -154,7 +154,7 @@ def _hidden_programs() -> Iterator[Check]:
     from hookline.containment.sandbox.home import hidden_programs, homes, needed_paths
 
     known = homes()
-    hidden = hidden_programs(known, needed_paths(os.getcwd(), known, os.environ))
+    hidden = hidden_programs(known, needed_paths((os.getcwd(),), known, os.environ))
     if hidden:
         named = ", ".join(hidden[:5]) + (f" and {len(hidden) - 5} more" if len(hidden) > 5 else "")
         told = f"sandbox: programs on PATH that lead to a hidden place: {named}"

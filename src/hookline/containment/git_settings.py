@@ -107,13 +107,17 @@ def settings_of_user(where: str, wanted: str, scope: str = "global") -> tuple[tu
     return _of_user(where, wanted, scope, _changed(scope))
 
 
-def _changed(scope: str) -> tuple[tuple[str, int], ...]:
-    """The files that the settings are in, and when they changed last."""
+def user_files() -> tuple[str, ...]:
+    """Where the user's own settings are, whether or not they are there."""
     base = os.environ.get("XDG_CONFIG_HOME") or os.path.expanduser("~/.config")
     named = os.environ.get("GIT_CONFIG_GLOBAL")
-    files = (named,) if named else (f"{base}/git/config", os.path.expanduser("~/.gitconfig"))
+    return (named,) if named else (f"{base}/git/config", os.path.expanduser("~/.gitconfig"))
+
+
+def _changed(scope: str) -> tuple[tuple[str, int], ...]:
+    """The files that the settings are in, and when they changed last."""
     found = []
-    for path in files if scope == "global" else ("/etc/gitconfig",):
+    for path in user_files() if scope == "global" else ("/etc/gitconfig",):
         try:
             found.append((path, os.stat(path).st_mtime_ns))
         except OSError:

@@ -24,17 +24,17 @@ PROJECT_CONFIGURATION = _names(
     lefthook.yml lefthook.yaml lefthook.toml lefthook.json .lefthook.yml .lefthook.yaml .lefthook.toml .lefthook.json
     lefthook-local.yml lefthook-local.yaml .lefthook-local.yml .lefthook-local.yaml hk.pkl
     mise.toml .mise.toml mise.local.toml .mise.local.toml .rtx.toml .rtx.local.toml # run when a shell enters
-    .miserc.toml .miserc.local.toml
+    .miserc.toml .miserc.local.toml .tool-versions                                 # mise runs templates in it
     """
 )
 """What runs commands and is part of the project all the same: people ask agents to write it."""
 
 RUN_BY_OTHERS = PROJECT_CONFIGURATION | _names(
     """
-    .husky .envrc .mise .shadowenv.d .autoenv .autoenv.zsh .autoenv_leave.zsh
+    .husky .envrc .direnv .mise .shadowenv.d .autoenv .autoenv.zsh .autoenv_leave.zsh .rvmrc .trunk
     .vscode .idea .devcontainer .devcontainer.json .fleet .zed .vs .nova .helix .theia  # run by editors
-    .fslckout _FOSSIL_                                                     # leads Fossil to another repository
-    .nvim.lua .nvimrc .exrc .vimrc .gvimrc .lvimrc .dir-locals.el .dir-locals-2.el .externalToolBuilders
+    .fslckout .fos _FOSSIL_                                                     # leads Fossil to another repository
+    .nvim.lua .lazy.lua .nvimrc .exrc .vimrc .gvimrc .lvimrc .dir-locals.el .dir-locals-2.el .externalToolBuilders
     """
 )
 """What runs commands when a directory is entered, a commit is made or an editor is opened."""
@@ -48,6 +48,7 @@ RUN_BELOW: dict[str, frozenset[str]] = {
         "mise mise.toml miserc.toml miserc.local.toml lefthook.yml lefthook.yaml lefthook.toml lefthook.json"
     ),
     "mise": _names("conf.d miserc.toml miserc.local.toml"),
+    ".vim": _names("coc-settings.json"),
 }
 """The same, by the name of the directory that they are in."""
 
@@ -72,14 +73,16 @@ AGENT_CONFIGURATION = _names(
     .hookline .agents .claude .claude.json .codex .copilot .cursor .gemini .windsurf .continue .aider .aider.conf.yml
     .mcp.json mcp.json hookline.toml .continuerc.json .roo .roomodes .roorules .clinerules .kiro .amazonq .junie .trae
     .amp .iflow .augment .factory .openhands .warp .pi .zed
-    .qwen .opencode opencode.json opencode.jsonc .crush.json crush.json .goosehints .claude-plugin .cursor-plugin
+    .qwen .opencode opencode.json opencode.jsonc .crush .crush.json crush.json .goose .goosehints .claude-plugin
+    .cursor-plugin .agent .kilocode .kilocodemodes .vibe .grok .qoder .codebuddy .rovodev .antigravity gptme.toml
     """
 )
 """Agents' own: hooks, permissions, servers."""
 
 INSTRUCTIONS = _names(
     """
-    AGENTS.md AGENTS.override.md AGENT.md CLAUDE.md CLAUDE.local.md GEMINI.md QWEN.md WARP.md CRUSH.md .rules
+    AGENTS.md AGENTS.override.md AGENT.md CLAUDE.md CLAUDE.local.md GEMINI.md QWEN.md WARP.md CRUSH.md CODEBUDDY.md
+    .rules
     .cursorrules .windsurfrules copilot-instructions.md
     """
 )

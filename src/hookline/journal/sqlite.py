@@ -55,6 +55,8 @@ class SQLiteJournal(Shelf):
         path = os.fsdecode(path)
         if path in ("", ":memory:"):
             raise UsageError("a SQLite journal needs a file.", remedy="In memory: MemoryJournal().")
+        self.given = os.path.abspath(path)
+        """The path as it was given, with the links in it: another file may be there at the next start."""
         self.path = os.path.realpath(path)
         check_place(self.path)
         self._pid = os.getpid()

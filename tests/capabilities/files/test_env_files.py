@@ -34,14 +34,16 @@ def texts(result: RunResult) -> list[str]:
 
 
 @pytest.mark.parametrize("mode", ["default", "ask_unlisted", "accept_edits", "plan"])
-@pytest.mark.parametrize("name", [".env", "deploy/prod.env", "link", "x/../.env"])
+@pytest.mark.parametrize("name", [".env", "deploy/prod.env", "link", "x/.env", "x/../.env"])
 def test_reading_one_asks(root: Path, name: str, mode: str) -> None:
-    """Also by a link; a no shows nothing, a yes shows it to that one call."""
+    """Also by a link, and where it is one; a no shows nothing, a yes shows it to that one call."""
     (root / "deploy").mkdir()
     (root / "x").mkdir()
     for path in (".env", "deploy/prod.env"):
         (root / path).write_text("KEY=a-secret\n")
     (root / "link").symlink_to(".env")
+    (root / "settings").write_text("KEY=a-secret\n")
+    (root / "x" / ".env").symlink_to("../settings")
     read = call("read", path=name)
     result, asked = run(Files(root), read, answer=False, mode=mode)
     assert len(asked) == 1

@@ -21,6 +21,7 @@ ROOT = Path(__file__).resolve().parents[3]
 HELPER = ROOT / "tests" / "support" / "contained.py"
 NOBODY = 65534
 SYSTEM_PYTHON = "/usr/bin/python3"
+GIT = ["git", "-c", "user.name=x", "-c", "user.email=x@x"]
 
 needs_bubblewrap = pytest.mark.skipif(
     shutil.which("bwrap") is None, reason="bubblewrap is not installed"
@@ -139,3 +140,43 @@ def sandbox(tmp_path: Path) -> Sandbox:
     """A sandbox in this process."""
     (tmp_path / "work").mkdir()
     return Sandbox(tmp_path / "work", "required")
+
+
+@pytest.fixture
+def marker(tmp_path: Path) -> Path:
+    """A file that is there once something planted was run on the host."""
+    return tmp_path / "ran"
+
+
+@pytest.fixture
+def work(tmp_path: Path) -> Path:
+    """A repository with one commit and a nested one beside it that is not part of it."""
+    work = tmp_path / "work"
+    for place in (work, work / "nested"):
+        subprocess.run(["git", "init", "-q", place], check=True)
+        (place / "file").write_text("x\n")
+        subprocess.run([*GIT, "-C", place, "add", "file"], check=True)
+        subprocess.run([*GIT, "-C", place, "commit", "-qm", "first"], check=True)
+    return work
+
+
+def ask_git(work: Path) -> None:
+    """What people and their prompts ask git, at the top and in every directory, and a commit."""
+    places = [
+        work,
+        *(path for path in work.rglob("*") if path.is_dir() and ".git" not in path.parts),
+    ]
+    for place in places:
+        for words in (
+            ["status"],
+            ["log", "-1"],
+            ["diff"],
+            ["branch"],
+            ["diff", "--cached"],
+            ["stash", "list"],
+        ):
+            subprocess.run([*GIT, *words], cwd=place, capture_output=True, timeout=30)
+    for place in places:
+        subprocess.run(
+            [*GIT, "commit", "--allow-empty", "-qm", "x"], cwd=place, capture_output=True
+        )

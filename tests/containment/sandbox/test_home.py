@@ -13,7 +13,7 @@ import pytest
 from hookline.containment import Sandbox, SandboxGrant, SandboxPaths
 from hookline.containment.sandbox.home import hidden_programs, homes, needed_paths
 
-from .conftest import needs_bubblewrap
+from .conftest import Place, needs_bubblewrap
 
 pytestmark = needs_bubblewrap
 
@@ -134,6 +134,42 @@ def test_nothing_in_the_work_directory_widens_the_view(
     env = {"GOPATH": f"{home}/.config", "PATH": f"{home}/.ssh:/usr/bin:/bin"}
     ran = sandbox.run_sync("cat ~/.config/foo/keys.json ~/.ssh/id_rsa", env=env)
     assert "a secret" not in ran.text
+
+
+@pytest.mark.parametrize("variable", ["VIRTUAL_ENV", "GOPATH", "PATH"])
+def test_a_link_in_the_work_directory_shows_nothing(
+    home: Path, monkeypatch: pytest.MonkeyPatch, variable: str
+) -> None:
+    """A place of tools there is usual. A command can put a link in its place, and where that leads stays hidden."""
+    sandbox = sandbox_of(home)
+    tools = sandbox.root / "tools"
+    (tools / "bin").mkdir(parents=True)
+    (home / "bin").mkdir()
+    (home / "bin" / "tool").symlink_to(tools / "bin" / "tool")
+    named = f"{home}/bin:{tools}/bin:{os.environ['PATH']}" if variable == "PATH" else str(tools)
+    monkeypatch.setenv(variable, named)
+    for target in ("~/.config", "~/.config/gh", "~"):
+        sandbox.run_sync(f"rm -rf tools; ln -s {target} tools")
+        assert sandbox.run_sync("grep -rhs secret ~ tools/").text == ""
+    sandbox.run_sync("rm tools; mkdir -p tools/bin; ln -s ~/.claude.json tools/bin/tool")
+    assert sandbox.run_sync("cat ~/.claude.json tools/bin/tool; ls -A ~").text.count("secret") == 0
+
+
+@pytest.mark.parametrize("is_work", [False, True], ids=["beside the work directory", "as it"])
+def test_a_hidden_entry_that_leads_into_the_home_is_hidden_there(home: Path, is_work: bool) -> None:
+    """People keep their files in a directory of their own, and link them."""
+    dotfiles = home / "dotfiles"
+    shutil.rmtree(home / ".aws")
+    (dotfiles / "aws").mkdir(parents=True)
+    (dotfiles / "aws" / "credentials").write_text("a secret")
+    (dotfiles / "netrc").write_text("a secret")
+    (home / ".netrc").unlink()
+    (home / ".aws").symlink_to("dotfiles/aws")
+    (home / ".netrc").symlink_to("dotfiles/netrc")
+    sandbox = Sandbox(home, "required") if is_work else sandbox_of(home)
+    for place in ("read-only",) if is_work else ("workspace", "read-only"):
+        ran = sandbox.run_sync("grep -rhs secret ~/dotfiles ~/.aws/ ~/.netrc", place=place)  # type: ignore[arg-type]
+        assert ran.text == ""
 
 
 def test_a_home_of_tools_may_be_a_link(home: Path) -> None:
@@ -289,8 +325,36 @@ def test_programs_whose_place_is_hidden_are_listed(
     (bin_ / "plain").write_text("#!/bin/sh\n")
     monkeypatch.setenv("PATH", str(bin_))
     known = homes()
-    found = hidden_programs(known, needed_paths("/elsewhere", known, os.environ))
+    found = hidden_programs(known, needed_paths(("/elsewhere",), known, os.environ))
     assert found == [str(bin_ / "script")]
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can put another password file in place")
+def test_homes_of_the_password_file_are_hidden(home: Path, tmp_path: Path) -> None:
+    """Those of people, whose files root can read wherever they are; and our own, whatever HOME says."""
+    ours, theirs = tmp_path / "ours", tmp_path / "theirs"
+    for directory in (ours, theirs):
+        (directory / ".config").mkdir(parents=True)
+        (directory / ".config" / "token").write_text("a secret\n")
+        (directory / "letter").write_text("a letter\n")
+    passwords = tmp_path / "passwd"
+    passwords.write_text(
+        f"root:x:0:0::{ours}:/bin/sh\nservice:x:999:999::/:/bin/sh\nann:x:1000:1000::{theirs}:/bin/sh\n"
+    )
+    (tmp_path / "work").mkdir()
+    program = (
+        "import sys; from hookline.containment import Sandbox, SandboxPaths; "
+        f"box = Sandbox({str(tmp_path / 'work')!r}, 'required', paths=SandboxPaths(show=({str(tmp_path)!r},))); "
+        f"print(box.run_sync('cat {ours}/.config/token {theirs}/.config/token ~/.netrc; cat {theirs}/letter').text)"
+    )
+    around = f'mount --bind {passwords} /etc/passwd && exec "$@"'
+    argv = ["unshare", "--mount", "sh", "-c", around, "sh", sys.executable, "-c", program]
+    ran = subprocess.run(argv, capture_output=True, text=True, timeout=120)
+    if "unshare:" in ran.stderr or "mount:" in ran.stderr:
+        pytest.skip("mounting is not allowed here")
+    assert ran.returncode == 0, ran.stderr
+    assert "a letter" in ran.stdout
+    assert "a secret" not in ran.stdout
 
 
 # --- environment files --------------------------------------------------------------------------------
@@ -359,6 +423,25 @@ def test_environment_files_are_found_everywhere(project: Path) -> None:
     assert ran.text == ""
 
 
+@pytest.mark.parametrize("where", ["workspace", "read-only"])
+@pytest.mark.parametrize("mode", [0, 0o100, 0o311])
+def test_environment_files_are_hidden_where_nobody_can_list_them(
+    place: Place, mode: int, where: str
+) -> None:
+    """Who knows the name reads a file in a directory that cannot be listed, or gives itself the right to."""
+    closed = place.work / "closed"
+    closed.mkdir()
+    for path in (closed / ".env", place.work / ".env"):
+        path.write_text("KEY=a-secret\n")
+    place.own()
+    closed.chmod(mode)
+    ran = place.run(
+        "cat closed/.env .env; chmod 0755 closed; cat closed/.env .env; cp -r closed copied; cat copied/.env",
+        where=where,
+    )
+    assert "a-secret" not in ran.text
+
+
 def test_environment_files_can_be_shown(project: Path) -> None:
     """For all commands by a name or a path, or to one command."""
     command = "cat .env deploy/prod.env"
@@ -370,3 +453,25 @@ def test_environment_files_can_be_shown(project: Path) -> None:
     granted = plain.run_sync(command, grant=SandboxGrant(reveal=(str(project / ".env"),)))
     assert granted.text == "KEY=a-secret\n"
     assert plain.run_sync(command).text == ""
+
+
+@pytest.mark.parametrize("place", ["workspace", "read-only"])
+def test_environment_files_that_are_too_deep_or_no_files_are_hidden(
+    project: Path, place: str
+) -> None:
+    """A directory that is too deep is empty, and a pipe of that name cannot be read."""
+    deep = project.joinpath(*["d"] * 105)
+    deep.mkdir(parents=True)
+    (deep / ".env").write_text("TOKEN=secret")
+    (project / "pipes").mkdir()
+    os.mkfifo(project / "pipes" / "prod.env")
+    sandbox = Sandbox(project, "required")
+    ran = sandbox.run_sync("grep -rs TOKEN .; cat pipes/prod.env; echo done", place=place)  # type: ignore[arg-type]
+    assert ran.text == "done\n"
+
+
+def test_a_link_with_such_a_name_hides_no_program_of_the_system(project: Path) -> None:
+    """A command could make one, and nothing would start any more."""
+    sandbox = Sandbox(project, "required")
+    sandbox.run_sync("ln -s /bin/bash x.env; ln -s /usr/bin/env y.env")
+    assert sandbox.run_sync("env true && echo done").text == "done\n"

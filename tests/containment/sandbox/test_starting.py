@@ -7,6 +7,8 @@ import contextlib
 import os
 import shutil
 import sys
+import threading
+import time
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +17,7 @@ import pytest
 from hookline.containment import Sandbox
 from hookline.containment.sandbox.bubblewrap import BubblewrapCommand
 from hookline.containment.sandbox.running import within
+from hookline.containment.sandbox.work_tree import WorkTree, work_tree
 from hookline.errors import SandboxError
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="processes are looked for in /proc")
@@ -47,6 +50,57 @@ async def test_a_start_that_is_cancelled_ends_and_leaves_nothing(tmp_path: Path,
     assert not [turns for turns in range(TURNS) if runs(f"sleep {marker(turns)}")]
     if mode == "required":  # on the host nothing holds a command back until its starter is ready
         assert not os.listdir(tmp_path)
+
+
+@pytest.mark.skipif("required" not in MODES, reason="bubblewrap is not installed")
+@pytest.mark.parametrize("look", ["enter", "leave"])
+async def test_others_run_while_the_work_directory_is_looked_at(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, look: str
+) -> None:
+    """A large one takes a while. Here the look waits for somebody else in the event loop."""
+    others, met = threading.Event(), []
+    whole = getattr(WorkTree, look)
+
+    def waits(tree: WorkTree, *arguments: Any) -> Any:
+        met.append(others.wait(5))
+        return whole(tree, *arguments)
+
+    sandbox = Sandbox(tmp_path, "required")
+    monkeypatch.setattr(WorkTree, look, waits)
+    running = asyncio.create_task(sandbox.run("touch sub.txt"))
+    await asyncio.sleep(0.3)
+    others.set()
+    assert (await running).exit_code == 0
+    assert met == [True]
+    assert os.listdir(tmp_path) == ["sub.txt"]
+
+
+@pytest.mark.skipif("required" not in MODES, reason="bubblewrap is not installed")
+@pytest.mark.parametrize("moment", ["during", "after"])
+async def test_a_look_that_nobody_waits_for_is_given_back(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, moment: str
+) -> None:
+    """Whether the start is given up while the thread looks, or when it has looked and nobody was told yet."""
+    looking, given_up = threading.Event(), threading.Event()
+    whole = WorkTree.enter
+
+    def waits(tree: WorkTree, *arguments: Any) -> Any:
+        looking.set()
+        assert moment == "after" or given_up.wait(5)
+        return whole(tree, *arguments)
+
+    monkeypatch.setattr(WorkTree, "enter", waits)
+    starting = asyncio.create_task(Sandbox(tmp_path, "required").start("true", on_output=print))
+    assert await asyncio.to_thread(looking.wait, 5)
+    if moment == "after":
+        time.sleep(0.2)  # noqa: ASYNC251 - the loop is not to hear of it
+    starting.cancel()
+    given_up_later = asyncio.get_running_loop().call_later(0.05, given_up.set)
+    await asyncio.wait([starting])
+    given_up_later.cancel()
+    assert starting.cancelled()
+    assert os.listdir(tmp_path) == []
+    assert not work_tree(str(tmp_path))._visits
 
 
 @pytest.mark.skipif("required" not in MODES, reason="bubblewrap is not installed")

@@ -7,6 +7,7 @@ import os
 import shlex
 import shutil
 import signal
+import stat
 import subprocess
 import sys
 import textwrap
@@ -16,54 +17,12 @@ from pathlib import Path
 import pytest
 
 from hookline.containment import FileJail, Sandbox, SandboxPaths
+from hookline.containment.sandbox import work_tree as work_tree_module
 from hookline.containment.sandbox.work_tree import WorkTree, work_tree
 
-from .conftest import Place, needs_bubblewrap
+from .conftest import GIT, Place, ask_git, needs_bubblewrap
 
 pytestmark = needs_bubblewrap
-
-GIT = ["git", "-c", "user.name=x", "-c", "user.email=x@x"]
-
-
-@pytest.fixture
-def marker(tmp_path: Path) -> Path:
-    """A file that is there once something planted was run on the host."""
-    return tmp_path / "ran"
-
-
-@pytest.fixture
-def work(tmp_path: Path) -> Path:
-    """A repository with one commit and a nested one beside it that is not part of it."""
-    work = tmp_path / "work"
-    for place in (work, work / "nested"):
-        subprocess.run(["git", "init", "-q", place], check=True)
-        (place / "file").write_text("x\n")
-        subprocess.run([*GIT, "-C", place, "add", "file"], check=True)
-        subprocess.run([*GIT, "-C", place, "commit", "-qm", "first"], check=True)
-    return work
-
-
-def ask_git(work: Path) -> None:
-    """What people and their prompts ask git, at the top and in every directory, and a commit."""
-    places = [
-        work,
-        *(path for path in work.rglob("*") if path.is_dir() and ".git" not in path.parts),
-    ]
-    for place in places:
-        for words in (
-            ["status"],
-            ["log", "-1"],
-            ["diff"],
-            ["branch"],
-            ["diff", "--cached"],
-            ["stash", "list"],
-        ):
-            subprocess.run([*GIT, *words], cwd=place, capture_output=True, timeout=30)
-    for place in places:
-        subprocess.run(
-            [*GIT, "commit", "--allow-empty", "-qm", "x"], cwd=place, capture_output=True
-        )
-
 
 FSMONITOR = "git config core.fsmonitor '{run};false'"
 WAYS = {
@@ -499,6 +458,53 @@ def test_what_links_of_the_users_configuration_lead_to_is_kept(work: Path) -> No
     assert (work / "sub" / ".vscode" / "settings.json").read_text() == "as it was"
 
 
+def test_what_links_lead_to_does_not_come_later(work: Path, marker: Path) -> None:
+    """A link of the user's may lead to nothing yet: who makes its target decides what is run or obeyed."""
+    (work / ".git" / "hooks" / "pre-commit").symlink_to("../../scripts/check")
+    (work / "sub").mkdir()
+    (work / "sub" / ".vscode").symlink_to("../shared")
+    (work / "sub" / ".envrc").symlink_to("../environment")
+    ran = Sandbox(work, "required").run_sync(
+        f"mkdir scripts shared; printf '#!/bin/sh\\ntouch {marker}\\n' > scripts/check; chmod +x scripts/check; "
+        "echo x > shared/tasks.json; echo x > environment"
+    )
+    assert set(ran.set_aside) == {
+        "environment.from-command",
+        "scripts/check.from-command",
+        "shared.from-command",
+    }
+    ask_git(work)
+    assert not marker.exists()
+    os.rename(work / "scripts" / "check.from-command", work / "scripts" / "check")
+    ask_git(work)
+    assert marker.exists(), "the way is real"
+
+
+@pytest.mark.parametrize("name", [".git/hooks", ".git/config", "sub/.envrc", "sub/.git"])
+def test_a_link_that_a_command_makes_does_not_wait_for_its_target(
+    tmp_path: Path, name: str
+) -> None:
+    """It loses its name at once, although there is nothing behind it to be judged."""
+    sandbox = Sandbox(tmp_path, "required")
+    ran = sandbox.run_sync(
+        f"git init -q .; mkdir sub; rm -rf {name}; ln -s $PWD/later {name}; ls -l {name}"
+    )
+    assert ran.set_aside == (f"{name}.from-command",)
+    sandbox.run_sync("mkdir later")
+    assert not os.path.lexists(tmp_path / name)
+
+
+def test_what_a_linked_envrc_would_source_is_kept(tmp_path: Path) -> None:
+    """A path in it begins where the link is."""
+    (tmp_path / "sub").mkdir()
+    (tmp_path / "shared").mkdir()
+    (tmp_path / "shared" / "environment").write_text("source ./env.sh\n")
+    (tmp_path / "sub" / ".envrc").symlink_to("../shared/environment")
+    (tmp_path / "sub" / "env.sh").write_text("as it was")
+    Sandbox(tmp_path, "required").run_sync("echo evil > sub/env.sh")
+    assert (tmp_path / "sub" / "env.sh").read_text() == "as it was"
+
+
 def test_what_the_configuration_above_names_is_kept(tmp_path: Path) -> None:
     """The work directory may be a part of a repository; and an included file may include another."""
     subprocess.run(["git", "init", "-q", tmp_path], check=True)
@@ -604,6 +610,28 @@ def test_hooks_that_the_users_own_file_names_are_kept(
     assert ran.set_aside == (".team/hooks.from-command",)
 
 
+def test_a_home_gets_no_new_entries_that_begin_with_a_dot(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where it is the work directory itself: some program obeys each of them. Those of projects may come."""
+    home = tmp_path / "home"
+    (home / ".known").mkdir(parents=True)
+    (home / ".known" / "file").write_text("as it was")
+    monkeypatch.setenv("HOME", str(home))
+    sandbox = Sandbox(home, "required")
+    ran = sandbox.run_sync(
+        "echo x > .wgetrc; mkdir -p .tool/deep .config/tool .local/bin; echo x > .tool/deep/file; "
+        "echo x > .config/tool/file; echo x > .local/bin/ls; echo x > .known/file; echo x > .gitignore; mkdir plain"
+    )
+    assert ran.set_aside == (".tool.from-command", ".wgetrc.from-command")
+    left = {str(path.relative_to(home)) for path in home.iterdir()}
+    assert left - {".config", ".local"} == {*ran.set_aside, ".known", ".gitignore", "plain"}
+    assert not list(home.glob(".config/*")), list(home.glob(".config/*"))
+    assert not list(home.glob(".local/*/*"))
+    assert (home / ".known" / "file").read_text() == "as it was"
+    assert sandbox.run_sync("true").set_aside == ()
+
+
 def test_a_tree_is_not_left_by_a_link(tmp_path: Path) -> None:
     """A directory that leads elsewhere is not part of the tree: what is there is not looked at, nor moved."""
     outside = tmp_path / "outside"
@@ -614,3 +642,167 @@ def test_a_tree_is_not_left_by_a_link(tmp_path: Path) -> None:
     Sandbox(work, "required").run_sync(f"ln -s {outside} link; ln -s {outside}/sub/.envrc .tool")
     assert (outside / "sub" / ".envrc").read_text() == "theirs"
     assert os.readlink(work / "link") == str(outside)
+
+
+# --- commands that work together, or against the look ---------------------------------------------------
+
+
+EVIL_CONFIG = '[core]\n\trepositoryformatversion = 0\n\tfsmonitor = "touch {marker}; false"\n'
+
+
+def test_a_new_repository_whose_configuration_has_a_second_name_does_not_stay(
+    tmp_path: Path, marker: Path
+) -> None:
+    """A later command could write it by the other name."""
+    sandbox = Sandbox(tmp_path, "required")
+    ran = sandbox.run_sync("git init -q x && ln x/.git/config y")
+    assert ran.set_aside == ("x/.git/config.from-command",)
+    (tmp_path / "evil").write_text(EVIL_CONFIG.format(marker=marker))
+    sandbox.run_sync("cat evil > y")
+    subprocess.run(["git", "status"], cwd=tmp_path / "x", capture_output=True)
+    assert not marker.exists()
+
+
+async def test_what_was_judged_while_a_command_ran_is_judged_again_at_its_end(
+    tmp_path: Path, marker: Path
+) -> None:
+    """A page of a file that is mapped and dirty can be written without a trace in any time."""
+    (tmp_path / "evil").write_text(EVIL_CONFIG.format(marker=marker))
+    (tmp_path / "late.py").write_text(
+        "import mmap, os, subprocess, sys, time\n"
+        "subprocess.run(['git', 'init', '-q', 'x'])\n"
+        "evil = open('evil', 'rb').read()\n"
+        "file = open('x/.git/config', 'r+b')\n"
+        "plain = file.read().ljust(len(evil), b'\\n')\n"
+        "file.truncate(len(plain))\n"
+        "page = mmap.mmap(file.fileno(), len(plain))\n"
+        "page[:] = plain\n"
+        "print('ready', flush=True)\n"
+        "while not os.path.exists('go'): time.sleep(0.01)\n"
+        "page[: len(evil)] = evil\n"
+    )
+    said: list[bytes] = []
+    running = await Sandbox(tmp_path, "required").start("python3 late.py", on_output=said.append)
+    while b"ready" not in b"".join(said):  # noqa: ASYNC110 - another process writes it
+        await asyncio.sleep(0.01)
+    await asyncio.sleep(0.1)
+    running.check()
+    assert running.set_aside == ()
+    (tmp_path / "go").touch()
+    await running.wait()
+    assert running.set_aside == ("x/.git/config.from-command",)
+
+
+async def test_a_command_that_starts_beside_another_keeps_what_that_has_moved(
+    work: Path, marker: Path
+) -> None:
+    """One moves a directory with a repository away, and the next finds its configuration read-only all the same."""
+    sandbox = Sandbox(work, "required")
+    said: list[bytes] = []
+    first = await sandbox.start(
+        "mv nested n2; mkdir nested; echo ok; sleep 30", on_output=said.append
+    )
+    while b"ok" not in b"".join(said):  # noqa: ASYNC110 - another process writes it
+        await asyncio.sleep(0.01)
+    evil = EVIL_CONFIG.format(marker=marker)
+    second = await sandbox.run(f"cat >> n2/.git/config <<'E'\n{evil}E\nrmdir nested; mv n2 nested")
+    assert "Read-only file system" in second.text
+    first.kill()
+    await first.wait()
+    ask_git(work)
+    assert not marker.exists()  # noqa: ASYNC240 - nothing else runs here
+
+
+async def test_a_change_of_what_was_there_counts_when_commands_overlapped(work: Path) -> None:
+    """A command that was started while another ran may have got at it. What changed is moved aside."""
+    sandbox = Sandbox(work, "required")
+    first = await sandbox.start("sleep 30", on_output=lambda _: None)
+    second = await sandbox.start("sleep 30", on_output=lambda _: None)
+    with (work / "nested" / ".git" / "config").open("a") as config:  # as one that got at it would
+        config.write("[alias]\n\tx = !true\n")
+    for each in (first, second):
+        each.kill()
+        await each.wait()
+    assert first.set_aside == ("nested/.git/config.from-command",)
+
+
+async def test_a_directory_that_is_moved_while_another_command_runs_keeps_its_files(
+    tmp_path: Path,
+) -> None:
+    """An honest rename changes nothing in it."""
+    (tmp_path / "d").mkdir()
+    (tmp_path / "d" / "AGENTS.md").write_text("x")
+    sandbox = Sandbox(tmp_path, "required")
+    first = await sandbox.start("sleep 30", on_output=lambda _: None)
+    moved = await sandbox.run("mv d d2")
+    first.kill()
+    await first.wait()
+    assert (moved.exit_code, moved.set_aside, first.set_aside) == (0, (), ())
+    assert (tmp_path / "d2" / "AGENTS.md").exists()
+
+
+def test_what_lies_in_something_moved_aside_is_judged_however_deep(tmp_path: Path) -> None:
+    """There is no number of looks after which something stays."""
+    deep = "/".join([".roo"] * 80)
+    ran = Sandbox(tmp_path, "required").run_sync(
+        f"mkdir -p a/{deep}/x && cd a/{deep}/x && git init -q . && git config core.fsmonitor 'true'"
+    )
+    assert len(ran.set_aside) == 81
+    assert not list(tmp_path.rglob(".git/config"))
+
+
+def test_what_could_not_be_moved_aside_once_is_tried_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A command may have moved its directory at that moment."""
+    tree = WorkTree(str(tmp_path))
+    visit = tree.enter()
+    (tmp_path / "AGENTS.md").write_text("x")
+    with monkeypatch.context() as patch:
+        patch.setattr(work_tree_module, "move_aside", lambda *_: "")
+        tree.check()
+    assert (tmp_path / "AGENTS.md").exists()
+    tree.leave(visit)
+    assert (tmp_path / "AGENTS.md.from-command").exists()
+
+
+def test_only_so_many_new_repositories_stay(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each costs later commands time and mounts; one command could make it impossible to start another."""
+    monkeypatch.setattr(work_tree_module, "_MOST_REPOSITORIES", 3)
+    sandbox = Sandbox(tmp_path, "required")
+    ran = sandbox.run_sync("for n in 1 2 3 4 5; do git init -q r$n; done")
+    assert len(ran.set_aside) == 2
+    assert sandbox.run_sync("true").set_aside == ()
+
+
+def test_a_socket_in_the_place_of_a_file_stops_nobody(tmp_path: Path) -> None:
+    """It is read by nobody, and commands after it start."""
+    sandbox = Sandbox(tmp_path, "required")
+    (tmp_path / "s").mkdir()
+    os.mknod(tmp_path / "s" / ".envrc", stat.S_IFSOCK | 0o644)
+    os.mkfifo(tmp_path / "s" / "mise.toml")
+    assert sandbox.run_sync("true").exit_code == 0
+
+
+def test_names_of_what_was_moved_aside_can_be_printed(tmp_path: Path) -> None:
+    """A command chooses them, and they are part of a message."""
+    ran = Sandbox(tmp_path, "required").run_sync(
+        r"""mkdir $'a\xff' $'b\n\033[31m'; touch $'a\xff/AGENTS.md' $'b\n\033[31m/AGENTS.md'"""
+    )
+    assert ran.set_aside == (
+        r"a\xff/AGENTS.md.from-command",
+        r"b\n\x1b[31m/AGENTS.md.from-command",
+    )
+
+
+def test_a_home_in_the_work_directory_gets_no_new_hidden_entries(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Programs read them at every start, whatever they are called."""
+    home = tmp_path / "u"
+    home.mkdir()
+    monkeypatch.setenv("HOME", str(home))
+    ran = Sandbox(tmp_path, "required").run_sync("echo x > u/.hgrc")
+    assert ran.set_aside == ("u/.hgrc.from-command",)

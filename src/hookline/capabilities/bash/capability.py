@@ -147,7 +147,7 @@ class Bash:
         What is on record is not for a command to change, nor what guards the agent.
         """
         self.sandbox.keep(*definition.protected_files)
-        self._refuse_reachable(getattr(definition.journal, "path", None))
+        self._refuse_reachable(definition.journal)
         places = module_places_in(self.sandbox.writable) if self.sandbox.status.contained else []
         for place in places:
             yield Note(
@@ -159,14 +159,15 @@ class Bash:
 
     def _refuse_reachable(self, journal: object) -> None:
         """A journal that commands can reach is refused: a file that one puts beside it can remove what is on record."""
-        if not isinstance(journal, str) or not self.sandbox.status.contained:
-            return
-        if self.sandbox.can_reach(journal):
-            place = self.sandbox.root / ".hookline" / Path(journal).name
-            raise BuildError(
-                f"the journal '{journal}' is in a directory that commands can write.",
-                remedy=f"Keep it in '{place}', which is read-only for them, or outside '{self.sandbox.root}'.",
-            )
+        for path in (getattr(journal, name, None) for name in ("given", "path")):
+            if not isinstance(path, str) or not self.sandbox.status.contained:
+                continue
+            if self.sandbox.can_reach(path):
+                place = self.sandbox.root / ".hookline" / Path(path).name
+                raise BuildError(
+                    f"the journal '{path}' is in a directory that commands can write.",
+                    remedy=f"Keep it in '{place}', which is read-only for them, or outside '{self.sandbox.root}'.",
+                )
 
     def _say_where(self, ctx: ExecutionHookContext) -> ExecutionHookContext:
         """Write into the state, and so the journal, whether commands are contained."""

@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from hookline._aio import call_in_thread
 from hookline.capabilities.bash.background import (
     BackgroundCommand,
     Backgrounds,
@@ -118,7 +119,7 @@ class CommandRunner:
         """What a background command has printed since the last time."""
         one = self.backgrounds.find(run_id, id)
         await settle(one, seconds)
-        one.running.check()
+        await call_in_thread(one.running.check)
         return ToolResult(self._news(one), metadata=_facts(one.running, one.output))
 
     async def stop(self, run_id: str, id: str) -> ToolResult:

@@ -11,13 +11,14 @@ import shutil
 import signal
 import stat
 import subprocess
+import threading
 import time
 import weakref
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cache
 
-from hookline._aio import within
+from hookline._aio import call_in_thread, within
 from hookline.containment.sandbox.cgroups import Group
 from hookline.containment.sandbox.command import Job, SandboxGrant
 from hookline.containment.sandbox.enforcement import Enforcement
@@ -165,6 +166,32 @@ class Arrangement:
             protection.check()
 
 
+async def _arrange(view: FileView, job: Job) -> Arrangement:
+    """An arrangement, made in a thread: the look at a large tree would keep the event loop waiting.
+
+    If nobody waits for it any more, it is given back: by the thread, or by us if it was made already. Who comes second
+    to the lock does that.
+    """
+    taken, made = threading.Lock(), list[Arrangement]()
+
+    def make() -> None:
+        made.append(Arrangement(view, job))
+        if not taken.acquire(blocking=False):
+            made[0].give_back()
+
+    making = asyncio.ensure_future(call_in_thread(make))
+    try:
+        await asyncio.shield(making)
+    except asyncio.CancelledError:
+        if not taken.acquire(blocking=False):
+            made[0].give_back()
+        await asyncio.wait([making], timeout=_SETUP)
+        if making.done() and not making.cancelled():
+            making.exception()  # nobody is interested in it
+        raise
+    return made[0]
+
+
 _running: weakref.WeakSet[BubblewrapCommand] = weakref.WeakSet()
 
 
@@ -215,9 +242,9 @@ class BubblewrapCommand(RunningCommand):
 
     contained = True
 
-    def __init__(self, view: FileView, job: Job) -> None:
+    def __init__(self, view: FileView, job: Job, arrangement: Arrangement) -> None:
         super().__init__(job)
-        self._arrangement = Arrangement(view, job)
+        self._arrangement = arrangement
         self._status = -1
         self._monitor: int | None = None
         """The process that we have started ourselves, held by a file descriptor."""
@@ -237,7 +264,12 @@ class BubblewrapCommand(RunningCommand):
         self._ran = False
         self._last = b""
 
-    async def start(self) -> BubblewrapCommand:
+    @classmethod
+    async def begin(cls, view: FileView, job: Job) -> BubblewrapCommand:
+        """Start a command, when everything is arranged for it."""
+        return await cls(view, job, await _arrange(view, job))._start()
+
+    async def _start(self) -> BubblewrapCommand:
         """Start it: the sandbox first, which then waits until its limits are set."""
         self._status, said = os.pipe()
         waits, go = os.pipe()
@@ -378,6 +410,10 @@ class BubblewrapCommand(RunningCommand):
             self._arrangement.check()
             self.set_aside = tuple(self._arrangement.moved_aside)
 
+    async def _put_away(self) -> None:
+        self._clear_set_ids()
+        await call_in_thread(self._arrangement.give_back)
+
     def _clean(self) -> None:
         if self._watching is not None:
             self._watching.cancel()
@@ -390,6 +426,8 @@ class BubblewrapCommand(RunningCommand):
 
     def _clear_set_ids(self) -> None:
         """Look at all files, if the command may have set a set-group-id bit, or nobody can know."""
+        if self not in _running:
+            return  # they were looked at
         _running.discard(self)
         reports = None if self._spawner is None else self._spawner.reports
         if reports is not None and reports == self._reports:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import atexit
 import contextlib
-import itertools
 import os
+import secrets
 import subprocess
 from functools import cache
 from pathlib import Path
@@ -13,7 +13,6 @@ from typing import Literal, TypeAlias
 
 Controller: TypeAlias = Literal["pids", "memory"]
 
-_numbers = itertools.count(1)
 _left: set[Path] = set()
 """Groups that could not be removed at the end of their command: the last process in them was still exiting."""
 
@@ -23,7 +22,8 @@ class Group:
 
     def __init__(self, limits: dict[Controller, tuple[Path, int]]) -> None:
         """`limits` has for each controller the directory to make the group in, and the limit."""
-        name = f"hookline-{os.getpid()}-{next(_numbers)}"
+        # In a container, the process that is started again may have our number, and left groups behind.
+        name = f"hookline-{os.getpid()}-{secrets.token_hex(6)}"
         self._paths: list[Path] = []
         self._memory: Path | None = None
         self.oom: int | None = None

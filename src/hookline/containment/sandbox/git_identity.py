@@ -10,15 +10,13 @@ import os
 from hookline.containment.git_settings import settings_of_user
 
 _HARMLESS = ("user.name", "user.email", "safe.directory", "core.excludesfile", "init.defaultbranch")
-_WANTED = rf"^({'|'.join((*_HARMLESS, 'core.hookspath', 'include.path', 'includeif.*path'))})$"
+_WANTED = rf"^({'|'.join(_HARMLESS)})$"
 
 
 def git_configuration(root: str) -> bytes:
     """A configuration file with the settings of the user's that are harmless, as they hold in a directory."""
     lines = []
     for key, value in settings_of_user(root, _WANTED):
-        if key not in _HARMLESS:
-            continue
         section, _, name = key.partition(".")
         lines.append(f"[{section}]\n\t{name} = {_quoted(value)}\n")
     return "".join(lines).encode(errors="surrogateescape")
@@ -30,13 +28,6 @@ def ignore_file() -> list[str]:
     base = os.environ.get("XDG_CONFIG_HOME") or os.path.expanduser("~/.config")
     paths = [os.path.expanduser(each) for each in named] or [f"{base}/git/ignore"]
     return [path for path in paths if os.path.isabs(path) and os.path.isfile(path)]
-
-
-def files_of_user() -> list[str]:
-    """Hooks and further files that the user's own file names. A path that is not whole begins at the top of each
-    repository."""
-    found = [value for key, value in settings_of_user("/", _WANTED) if key not in _HARMLESS]
-    return [os.path.expanduser(path) for path in found if path]
 
 
 def _quoted(value: str) -> str:

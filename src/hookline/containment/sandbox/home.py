@@ -7,6 +7,7 @@ always behind: 78 of 124 kinds were not in it. So none is shown, but for the pat
 from __future__ import annotations
 
 import contextlib
+import itertools
 import os
 import pwd
 import sys
@@ -78,6 +79,16 @@ def entries(home: str) -> tuple[list[str], list[str]]:
     )
 
 
+def linked_entries(home: str) -> list[str]:
+    """Where entries that begin with a dot lead, and those of `.config`, if they are links into the same home.
+
+    People keep such files in a directory of their own, as `~/.aws -> dotfiles/aws`.
+    """
+    hidden = [*entries(home)[0], *itertools.chain(*entries(f"{home}/.config"))]
+    targets = (os.path.realpath(path) for path in hidden if os.path.islink(path))
+    return [path for path in targets if path.startswith(f"{home}/") and os.path.exists(path)]
+
+
 def dot_entry(path: str, known: Iterable[str]) -> str:
     """The entry of a home that begins with a dot and holds this path; empty if none does."""
     for home in known:
@@ -87,15 +98,52 @@ def dot_entry(path: str, known: Iterable[str]) -> str:
     return ""
 
 
-def needed_paths(root: str, known: list[str], env: Mapping[str, str]) -> list[str]:
+def needed_paths(writable: tuple[str, ...], known: list[str], env: Mapping[str, str]) -> list[str]:
     """Whole paths below the dot-entries of homes that programs are started from, and what they cannot do without.
 
-    `env` are the variables of the command.
+    They are given as they are and where they lead. `env` are the variables of the command, `writable` the directories
+    that commands can write in.
     """
-    wanted = [*_of_path(root, env), *_named(env), *_of_interpreter()]
+    wanted = [*_of_path(writable, env), *_named(env)]
+    wanted += (sys.prefix, sys.base_prefix, sys.exec_prefix)  # the interpreter that runs us
     wanted += [os.path.join(home, name) for home in _own_homes() for name in INSTALLATIONS]
-    inside = dict.fromkeys(path for path in wanted if dot_entry(path, known))
-    return [path for path in inside if os.path.exists(path)]
+    there = filter(os.path.exists, dict.fromkeys(wanted))
+    found = dict.fromkeys(each for path in there for each in both_paths(path, writable))
+    return [path for path in found if dot_entry(path, known)]
+
+
+def both_paths(path: str, writable: tuple[str, ...]) -> tuple[str, ...]:
+    """A path as it is, and where it leads; none if a command could decide where that is.
+
+    What lies in a directory that commands can write is shown anyway. A link there may lead to any file of the user's.
+    """
+    real = _target(path, writable)
+    return () if real is None else (os.path.normpath(path), real)
+
+
+_MOST_LINKS = 40
+
+
+def _target(path: str, writable: tuple[str, ...]) -> str | None:
+    """Where a path leads; None if that is, or passes through, a directory that commands can write in."""
+    here, rest, links = "/", path.split("/")[::-1], 0
+    while rest:
+        name = rest.pop()
+        if name in ("", "."):
+            continue
+        here = os.path.dirname(here) if name == ".." else os.path.join(here, name)
+        if any(f"{here}/".startswith(f"{each}/") for each in writable):
+            return None
+        try:
+            target = os.readlink(here)
+        except OSError:
+            continue  # no link, or not there
+        links += 1
+        if links > _MOST_LINKS:
+            return None
+        here = "/" if os.path.isabs(target) else os.path.dirname(here)
+        rest += target.split("/")[::-1]
+    return here
 
 
 def credentials_in(path: str) -> list[str]:
@@ -137,23 +185,23 @@ def _search_path(env: Mapping[str, str]) -> list[str]:
     return [os.path.normpath(each) for each in places if os.path.isabs(each)]
 
 
-def _of_path(root: str, env: Mapping[str, str]) -> Iterator[str]:
+def _of_path(writable: tuple[str, ...], env: Mapping[str, str]) -> Iterator[str]:
     for directory in _search_path(env):
-        if f"{os.path.realpath(directory)}/".startswith(f"{root}/"):
-            continue  # a command could put a link there that leads anywhere
+        if _target(directory, writable) is None:
+            continue
         yield directory
-        yield os.path.realpath(directory)
         with contextlib.suppress(OSError):
-            yield from _behind_links(directory, os.stat(directory).st_ctime_ns)
+            yield from _behind_links(directory, os.stat(directory).st_ctime_ns, writable)
 
 
 @lru_cache(maxsize=128)
-def _behind_links(directory: str, _changed: int) -> tuple[str, ...]:
+def _behind_links(directory: str, _changed: int, writable: tuple[str, ...]) -> tuple[str, ...]:
     """What the links in a directory lead to: the installation, or the file alone."""
     links = [
         entry.path for entry in os.scandir(directory) if entry.is_symlink() and entry.is_file()
     ]
-    return tuple(dict.fromkeys(_installation(os.path.realpath(link)) for link in links))
+    programs = (_target(link, writable) for link in links)
+    return tuple(dict.fromkeys(_installation(each) for each in programs if each is not None))
 
 
 def _installation(program: str) -> str:
@@ -165,18 +213,9 @@ def _installation(program: str) -> str:
     return f"{head}/node_modules" if found else program
 
 
-def _named(env: Mapping[str, str]) -> Iterator[str]:
-    for name in TOOL_VARIABLES:
-        for each in env.get(name, "").split(os.pathsep):
-            if os.path.isabs(each):
-                yield from (os.path.normpath(each), os.path.realpath(each))
-
-
-def _of_interpreter() -> Iterator[str]:
-    """The interpreter that runs us. Those of the work directory's environments are among the installations: what
-    somebody put there decides nothing."""
-    for each in (sys.prefix, sys.base_prefix, sys.exec_prefix):
-        yield from (each, os.path.realpath(each))
+def _named(env: Mapping[str, str]) -> list[str]:
+    named = (each for name in TOOL_VARIABLES for each in env.get(name, "").split(os.pathsep))
+    return [path for path in named if os.path.isabs(path)]
 
 
 def _is_credential(name: str) -> bool:

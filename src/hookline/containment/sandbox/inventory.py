@@ -10,11 +10,14 @@ import contextlib
 import hashlib
 import json
 import os
-from collections.abc import Iterator, Mapping
+import secrets
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import NamedTuple
 
 _MODE = 0o600
+_own: set[Path] = set()
+"""The records of this process."""
 
 
 class Inventory:
@@ -24,18 +27,22 @@ class Inventory:
         self._path, self._fd = path, fd
 
     @classmethod
-    def begin(cls, root: str, known: Mapping[str, tuple[int, int, int]]) -> Inventory | None:
+    def begin(
+        cls, root: str, known: Mapping[str, tuple[int, int, int]], named: Iterable[str]
+    ) -> Inventory | None:
         """Write down what is there; None where nothing can be written: then nobody looks after our death."""
         import fcntl  # not on Windows, where this module can be imported all the same
 
         key = hashlib.sha256(os.fsencode(root)).hexdigest()[:32]
-        path = _place() / f"{key}-{os.getpid()}.json"
+        # Not by our number: in a container, the process that is started again has the same.
+        path = _place() / f"{key}-{secrets.token_hex(8)}.json"
         with contextlib.suppress(OSError):
             path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
             fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, _MODE)
             fcntl.flock(fd, fcntl.LOCK_EX)
             os.ftruncate(fd, 0)
-            os.write(fd, json.dumps({"root": root, "known": known}).encode())
+            os.write(fd, json.dumps({"root": root, "known": known, "named": [*named]}).encode())
+            _own.add(path)
             return cls(path, fd)
         return None
 
@@ -43,6 +50,7 @@ class Inventory:
         """Everything was looked at."""
         with contextlib.suppress(OSError):
             self._path.unlink()
+        _own.discard(self._path)
         os.close(self._fd)
 
 
@@ -52,6 +60,7 @@ class Record(NamedTuple):
     path: Path
     root: str
     known: dict[str, tuple[int, int, int]]
+    named: list[str]
     is_alive: bool
 
     def forget(self) -> None:
@@ -66,7 +75,7 @@ def records() -> Iterator[Record]:
 
     place = _place()
     for path in place.glob("*-*.json") if place.is_dir() else ():
-        if path.stem.rpartition("-")[2] == str(os.getpid()):
+        if path in _own:
             continue
         with contextlib.suppress(OSError, ValueError, TypeError, KeyError), path.open("rb") as file:
             is_alive = False
@@ -79,7 +88,7 @@ def records() -> Iterator[Record]:
                 continue
             kept = json.loads(text)
             known = {name: tuple(each) for name, each in kept["known"].items()}
-            yield Record(path, kept["root"], known, is_alive)
+            yield Record(path, kept["root"], known, kept.get("named", []), is_alive)
 
 
 def _place() -> Path:

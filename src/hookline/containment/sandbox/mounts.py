@@ -16,11 +16,13 @@ from pathlib import Path
 from hookline.containment.sandbox.command import Job, Place, SandboxGrant
 from hookline.containment.sandbox.git_identity import git_configuration, ignore_file
 from hookline.containment.sandbox.home import (
+    both_paths,
     credentials_in,
     dot_entry,
     entries,
     homes,
     is_of_system,
+    linked_entries,
     mounted_homes,
     needed_paths,
 )
@@ -37,7 +39,7 @@ from hookline.containment.sandbox.protection import Protection
 from hookline.containment.sandbox.repositories import may_be_tracked
 from hookline.containment.sandbox.tables import OF_PROJECTS
 from hookline.containment.sandbox.tree_index import TreeIndex
-from hookline.containment.sandbox.work_tree import work_tree
+from hookline.containment.sandbox.work_tree import Visit, work_tree
 
 _SMALL = 64 * 1024
 """Bytes of a directory that is there to be empty."""
@@ -80,22 +82,35 @@ class FileView:
 
         `env` are the variables of the command.
         """
-        return self._shown(needed_paths(str(self.roots[0]), homes(), env), grant)
+        return self._shown(needed_paths(self._writable, homes(), env), grant)
+
+    @property
+    def _writable(self) -> tuple[str, ...]:
+        return tuple(map(os.path.realpath, self.lasting))
 
     def _shown(self, needed: list[str], grant: SandboxGrant) -> list[str]:
-        wanted = [*needed, *self._named(grant), *ignore_file()]
-        return sorted({*wanted, *map(os.path.realpath, wanted)} - {"/"})
+        wanted = [*self._named(grant), *ignore_file()]
+        named = (each for path in wanted for each in both_paths(path, self._writable))
+        return sorted({*needed, *named} - {"/"})
+
+    def _looked(self, held: Sequence[Protection]) -> dict[Path, Protection | Visit]:
+        """What was found in each directory of this view. Nothing is held where nothing can be written."""
+        found = {protection.root: protection for protection in held}
+        return {root: found.get(root) or work_tree(str(root)).look() for root in self.roots}
 
     def _env_files(
-        self, held: Sequence[Protection], grant: SandboxGrant, shown: list[str], known: list[str]
+        self,
+        looked: Mapping[Path, Protection | Visit],
+        grant: SandboxGrant,
+        shown: list[str],
+        known: list[str],
     ) -> Iterator[str]:
         """Environment files below the directories of this view and in other projects, but for those that are shown."""
         given = [os.path.expanduser(each) for each in self.paths.show]
         names = {each for each in given if not os.path.isabs(each)}
         whole = set(map(os.path.realpath, self._named(grant)))
-        found = {protection.root: protection.env_files for protection in held}
-        for root in self.roots:
-            for path in found[root] if root in found else work_tree(str(root)).env_files():
+        for root, found in looked.items():
+            for path in found.env_files:
                 is_named = path in names or os.path.basename(path) in names
                 if not is_named and f"{root}/{path}" not in whole:
                     yield f"{root}/{path}"
@@ -107,10 +122,17 @@ class FileView:
                     yield path
 
     def _may_cover(self, path: str, shown: list[str], known: list[str]) -> bool:
-        """Whether there is a file to be covered: a link may lead to a place that is hidden anyway."""
+        """Whether there is a file of the user's to be covered.
+
+        A link may lead to a place that is hidden anyway, or to a program of the system, which others need.
+        """
+        if os.path.isdir(path) or not os.path.exists(path):
+            return False
+        if inside_any(Path(path), self.roots):
+            return True
+        is_users = inside_any(Path(path), map(Path, known))
         is_hidden = inside_any(Path(path), emptied()) or dot_entry(path, known)
-        seen = [*self.roots, *map(Path, shown)]
-        return os.path.isfile(path) and (not is_hidden or inside_any(Path(path), seen))
+        return is_users and (not is_hidden or inside_any(Path(path), map(Path, shown)))
 
     def _is_seen(self, home: str, shown: list[str]) -> bool:
         """Whether there is anything of a home to be seen: not in a directory that is emptied."""
@@ -132,7 +154,7 @@ class FileView:
         grant, scratch, read_only = job.grant, job.limits.scratch, job.place == "read-only"
         size = ("--size", str(scratch)) if sizes and scratch is not None else ()
         cover = _Cover(("--size", str(_SMALL)) if sizes else ())
-        needed = needed_paths(str(self.roots[0]), homes(), job.own_env)
+        needed = needed_paths(self._writable, homes(), job.own_env)
         shown, known = self._shown(needed, grant), mounted_homes()
         yield from ("--ro-bind", "/", "/", "--dev", "/dev", *size, "--tmpfs", "/dev/shm")
         yield from ("--remount-ro", "/dev", "--proc", "/proc", "--remount-ro", "/proc")
@@ -154,11 +176,12 @@ class FileView:
         for secret in hidden:
             if inside_any(Path(secret), self.roots):
                 yield from cover(secret)
-        for protection in held:
-            for path in protection.closed:  # nobody knows what is in there
-                yield from cover(f"{protection.root}/{path}")
+        looked = self._looked(held)
+        for root, found in looked.items():
+            for path in found.closed:  # nobody knows what is in there
+                yield from cover(f"{root}/{path}")
         covered: set[str] = set()
-        for path in sorted(set(self._env_files(held, grant, shown, known))):
+        for path in sorted(set(self._env_files(looked, grant, shown, known))):
             real = os.path.realpath(path)
             if (
                 real in covered
@@ -207,6 +230,7 @@ class FileView:
         """A home that is the work directory, or lies in it: its hidden entries one by one."""
         left = OF_PROJECTS if Path(home) in self.roots else frozenset()
         hidden = [path for path in entries(home)[0] if os.path.basename(path) not in left]
+        hidden += [path for path in linked_entries(home) if inside_any(Path(path), [Path(home)])]
         hidden = [path for path in hidden if not self._holds_root(path)]
         yield from self._one_by_one(hidden, shown, cover)
 
@@ -236,6 +260,10 @@ class FileView:
         ]
         # What somebody has named is shown as it is, with the keys in it.
         named = [Path(path) for path in self._named(grant) if dot_entry(path, known)]
+        for path in (each for home in known for each in linked_entries(home)):
+            is_work = inside_any(Path(path), self.roots)
+            if not is_work and path not in shown and not dot_entry(path, known):
+                found.append(path)
         for each in needed:
             inside = map(os.path.realpath, credentials_in(each))
             found += [path for path in inside if not inside_any(Path(path), named)]
@@ -268,7 +296,7 @@ class _Cover:
             seal = ("--remount-ro", path) if sealed else ()
             return (*self.small, "--tmpfs", path, *seal)
         if os.path.islink(path):
-            return ()  # what it leads to is hidden, or is not
+            return ()  # what it leads to is hidden where it is
         return ("--ro-bind", _empty_file(), path)
 
 

@@ -80,7 +80,7 @@ class Protection:
     @property
     def moved_aside(self) -> list[str]:
         """The new paths of what the command made and nobody is to obey, so far."""
-        moved = [] if self._visit is None else self._visit.moved
+        moved = [] if self._visit is None else map(_printable, self._visit.moved)
         return list(moved) if self._keeps else [f"/tmp/{path}" for path in moved]
 
     def hold(self) -> Protection:
@@ -95,6 +95,8 @@ class Protection:
                 self._protect(name)
             for path in self._visit.kept:
                 self._keep(path)
+            for path in self._visit.named:
+                self._pin_parents(path)
         except BaseException:
             self.release()
             raise
@@ -120,6 +122,16 @@ class Protection:
         parent = os.path.dirname(whole)
         if os.path.basename(parent) in _PINNED and parent != str(self.root):
             self.pinned.append(parent)
+
+    def _pin_parents(self, name: str) -> None:
+        """Keep the directories in which a named file is, or is missing, from being moved away or replaced."""
+        path = str(self.root)
+        for part in Path(name).parts[:-1]:
+            path = f"{path}/{part}"
+            mode = _mode(path)
+            if mode is None or not stat.S_ISDIR(mode):
+                return
+            self.pinned.append(path)
 
     def _at(self, name: str) -> str:
         return f"{self.root}/{name}"
@@ -196,6 +208,12 @@ def _share(lock: int, root: Path) -> None:
             time.sleep(0.002)
         else:
             return
+
+
+def _printable(path: str) -> str:
+    """A path for a message: a command chooses the names, and may choose any bytes."""
+    text = os.fsencode(path).decode(errors="backslashreplace")
+    return "".join(each if each.isprintable() else ascii(each)[1:-1] for each in text)
 
 
 def _mode(path: str) -> int | None:

@@ -27,6 +27,8 @@ _WAY = _DIRECTORY | getattr(os, "O_PATH", os.O_RDONLY)
 """Opens a directory that one may only pass through, too: whoever knows the names in it gets at them."""
 _FILE = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
 _NOT_THERE = frozenset({errno.ENOENT, errno.ENOTDIR, errno.ELOOP})
+_CANNOT_BE_OPENED = frozenset({errno.ENXIO, errno.EOPNOTSUPP})
+"""For a socket: one that holds a place, or one that a command has made."""
 
 
 def in_directory(root: str, path: str, act: Callable[..., T], *more: object) -> T | None:
@@ -117,7 +119,12 @@ def _facts(name: str, directory: int) -> os.stat_result:
 
 
 def _content(name: str, directory: int, most: int) -> bytes | None:
-    fd = os.open(name, _FILE, dir_fd=directory)
+    try:
+        fd = os.open(name, _FILE, dir_fd=directory)
+    except OSError as error:
+        if error.errno in _CANNOT_BE_OPENED:
+            return None
+        raise
     with open(fd, "rb") as file:
         return file.read(most) if stat.S_ISREG(os.fstat(fd).st_mode) else None
 

@@ -7,8 +7,6 @@ there. No program is ever started in a repository of the tree: it would obey wha
 from __future__ import annotations
 
 import os
-import re
-import shlex
 from collections.abc import Iterator
 from typing import Literal, NamedTuple, TypeAlias
 
@@ -39,16 +37,6 @@ OTHER_SYSTEMS = {
 """Files that name programs or lead to another repository, by the directory that they are in."""
 
 _LARGEST_INDEX = 64 * 1024 * 1024
-_DEEPEST_INCLUDE = 10
-_WITHOUT_FILES = frozenset(
-    {"branch", "remote", "user", "submodule", "url", "color", "advice", "alias"}
-)
-"""Sections whose values are names and addresses. A file that is called `origin` is not meant by one."""
-_SEPARATORS = re.compile(r"[=:,;()\[\]{}\"'\s]+")
-_SOURCED = re.compile(
-    r"(?m)^\s*(?:source|source_env|source_env_if_exists|dotenv|dotenv_if_exists|\.)\s+[\"']?([^\s\"';&|]+)"
-)
-"""What an `.envrc` runs or loads, whether or not it is there."""
 
 
 def is_git_directory(names: frozenset[str]) -> bool:
@@ -86,53 +74,3 @@ def may_be_tracked(path: str) -> bool:
         return not os.path.isdir(f"{top}/.git")
     is_compressed = index[4:8] == b"\0\0\0\4"
     return is_compressed or os.fsencode(name) + b"\0" in index
-
-
-# --- what is named ------------------------------------------------------------------------------------
-
-
-def files_named_by_git(content: bytes, top: str, beside: str, depth: int = 0) -> Iterator[str]:
-    """Whole paths that a configuration of the user's names: further configuration, hooks, filters and other programs.
-
-    `top` is where a program of the configuration starts, `beside` where an included path begins.
-    """
-    for key, value in settings_in(content) or ():
-        section, _, name = key.partition(".")
-        if section in ("include", "includeif"):
-            path = _joined(beside, value)
-            yield path
-            if depth < _DEEPEST_INCLUDE and os.path.isfile(path):
-                with open(path, "rb") as file:
-                    inner = file.read(_LARGEST_INDEX)
-                yield from files_named_by_git(inner, top, os.path.dirname(path), depth + 1)
-        elif name in ("hookspath", "excludesfile", "attributesfile"):
-            yield _joined(top, value)
-        elif section not in _WITHOUT_FILES:
-            yield from (path for path in words_as_paths(value, top) if os.path.isfile(path))
-
-
-def files_named_in(text: str, *tops: str, directories: bool = False) -> Iterator[str]:
-    """Files that a configuration in another language names: those that are there, and those that it would source.
-
-    With `directories` these too: an extension of Mercurial may be one.
-    """
-    exists = os.path.exists if directories else os.path.isfile
-    for top in tops:
-        yield from (_joined(top, path) for path in _SOURCED.findall(text))
-        yield from (path for path in words_as_paths(text, top) if exists(path))
-
-
-def words_as_paths(text: str, top: str) -> Iterator[str]:
-    """The words of a text as whole paths, if they may be paths."""
-    try:
-        words = shlex.split(text.removeprefix("!"), comments=True)
-    except ValueError:
-        words = text.split()
-    for word in words:
-        for part in {word, *_SEPARATORS.split(word)}:
-            if part and "\0" not in part and len(part) < 4096:
-                yield _joined(top, part)
-
-
-def _joined(base: str, path: str) -> str:
-    return os.path.normpath(os.path.join(base, os.path.expanduser(path)))

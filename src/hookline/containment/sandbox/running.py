@@ -103,6 +103,7 @@ class RunningCommand:
                 await within(_MOMENT, self._silent.wait())
                 # A loop that closes before it has heard of the end of a process never does.
                 await within(_MOMENT, self._exited.wait())
+                await self._put_away()
             finally:
                 self._settle()
 
@@ -138,8 +139,11 @@ class RunningCommand:
         """Wait until nothing is left of it."""
         raise NotImplementedError
 
+    async def _put_away(self) -> None:
+        """Do what takes a while of the cleaning, where there is time for it."""
+
     def _clean(self) -> None:
-        """Give back what was taken for it."""
+        """Give back what was taken for it, as far as that was not done."""
         raise NotImplementedError
 
 

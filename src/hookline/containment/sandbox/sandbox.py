@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal, TypeAlias
 
+from hookline._aio import call_in_thread
 from hookline.containment.sandbox.bubblewrap import BubblewrapCommand, Program
 from hookline.containment.sandbox.command import (
     NOTHING,
@@ -347,9 +348,9 @@ class Sandbox:
             pass_fds=pass_fds,
         )
         if where != "host":
-            return await BubblewrapCommand(self._view, job).start()
+            return await BubblewrapCommand.begin(self._view, job)
         for root in self.writable:  # a contained one may run beside it
-            work_tree(str(root)).check()
+            await call_in_thread(work_tree(str(root)).check)
         return await HostCommand(job).start()
 
     def environment(

@@ -7,6 +7,7 @@ A watch by the kernel (inotify) was rejected: it has to be set for every directo
 
 from __future__ import annotations
 
+import errno
 import os
 import stat
 import time
@@ -28,6 +29,7 @@ from hookline.containment.sandbox.repositories import (
 )
 from hookline.secret_tables import is_env_file
 
+_DIRECTORY = os.O_RDONLY | getattr(os, "O_DIRECTORY", 0) | getattr(os, "O_NOFOLLOW", 0)
 _LISTING = stat.S_IRUSR | stat.S_IXUSR
 TICK = 50_000_000
 """Nanoseconds in which a second change may leave the same time behind: a directory that young is read again."""
@@ -73,14 +75,13 @@ class TreeIndex:
                 continue
             try:
                 facts = os.lstat(path)
-            except FileNotFoundError:
+            except OSError:  # it is gone, or a part of its path is
                 continue
-            identity = (facts.st_dev, facts.st_ino, facts.st_ctime_ns)
             record = known.get(place)
-            if record is None or record.identity != identity:
+            if record is None or record.identity != _identity(facts):
                 if open_closed:
                     open_to_us(path, _LISTING)
-                record = _read(path, place, identity)
+                record = _read(path, place)
             seen[place] = record
             if self._depth is None:
                 pending += record.below
@@ -107,24 +108,38 @@ class TreeIndex:
         return [path for record in self._directories.values() for path in record.env_files]
 
     def closed(self) -> list[str]:
-        """Directories that cannot be listed."""
-        return [place for place, record in self._directories.items() if record.is_closed and place]
+        """Directories that cannot be listed, or that are too deep to be looked into."""
+        closed = [
+            place for place, record in self._directories.items() if record.is_closed and place
+        ]
+        return [*closed, *self._too_deep]
 
 
-def _read(path: str, place: str, identity: tuple[int, int, int]) -> _Directory:
+def _identity(facts: os.stat_result) -> tuple[int, int, int]:
+    return facts.st_dev, facts.st_ino, facts.st_ctime_ns
+
+
+def _read(path: str, place: str) -> _Directory:
+    """Look into a directory. It is opened once: a command may put another one there between two looks."""
     now = time.time_ns()
     below: list[str] = []
     names: list[str] = []
     before = f"{place}/" if place else ""
     try:
-        with os.scandir(path) as entries:
-            for entry in entries:
-                name = entry.name
-                names.append(name)
-                if entry.is_dir(follow_symlinks=False):
-                    below.append(name)
-    except OSError:
-        return _Directory((0, 0, 0), (), (), (), False, (), is_closed=True)
+        fd = os.open(path, _DIRECTORY)
+        try:
+            identity = _identity(os.fstat(fd))
+            with os.scandir(fd) as entries:
+                for entry in entries:
+                    name = entry.name
+                    names.append(name)
+                    if entry.is_dir(follow_symlinks=False):
+                        below.append(name)
+        finally:
+            os.close(fd)
+    except OSError as error:
+        is_closed = error.errno in (errno.EACCES, errno.EPERM)
+        return _Directory((0, 0, 0), (), (), (), False, (), is_closed=is_closed)
     there = frozenset(names)
     name_here = os.path.basename(path)
     found = set(OBEYED & there) | (RUN_BELOW.get(name_here, _NOTHING) & there)

@@ -11,15 +11,20 @@ import os
 import re
 import stat
 import threading
-import time
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
 from hookline.containment.protected import is_accepted
-from hookline.containment.sandbox.git_identity import files_of_user
 from hookline.containment.sandbox.home import homes
 from hookline.containment.sandbox.inventory import Inventory, records
+from hookline.containment.sandbox.named_files import (
+    named_by_git,
+    named_by_hg,
+    named_by_mise,
+    named_by_shell,
+    named_by_user,
+)
 from hookline.containment.sandbox.quarantine import (
     IS_ASIDE,
     content_of,
@@ -29,25 +34,24 @@ from hookline.containment.sandbox.quarantine import (
     move_to_top,
     names_in,
 )
-from hookline.containment.sandbox.repositories import (
-    Part,
-    files_named_by_git,
-    files_named_in,
-    is_harmless_configuration,
-)
+from hookline.containment.sandbox.repositories import Part, is_harmless_configuration
 from hookline.containment.sandbox.tables import OF_PROJECTS, PROTECTED_AT_HOME
-from hookline.containment.sandbox.tree_index import TICK, TreeIndex
+from hookline.containment.sandbox.tree_index import TreeIndex
 from hookline.errors import SandboxError
 
 Identity: TypeAlias = tuple[int, int, int]
 """Device, number and time of the last change. The time is 0 for what commands cannot change, and a user may."""
 
 _LARGEST = 1024 * 1024
-_READ_BY_SHELLS = re.compile(r"(?:.*/)?(?:\.envrc(?:\..*)?|hgrc|\.?mise\..*toml|mise/.*\.toml)")
-"""Files whose words may be files that run with them."""
-_MOST_LINKS = 1000
-_PASSES = 64
-"""How often a tree is looked at again after something was moved aside: other things may lie in that."""
+_READERS = (
+    (re.compile(r"(?:.*/)?\.envrc(?:\..*)?"), named_by_shell),
+    (re.compile(r"(?:.*/)?hgrc(?:-not-shared)?"), named_by_hg),
+    (re.compile(r"(?:.*/)?(?:\.?mise\..*toml|mise/.*\.toml)"), named_by_mise),
+)
+"""Files that name others, and who reads them."""
+_MOST_FILES = 1000
+_MOST_REPOSITORIES = 500
+"""New repositories that may stay. Each costs later commands a start of git and three mounts."""
 
 
 @dataclass(eq=False)
@@ -58,6 +62,8 @@ class Visit:
     """Names that it may change after all."""
     kept: list[str] = field(default_factory=list)
     """Paths that are there and stay as they are."""
+    named: list[str] = field(default_factory=list)
+    """Paths that the user's configuration names, whether or not they are there. The way to them stays as it is."""
     env_files: list[str] = field(default_factory=list)
     """Environment files, as `.env` and `deploy/prod.env`."""
     closed: list[str] = field(default_factory=list)
@@ -75,12 +81,19 @@ class WorkTree:
         self._lock = threading.RLock()
         self._known: dict[str, Identity] = {}
         """What was there before the commands that run now."""
-        self._made: dict[str, tuple[Identity, bool]] = {}
-        """What commands made and may stay, and whether a change since would show. They can still change it."""
+        self._times: dict[str, int] = {}
+        """When that changed last."""
+        self._overlap = False
+        """Whether a command started while another ran. The other could move a directory at that moment, so that what is
+        in it was not read-only for the one that started: then every change counts."""
+        self._made: dict[str, Identity] = {}
+        """What commands made and may stay. They can still change it, also so that no time shows it."""
         self._links: dict[str, str] = {}
         self._named: set[str] = set()
         self._stuck: set[str] = set()
         """What could not be moved aside. It is never taken for the user's."""
+        self._fresh = 0
+        """New repositories that were looked at."""
         self._visits: list[Visit] = []
         self._inventory: Inventory | None = None
 
@@ -88,15 +101,18 @@ class WorkTree:
 
     def enter(self, left_out: Iterable[str] = ()) -> Visit:
         """A command is about to start."""
-        visit = Visit(tuple(left_out))
+        visit = Visit(left := tuple(left_out))
         with self._lock:
             if self._visits:
+                self._overlap = True
                 self.check()
             else:
+                self._overlap = False
                 visit.moved += self.recover()
                 visit.moved += self._learn()
-                self._inventory = Inventory.begin(self.root, self._known)
-            visit.kept = [path for path in self._known if not _is_below(path, visit.left_out)]
+                self._inventory = Inventory.begin(self.root, self._known, self._named)
+            visit.kept = [path for path in self._standing() if not _is_below(path, left)]
+            visit.named = sorted(self._named)
             visit.env_files = self._index.env_files()
             visit.closed = self._index.closed()
             self._visits.append(visit)
@@ -132,28 +148,30 @@ class WorkTree:
             for record in () if self._visits else records():
                 if record.is_alive or record.root != self.root:
                     continue
-                self._known, self._named, self._links = record.known, set(), {}
+                self._known, self._named, self._links = record.known, set(record.named), {}
                 moved += self._judge_all(())
                 record.forget()
             return moved
 
-    def env_files(self) -> list[str]:
-        """Environment files, for a command that can write nothing."""
+    def look(self) -> Visit:
+        """What is hidden from a command that can write nothing."""
         with self._lock:
             self._index.refresh()
-            return self._index.env_files()
+            return Visit(env_files=self._index.env_files(), closed=self._index.closed())
 
     # --- what was there -------------------------------------------------------------------------------
 
     def _parts(self) -> list[Part]:
-        """What others run or obey here. In a home that is the work directory, every entry that begins with a dot."""
+        """What others run or obey here. In a home that is or lies in it, every entry that begins with a dot."""
         found = set(self._index.parts())
-        if self.root in homes():
-            names = names_in(os.path.dirname(self.root), os.path.basename(self.root)) or []
-            held = {name.partition("/")[0] for name in PROTECTED_AT_HOME}
-            others = OF_PROJECTS | held
-            hidden = [name for name in names if name[:1] == "." and name not in others]
-            found |= {Part(name) for name in hidden if not IS_ASIDE.fullmatch(name)}
+        held = {name.partition("/")[0] for name in PROTECTED_AT_HOME}
+        for home in homes():
+            if not f"{home}/".startswith(f"{self.root}/"):
+                continue
+            names = names_in(os.path.dirname(home), os.path.basename(home)) or []
+            hidden = [name for name in names if name[:1] == "." and name not in OF_PROJECTS | held]
+            inside = "" if home == self.root else f"{os.path.relpath(home, self.root)}/"
+            found |= {Part(inside + name) for name in hidden if not IS_ASIDE.fullmatch(name)}
         return sorted(found)
 
     def _learn(self) -> list[str]:
@@ -163,17 +181,18 @@ class WorkTree:
         judged. Gives what was moved aside.
         """
         self._index.refresh()
-        self._known, self._links, made = {}, {}, self._made
+        self._known, self._times, self._links, made = {}, {}, {}, self._made
         self._made = {}
         others = [record for record in self._live_records() if _overlap(record[0], self.root)]
         parts = self._parts()
-        self._named = set(self._named_by(parts))
+        own = [part for part in parts if not self._is_of(others, part)]
+        self._named = set(self._named_by(own)) - {part.path for part in parts}
         new = []
         for path in (*(part.path for part in parts), *self._named):
             facts = facts_of(self.root, path)
             if facts is None or self._is_placeholder(path, facts) or path in self._stuck:
                 continue
-            if path in made and made[path][0] == _identity(facts):
+            if made.get(path) == _identity(facts):
                 self._made[path] = made[path]
             elif self._is_new_to(others, path, facts):
                 new.append(path)
@@ -182,15 +201,42 @@ class WorkTree:
                 self._known[path] = _identity(facts)
             else:
                 self._known[path] = (facts.st_dev, facts.st_ino, 0)
+                self._times[path] = facts.st_ctime_ns
         return self._judge_all(()) if new else []
+
+    def _standing(self) -> list[str]:
+        """What was there before the commands that run now, where it is now: they can move a directory it is in."""
+        if not self._overlap:
+            return list(self._known)
+        before = self._times_before()
+        found = []
+        for path in {*self._known, *(part.path for part in self._parts())}:
+            facts = facts_of(self.root, path)
+            if facts is not None and (
+                path in self._known or (os.path.basename(path), _lasting(facts)) in before
+            ):
+                found.append(path)
+        return found
+
+    def _times_before(self) -> dict[tuple[str, Identity], int]:
+        """When what was there before changed last, by its name and identity: a directory it is in may have moved."""
+        return {
+            (os.path.basename(path), each): self._times.get(path, 0)
+            for path, each in self._known.items()
+        }
 
     def _live_records(self) -> Iterator[tuple[str, dict[str, Identity]]]:
         yield from ((each.root, each.known) for each in records() if each.is_alive)
         yield from (
             (tree.root, tree._known)
-            for tree in _trees.values()
+            for tree in list(_trees.values())  # other threads add some
             if tree._visits and tree is not self
         )
+
+    def _is_of(self, others: list[tuple[str, dict[str, Identity]]], part: Part) -> bool:
+        """Whether a command of others made a part: what it names is not named by the user."""
+        facts = facts_of(self.root, part.path) if others else None
+        return facts is not None and self._is_new_to(others, part.path, facts)
 
     def _is_new_to(
         self, others: list[tuple[str, dict[str, Identity]]], path: str, facts: os.stat_result
@@ -205,15 +251,34 @@ class WorkTree:
         return False
 
     def _named_by(self, parts: Iterable[Part]) -> Iterator[str]:
-        """What the user's own configuration names inside this directory: files, hooks, filters, targets of links."""
+        """What the user's own configuration names inside this directory, and the links on the way there."""
         found = [*self._named_above(), *(each for part in parts for each in self._named_in(part))]
-        for path in found:
-            for each in {path, os.path.realpath(path)}:
-                if each.startswith(f"{self.root}/"):
-                    yield os.path.relpath(each, self.root)
+        return self._ways(found)
+
+    def _ways(self, paths: Iterable[str]) -> Iterator[str]:
+        """The parts of some whole paths that are in this directory: where they lead, and each link on the way."""
+        pending = list(dict.fromkeys(paths))
+        seen = set(pending)
+        while pending:
+            path = pending.pop()
+            if not path.startswith(f"{self.root}/"):
+                continue
+            inside = os.path.relpath(path, self.root)
+            link = next((each for each in _prefixes(inside) if self._is_link(each)), None)
+            yield inside if link is None else link
+            if link is not None:
+                target = _link_target(f"{self.root}/{link}")
+                onward = os.path.normpath(os.path.join(target, inside[len(link) + 1 :]))
+                if onward not in seen and len(seen) < _MOST_FILES:
+                    seen.add(onward)
+                    pending.append(onward)
+
+    def _is_link(self, path: str) -> bool:
+        facts = facts_of(self.root, path)
+        return facts is not None and stat.S_ISLNK(facts.st_mode)
 
     def _refuse_ours(self, path: str) -> str:
-        if self.root == path or self.root.startswith(f"{path}/"):
+        if os.path.realpath(path) == self.root:
             raise SandboxError(
                 f"your configuration of git names the directory '{path}', in which commands write.",
                 remedy="Name a directory of its own there, for hooks say.",
@@ -221,54 +286,71 @@ class WorkTree:
         return path
 
     def _named_above(self) -> Iterator[str]:
-        """What the user's own file names, and the repository that this directory is a part of."""
-        yield from (
-            path
-            for path in files_of_user()
-            if os.path.isabs(path) and f"{path}/".startswith(f"{self.root}/")
-        )
-        top = os.path.dirname(self.root)
-        while top != "/" and not os.path.isdir(f"{top}/.git"):
+        """What git names here, also where this directory is a part of a repository, and an `.envrc` above it."""
+        top = self.root
+        while top != "/" and not os.path.lexists(f"{top}/.git"):
             top = os.path.dirname(top)
-        text = content_of(top, ".git/config", _LARGEST) if top != "/" else None
-        if text:
-            inside = files_named_by_git(text, top, f"{top}/.git")
-            yield from (path for path in inside if path.startswith(f"{self.root}/"))
+        yield from map(self._refuse_ours, named_by_git(self.root if top == "/" else top))
+        if top not in ("/", self.root):
+            hooks = filter(os.path.islink, _files_below(f"{top}/.git/hooks"))
+            yield from map(_link_target, hooks)
+        place = self.root
+        while place != "/":
+            place = os.path.dirname(place)
+            if os.path.exists(f"{place}/.envrc"):
+                yield from named_by_shell(_text_of(f"{place}/.envrc"), place)
+                return
 
     def _named_in(self, part: Part) -> Iterator[str]:
         path = f"{self.root}/{part.path}"
         beside = os.path.dirname(path)
+        if os.path.islink(path):
+            # Also where that is not there yet: who makes it decides what is obeyed.
+            yield _link_target(path)
         if part.check == "git-config":
-            top = os.path.dirname(beside)
-            yield from (
-                os.path.join(top, each) for each in files_of_user() if not os.path.isabs(each)
-            )
-            if text := content_of(self.root, part.path, _LARGEST):
-                yield from map(self._refuse_ours, files_named_by_git(text, top, beside))
-        elif _READ_BY_SHELLS.fullmatch(part.path):
-            text = content_of(self.root, part.path, _LARGEST) or b""
-            words, is_hg = text.decode(errors="surrogateescape"), part.path.endswith("hgrc")
-            yield from files_named_in(words, beside, os.path.dirname(beside), directories=is_hg)
-        elif os.path.isdir(path) and not os.path.islink(path):
-            yield from _link_targets(path)
+            if os.path.lexists(path):
+                is_plain = os.path.basename(beside) == ".git"
+                top = os.path.dirname(beside) if is_plain else beside
+                yield from map(self._refuse_ours, named_by_git(top))
+            return
+        if os.path.isdir(path) and not os.path.islink(path):
+            for inner in _files_below(path):
+                yield from self._named_in(Part(os.path.relpath(inner, self.root)))
+            return
+        reader = next((each for pattern, each in _READERS if pattern.fullmatch(part.path)), None)
+        if reader is not None:
+            yield from reader(_text_of(path), beside)
+
+    def _named_in_new(self, parts: Iterable[Part]) -> Iterator[str]:
+        """What the user's own settings name in repositories that are new, and links on the way to what is named."""
+        for part in parts:
+            if part.check == "git-config" and part.path not in self._known:
+                beside = os.path.dirname(f"{self.root}/{part.path}")
+                for start in {beside, os.path.dirname(beside)}:
+                    yield from self._ways(named_by_user(self.root, start))
+        for path in self._named:
+            yield from (each for each in _prefixes(path) if self._is_link(each))
 
     # --- what is new ----------------------------------------------------------------------------------
 
     def _judge_all(self, left_out: Iterable[str]) -> list[str]:
         """Judge until nothing more is moved: in what was moved aside, there may be more."""
         moved: list[str] = []
-        for _ in range(_PASSES):
+        self._stuck.clear()  # a directory that was moved to and fro at the last look may be quiet now
+        while True:
             self._index.refresh(open_closed=True)
             found = self._judge(left_out)
             moved += found
             if not found:
-                break
-        return moved
+                return moved
 
     def _judge(self, left_out: Iterable[str]) -> list[str]:
-        before = {(os.path.basename(path), each) for path, each in self._known.items()}
+        before = self._times_before()
         moved = []
-        for part in sorted({*self._parts(), *map(Part, self._named)}):
+        self._fresh = 0
+        parts = self._parts()
+        named = {*self._named, *self._named_in_new(parts)}
+        for part in sorted({*parts, *map(Part, named - {part.path for part in parts})}):
             if _is_below(part.path, left_out) or part.path in self._stuck:
                 continue
             try:
@@ -285,30 +367,29 @@ class WorkTree:
                 moved.append(f"{part.path} (it cannot be moved aside: remove it)")
         return moved
 
-    def _is_new(self, part: Part, before: set[tuple[str, Identity]]) -> bool:
+    def _is_new(self, part: Part, before: dict[tuple[str, Identity], int]) -> bool:
         """Whether a part is there, was not before, and may not stay."""
         facts = facts_of(self.root, part.path)
         if facts is None or self._is_placeholder(part.path, facts):
             return False
-        exact, lasting = _identity(facts), (facts.st_dev, facts.st_ino, 0)
-        if self._known.get(part.path) in (exact, lasting) or self._made.get(part.path) == (
-            exact,
-            True,
-        ):
+        exact, known = _identity(facts), (os.path.basename(part.path), _lasting(facts))
+        if self._known.get(part.path) == exact:
             return False
-        if (os.path.basename(part.path), lasting) in before:
-            return False  # it was moved with a directory that it is in
+        if known in before and (not self._overlap or before[known] == facts.st_ctime_ns):
+            return False  # it is as it was, or was moved with a directory that it is in
         if self._may_stay(part, facts):
-            self._made[part.path] = (exact, time.time_ns() - facts.st_ctime_ns > TICK)
+            self._made[part.path] = exact
             return False
         return True
 
     def _may_stay(self, part: Part, facts: os.stat_result) -> bool:
         if is_accepted(facts):
             return True
-        if part.check == "git-config" and stat.S_ISREG(facts.st_mode):
+        if part.check == "git-config" and stat.S_ISREG(facts.st_mode) and facts.st_nlink == 1:
+            self._fresh += 1
             text = content_of(self.root, part.path, _LARGEST + 1)
-            return text is not None and is_harmless_configuration(text)
+            is_harmless = text is not None and self._fresh <= _MOST_REPOSITORIES
+            return is_harmless and is_harmless_configuration(text or b"")
         if part.check == "git-hooks" and stat.S_ISDIR(facts.st_mode):
             names = names_in(self.root, part.path)
             return names is not None and all(name.endswith(".sample") for name in names)
@@ -347,16 +428,36 @@ def work_tree(root: str) -> WorkTree:
         return _trees.setdefault(root, WorkTree(root))
 
 
-def _link_targets(directory: str) -> Iterator[str]:
-    """What the links in a directory of configuration lead to: who changes that changes what is obeyed."""
+def _text_of(path: str) -> str:
+    """The beginning of a file, or of the one that a link leads to; empty if there is none. It may lead to a device."""
+    real = os.path.realpath(path)
+    text = (content_of("/", real[1:], _LARGEST) or b"") if os.path.isfile(real) else b""
+    return text.decode(errors="surrogateescape")
+
+
+def _files_below(directory: str) -> Iterator[str]:
+    """The files and links in a directory of configuration, some of which name further files."""
     seen = 0
     for place, directories, files in os.walk(directory):
         for name in (*directories, *files):
             seen += 1
-            if seen > _MOST_LINKS:
+            if seen > _MOST_FILES:
                 return
-            if os.path.islink(f"{place}/{name}"):
-                yield os.path.realpath(f"{place}/{name}")
+            yield f"{place}/{name}"
+
+
+def _link_target(link: str) -> str:
+    """The whole path that a link names, which may be another link."""
+    try:
+        return os.path.normpath(os.path.join(os.path.dirname(link), os.readlink(link)))
+    except OSError:
+        return link
+
+
+def _prefixes(path: str) -> Iterator[str]:
+    """A path and the directories that it is in, the outermost first."""
+    yield from (path[: found.start()] for found in re.finditer("/", path))
+    yield path
 
 
 def _overlap(one: str, other: str) -> bool:
@@ -365,6 +466,11 @@ def _overlap(one: str, other: str) -> bool:
 
 def _identity(facts: os.stat_result) -> Identity:
     return (facts.st_dev, facts.st_ino, facts.st_ctime_ns)
+
+
+def _lasting(facts: os.stat_result) -> Identity:
+    """The identity of what commands cannot change."""
+    return (facts.st_dev, facts.st_ino, 0)
 
 
 def _is_below(path: str, names: Iterable[str]) -> bool:

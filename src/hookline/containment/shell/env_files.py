@@ -33,5 +33,5 @@ def env_files_in(word: str, where: str, root: str) -> Iterator[str]:
                 real = os.path.realpath(path)
                 for each in {path, real}:
                     is_one = is_below(each, root) and is_env_file(os.path.basename(each))
-                    if is_one and os.path.isfile(each):
+                    if is_one and os.path.exists(each) and not os.path.isdir(each):
                         yield each

@@ -1,0 +1,159 @@
+"""What processes write down of a directory: one that lives is left alone, and what one that died left is judged."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import textwrap
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from hookline.containment import Sandbox
+
+from .conftest import ask_git, needs_bubblewrap
+
+pytestmark = needs_bubblewrap
+
+Start = Callable[[str], subprocess.Popen[bytes]]
+
+PROGRAM = """
+import asyncio, sys
+from hookline.containment import Sandbox
+
+async def main():
+    running = await Sandbox(sys.argv[1], "required").start(sys.argv[2], on_output=lambda _: None)
+    await running.wait()
+
+asyncio.run(main())
+"""
+
+
+@pytest.fixture
+def records(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[], list[Path]]:
+    """The records on disk, in a place of this test."""
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    return lambda: list((tmp_path / "state").rglob("*.json"))
+
+
+@pytest.fixture
+def start(work: Path, records: Callable[[], list[Path]]) -> Iterator[Start]:
+    """Start another process whose command does something and then waits; give it once that is done."""
+    started: list[subprocess.Popen[bytes]] = []
+
+    def start(command: str) -> subprocess.Popen[bytes]:
+        made = work / f"made-{len(started)}"
+        waiting = f"{command}; touch {made}; while test -e {made}; do sleep 0.05; done"
+        process = subprocess.Popen([sys.executable, "-c", textwrap.dedent(PROGRAM), work, waiting])
+        started.append(process)
+        until = time.monotonic() + 60
+        while not made.exists():
+            assert process.poll() is None
+            assert time.monotonic() < until
+            time.sleep(0.02)
+        return process
+
+    yield start
+    for process in started:
+        process.kill()
+        process.wait()
+
+
+def test_a_process_that_lives_is_not_taken_for_a_dead_one(
+    work: Path, start: Start, records: Callable[[], list[Path]]
+) -> None:
+    """Its record and what is the user's by it stay; what its command has planted so far does not."""
+    (work / "old").mkdir()
+    (work / "old" / ".envrc").write_text("the user's")
+    other = start("git init -q fresh; mkdir new; echo evil > new/.envrc")
+    (record,) = records()
+    sandbox = Sandbox(work, "required")
+    assert (work / "new" / ".envrc").exists(), "only a command that starts looks"
+    ran = sandbox.run_sync("cat old/.envrc; echo x > old/.envrc; echo evil > new/AGENTS.md")
+    assert ran.text.startswith("the user's")
+    assert set(ran.set_aside) == {"new/.envrc.from-command", "new/AGENTS.md.from-command"}
+    assert records() == [record]
+    (work / "made-0").unlink()
+    assert other.wait(60) == 0
+    assert records() == []
+    assert (work / "old" / ".envrc").read_text() == "the user's"
+    assert sorted(os.listdir(work / "new")) == [
+        ".envrc.from-command",
+        "AGENTS.md.from-command",
+    ]
+    assert (work / "fresh" / ".git" / "config").exists(), "a fresh repository is harmless"
+    assert sorted(os.listdir(work)) == [".git", "file", "fresh", "nested", "new", "old"]
+
+
+def test_what_is_held_for_one_process_stays_when_the_command_of_another_ends(
+    work: Path, start: Start
+) -> None:
+    """The first command can still not make the name."""
+    other = start(
+        "(until test -e go; do sleep 0.05; done; mkdir .vscode; echo x > .vscode/tasks.json; touch tried) & true"
+    )
+    assert Sandbox(work, "required").run_sync("true").set_aside == ()
+    (work / "go").touch()
+    until = time.monotonic() + 60
+    while not (work / "tried").exists() and time.monotonic() < until:
+        time.sleep(0.02)
+    assert (work / ".vscode").is_socket()
+    (work / "made-0").unlink()
+    assert other.wait(60) == 0
+    assert not os.path.lexists(work / ".vscode")
+
+
+def test_what_another_process_planted_is_not_read_as_the_users(work: Path, start: Start) -> None:
+    """Settings that are refused in the user's own file keep nobody else from working here."""
+    start("git init -q sub; git -C sub config core.hooksPath ..")
+    ran = Sandbox(work, "required").run_sync("echo ran")
+    assert (ran.text, ran.set_aside) == ("ran\n", ("sub/.git/config.from-command",))
+
+
+@pytest.mark.parametrize(
+    "plant",
+    [
+        "git init -q sub; git -C sub config core.hooksPath ..",
+        "git init -q sub; git -C sub config include.path {work}",
+        "git init -q sub; printf '[core]\\n\\thooksPath = ..\\n' > .git/config.worktree; mkdir -p a/.hg; "
+        "git -C sub config core.fsmonitor 'touch {marker};false'; echo '%include ..' > a/.hg/hgrc; "
+        "ln -s {work} a/.envrc; ln -s /dev/zero a/mise.toml",
+    ],
+)
+def test_recovery_is_not_stopped_by_what_was_planted(
+    work: Path, marker: Path, start: Start, records: Callable[[], list[Path]], plant: str
+) -> None:
+    """Settings that are refused in the user's own file were a command's here: they are moved aside."""
+    process = start(plant.format(work=work, marker=marker))
+    process.send_signal(signal.SIGKILL)
+    process.wait()
+    assert len(records()) == 1
+    sandbox = Sandbox(work, "required")
+    assert records() == []
+    assert (work / "sub" / ".git" / "config.from-command").exists()
+    assert not (work / "sub" / ".git" / "config").exists()
+    ran = sandbox.run_sync("echo ran")
+    assert (ran.text, ran.set_aside) == ("ran\n", ())
+    ask_git(work)
+    assert not marker.exists()
+
+
+def test_recovery_looks_at_what_the_user_had_named(
+    work: Path, marker: Path, start: Start, records: Callable[[], list[Path]]
+) -> None:
+    """A directory for hooks that was missing when the command began is not the user's because it is there now."""
+    subprocess.run(["git", "-C", work, "config", "core.hooksPath", "tools"], check=True)
+    process = start(
+        f"mkdir tools; printf '#!/bin/sh\\ntouch {marker}\\n' > tools/pre-commit; chmod +x tools/pre-commit"
+    )
+    process.send_signal(signal.SIGKILL)
+    process.wait()
+    assert len(records()) == 1
+    Sandbox(work, "required")
+    assert (work / "tools.from-command").exists()
+    ask_git(work)
+    assert not marker.exists()

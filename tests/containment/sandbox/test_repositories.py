@@ -1,0 +1,191 @@
+"""What a repository, or a file that a tool reads on entering a directory, names: the real tool runs none of it."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from hookline.containment import Sandbox
+
+from .conftest import GIT, ask_git, needs_bubblewrap
+
+pytestmark = needs_bubblewrap
+
+# --- a further work tree of git -----------------------------------------------------------------------
+
+FSMONITOR = "core.fsmonitor '{run};false'"
+ADMINISTRATION = {
+    "a bare repository in its place": (
+        "cd .git/worktrees; mv tree away; git init -q --bare tree; cd tree; git config core.bare false; "
+        f"git config core.worktree {{work}}/tree; git config {FSMONITOR}"
+    ),
+    "hooks in its place": (
+        "cd .git/worktrees; mv tree away; git init -q --bare tree; cd tree; git config core.bare false; "
+        "mkdir -p hooks; printf '#!/bin/sh\\n{run}\\n' > hooks/pre-commit; chmod +x hooks/pre-commit"
+    ),
+    "a configuration of its own": (
+        f"git config -f .git/worktrees/tree/config.worktree {FSMONITOR}"
+    ),
+    "another directory above it": (
+        "mv .git/worktrees .git/away; git init -q --bare .git/worktrees/tree; cd .git/worktrees/tree; "
+        f"git config core.bare false; git config core.worktree {{work}}/tree; git config {FSMONITOR}"
+    ),
+}
+
+
+@pytest.fixture
+def linked(work: Path) -> Path:
+    """A repository with a further work tree, and a configuration for each of them."""
+    subprocess.run([*GIT, "-C", work, "worktree", "add", "-q", "tree"], check=True)
+    subprocess.run(["git", "-C", work, "config", "extensions.worktreeConfig", "true"], check=True)
+    return work
+
+
+@pytest.mark.parametrize("way", ADMINISTRATION)
+def test_what_replaces_the_administration_of_a_work_tree_runs_nothing(
+    linked: Path, marker: Path, way: str
+) -> None:
+    """Its directory below .git/worktrees is a git directory too, whatever a command makes of it."""
+    command = ADMINISTRATION[way].format(run=f"touch {marker}", work=linked)
+    ran = Sandbox(linked, "required").run_sync(command)
+    assert any(path.startswith(".git/worktrees/tree/") for path in ran.set_aside), ran.text
+    ask_git(linked)
+    assert not marker.exists()
+
+
+@pytest.mark.parametrize("way", ADMINISTRATION)
+def test_these_ways_are_real(linked: Path, marker: Path, way: str) -> None:
+    """On the host each of them makes git run a program."""
+    command = ADMINISTRATION[way].format(run=f"touch {marker}", work=linked)
+    subprocess.run(["bash", "-c", command], cwd=linked, capture_output=True)
+    ask_git(linked)
+    assert marker.exists()
+
+
+# --- Mercurial ----------------------------------------------------------------------------------------
+
+needs_hg = pytest.mark.skipif(shutil.which("hg") is None, reason="mercurial is not installed")
+
+
+def ask_hg(work: Path) -> None:
+    """What people and their prompts ask Mercurial."""
+    for words in (["status"], ["log"], ["summary"]):
+        subprocess.run(["hg", *words], cwd=work, capture_output=True, timeout=60)
+
+
+@needs_hg
+@pytest.mark.parametrize("is_there", [True, False], ids=["there", "not there yet"])
+def test_what_an_hgrc_includes_is_kept(tmp_path: Path, marker: Path, is_there: bool) -> None:
+    """Also what an included file includes. Mercurial passes over one that is missing, until it is there."""
+    work = tmp_path / "work"
+    subprocess.run(["hg", "init", work], check=True)
+    (work / ".hg" / "hgrc").write_text("%include ../shared.rc\n%include ../team/other.rc\n")
+    (work / "shared.rc").write_text("%include team/more.rc\n")
+    (work / "team").mkdir()
+    if is_there:
+        for name in ("other.rc", "more.rc"):
+            (work / "team" / name).write_text("[ui]\n")
+    evil = f"[hooks]\\npre-status = touch {marker}\\n"
+    Sandbox(work, "required").run_sync(
+        f"for f in shared.rc team/other.rc team/more.rc; do printf '{evil}' > $f; done"
+    )
+    ask_hg(work)
+    assert not marker.exists()
+
+
+@needs_hg
+@pytest.mark.parametrize("name", ["ext", "ext/__init__.py", "file.py"])
+def test_extensions_that_an_hgrc_names_are_kept(tmp_path: Path, marker: Path, name: str) -> None:
+    """An extension may be a file, or a directory: then all of it is kept."""
+    work = tmp_path / "work"
+    subprocess.run(["hg", "init", work], check=True)
+    (work / "ext").mkdir()
+    (work / "ext" / "__init__.py").write_text("from . import inner\n")
+    (work / "ext" / "inner.py").write_text("")
+    (work / "file.py").write_text("")
+    (work / ".hg" / "hgrc").write_text(f"[extensions]\nx = {work}/{name}\n")
+    evil = f'open("{marker}", "w")'
+    Sandbox(work, "required").run_sync(
+        f"for f in ext/__init__.py ext/inner.py file.py; do echo '{evil}' > $f; done; "
+        f"mv ext away; mkdir ext; echo '{evil}' > ext/__init__.py"
+    )
+    ask_hg(work)
+    assert not marker.exists()
+
+
+# --- mise ---------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def trusted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A directory with a mise.toml that the user trusts, and a profile that is in use."""
+    if shutil.which("mise") is None:
+        pytest.skip("mise is not installed")
+    for name in ("MISE_DATA_DIR", "MISE_CONFIG_DIR", "MISE_STATE_DIR", "MISE_CACHE_DIR"):
+        monkeypatch.setenv(name, str(tmp_path / name))
+    monkeypatch.setenv("MISE_OFFLINE", "1")
+    monkeypatch.setenv("MISE_ENV", "dev")
+    work = tmp_path / "work"
+    work.mkdir()
+    (work / "mise.toml").write_text("[env]\nA = 'b'\n")
+    subprocess.run(["mise", "trust", work / "mise.toml"], check=True, capture_output=True)
+    return work
+
+
+def enter_with_mise(work: Path) -> None:
+    """What a shell does that enters a directory."""
+    subprocess.run(["mise", "env", "-s", "bash"], cwd=work, capture_output=True, timeout=60)
+
+
+@pytest.mark.parametrize(
+    "setting",
+    ['_.source = ["./one.sh", "sub/two.sh"]', '_.source = [\n  "one.sh",\n  "sub/two.sh",\n]'],
+)
+@pytest.mark.parametrize("is_there", [True, False], ids=["there", "not there yet"])
+@pytest.mark.parametrize("name", ["mise.toml", "mise/config.toml", ".config/mise/conf.d/x.toml"])
+def test_every_file_that_mise_would_source_is_kept(
+    trusted: Path, marker: Path, setting: str, is_there: bool, name: str
+) -> None:
+    """Also in a list of several. mise passes over one that is missing, until it is there."""
+    (trusted / "sub").mkdir()
+    if is_there:
+        (trusted / "one.sh").write_text("")
+        (trusted / "sub" / "two.sh").write_text("")
+    (trusted / name).parent.mkdir(parents=True, exist_ok=True)
+    (trusted / name).write_text(f"[env]\n{setting}\n")
+    Sandbox(trusted, "required").run_sync(
+        f"for f in one.sh sub/two.sh; do echo 'touch {marker}' > $f; done"
+    )
+    enter_with_mise(trusted)
+    assert not marker.exists()
+    for path in ("one.sh", "sub/two.sh"):
+        (trusted / path).write_text(f"touch {marker}\n")
+    enter_with_mise(trusted)
+    assert marker.exists(), "the way is real"
+
+
+@pytest.mark.parametrize(
+    "name",
+    """
+    mise.dev.toml .mise.dev.local.toml mise.local.toml mise/config.toml mise/config.dev.toml mise/conf.d/x.toml
+    .mise/config.toml .mise/conf.d/x.toml .config/mise.toml .config/mise.dev.toml .config/mise/config.dev.toml
+    .config/mise/conf.d/x.toml .tool-versions
+    """.split(),
+)
+def test_mise_runs_nothing_under_any_of_its_names(trusted: Path, marker: Path, name: str) -> None:
+    """Whoever trusts one file of a directory trusts every other name there, of a profile too."""
+    text = f"{{{{ exec(command='touch {marker}') }}}}"
+    plant = f"node {text}\n" if name == ".tool-versions" else f'[env]\nA = "{text}"\n'
+    (trusted / "plant").write_text(plant)
+    ran = Sandbox(trusted, "required").run_sync(f"mkdir -p $(dirname {name}); cp plant {name}")
+    assert len(ran.set_aside) == 1
+    enter_with_mise(trusted)
+    assert not marker.exists()
+    (trusted / os.path.dirname(name)).mkdir(parents=True, exist_ok=True)
+    (trusted / name).write_text(plant)
+    enter_with_mise(trusted)
+    assert marker.exists(), "the way is real"
