@@ -1,0 +1,198 @@
+"""Write the data that the tests of formats read: `python tests/formats/write.py tests/formats/2026-11`.
+
+The data shows what a version of Hookline wrote. So it is written once, into a new directory, and never again: when a
+later version writes something else, the old data must still be read.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import gzip
+import json
+import os
+import shutil
+import signal
+import sys
+import tempfile
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Any
+
+sys.path.insert(0, str(Path(__file__).parent))
+
+import outcomes
+import session_cases
+from case_world import LATER, Case, World
+
+from hookline import AgentState, SQLiteJournal
+
+
+def main() -> None:
+    """Write everything."""
+    target = Path(sys.argv[1]).resolve()
+    target.mkdir(parents=True)
+    work = fresh(Path(tempfile.gettempdir()) / "hookline-formats")  # some records name it
+    try:
+        write_finished(target, work)
+        write_unfinished(target, work)
+        write_sessions(target, work)
+        write_live(target, work)
+    finally:
+        shutil.rmtree(work)
+    for path in sorted(target.rglob("*")):
+        if path.is_file():
+            print(f"{path.stat().st_size:>9,} {path.relative_to(target)}")
+
+
+def dump(path: Path, value: Any) -> None:
+    """Write JSON that people can compare."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(json.dumps(value, indent=1, sort_keys=True) + "\n", encoding="utf-8")
+
+
+def in_process(body: Callable[[], Awaitable[Any]], *, is_killed: bool = False) -> None:
+    """Do it in a process of its own, which may be killed."""
+    sys.stdout.flush()
+    pid = os.fork()
+    if pid == 0:
+        try:
+            asyncio.run(body())  # type: ignore[arg-type]
+        except BaseException as error:
+            print(f"{error!r}", file=sys.stderr, flush=True)
+            import traceback
+
+            traceback.print_exc()
+            os._exit(1)
+        os._exit(0)
+    _, status = os.waitpid(pid, 0)
+    code = os.waitstatus_to_exitcode(status)
+    expected = -signal.SIGKILL if is_killed else 0
+    if code != expected:
+        raise SystemExit(f"a process ended with {code} instead of {expected}")
+
+
+def add_state(target: Path, state: AgentState) -> None:
+    """Add the state of a run, one line of JSON, to those that are there."""
+    with (target / "states.jsonl").open("a", encoding="utf-8") as file:
+        file.write(state.to_json() + "\n")
+
+
+def pack(source: Path, target: Path) -> None:
+    """Compress a file, in the same way every time."""
+    target.write_bytes(gzip.compress(source.read_bytes(), mtime=0))
+
+
+def fresh(path: Path) -> Path:
+    """A new folder."""
+    path.mkdir(parents=True)
+    return path
+
+
+def write_finished(target: Path, work: Path) -> None:
+    """Runs that are over, with what replay and back-test say of them."""
+    path = work / "finished.db"
+    expected: dict[str, Any] = {}
+    for name, case in outcomes.FINISHED_CASES.items():
+        print(name)
+        world = World(fresh(work / "finished" / name))
+
+        async def body(case: Case = case, world: World = world) -> None:
+            with SQLiteJournal(path) as journal:
+                result = await case.begin(world, journal)
+            dump(world.folder / "result.json", outcomes.result_of(result, world))
+            add_state(target, result.state)
+
+        in_process(body)
+        expected[name] = {"result": json.loads((world.folder / "result.json").read_text())}
+    close(path, target)
+    with SQLiteJournal(path) as journal:
+        for name, case in outcomes.FINISHED_CASES.items():
+            for kind, function in (
+                ("replay", outcomes.replayed),
+                ("backtest", outcomes.backtested),
+            ):
+                world = World(fresh(work / kind / name), start=LATER)
+                expected[name][kind] = asyncio.run(function(case, world, journal))
+    dump(target / "finished.json", expected)
+
+
+def write_unfinished(target: Path, work: Path) -> None:
+    """Runs that wait or were cut off, with what comes of them."""
+    path = work / "unfinished.db"
+    expected: dict[str, Any] = {}
+    for name, case in outcomes.UNFINISHED_CASES.items():
+        print(name)
+        folder = fresh(work / "unfinished" / name)
+        for number, place in enumerate(case.kill_at or ("",)):
+            world = World(folder, kill_at=place)
+
+            async def body(case: Case = case, world: World = world, number: int = number) -> None:
+                with SQLiteJournal(path) as journal:
+                    begun = case.take_up if number else case.begin
+                    result = await begun(world, journal)
+                    add_state(target, result.state)
+
+            in_process(body, is_killed=bool(place))
+        expected[name] = {"did": World(folder).did}
+    close(path, target)
+    resumed = work / "resumed.db"
+    shutil.copy(path, resumed)
+    with SQLiteJournal(resumed) as journal:
+        for name, case in outcomes.UNFINISHED_CASES.items():
+            world = World(work / "unfinished" / name, start=LATER)
+            expected[name]["resumed"] = asyncio.run(outcomes.resumed(case, world, journal))
+            expected[name]["replay"] = asyncio.run(outcomes.replayed(case, world, journal))
+    dump(target / "unfinished.json", expected)
+
+
+def write_sessions(target: Path, work: Path) -> None:
+    """Sessions."""
+    path = work / "sessions.db"
+    folder, cut = fresh(work / "sessions"), fresh(work / "sessions-cut")
+
+    async def body() -> None:
+        with SQLiteJournal(path) as journal:
+            for state in await session_cases.record(journal, World(folder)):
+                add_state(target, state)
+
+    async def killed() -> None:
+        with SQLiteJournal(path) as journal:
+            await session_cases.cut_off(journal, cut)
+
+    in_process(body)
+    in_process(killed, is_killed=True)
+    close(path, target)
+    dump(target / "sessions.json", asyncio.run(outcomes.sessions(path, fresh(work / "s"))))
+
+
+def write_live(target: Path, work: Path) -> None:
+    """A journal as a killed process leaves it, with its write-ahead log."""
+    path = work / "live.db"
+    case = outcomes.UNFINISHED_CASES["killed-beside"]
+    world = World(fresh(work / "live"), kill_at=case.kill_at[0])
+
+    async def body() -> None:
+        with SQLiteJournal(path) as journal:
+            await case.begin(world, journal)
+
+    in_process(body, is_killed=True)
+    for end in ("", "-wal"):
+        pack(Path(f"{path}{end}"), target / f"live.db{end}.gz")
+
+
+def close(path: Path, target: Path) -> None:
+    """Put a journal into one file, with its export and its list of runs beside it."""
+    with SQLiteJournal(path) as journal:
+        journal.vacuum()
+        report = journal.check()
+        if not report.ok:
+            raise SystemExit(str(report))
+        lines = path.with_suffix(".jsonl")
+        lines.write_text(outcomes.exported(journal), encoding="utf-8")
+        dump(target / f"{path.stem}.runs.json", outcomes.listed(journal))
+    for each in (path, lines):
+        pack(each, target / f"{each.name}.gz")
+
+
+if __name__ == "__main__":
+    main()
