@@ -20,6 +20,8 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).parent))
 
+import command_cases
+import command_line
 import outcomes
 import session_cases
 from case_world import LATER, Case, World
@@ -37,6 +39,7 @@ def main() -> None:
         write_unfinished(target, work)
         write_sessions(target, work)
         write_live(target, work)
+        write_command(target)
     finally:
         shutil.rmtree(work)
     for path in sorted(target.rglob("*")):
@@ -178,6 +181,17 @@ def write_live(target: Path, work: Path) -> None:
     in_process(body, is_killed=True)
     for end in ("", "-wal"):
         pack(Path(f"{path}{end}"), target / f"live.db{end}.gz")
+
+
+def write_command(target: Path) -> None:
+    """A home as the command leaves it, and what it says about that home."""
+    with command_line.place():
+        command_cases.write_home(target)
+    with command_line.place():
+        command_cases.unpack_home(target)
+        said = command_cases.outcomes()
+        said["resumed"] = command_cases.resumed()
+    dump(target / "command.json", said)
 
 
 def close(path: Path, target: Path) -> None:
