@@ -100,7 +100,9 @@ def outcomes() -> dict[str, Any]:
                 lambda: _verdicts(hookline("hooks", "test", "--json", *ON_HOST, "bash", "git push"))
             ),
             "git": pool.submit(
-                lambda: _verdicts(hookline("hooks", "test", "--json", *ON_HOST, "bash", "git status"))
+                lambda: _verdicts(
+                    hookline("hooks", "test", "--json", *ON_HOST, "bash", "git status")
+                )
             ),
             "config": pool.submit(lambda: rows(hookline("config", "show", "--json"))),
             "all keys": pool.submit(lambda: rows(hookline("config", "show", "--json", **other))),  # type: ignore[arg-type]
@@ -155,9 +157,7 @@ def _verdicts(ran: Any) -> dict[str, Any]:
 
 
 def _tools(ran: Any) -> dict[str, list[str]]:
-    return {
-        row["name"]: sorted(row["parameters"].get("properties", {})) for row in rows(ran)
-    }
+    return {row["name"]: sorted(row["parameters"].get("properties", {})) for row in rows(ran)}
 
 
 def _report(ran: Any) -> dict[str, Any]:

@@ -26,7 +26,9 @@ def found() -> Iterator[dict[str, Any]]:
         said["resumed"] = json.loads(json.dumps(command_cases.resumed()))
         said["codes"] = command_cases.exit_codes()
         said["files"] = sorted(
-            str(path.relative_to(HOME)) for path in HOME.rglob("*") if path.suffix in (".db", ".json")
+            str(path.relative_to(HOME))
+            for path in HOME.rglob("*")
+            if path.suffix in (".db", ".json")
         )
         said["distrusted"] = command_cases.distrusted()
         yield said

@@ -26,7 +26,9 @@ def schema_of(path: Path) -> dict[str, Any]:
     return loaded
 
 
-def paths(node: Any, schema: dict[str, Any], prefix: str = "", depth: int = 0) -> Iterator[tuple[str, Any]]:
+def paths(
+    node: Any, schema: dict[str, Any], prefix: str = "", depth: int = 0
+) -> Iterator[tuple[str, Any]]:
     """Every key that a schema knows, by path, with its part of the schema. Agents are like the whole, and left out."""
     node = _resolved(node, schema)
     if depth > 6 or prefix.startswith("agents.*."):
@@ -37,7 +39,9 @@ def paths(node: Any, schema: dict[str, Any], prefix: str = "", depth: int = 0) -
             each = _resolved(each, schema)
             yield from paths(each, schema, f"{prefix}{name}.", depth + 1)
             if isinstance(each.get("additionalProperties"), dict):
-                yield from paths(each["additionalProperties"], schema, f"{prefix}{name}.*.", depth + 1)
+                yield from paths(
+                    each["additionalProperties"], schema, f"{prefix}{name}.*.", depth + 1
+                )
             if isinstance(each.get("items"), dict):
                 yield from paths(each["items"], schema, f"{prefix}{name}[].", depth + 1)
 
@@ -58,7 +62,10 @@ def values(part: Any) -> set[str]:
 
 def test_every_key_and_value_of_the_schema_is_still_there() -> None:
     """The published schema may grow. What it had, it has."""
-    old, new = schema_of(DATA / "schema.json"), schema_of(HERE.parents[1] / "docs/hookline.schema.json")
+    old, new = (
+        schema_of(DATA / "schema.json"),
+        schema_of(HERE.parents[1] / "docs/hookline.schema.json"),
+    )
     now = dict(paths(new, new))
     for path, part in paths(old, old):
         assert path in now

@@ -22,6 +22,7 @@ sys.path.insert(0, str(Path(__file__).parent))
 
 import command_cases
 import command_line
+import file_cases
 import outcomes
 import session_cases
 from case_world import LATER, Case, World
@@ -40,6 +41,8 @@ def main() -> None:
         write_sessions(target, work)
         write_live(target, work)
         write_command(target)
+        file_cases.record_cassette(target / "cassette.json")
+        file_cases.with_pins(target / "pins.json")
     finally:
         shutil.rmtree(work)
     for path in sorted(target.rglob("*")):
