@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import re
 import shutil
 from collections.abc import Iterable
 from pathlib import Path
@@ -52,8 +53,11 @@ def result_of(result: RunResult, world: World) -> dict[str, Any]:
 
 
 def without_paths(value: Any, folder: Path) -> Any:
-    """The same, with the folder of this test under one name."""
-    return json.loads(json.dumps(value).replace(str(folder), "FOLDER"))
+    """The same, with the folder of this test under one name, and without how long commands took."""
+    return json.loads(_TOOK.sub("TIME", json.dumps(value).replace(str(folder), "FOLDER")))
+
+
+_TOOK = re.compile(r"\d+\.\d\d s\b")
 
 
 async def resumed(case: Case, world: World, journal: SQLiteJournal) -> dict[str, Any]:
