@@ -27,7 +27,7 @@ CAN_BE_THERE = Path("/tmp").is_dir() and Path("/tmp").resolve() == Path("/tmp")
 @contextmanager
 def place() -> Iterator[None]:
     """A fresh project and an empty home, below ROOT."""
-    with (ROOT.parent / f"{ROOT.name}.lock").open("a") as lock:
+    with Path(f"{ROOT}.{os.getuid()}.lock").open("a") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         shutil.rmtree(ROOT, ignore_errors=True)
         try:

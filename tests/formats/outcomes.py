@@ -40,7 +40,6 @@ def result_of(result: RunResult, world: World) -> dict[str, Any]:
         "status": result.status.value,
         "stop_reason": None if result.stop_reason is None else result.stop_reason.value,
         "text": result.text,
-        "explain": result.explain(),
         "steps": result.state.step_count,
         "tokens": result.usage.total_tokens,
         "requests": result.usage.requests,

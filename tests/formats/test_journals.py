@@ -114,7 +114,6 @@ async def test_a_finished_run_gives_its_result_again(tmp_path: Path) -> None:
                 "status",
                 "stop_reason",
                 "text",
-                "explain",
                 "steps",
                 "tokens",
                 "tool_calls",

@@ -12,9 +12,11 @@ from recorded import expected, unpack
 
 from hookline import SQLiteJournal
 
-WRONG_TODAY = {"lifted", "altered-request", "token-limit", "cost-limit"}
-"""Runs in which a back-test finds changes although no hook has changed. Take a name out when that is fixed, and not
-before: the data has what was found, and a back-test without changes is right for all of them."""
+WRONG_THEN = {"lifted", "altered-request", "token-limit", "cost-limit"}
+"""Runs in which the version that wrote the data found changes although no hook had changed."""
+WRONG_TODAY = WRONG_THEN
+"""Those in which this version still does. A fix takes its run out here, and leaves the data as it is."""
+RIGHT = {"exit_code": 0, "changes": [], "unfollowed": [], "did": []}
 
 
 @pytest.fixture(scope="module")
@@ -39,12 +41,11 @@ async def test_a_finished_run_is_back_tested(
     """With the same hooks no verdict changes."""
     found = await backtested(FINISHED_CASES[name], World(tmp_path, start=LATER), journal)
     was = expected("finished")[name]["backtest"]
-    if name in WRONG_TODAY:
-        assert found == was
-        assert was["changes"]
-        return
+    assert bool(was["changes"]) is (name in WRONG_THEN)
+    if name in WRONG_THEN and name not in WRONG_TODAY:
+        was = {**found, **RIGHT}
     assert found == was
-    assert (found["exit_code"], found["changes"]) == (0, [])
+    assert name in WRONG_TODAY or {key: found[key] for key in RIGHT} == RIGHT
 
 
 def test_every_case_is_in_the_data() -> None:

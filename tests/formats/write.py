@@ -2,6 +2,10 @@
 
 The data shows what a version of Hookline wrote. So it is written once, into a new directory, and never again: when a
 later version writes something else, the old data must still be read.
+
+With `--expectations` only what is expected of the data in a directory is written anew: `finished.json`,
+`unfinished.json`, `sessions.json` and `command.json`. That is for a change of wording, and nothing else may differ
+afterwards: look through the difference line by line.
 """
 
 from __future__ import annotations
@@ -31,23 +35,50 @@ from hookline import AgentState, SQLiteJournal
 
 
 def main() -> None:
-    """Write everything."""
-    target = Path(sys.argv[1]).resolve()
-    target.mkdir(parents=True)
+    """Write everything, or only what is expected."""
+    *options, given = sys.argv[1:]
+    target = Path(given).resolve()
     work = fresh(Path(tempfile.gettempdir()) / "hookline-formats")  # some records name it
     try:
-        write_finished(target, work)
-        write_unfinished(target, work)
-        write_sessions(target, work)
-        write_live(target, work)
-        write_command(target)
-        file_cases.record_cassette(target / "cassette.json")
-        file_cases.with_pins(target / "pins.json")
+        if options == ["--expectations"]:
+            expect(target, work)
+        else:
+            target.mkdir(parents=True)
+            write(target, work)
     finally:
         shutil.rmtree(work)
     for path in sorted(target.rglob("*")):
         if path.is_file():
             print(f"{path.stat().st_size:>9,} {path.relative_to(target)}")
+
+
+def write(target: Path, work: Path) -> None:
+    """All data of this version."""
+    write_finished(target, work)
+    write_unfinished(target, work)
+    write_sessions(target, work)
+    write_live(target, work)
+    write_command(target)
+    file_cases.record_cassette(target / "cassette.json")
+    file_cases.with_pins(target / "pins.json")
+
+
+def expect(target: Path, work: Path) -> None:
+    """What this version makes of data that is there."""
+    for name in ("finished", "unfinished", "sessions"):
+        (work / f"{name}.db").write_bytes(gzip.decompress((target / f"{name}.db.gz").read_bytes()))
+    results = json.loads((target / "finished.json").read_text())
+    expect_finished(
+        target, work, {name: {"result": was["result"]} for name, was in results.items()}
+    )
+    before = json.loads((target / "unfinished.json").read_text())
+    for name, was in before.items():
+        world = World(fresh(work / "unfinished" / name))
+        for line in was["did"]:
+            world.do(line)
+    expect_unfinished(target, work, {name: {"did": was["did"]} for name, was in before.items()})
+    expect_sessions(target, work)
+    expect_command(target)
 
 
 def dump(path: Path, value: Any) -> None:
@@ -111,7 +142,12 @@ def write_finished(target: Path, work: Path) -> None:
         in_process(body)
         expected[name] = {"result": json.loads((world.folder / "result.json").read_text())}
     close(path, target)
-    with SQLiteJournal(path) as journal:
+    expect_finished(target, work, expected)
+
+
+def expect_finished(target: Path, work: Path, expected: dict[str, Any]) -> None:
+    """What replay and back-test say of runs that are over."""
+    with SQLiteJournal(work / "finished.db") as journal:
         for name, case in outcomes.FINISHED_CASES.items():
             for kind, function in (
                 ("replay", outcomes.replayed),
@@ -141,8 +177,13 @@ def write_unfinished(target: Path, work: Path) -> None:
             in_process(body, is_killed=bool(place))
         expected[name] = {"did": World(folder).did}
     close(path, target)
+    expect_unfinished(target, work, expected)
+
+
+def expect_unfinished(target: Path, work: Path, expected: dict[str, Any]) -> None:
+    """What comes of runs that wait or were cut off."""
     resumed = work / "resumed.db"
-    shutil.copy(path, resumed)
+    shutil.copy(work / "unfinished.db", resumed)
     with SQLiteJournal(resumed) as journal:
         for name, case in outcomes.UNFINISHED_CASES.items():
             world = World(work / "unfinished" / name, start=LATER)
@@ -168,7 +209,13 @@ def write_sessions(target: Path, work: Path) -> None:
     in_process(body)
     in_process(killed, is_killed=True)
     close(path, target)
-    dump(target / "sessions.json", asyncio.run(outcomes.sessions(path, fresh(work / "s"))))
+    expect_sessions(target, work)
+
+
+def expect_sessions(target: Path, work: Path) -> None:
+    """What sessions look like, and what comes of them."""
+    said = asyncio.run(outcomes.sessions(work / "sessions.db", fresh(work / "s")))
+    dump(target / "sessions.json", said)
 
 
 def write_live(target: Path, work: Path) -> None:
@@ -190,6 +237,11 @@ def write_command(target: Path) -> None:
     """A home as the command leaves it, and what it says about that home."""
     with command_line.place():
         command_cases.write_home(target)
+    expect_command(target)
+
+
+def expect_command(target: Path) -> None:
+    """What the command says about a home."""
     with command_line.place():
         command_cases.unpack_home(target)
         said = command_cases.outcomes()
