@@ -1,0 +1,34 @@
+"""Runs that an earlier version left unfinished continue: nothing is lost, nothing is done twice."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from case_world import LATER, World
+from outcomes import UNFINISHED_CASES, replayed, resumed
+from recorded import expected, unpack
+
+from hookline import SQLiteJournal
+
+
+@pytest.mark.parametrize("name", UNFINISHED_CASES)
+async def test_an_unfinished_run_ends_as_it_did(name: str, tmp_path: Path) -> None:
+    """Status, text, conversation, and everything that its tools did, before the kill and after it."""
+    was = expected("unfinished")[name]
+    world = World(tmp_path, start=LATER)
+    for line in was["did"]:
+        world.do(line)
+    with SQLiteJournal(unpack("unfinished.db", tmp_path)) as journal:
+        assert await resumed(UNFINISHED_CASES[name], world, journal) == was["resumed"]
+        assert journal.check().ok
+        before = world.did
+        again = await replayed(UNFINISHED_CASES[name], world, journal)
+        assert again["difference"] == was["replay"]["difference"]
+        assert again["is_whole"] is was["replay"]["is_whole"]
+        assert world.did == before
+
+
+def test_every_case_is_in_the_data() -> None:
+    """A case without data, or data without a case, tests nothing."""
+    assert expected("unfinished").keys() == UNFINISHED_CASES.keys()
