@@ -14,6 +14,7 @@ import stat
 from collections.abc import Collection, Mapping
 from functools import lru_cache
 
+from hookline.containment.git_links import link_out_of
 from hookline.containment.git_settings import (
     LARGEST,
     is_plain,
@@ -84,6 +85,8 @@ def repository_objection(top: str) -> str | None:
         return "its configuration is in another directory"
     if os.path.lexists(os.path.join(inside, "hooks", "post-index-change")):
         return "its hook post-index-change would run"
+    if link := link_out_of(inside):
+        return f".git/{link} leads out of the repository"
     return _inspect(top, places, marks) or _populated_submodule(top) or _users_setting(top)
 
 
