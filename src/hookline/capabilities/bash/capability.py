@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import os
 import shlex
 from collections.abc import Iterator, Sequence
 from importlib.util import find_spec
@@ -18,7 +19,7 @@ from hookline.capabilities.bash.session import SessionRecorder, ShellSession, lo
 from hookline.containment import Sandbox, SandboxLimits, SandboxPaths
 from hookline.containment.interpreter import module_places_in
 from hookline.containment.sandbox import PLACES, Place
-from hookline.errors import BuildError, SandboxError, ToolError
+from hookline.errors import BuildError, HooklineError, SandboxError, ToolError
 from hookline.hooks import Options, Registration, register
 from hookline.lifecycle import ExecutionHookContext, HookPoint, ToolHookContext
 from hookline.state import AgentState, RunStatus, ToolCall, ToolResult
@@ -139,6 +140,11 @@ class Bash:
         if self.keep == "session":
             kept = Options(name=f"{self.name}-session", matcher="bash", scope="tree")
             made.append(register(HookPoint.AFTER_TOOL_USE, self._keep, kept))
+            # Behind other hooks, so that policies, rules, the fingerprint and the journal have the directory.
+            where = Options(
+                name=f"{self.name}-directory", matcher=commands, scope="tree", priority=-500
+            )
+            made.append(register(HookPoint.BEFORE_TOOL_USE, self._name_directory, where))
         return made
 
     def notes(self, definition: Definition) -> Iterator[Note]:
@@ -180,6 +186,25 @@ class Bash:
         }
         return ctx.with_metadata(f"{self.name}.sandbox", said)
 
+    def _name_directory(self, ctx: ToolHookContext) -> ToolHookContext | None:
+        """Write into a call where it runs, if an earlier command has left the shell elsewhere than at the top.
+
+        `./run.sh` is another program in another directory: a rule or a remembered yes must not mistake one for the
+        other. A command in a call that says where it runs is judged by what the call says.
+        """
+        args, kept = ctx.tool_call.args, self.kept_directory(ctx.state)
+        named = args.get("cwd") or ""
+        is_at_top = self.sandbox.root / kept == self.sandbox.root
+        if is_at_top or not isinstance(named, str) or self._guard.owner(ctx) is not self:
+            return None
+        try:
+            place = named_place(self.sandbox, args.get("place"), network=bool(args.get("network")))
+            is_there = self._runner.is_there(kept, place)
+        except HooklineError:  # the policy refuses the call, and says why
+            return None
+        where = str(self.sandbox.root / kept / os.path.expanduser(named))
+        return ctx.with_args(cwd=where) if is_there and where != named else None
+
     def _keep(self, ctx: ToolHookContext) -> ToolHookContext | None:
         left = None if ctx.execution is None else ctx.execution.metadata.get("session")
         return None if left is None else ctx.with_metadata(self._key, left)
@@ -215,7 +240,7 @@ class Bash:
                 in the work directory) or "host" (outside the sandbox; a person is asked). Usually left out.
             network: Give this command the network. A person is asked.
         """
-        shown = self._guard.check(context.call, context.state)
+        judged = self._guard.check(context.call, context.state)
         run_id, session = context.state.run_id, self._session(context.state)
         request = CommandRequest(
             command=command,
@@ -223,7 +248,8 @@ class Bash:
             cwd=cwd,
             place=self._named_place(place, network),
             network=network,
-            env_files=shown,
+            env_files=judged.env_files,
+            only_reads=judged.only_reads,
             session=session,
         )
         if background:
@@ -270,14 +296,15 @@ class Bash:
             raise ToolError(
                 "argv names no program.", remedy="Give one, and its arguments after it."
             )
-        shown = self._guard.check(context.call, context.state)
+        judged = self._guard.check(context.call, context.state)
         request = CommandRequest(
             command=argv,
             text=shlex.join(argv),
             cwd=cwd,
             place=self._named_place(place, network),
             network=network,
-            env_files=shown,
+            env_files=judged.env_files,
+            only_reads=judged.only_reads,
             session=self._session(context.state),
         )
         return await self._runner.to_the_end(request, context, self._seconds(timeout))

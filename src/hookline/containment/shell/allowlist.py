@@ -154,7 +154,7 @@ class Allowlist(msgspec.Struct):
             return None
         for entry in _suspicious_entries(os.environ.get("PATH", ""), self.places.root):
             path = os.path.join(where, entry, name)
-            if os.path.lexists(path):
+            if self.is_changed or os.path.lexists(path):
                 return path
         return None
 
@@ -283,7 +283,13 @@ class Allowlist(msgspec.Struct):
         verbs = [each.split() for each in allowed if not each.startswith("-")]
         if verbs and not any(operands[: len(verb)] == verb for verb in verbs):
             return f"the sub-command {' '.join(operands[:1]) or '(none)'} is not in its table"
-        return self._files(list(words), [where])
+        # What stands behind a `=` may be a file too: `--json=FILE`, `input=FILE`.
+        values = [Word(rest) for word in words for rest in _behind_equals(word.text)]
+        return self._files([*words, *values], [where])
+
+
+def _behind_equals(text: str) -> list[str]:
+    return [text[found.end() :] for found in re.finditer("=", text)]
 
 
 @lru_cache(16)
