@@ -325,5 +325,6 @@ def test_what_commands_see_outside_is_the_users_to_say(
     assert load(project, environ).configuration.capabilities["bash"] == {"show": [".env"]}
     file.write_text(f'[capabilities.bash]\nshow = [".env", "{shown}"]\n')
     trust(project, environ)
-    with pytest.raises(ConfigError, match="a repository cannot set"):
+    with pytest.raises(ConfigError) as error:
         load(project, environ)
+    assert f"a repository cannot show '{shown}' to commands: only paths inside" in str(error.value)

@@ -119,15 +119,22 @@ def refuse_endpoints(layer: Layer) -> None:
     Nor which files outside of it commands are shown: only its own environment files are.
     """
     for path, value in leaves(layer.data):
+        outside = _outside(value) if path[:3] == ("capabilities", "bash", "show") else []
+        if outside:
+            raise ConfigError(
+                f"{layer.where(path)}: a repository cannot show {', '.join(map(repr, outside))} to commands: "
+                "only paths inside of it, such as '.env'.",
+                remedy="Remove that path there. To show it, put it into your own file: ~/.config/hookline/config.toml.",
+            )
         is_wire = "model_settings" in path and path[-1] in _NEVER
-        shows = path[:3] == ("capabilities", "bash", "show") and _is_outside(value)
-        if is_wire or shows or path[0] == "journal":
+        if is_wire or path[0] == "journal":
             raise ConfigError(
                 f"{layer.where(path)}: a repository cannot set '{dotted(path)}'.",
                 remedy="Put it into your own file: ~/.config/hookline/config.toml.",
             )
 
 
-def _is_outside(value: Any) -> bool:
-    paths = value if isinstance(value, list) else [value]
-    return any(str(path).startswith(("/", "~")) or ".." in str(path).split("/") for path in paths)
+def _outside(value: Any) -> list[str]:
+    """The paths among these that lead out of the project."""
+    paths = map(str, value if isinstance(value, list) else [value])
+    return [path for path in paths if path.startswith(("/", "~")) or ".." in path.split("/")]

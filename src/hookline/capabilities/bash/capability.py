@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import os
 import shlex
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, get_args
@@ -78,12 +78,13 @@ class Bash:
         self.keep: Keep = keep
         self.timeout = min(timeout, max_timeout)
         self.max_timeout = max_timeout
+        self._show = _checked_show(show)
         scratch = Scratch(output_dir)
         if isinstance(sandbox, Sandbox):
             _check_left_to_sandbox(root, sandbox, place, limits, (*pass_env, *map(str, show)))
             self.sandbox = sandbox
         else:
-            paths = SandboxPaths(tmp=scratch.tmp, show=(scratch.output, *_checked_show(show)))
+            paths = SandboxPaths(tmp=scratch.tmp, show=(scratch.output, *self._show))
             self.sandbox = Sandbox(
                 root, sandbox, place=place, paths=paths, limits=limits, pass_env=pass_env
             )
@@ -154,6 +155,7 @@ class Bash:
         """
         self.sandbox.keep(*definition.protected_files)
         self._refuse_reachable(getattr(definition.journal, "path", None))
+        yield from self._notes_on_paths()
         places = module_places_in(self.sandbox.writable) if self.sandbox.status.contained else []
         for place in places:
             yield Note(
@@ -162,6 +164,26 @@ class Bash:
                 is_problem=True,
                 remedy="Keep your program in another directory, or run it with `python -P`.",
             )
+
+    def _notes_on_paths(self) -> Iterator[Note]:
+        """What is named and is not there, or is not what it should be."""
+        for path in self._show:
+            whole = self.sandbox.root / os.path.expanduser(path)
+            if "/" in str(path) and not os.path.exists(whole):
+                yield Note(
+                    f"show names '{path}', and there is nothing at '{whole}'.",
+                    is_problem=True,
+                    remedy="Correct the path, or leave it out.",
+                )
+        trusted = getattr(self._policy, "trusted", ())
+        # Those that were trusted on the command line may be gone since, and nobody is at fault.
+        for top in trusted if not isinstance(trusted, Mapping) else ():
+            if not os.path.lexists(os.path.join(top, ".git")):
+                yield Note(
+                    f"the policy trusts '{top}', and there is no repository: it has no .git.",
+                    is_problem=True,
+                    remedy="Name the top directory of a repository.",
+                )
 
     def _refuse_reachable(self, journal: object) -> None:
         """A journal that commands can reach is refused: a file that one puts beside it can remove what is on record."""
@@ -420,6 +442,10 @@ def _checked_show(paths: Sequence[str | Path]) -> tuple[str | Path, ...]:
     if isinstance(paths, str | Path) or not all(isinstance(path, str | Path) for path in paths):
         raise BuildError(
             f"Bash: show={paths!r} is not a list of paths.", remedy='Write show=[".env"].'
+        )
+    if not all(map(str, paths)):
+        raise BuildError(
+            f"Bash: show={paths!r} has an empty path in it.", remedy='Write show=[".env"].'
         )
     return tuple(paths)
 
