@@ -59,6 +59,13 @@ def test_a_rule_is_about_the_program_at_the_top(work: Path, rule: str, second: A
     assert made[1].startswith("Denied")
 
 
+def test_a_line_that_moves_first_is_not_meant(work: Path) -> None:
+    """Rules for each of its commands do not say where the second runs."""
+    capabilities = [Bash(work, place="host"), Approval(allow=["bash(cd *)", RULE])]
+    line = call("bash", command="cd sub && ./run.sh")
+    assert texts(run(line, capabilities=capabilities))[0].startswith("Denied")
+
+
 def test_a_rule_may_name_the_directory(work: Path) -> None:
     """Then it is about that one. A rule about every command is about every directory, too."""
     for rule in ("bash(command=./run.sh, cwd=sub)", "bash(*)", "bash"):

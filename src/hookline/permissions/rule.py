@@ -16,6 +16,7 @@ from hookline.permissions.paths import PathPattern, Root
 from hookline.permissions.subject import (
     Kind,
     Subject,
+    moves,
     names_relative_program,
     subject_of,
     subjects_of,
@@ -154,16 +155,14 @@ def _leaves_unsaid(call: ToolCall, named: list[tuple[str, str]]) -> bool:
 
 
 def _is_elsewhere(call: ToolCall, named: list[tuple[str, str]]) -> bool:
-    """Whether a command names a program from where it runs, that is not the top, and the rule does not name where.
+    """Whether a command names a program from where it runs, which is not the top, and the rule does not name where.
 
     `./run.sh` in a rule is the one at the top.
     """
     where = call.args.get(_WHERE)
-    if not where or any(name == _WHERE for name, _ in named):
-        return False
-    return not (isinstance(where, str) and os.path.normpath(where) == ".") and (
-        names_relative_program(call)
-    )
+    is_at_top = not where or (isinstance(where, str) and os.path.normpath(where) == ".")
+    is_named = any(name == _WHERE for name, _ in named)
+    return not ((is_at_top or is_named) and not moves(call)) and names_relative_program(call)
 
 
 def as_root(root: str | os.PathLike[str] | Root) -> Root:

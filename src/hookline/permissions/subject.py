@@ -21,6 +21,7 @@ _COMMANDS = ("command", "cmd", "commands", "script", "argv")
 _PATHS = ("path", "paths", "file", "files", "filepath", "filename", "directory", "dir", "folder")
 _PATH_ENDINGS = ("_path", "_paths", "_file", "_dir", "_directory", "_folder")
 _MOVES = frozenset({"source", "destination"})
+_MOVERS = frozenset({"cd", "pushd", "popd"})
 _ADDRESSES = ("url", "uri", "address")
 
 
@@ -81,6 +82,13 @@ def names_relative_program(call: ToolCall) -> bool:
         return False
     parts = _commands(call.args).parts
     return not parts or any(_is_relative(part) for part in parts)
+
+
+def moves(call: ToolCall) -> bool:
+    """Whether a command line goes to another directory on its way: what follows runs there."""
+    return any(
+        (part.argv or part.words or ("",))[0] in _MOVERS for part in _commands(call.args).parts
+    )
 
 
 def _is_relative(part: Part) -> bool:

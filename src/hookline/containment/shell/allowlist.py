@@ -113,7 +113,7 @@ class Allowlist(msgspec.Struct):
 
     def _program(self, name: str, words: list[Word], where: str) -> str | None:
         if planted := self._planted(name, where):
-            return f"{name} would be {planted}, which is in the work directory"
+            return f"{name} may be {planted}, which is in the work directory"
         if [word.text for word in words] == ["--version"] and name in VERSIONED:
             return None
         if name == "cd":
@@ -234,7 +234,7 @@ class Allowlist(msgspec.Struct):
         if options is None or not inner[0].exact:
             return f"{name} is not known to be read-only"
         if planted := self._planted(name, where):
-            return f"{name} would be {planted}, which is in the work directory"
+            return f"{name} may be {planted}, which is in the work directory"
         if options.shows and not (is_by_null and self._feeds_plain_files(where)):
             return "it is not known which files it shows"  # a name may have a line break in it
         if any(mark in word.text and word.text != mark for word in inner for mark in marks):
