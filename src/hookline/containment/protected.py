@@ -22,7 +22,8 @@ PROJECT_CONFIGURATION = _names(
     """
     .pre-commit-config.yaml .pre-commit-config.yml prek.toml .overcommit.yml     # run at each commit
     lefthook.yml lefthook.yaml lefthook.toml lefthook.json .lefthook.yml .lefthook.yaml .lefthook.toml .lefthook.json
-    lefthook-local.yml lefthook-local.yaml .lefthook-local.yml .lefthook-local.yaml hk.pkl
+    lefthook-local.yml lefthook-local.yaml .lefthook-local.yml .lefthook-local.yaml hk.pkl hk.local.pkl
+    .lefthook captainhook.json grumphp.yml
     mise.toml .mise.toml mise.local.toml .mise.local.toml .rtx.toml .rtx.local.toml # run when a shell enters
     .miserc.toml .miserc.local.toml .tool-versions                                 # mise runs templates in it
     """
@@ -31,7 +32,8 @@ PROJECT_CONFIGURATION = _names(
 
 RUN_BY_OTHERS = PROJECT_CONFIGURATION | _names(
     """
-    .husky .envrc .direnv .mise .shadowenv.d .autoenv .autoenv.zsh .autoenv_leave.zsh .rvmrc .trunk
+    .husky .envrc .direnv .mise .shadowenv.d .autoenv .autoenv.zsh .autoenv_leave.zsh .autoenv.leave
+    .rvmrc .trunk .Rprofile
     .vscode .idea .devcontainer .devcontainer.json .fleet .zed .vs .nova .helix .theia  # run by editors
     .fslckout .fos _FOSSIL_                                                     # leads Fossil to another repository
     .nvim.lua .lazy.lua .nvimrc .exrc .vimrc .gvimrc .lvimrc .dir-locals.el .dir-locals-2.el .externalToolBuilders
@@ -74,7 +76,8 @@ AGENT_CONFIGURATION = _names(
     .mcp.json mcp.json hookline.toml .continuerc.json .roo .roomodes .roorules .clinerules .kiro .amazonq .junie .trae
     .amp .iflow .augment .factory .openhands .warp .pi .zed
     .qwen .opencode opencode.json opencode.jsonc .crush .crush.json crush.json .goose .goosehints .claude-plugin
-    .cursor-plugin .agent .kilocode .kilocodemodes .vibe .grok .qoder .codebuddy .rovodev .antigravity gptme.toml
+    .cursor-plugin .agent .kilocode .kilocodemodes .vibe .grok .qoder .codebuddy .rovodev .antigravity .aiassistant
+    gptme.toml
     """
 )
 """Agents' own: hooks, permissions, servers."""

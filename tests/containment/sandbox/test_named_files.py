@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import subprocess
 from dataclasses import dataclass
@@ -12,6 +13,7 @@ import pytest
 from prepared_ground import search_path
 
 from hookline.containment import Sandbox
+from hookline.containment.sandbox import work_tree as work_tree_module
 from hookline.containment.sandbox.named_files import named_by_git, named_by_mise, named_by_shell
 
 from .conftest import needs_bubblewrap
@@ -38,6 +40,8 @@ class Way:
     """What the user does afterwards."""
     root: str = "."
     """The directory that the command can write."""
+    again: str = ""
+    """What a second command does, after our process was started again."""
 
 
 WAYS = {
@@ -136,6 +140,40 @@ WAYS = {
         "printf '[hooks]\\npre-status = MARK\\n' > rc/b",
         "hg status",
     ),
+    "a repository that git does not find at the next start": Way(
+        f"{REPOSITORY} && mkdir .githooks && printf '#!/bin/sh\\n' > .githooks/pre-commit && "
+        "chmod +x .githooks/pre-commit && git config core.hooksPath .githooks",
+        "mv .git/HEAD .git/H",
+        COMMIT,
+        again=f"{HOOK.format('.githooks/pre-commit')}; mv .git/H .git/HEAD",
+    ),
+    "a home that a link leads to": Way(
+        f"{REPOSITORY} && ln -s $HOME ../../linked && mkdir h && printf '#!/bin/sh\\n' > h/pre-commit && "
+        "chmod +x h/pre-commit && git config core.hooksPath $(dirname $HOME)/linked/work/h",
+        HOOK.format("h/pre-commit"),
+        COMMIT,
+    ),
+    "a further work tree in the directory": Way(
+        f"{REPOSITORY} && git worktree add -q wt && git config core.hooksPath .githooks",
+        f"mkdir wt/.githooks; {HOOK.format('wt/.githooks/pre-commit')}",
+        f"cd wt && {COMMIT}",
+    ),
+    "a file that is included on a branch": Way(
+        f"{REPOSITORY} && git config includeIf.onbranch:other.path ../inc && git config -f inc core.hooksPath h",
+        f"mkdir h; {HOOK.format('h/pre-commit')}; git checkout -qb other",
+        COMMIT,
+    ),
+    "Mercurial's configuration of the user": Way(
+        f"{HG} && printf '#!/bin/sh\\n' > chk && chmod +x chk && "
+        'printf "[hooks]\\npre-status = $PWD/chk\\n" > ~/.hgrc && unset HGRCPATH',
+        HOOK.format("chk"),
+        "unset HGRCPATH; hg status",
+    ),
+    "a file of the home that is kept in the work directory": Way(
+        "touch hgrc && ln -s $PWD/hgrc ~/.hgrc && " + HG,
+        "printf '[hooks]\\npre-status = MARK\\n' > hgrc",
+        "unset HGRCPATH; hg status",
+    ),
 }
 
 
@@ -187,6 +225,9 @@ def test_nothing_of_a_command_runs_by_what_is_named(ground: Ground, name: str) -
     skip_without(way)
     ground.shell(way.user)
     ground.contained(way.plant, way.root)
+    if way.again:
+        work_tree_module._trees.clear()
+        ground.contained(way.again, way.root)
     ground.shell(way.action)
     assert not ground.marker.exists()
 
@@ -198,6 +239,7 @@ def test_each_way_is_real(ground: Ground, name: str) -> None:
     skip_without(way)
     ground.shell(way.user)
     ground.shell(way.plant, way.root)
+    ground.shell(way.again, way.root)
     ground.shell(way.action)
     assert ground.marker.exists()
 
@@ -247,3 +289,33 @@ def test_what_a_shell_loads_is_found(text: str, named: set[str]) -> None:
 def test_what_mise_loads_is_found(text: str) -> None:
     """Whatever form it has."""
     assert "/w/a.sh" in set(named_by_mise(text, "/w"))
+
+
+PROGRAMS = """
+    $(git rev-parse --show-toplevel)/tools/x | "$(git rev-parse --show-toplevel)/tools/x" | $PWD/tools/x |
+    ${PWD}/tools/x | cd tools && ./x | cat\\|tools/x | true&&tools/x | sh -c 'tools/x' | $GIT_DIR/../tools/x |
+    `pwd`/tools/x
+    """
+
+
+@pytest.mark.parametrize("is_there", [True, False], ids=["there", "not there yet"])
+@pytest.mark.parametrize(
+    "program", [each.strip().replace("\\|", "|") for each in re.split(r" \|\s", PROGRAMS)]
+)
+def test_a_program_is_found_however_it_is_written(
+    ground: Ground, program: str, is_there: bool
+) -> None:
+    """With a directory before it, or after a change of directory, as shells have it."""
+    tool = ground.work / "tools" / "x"
+    tool.parent.mkdir()
+    if is_there:
+        tool.touch()
+    ground.shell(REPOSITORY)
+    subprocess.run(["git", "config", "filter.z.clean", program], cwd=ground.work, check=True)
+    assert str(tool) in named_by_git(str(ground.work))
+
+
+def test_mise_may_write_the_directory_of_the_project() -> None:
+    """It means the file below it."""
+    text = '[env]\n_.source = "{{config_root}}/a.sh"\n_.file = "{{ config_root }}/b"'
+    assert {"/w/a.sh", "/w/b"} <= set(named_by_mise(text, "/w"))

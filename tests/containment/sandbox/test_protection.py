@@ -274,7 +274,7 @@ async def test_what_one_command_made_is_not_there_for_good_because_another_began
     while not planted.exists():  # noqa: ASYNC110 - nobody tells us
         await asyncio.sleep(0.02)
     second = await sandbox.start(
-        "while [ -e .git/config.worktree ]; do sleep 0.02; done; echo x > .git/config.worktree; sleep 60",
+        "while sleep 0.02; do [ -e .git/config.worktree ] || echo x > .git/config.worktree; done",
         on_output=lambda _: None,
     )
     first.kill()

@@ -17,8 +17,10 @@ from pathlib import Path
 import pytest
 
 from hookline.containment import FileJail, Sandbox, SandboxPaths
+from hookline.containment.sandbox import bubblewrap
 from hookline.containment.sandbox import work_tree as work_tree_module
 from hookline.containment.sandbox.work_tree import WorkTree, work_tree
+from hookline.errors import SandboxError
 
 from .conftest import GIT, Place, ask_git, needs_bubblewrap
 
@@ -806,3 +808,93 @@ def test_a_home_in_the_work_directory_gets_no_new_hidden_entries(
     monkeypatch.setenv("HOME", str(home))
     ran = Sandbox(tmp_path, "required").run_sync("echo x > u/.hgrc")
     assert ran.set_aside == ("u/.hgrc.from-command",)
+
+
+def test_a_number_that_a_prompt_shows_is_a_number(work: Path) -> None:
+    """git's own prompt puts it into a text that the shell expands. A rebase works all the same."""
+    sandbox = Sandbox(work, "required")
+    ran = sandbox.run_sync("mkdir .git/rebase-merge; echo '$(touch x)' > .git/rebase-merge/msgnum")
+    assert ran.set_aside == (".git/rebase-merge/msgnum.from-command",)
+    shutil.rmtree(work / ".git" / "rebase-merge")
+    commands = (
+        "for n in 1 2; do echo $n > g; git add g; git commit -qm $n; done; "
+        "GIT_SEQUENCE_EDITOR='sed -i s/pick/edit/' git rebase -q -i HEAD~2",
+        "git rebase --continue; git rebase --continue",
+    )
+    who = "git config --global user.name x; git config --global user.email x@x; "
+    for command in commands:
+        ran = sandbox.run_sync(who + command)
+        assert ran.set_aside == (), ran.text
+    assert not (work / ".git" / "rebase-merge").exists()
+
+
+@pytest.mark.parametrize("place", ["workspace", "read-only"])
+def test_a_work_directory_that_became_a_link_is_refused(tmp_path: Path, place: str) -> None:
+    """A command of the directory above it put the link there."""
+    outside = tmp_path / "outside"
+    outside.mkdir()
+    above = tmp_path / "above"
+    (above / "sub" / "in").mkdir(parents=True)
+    (above / "tmp").mkdir()
+    (above / "more").mkdir()
+    inner = [
+        Sandbox(above / "sub", "required"),
+        Sandbox(above / "sub" / "in", "required"),
+        Sandbox(tmp_path / "outside", "required", paths=SandboxPaths(write=(above / "more",))),
+    ]
+    if place == "workspace":
+        inner.append(Sandbox(outside, "required", paths=SandboxPaths(tmp=above / "tmp")))
+    Sandbox(above, "required").run_sync(
+        f"for d in sub tmp more; do mv $d old-$d; ln -s {outside} $d; done"
+    )
+    for sandbox in inner:
+        with pytest.raises(SandboxError, match=r"not the directory any more|there is no directory"):
+            sandbox.run_sync("touch planted", place=place)  # type: ignore[arg-type]
+    assert list(outside.iterdir()) == []
+
+
+def test_a_work_directory_that_is_replaced_while_a_sandbox_is_made_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What is mounted is compared with what was meant, before the command starts."""
+    other = tmp_path / "other"
+    work = tmp_path / "work"
+    other.mkdir()
+    work.mkdir()
+    monkeypatch.setattr(
+        bubblewrap, "open_directory", lambda _: os.open(other, os.O_RDONLY | os.O_DIRECTORY)
+    )
+    with pytest.raises(SandboxError, match="was replaced while the sandbox was made"):
+        Sandbox(work, "required").run_sync("touch planted")
+    assert list(work.iterdir()) == []
+
+
+def test_a_journal_behind_a_link_in_the_work_directory_is_in_reach(tmp_path: Path) -> None:
+    """Also where the path neither begins nor ends there."""
+    work, kept = tmp_path / "work", tmp_path / "kept"
+    work.mkdir()
+    kept.mkdir()
+    (work / "middle").symlink_to(kept)
+    (tmp_path / "journals").symlink_to(work / "middle")
+    sandbox = Sandbox(work, "required")
+    assert sandbox.can_reach(tmp_path / "journals" / "runs.db")
+    assert not sandbox.can_reach(kept / "runs.db")
+
+
+def test_an_environment_file_that_is_a_link_is_covered_where_it_leads(tmp_path: Path) -> None:
+    """Wherever that is, but for the system."""
+    work, elsewhere = tmp_path / "work", tmp_path / "elsewhere"
+    work.mkdir()
+    elsewhere.mkdir()
+    (elsewhere / "secrets").write_text("TOKEN=1")
+    (work / ".env").symlink_to(elsewhere / "secrets")
+    paths = SandboxPaths(show=(elsewhere,))
+    assert Sandbox(work, "required", paths=paths).run_sync("cat .env").text == ""
+
+
+def test_too_many_environment_files_are_an_error_that_says_so(tmp_path: Path) -> None:
+    """Each is covered by a mount of its own, and there is a limit."""
+    for number in range(3500):
+        (tmp_path / f"{number}.env").touch()
+    with pytest.raises(SandboxError, match="too many environment files"):
+        Sandbox(tmp_path, "required").run_sync("true")

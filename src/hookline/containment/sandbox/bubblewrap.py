@@ -25,6 +25,7 @@ from hookline.containment.sandbox.enforcement import Enforcement
 from hookline.containment.sandbox.mounts import FileView
 from hookline.containment.sandbox.process import Popen
 from hookline.containment.sandbox.protection import Protection
+from hookline.containment.sandbox.quarantine import open_directory
 from hookline.containment.sandbox.running import RunningCommand, close, readable
 from hookline.containment.sandbox.seccomp import filter_program
 from hookline.containment.sandbox.set_id import clear_set_ids, file_clock
@@ -54,6 +55,9 @@ _LAST = 2_000
 """Bytes of what was said last that tell why a sandbox could not be made."""
 _NO_PROGRAM = b"bwrap: execvp "
 _FIRST = re.compile(rb'"child-pid": ([0-9]+)')
+_OWN_ROOT = re.compile(rb"(?m)^\d+ \d+ \S+ \S+ / ro,nosuid")
+_BEING_MADE = re.compile(rb"(?m)^\d+ \d+ \S+ \S+ /(?:newroot|oldroot)[/ ]")
+_TOO_MANY = "Exceeded maximum number of arguments"
 INSTALL = (
     "Install it: `apt-get install bubblewrap`, `dnf install bubblewrap`, or your system's like."
 )
@@ -108,7 +112,11 @@ class Arrangement:
     def __init__(self, view: FileView, job: Job) -> None:
         self._fds: list[int] = []
         self._held: list[Protection] = []
+        self._roots: dict[str, int] = {}
+        """What can be written, by its path inside, held open: a command of a directory above could put a link there."""
         try:
+            for inside, path in view.places(job.place):
+                self._roots[inside] = open_directory(path)
             for protection in view.protections(job.grant, job.place):
                 self._held.append(protection.hold())
             self.argv, self.env = self._arrange(view, job)
@@ -136,6 +144,15 @@ class Arrangement:
         # inside as that of the first process.
         return [program.path, "--args", str(self._file(text)), "--", *job.argv], {}
 
+    def verify(self, first: int) -> None:
+        """Raise if something else than what was meant is mounted in a sandbox, by its first process."""
+        for inside, fd in self._roots.items():
+            if not os.path.samestat(os.stat(f"/proc/{first}/root{inside}"), os.fstat(fd)):
+                raise SandboxError(
+                    f"'{inside}' was replaced while the sandbox was made. Nothing was run.",
+                    remedy="Does a command of a directory above it still run? Stop it.",
+                )
+
     def _file(self, content: bytes) -> int:
         fd = os.memfd_create("hookline", os.MFD_CLOEXEC)
         self._fds.append(fd)
@@ -151,6 +168,8 @@ class Arrangement:
     def give_back(self) -> list[str]:
         """Take away what was made for the command, and say what of the command's own was moved aside."""
         self.started()
+        close(*self._roots.values())
+        self._roots.clear()
         for protection in self._held:
             protection.release()
         return self.moved_aside
@@ -222,6 +241,13 @@ def _facts_of(pid: int) -> list[str]:
     return []
 
 
+def _mounts_of(pid: int) -> bytes:
+    """The table of mounts of a process; empty when it cannot be read."""
+    with contextlib.suppress(OSError), open(f"/proc/{pid}/mountinfo", "rb") as table:
+        return table.read()
+    return b""
+
+
 def end_children(pid: int, held: int) -> None:
     """End what a bubblewrap has started, before we know what that is. Its own end may come too early for that.
 
@@ -289,7 +315,9 @@ class BubblewrapCommand(RunningCommand):
             if first is not None:
                 self._first = os.pidfd_open(first)
                 self._restrict(first)
-                os.write(go, b"1")
+                if await self._is_made(first):
+                    self._arrangement.verify(first)
+                    os.write(go, b"1")
         except BaseException as error:
             await self._abandon()  # before it may go on: it has no limits yet
             if isinstance(error, OSError | ValueError):
@@ -317,6 +345,22 @@ class BubblewrapCommand(RunningCommand):
             found = _FIRST.search(said)
             if found is not None and _parent_of(int(found[1])) == monitor:
                 return int(found[1])
+
+    async def _is_made(self, first: int) -> bool:
+        """Wait until everything is mounted; False if that failed, and the sandbox has ended."""
+        until = time.monotonic() + _SETUP
+        while time.monotonic() < until:
+            mounts = _mounts_of(first)
+            # Its own root, which is read-only, and no longer what it makes that from.
+            if _OWN_ROOT.search(mounts) and not _BEING_MADE.search(mounts):
+                return True
+            if _state_of(first) in "ZX":  # only then: the end of our pipe would count as a go
+                return False
+            await asyncio.sleep(0.0005)
+        raise SandboxError(
+            f"the sandbox was not ready within {_SETUP:g} seconds.",
+            remedy="Is the machine overloaded?",
+        )
 
     def _restrict(self, first: int) -> None:
         self._enforcement.restrict(first)
@@ -399,6 +443,11 @@ class BubblewrapCommand(RunningCommand):
         """Raise if nothing was run, because the sandbox could not be made after all."""
         if not self._ran and self.ended == "exited" and _NO_PROGRAM not in self._last:
             said = self._last.decode(errors="replace").strip().splitlines() or ["it said nothing"]
+            if _TOO_MANY in said[-1]:
+                raise SandboxError(
+                    "the work directory holds too many environment files or repositories to be covered one by one.",
+                    remedy="Nothing was run. Remove what is not needed, or work in a directory further down.",
+                )
             raise SandboxError(
                 f"the sandbox for the command could not be made ({said[-1]}).",
                 remedy="Nothing was run. See docs/sandbox.md for what it needs.",

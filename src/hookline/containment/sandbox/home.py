@@ -126,24 +126,29 @@ _MOST_LINKS = 40
 
 def _target(path: str, writable: tuple[str, ...]) -> str | None:
     """Where a path leads; None if that is, or passes through, a directory that commands can write in."""
-    here, rest, links = "/", path.split("/")[::-1], 0
-    while rest:
+    *links, target = links_and_target(path)
+    ways = (*links, target)
+    passes = any(f"{way}/".startswith(f"{each}/") for way in ways for each in writable)
+    return None if passes or len(links) > _MOST_LINKS else target
+
+
+def links_and_target(path: str) -> list[str]:
+    """Every link on the way of a whole path, without links in its own path, and what the path leads to in the end."""
+    here, rest = "/", path.split("/")[::-1]
+    links: list[str] = []
+    while rest and len(links) <= _MOST_LINKS:
         name = rest.pop()
         if name in ("", "."):
             continue
         here = os.path.dirname(here) if name == ".." else os.path.join(here, name)
-        if any(f"{here}/".startswith(f"{each}/") for each in writable):
-            return None
         try:
             target = os.readlink(here)
         except OSError:
             continue  # no link, or not there
-        links += 1
-        if links > _MOST_LINKS:
-            return None
+        links.append(here)
         here = "/" if os.path.isabs(target) else os.path.dirname(here)
         rest += target.split("/")[::-1]
-    return here
+    return [*links, here]
 
 
 def credentials_in(path: str) -> list[str]:

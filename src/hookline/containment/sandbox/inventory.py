@@ -28,7 +28,11 @@ class Inventory:
 
     @classmethod
     def begin(
-        cls, root: str, known: Mapping[str, tuple[int, int, int]], named: Iterable[str]
+        cls,
+        root: str,
+        known: Mapping[str, tuple[int, int, int]],
+        named: Iterable[str],
+        links: Mapping[str, str],
     ) -> Inventory | None:
         """Write down what is there; None where nothing can be written: then nobody looks after our death."""
         import fcntl  # not on Windows, where this module can be imported all the same
@@ -41,7 +45,8 @@ class Inventory:
             fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, _MODE)
             fcntl.flock(fd, fcntl.LOCK_EX)
             os.ftruncate(fd, 0)
-            os.write(fd, json.dumps({"root": root, "known": known, "named": [*named]}).encode())
+            record = {"root": root, "known": known, "named": [*named], "links": links}
+            os.write(fd, json.dumps(record).encode())
             _own.add(path)
             return cls(path, fd)
         return None
@@ -61,6 +66,8 @@ class Record(NamedTuple):
     root: str
     known: dict[str, tuple[int, int, int]]
     named: list[str]
+    """What the user's configuration named then. After commands ran, it may be theirs that does."""
+    links: dict[str, str]
     is_alive: bool
 
     def forget(self) -> None:
@@ -88,7 +95,8 @@ def records() -> Iterator[Record]:
                 continue
             kept = json.loads(text)
             known = {name: tuple(each) for name, each in kept["known"].items()}
-            yield Record(path, kept["root"], known, kept.get("named", []), is_alive)
+            named, links = kept.get("named", []), kept.get("links", {})
+            yield Record(path, kept["root"], known, named, links, is_alive)
 
 
 def _place() -> Path:

@@ -37,7 +37,7 @@ from hookline.containment.sandbox.paths import (
 )
 from hookline.containment.sandbox.protection import Protection
 from hookline.containment.sandbox.repositories import may_be_tracked
-from hookline.containment.sandbox.tables import OF_PROJECTS
+from hookline.containment.sandbox.tables import OF_PROJECTS, SYSTEM
 from hookline.containment.sandbox.tree_index import TreeIndex
 from hookline.containment.sandbox.work_tree import Visit, work_tree
 
@@ -65,6 +65,12 @@ class FileView:
         """The directories in which what a command writes outlives it."""
         tmp = self.paths.tmp
         return self.roots if tmp is None else (*self.roots, Path(tmp))
+
+    def places(self, place: Place) -> list[tuple[str, str]]:
+        """Where each directory of this view is inside, and where outside."""
+        tmp = None if place == "read-only" else self.paths.tmp
+        found = [(str(root), str(root)) for root in self.roots]
+        return found if tmp is None else [*found, ("/tmp", str(tmp))]
 
     def protections(self, grant: SandboxGrant, place: Place) -> list[Protection]:
         """What keeps the protected names below each directory that can be written: none where nothing can."""
@@ -130,7 +136,7 @@ class FileView:
             return False
         if inside_any(Path(path), self.roots):
             return True
-        is_users = inside_any(Path(path), map(Path, known))
+        is_users = not inside_any(Path(path), map(Path, SYSTEM))
         is_hidden = inside_any(Path(path), emptied()) or dot_entry(path, known)
         return is_users and (not is_hidden or inside_any(Path(path), map(Path, shown)))
 

@@ -131,7 +131,10 @@ class Protection:
             mode = _mode(path)
             if mode is None or not stat.S_ISDIR(mode):
                 return
-            self.pinned.append(path)
+            if not os.path.lexists(
+                f"{path}/.git"
+            ):  # a repository may be moved as a whole, with its configuration
+                self.pinned.append(path)
 
     def _at(self, name: str) -> str:
         return f"{self.root}/{name}"

@@ -15,6 +15,8 @@ import stat
 from collections.abc import Callable
 from typing import TypeVar
 
+from hookline.errors import SandboxError
+
 T = TypeVar("T")
 
 ASIDE = ".from-command"
@@ -51,6 +53,23 @@ def in_directory(root: str, path: str, act: Callable[..., T], *more: object) -> 
         return None
     finally:
         os.close(here)
+
+
+def open_directory(path: str) -> int:
+    """Hold a directory open. A link anywhere in its path is an error: a command may have put it there."""
+    here = os.open("/", _WAY)
+    for part in path.strip("/").split("/"):
+        try:
+            inner = os.open(part, _WAY, dir_fd=here)
+        except OSError as error:
+            raise SandboxError(
+                f"'{path}' is not the directory any more that it was ({error.strerror} at '{part}').",
+                remedy="Has a command of a directory above it replaced it? Put it back.",
+            ) from None
+        finally:
+            os.close(here)
+        here = inner
+    return here
 
 
 def facts_of(root: str, path: str) -> os.stat_result | None:

@@ -13,9 +13,9 @@ from typing import Literal, NamedTuple, TypeAlias
 from hookline.containment.git_settings import is_plain, settings_in
 from hookline.containment.sandbox.quarantine import content_of
 
-Check: TypeAlias = Literal["none", "git-config", "git-hooks", "too-deep"]
-"""What a new file has to pass to stay: nothing helps, its keys are all harmless, or it holds samples only. A directory
-that is too deep to look into is moved to the top, where it is looked into."""
+Check: TypeAlias = Literal["none", "git-config", "git-hooks", "number", "too-deep"]
+"""What a new file has to pass to stay: nothing helps, its keys are all harmless, it holds samples only, or a number.
+A directory that is too deep to look into is moved to the top, where it is looked into."""
 
 
 class Part(NamedTuple):
@@ -36,6 +36,7 @@ OTHER_SYSTEMS = {
 }
 """Files that name programs or lead to another repository, by the directory that they are in."""
 
+_NUMBERS = ("rebase-merge/msgnum", "rebase-merge/end", "rebase-apply/next", "rebase-apply/last")
 _LARGEST_INDEX = 64 * 1024 * 1024
 
 
@@ -50,6 +51,12 @@ def git_parts(git: str) -> Iterator[Part]:
     yield Part(f"{git}/hooks", "git-hooks")
     for name in ("config.worktree", "commondir", "gitdir", "sl/config"):
         yield Part(f"{git}/{name}")
+    yield from (Part(f"{git}/{name}", "number") for name in _NUMBERS)
+
+
+def is_number_file(path: str) -> bool:
+    """Whether git keeps a number there, which a prompt shows. A shell may run what is in a prompt."""
+    return path.endswith(tuple(f"/{name}" for name in _NUMBERS))
 
 
 # --- what may stay ------------------------------------------------------------------------------------

@@ -25,6 +25,7 @@ from hookline.containment.sandbox.command import (
 )
 from hookline.containment.sandbox.enforcement import Enforcement
 from hookline.containment.sandbox.environment import checked, environment, trusted_path
+from hookline.containment.sandbox.home import links_and_target
 from hookline.containment.sandbox.host import HostCommand
 from hookline.containment.sandbox.limits import SandboxLimits, checked_timeout
 from hookline.containment.sandbox.mounts import FileView
@@ -99,6 +100,8 @@ class Sandbox:
         _check_kind("limits", limits, SandboxLimits)
         self.root = work_directory(root)
         self.paths = paths or SandboxPaths()
+        if self.paths.tmp is not None:
+            self.paths = replace(self.paths, tmp=work_directory(self.paths.tmp))
         self.limits = limits or SandboxLimits()
         self._view = FileView.of(self.root, self.paths)
         self._env = checked(env or {})
@@ -214,8 +217,8 @@ class Sandbox:
         `protect` and `keep` name.
         """
         given = os.path.abspath(os.path.expanduser(path))
-        # As it is written, too: a command could put a directory where a link of the path is.
-        return any(self._can_reach(Path(each)) for each in (given, os.path.realpath(given)))
+        # Each link on the way, too: a command could put another one in its place.
+        return any(self._can_reach(Path(each)) for each in (given, *links_and_target(given)))
 
     def _can_reach(self, path: Path) -> bool:
         if self.paths.tmp is not None and inside_any(path, [Path(self.paths.tmp).resolve()]):

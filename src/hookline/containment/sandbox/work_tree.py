@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from typing import TypeAlias
 
 from hookline.containment.protected import is_accepted
-from hookline.containment.sandbox.home import homes
+from hookline.containment.sandbox.home import entries, homes
 from hookline.containment.sandbox.inventory import Inventory, records
 from hookline.containment.sandbox.named_files import (
     named_by_git,
@@ -34,7 +34,11 @@ from hookline.containment.sandbox.quarantine import (
     move_to_top,
     names_in,
 )
-from hookline.containment.sandbox.repositories import Part, is_harmless_configuration
+from hookline.containment.sandbox.repositories import (
+    Part,
+    is_harmless_configuration,
+    is_number_file,
+)
 from hookline.containment.sandbox.tables import OF_PROJECTS, PROTECTED_AT_HOME
 from hookline.containment.sandbox.tree_index import TreeIndex
 from hookline.errors import SandboxError
@@ -45,10 +49,11 @@ Identity: TypeAlias = tuple[int, int, int]
 _LARGEST = 1024 * 1024
 _READERS = (
     (re.compile(r"(?:.*/)?\.envrc(?:\..*)?"), named_by_shell),
-    (re.compile(r"(?:.*/)?hgrc(?:-not-shared)?"), named_by_hg),
     (re.compile(r"(?:.*/)?(?:\.?mise\..*toml|mise/.*\.toml)"), named_by_mise),
 )
 """Files that name others, and who reads them."""
+_IS_HGRC = re.compile(r"(?:.*/)?hgrc(?:-not-shared)?")
+_OF_HG = ("/etc/mercurial/hgrc", "~/.hgrc", "~/.config/hg/hgrc")
 _MOST_FILES = 1000
 _MOST_REPOSITORIES = 500
 """New repositories that may stay. Each costs later commands a start of git and three mounts."""
@@ -110,7 +115,7 @@ class WorkTree:
                 self._overlap = False
                 visit.moved += self.recover()
                 visit.moved += self._learn()
-                self._inventory = Inventory.begin(self.root, self._known, self._named)
+                self._inventory = Inventory.begin(self.root, self._known, self._named, self._links)
             visit.kept = [path for path in self._standing() if not _is_below(path, left)]
             visit.named = sorted(self._named)
             visit.env_files = self._index.env_files()
@@ -148,8 +153,11 @@ class WorkTree:
             for record in () if self._visits else records():
                 if record.is_alive or record.root != self.root:
                     continue
-                self._known, self._named, self._links = record.known, set(record.named), {}
+                self._known, self._named = record.known, set(record.named)
+                self._links = dict(record.links)
                 moved += self._judge_all(())
+                for path, target in self._links.items():
+                    moved += self._restore_link(path, target)
                 record.forget()
             return moved
 
@@ -192,6 +200,8 @@ class WorkTree:
             facts = facts_of(self.root, path)
             if facts is None or self._is_placeholder(path, facts) or path in self._stuck:
                 continue
+            if is_number_file(path):
+                continue  # git writes it, so it is judged by its content alone
             if made.get(path) == _identity(facts):
                 self._made[path] = made[path]
             elif self._is_new_to(others, path, facts):
@@ -260,10 +270,9 @@ class WorkTree:
         pending = list(dict.fromkeys(paths))
         seen = set(pending)
         while pending:
-            path = pending.pop()
-            if not path.startswith(f"{self.root}/"):
+            inside = self._inside(pending.pop())
+            if not inside:
                 continue
-            inside = os.path.relpath(path, self.root)
             link = next((each for each in _prefixes(inside) if self._is_link(each)), None)
             yield inside if link is None else link
             if link is not None:
@@ -272,6 +281,15 @@ class WorkTree:
                 if onward not in seen and len(seen) < _MOST_FILES:
                     seen.add(onward)
                     pending.append(onward)
+
+    def _inside(self, path: str) -> str:
+        """A whole path relative to this directory, to which a link may lead; empty if it lies elsewhere."""
+        if path.startswith(f"{self.root}/"):
+            return path[len(self.root) + 1 :]
+        above = os.path.dirname(path)
+        while above != "/" and os.path.realpath(above) != self.root:
+            above = os.path.dirname(above)
+        return path[len(above) + 1 :] if above != "/" else ""
 
     def _is_link(self, path: str) -> bool:
         facts = facts_of(self.root, path)
@@ -294,12 +312,23 @@ class WorkTree:
         if top not in ("/", self.root):
             hooks = filter(os.path.islink, _files_below(f"{top}/.git/hooks"))
             yield from map(_link_target, hooks)
-        place = self.root
+        for home in homes():  # people keep the files that are there in a directory of their own
+            hidden = (
+                *entries(home)[0],
+                *entries(f"{home}/.config")[0],
+                *entries(f"{home}/.config")[1],
+            )
+            yield from map(_link_target, filter(os.path.islink, hidden))
+        for file in map(os.path.expanduser, _OF_HG):
+            yield from named_by_hg(_text_of(file), os.path.dirname(file), self.root)
+        place, has_envrc = self.root, False
         while place != "/":
             place = os.path.dirname(place)
-            if os.path.exists(f"{place}/.envrc"):
+            if os.path.exists(f"{place}/.hg/hgrc"):
+                yield from named_by_hg(_text_of(f"{place}/.hg/hgrc"), f"{place}/.hg", place)
+            if os.path.exists(f"{place}/.envrc") and not has_envrc:
+                has_envrc = True  # the nearest one counts
                 yield from named_by_shell(_text_of(f"{place}/.envrc"), place)
-                return
 
     def _named_in(self, part: Part) -> Iterator[str]:
         path = f"{self.root}/{part.path}"
@@ -320,6 +349,8 @@ class WorkTree:
         reader = next((each for pattern, each in _READERS if pattern.fullmatch(part.path)), None)
         if reader is not None:
             yield from reader(_text_of(path), beside)
+        elif _IS_HGRC.fullmatch(part.path):
+            yield from named_by_hg(_text_of(path), beside, os.path.dirname(beside))
 
     def _named_in_new(self, parts: Iterable[Part]) -> Iterator[str]:
         """What the user's own settings name in repositories that are new, and links on the way to what is named."""
@@ -390,6 +421,9 @@ class WorkTree:
             text = content_of(self.root, part.path, _LARGEST + 1)
             is_harmless = text is not None and self._fresh <= _MOST_REPOSITORIES
             return is_harmless and is_harmless_configuration(text or b"")
+        if part.check == "number":
+            text = content_of(self.root, part.path, _LARGEST)
+            return text is not None and text.strip().isdigit()
         if part.check == "git-hooks" and stat.S_ISDIR(facts.st_mode):
             names = names_in(self.root, part.path)
             return names is not None and all(name.endswith(".sample") for name in names)
