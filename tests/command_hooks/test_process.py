@@ -13,17 +13,17 @@ from typing import Any
 
 import pytest
 
-from hookline.command_hooks.process import MOST_OUTPUT, Order, run_program
+from hookline.command_hooks.process import MOST_OUTPUT, ProgramSpec, run_program
 
 ENV = {"PATH": os.environ["PATH"]}
 
 
-def order(*argv: str, stdin: bytes = b"", timeout: float = 20.0, cwd: str = "/") -> Order:
+def order(*argv: str, stdin: bytes = b"", timeout: float = 20.0, cwd: str = "/") -> ProgramSpec:
     """An order for a program."""
-    return Order(argv, stdin, ENV, cwd, timeout)
+    return ProgramSpec(argv, stdin, ENV, cwd, timeout)
 
 
-def sh(text: str, **options: Any) -> Order:
+def sh(text: str, **options: Any) -> ProgramSpec:
     """An order for a line of shell."""
     return order("/bin/sh", "-c", text, **options)
 

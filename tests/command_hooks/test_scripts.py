@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hookline.command_hooks import Handler, Source, not_covered
+from hookline.command_hooks import Handler, HookSource, not_covered
 from hookline.command_hooks.scripts import named_files, scripts_of
 
 
@@ -56,14 +56,14 @@ def project(tmp_path: Path) -> Path:
 )
 def test_what_a_command_runs(project: Path, command: str, scripts: list[str]) -> None:
     """The program, or the script that an interpreter is given; what it only reads is none of it."""
-    handler = Handler(Source("claude"), "PreToolUse", command=command)
+    handler = Handler(HookSource("claude"), "PreToolUse", command=command)
     assert sorted(scripts_of(handler, project)) == sorted(str(project / name) for name in scripts)
 
 
 def test_words_without_a_shell(project: Path) -> None:
     """A program with its arguments."""
     handler = Handler(
-        Source("claude"), "Stop", argv=("node", "${CLAUDE_PROJECT_DIR}/lib/x.js", "data.json")
+        HookSource("claude"), "Stop", argv=("node", "${CLAUDE_PROJECT_DIR}/lib/x.js", "data.json")
     )
     assert list(scripts_of(handler, project)) == [str(project / "lib/x.js")]
     assert list(named_files(handler, project)) == [str(project / "lib/x.js")]
@@ -72,7 +72,7 @@ def test_words_without_a_shell(project: Path) -> None:
 def test_what_a_script_is_given_may_be_beside_it(project: Path) -> None:
     """Such as the hook that a common beginning of all hooks is to run."""
     (project / "lib/rules.js").write_text("rules")
-    handler = Handler(Source("claude"), "Stop", command="node lib/x.js rules.js")
+    handler = Handler(HookSource("claude"), "Stop", command="node lib/x.js rules.js")
     assert sorted(named_files(handler, project)) == [
         str(project / "lib/rules.js"),
         str(project / "lib/x.js"),
@@ -84,7 +84,7 @@ def test_all_that_is_named_is_more(project: Path) -> None:
     (project / "rules.jq").write_text(".")
     (project / "plain").write_text("#!/bin/sh\n")
     command = "cat guard.sh plain | sh; jq -f rules.jq data.json"
-    handler = Handler(Source("claude"), "Stop", command=command)
+    handler = Handler(HookSource("claude"), "Stop", command=command)
     assert sorted(named_files(handler, project)) == [
         str(project / name) for name in ("guard.sh", "plain", "rules.jq")
     ]
@@ -102,7 +102,7 @@ def test_all_that_is_named_is_more(project: Path) -> None:
 )
 def test_what_a_hook_writes_does_not_take_back_its_trust(project: Path, command: str) -> None:
     """It is not there at first, and is another after each run."""
-    handler = Handler(Source("claude"), "Stop", command=command)
+    handler = Handler(HookSource("claude"), "Stop", command=command)
     before = named_files(handler, project)
     for name in ("hooks.log", "out.sh", "hooks.json"):
         (project / name).write_text("written")
@@ -113,7 +113,7 @@ def test_what_a_hook_writes_does_not_take_back_its_trust(project: Path, command:
 @given(st.text(max_size=60))
 def test_any_text_can_be_a_command(command: str) -> None:
     """None of them is an error, and what is run is among what is named."""
-    handler = Handler(Source("claude"), "Stop", command=command)
+    handler = Handler(HookSource("claude"), "Stop", command=command)
     here = Path(__file__).parent
     assert scripts_of(handler, here).keys() <= named_files(handler, here).keys()
 
@@ -123,7 +123,7 @@ def test_what_a_script_runs_in_turn_is_covered(project: Path) -> None:
     (project / "lib/x.js").write_text("require('./y'); require('../top');")
     (project / "lib/y.js").write_text("")
     (project / "top.js").write_text("")
-    handler = Handler(Source("claude"), "Stop", command="node lib/x.js")
+    handler = Handler(HookSource("claude"), "Stop", command="node lib/x.js")
     beside = [str(project / name) for name in ("lib/x.js", "lib/y.js")]
     assert sorted(scripts_of(handler, project)) == beside
     assert sorted(named_files(handler, project)) == [*beside, str(project / "top.js")]
@@ -135,7 +135,7 @@ def test_all_code_in_a_directory_for_hooks_is_covered(project: Path) -> None:
         path = project / ".claude/hooks" / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text("")
-    handler = Handler(Source("claude"), "Stop", command="python3 .claude/hooks/guard.py")
+    handler = Handler(HookSource("claude"), "Stop", command="python3 .claude/hooks/guard.py")
     assert sorted(named_files(handler, project)) == [
         str(project / ".claude/hooks" / name) for name in ("guard.py", "rules/one.py")
     ]
@@ -143,14 +143,14 @@ def test_all_code_in_a_directory_for_hooks_is_covered(project: Path) -> None:
 
 def test_a_module_of_the_project(project: Path) -> None:
     """As `python -m` finds it."""
-    handler = Handler(Source("claude"), "Stop", command="PYTHONPATH=src python3 -m app --fix")
+    handler = Handler(HookSource("claude"), "Stop", command="PYTHONPATH=src python3 -m app --fix")
     assert list(scripts_of(handler, project)) == [str(project / "src/app.py")]
 
 
 def test_what_is_not_covered_is_said(project: Path) -> None:
     """What the command runs, and what its scripts do."""
     (project / "guard.sh").write_text('. "$RULES"\n')
-    handler = Handler(Source("claude"), "Stop", command="make lint && ./guard.sh")
+    handler = Handler(HookSource("claude"), "Stop", command="make lint && ./guard.sh")
     assert not_covered(handler, project) == (
         "make runs what other files say",
         "guard.sh: $RULES is known only when it runs",

@@ -1,4 +1,4 @@
-"""What a hook said, in one form for all dialects."""
+"""What a hook answered, in one form for all dialects."""
 
 from __future__ import annotations
 
@@ -7,25 +7,19 @@ from typing import Any, Literal, TypeAlias
 
 import msgspec
 
-Said: TypeAlias = Literal["", "allow", "ask", "defer", "deny"]
-Status: TypeAlias = Literal["completed", "blocked", "failed", "timeout", "spawn_error"]
+AnswerWord: TypeAlias = Literal["", "allow", "ask", "defer", "deny"]
+AnswerStatus: TypeAlias = Literal["completed", "blocked", "failed", "timeout", "spawn_error"]
 
-_ANSWERS = frozenset(
-    {"continue", "stopReason", "suppressOutput", "systemMessage", "terminalSequence", "decision", "reason",
-     "hookSpecificOutput", "async", "asyncTimeout"}
-)  # fmt: skip
 UNCHANGED: Any = msgspec.UNSET
 """No replacement; None is one."""
 
 
-class Answer(msgspec.Struct, frozen=True, kw_only=True):
-    """A hook's answer, understood. What it does depends on the point where the hook was asked."""
+class HookAnswer(msgspec.Struct, frozen=True, kw_only=True):
+    """A hook's answer. What it does depends on the point where the hook was asked."""
 
-    decision: Said = ""
+    decision: AnswerWord = ""
     reason: str = ""
     updated_input: dict[str, Any] | None = None
-    merges_input: bool = False
-    """The new input changes some keys, and does not replace all of them."""
     updated_output: Any = UNCHANGED
     contexts: tuple[str, ...] = ()
     """For the model."""
@@ -35,18 +29,22 @@ class Answer(msgspec.Struct, frozen=True, kw_only=True):
     stop_reason: str = ""
     env: dict[str, str] | None = None
     prompt: str = ""
-    """A first message in the user's place."""
+    """A first message in place of the user's."""
     title: str = ""
-    """What the session is to be called."""
+    """A new title of the session."""
     terminal: str = ""
-    """What the terminal is to be sent: a title, a notification, the bell."""
+    """A control sequence for the terminal: a title, a notification, the bell."""
     display: str = ""
-    """What is to be shown in the place of what the model has said."""
+    """Text to show in place of the model's."""
+    rules: tuple[str, ...] = ()
+    """Permission rules that an `allow` grants for the session."""
+    clears_context: bool = False
+    """The conversation so far is dropped."""
     extra: dict[str, Any] | None = None
-    """What only one dialect knows: a changed request to the model, say."""
-    status: Status = "completed"
+    """Fields that only the dialect itself understands."""
+    status: AnswerStatus = "completed"
     problem: str = ""
-    """What went wrong, if it failed."""
+    """What went wrong, if the hook failed."""
 
     @property
     def has_failed(self) -> bool:
@@ -59,16 +57,21 @@ class Answer(msgspec.Struct, frozen=True, kw_only=True):
         return self == _SILENT
 
 
-_SILENT = Answer()
+_SILENT = HookAnswer()
 
 
-def failed(problem: str, status: Status = "failed") -> Answer:
-    """A hook that gave no answer."""
-    return Answer(status=status, problem=problem)
+def failed(problem: str, status: AnswerStatus = "failed") -> HookAnswer:
+    """The answer of a hook that gave none."""
+    return HookAnswer(status=status, problem=problem)
+
+
+def denied(reason: str, **more: Any) -> HookAnswer:
+    """The answer of a hook that refuses."""
+    return HookAnswer(decision="deny", reason=reason, status="blocked", **more)
 
 
 def json_object(text: str) -> dict[str, Any] | None:
-    """The object that a text is, if its first letter that is not blank begins one and all of it is JSON."""
+    """The JSON object that a text is; None if it is anything else."""
     stripped = text.strip().removeprefix("\ufeff")
     if not stripped.startswith("{"):
         return None
@@ -79,30 +82,18 @@ def json_object(text: str) -> dict[str, Any] | None:
     return value if isinstance(value, dict) else None
 
 
-def is_broken_object(text: str) -> bool:
-    """Whether a text was meant to be an object and is none. Lines that are objects, and answer nothing, are a log."""
-    stripped = text.strip().removeprefix("\ufeff")
-    if (
-        not (stripped.startswith("{") and stripped.endswith("}"))
-        or json_object(stripped) is not None
-    ):
-        return False
-    lines = [json_object(line) for line in stripped.splitlines() if line.strip()]
-    return None in lines or any(_ANSWERS & line.keys() for line in lines if line is not None)
-
-
 def text_of(value: object) -> str:
-    """A field that should be text: what is none is not taken for it."""
+    """A field that should be text; empty if it is not."""
     return value if isinstance(value, str) else ""
 
 
-def first_line(text: str) -> str:
-    """The first line that says something."""
-    return next((line.strip() for line in text.splitlines() if line.strip()), "")
+def texts_of(value: object) -> tuple[str, ...]:
+    """A text as the only one of a tuple; an empty tuple if it says nothing."""
+    return (value,) if isinstance(value, str) and value.strip() else ()
 
 
-def refuse_wrong_types(found: dict[str, Any], fields: dict[str, tuple[type, ...]]) -> str:
-    """What is wrong with an object whose fields should have these types; empty if nothing is."""
+def wrong_type(found: dict[str, Any], fields: dict[str, tuple[type, ...]]) -> str:
+    """The first field of an object that has another type than it should; empty if none has."""
     for name, kinds in fields.items():
         if name in found and found[name] is not None and not isinstance(found[name], kinds):
             wanted = " or ".join(kind.__name__ for kind in kinds)

@@ -36,7 +36,7 @@ Watch: TypeAlias = Callable[[bytes], float | None]
 """Called with the output so far, until it gives a number: the seconds that the program has from then on."""
 
 
-class Order(msgspec.Struct, frozen=True):
+class ProgramSpec(msgspec.Struct, frozen=True):
     """What to run, and with what."""
 
     argv: tuple[str, ...]
@@ -47,7 +47,7 @@ class Order(msgspec.Struct, frozen=True):
     watch: Watch | None = None
 
 
-class Ran(msgspec.Struct, frozen=True):
+class ProgramResult(msgspec.Struct, frozen=True):
     """How a program ended. `code` is None if it did not end by itself."""
 
     code: int | None
@@ -62,9 +62,9 @@ class Ran(msgspec.Struct, frozen=True):
     """There was more output than is kept."""
 
 
-async def run_program(order: Order) -> Ran:
+async def run_program(spec: ProgramSpec) -> ProgramResult:
     """Run a program to its end, or to the end of its time. If the task is cancelled, all of it is ended first."""
-    return await _Execution(order).run()
+    return await _Execution(spec).run()
 
 
 class _Stream:
@@ -83,11 +83,11 @@ class _Stream:
 class _Execution:
     """One program, from its start to the last of its processes."""
 
-    def __init__(self, order: Order) -> None:
-        self._order = order
+    def __init__(self, spec: ProgramSpec) -> None:
+        self._spec = spec
         self._loop = asyncio.get_running_loop()
-        self._input = memoryview(order.stdin)
-        self._watch = order.watch
+        self._input = memoryview(spec.stdin)
+        self._watch = spec.watch
         self._pipes: list[int] = []
         """Our ends, as far as they are open: the input first, while it is."""
         self._streams: dict[int, _Stream] = {}
@@ -98,13 +98,13 @@ class _Execution:
         self._timer: asyncio.TimerHandle | None = None
         self._is_cancelled = False
 
-    async def run(self) -> Ran:
+    async def run(self) -> ProgramResult:
         started = time.monotonic()
         try:
             try:
                 program = self._start()
             except (OSError, ValueError) as error:
-                return Ran(None, problem="spawn_error", detail=_why(self._order, error))
+                return ProgramResult(None, problem="spawn_error", detail=_why(self._spec, error))
             code = await self._watch_over(program)
         finally:
             for pipe in tuple(self._pipes):
@@ -113,13 +113,15 @@ class _Execution:
         out, err = (each.kept.decode(errors="replace") for each in (self._out, self._err))
         is_cut = self._out.is_cut or self._err.is_cut
         if code is not None:
-            return Ran(code, out, err, seconds, is_cut=is_cut)
-        return Ran(None, out, err, seconds, "timeout", f"{self._order.timeout:g} s", is_cut)
+            return ProgramResult(code, out, err, seconds, is_cut=is_cut)
+        return ProgramResult(
+            None, out, err, seconds, "timeout", f"{self._spec.timeout:g} s", is_cut
+        )
 
     # --- pipes --------------------------------------------------------------------------------------
 
     def _start(self) -> Program:
-        order = self._order
+        spec = self._spec
         theirs: list[int] = []
         try:
             for is_input in (True, False, False):
@@ -131,9 +133,9 @@ class _Execution:
             self._streams = {out: self._out, err: self._err}
             self._write(feed)  # the input is there before the program is
             return start_program(
-                order.argv,
-                order.env,
-                order.cwd,
+                spec.argv,
+                spec.env,
+                spec.cwd,
                 (theirs[0], theirs[1], theirs[2]),
                 leaves=_ANSWERED,
             )
@@ -184,7 +186,7 @@ class _Execution:
     async def _watch_over(self, program: Program) -> int | None:
         """The exit code; None if the time was over first."""
         line, code = program.fileno(), None
-        self._set_timer(self._order.timeout)
+        self._set_timer(self._spec.timeout)
         for pipe in tuple(self._pipes):
             if pipe in self._streams:
                 self._loop.add_reader(pipe, self._read, pipe)
@@ -253,8 +255,8 @@ class _Execution:
         await call_in_thread(program.end)
 
 
-def _why(order: Order, error: OSError | ValueError) -> str:
-    if isinstance(error, FileNotFoundError) and not Path(order.cwd).is_dir():
-        return f"the directory '{order.cwd}' is not there"
+def _why(spec: ProgramSpec, error: OSError | ValueError) -> str:
+    if isinstance(error, FileNotFoundError) and not Path(spec.cwd).is_dir():
+        return f"the directory '{spec.cwd}' is not there"
     reason = error.strerror if isinstance(error, OSError) else str(error)
-    return f"'{order.argv[0] if order.argv else ''}' cannot be started: {reason}"
+    return f"'{spec.argv[0] if spec.argv else ''}' cannot be started: {reason}"

@@ -1,31 +1,41 @@
-"""Hookline's own protocol: our points, our tool names, JSON in, and an exit code or JSON out."""
+"""Hookline's own hooks: our points, our tool names, JSON in, and an exit code or JSON out. Mistakes are errors."""
 
 from __future__ import annotations
 
+import difflib
+import math
+import re
+from collections.abc import Iterator, Mapping
+from pathlib import Path
 from typing import Any, ClassVar
 
-from hookline.command_hooks import matchers
 from hookline.command_hooks.answers import (
     UNCHANGED,
-    Answer,
+    HookAnswer,
+    denied,
     failed,
     json_object,
-    refuse_wrong_types,
     text_of,
+    wrong_type,
 )
-from hookline.command_hooks.definition import Handler
-from hookline.command_hooks.dialects.base import (
-    Dialect,
-    Place,
+from hookline.command_hooks.dialect import Dialect, NameTest, all_dialects, dialect_of
+from hookline.command_hooks.dialects.claude.results import result_of
+from hookline.command_hooks.dialects.claude.tools import TOOLS as CLAUDE_TOOLS
+from hookline.command_hooks.dialects.claude.transcript import ClaudeTranscripts
+from hookline.command_hooks.dialects.event_facts import (
     agent_fields,
     failure_words,
     last_words,
     unfinished,
 )
-from hookline.command_hooks.matchers import Test
-from hookline.command_hooks.process import Ran
-from hookline.command_hooks.tool_names import CLAUDE, Bridge, Shown
-from hookline.lifecycle import HookPoint
+from hookline.command_hooks.dialects.matchers import NAMES, names_or_expression
+from hookline.command_hooks.handler import Handler, HookSource, Level
+from hookline.command_hooks.process import ProgramResult
+from hookline.command_hooks.run_facts import RunFacts
+from hookline.command_hooks.tools import ShownCall
+from hookline.command_hooks.transcripts import Transcripts
+from hookline.errors import RegistrationError, UsageError
+from hookline.lifecycle import HookPoint, ToolHookContext, point_named
 from hookline.state import RunStatus, ToolCall, thaw
 
 _DECISIONS: dict[str, Any] = {
@@ -41,56 +51,65 @@ _SPECIFIC: dict[str, tuple[type, ...]] = {
     "permissionDecision": _TEXT, "permissionDecisionReason": _TEXT, "additionalContext": _TEXT, "updatedInput": (dict,),
 }  # fmt: skip
 _SAYING = {*_FIELDS, "result"} - {"reason", "stopReason"}
-"""The fields that say something by themselves."""
+"""The fields that mean something by themselves."""
+_KEYS = (
+    "on", "command", "argv", "url", "headers", "allowed_env", "matcher", "if", "timeout", "on_failure", "dialect",
+    "name", "env", "cwd", "async",
+)  # fmt: skip
+_WITH_NAMES = ("session_start", "subagent_start", "subagent_stop")
+"""Points without a tool call at which there is a name to match: how the session began, or the child."""
+_OTHER_NAMES = {"point": "on", "event": "on", "match": "matcher", "type": ""}
 
 
 class Own(Dialect):
-    """Hookline's own rules. A hook that fails keeps things from happening, unless it says `on_failure = "open"`."""
+    """Hookline's own protocol. A hook that fails blocks, unless it has `on_failure = "open"`."""
 
     name = "hookline"
     points: ClassVar[dict[str, str]] = {
         point.value: point.value for point in HookPoint if not point.around
     }
-    observing = frozenset()
-    is_told_of_interrupts = True
-    bridge = Bridge({})
-
-    def begins_again(self, event: str) -> bool:  # noqa: ARG002 - as in the others
-        """There is `execution_start` for that."""
-        return False
+    configuration_folders = (".hookline",)
+    project_variables = frozenset({"HOOKLINE_PROJECT_DIR"})
+    starts_again = False  # there is `execution_start`
+    hears_interrupts = True
+    repeats_questions = True
+    withholds_results = True
+    is_strict = True
+    caps_objections = False
+    fails_closed = True
 
     def fires(self, event: str, ctx: Any) -> bool:
-        """A point with nothing to look at yet is passed over."""
+        """Not after a model that gave no response."""
         return event != "after_inference" or ctx.response is not None
 
-    def test(self, handler: Handler) -> Test:
-        """As Claude's; our names match, and the names that its scripts use."""
-        return matchers.claude(handler.matcher)
+    def matcher(self, handler: Handler) -> NameTest:
+        """As Claude's."""
+        return names_or_expression(handler.matcher)
 
-    def subject(self, event: str, ctx: Any, place: Place) -> tuple[str, ...] | None:  # noqa: ARG002 - as above
-        """The tool, the child, or how the session began."""
+    def subject(self, event: str, ctx: Any, facts: RunFacts) -> tuple[str, ...] | None:  # noqa: ARG002 - as above
+        """The tool under our name and Claude's, the child, or how the session began."""
         call = getattr(ctx, "tool_call", None)
         if call is not None:
-            form = CLAUDE.get(call.name)
+            form = CLAUDE_TOOLS.get(call.name)
             return (call.name,) if form is None else (call.name, form.name, *form.aliases)
         if event in ("subagent_start", "subagent_stop"):
             return (ctx.name,)
         return (ctx.source,) if event == "session_start" else None
 
-    def show(self, call: ToolCall, place: Place) -> Shown:  # noqa: ARG002 - paths stay as the model wrote them
+    def show(self, call: ToolCall, facts: RunFacts) -> ShownCall:  # noqa: ARG002 - paths stay as the model wrote them
         """A call as it is."""
-        return Shown(call.name, thaw(call.args))
+        return ShownCall(call.name, thaw(call.args))
 
-    def payload(self, handler: Handler, ctx: Any, place: Place) -> dict[str, Any]:
-        """The point, the run, and what the point is about."""
+    def payload(self, handler: Handler, ctx: Any, facts: RunFacts) -> dict[str, Any]:
+        """The point, the run, and the fields of the point."""
         return {
             "point": handler.event,
             "hook_event_name": handler.event,
             "run_id": ctx.state.run_id,
-            "session_id": place.session_id,
-            "transcript_path": place.transcript,
-            "project": place.project,
-            "cwd": place.cwd,
+            "session_id": facts.session_id,
+            "transcript_path": facts.transcript,
+            "project": facts.project,
+            "cwd": facts.cwd,
             **agent_fields(ctx),
             **self._particulars(handler.event, ctx),
         }
@@ -136,37 +155,62 @@ class Own(Dialect):
         status = getattr(ctx, "status", None)
         return {**sent, "status": status.value} if isinstance(status, RunStatus) else sent
 
-    def variables(self, handler: Handler, place: Place) -> dict[str, str]:
-        """Where the project is, and at which point the hook is asked."""
+    def variables(self, handler: Handler, facts: RunFacts) -> dict[str, str]:
+        """The project, the point and the session."""
         return {
-            "HOOKLINE_PROJECT_DIR": place.project,
+            "HOOKLINE_PROJECT_DIR": facts.project,
             "HOOKLINE_POINT": handler.event,
-            "HOOKLINE_SESSION_ID": place.session_id,
-            "CLAUDE_PROJECT_DIR": place.project,
+            "HOOKLINE_SESSION_ID": facts.session_id,
+            "CLAUDE_PROJECT_DIR": facts.project,
         }
 
-    def understand(self, handler: Handler, ran: Ran) -> Answer:  # noqa: ARG002 - the same at every point
-        """0 proceeds, and JSON may decide; 2 blocks, with what it says as the reason; anything else has failed."""
-        lost = unfinished(ran)
+    def transcripts(self, directory: Path) -> Transcripts:
+        """In Claude's form."""
+        return ClaudeTranscripts(directory)
+
+    def take_result(self, call: ToolCall, answer: HookAnswer) -> Any:
+        """Hooks that are for Claude, too, use its form."""
+        return result_of(call, answer.updated_output)
+
+    def objection_cap(self, handler: Handler) -> int | None:  # noqa: ARG002 - the same for all
+        """None: the agent has a cap for its own hooks."""
+        return None
+
+    def tools_named(self, handler: Handler) -> Iterator[str]:
+        """The tools in a rule and in a matcher of names, without those that are Claude's names."""
+        if not issubclass(point_named(handler.event).context, ToolHookContext):
+            return
+        if handler.rule:
+            yield handler.rule
+        theirs = {name for form in CLAUDE_TOOLS.values() for name in (form.name, *form.aliases)}
+        if NAMES.fullmatch(handler.matcher):
+            names = (part.strip() for part in re.split(r"[|,]", handler.matcher))
+            yield from (name for name in names if name and name not in theirs)
+
+    def read_answer(self, handler: Handler, result: ProgramResult) -> HookAnswer:  # noqa: ARG002 - the same at every point
+        """0 proceeds, and JSON may decide; 2 blocks, with stderr as the reason; anything else is a failure."""
+        lost = unfinished(result)
         if lost is not None:
             return lost
-        if ran.code == 2:
-            found = json_object(ran.stdout) or {}
-            reason = text_of(found.get("reason")) or ran.stderr.strip() or ran.stdout.strip()
-            return Answer(decision="deny", reason=reason or "no reason was given", status="blocked")
-        if ran.code != 0:
-            return failed(failure_words(ran))
-        found_or_none = json_object(ran.stdout)
+        if result.code == 2:
+            found = json_object(result.stdout) or {}
+            reason = text_of(found.get("reason")) or result.stderr.strip() or result.stdout.strip()
+            return denied(reason or "no reason was given")
+        if result.code != 0:
+            return failed(failure_words(result))
+        found_or_none = json_object(result.stdout)
         if found_or_none is None:
-            if ran.stdout.lstrip()[:1] == "{":
+            if result.stdout.lstrip()[:1] == "{":
                 return failed("its output begins like JSON, and is not valid")
-            if any(_SAYING & (json_object(line) or {}).keys() for line in ran.stdout.splitlines()):
+            if any(
+                _SAYING & (json_object(line) or {}).keys() for line in result.stdout.splitlines()
+            ):
                 return failed("its JSON stands among other text: only an object alone is read")
-            return Answer()
+            return HookAnswer()
         return _fields(found_or_none)
 
 
-def _fields(found: dict[str, Any]) -> Answer:
+def _fields(found: dict[str, Any]) -> HookAnswer:
     wrong = _wrong(found)
     if wrong:
         return failed(wrong)
@@ -175,7 +219,7 @@ def _fields(found: dict[str, Any]) -> Answer:
     context = text_of(found.get("context")) or text_of(specific.get("additionalContext"))
     message = text_of(found.get("message")) or text_of(found.get("systemMessage"))
     reason = text_of(found.get("reason")) or text_of(specific.get("permissionDecisionReason"))
-    return Answer(
+    return HookAnswer(
         decision=max((_DECISIONS.get(word, "") for word in words), key=_STRICTNESS.index),
         reason=reason,
         updated_input=found.get("updated_input", specific.get("updatedInput")),
@@ -189,11 +233,11 @@ def _fields(found: dict[str, Any]) -> Answer:
 
 
 def _wrong(found: dict[str, Any]) -> str:
-    """Why an answer cannot be understood; empty if it can. One that might be a refusal is never passed over."""
+    """What is wrong with an answer; empty if nothing is. One that might be a refusal is never ignored."""
     specific = found.get("hookSpecificOutput")
-    wrong = refuse_wrong_types(found, _FIELDS)
+    wrong = wrong_type(found, _FIELDS)
     if not wrong and isinstance(specific, dict):
-        wrong = refuse_wrong_types(specific, _SPECIFIC)
+        wrong = wrong_type(specific, _SPECIFIC)
     if wrong:
         return wrong
     for word in (found.get("decision"), (specific or {}).get("permissionDecision")):
@@ -203,3 +247,151 @@ def _wrong(found: dict[str, Any]) -> str:
     if unknown and not _SAYING & found.keys():
         return f"its JSON says nothing that is known: {unknown[0]!r} is not a field, 'decision' is"
     return ""
+
+
+# --- the form in a program or a TOML table ---------------------------------------------------------------
+
+
+def read_hook(
+    given: Mapping[str, Any], *, level: Level = Level.CODE, path: str = "", label: str = "hookline"
+) -> Handler:
+    """The hook that a mapping describes: `{"on": "before_tool_use", "command": "./check.sh", "matcher": "bash"}`."""
+    where = f"{label}: the hook {dict(given)!r}" if isinstance(given, Mapping) else label
+    if not isinstance(given, Mapping):
+        raise RegistrationError(
+            f"{label}: {given!r} is not a hook.", remedy="Write `on = ...` and `command = ...`."
+        )
+    spec = {
+        _OTHER_NAMES.get(key, key): value
+        for key, value in given.items()
+        if _OTHER_NAMES.get(key, key)
+    }
+    for key in spec:
+        if key not in _KEYS:
+            close = difflib.get_close_matches(str(key), _KEYS, n=1, cutoff=0.5)
+            raise RegistrationError(
+                f"{where} has a key '{key}'.",
+                remedy=f"Did you mean '{close[0]}'?" if close else f"Keys: {', '.join(_KEYS)}.",
+            )
+    dialect = spec.get("dialect", "hookline")
+    if dialect not in all_dialects():
+        raise RegistrationError(
+            f"{where}: the dialect {dialect!r} is not known.",
+            remedy=f"Dialects: {', '.join(all_dialects())}.",
+        )
+    handler = Handler(
+        source=HookSource(dialect, level, path, label),
+        event=_event(spec.get("on"), dialect, where),
+        kind="http" if "url" in spec else "command",
+        command=_text_key(spec, "command", where),
+        argv=_words(spec, where),
+        url=_text_key(spec, "url", where),
+        headers=_texts(spec, "headers", where),
+        allowed_env=tuple(spec.get("allowed_env", ())),
+        matcher=_text_key(spec, "matcher", where),
+        rule=_text_key(spec, "if", where),
+        timeout=_seconds(spec, where),
+        on_failure=_choice(spec, dialect, where),
+        is_async=spec.get("async") is True,
+        env=_texts(spec, "env", where),
+        cwd=_text_key(spec, "cwd", where),
+        label=_text_key(spec, "name", where),
+        definition=dict(given),
+    )
+    _check(handler, where)
+    return handler
+
+
+def _check(handler: Handler, where: str) -> None:
+    ways = [bool(handler.command.strip()), handler.argv is not None, bool(handler.url)]
+    if sum(ways) != 1:
+        raise RegistrationError(f"{where} needs one of command, argv and url, and has {sum(ways)}.")
+    dialect = dialect_of(handler)
+    if (handler.matcher not in ("", "*") or handler.rule) and isinstance(dialect, Own):
+        _check_subject(handler, where)
+    try:
+        dialect.matcher(handler)
+        if handler.rule:
+            from hookline.permissions import Rule
+
+            Rule.parse(handler.rule)
+    except UsageError as error:
+        raise RegistrationError(f"{where}: {error.message}", remedy=error.remedy) from None
+
+
+def _check_subject(handler: Handler, where: str) -> None:
+    """A matcher or rule needs a tool call or a name at the point: else the hook would always run, or never."""
+    has_tool = issubclass(point_named(handler.event).context, ToolHookContext)
+    if has_tool or (handler.event in _WITH_NAMES and not handler.rule):
+        return
+    raise RegistrationError(
+        f"{where}: at {handler.event} there is no tool call that it could be for.",
+        remedy="Leave that out, and let it look at its input itself.",
+    )
+
+
+def _event(on: object, dialect: str, where: str) -> str:
+    points = all_dialects()[dialect].points
+    if not isinstance(on, str) or not on:
+        raise RegistrationError(
+            f"{where} does not say when it runs.", remedy="Write on = 'before_tool_use', say."
+        )
+    if on in points:
+        return on
+    point = point_named(on, where)
+    found = next((event for event, at in points.items() if at == point.value), None)
+    if found is None:
+        raise RegistrationError(
+            f"{where}: hooks of the dialect {dialect} are not asked at {point.value}.",
+            remedy=f"They are at: {', '.join(points)}.",
+        )
+    return found
+
+
+def _text_key(spec: Mapping[str, Any], key: str, where: str) -> str:
+    value = spec.get(key, "")
+    if not isinstance(value, str):
+        raise RegistrationError(f"{where}: {key} is {value!r}, which is not text.")
+    return value
+
+
+def _texts(spec: Mapping[str, Any], key: str, where: str) -> dict[str, str]:
+    value = spec.get(key, {})
+    if not isinstance(value, Mapping) or not all(isinstance(item, str) for item in value.values()):
+        raise RegistrationError(
+            f"{where}: {key} is {value!r}.", remedy="Give texts by their names."
+        )
+    return dict(value)
+
+
+def _words(spec: Mapping[str, Any], where: str) -> tuple[str, ...] | None:
+    if "argv" not in spec:
+        return None
+    words = spec["argv"]
+    if (
+        not isinstance(words, list | tuple)
+        or not words
+        or not all(isinstance(w, str) and w for w in words)
+    ):
+        raise RegistrationError(
+            f"{where}: argv is {words!r}.", remedy="Give the program and its arguments in a list."
+        )
+    return tuple(words)
+
+
+def _seconds(spec: Mapping[str, Any], where: str) -> float:
+    value = spec.get("timeout", 60.0)
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < math.inf:
+        raise RegistrationError(
+            f"{where}: timeout is {value!r}.", remedy="Give seconds above zero."
+        )
+    return float(value)
+
+
+def _choice(spec: Mapping[str, Any], dialect: str, where: str) -> Any:
+    value = spec.get("on_failure", "closed" if all_dialects()[dialect].fails_closed else "open")
+    if value not in ("open", "closed"):
+        raise RegistrationError(
+            f"{where}: on_failure is {value!r}.", remedy="Use 'closed' or 'open'."
+        )
+    return value
