@@ -15,10 +15,9 @@ from hypothesis import strategies as st
 
 from hookline import AgentBuilder, HookOutcome, HookPoint, RunStatus, ToolHookContext
 from hookline.command_hooks import Handler, HookSource, RunFacts
-from hookline.command_hooks.answers import HookAnswer
 from hookline.command_hooks.async_hooks import AsyncHooks
 from hookline.command_hooks.batch import HandlerBatch
-from hookline.command_hooks.process import ProgramResult
+from hookline.command_hooks.exchange import HookAnswer, ProgramResult
 from hookline.command_hooks.runner import HookReply, Runner
 from hookline.hooks import Options, register
 from hookline.journal import hooks_in

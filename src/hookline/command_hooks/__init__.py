@@ -10,13 +10,11 @@ from typing import TYPE_CHECKING
 from hookline import lazy
 
 if TYPE_CHECKING:
-    from hookline.command_hooks.answers import HookAnswer
     from hookline.command_hooks.capability import CommandHooks
     from hookline.command_hooks.dialect import Dialect, register_dialect
     from hookline.command_hooks.dialects.own import read_hook
+    from hookline.command_hooks.exchange import HookAnswer, ProgramResult, RunFacts
     from hookline.command_hooks.handler import Handler, HookSource, Level, Search
-    from hookline.command_hooks.process import ProgramResult
-    from hookline.command_hooks.run_facts import RunFacts
     from hookline.command_hooks.scripts import definition_digest, not_covered
     from hookline.command_hooks.tools import ShownCall, ToolForm, ToolNames
     from hookline.command_hooks.trial import HookTrial, try_hooks
@@ -26,12 +24,12 @@ _HOME: dict[str, str] = {
     "CommandHooks": "capability",
     "Dialect": "dialect",
     "Handler": "handler",
-    "HookAnswer": "answers",
+    "HookAnswer": "exchange",
     "HookSource": "handler",
     "HookTrial": "trial",
     "Level": "handler",
-    "ProgramResult": "process",
-    "RunFacts": "run_facts",
+    "ProgramResult": "exchange",
+    "RunFacts": "exchange",
     "Search": "handler",
     "ShownCall": "tools",
     "ToolForm": "tools",

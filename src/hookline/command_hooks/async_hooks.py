@@ -8,12 +8,10 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
-from hookline.command_hooks.answers import HookAnswer
 from hookline.command_hooks.dialect import dialect_of
+from hookline.command_hooks.exchange import HookAnswer, ProgramResult, RunFacts
 from hookline.command_hooks.handler import Handler
 from hookline.command_hooks.objections import is_used_up, objections_in_a_row, used_up
-from hookline.command_hooks.process import ProgramResult
-from hookline.command_hooks.run_facts import RunFacts
 from hookline.command_hooks.runner import HookReply, Runner, detach_seconds
 from hookline.command_hooks.texts import labelled
 from hookline.hooks import HookOutcome, Kind

@@ -15,11 +15,11 @@ import msgspec
 
 from hookline.command_hooks.async_hooks import AsyncHooks, ask_or_detach
 from hookline.command_hooks.dialect import dialect_of
+from hookline.command_hooks.exchange import RunFacts
 from hookline.command_hooks.handler import Handler
 from hookline.command_hooks.hook_memory import once_mark, with_once_mark
 from hookline.command_hooks.objections import ENDS
 from hookline.command_hooks.outcomes import outcome_of, with_words
-from hookline.command_hooks.run_facts import RunFacts
 from hookline.command_hooks.runner import HookReply, Runner
 from hookline.command_hooks.scripts import definition_digest
 from hookline.errors import CommandHookError

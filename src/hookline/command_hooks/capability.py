@@ -13,10 +13,9 @@ from hookline.blueprint import Definition, Note
 from hookline.command_hooks.async_hooks import AsyncHooks
 from hookline.command_hooks.batch import HandlerBatch, HandlerMatcher
 from hookline.command_hooks.checks import check_hooks
-from hookline.command_hooks.dialect import all_dialects, dialect_of
+from hookline.command_hooks.dialect import all_dialects, dialect_of, find_hooks, read_file
 from hookline.command_hooks.dialects.own import read_hook
 from hookline.command_hooks.dialects.pages import read_pages
-from hookline.command_hooks.discovery import find_hooks, read_file
 from hookline.command_hooks.handler import SYSTEM, Handler, HookPage, Level, Search, home_directory
 from hookline.command_hooks.model_hooks import HookModels
 from hookline.command_hooks.objections import ENDS, ObjectionCap

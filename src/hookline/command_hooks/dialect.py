@@ -14,10 +14,8 @@ from typing import Any, ClassVar, TypeAlias
 
 import msgspec
 
-from hookline.command_hooks.answers import HookAnswer
+from hookline.command_hooks.exchange import HookAnswer, ProgramResult, RunFacts
 from hookline.command_hooks.handler import Handler, HookSource, Level, Search
-from hookline.command_hooks.process import ProgramResult
-from hookline.command_hooks.run_facts import RunFacts
 from hookline.command_hooks.tools import ShownCall, ToolNames
 from hookline.command_hooks.transcripts import Transcripts
 from hookline.errors import RegistrationError, UsageError
@@ -281,3 +279,45 @@ def dialect_named(name: str) -> Dialect:
 def dialect_of(handler: Handler | HookSource) -> Dialect:
     """The dialect of a hook."""
     return dialect_named((handler.source if isinstance(handler, Handler) else handler).dialect)
+
+
+# --- hooks of all of them --------------------------------------------------------------------------------
+
+
+def find_hooks(search: Search, dialects: Iterable[str] | None = None) -> list[Handler]:
+    """The hooks of all files that these dialects have, and those of named settings, plugins and pages."""
+    wanted = _with_files() if dialects is None else tuple(dialects)
+    handlers: list[Handler] = []
+    for name, dialect in all_dialects().items():
+        if name not in wanted:
+            handlers += dialect.find_named(search)
+    for name in wanted:
+        _check_files(name)
+        handlers += dialect_named(name).find(search)
+    return [_required(each) for each in handlers]
+
+
+def read_file(path: Path, dialect: str, level: Level, search: Search) -> list[Handler]:
+    """The hooks of one file that somebody names."""
+    if not path.is_file():
+        raise UsageError(f"there is no file '{path}'.", remedy="Name a file with hooks.")
+    _check_files(dialect)
+    return list(dialect_named(dialect).read(path, level, search))
+
+
+def _with_files() -> tuple[str, ...]:
+    return tuple(name for name, dialect in all_dialects().items() if dialect.has_files)
+
+
+def _check_files(name: str) -> None:
+    if name not in _with_files():
+        raise UsageError(
+            f"the dialect {name!r} has no files.", remedy=f"Dialects: {', '.join(_with_files())}."
+        )
+
+
+def _required(handler: Handler) -> Handler:
+    """An administrator's hook fails closed in any dialect."""
+    if handler.source.level is not Level.MANAGED:
+        return handler
+    return msgspec.structs.replace(handler, on_failure="closed")

@@ -11,10 +11,9 @@ from typing import Any
 
 import msgspec
 
-from hookline.command_hooks.answers import HookAnswer
 from hookline.command_hooks.dialect import all_dialects, dialect_of
+from hookline.command_hooks.exchange import HookAnswer, RunFacts, session_of
 from hookline.command_hooks.handler import Handler
-from hookline.command_hooks.run_facts import RunFacts, session_of
 from hookline.secret_tables import CLOUD_VARIABLE
 
 _KEPT_IN_REPOSITORIES = frozenset(

@@ -8,9 +8,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from hookline.command_hooks.dialect import ModelVerdict, dialect_of
+from hookline.command_hooks.exchange import HOOK_AGENT, ProgramResult
 from hookline.command_hooks.handler import Handler
-from hookline.command_hooks.process import ProgramResult
-from hookline.command_hooks.run_facts import HOOK_AGENT
 from hookline.errors import HooklineError
 from hookline.state import EMPTY, InferenceRequest, UserMessage
 

@@ -6,11 +6,10 @@ from typing import Any
 
 import msgspec
 
-from hookline.command_hooks.answers import UNCHANGED, HookAnswer
 from hookline.command_hooks.dialect import dialect_of
+from hookline.command_hooks.exchange import TITLE, UNCHANGED, HookAnswer, RunFacts
 from hookline.command_hooks.handler import Handler
 from hookline.command_hooks.objections import ENDS, is_used_up, used_up
-from hookline.command_hooks.run_facts import TITLE, RunFacts
 from hookline.command_hooks.texts import labelled
 from hookline.errors import HooklineError
 from hookline.hooks import HookOutcome, Kind

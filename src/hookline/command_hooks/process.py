@@ -17,6 +17,7 @@ from typing import TypeAlias
 import msgspec
 
 from hookline._aio import call_in_thread
+from hookline.command_hooks.exchange import ProgramResult
 from hookline.containment import Program, start_program
 
 MOST_OUTPUT = 1 << 20
@@ -45,21 +46,6 @@ class ProgramSpec(msgspec.Struct, frozen=True):
     cwd: str
     timeout: float
     watch: Watch | None = None
-
-
-class ProgramResult(msgspec.Struct, frozen=True):
-    """How a program ended. `code` is None if it did not end by itself."""
-
-    code: int | None
-    stdout: str = ""
-    stderr: str = ""
-    seconds: float = 0.0
-    problem: str = ""
-    """`timeout`, `spawn_error`, or empty."""
-    detail: str = ""
-    """More about the problem, or how a request failed, which has no exit code."""
-    is_cut: bool = False
-    """There was more output than is kept."""
 
 
 async def run_program(spec: ProgramSpec) -> ProgramResult:

@@ -16,9 +16,19 @@ from typing import Any
 
 import msgspec
 
-from hookline.command_hooks.answers import HookAnswer, denied, failed, json_object
 from hookline.command_hooks.dialect import Dialect, dialect_named, dialect_of
 from hookline.command_hooks.environment import SessionVariables, environment, expanded
+from hookline.command_hooks.exchange import (
+    HOOK_AGENT,
+    HookAnswer,
+    ProgramResult,
+    RunFacts,
+    denied,
+    failed,
+    json_line,
+    json_object,
+    session_of,
+)
 from hookline.command_hooks.handler import Handler, home_directory
 from hookline.command_hooks.hook_memory import (
     RunMemory,
@@ -29,8 +39,7 @@ from hookline.command_hooks.hook_memory import (
 )
 from hookline.command_hooks.model_hooks import HookModels
 from hookline.command_hooks.objections import ENDS, is_abandoned, objections_in_a_row
-from hookline.command_hooks.process import ProgramResult, ProgramSpec, Watch, run_program
-from hookline.command_hooks.run_facts import HOOK_AGENT, RunFacts, json_line, session_of
+from hookline.command_hooks.process import ProgramSpec, Watch, run_program
 from hookline.command_hooks.scripts import changed_script
 from hookline.command_hooks.texts import Spill, is_harmless
 from hookline.command_hooks.transcripts import Transcripts

@@ -9,9 +9,9 @@ import msgspec
 
 from hookline.command_hooks.capability import CommandHooks
 from hookline.command_hooks.dialect import dialect_of
+from hookline.command_hooks.exchange import RunFacts
 from hookline.command_hooks.handler import Handler
 from hookline.command_hooks.outcomes import outcome_of
-from hookline.command_hooks.run_facts import RunFacts
 from hookline.hooks import Point
 from hookline.lifecycle import HookPoint, ToolHookContext, point_named
 from hookline.state import AgentState, ToolCall, ToolResult

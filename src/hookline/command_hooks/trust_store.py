@@ -10,8 +10,8 @@ from pathlib import Path
 
 import msgspec
 
+from hookline.command_hooks.dialect import find_hooks
 from hookline.command_hooks.dialects.pages import AGENT_PAGES, SKILL_PAGES, read_pages
-from hookline.command_hooks.discovery import find_hooks
 from hookline.command_hooks.handler import Handler, Level, Search
 from hookline.command_hooks.scripts import named_files, scripts_of
 from hookline.errors import TrustError, UsageError

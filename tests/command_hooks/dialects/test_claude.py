@@ -8,9 +8,8 @@ from typing import Any
 import pytest
 
 from hookline.command_hooks import Handler, HookSource
-from hookline.command_hooks.answers import UNCHANGED, HookAnswer
 from hookline.command_hooks.dialect import all_dialects
-from hookline.command_hooks.process import ProgramResult
+from hookline.command_hooks.exchange import UNCHANGED, HookAnswer, ProgramResult
 
 CLAUDE = all_dialects()["claude"]
 

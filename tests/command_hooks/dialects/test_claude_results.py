@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from hookline.command_hooks.dialects.claude.results import response_of, result_of
+from hookline.command_hooks.dialects.claude.tools import response_of, result_of
 from hookline.state import ToolCall, ToolResult
 
 

@@ -12,10 +12,9 @@ import pytest
 from hookline import AgentBuilder, RunStatus
 from hookline.capabilities import Bash
 from hookline.command_hooks import Handler, HookSource, Level
-from hookline.command_hooks.answers import HookAnswer
 from hookline.command_hooks.dialect import all_dialects
+from hookline.command_hooks.exchange import HookAnswer, ProgramResult
 from hookline.command_hooks.handler import Search
-from hookline.command_hooks.process import ProgramResult
 from hookline.testing import ScriptedDriver, call, say
 
 

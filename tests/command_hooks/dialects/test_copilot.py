@@ -10,10 +10,9 @@ import pytest
 
 from hookline import HookOutcome, RunStatus
 from hookline.command_hooks import Handler, HookSource, Level
-from hookline.command_hooks.answers import HookAnswer
 from hookline.command_hooks.dialect import all_dialects
+from hookline.command_hooks.exchange import HookAnswer, ProgramResult
 from hookline.command_hooks.handler import Search
-from hookline.command_hooks.process import ProgramResult
 from hookline.testing import call, say
 
 PROGRESS = json.dumps({"type": "progress", "message": "checking", "temporary": True})

@@ -9,7 +9,7 @@ import pytest
 
 from hookline import AgentBuilder
 from hookline.capabilities import Bash, Files
-from hookline.command_hooks.dialects.claude.results import error_of
+from hookline.command_hooks.dialects.claude.tools import error_of
 from hookline.command_hooks.dialects.event_facts import failure_text, output_text, plain_lines
 from hookline.state import ToolResult
 from hookline.testing import ScriptedDriver, call, say

@@ -7,9 +7,8 @@ import json
 import pytest
 
 from hookline.command_hooks import Handler, HookSource, RunFacts
-from hookline.command_hooks.answers import HookAnswer
 from hookline.command_hooks.dialect import all_dialects
-from hookline.command_hooks.process import ProgramResult
+from hookline.command_hooks.exchange import HookAnswer, ProgramResult
 from hookline.state import ToolCall
 
 

@@ -12,10 +12,9 @@ from hypothesis import strategies as st
 
 from hookline import tool
 from hookline.command_hooks import CommandHooks, Handler, HookSource, RunFacts
-from hookline.command_hooks.answers import HookAnswer
 from hookline.command_hooks.dialect import all_dialects
 from hookline.command_hooks.dialects.copilot.known_fields import words_in
-from hookline.command_hooks.process import ProgramResult
+from hookline.command_hooks.exchange import HookAnswer, ProgramResult
 from hookline.errors import UsageError
 from hookline.state import ToolCall
 from hookline.testing import call, say

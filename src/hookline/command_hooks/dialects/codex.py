@@ -11,7 +11,6 @@ from typing import Any, ClassVar
 
 import msgspec
 
-from hookline.command_hooks.answers import HookAnswer, failed, json_object, text_of
 from hookline.command_hooks.dialect import OBJECTIONS_IN_A_ROW, NameTest
 from hookline.command_hooks.dialects.claude.protocol import Claude, wrong_field
 from hookline.command_hooks.dialects.claude.settings import make_hook as make_claude_hook
@@ -36,9 +35,15 @@ from hookline.command_hooks.dialects.event_facts import (
     unfinished,
 )
 from hookline.command_hooks.dialects.matchers import names_or_expression
+from hookline.command_hooks.exchange import (
+    HookAnswer,
+    ProgramResult,
+    RunFacts,
+    failed,
+    json_object,
+    text_of,
+)
 from hookline.command_hooks.handler import Handler, HookSource, Level, Search, Warn, own_directory
-from hookline.command_hooks.process import ProgramResult
-from hookline.command_hooks.run_facts import RunFacts
 from hookline.command_hooks.tools import ShownCall
 from hookline.command_hooks.transcripts import Line, Transcripts, timestamp
 from hookline.errors import UsageError

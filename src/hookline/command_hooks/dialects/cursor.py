@@ -11,17 +11,13 @@ from typing import Any, ClassVar
 
 import msgspec
 
-from hookline.command_hooks.answers import (
-    UNCHANGED,
-    HookAnswer,
-    denied,
-    failed,
-    json_object,
-    text_of,
-)
 from hookline.command_hooks.dialect import Dialect, ModelVerdict, NameTest
-from hookline.command_hooks.dialects.claude.results import result_of
-from hookline.command_hooks.dialects.claude.tools import EDIT_KEYS, FILE_KEYS, SEARCH_KEYS
+from hookline.command_hooks.dialects.claude.tools import (
+    EDIT_KEYS,
+    FILE_KEYS,
+    SEARCH_KEYS,
+    result_of,
+)
 from hookline.command_hooks.dialects.config_files import (
     about,
     about_plugin,
@@ -48,10 +44,19 @@ from hookline.command_hooks.dialects.event_facts import (
     unfinished,
 )
 from hookline.command_hooks.dialects.matchers import everything, expression
+from hookline.command_hooks.exchange import (
+    UNCHANGED,
+    HookAnswer,
+    ProgramResult,
+    RunFacts,
+    as_uuid,
+    denied,
+    failed,
+    json_object,
+    text_of,
+)
 from hookline.command_hooks.handler import Handler, HookSource, Level, Search, Warn
 from hookline.command_hooks.objections import is_abandoned
-from hookline.command_hooks.process import ProgramResult
-from hookline.command_hooks.run_facts import RunFacts, as_uuid
 from hookline.command_hooks.texts import is_labelled
 from hookline.command_hooks.tools import ShownCall, ToolForm, ToolNames
 from hookline.command_hooks.transcripts import Line, Transcripts

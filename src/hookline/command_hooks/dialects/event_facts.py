@@ -6,9 +6,7 @@ import re
 from collections.abc import Callable
 from typing import Any
 
-from hookline.command_hooks.answers import HookAnswer, failed
-from hookline.command_hooks.process import ProgramResult
-from hookline.command_hooks.run_facts import TITLE, as_uuid
+from hookline.command_hooks.exchange import TITLE, HookAnswer, ProgramResult, as_uuid, failed
 from hookline.lifecycle import HookPoint
 from hookline.state import (
     AgentState,

@@ -14,16 +14,8 @@ from typing import Any, ClassVar
 
 import msgspec
 
-from hookline.command_hooks.answers import (
-    UNCHANGED,
-    HookAnswer,
-    denied,
-    json_object,
-    text_of,
-)
 from hookline.command_hooks.dialect import Dialect, NameTest
-from hookline.command_hooks.dialects.claude.results import result_of
-from hookline.command_hooks.dialects.claude.tools import EDIT_KEYS, FILE_KEYS
+from hookline.command_hooks.dialects.claude.tools import EDIT_KEYS, FILE_KEYS, result_of
 from hookline.command_hooks.dialects.config_files import (
     about,
     load_json,
@@ -47,9 +39,18 @@ from hookline.command_hooks.dialects.event_facts import (
     unfinished,
 )
 from hookline.command_hooks.dialects.matchers import everything, expression, one_of
+from hookline.command_hooks.exchange import (
+    UNCHANGED,
+    HookAnswer,
+    ProgramResult,
+    RunFacts,
+    as_uuid,
+    denied,
+    json_line,
+    json_object,
+    text_of,
+)
 from hookline.command_hooks.handler import Handler, HookSource, Level, Search, Warn
-from hookline.command_hooks.process import ProgramResult
-from hookline.command_hooks.run_facts import RunFacts, as_uuid, json_line
 from hookline.command_hooks.texts import is_labelled
 from hookline.command_hooks.tools import ShownCall, ToolForm, ToolNames
 from hookline.command_hooks.transcripts import Line, Transcripts, timestamp

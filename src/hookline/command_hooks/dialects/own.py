@@ -9,18 +9,9 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, ClassVar
 
-from hookline.command_hooks.answers import (
-    UNCHANGED,
-    HookAnswer,
-    denied,
-    failed,
-    json_object,
-    text_of,
-    wrong_type,
-)
 from hookline.command_hooks.dialect import Dialect, NameTest, all_dialects, dialect_of
-from hookline.command_hooks.dialects.claude.results import result_of
 from hookline.command_hooks.dialects.claude.tools import TOOLS as CLAUDE_TOOLS
+from hookline.command_hooks.dialects.claude.tools import result_of
 from hookline.command_hooks.dialects.claude.transcript import ClaudeTranscripts
 from hookline.command_hooks.dialects.event_facts import (
     agent_fields,
@@ -29,9 +20,18 @@ from hookline.command_hooks.dialects.event_facts import (
     unfinished,
 )
 from hookline.command_hooks.dialects.matchers import NAMES, names_or_expression
+from hookline.command_hooks.exchange import (
+    UNCHANGED,
+    HookAnswer,
+    ProgramResult,
+    RunFacts,
+    denied,
+    failed,
+    json_object,
+    text_of,
+    wrong_type,
+)
 from hookline.command_hooks.handler import Handler, HookSource, Level
-from hookline.command_hooks.process import ProgramResult
-from hookline.command_hooks.run_facts import RunFacts
 from hookline.command_hooks.tools import ShownCall
 from hookline.command_hooks.transcripts import Transcripts
 from hookline.errors import RegistrationError, UsageError

@@ -12,7 +12,6 @@ from typing import Any, ClassVar
 
 import msgspec
 
-from hookline.command_hooks.answers import HookAnswer, denied, json_object
 from hookline.command_hooks.dialect import OBJECTIONS_IN_A_ROW, NameTest
 from hookline.command_hooks.dialects.claude.protocol import TOOL_EVENTS, Claude
 from hookline.command_hooks.dialects.claude.tools import TOOLS as CLAUDE_TOOLS
@@ -48,9 +47,8 @@ from hookline.command_hooks.dialects.matchers import (
     names_or_expression,
     whole_expression,
 )
+from hookline.command_hooks.exchange import HookAnswer, ProgramResult, RunFacts, denied, json_object
 from hookline.command_hooks.handler import Handler, Level, Search
-from hookline.command_hooks.process import ProgramResult
-from hookline.command_hooks.run_facts import RunFacts
 from hookline.command_hooks.tools import ShownCall, ToolForm, ToolNames
 from hookline.command_hooks.transcripts import timestamp
 from hookline.errors import UsageError

@@ -9,24 +9,14 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, ClassVar
 
-from hookline.command_hooks.answers import (
-    UNCHANGED,
-    HookAnswer,
-    denied,
-    failed,
-    json_object,
-    text_of,
-    texts_of,
-    wrong_type,
-)
 from hookline.command_hooks.dialect import (
     OBJECTIONS_IN_A_ROW,
     Dialect,
     ModelVerdict,
     NameTest,
 )
-from hookline.command_hooks.dialects.claude import results, settings
-from hookline.command_hooks.dialects.claude.tools import TOOLS
+from hookline.command_hooks.dialects.claude import settings
+from hookline.command_hooks.dialects.claude.tools import TOOLS, error_of, response_of, result_of
 from hookline.command_hooks.dialects.claude.transcript import ClaudeTranscripts
 from hookline.command_hooks.dialects.event_facts import (
     agent_fields,
@@ -42,9 +32,20 @@ from hookline.command_hooks.dialects.event_facts import (
     unfinished,
 )
 from hookline.command_hooks.dialects.matchers import names_or_expression
+from hookline.command_hooks.exchange import (
+    UNCHANGED,
+    HookAnswer,
+    ProgramResult,
+    RunFacts,
+    as_uuid,
+    denied,
+    failed,
+    json_object,
+    text_of,
+    texts_of,
+    wrong_type,
+)
 from hookline.command_hooks.handler import Handler, Level, Search
-from hookline.command_hooks.process import ProgramResult
-from hookline.command_hooks.run_facts import RunFacts, as_uuid
 from hookline.command_hooks.tools import ToolNames, file_path
 from hookline.command_hooks.transcripts import Transcripts
 from hookline.flow import ErrorClass
@@ -259,9 +260,9 @@ class Claude(Dialect):
             sent["tool_use_id"] = call.id
         if event == "PostToolUse":
             path = file_path(call.args.get("path"), facts.cwd)
-            sent["tool_response"] = results.response_of(call, ctx.execution, path)
+            sent["tool_response"] = response_of(call, ctx.execution, path)
         if event == "PostToolUseFailure":
-            sent["error"] = results.error_of(ctx.execution)
+            sent["error"] = error_of(ctx.execution)
             sent["is_interrupt"] = is_interrupted(ctx.execution)
         if event in _FEEDBACK:
             sent["duration_ms"] = round(ctx.execution.duration * 1000)
@@ -465,7 +466,7 @@ class Claude(Dialect):
 
     def take_result(self, call: ToolCall, answer: HookAnswer) -> Any:
         """The text of a command or a file, out of Claude's form of it."""
-        return results.result_of(call, answer.updated_output)
+        return result_of(call, answer.updated_output)
 
     def can_detach(self, handler: Handler) -> bool:
         """A program may say `{"async": true}`, while there is a run beside which it can continue."""

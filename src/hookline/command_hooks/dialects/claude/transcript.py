@@ -6,9 +6,8 @@ import uuid
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from hookline.command_hooks.dialects.claude.results import response_of
-from hookline.command_hooks.dialects.claude.tools import TOOLS
-from hookline.command_hooks.run_facts import RunFacts
+from hookline.command_hooks.dialects.claude.tools import TOOLS, response_of
+from hookline.command_hooks.exchange import RunFacts
 from hookline.command_hooks.tools import ToolNames, file_path
 from hookline.command_hooks.transcripts import Line, Transcripts, timestamp
 from hookline.state import (

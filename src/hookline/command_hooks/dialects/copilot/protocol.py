@@ -10,17 +10,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, ClassVar
 
-from hookline.command_hooks.answers import (
-    UNCHANGED,
-    HookAnswer,
-    denied,
-    failed,
-    json_object,
-    text_of,
-)
 from hookline.command_hooks.dialect import Dialect, NameTest
-from hookline.command_hooks.dialects.claude.results import result_of
-from hookline.command_hooks.dialects.claude.tools import SEARCH_KEYS
+from hookline.command_hooks.dialects.claude.tools import SEARCH_KEYS, result_of
 from hookline.command_hooks.dialects.copilot import files
 from hookline.command_hooks.dialects.copilot.known_fields import takes_object
 from hookline.command_hooks.dialects.event_facts import (
@@ -36,9 +27,17 @@ from hookline.command_hooks.dialects.event_facts import (
     unfinished,
 )
 from hookline.command_hooks.dialects.matchers import everything, whole_expression
+from hookline.command_hooks.exchange import (
+    UNCHANGED,
+    HookAnswer,
+    ProgramResult,
+    RunFacts,
+    denied,
+    failed,
+    json_object,
+    text_of,
+)
 from hookline.command_hooks.handler import Handler, Level, Search
-from hookline.command_hooks.process import ProgramResult
-from hookline.command_hooks.run_facts import RunFacts
 from hookline.command_hooks.tools import ShownCall, ToolForm, ToolNames
 from hookline.command_hooks.transcripts import Line, Transcripts, timestamp
 from hookline.flow import ErrorClass
