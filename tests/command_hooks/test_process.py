@@ -5,8 +5,12 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import errno
+import fcntl
 import os
+import pty
+import subprocess
 import sys
+import termios
 import time
 from pathlib import Path
 from typing import Any
@@ -223,3 +227,32 @@ async def test_there_is_no_terminal() -> None:
     """A hook has a session of its own, so it cannot write to the user's terminal."""
     ran = await run_program(sh("(echo x > /dev/tty) 2>/dev/null && echo had || echo none"))
     assert ran.stdout.strip() == "none"
+
+
+def test_the_terminal_of_the_agent_is_out_of_reach() -> None:
+    """Where there is one, a hook has a session of its own; where there is none, it is in ours."""
+    code = (
+        "import asyncio, os\n"
+        "from hookline.command_hooks.process import ProgramSpec, run_program\n"
+        "line = '(echo x > /dev/tty) 2>/dev/null && echo had || echo none; ps -o sess= -p $$'\n"
+        "spec = ProgramSpec(('/bin/sh', '-c', line), b'', dict(os.environ), '/', 20.0)\n"
+        "terminal, session = asyncio.run(run_program(spec)).stdout.split()\n"
+        "print(terminal, int(session) == os.getsid(0))\n"
+    )
+    ours, theirs = pty.openpty()
+
+    def take_terminal() -> None:
+        fcntl.ioctl(theirs, termios.TIOCSCTTY, 0)
+
+    def said(**options: Any) -> str:
+        command = [sys.executable, "-c", code]
+        return subprocess.run(command, stdout=-1, start_new_session=True, **options).stdout.decode()
+
+    try:
+        with_terminal = said(preexec_fn=take_terminal, pass_fds=(theirs,))
+        without = said()
+    finally:
+        os.close(ours)
+        os.close(theirs)
+    assert with_terminal == "none False\n"
+    assert without == "none True\n"

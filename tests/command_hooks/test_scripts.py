@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hookline.command_hooks import Handler, HookSource, not_covered
+from hookline.command_hooks import Handler, HookSource, definition_digest, not_covered
 from hookline.command_hooks.scripts import named_files, scripts_of
 
 
@@ -155,3 +156,68 @@ def test_what_is_not_covered_is_said(project: Path) -> None:
         "make runs what other files say",
         "guard.sh: $RULES is known only when it runs",
     )
+
+
+# --- what a recorded answer is bound to ---------------------------------------------------------------
+
+
+def digest(stage: Any, **fields: Any) -> str:
+    """The digest of a hook that runs a script of the project."""
+    given = {"command": "sh guard.sh", "env": {"KEY": "one"}, **fields}
+    source = given.pop("source", HookSource("claude"))
+    return definition_digest(Handler(source, "PreToolUse", **given), stage.root)
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        {"command": "sh guard.sh -v"},
+        {"matcher": "Bash"},
+        {"source": HookSource("codex")},
+        {"timeout": 3.0},
+        {"env": {"OTHER": "one"}},
+        {"command": "", "argv": ("sh", "guard.sh")},
+        {"kind": "http", "url": "https://here.example"},
+        {"kind": "prompt", "prompt": "Is it safe?"},
+    ],
+)
+def test_another_definition_has_another_digest(stage: Any, changed: dict[str, Any]) -> None:
+    """The command, its arguments, the dialect, the matcher, the names of variables."""
+    stage.script("guard.sh", "exit 0\n")
+    assert digest(stage) == digest(stage)
+    assert digest(stage, **changed) != digest(stage)
+
+
+def test_the_value_of_a_variable_is_not_in_the_digest(stage: Any) -> None:
+    """It may be a secret, and another one tomorrow."""
+    assert digest(stage, env={"KEY": "two"}) == digest(stage)
+
+
+def test_another_script_has_another_digest(stage: Any, tmp_path: Path) -> None:
+    """In the project, elsewhere, in a plugin, or on the path; data beside it does not count."""
+    plugin = tmp_path / "plugin"
+    outside = tmp_path / "outside.sh"
+    plugin.mkdir()
+    source = HookSource("claude", root=str(plugin))
+    hooks: list[tuple[Path, dict[str, Any]]] = [
+        (stage.root / "guard.sh", {}),
+        (outside, {"command": f"{outside} --fast"}),
+        (plugin / "g.py", {"command": "python3 ${CLAUDE_PLUGIN_ROOT}/g.py", "source": source}),
+        (stage.root / "g.py", {"command": "", "argv": ("python3", "$CLAUDE_PROJECT_DIR/g.py")}),
+    ]
+    for path, fields in hooks:
+        path.write_text("one")
+        before = digest(stage, **fields)
+        (path.parent / "log.txt").write_text("a line")
+        assert digest(stage, **fields) == before
+        path.write_text("two")
+        assert digest(stage, **fields) != before, path
+
+
+def test_a_registration_carries_the_digest(stage: Any) -> None:
+    """Whoever records a verdict finds it on the hook."""
+    stage.script("guard.sh", "exit 0\n")
+    hooks = stage.hooks({"on": "before_tool_use", "command": "sh guard.sh"})
+    found = [getattr(each.hook, "definition_digest", "") for each in hooks.hooks()]
+    assert found[0] == definition_digest(hooks.handlers[0], stage.root)
+    assert set(found[1:]) == {""}
