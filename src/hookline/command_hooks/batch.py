@@ -58,7 +58,7 @@ class HandlerMatcher(Matcher):
 
 
 class _Firing:
-    """Hooks that were started together, and their replies that nobody has taken yet."""
+    """Hooks that were started together, and their replies that are not taken yet."""
 
     def __init__(self, occasion: object, facts: RunFacts) -> None:
         self.occasion = occasion
@@ -160,8 +160,8 @@ class HandlerBatch:
             sent_back = self._runner.run(ctx.state).sent_back
             sent_back[ctx.child_run_id] = sent_back.get(ctx.child_run_id, 0) + 1
         words = "\n".join(answer.messages) if answer.reason else ""
-        told = [{"hook": handler.name, "said": "message", "reason": words}] if words else []
-        return self._with_others(ctx, outcome, firing, told)
+        notes = [{"hook": handler.name, "said": "message", "reason": words}] if words else []
+        return self._with_others(ctx, outcome, firing, notes)
 
     def _asked_once(self, handler: Handler, ctx: Any, outcome: HookOutcome | None) -> HookOutcome:
         """The outcome of a hook that was asked for its one time, which the run and the session remember."""

@@ -22,9 +22,6 @@ from hookline.errors import RegistrationError, UsageError
 from hookline.hooks import Registration
 from hookline.state import InferenceRequest, ToolCall
 
-OBJECTIONS_IN_A_ROW = 8
-"""How often hooks may keep a run from stopping while no tool is called, in most dialects."""
-
 NameTest: TypeAlias = Callable[[Sequence[str]], bool]
 """Whether a hook is for what has these names: a tool has one, and others that mean the same."""
 _NOTHING: Mapping[str, str] = MappingProxyType({})
@@ -67,7 +64,7 @@ class Dialect:
         return ()
 
     def find_named(self, search: Search) -> Iterable[Handler]:  # noqa: ARG002 - as above
-        """The hooks of plugins, settings and pages that somebody names, where its other files are not read."""
+        """The hooks of named plugins, settings and pages, where its other files are not read."""
         return ()
 
     def read(self, path: Path, level: Level, search: Search) -> Iterable[Handler]:  # noqa: ARG002 - as above
@@ -135,6 +132,8 @@ class Dialect:
     """Our tools under its names."""
     placeholders: ClassVar[Mapping[str, str]] = _NOTHING
     """More placeholders in commands, with their values."""
+    transcripts: ClassVar[type[Transcripts] | None] = None
+    """Writes conversations in a form that hooks can read; None if they get no transcript."""
     shell: ClassVar[str] = "/bin/sh"
     """What reads command lines, unless a hook names another."""
     runs_in_order: ClassVar[bool] = False
@@ -170,10 +169,6 @@ class Dialect:
         """The variables that repeat what is in the JSON."""
         return {}
 
-    def transcripts(self, directory: Path) -> Transcripts | None:  # noqa: ARG002 - for dialects with a form of their own
-        """Who writes conversations in its form; None for Claude's form."""
-        return None
-
     # --- what comes out -----------------------------------------------------------------------------
 
     fails_closed: ClassVar[bool] = False
@@ -184,6 +179,8 @@ class Dialect:
     """A denial after a tool keeps its result from the model. Elsewhere it is feedback beside the result."""
     context_is_lasting: ClassVar[bool] = True
     """Words before a request to the model stay in the conversation. Elsewhere they are for that request alone."""
+    objections_in_a_row: ClassVar[int | None] = 8
+    """How often hooks may keep a run from stopping while no tool is called."""
     caps_objections: ClassVar[bool] = True
     """It limits objections to the end of a run itself, so that the agent's own cap does not count them."""
 
@@ -229,9 +226,9 @@ class Dialect:
         """A model's no, as the JSON that a program would have printed."""
         raise NotImplementedError
 
-    def objection_cap(self, handler: Handler) -> int | None:  # noqa: ARG002 - as above
+    def objection_cap(self, handler: Handler) -> int | None:  # noqa: ARG002 - the same for all in most dialects
         """How often in a row a hook may object to the end of a run; None for no cap of its own."""
-        return OBJECTIONS_IN_A_ROW
+        return self.objections_in_a_row
 
 
 # --- which there are ------------------------------------------------------------------------------------
@@ -298,7 +295,7 @@ def find_hooks(search: Search, dialects: Iterable[str] | None = None) -> list[Ha
 
 
 def read_file(path: Path, dialect: str, level: Level, search: Search) -> list[Handler]:
-    """The hooks of one file that somebody names."""
+    """The hooks of one named file."""
     if not path.is_file():
         raise UsageError(f"there is no file '{path}'.", remedy="Name a file with hooks.")
     _check_files(dialect)

@@ -182,7 +182,7 @@ SYSTEM = Path("/etc")
 
 
 class Search(msgspec.Struct, frozen=True):
-    """Where hooks are looked for, and who is told what is wrong with a file."""
+    """Where hooks are looked for, and where warnings about files go."""
 
     project: Path
     home: Path
@@ -190,7 +190,7 @@ class Search(msgspec.Struct, frozen=True):
     system: Path | None = SYSTEM
     """The directory of the administrator's files; None if they are not read."""
     plugins: Mapping[Path, Level] = MappingProxyType({})
-    """Directories of plugins that somebody names."""
+    """Directories of plugins that are named."""
     settings: tuple[Path, ...] = ()
     """Settings files that the user names."""
     pages: tuple[HookPage, ...] = ()

@@ -26,7 +26,7 @@ class RunMemory:
         self.model = ""
         """The model that answered last: most points do not have it."""
         self.answered_call = ""
-        """The call whose question a hook answered last: nobody needs to be told of it."""
+        """The call whose question a hook answered last: no notification is needed."""
         self.before_summary: Log[Message] | None = None
         """The conversation that is about to be summarised."""
         self.replies: dict[int, tuple[Any, Any]] = {}
@@ -57,7 +57,7 @@ class SessionMemory:
 
     def __init__(self) -> None:
         self.has_begun = False
-        """Hooks were told of its beginning in this process."""
+        """Its hooks were asked about its start in this process."""
         self.model = ""
         """The model that answered last."""
         self.asked_once: set[str] = set()

@@ -25,7 +25,7 @@ def tool_of(server: str, tool: str) -> str:
 async def call_tool(handler: Handler, ctx: Any, payload: Mapping[str, Any]) -> ProgramResult:
     """Call the tool. A missing or failing server is a hook that failed.
 
-    Whoever configured the hook agreed to the call, so nobody is asked. What a policy forbids is not called.
+    The user agreed to the call with the hook, so no question is asked. What a policy forbids is not called.
     """
     tool = _found(handler.tool, ctx)
     if tool is None:

@@ -30,7 +30,7 @@ def outcome_of(
 
 def with_words(handler: Handler, ctx: Any, answer: HookAnswer, facts: RunFacts) -> Any:
     """The context with a hook's words to the model in the conversation."""
-    return _Effect(handler, ctx, answer, facts).told()
+    return _Effect(handler, ctx, answer, facts)._with_words()
 
 
 class _Effect:
@@ -49,7 +49,7 @@ class _Effect:
             return self._said(self.ctx)
         if answer.stops and "stop" in point.verdicts and point.value not in ENDS:
             reason = answer.stop_reason or answer.reason or "a hook ended the run"
-            return HookOutcome.stop(reason, self.told())
+            return HookOutcome.stop(reason, self._with_words())
         special = getattr(self, f"_{point.value}", None)
         return special() if special is not None else self._plain()
 
@@ -58,8 +58,8 @@ class _Effect:
     def _before_tool_use(self) -> HookOutcome | None:
         answer = self.answer
         if answer.decision == "deny":
-            return HookOutcome.block(self._reason(), self.told())
-        ctx = self.told()
+            return HookOutcome.block(self._reason(), self._with_words())
+        ctx = self._with_words()
         if answer.updated_input is not None:
             changed = self._changed_call()
             if isinstance(changed, str):
@@ -79,26 +79,26 @@ class _Effect:
         answer = self.answer
         if answer.decision == "deny":
             reason = self._reason()
-            return HookOutcome(Kind.BLOCK, reason, self.told(), None, Decision.deny(reason))
+            return HookOutcome(Kind.BLOCK, reason, self._with_words(), None, Decision.deny(reason))
         if answer.decision != "allow":
-            return self._said(self.told())
+            return self._said(self._with_words())
         decision = Decision.allow(answer.reason, rule=_granted_rule(self.ctx.tool_call, answer))
         if answer.updated_input is not None:
             changed = self._changed_call()
             if isinstance(changed, str):
                 return HookOutcome.block(f"what the hook made of the call cannot run: {changed}")
             decision = Decision.edit(**changed.args)
-        return HookOutcome(Kind.ALLOW, answer.reason, self.told(), None, decision)
+        return HookOutcome(Kind.ALLOW, answer.reason, self._with_words(), None, decision)
 
     def _after_tool_use(self) -> HookOutcome | None:
         answer, ctx = self.answer, self.ctx
         if answer.decision == "deny" and self._dialect.withholds_results:
-            return HookOutcome.block(self._reason(), self.told())
+            return HookOutcome.block(self._reason(), self._with_words())
         if answer.updated_output is not UNCHANGED:
             ctx = ctx.with_result(self._dialect.take_result(ctx.tool_call, answer))
         ctx = self._dialect.after_tool(ctx, answer, self.facts)
         feedback = (self._reason(),) if answer.decision == "deny" else ()
-        return self._said(self.told(ctx, feedback))
+        return self._said(self._with_words(ctx, feedback))
 
     def _stop(self) -> HookOutcome | None:
         answer, limit = self.answer, self.handler.loop_limit
@@ -128,44 +128,44 @@ class _Effect:
     def _subagent_start(self) -> HookOutcome | None:
         if self.answer.decision == "deny":
             return HookOutcome.block(self._reason())
-        told = [labelled(self.handler.name, text) for text in self.answer.contexts]
-        if not told:
+        words = [labelled(self.handler.name, text) for text in self.answer.contexts]
+        if not words:
             return self._said(self.ctx)
-        return self._said(self.ctx.with_prompt("\n\n".join([self.ctx.prompt, *told])))
+        return self._said(self.ctx.with_prompt("\n\n".join([self.ctx.prompt, *words])))
 
     def _after_step(self) -> HookOutcome | None:
         if self.answer.decision == "deny":
-            return HookOutcome.stop(self._reason(), self.told())
-        return self._said(self.told())
+            return HookOutcome.stop(self._reason(), self._with_words())
+        return self._said(self._with_words())
 
     def _session_start(self) -> HookOutcome | None:
-        ctx = self._titled(self.told())
+        ctx = self._titled(self._with_words())
         if self.answer.prompt:
             ctx = ctx.with_state(ctx.state.with_user_message(self.answer.prompt))
         return self._decided(ctx)
 
     def _execution_start(self) -> HookOutcome | None:
         if self._dialect.is_restart(self.handler.event):  # nothing can be refused
-            return self._said(self._titled(self.told()))
+            return self._said(self._titled(self._with_words()))
         return self._plain()
 
     def _prompt_submit(self) -> HookOutcome | None:
-        ctx = self._titled(self.told())
+        ctx = self._titled(self._with_words())
         if self.answer.prompt:
             ctx = ctx.with_prompt(self.answer.prompt)
         return self._decided(ctx)
 
     def _output(self) -> HookOutcome | None:
-        ctx = self.told()
+        ctx = self._with_words()
         if self.answer.updated_output is not UNCHANGED:
             ctx = ctx.with_output(self.answer.updated_output)
         return self._decided(ctx)
 
     def _before_inference(self) -> HookOutcome | None:
         if self.handler.event in self._dialect.after_compaction:  # it decides nothing there
-            return self._said(self._told_at_once())
+            return self._said(self._with_words_at_once())
         is_lasting = self._dialect.context_is_lasting
-        ctx = self.told() if is_lasting else self.ctx
+        ctx = self._with_words() if is_lasting else self.ctx
         request = self._dialect.change_request(ctx.request, self.answer)
         if self.answer.contexts and not is_lasting:
             request = request.with_messages((*request.messages, *self._words()))
@@ -177,14 +177,14 @@ class _Effect:
     def _after_inference(self) -> HookOutcome | None:
         if self.handler.event in self._dialect.displaying:  # it is about what is shown only
             return self._said(self.ctx)
-        ctx = self.told()
+        ctx = self._with_words()
         text = self._dialect.new_response(self.answer)
         return self._decided(
             ctx if text is None else ctx.with_response(ctx.response.with_text(text))
         )
 
     def _plain(self) -> HookOutcome | None:
-        return self._decided(self.told())
+        return self._decided(self._with_words())
 
     # --- parts ----------------------------------------------------------------------------------------
 
@@ -210,7 +210,7 @@ class _Effect:
             return None
         return HookOutcome(Kind.PROCEED, words, None if ctx is self.ctx else ctx)
 
-    def told(self, ctx: Any = None, more: tuple[str, ...] = ()) -> Any:
+    def _with_words(self, ctx: Any = None, more: tuple[str, ...] = ()) -> Any:
         """The context with the hook's words to the model in the conversation."""
         ctx = self.ctx if ctx is None else ctx
         texts = (*more, *self.answer.contexts)
@@ -231,9 +231,9 @@ class _Effect:
         name = self.handler.name
         return [UserMessage(labelled(name, text), by=name) for text in self.answer.contexts]
 
-    def _told_at_once(self) -> Any:
+    def _with_words_at_once(self) -> Any:
         """The context with the hook's words in the conversation, and in the request that is about to go out."""
-        ctx = self.told()
+        ctx = self._with_words()
         added = ctx.state.messages.since(self.ctx.state.messages) or ()
         if not added:
             return ctx

@@ -222,7 +222,7 @@ class _Execution:
             return
         ending = asyncio.ensure_future(self._terminate(program, code))
         was_cancelled = False
-        while not ending.done():  # whoever cancels us meanwhile, nothing is left behind
+        while not ending.done():  # also if we are cancelled meanwhile
             try:
                 await asyncio.wait([ending])
             except asyncio.CancelledError:

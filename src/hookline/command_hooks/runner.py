@@ -83,7 +83,7 @@ class Runner:
         self.variables = SessionVariables()
         # Matchers look at the call alone, so that `explain` knows without a run whether a hook would be asked.
         self._anywhere = RunFacts(str(project), self.cwd, "")
-        self._transcripts: dict[type, Transcripts] = {}
+        self._transcripts: dict[type[Transcripts], Transcripts] = {}
         self._runs: dict[str, RunMemory] = {}
         self._sessions: dict[str, SessionMemory] = {}
 
@@ -288,10 +288,12 @@ class Runner:
         It is called before any hook of a batch is started: nobody writes the file while they read it.
         """
         facts = self.facts(ctx)
-        kept = dialect_named(dialect).transcripts(self.directory)
-        if kept is None:
+        form = dialect_named(dialect).transcripts
+        if form is None:
             return facts
-        kept = self._transcripts.setdefault(type(kept), kept)  # several dialects may have one form
+        if form not in self._transcripts:  # several dialects may have one form
+            self._transcripts[form] = form(self.directory)
+        kept = self._transcripts[form]
         written = {"transcript": str(kept.path(ctx.state))}
         child = getattr(getattr(ctx, "result", None), "state", None)
         with contextlib.suppress(OSError):  # a full disk is no reason not to ask the hooks

@@ -61,8 +61,8 @@ def named_files(handler: Handler, project: Path) -> dict[str, str]:
     named = _hashed(_words_of(handler), handler, project)
     code = {path: mark for path, mark in named.items() if _holds_code(Path(path))}
     scripts = _run_by(handler, project)
-    besides = (*_followed(scripts, project).files, *_for_hooks(scripts, project))
-    return {**code, **{str(path): hash_of(path) for path in dict.fromkeys(besides)}}
+    more = (*_followed(scripts, project).files, *_for_hooks(scripts, project))
+    return {**code, **{str(path): hash_of(path) for path in dict.fromkeys(more)}}
 
 
 def scripts_of(handler: Handler, project: Path) -> dict[str, str]:

@@ -22,9 +22,9 @@ PATCH = AssistantMessage("", (ToolCall("c2", "write", {"path": "a", "content": "
 
 def transcripts(directory: Path, dialect: str) -> Transcripts:
     """The transcripts of a dialect."""
-    made = dialect_named(dialect).transcripts(directory)
-    assert made is not None
-    return made
+    form = dialect_named(dialect).transcripts
+    assert form is not None
+    return form(directory)
 
 
 def written(directory: Path, dialect: str) -> list[dict[str, Any]]:

@@ -11,7 +11,8 @@ from typing import Any, ClassVar
 
 import msgspec
 
-from hookline.command_hooks.dialect import OBJECTIONS_IN_A_ROW, NameTest
+from hookline.command_hooks.dialect import NameTest
+from hookline.command_hooks.dialects import event_facts
 from hookline.command_hooks.dialects.claude.protocol import Claude, wrong_field
 from hookline.command_hooks.dialects.claude.settings import make_hook as make_claude_hook
 from hookline.command_hooks.dialects.config_files import (
@@ -25,14 +26,6 @@ from hookline.command_hooks.dialects.config_files import (
     seconds_field,
     text_field,
     usual_shell,
-)
-from hookline.command_hooks.dialects.event_facts import (
-    SHELL_TOOLS,
-    failure_words,
-    last_words,
-    output_text,
-    server_result,
-    unfinished,
 )
 from hookline.command_hooks.dialects.matchers import names_or_expression
 from hookline.command_hooks.exchange import (
@@ -89,14 +82,74 @@ _READING = {
 }
 """Our tools that read, and the commands that Codex reads with: it has no tools for that."""
 _PATCHING = ("write", "edit")
-_TEXT = (*SHELL_TOOLS, *_READING, *_PATCHING)
+_TEXT = (*event_facts.SHELL_TOOLS, *_READING, *_PATCHING)
 """Tools whose response is plain text."""
+
+
+# --- transcript -----------------------------------------------------------------------------------------
+
+
+class CodexTranscripts(Transcripts):
+    """The conversation as Codex keeps it."""
+
+    suffix = ".codex.jsonl"
+
+    def head(self, facts: RunFacts) -> Iterator[Line]:
+        about_session = {"id": facts.session_uuid, "timestamp": timestamp(), "cwd": facts.cwd}
+        named = {"originator": "hookline", "cli_version": "hookline"}
+        yield _line("session_meta", {**about_session, **named})
+
+    def lines(
+        self,
+        messages: Sequence[Message],
+        facts: RunFacts,
+        state: AgentState | None,  # noqa: ARG002 - as in the others
+    ) -> Iterator[Line]:
+        for message in messages:
+            yield from _lines(message, facts)
+
+
+def _line(kind: str, payload: Line) -> Line:
+    return {"timestamp": timestamp(), "type": kind, "payload": payload}
+
+
+def _lines(message: Message, facts: RunFacts) -> Iterator[Line]:
+    if isinstance(message, ToolMessage):
+        said = {"call_id": message.call_id, "output": message.text}
+        yield _line("response_item", {"type": "function_call_output", **said})
+        return
+    is_model = isinstance(message, AssistantMessage)
+    if message.text:
+        content = [{"type": "output_text" if is_model else "input_text", "text": message.text}]
+        role = "assistant" if is_model else "user"
+        yield _line("response_item", {"type": "message", "role": role, "content": content})
+    if is_model and message.text:
+        yield _line("event_msg", {"type": "agent_message", "message": message.text})
+    if isinstance(message, UserMessage) and not message.by:
+        yield _line("event_msg", {"type": "user_message", "message": message.text})
+    for call in message.calls if isinstance(message, AssistantMessage) else ():
+        yield _line("response_item", _call(call, facts))
+
+
+def _call(call: ToolCall, facts: RunFacts) -> Line:
+    shown = Codex().show(call, facts)
+    about = {"call_id": call.id, "name": shown.name}
+    if shown.name == "apply_patch":
+        return {"type": "custom_tool_call", **about, "input": shown.input["command"]}
+    given = shown.input
+    if shown.name == "Bash":
+        about["name"], given = "exec_command", {"cmd": given.get("command", "")}
+    return {"type": "function_call", **about, "arguments": json.dumps(given, default=str)}
+
+
+# --- the protocol --------------------------------------------------------------------------------------
 
 
 class Codex(Claude):
     """Codex's protocol."""
 
     name = "codex"
+    transcripts = CodexTranscripts
     home_folder = ".codex"
     configuration_folders = (".codex",)
     manifests = (".codex-plugin/plugin.json",)
@@ -105,6 +158,7 @@ class Codex(Claude):
     data_variables = frozenset({"PLUGIN_DATA"})
     withholds_results = True
     numbers_prompts = False
+    is_claude_code = False
     points: ClassVar[dict[str, str]] = {
         "SessionStart": "session_start",
         "UserPromptSubmit": "prompt_submit",
@@ -138,7 +192,6 @@ class Codex(Claude):
                 return
 
     def find_named(self, search: Search) -> Iterable[Handler]:
-        """Plugins that somebody names."""
         own = own_directory(search.home, ".codex", "CODEX_HOME")
         for root, level in _named(search).items():
             yield from _plugin(root, level, own, search)
@@ -151,7 +204,7 @@ class Codex(Claude):
 
     def fires(self, event: str, ctx: Any) -> bool:
         """After a tool there is one event, however it went."""
-        if event == "notify":  # the turn is over, and nobody objected
+        if event == "notify":  # the turn is over without an objection
             return ctx.verdict is None or ctx.verdict.kind is Kind.PROCEED
         return True if event == "PostToolUse" else super().fires(event, ctx)
 
@@ -200,13 +253,13 @@ class Codex(Claude):
                 "turn-id": ctx.state.run_id,
                 "cwd": facts.cwd,
                 "input-messages": asked,
-                "last-assistant-message": last_words(ctx.state),
+                "last-assistant-message": event_facts.last_words(ctx.state),
             }
         sent = super().payload(handler, ctx, facts)
         if "tool_response" in sent and ctx.tool_call.name in _TEXT:
-            sent["tool_response"] = output_text(ctx.execution)
+            sent["tool_response"] = event_facts.output_text(ctx.execution)
         elif "tool_response" in sent and ctx.tool_call.name.startswith("mcp__"):
-            sent["tool_response"] = server_result(ctx.execution)
+            sent["tool_response"] = event_facts.server_result(ctx.execution)
         return {**sent, "turn_id": f"{ctx.state.run_id}", "model": facts.model}
 
     def variables(self, handler: Handler, facts: RunFacts) -> dict[str, str]:
@@ -225,36 +278,24 @@ class Codex(Claude):
             **{f"CLAUDE_{name}": value for name, value in plugin.items()},
         }
 
-    def transcripts(self, directory: Path) -> Transcripts:
-        """Codex's own form."""
-        return CodexTranscripts(directory)
-
     # --- answers ------------------------------------------------------------------------------------
-
-    def can_detach(self, handler: Handler) -> bool:  # noqa: ARG002 - no hook can
-        """There is no such line."""
-        return False
-
-    def objection_cap(self, handler: Handler) -> int | None:  # noqa: ARG002 - the same for all
-        """Eight, whatever variables of Claude's say."""
-        return OBJECTIONS_IN_A_ROW
 
     def read_answer(self, handler: Handler, result: ProgramResult) -> HookAnswer:
         """Stricter than Claude: what is not exactly right is a failure."""
-        lost = unfinished(result)
+        lost = event_facts.unfinished(result)
         if lost is not None:
             return lost
         text, event = result.stdout.strip(), handler.event
         if event == "notify":
-            return HookAnswer() if result.code == 0 else failed(failure_words(result))
+            return HookAnswer() if result.code == 0 else failed(event_facts.failure_words(result))
         if result.code == 2:
             if event not in _BLOCKING:
-                return failed(failure_words(result))
+                return failed(event_facts.failure_words(result))
             if result.stderr.strip():
                 return HookAnswer(decision="deny", reason=result.stderr.strip(), status="blocked")
             return failed("it ended with exit code 2 and said nothing on stderr")
         if result.code != 0:
-            return failed(failure_words(result))
+            return failed(event_facts.failure_words(result))
         if text[:1] not in ("{", "["):
             return HookAnswer(contexts=(text,)) if text and event in _CONTEXT else HookAnswer()
         found = json_object(text)
@@ -364,7 +405,7 @@ def _is_switched_off(directory: Path, level: Level) -> bool:
 
 
 def _quiet_toml(path: Path) -> dict[str, Any]:
-    """A file whose mistakes are reported by whoever reads its hooks."""
+    """A file whose mistakes are reported elsewhere."""
     return load_toml(path, lambda _said: None) or {}
 
 
@@ -387,7 +428,7 @@ def _file(path: Path, level: Level, search: Search) -> list[Handler]:
 
 
 def _notify(argv: Any, source: HookSource) -> Iterator[Handler]:
-    """The program that is told of the end of a turn."""
+    """The program that is started at the end of a turn."""
     if isinstance(argv, list) and argv and all(isinstance(word, str) for word in argv):
         yield Handler(
             source,
@@ -480,61 +521,3 @@ def _named(search: Search) -> dict[Path, Level]:
         if is_codex and not is_claude:
             found[root] = level
     return found
-
-
-# --- transcript -----------------------------------------------------------------------------------------
-
-
-class CodexTranscripts(Transcripts):
-    """The conversation as Codex keeps it."""
-
-    suffix = ".codex.jsonl"
-
-    def head(self, facts: RunFacts) -> Iterator[Line]:
-        """What the session is."""
-        about_session = {"id": facts.session_uuid, "timestamp": timestamp(), "cwd": facts.cwd}
-        named = {"originator": "hookline", "cli_version": "hookline"}
-        yield _line("session_meta", {**about_session, **named})
-
-    def lines(
-        self,
-        messages: Sequence[Message],
-        facts: RunFacts,
-        state: AgentState | None,  # noqa: ARG002 - as in the others
-    ) -> Iterator[Line]:
-        """Messages, calls and results."""
-        for message in messages:
-            yield from _lines(message, facts)
-
-
-def _line(kind: str, payload: Line) -> Line:
-    return {"timestamp": timestamp(), "type": kind, "payload": payload}
-
-
-def _lines(message: Message, facts: RunFacts) -> Iterator[Line]:
-    if isinstance(message, ToolMessage):
-        said = {"call_id": message.call_id, "output": message.text}
-        yield _line("response_item", {"type": "function_call_output", **said})
-        return
-    is_model = isinstance(message, AssistantMessage)
-    if message.text:
-        content = [{"type": "output_text" if is_model else "input_text", "text": message.text}]
-        role = "assistant" if is_model else "user"
-        yield _line("response_item", {"type": "message", "role": role, "content": content})
-    if is_model and message.text:
-        yield _line("event_msg", {"type": "agent_message", "message": message.text})
-    if isinstance(message, UserMessage) and not message.by:
-        yield _line("event_msg", {"type": "user_message", "message": message.text})
-    for call in message.calls if isinstance(message, AssistantMessage) else ():
-        yield _line("response_item", _call(call, facts))
-
-
-def _call(call: ToolCall, facts: RunFacts) -> Line:
-    shown = Codex().show(call, facts)
-    about = {"call_id": call.id, "name": shown.name}
-    if shown.name == "apply_patch":
-        return {"type": "custom_tool_call", **about, "input": shown.input["command"]}
-    given = shown.input
-    if shown.name == "Bash":
-        about["name"], given = "exec_command", {"cmd": given.get("command", "")}
-    return {"type": "function_call", **about, "arguments": json.dumps(given, default=str)}

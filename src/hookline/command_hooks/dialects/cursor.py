@@ -12,6 +12,7 @@ from typing import Any, ClassVar
 import msgspec
 
 from hookline.command_hooks.dialect import Dialect, ModelVerdict, NameTest
+from hookline.command_hooks.dialects import event_facts
 from hookline.command_hooks.dialects.claude.tools import (
     EDIT_KEYS,
     FILE_KEYS,
@@ -27,21 +28,6 @@ from hookline.command_hooks.dialects.config_files import (
     seconds_field,
     text_field,
     usual_shell,
-)
-from hookline.command_hooks.dialects.event_facts import (
-    SHELL_TOOLS,
-    end_reason,
-    ending_of,
-    failure_text,
-    failure_words,
-    has_failed,
-    is_address,
-    is_interrupted,
-    mcp_names,
-    output_text,
-    served_by,
-    server_result,
-    unfinished,
 )
 from hookline.command_hooks.dialects.matchers import everything, expression
 from hookline.command_hooks.exchange import (
@@ -109,10 +95,43 @@ _REFUSED = (ResultStatus.BLOCKED, ResultStatus.DENIED)
 _TWICE = {"file_path": "path", "content": "contents"}
 
 
+# --- transcript -----------------------------------------------------------------------------------------
+
+
+class CursorTranscripts(Transcripts):
+    """What people and the model say, and which tools it calls; results and words of hooks are not in it."""
+
+    suffix = ".cursor.jsonl"
+
+    def lines(
+        self,
+        messages: Sequence[Message],
+        facts: RunFacts,
+        state: AgentState | None,  # noqa: ARG002 - as in the others
+    ) -> Iterator[Line]:
+        for message in messages:
+            if isinstance(message, AssistantMessage):
+                calls = [Cursor().show(call, facts) for call in message.calls]
+                said = [{"type": "text", "text": message.text}] if message.text else []
+                used = [
+                    {"type": "tool_use", "name": each.name, "input": each.input} for each in calls
+                ]
+                yield {"role": "assistant", "message": {"content": [*said, *used]}}
+            elif isinstance(message, UserMessage) and not is_labelled(message):
+                asked = f"<user_query>\n{message.text}\n</user_query>"
+                content = [{"type": "text", "text": message.text if message.by else asked}]
+                yield {"role": "user", "message": {"content": content}}
+
+
+# --- the protocol --------------------------------------------------------------------------------------
+
+
 class Cursor(Dialect):
     """Cursor's protocol."""
 
     name = "cursor"
+    transcripts = CursorTranscripts
+    objections_in_a_row = None  # each hook has a `loop_limit`
     points: ClassVar[dict[str, str]] = {
         "sessionStart": "session_start",
         "beforeSubmitPrompt": "prompt_submit",
@@ -155,7 +174,6 @@ class Cursor(Dialect):
             yield from _plugin(root, search)
 
     def read(self, path: Path, level: Level, search: Search) -> Iterable[Handler]:
-        """One `hooks.json`."""
         source = search.source("cursor", level, path)
         warn = about(source.label, search.warn)
         return _hooks(load_json(path, warn) or {}, source, warn)
@@ -182,20 +200,19 @@ class Cursor(Dialect):
                 )
             return True
         if event in _SHELL:
-            return call.name in SHELL_TOOLS
+            return call.name in event_facts.SHELL_TOOLS
         if event in _MCPS:
             return bool(call.name.startswith("mcp__"))
         if event == "beforeReadFile":
             return bool(call.name == "read")
         if event == "afterFileEdit":
-            return call.name in ("write", "edit") and not has_failed(ctx.execution)
+            return call.name in ("write", "edit") and not event_facts.has_failed(ctx.execution)
         if event in ("postToolUse", "postToolUseFailure"):
-            is_failure = has_failed(ctx.execution) or ctx.execution.status in _REFUSED
+            is_failure = event_facts.has_failed(ctx.execution) or ctx.execution.status in _REFUSED
             return is_failure is (event == "postToolUseFailure")
         return True
 
     def matcher(self, handler: Handler) -> NameTest:
-        """A regular expression."""
         text = handler.matcher
         return everything if text in ("", "*") else expression(text)
 
@@ -212,7 +229,7 @@ class Cursor(Dialect):
 
     def show(self, call: ToolCall, facts: RunFacts) -> ShownCall:
         """A call under Cursor's names. Its versions have two names for the arguments of files: both are there."""
-        found = mcp_names(call.name)
+        found = event_facts.mcp_names(call.name)
         shown = super().show(call, facts)
         if found is not None:
             return shown._replace(name=f"MCP:{found[1]}", aliases=(call.name,))
@@ -236,7 +253,6 @@ class Cursor(Dialect):
         )
 
     def payload(self, handler: Handler, ctx: Any, facts: RunFacts) -> dict[str, Any]:
-        """The event, and the common fields."""
         return {
             **_session_fields(facts),
             "generation_id": as_uuid(ctx.state.run_id),
@@ -281,10 +297,14 @@ class Cursor(Dialect):
             return (
                 sent
                 if execution is None
-                else {**sent, "output": output_text(execution), "duration": milliseconds}
+                else {
+                    **sent,
+                    "output": event_facts.output_text(execution),
+                    "duration": milliseconds,
+                }
             )
         if event in _MCPS:
-            found = mcp_names(call.name)
+            found = event_facts.mcp_names(call.name)
             sent = {
                 "server": "" if found is None else found[0],
                 "tool_name": shown.name.removeprefix("MCP:"),
@@ -295,7 +315,7 @@ class Cursor(Dialect):
                 if execution is None
                 else {
                     **sent,
-                    "result_json": json.dumps(server_result(execution)),
+                    "result_json": json.dumps(event_facts.server_result(execution)),
                     "duration": milliseconds,
                 }
             )
@@ -317,9 +337,9 @@ class Cursor(Dialect):
             sent |= {"tool_output": _output_of(call, execution), "duration": milliseconds}
         if event == "postToolUseFailure":
             sent |= {
-                "error_message": failure_text(execution),
+                "error_message": event_facts.failure_text(execution),
                 "failure_type": _failure(execution),
-                "is_interrupt": is_interrupted(execution),
+                "is_interrupt": event_facts.is_interrupted(execution),
                 "duration": milliseconds,
             }
         return sent
@@ -335,19 +355,11 @@ class Cursor(Dialect):
         }
         return named if not root else {**named, "CURSOR_PLUGIN_ROOT": root}
 
-    def transcripts(self, directory: Path) -> Transcripts:
-        """Cursor's own form."""
-        return CursorTranscripts(directory)
-
     # --- answers ------------------------------------------------------------------------------------
 
     def take_result(self, call: ToolCall, answer: HookAnswer) -> Any:
         """A result out of the JSON in which hooks see it."""
         return result_of(call, _result_in(call, answer.updated_output))
-
-    def objection_cap(self, handler: Handler) -> int | None:  # noqa: ARG002 - each has a `loop_limit` of its own
-        """None: each hook has a limit of its own."""
-        return None
 
     def verdict_answer(
         self, handler: Handler, verdict: ModelVerdict, reason: str
@@ -361,7 +373,7 @@ class Cursor(Dialect):
 
     def read_answer(self, handler: Handler, result: ProgramResult) -> HookAnswer:
         """Exit code 2 denies; with any other but 0 a no in JSON counts, and a yes does not."""
-        lost = unfinished(result)
+        lost = event_facts.unfinished(result)
         if lost is not None:
             return lost
         event, found = handler.event, json_object(result.stdout)
@@ -372,7 +384,7 @@ class Cursor(Dialect):
         if result.code != 0:
             said = _fields(event, found or {})
             refuses = said.decision in ("deny", "ask") or said.stops
-            return said if refuses else failed(failure_words(result))
+            return said if refuses else failed(event_facts.failure_words(result))
         if found is None:
             if result.stdout.strip() and event in _DECIDING:
                 return failed("its output is not JSON")
@@ -382,10 +394,10 @@ class Cursor(Dialect):
 
 def _server(ctx: Any) -> dict[str, str]:
     """The address or the command of a tool's server."""
-    words = served_by(ctx)
+    words = event_facts.served_by(ctx)
     if not words:
         return {}
-    return {"url": words[0]} if is_address(words) else {"command": shlex.join(words)}
+    return {"url": words[0]} if event_facts.is_address(words) else {"command": shlex.join(words)}
 
 
 def _failure(execution: ToolResult) -> str:
@@ -434,15 +446,15 @@ def _fields(event: str, found: dict[str, Any]) -> HookAnswer:
         decision, reason = "deny", followup
     updated = found.get("updated_input", found.get("updatedInput"))
     output = found.get("updated_mcp_tool_output", found.get("modifiedToolOutput", UNCHANGED))
-    told = [either("additional_context", "additionalContext")]
-    told += [] if decision in ("deny", "ask") else [to_agent]
+    words = [either("additional_context", "additionalContext")]
+    words += [] if decision in ("deny", "ask") else [to_agent]
     env = found.get("env")
     return HookAnswer(
         decision=decision,
         reason=reason if decision else "",
         updated_input=updated if isinstance(updated, dict) and event == "preToolUse" else None,
         updated_output=output if event in _SEES_OUTPUT else UNCHANGED,
-        contexts=tuple(filter(None, told)),
+        contexts=tuple(filter(None, words)),
         messages=(to_user,) if to_user and (to_user != reason or not decision) else (),
         stops=is_no and event == "sessionStart",
         stop_reason=to_user,
@@ -538,9 +550,9 @@ def _compacting(ctx: Any) -> dict[str, Any]:
 def _session_ended(ctx: Any) -> dict[str, Any]:
     """How a session ended, and how long it worked."""
     state: AgentState = ctx.state
-    ended = ending_of(state).replace("timeout", "aborted")
+    ended = event_facts.ending_of(state).replace("timeout", "aborted")
     sent = {
-        "reason": "user_close" if end_reason(ctx) == "prompt_input_exit" else ended,
+        "reason": "user_close" if event_facts.end_reason(ctx) == "prompt_input_exit" else ended,
         "duration_ms": round(state.counters.active_seconds * 1000),
         "is_background_agent": False,
         "final_status": ended,
@@ -573,10 +585,10 @@ def _content_of(path: str, facts: RunFacts) -> str:
 
 def _output_of(call: ToolCall, execution: ToolResult) -> str:
     """A result as JSON in a text; of a command with its exit code."""
-    if call.name not in SHELL_TOOLS:
-        return json.dumps(output_text(execution))
+    if call.name not in event_facts.SHELL_TOOLS:
+        return json.dumps(event_facts.output_text(execution))
     code = execution.metadata.get("exit_code", 0)
-    return json.dumps({"exitCode": code, "stdout": output_text(execution)})
+    return json.dumps({"exitCode": code, "stdout": event_facts.output_text(execution)})
 
 
 def _result_in(call: ToolCall, said: Any) -> Any:
@@ -585,7 +597,7 @@ def _result_in(call: ToolCall, said: Any) -> Any:
         value = json.loads(said) if isinstance(said, str) else said
     except ValueError:
         return said
-    if call.name in SHELL_TOOLS and isinstance(value, dict):
+    if call.name in event_facts.SHELL_TOOLS and isinstance(value, dict):
         return value.get("stdout", said)
     return value if isinstance(value, str) else said
 
@@ -703,32 +715,3 @@ def _directory(source: HookSource, command: str, *, is_users: bool) -> str:
             )
             return str(beside) if is_beside and not is_here else ""
     return ""
-
-
-# --- transcript -----------------------------------------------------------------------------------------
-
-
-class CursorTranscripts(Transcripts):
-    """What people and the model say, and which tools it calls; results and words of hooks are not in it."""
-
-    suffix = ".cursor.jsonl"
-
-    def lines(
-        self,
-        messages: Sequence[Message],
-        facts: RunFacts,
-        state: AgentState | None,  # noqa: ARG002 - as in the others
-    ) -> Iterator[Line]:
-        """A line for each message."""
-        for message in messages:
-            if isinstance(message, AssistantMessage):
-                calls = [Cursor().show(call, facts) for call in message.calls]
-                said = [{"type": "text", "text": message.text}] if message.text else []
-                used = [
-                    {"type": "tool_use", "name": each.name, "input": each.input} for each in calls
-                ]
-                yield {"role": "assistant", "message": {"content": [*said, *used]}}
-            elif isinstance(message, UserMessage) and not is_labelled(message):
-                asked = f"<user_query>\n{message.text}\n</user_query>"
-                content = [{"type": "text", "text": message.text if message.by else asked}]
-                yield {"role": "user", "message": {"content": content}}

@@ -57,9 +57,9 @@ def failure_words(result: ProgramResult) -> str:
     said = result.stderr if result.stderr.strip() else result.stdout
     lines = [line.strip() for line in said.splitlines() if len(line.strip()) > 1]
     line = next(filter(_NAMES_ERROR.match, lines), lines[0] if lines else "")
-    told = f": {line[:300]}" if line else ""
+    reason = f": {line[:300]}" if line else ""
     remedy = "; is it executable? (chmod +x)" if result.code == _NOT_EXECUTABLE else ""
-    return f"it ended with exit code {result.code}{told}{remedy}"
+    return f"it ended with exit code {result.code}{reason}{remedy}"
 
 
 def has_failed(execution: ToolResult | None) -> bool:

@@ -15,6 +15,7 @@ from typing import Any, ClassVar
 import msgspec
 
 from hookline.command_hooks.dialect import Dialect, NameTest
+from hookline.command_hooks.dialects import event_facts
 from hookline.command_hooks.dialects.claude.tools import EDIT_KEYS, FILE_KEYS, result_of
 from hookline.command_hooks.dialects.config_files import (
     about,
@@ -23,20 +24,6 @@ from hookline.command_hooks.dialects.config_files import (
     seconds_field,
     text_field,
     texts_field,
-)
-from hookline.command_hooks.dialects.event_facts import (
-    SHELL_TOOLS,
-    end_reason,
-    failure_text,
-    failure_words,
-    has_failed,
-    is_address,
-    last_words,
-    mcp_names,
-    output_text,
-    served_by,
-    session_source,
-    unfinished,
 )
 from hookline.command_hooks.dialects.matchers import everything, expression, one_of
 from hookline.command_hooks.exchange import (
@@ -95,7 +82,7 @@ _EXTENSION_RULES = "extension-enablement.json"
 _EXTENSION_SOURCE = ".gemini-extension-install.json"
 _STARS = re.compile(r"(/?)\\\*")
 _SHORTEST = 0.1
-"""Seconds. No program can answer in less: whoever wrote such a number meant seconds, as in Claude's settings."""
+"""Seconds. No program can answer in less: such a number was meant in seconds, as in Claude's settings."""
 _TOOL_EVENTS = frozenset({"BeforeTool", "AfterTool"})
 _MODEL_EVENTS = frozenset({"BeforeModel", "BeforeToolSelection", "AfterModel"})
 _BLOCKS = ("block", "deny")
@@ -106,10 +93,99 @@ _ADVISORY = frozenset(
 """Events at which nothing can be refused."""
 
 
+# --- transcript -----------------------------------------------------------------------------------------
+
+
+class GeminiTranscripts(Transcripts):
+    """The session in the first line, then a line for each message, with its calls and their results."""
+
+    def __init__(self, directory: Path) -> None:
+        super().__init__(directory)
+        self._known: dict[Path, tuple[object, ...]] = {}
+        """What each file was written from."""
+        self._times: dict[Path, list[str]] = {}
+        """When each message was first seen."""
+
+    def path(self, state: AgentState) -> Path:
+        name = state.session_id if state.parent_run_id is None else state.run_id
+        return self.directory / "chats" / f"session-{as_uuid(name or state.run_id)}.jsonl"
+
+    def _update(
+        self, path: Path, state: AgentState, facts: RunFacts, turn: Sequence[Message]
+    ) -> None:
+        """Write the whole file again, if there is anything new: results are on the lines of their calls."""
+        known = (state.messages, *turn)
+        if self._known.get(path) != known or not path.exists():
+            self._write_all(path, facts, (*state.messages, *turn))
+            self._known[path] = known
+
+    def forget(self, state: AgentState) -> None:
+        self._known.pop(self.path(state), None)
+        self._times.pop(self.path(state), None)
+
+    def _write_all(self, path: Path, facts: RunFacts, messages: Sequence[Message]) -> None:
+        now, times = timestamp(), self._times.setdefault(path, [])
+        times.extend([now] * (len(messages) - len(times)))
+        session = {
+            "sessionId": facts.session_uuid,
+            "projectHash": hashlib.sha256(facts.project.encode()).hexdigest(),
+            "startTime": times[0] if times else now,
+            "lastUpdated": now,
+            "kind": "main",
+        }
+        lines = [session, *_records(messages, facts, times)]
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        beside = path.with_suffix(f".{os.getpid()}")
+        descriptor = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW, 0o600)
+        with os.fdopen(descriptor, "wb") as file:
+            file.write(b"".join(map(json_line, lines)))
+        beside.replace(path)
+
+
+def _records(messages: Sequence[Message], facts: RunFacts, times: list[str]) -> list[Line]:
+    results = {each.call_id: each for each in messages if isinstance(each, ToolMessage)}
+    made = []
+    for at, message in enumerate(messages):
+        if isinstance(message, ToolMessage):
+            continue
+        name = uuid.uuid5(uuid.UUID(facts.session_uuid), str(at))
+        record: Line = {"id": str(name), "timestamp": times[at]}
+        if isinstance(message, AssistantMessage):
+            record |= {"type": "gemini", "content": message.text, "thoughts": []}
+            record |= {"tokens": None, "model": facts.model}
+            calls = [
+                _called(each, results.get(each.id), facts, times[at]) for each in message.calls
+            ]
+            if calls:
+                record["toolCalls"] = calls
+        else:
+            record |= {"type": "user", "content": [{"text": message.text}]}
+        made.append(record)
+    return made
+
+
+def _called(call: ToolCall, result: ToolMessage | None, facts: RunFacts, when: str) -> Line:
+    shown = Gemini().show(call, facts)
+    made = {"id": call.id, "name": shown.name, "args": shown.input, "timestamp": when}
+    if result is None:
+        return {**made, "status": "executing"}
+    response = {"id": call.id, "name": shown.name, "response": {"output": result.text}}
+    return {
+        **made,
+        "result": [{"functionResponse": response}],
+        "status": "error" if result.is_error else "success",
+        "resultDisplay": result.text,
+    }
+
+
+# --- the protocol --------------------------------------------------------------------------------------
+
+
 class Gemini(Dialect):
     """Gemini CLI's protocol."""
 
     name = "gemini"
+    transcripts = GeminiTranscripts
     points: ClassVar[dict[str, str]] = {
         "SessionStart": "session_start",
         "BeforeAgent": "prompt_submit",
@@ -157,7 +233,6 @@ class Gemini(Dialect):
         return _deduplicate(each for each in found if not _is_off(each, off))
 
     def read(self, path: Path, level: Level, search: Search) -> Iterable[Handler]:
-        """One settings file."""
         return _settings_file(path, level, search)[0]
 
     # --- events -------------------------------------------------------------------------------------
@@ -194,14 +269,12 @@ class Gemini(Dialect):
         return None
 
     def show(self, call: ToolCall, facts: RunFacts) -> ShownCall:
-        """A call under Gemini's names."""
         shown = super().show(call, facts)
-        if mcp_names(call.name) is None:
+        if event_facts.mcp_names(call.name) is None:
             return shown
         return shown._replace(name=_tool_name(call.name), aliases=(call.name,))
 
     def payload(self, handler: Handler, ctx: Any, facts: RunFacts) -> dict[str, Any]:
-        """The event, and the common fields."""
         return {
             "session_id": facts.session_uuid,
             "native_session_id": facts.session_id,
@@ -218,7 +291,7 @@ class Gemini(Dialect):
         if event in _MODEL_EVENTS:
             return _model(event, ctx, facts)
         if event == "SessionStart":
-            return {"source": session_source(ctx)}
+            return {"source": event_facts.session_source(ctx)}
         if event == "BeforeAgent":
             return {"prompt": ctx.prompt}
         if event == "AfterAgent":
@@ -226,14 +299,14 @@ class Gemini(Dialect):
             asked = next((m.text for m in said if not m.by), "")
             return {
                 "prompt": asked,
-                "prompt_response": last_words(ctx.state),
+                "prompt_response": event_facts.last_words(ctx.state),
                 "stop_hook_active": facts.objections > 0,
             }
         if event == "Notification":
             return _notification(ctx.tool_call, self.show(ctx.tool_call, facts))
         if event == "PreCompress":
             return {"trigger": "auto"}
-        return {"reason": "clear" if end_reason(ctx) == "clear" else "exit"}
+        return {"reason": "clear" if event_facts.end_reason(ctx) == "clear" else "exit"}
 
     def _tool(self, event: str, ctx: Any, facts: RunFacts) -> dict[str, Any]:
         shown = self.show(ctx.tool_call, facts)
@@ -242,16 +315,16 @@ class Gemini(Dialect):
             "tool_input": shown.input,
             "native_tool_name": ctx.tool_call.name,
         }
-        found = mcp_names(ctx.tool_call.name)
+        found = event_facts.mcp_names(ctx.tool_call.name)
         if found is not None:
             named = {"server_name": found[0], "tool_name": found[1]}
             sent["mcp_context"] = {**named, **_server(ctx)}
         if event == "AfterTool":
-            text = output_text(ctx.execution)
+            text = event_facts.output_text(ctx.execution)
             # Guards for several agents look for the third of these.
             sent["tool_response"] = dict.fromkeys(("llmContent", "returnDisplay", "output"), text)
-            if has_failed(ctx.execution):
-                why = failure_text(ctx.execution)
+            if event_facts.has_failed(ctx.execution):
+                why = event_facts.failure_text(ctx.execution)
                 sent["tool_response"]["error"] = {"message": why, "type": "execution_failed"}
         return sent
 
@@ -266,15 +339,11 @@ class Gemini(Dialect):
         }
         return {**named, "extensionPath": handler.source.root} if handler.source.root else named
 
-    def transcripts(self, directory: Path) -> Transcripts:
-        """Gemini's own form."""
-        return GeminiTranscripts(directory)
-
     # --- answers ------------------------------------------------------------------------------------
 
     def read_answer(self, handler: Handler, result: ProgramResult) -> HookAnswer:
         """JSON decides, whatever the exit code; text is a refusal from exit code 2 on."""
-        lost = unfinished(result)
+        lost = event_facts.unfinished(result)
         if lost is not None:
             return lost
         text = result.stdout.strip() or result.stderr.strip()
@@ -284,8 +353,10 @@ class Gemini(Dialect):
         if result.code == 0:
             return HookAnswer(messages=(text,) if text else ())
         if result.code == 1:
-            return HookAnswer(messages=(f"Warning: {text}" if text else failure_words(result),))
-        reason = result.stderr.strip() or text or failure_words(result)
+            return HookAnswer(
+                messages=(f"Warning: {text}" if text else event_facts.failure_words(result),)
+            )
+        reason = result.stderr.strip() or text or event_facts.failure_words(result)
         if handler.event in _ADVISORY:
             return HookAnswer(messages=(reason,))
         # A turn whose request or response is refused is over.
@@ -310,7 +381,6 @@ class Gemini(Dialect):
         return changed_request(request, answer.extra or {})
 
     def new_response(self, answer: HookAnswer) -> str | None:
-        """The text in place of the model's."""
         return response_text((answer.extra or {}).get("llm_response"))
 
     def after_tool(self, ctx: Any, answer: HookAnswer, facts: RunFacts) -> Any:
@@ -334,8 +404,8 @@ class Gemini(Dialect):
             return ctx
         call = self._our_call(ctx, name, args or {}, facts)
         waiting = [*_waiting(ctx), {"id": call.id, "name": call.name, "args": call.args}]
-        told = ctx.with_result(f"A hook goes on with {call.name}: what that gives is the result.")
-        return told.with_metadata(_WAITING, waiting)
+        waits = ctx.with_result(f"A hook goes on with {call.name}: what that gives is the result.")
+        return waits.with_metadata(_WAITING, waiting)
 
     def _our_call(
         self, ctx: ToolHookContext, name: str, args: dict[str, Any], facts: RunFacts
@@ -354,21 +424,25 @@ class Gemini(Dialect):
 
 def _server(ctx: Any) -> dict[str, Any]:
     """The address or the command of a tool's server."""
-    words = served_by(ctx)
+    words = event_facts.served_by(ctx)
     if not words:
         return {}
-    return {"url": words[0]} if is_address(words) else {"command": words[0], "args": [*words[1:]]}
+    return (
+        {"url": words[0]}
+        if event_facts.is_address(words)
+        else {"command": words[0], "args": [*words[1:]]}
+    )
 
 
 def _notification(call: ToolCall, shown: ShownCall) -> dict[str, Any]:
     """The question whether a call may run, by its kind."""
-    found = mcp_names(call.name)
+    found = event_facts.mcp_names(call.name)
     command = str(shown.input.get("command", ""))
     about: dict[str, Any] = {"tool_name": shown.name, "tool_input": shown.input}
     if found is not None:
         kind, what = "mcp", "MCP"
         about |= {"serverName": found[0], "toolName": found[1]}
-    elif call.name in SHELL_TOOLS:
+    elif call.name in event_facts.SHELL_TOOLS:
         kind, what = "exec", "execution"
         about |= {"command": command, "rootCommand": (command.split() or [""])[0]}
     elif call.name in ("write", "edit"):
@@ -386,7 +460,7 @@ def _notification(call: ToolCall, shown: ShownCall) -> dict[str, Any]:
 
 def _tool_name(name: str) -> str:
     """One of our tools, as Gemini calls it."""
-    found = mcp_names(name)
+    found = event_facts.mcp_names(name)
     if found is not None:
         return f"mcp_{found[0]}_{found[1]}"
     return TOOLS[name].name if name in TOOLS else name
@@ -710,90 +784,3 @@ def _path_expression(rule: str) -> re.Pattern[str]:
     """A path, with `*` for whatever is below it."""
     whole = rule if rule.endswith(("/", "*")) else f"{rule}/"
     return re.compile(_STARS.sub(lambda found: f"({found[1]}.*)?", re.escape(whole)))
-
-
-# --- transcript -----------------------------------------------------------------------------------------
-
-
-class GeminiTranscripts(Transcripts):
-    """The session in the first line, then a line for each message, with its calls and their results."""
-
-    def __init__(self, directory: Path) -> None:
-        super().__init__(directory)
-        self._known: dict[Path, tuple[object, ...]] = {}
-        """What each file was written from."""
-        self._times: dict[Path, list[str]] = {}
-        """When each message was first seen."""
-
-    def path(self, state: AgentState) -> Path:
-        """The file of a conversation."""
-        name = state.session_id if state.parent_run_id is None else state.run_id
-        return self.directory / "chats" / f"session-{as_uuid(name or state.run_id)}.jsonl"
-
-    def _update(
-        self, path: Path, state: AgentState, facts: RunFacts, turn: Sequence[Message]
-    ) -> None:
-        """Write the whole file again, if there is anything new: results are on the lines of their calls."""
-        known = (state.messages, *turn)
-        if self._known.get(path) != known or not path.exists():
-            self._write_all(path, facts, (*state.messages, *turn))
-            self._known[path] = known
-
-    def forget(self, state: AgentState) -> None:
-        """A conversation is over. The file stays."""
-        self._known.pop(self.path(state), None)
-        self._times.pop(self.path(state), None)
-
-    def _write_all(self, path: Path, facts: RunFacts, messages: Sequence[Message]) -> None:
-        now, times = timestamp(), self._times.setdefault(path, [])
-        times.extend([now] * (len(messages) - len(times)))
-        session = {
-            "sessionId": facts.session_uuid,
-            "projectHash": hashlib.sha256(facts.project.encode()).hexdigest(),
-            "startTime": times[0] if times else now,
-            "lastUpdated": now,
-            "kind": "main",
-        }
-        lines = [session, *_records(messages, facts, times)]
-        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        beside = path.with_suffix(f".{os.getpid()}")
-        descriptor = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW, 0o600)
-        with os.fdopen(descriptor, "wb") as file:
-            file.write(b"".join(map(json_line, lines)))
-        beside.replace(path)
-
-
-def _records(messages: Sequence[Message], facts: RunFacts, times: list[str]) -> list[Line]:
-    results = {each.call_id: each for each in messages if isinstance(each, ToolMessage)}
-    made = []
-    for at, message in enumerate(messages):
-        if isinstance(message, ToolMessage):
-            continue
-        name = uuid.uuid5(uuid.UUID(facts.session_uuid), str(at))
-        record: Line = {"id": str(name), "timestamp": times[at]}
-        if isinstance(message, AssistantMessage):
-            record |= {"type": "gemini", "content": message.text, "thoughts": []}
-            record |= {"tokens": None, "model": facts.model}
-            calls = [
-                _called(each, results.get(each.id), facts, times[at]) for each in message.calls
-            ]
-            if calls:
-                record["toolCalls"] = calls
-        else:
-            record |= {"type": "user", "content": [{"text": message.text}]}
-        made.append(record)
-    return made
-
-
-def _called(call: ToolCall, result: ToolMessage | None, facts: RunFacts, when: str) -> Line:
-    shown = Gemini().show(call, facts)
-    made = {"id": call.id, "name": shown.name, "args": shown.input, "timestamp": when}
-    if result is None:
-        return {**made, "status": "executing"}
-    response = {"id": call.id, "name": shown.name, "response": {"output": result.text}}
-    return {
-        **made,
-        "result": [{"functionResponse": response}],
-        "status": "error" if result.is_error else "success",
-        "resultDisplay": result.text,
-    }

@@ -6,19 +6,13 @@ import difflib
 import math
 import re
 from collections.abc import Iterator, Mapping
-from pathlib import Path
 from typing import Any, ClassVar
 
 from hookline.command_hooks.dialect import Dialect, NameTest, all_dialects, dialect_of
+from hookline.command_hooks.dialects import event_facts
 from hookline.command_hooks.dialects.claude.tools import TOOLS as CLAUDE_TOOLS
 from hookline.command_hooks.dialects.claude.tools import result_of
 from hookline.command_hooks.dialects.claude.transcript import ClaudeTranscripts
-from hookline.command_hooks.dialects.event_facts import (
-    agent_fields,
-    failure_words,
-    last_words,
-    unfinished,
-)
 from hookline.command_hooks.dialects.matchers import NAMES, names_or_expression
 from hookline.command_hooks.exchange import (
     UNCHANGED,
@@ -33,7 +27,6 @@ from hookline.command_hooks.exchange import (
 )
 from hookline.command_hooks.handler import Handler, HookSource, Level
 from hookline.command_hooks.tools import ShownCall
-from hookline.command_hooks.transcripts import Transcripts
 from hookline.errors import RegistrationError, UsageError
 from hookline.lifecycle import HookPoint, ToolHookContext, point_named
 from hookline.state import RunStatus, ToolCall, thaw
@@ -65,6 +58,8 @@ class Own(Dialect):
     """Hookline's own protocol. A hook that fails blocks, unless it has `on_failure = "open"`."""
 
     name = "hookline"
+    transcripts = ClaudeTranscripts
+    objections_in_a_row = None  # the agent has a cap for its own hooks
     points: ClassVar[dict[str, str]] = {
         point.value: point.value for point in HookPoint if not point.around
     }
@@ -83,7 +78,6 @@ class Own(Dialect):
         return event != "after_inference" or ctx.response is not None
 
     def matcher(self, handler: Handler) -> NameTest:
-        """As Claude's."""
         return names_or_expression(handler.matcher)
 
     def subject(self, event: str, ctx: Any, facts: RunFacts) -> tuple[str, ...] | None:  # noqa: ARG002 - as above
@@ -97,7 +91,6 @@ class Own(Dialect):
         return (ctx.source,) if event == "session_start" else None
 
     def show(self, call: ToolCall, facts: RunFacts) -> ShownCall:  # noqa: ARG002 - paths stay as the model wrote them
-        """A call as it is."""
         return ShownCall(call.name, thaw(call.args))
 
     def payload(self, handler: Handler, ctx: Any, facts: RunFacts) -> dict[str, Any]:
@@ -110,7 +103,7 @@ class Own(Dialect):
             "transcript_path": facts.transcript,
             "project": facts.project,
             "cwd": facts.cwd,
-            **agent_fields(ctx),
+            **event_facts.agent_fields(ctx),
             **self._particulars(handler.event, ctx),
         }
 
@@ -146,7 +139,7 @@ class Own(Dialect):
         if event in ("stop", "should_continue"):
             sent |= {
                 "objections": ctx.state.counters.objections,
-                "last_message": last_words(ctx.state),
+                "last_message": event_facts.last_words(ctx.state),
             }
         if event == "subagent_stop":
             sent["result"] = getattr(ctx.result, "text", None)
@@ -164,17 +157,9 @@ class Own(Dialect):
             "CLAUDE_PROJECT_DIR": facts.project,
         }
 
-    def transcripts(self, directory: Path) -> Transcripts:
-        """In Claude's form."""
-        return ClaudeTranscripts(directory)
-
     def take_result(self, call: ToolCall, answer: HookAnswer) -> Any:
         """Hooks that are for Claude, too, use its form."""
         return result_of(call, answer.updated_output)
-
-    def objection_cap(self, handler: Handler) -> int | None:  # noqa: ARG002 - the same for all
-        """None: the agent has a cap for its own hooks."""
-        return None
 
     def tools_named(self, handler: Handler) -> Iterator[str]:
         """The tools in a rule and in a matcher of names, without those that are Claude's names."""
@@ -189,7 +174,7 @@ class Own(Dialect):
 
     def read_answer(self, handler: Handler, result: ProgramResult) -> HookAnswer:  # noqa: ARG002 - the same at every point
         """0 proceeds, and JSON may decide; 2 blocks, with stderr as the reason; anything else is a failure."""
-        lost = unfinished(result)
+        lost = event_facts.unfinished(result)
         if lost is not None:
             return lost
         if result.code == 2:
@@ -197,7 +182,7 @@ class Own(Dialect):
             reason = text_of(found.get("reason")) or result.stderr.strip() or result.stdout.strip()
             return denied(reason or "no reason was given")
         if result.code != 0:
-            return failed(failure_words(result))
+            return failed(event_facts.failure_words(result))
         found_or_none = json_object(result.stdout)
         if found_or_none is None:
             if result.stdout.lstrip()[:1] == "{":

@@ -45,7 +45,7 @@ def read_pages(
 def _agents(place: Path) -> Iterator[tuple[str, str, Mapping[str, Any]]]:
     from hookline.markdown import agent_name, agent_pages  # only where there are such files
 
-    if not place.exists():  # reported by whoever gives them to the agent
+    if not place.exists():  # the capability reports it
         return
     try:
         for page in agent_pages(place):

@@ -12,7 +12,8 @@ from typing import Any, ClassVar
 
 import msgspec
 
-from hookline.command_hooks.dialect import OBJECTIONS_IN_A_ROW, NameTest
+from hookline.command_hooks.dialect import NameTest
+from hookline.command_hooks.dialects import event_facts
 from hookline.command_hooks.dialects.claude.protocol import TOOL_EVENTS, Claude
 from hookline.command_hooks.dialects.claude.tools import TOOLS as CLAUDE_TOOLS
 from hookline.command_hooks.dialects.copilot.known_fields import (
@@ -35,12 +36,6 @@ from hookline.command_hooks.dialects.copilot.protocol import (
     without_progress,
 )
 from hookline.command_hooks.dialects.copilot.protocol import TOOLS as COPILOT_TOOLS
-from hookline.command_hooks.dialects.event_facts import (
-    failure_words,
-    output_text,
-    session_source,
-    unfinished,
-)
 from hookline.command_hooks.dialects.matchers import (
     NAMES,
     everything,
@@ -105,19 +100,15 @@ class VsCode(Claude):
     expands_env = True
     identity_variables = frozenset()
     numbers_prompts = False
+    is_claude_code = False
     runs_in_order = True
     _copilot = Copilot()
 
-    def find(self, search: Search) -> Iterable[Handler]:  # noqa: ARG002 - Copilot reads the files
-        """There are no files for VS Code alone."""
-        return ()
-
-    def find_named(self, search: Search) -> Iterable[Handler]:  # noqa: ARG002 - as above
-        """Nor plugins or pages."""
+    def find_named(self, search: Search) -> Iterable[Handler]:  # noqa: ARG002 - Claude reads them
+        """None for VS Code alone."""
         return ()
 
     def read(self, path: Path, level: Level, search: Search) -> Iterable[Handler]:
-        """One file of Copilot's."""
         return self._copilot.read(path, level, search)
 
     def fires(self, event: str, ctx: Any) -> bool:
@@ -147,7 +138,6 @@ class VsCode(Claude):
         return _with_keys(call, super().show(call, facts), facts.cwd)
 
     def take_back(self, call: ToolCall, shown: ShownCall, answer: HookAnswer) -> ToolCall:
-        """The call with a hook's changes, under either key."""
         updated = _without_keys(call, shown, answer.updated_input or {})
         changed = msgspec.structs.replace(answer, updated_input=updated)
         return super().take_back(call, _plain(call, shown), changed)
@@ -157,10 +147,10 @@ class VsCode(Claude):
         event = handler.event
         sent = {**super().payload(handler, ctx, facts), "timestamp": timestamp()}
         sent |= {"sessionId": sent["session_id"], "hookEventName": event}
-        if event == "SessionStart" and session_source(ctx) == "startup":
+        if event == "SessionStart" and event_facts.session_source(ctx) == "startup":
             sent["source"] = "new"
         if event == "PostToolUse":
-            text = output_text(ctx.execution)
+            text = event_facts.output_text(ctx.execution)
             sent["tool_result"] = {"result_type": "success", "text_result_for_llm": text}
         if event in TOOL_EVENTS:
             sent |= self._tool_there(handler, ctx, facts, sent)
@@ -171,8 +161,8 @@ class VsCode(Claude):
         if event == "SessionEnd":
             sent["reason"] = session_end_reason(ctx)
         if event == "ErrorOccurred":
-            told = failure(ctx)
-            sent |= {"error_context": told.pop("errorContext"), **told}
+            error = failure(ctx)
+            sent |= {"error_context": error.pop("errorContext"), **error}
         return sent
 
     def _tool_there(
@@ -183,23 +173,25 @@ class VsCode(Claude):
         is_theirs, name = is_for_vscode(handler), sent["tool_name"]
         if is_theirs or is_for_copilot(handler):
             name = _name_for(handler, ctx.tool_call) if is_theirs else shown.name
-        told: dict[str, Any] = {"tool_name": name}
+        shown_there: dict[str, Any] = {"tool_name": name}
         if is_theirs and "tool_response" in sent:
-            told["tool_response"] = output_text(ctx.execution)
+            shown_there["tool_response"] = event_facts.output_text(ctx.execution)
         if reads_camel_case(handler):
             given = sent["tool_input"] if is_theirs else shown.input
-            told["toolName"] = name if is_theirs else shown.name
+            shown_there["toolName"] = name if is_theirs else shown.name
             text = json.dumps(given, ensure_ascii=False)
-            told |= {"toolInput": given, "toolArgs": given if takes_object(handler) else text}
-        return told
+            shown_there |= {
+                "toolInput": given,
+                "toolArgs": given if takes_object(handler) else text,
+            }
+        return shown_there
 
     def variables(self, handler: Handler, facts: RunFacts) -> dict[str, str]:
-        """Copilot's."""
         return self._copilot.variables(handler, facts)
 
     def read_answer(self, handler: Handler, result: ProgramResult) -> HookAnswer:
         """A hook before a tool denies if it fails, not if it takes too long; the rest is as in Claude."""
-        lost = unfinished(result)
+        lost = event_facts.unfinished(result)
         denies = handler.event in _DENYING
         if lost is not None:
             if lost.status == "timeout" or not denies:
@@ -216,7 +208,12 @@ class VsCode(Claude):
             return answer
         if result.code != 0:
             printed = text if found is None else ""
-            reason = answer.reason or result.stderr.strip() or printed or failure_words(result)
+            reason = (
+                answer.reason
+                or result.stderr.strip()
+                or printed
+                or event_facts.failure_words(result)
+            )
             return denied(reason)
         broken = (
             found is None
@@ -225,14 +222,6 @@ class VsCode(Claude):
         )
         problem = answer.problem or broken
         return denied(f"the hook failed: {problem}") if problem else answer
-
-    def can_detach(self, handler: Handler) -> bool:  # noqa: ARG002 - no hook can
-        """There is no such line."""
-        return False
-
-    def objection_cap(self, handler: Handler) -> int | None:  # noqa: ARG002 - the same for all
-        """Eight, whatever variables of Claude's say."""
-        return OBJECTIONS_IN_A_ROW
 
 
 def _as_claude(event: str, found: dict[str, Any]) -> dict[str, Any]:

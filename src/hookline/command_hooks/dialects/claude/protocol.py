@@ -10,27 +10,14 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from hookline.command_hooks.dialect import (
-    OBJECTIONS_IN_A_ROW,
     Dialect,
     ModelVerdict,
     NameTest,
 )
+from hookline.command_hooks.dialects import event_facts
 from hookline.command_hooks.dialects.claude import settings
 from hookline.command_hooks.dialects.claude.tools import TOOLS, error_of, response_of, result_of
 from hookline.command_hooks.dialects.claude.transcript import ClaudeTranscripts
-from hookline.command_hooks.dialects.event_facts import (
-    agent_fields,
-    agent_id,
-    end_reason,
-    failure_words,
-    has_failed,
-    is_interrupted,
-    last_words,
-    mcp_names,
-    session_source,
-    session_title,
-    unfinished,
-)
 from hookline.command_hooks.dialects.matchers import names_or_expression
 from hookline.command_hooks.exchange import (
     UNCHANGED,
@@ -113,6 +100,7 @@ class Claude(Dialect):
     """Claude Code's protocol."""
 
     name = "claude"
+    transcripts: ClassVar[type[Transcripts] | None] = ClaudeTranscripts
     points: ClassVar[dict[str, str]] = {
         "SessionStart": "session_start",
         "UserPromptSubmit": "prompt_submit",
@@ -157,6 +145,8 @@ class Claude(Dialect):
     data_variables = frozenset({"CLAUDE_PLUGIN_DATA"})
     numbers_prompts: ClassVar[bool] = True
     """Hooks are sent a `prompt_id`."""
+    is_claude_code: ClassVar[bool] = True
+    """Its hooks may become async, and its variables count. Other dialects share the rest of the protocol."""
 
     # --- files --------------------------------------------------------------------------------------
 
@@ -165,11 +155,10 @@ class Claude(Dialect):
         return settings.find_hooks(search)
 
     def find_named(self, search: Search) -> Iterable[Handler]:
-        """Settings files, plugins and pages that somebody names."""
+        """Settings files, plugins and pages that are named."""
         return settings.find_named_hooks(search)
 
     def read(self, path: Path, level: Level, search: Search) -> Iterable[Handler]:
-        """One settings file."""
         return settings.read_hooks(path, level, search)
 
     def doubts(self, handler: Handler) -> Iterator[tuple[str, str]]:
@@ -194,7 +183,7 @@ class Claude(Dialect):
     def fires(self, event: str, ctx: Any) -> bool:
         """By how the tool went, whether there were calls, and whether a person is still needed."""
         if event in _FEEDBACK:
-            return has_failed(ctx.execution) is (event == "PostToolUseFailure")
+            return event_facts.has_failed(ctx.execution) is (event == "PostToolUseFailure")
         if event == "PostToolBatch":
             return ctx.step is not None and bool(ctx.step.calls)
         if event == "Notification":
@@ -223,7 +212,6 @@ class Claude(Dialect):
     # --- input -----------------------------------------------------------------------------------------
 
     def payload(self, handler: Handler, ctx: Any, facts: RunFacts) -> dict[str, Any]:
-        """The event, and the common fields."""
         event = handler.event
         return {
             "session_id": facts.session_uuid,
@@ -233,7 +221,7 @@ class Claude(Dialect):
             "permission_mode": facts.permission_mode,
             "hook_event_name": event,
             **(_prompt_id(event, ctx) if self.numbers_prompts else {}),
-            **agent_fields(ctx, agent_id),
+            **event_facts.agent_fields(ctx, event_facts.agent_id),
             **self._particulars(event, ctx, facts),
         }
 
@@ -251,7 +239,7 @@ class Claude(Dialect):
             "tool_input": shown.input,
             "native_tool_name": call.name,
         }
-        names = mcp_names(call.name)
+        names = event_facts.mcp_names(call.name)
         if names is not None:
             sent["mcp_server"] = {"name": names[0]}
         if event == "PermissionRequest":
@@ -263,14 +251,17 @@ class Claude(Dialect):
             sent["tool_response"] = response_of(call, ctx.execution, path)
         if event == "PostToolUseFailure":
             sent["error"] = error_of(ctx.execution)
-            sent["is_interrupt"] = is_interrupted(ctx.execution)
+            sent["is_interrupt"] = event_facts.is_interrupted(ctx.execution)
         if event in _FEEDBACK:
             sent["duration_ms"] = round(ctx.execution.duration * 1000)
         return sent
 
     def _sessionstart(self, ctx: Any, facts: RunFacts) -> dict[str, Any]:
-        sent = {"model": facts.model, "session_title": session_title(ctx.state)}
-        return {"source": session_source(ctx), **{key: said for key, said in sent.items() if said}}
+        sent = {"model": facts.model, "session_title": event_facts.session_title(ctx.state)}
+        return {
+            "source": event_facts.session_source(ctx),
+            **{key: said for key, said in sent.items() if said},
+        }
 
     def _userpromptsubmit(self, ctx: Any, _facts: RunFacts) -> dict[str, Any]:
         return {"prompt": ctx.prompt, "user_prompt": ctx.prompt}
@@ -309,18 +300,18 @@ class Claude(Dialect):
     def _stop(self, ctx: Any, facts: RunFacts) -> dict[str, Any]:
         return {
             "stop_hook_active": facts.objections > 0,
-            "last_assistant_message": last_words(ctx.state),
+            "last_assistant_message": event_facts.last_words(ctx.state),
             "background_tasks": [],
             "session_crons": [],
         }
 
     def _subagentstart(self, ctx: Any, _facts: RunFacts) -> dict[str, Any]:
-        return {"agent_id": agent_id(ctx.child_run_id), "agent_type": ctx.name}
+        return {"agent_id": event_facts.agent_id(ctx.child_run_id), "agent_type": ctx.name}
 
     def _subagentstop(self, ctx: Any, facts: RunFacts) -> dict[str, Any]:
         return {
             "stop_hook_active": facts.objections > 0,
-            "agent_id": agent_id(ctx.child_run_id),
+            "agent_id": event_facts.agent_id(ctx.child_run_id),
             "agent_type": ctx.name,
             "agent_transcript_path": facts.child_transcript,
             "last_assistant_message": getattr(ctx.result, "text", "") or "",
@@ -343,7 +334,7 @@ class Claude(Dialect):
         }
 
     def _sessionend(self, ctx: Any, _facts: RunFacts) -> dict[str, Any]:
-        return {"reason": end_reason(ctx)}
+        return {"reason": event_facts.end_reason(ctx)}
 
     def variables(self, handler: Handler, facts: RunFacts) -> dict[str, str]:
         """The project, the session, and the directories of a plugin."""
@@ -379,15 +370,11 @@ class Claude(Dialect):
         texts = {name: _variable(value) for name, value in values.items() if value is not None}
         return {name: text for name, text in texts.items() if _fits(text)}
 
-    def transcripts(self, directory: Path) -> Transcripts:
-        """Claude's own form."""
-        return ClaudeTranscripts(directory)
-
     # --- answers ------------------------------------------------------------------------------------
 
     def read_answer(self, handler: Handler, result: ProgramResult) -> HookAnswer:
         """Exit code 2 blocks, JSON decides, and any other exit code but 0 is a failure."""
-        lost = unfinished(result)
+        lost = event_facts.unfinished(result)
         if lost is not None:
             return lost
         event, found = handler.event, json_object(result.stdout)
@@ -401,7 +388,7 @@ class Claude(Dialect):
         if _is_broken_object(result.stdout):
             return failed("its output begins and ends like a JSON object, and is none")
         if result.code != 0:
-            return failed(failure_words(result))
+            return failed(event_facts.failure_words(result))
         if event in _TEXT_IS_CONTEXT and result.stdout.strip():
             return HookAnswer(contexts=(result.stdout.strip(),))
         return HookAnswer()
@@ -470,15 +457,18 @@ class Claude(Dialect):
 
     def can_detach(self, handler: Handler) -> bool:
         """A program may say `{"async": true}`, while there is a run beside which it can continue."""
-        return handler.kind == "command" and not handler.is_async and handler.event != "SessionEnd"
+        is_program = handler.kind == "command" and not handler.is_async
+        return self.is_claude_code and is_program and handler.event != "SessionEnd"
 
     def objection_cap(self, handler: Handler) -> int | None:
         """Eight, or what settings or the shell say; 0 is no cap."""
         said = handler.env.get(_CAP_VARIABLE, os.environ.get(_CAP_VARIABLE, "")).strip()
+        if not self.is_claude_code:
+            return self.objections_in_a_row
         try:
             cap = int(said)
         except ValueError:
-            return OBJECTIONS_IN_A_ROW
+            return self.objections_in_a_row
         return cap if cap > 0 else None
 
     def verdict_answer(

@@ -283,8 +283,8 @@ def _in_marketplaces(wanted: Iterable[str], directory: Path, warn: Warn) -> Iter
         if not _PLUGIN_NAME.fullmatch(marketplace):
             continue
         root = directory / marketplace
-        told = about(f"~/.claude/plugins/marketplaces/{marketplace}", warn)
-        content = load_json(root / ".claude-plugin" / "marketplace.json", told) or {}
+        about_it = about(f"~/.claude/plugins/marketplaces/{marketplace}", warn)
+        content = load_json(root / ".claude-plugin" / "marketplace.json", about_it) or {}
         listed = content.get("plugins")
         for entry in listed if isinstance(listed, list) else ():
             if isinstance(entry, dict) and entry.get("name") == name:
@@ -325,8 +325,8 @@ def _option_text(value: Any) -> str:
 def _with_options(handler: Handler, options: Mapping[str, str], warn: Warn) -> Handler | None:
     """A plugin's hook with its options: as variables, and in the words of a program without a shell."""
     if _OPTION.search(handler.command):
-        told = f"{handler.event}: '${{user_config...}}' in a line for a shell is read by the shell, so the hook is"
-        warn(Dropped(f"{told} left out: use ${_OPTION_VARIABLE}NAME, or 'args'"))
+        why = f"{handler.event}: '${{user_config...}}' in a line for a shell is read by the shell, so the hook is"
+        warn(Dropped(f"{why} left out: use ${_OPTION_VARIABLE}NAME, or 'args'"))
         return None
     if not options and handler.argv is None:
         return handler

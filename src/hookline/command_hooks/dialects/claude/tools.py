@@ -122,9 +122,9 @@ def _file(call: ToolCall, execution: ToolResult, path: str) -> dict[str, Any]:
     lines = len(content.splitlines())
     offset = call.args.get("offset", 1)
     start = offset if isinstance(offset, int) and offset > 0 else 1
-    told = _OF_LINES.search(execution.text())
+    total = _OF_LINES.search(execution.text())
     file = {"filePath": path, "content": content, "numLines": lines, "startLine": start}
-    return {"type": "text", "file": {**file, "totalLines": int(told[1]) if told else lines}}
+    return {"type": "text", "file": {**file, "totalLines": int(total[1]) if total else lines}}
 
 
 def _found_files(_call: ToolCall, execution: ToolResult, _path: str) -> dict[str, Any]:

@@ -11,21 +11,10 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from hookline.command_hooks.dialect import Dialect, NameTest
+from hookline.command_hooks.dialects import event_facts
 from hookline.command_hooks.dialects.claude.tools import SEARCH_KEYS, result_of
 from hookline.command_hooks.dialects.copilot import files
 from hookline.command_hooks.dialects.copilot.known_fields import takes_object
-from hookline.command_hooks.dialects.event_facts import (
-    end_reason,
-    ending_of,
-    failure_text,
-    failure_words,
-    has_failed,
-    last_words,
-    mcp_names,
-    output_text,
-    session_source,
-    unfinished,
-)
 from hookline.command_hooks.dialects.matchers import everything, whole_expression
 from hookline.command_hooks.exchange import (
     UNCHANGED,
@@ -74,10 +63,60 @@ _REASONS = {"completed": "complete", "error": "error", "aborted": "abort", "time
 _DECISIONS = {"allow": "allow", "deny": "deny", "ask": "ask", "block": "deny", "approve": "allow"}
 
 
+# --- transcript -----------------------------------------------------------------------------------------
+
+
+class CopilotTranscripts(Transcripts):
+    """The conversation as events, each with the id of the one before it."""
+
+    suffix = ".copilot.jsonl"
+    id_key, parent_key = "id", "parentId"
+
+    def head(self, facts: RunFacts) -> Iterator[Line]:
+        about = {"sessionId": facts.session_id, "version": 1, "producer": "hookline"}
+        started = {"startTime": timestamp(), "context": {"cwd": facts.cwd}}
+        yield _event("session.start", {**about, **started})
+
+    def lines(
+        self,
+        messages: Sequence[Message],
+        facts: RunFacts,
+        state: AgentState | None,  # noqa: ARG002 - as in the others
+    ) -> Iterator[Line]:
+        for message in messages:
+            yield from _events(message, facts)
+
+
+def _event(kind: str, data: Line) -> Line:
+    return {"type": kind, "data": data, "id": str(uuid.uuid4()), "timestamp": timestamp()}
+
+
+def _events(message: Message, facts: RunFacts) -> Iterator[Line]:
+    if isinstance(message, ToolMessage):
+        given = {"toolCallId": message.call_id, "success": not message.is_error}
+        yield _event("tool.execution_complete", {**given, "result": {"content": message.text}})
+    elif isinstance(message, UserMessage):
+        yield _event("user.message", {"content": message.text, "attachments": []})
+    elif isinstance(message, AssistantMessage):
+        calls = [(call.id, Copilot().show(call, facts)) for call in message.calls]
+        asked = [
+            {"toolCallId": each, "name": shown.name, "arguments": shown.input}
+            for each, shown in calls
+        ]
+        yield _event("assistant.message", {"content": message.text, "toolRequests": asked})
+        for each, shown in calls:
+            begun = {"toolCallId": each, "toolName": shown.name, "arguments": shown.input}
+            yield _event("tool.execution_start", begun)
+
+
+# --- the protocol --------------------------------------------------------------------------------------
+
+
 class Copilot(Dialect):
     """Copilot CLI's protocol."""
 
     name = "copilot"
+    transcripts = CopilotTranscripts
     points: ClassVar[dict[str, str]] = {
         "sessionStart": "session_start",
         "userPromptSubmitted": "prompt_submit",
@@ -94,7 +133,7 @@ class Copilot(Dialect):
         "errorOccurred": "agent_failed",
         "sessionEnd": "session_end",
     }
-    # There it is asked before any rule, so also about calls that nobody would ask about here.
+    # There it is asked before any rule, so also about calls that need no permission here.
     more_points: ClassVar[dict[str, str]] = {"permissionRequest": "before_tool_use"}
     answered_once = frozenset({"permissionRequest"})
     observing = frozenset({"notification"})
@@ -114,19 +153,18 @@ class Copilot(Dialect):
         return files.find_hooks(search)
 
     def read(self, path: Path, level: Level, search: Search) -> Iterable[Handler]:
-        """One file."""
         return files.read_file(path, level, search)
 
     def fires(self, event: str, ctx: Any) -> bool:
-        """Success and failure of a tool are two events; nobody needs permission to read."""
+        """Success and failure of a tool are two events; reading needs no permission."""
         if event in ("postToolUse", "postToolUseFailure"):
-            return has_failed(ctx.execution) is (event == "postToolUseFailure")
+            return event_facts.has_failed(ctx.execution) is (event == "postToolUseFailure")
         return event != "permissionRequest" or needs_permission(ctx)
 
     def show(self, call: ToolCall, facts: RunFacts) -> ShownCall:
         """A call under Copilot's names; an MCP tool has the name of its server before it."""
         shown = super().show(call, facts)
-        names = mcp_names(call.name)
+        names = event_facts.mcp_names(call.name)
         return (
             shown if names is None else shown._replace(name="-".join(names), aliases=(call.name,))
         )
@@ -148,7 +186,6 @@ class Copilot(Dialect):
         return (ctx.name,) if event in ("subagentStart", "subagentStop") else None
 
     def payload(self, handler: Handler, ctx: Any, facts: RunFacts) -> dict[str, Any]:
-        """The event, and the common fields."""
         sent = {
             "sessionId": facts.session_uuid,
             "nativeSessionId": facts.session_id,
@@ -165,7 +202,7 @@ class Copilot(Dialect):
         if event in _TOOLS or event == "notification":
             return self._tool(event, ctx, facts)
         if event == "sessionStart":
-            is_again = session_source(ctx) == "resume"
+            is_again = event_facts.session_source(ctx) == "resume"
             return {"source": "resume" if is_again else "new", "initialPrompt": ""}
         if event == "userPromptSubmitted":
             return {"prompt": ctx.prompt}
@@ -179,7 +216,7 @@ class Copilot(Dialect):
             return {
                 "stopReason": "end_turn",
                 "stop_hook_active": facts.objections > 0,
-                "lastMessage": last_words(ctx.state),
+                "lastMessage": event_facts.last_words(ctx.state),
             }
         if event == "preCompact":
             return {"trigger": "auto", "customInstructions": ctx.instructions}
@@ -194,10 +231,10 @@ class Copilot(Dialect):
             "nativeToolName": ctx.tool_call.name,
         }
         if event == "postToolUse":
-            text = output_text(ctx.execution)
+            text = event_facts.output_text(ctx.execution)
             sent["toolResult"] = {"resultType": "success", "textResultForLlm": text}
         if event == "postToolUseFailure":
-            sent["error"] = failure_text(ctx.execution)
+            sent["error"] = event_facts.failure_text(ctx.execution)
             sent["toolResult"] = {"resultType": "failure", "textResultForLlm": sent["error"]}
         if event == "notification":
             sent |= {
@@ -220,17 +257,13 @@ class Copilot(Dialect):
         kept = {"COPILOT_PLUGIN_DATA": data} if data else {}
         return {**named, **dict.fromkeys(plugin, root), **kept}
 
-    def transcripts(self, directory: Path) -> Transcripts:
-        """Copilot's own form."""
-        return CopilotTranscripts(directory)
-
     def take_result(self, call: ToolCall, answer: HookAnswer) -> Any:
         """Hooks that are for Claude, too, use its form."""
         return result_of(call, answer.updated_output)
 
     def read_answer(self, handler: Handler, result: ProgramResult) -> HookAnswer:
         """A hook before a tool that fails denies; one that takes too long does not."""
-        lost, event = unfinished(result), handler.event
+        lost, event = event_facts.unfinished(result), handler.event
         if lost is not None and (lost.status == "timeout" or event not in _DENYING):
             return lost
         if lost is not None:
@@ -247,14 +280,18 @@ class Copilot(Dialect):
             return denied(f"the hook failed: {wrong}")
         if event in _DENYING:
             printed = text if found is None else ""
-            reason = said.reason or result.stderr.strip() or printed or failure_words(result)
+            reason = (
+                said.reason or result.stderr.strip() or printed or event_facts.failure_words(result)
+            )
             return denied(reason, contexts=said.contexts)
-        if result.code == 2 and event == "postToolUseFailure":  # how to go on from there
+        if result.code == 2 and event == "postToolUseFailure":  # how to continue
             words = "\n".join((*said.contexts, text if found is None else ""))
             return HookAnswer(contexts=(words.strip() or result.stderr.strip(),))
         if result.code == 2:
-            return HookAnswer(messages=(result.stderr.strip() or failure_words(result),))
-        return failed(failure_words(result))
+            return HookAnswer(
+                messages=(result.stderr.strip() or event_facts.failure_words(result),)
+            )
+        return failed(event_facts.failure_words(result))
 
 
 def needs_permission(ctx: Any) -> bool:
@@ -276,8 +313,8 @@ def failure(ctx: Any) -> dict[str, Any]:
 
 def session_end_reason(ctx: Any) -> str:
     """Why a session is over."""
-    is_left = end_reason(ctx) == "prompt_input_exit"
-    return "user_exit" if is_left else _REASONS[ending_of(ctx.state)]
+    is_left = event_facts.end_reason(ctx) == "prompt_input_exit"
+    return "user_exit" if is_left else _REASONS[event_facts.ending_of(ctx.state)]
 
 
 def _child(event: str, ctx: Any, facts: RunFacts) -> dict[str, Any]:
@@ -363,51 +400,3 @@ def result_text(value: Any) -> Any:
         if isinstance(value, dict) and "textResultForLlm" in value
         else value
     )
-
-
-# --- transcript -----------------------------------------------------------------------------------------
-
-
-class CopilotTranscripts(Transcripts):
-    """The conversation as events, each with the id of the one before it."""
-
-    suffix = ".copilot.jsonl"
-    id_key, parent_key = "id", "parentId"
-
-    def head(self, facts: RunFacts) -> Iterator[Line]:
-        """What the session is."""
-        about = {"sessionId": facts.session_id, "version": 1, "producer": "hookline"}
-        started = {"startTime": timestamp(), "context": {"cwd": facts.cwd}}
-        yield _event("session.start", {**about, **started})
-
-    def lines(
-        self,
-        messages: Sequence[Message],
-        facts: RunFacts,
-        state: AgentState | None,  # noqa: ARG002 - as in the others
-    ) -> Iterator[Line]:
-        """Messages, calls and results."""
-        for message in messages:
-            yield from _events(message, facts)
-
-
-def _event(kind: str, data: Line) -> Line:
-    return {"type": kind, "data": data, "id": str(uuid.uuid4()), "timestamp": timestamp()}
-
-
-def _events(message: Message, facts: RunFacts) -> Iterator[Line]:
-    if isinstance(message, ToolMessage):
-        given = {"toolCallId": message.call_id, "success": not message.is_error}
-        yield _event("tool.execution_complete", {**given, "result": {"content": message.text}})
-    elif isinstance(message, UserMessage):
-        yield _event("user.message", {"content": message.text, "attachments": []})
-    elif isinstance(message, AssistantMessage):
-        calls = [(call.id, Copilot().show(call, facts)) for call in message.calls]
-        asked = [
-            {"toolCallId": each, "name": shown.name, "arguments": shown.input}
-            for each, shown in calls
-        ]
-        yield _event("assistant.message", {"content": message.text, "toolRequests": asked})
-        for each, shown in calls:
-            begun = {"toolCallId": each, "toolName": shown.name, "arguments": shown.input}
-            yield _event("tool.execution_start", begun)
