@@ -6,6 +6,7 @@ A file says that a hook is async, or the first line that the hook prints does: `
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Awaitable
 from typing import Any
 
 from hookline.command_hooks.dialect import dialect_of
@@ -39,39 +40,36 @@ class AsyncHooks:
 
     def start(self, handler: Handler, ctx: Any, facts: RunFacts) -> None:
         """Start a hook, and do not wait. When too many wait already, it is not started."""
-        run_id = ctx.state.run_id
-        tasks = self._tasks.setdefault(run_id, set())
-        if len(tasks) >= _MOST_WAITING:
+        if len(self._tasks.get(ctx.state.run_id, ())) >= _MOST_WAITING:
             return
-        loop = asyncio.get_running_loop()
-        slots = self._slots.setdefault(loop, asyncio.Semaphore(_AT_ONCE))
-        task = loop.create_task(self._run(handler, ctx, facts, run_id, slots))
-        is_waited_for = handler.wakes and ctx.point != HookPoint.SESSION_START
-        for kept in (tasks, self._waking.setdefault(run_id, set())) if is_waited_for else (tasks,):
-            kept.add(task)
-            task.add_done_callback(kept.discard)
+        wakes = handler.wakes and ctx.point != HookPoint.SESSION_START
+        self._collect(handler, ctx, self._ask(handler, ctx, facts), wakes=wakes)
 
     def adopt(self, handler: Handler, ctx: Any, rest: asyncio.Task[HookReply]) -> None:
         """A hook that was started continues as an async one."""
-        run_id = ctx.state.run_id
-        tasks = self._tasks.setdefault(run_id, set())
-        task = asyncio.get_running_loop().create_task(self._hear(handler, run_id, rest))
-        tasks.add(task)
-        task.add_done_callback(tasks.discard)
+        self._collect(handler, ctx, rest)
 
-    async def _hear(self, handler: Handler, run_id: str, rest: asyncio.Task[HookReply]) -> None:
-        said = _news(handler, await rest)
-        if said is not None:
-            self._said.setdefault(run_id, []).append((handler, said))
+    async def _ask(self, handler: Handler, ctx: Any, facts: RunFacts) -> HookReply:
+        loop = asyncio.get_running_loop()
+        async with self._slots.setdefault(loop, asyncio.Semaphore(_AT_ONCE)):
+            return await self._runner.ask(handler, ctx, facts)
 
-    async def _run(
-        self, handler: Handler, ctx: Any, facts: RunFacts, run_id: str, slots: asyncio.Semaphore
+    def _collect(
+        self, handler: Handler, ctx: Any, reply: Awaitable[HookReply], *, wakes: bool = False
     ) -> None:
-        async with slots:
-            reply = await self._runner.ask(handler, ctx, facts)
-        said = _news(handler, reply)
-        if said is not None:
-            self._said.setdefault(run_id, []).append((handler, said))
+        """Wait for a reply beside the run, and keep what counts of it."""
+        run_id = ctx.state.run_id
+
+        async def collect() -> None:
+            said = _news(handler, await reply)
+            if said is not None:
+                self._said.setdefault(run_id, []).append((handler, said))
+
+        task = asyncio.get_running_loop().create_task(collect())
+        for kept in (self._tasks, self._waking) if wakes else (self._tasks,):
+            tasks = kept.setdefault(run_id, set())
+            tasks.add(task)
+            task.add_done_callback(tasks.discard)
 
     def add_words(self, ctx: Any) -> HookOutcome | None:
         """Before a step: their words go into the conversation, and the journal has which of them failed."""

@@ -141,7 +141,8 @@ class Dialect:
     expands_env: ClassVar[bool] = False
     """Values in a hook's own `env` may name variables."""
     identity_variables: ClassVar[frozenset[str]] = _NONE
-    """Variables by which scripts recognise the agent: inherited ones would have them use another dialect."""
+    """More variables by which scripts recognise the agent. They are not inherited, nor are those for plugins and
+    skills: scripts would use another dialect."""
     scrub_variables: ClassVar[frozenset[str]] = _NONE
     """Variables with which a user keeps credentials from all hooks."""
     project_variables: ClassVar[frozenset[str]] = _NONE
@@ -161,9 +162,13 @@ class Dialect:
         """The JSON that a hook reads."""
         raise NotImplementedError
 
-    def variables(self, handler: Handler, facts: RunFacts) -> dict[str, str]:  # noqa: ARG002 - for dialects with some
-        """The variables that a hook finds."""
-        return {}
+    def variables(self, handler: Handler, facts: RunFacts) -> dict[str, str]:
+        """The variables that a hook finds: the directories of the project and of a plugin."""
+        found = dict.fromkeys(self.project_variables, facts.project)
+        if handler.source.root:
+            found |= dict.fromkeys(self.root_variables, handler.source.root)
+            found |= dict.fromkeys(self.data_variables, handler.source.data)
+        return found
 
     def event_variables(self, payload: Mapping[str, Any]) -> dict[str, str]:  # noqa: ARG002 - for dialects with some
         """The variables that repeat what is in the JSON."""

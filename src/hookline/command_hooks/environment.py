@@ -54,7 +54,10 @@ def environment(handler: Handler, facts: RunFacts, kept: Mapping[str, str]) -> d
 def _inherited(is_repository: bool) -> Iterator[tuple[str, str]]:
     """Our own variables, as far as a hook may see them."""
     dialects = all_dialects().values()
-    others = frozenset[str]().union(*(each.identity_variables for each in dialects))
+    others = frozenset[str]().union(
+        *(each.identity_variables | each.root_variables for each in dialects),
+        *(each.data_variables | each.skill_variables for each in dialects),
+    )
     scrubs = frozenset[str]().union(*(each.scrub_variables for each in dialects))
     is_scrubbed = any(os.environ.get(each, "").lower() in ("1", "true") for each in scrubs)
     for name, value in os.environ.items():

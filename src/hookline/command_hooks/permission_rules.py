@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import re
-import shlex
 from collections.abc import Iterable
 
+from hookline.command_hooks.scripts import shell_tokens
 from hookline.errors import HooklineError, UsageError
 from hookline.permissions import Rule
 from hookline.state import ToolCall
@@ -79,12 +79,8 @@ def _is_worked_out(command: str) -> bool:
 
 def is_readable(command: str) -> bool:
     """Whether a command line is complete: nothing is left open, and no operator stands alone."""
-    try:
-        reader = shlex.shlex(command, posix=True, punctuation_chars="();|&\n")
-        reader.whitespace = " \t\r"
-        reader.whitespace_split = True
-        tokens = list(reader)
-    except ValueError:
+    tokens = shell_tokens(command)
+    if tokens is None:
         return False
     marks = "".join(token for token in tokens if token and not token.strip("()"))
     if marks.count("(") != marks.count(")") or _OPEN_NAME.search(command):

@@ -110,32 +110,28 @@ def definition_digest(handler: Handler, project: Path) -> str:
     """
     content = {name: getattr(handler, name) for name in _DIGESTED}
     content |= {"dialect": handler.source.dialect, "env": sorted(handler.env)}
-    content["scripts"] = sorted(_all_scripts(handler, project).items())
+    content["scripts"] = sorted((str(p), hash_of(p)) for p in script_paths(handler, project))
     text = json.dumps(
         msgspec.to_builtins(content), sort_keys=True, separators=(",", ":"), default=str
     )
     return hashlib.sha256(text.encode(errors="replace")).hexdigest()
 
 
-def _all_scripts(handler: Handler, project: Path) -> dict[str, str]:
-    """The files that a hook runs, in the project or elsewhere, with their hashes."""
+def script_paths(handler: Handler, project: Path) -> list[Path]:
+    """The files that a hook runs: in the project, beside the file that names it, elsewhere, or on the path."""
     if handler.kind != "command":
-        return {}
-    found = scripts_of(handler, project)
-    bases = [
-        project / handler.cwd,
-        project,
-        Path(handler.source.root or os.path.dirname(handler.source.path)),
-    ]
+        return []
+    found = list(map(Path, scripts_of(handler, project)))
+    beside = Path(handler.source.root or os.path.dirname(handler.source.path))
     for word in run_programs(handler):
-        name = os.path.expanduser(with_project(_with_root(word, handler), project))
-        places = [base / name for base in bases]
-        if os.sep not in name and not is_interpreter(name):
-            places.append(Path(shutil.which(name) or name))
-        path = next((each for each in places if each.is_file()), None)
-        if path is not None:
-            found.setdefault(os.path.normpath(path), hash_of(path))
-    return found
+        named = with_project(_with_root(word, handler), project)
+        named = os.path.expanduser(os.path.expandvars(named))
+        places = [base / named for base in (project / handler.cwd, project, beside)]
+        if os.sep not in named:
+            places.append(Path(shutil.which(named) or named))
+        is_script = not is_interpreter(word)
+        found += [each for each in places if is_script and each.is_file()][:1]
+    return list(dict.fromkeys(found))
 
 
 def _run_by(handler: Handler, project: Path) -> list[Path]:
@@ -284,14 +280,21 @@ def _words_of(handler: Handler) -> set[str]:
     return words
 
 
-def _programs_in(command: str, depth: int) -> Iterator[str]:
-    """What a command line runs: the program of each of its commands, and the script of an interpreter."""
+def shell_tokens(command: str) -> list[str] | None:
+    """The words and operators of a command line; None if a quote is left open."""
     try:
         reader = shlex.shlex(command, posix=True, punctuation_chars=";|&()\n")
         reader.whitespace = " \t\r"
         reader.whitespace_split = True
-        tokens = list(reader)
+        return list(reader)
     except ValueError:
+        return None
+
+
+def _programs_in(command: str, depth: int) -> Iterator[str]:
+    """What a command line runs: the program of each of its commands, and the script of an interpreter."""
+    tokens = shell_tokens(command)
+    if tokens is None:
         yield from _WORDS.findall(command)  # unreadable: any word may be a script
         return
     words: list[str] = []

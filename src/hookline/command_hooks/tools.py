@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import os
+import re
 import shlex
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from hookline.errors import UsageError
 from hookline.state import ToolCall, thaw
+
+_MCP = re.compile(r"mcp__(?P<server>.+?)__(?P<tool>.+)")
 
 
 class ShownCall(NamedTuple):
@@ -45,6 +48,12 @@ def file_path(path: object, cwd: str) -> str:
     return os.path.normpath(os.path.join(cwd, str(path))) if path else cwd
 
 
+def mcp_names(tool: str) -> tuple[str, str] | None:
+    """The server and the name of an MCP tool; None for any other."""
+    found = _MCP.fullmatch(tool)
+    return None if found is None else (found["server"], found["tool"])
+
+
 class ToolNames:
     """The names and keys of one agent for our tools."""
 
@@ -54,18 +63,31 @@ class ToolNames:
         *,
         milliseconds: bool = False,
         as_written: bool = False,
+        mcp: str = "",
     ) -> None:
         self._forms = forms
         self._milliseconds = milliseconds
         self._as_written = as_written
         """Paths are shown as the model wrote them. Elsewhere they are made absolute."""
+        self._mcp = mcp
+        """The name of an MCP tool, with `{server}` and `{tool}`; empty for ours."""
+
+    def name(self, tool: str) -> str:
+        """Its name for one of our tools."""
+        form, names = self._forms.get(tool), mcp_names(tool)
+        if form is not None:
+            return form.name
+        if names is None or not self._mcp:
+            return tool
+        return self._mcp.format(server=names[0], tool=names[1])
 
     def show(self, call: ToolCall, cwd: str) -> ShownCall:
         """A call under its names."""
         form = self._forms.get(call.name)
         args = thaw(call.args)
         if form is None:
-            return ShownCall(call.name, args)
+            name = self.name(call.name)
+            return ShownCall(name, args, () if name == call.name else (call.name,))
         name, aliases = form.name, form.aliases
         shown: dict[str, Any] = {}
         usual = _USUAL.get(call.name, {})

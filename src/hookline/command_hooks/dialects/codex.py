@@ -11,7 +11,7 @@ from typing import Any, ClassVar
 
 import msgspec
 
-from hookline.command_hooks.dialect import NameTest
+from hookline.command_hooks.dialect import Dialect, NameTest
 from hookline.command_hooks.dialects import event_facts
 from hookline.command_hooks.dialects.claude.protocol import Claude, wrong_field
 from hookline.command_hooks.dialects.claude.settings import make_hook as make_claude_hook
@@ -153,9 +153,9 @@ class Codex(Claude):
     home_folder = ".codex"
     configuration_folders = (".codex",)
     manifests = (".codex-plugin/plugin.json",)
-    identity_variables = frozenset({"CODEX_ENV_FILE", "PLUGIN_ROOT", "PLUGIN_DATA"})
-    root_variables = frozenset({"PLUGIN_ROOT"})
-    data_variables = frozenset({"PLUGIN_DATA"})
+    identity_variables = frozenset({"CODEX_ENV_FILE"})
+    root_variables = frozenset({"PLUGIN_ROOT", "CLAUDE_PLUGIN_ROOT"})
+    data_variables = frozenset({"PLUGIN_DATA", "CLAUDE_PLUGIN_DATA"})
     withholds_results = True
     numbers_prompts = False
     is_claude_code = False
@@ -263,20 +263,10 @@ class Codex(Claude):
         return {**sent, "turn_id": f"{ctx.state.run_id}", "model": facts.model}
 
     def variables(self, handler: Handler, facts: RunFacts) -> dict[str, str]:
-        """The session, and the directories of a plugin."""
         names = ("CODEX_ENV_FILE", "CLAUDE_ENV_FILE") if handler.event == "SessionStart" else ()
         files = dict.fromkeys(names, facts.env_file) if facts.env_file else {}
-        root, data = handler.source.root, handler.source.data
-        named = {"CLAUDE_PROJECT_DIR": facts.project, "CODEX_SESSION_ID": facts.session_uuid}
-        if not root:
-            return {**named, **files}
-        plugin = {"PLUGIN_ROOT": root, "PLUGIN_DATA": data}
-        return {
-            **named,
-            **files,
-            **plugin,
-            **{f"CLAUDE_{name}": value for name, value in plugin.items()},
-        }
+        found = Dialect.variables(self, handler, facts)
+        return {**found, **files, "CODEX_SESSION_ID": facts.session_uuid}
 
     # --- answers ------------------------------------------------------------------------------------
 

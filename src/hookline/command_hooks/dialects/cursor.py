@@ -44,7 +44,7 @@ from hookline.command_hooks.exchange import (
 from hookline.command_hooks.handler import Handler, HookSource, Level, Search, Warn
 from hookline.command_hooks.objections import is_abandoned
 from hookline.command_hooks.texts import is_labelled
-from hookline.command_hooks.tools import ShownCall, ToolForm, ToolNames
+from hookline.command_hooks.tools import ShownCall, ToolForm, ToolNames, mcp_names
 from hookline.command_hooks.transcripts import Line, Transcripts
 from hookline.lifecycle import HookPoint
 from hookline.state import (
@@ -156,11 +156,10 @@ class Cursor(Dialect):
     unsupported = frozenset({"beforeTabFileRead", "afterTabFileEdit", "workspaceOpen"})
     observing = frozenset({"afterAgentResponse", "afterAgentThought", "postToolUseFailure"})
     hears_interrupts = True
-    tools = ToolNames(_TOOLS, milliseconds=True)
+    tools = ToolNames(_TOOLS, milliseconds=True, mcp="MCP:{tool}")
     has_files = True
     configuration_folders = (".cursor",)
-    identity_variables = frozenset({"CURSOR_PLUGIN_ROOT"})
-    project_variables = frozenset({"CURSOR_PROJECT_DIR"})
+    project_variables = frozenset({"CURSOR_PROJECT_DIR", "CLAUDE_PROJECT_DIR"})
     root_variables = frozenset({"CURSOR_PLUGIN_ROOT"})
 
     # --- files --------------------------------------------------------------------------------------
@@ -229,10 +228,7 @@ class Cursor(Dialect):
 
     def show(self, call: ToolCall, facts: RunFacts) -> ShownCall:
         """A call under Cursor's names. Its versions have two names for the arguments of files: both are there."""
-        found = event_facts.mcp_names(call.name)
         shown = super().show(call, facts)
-        if found is not None:
-            return shown._replace(name=f"MCP:{found[1]}", aliases=(call.name,))
         if call.name not in _OF_FILES:
             return shown
         twice = {also: shown.input[key] for key, also in _TWICE.items() if key in shown.input}
@@ -304,7 +300,7 @@ class Cursor(Dialect):
                 }
             )
         if event in _MCPS:
-            found = event_facts.mcp_names(call.name)
+            found = mcp_names(call.name)
             sent = {
                 "server": "" if found is None else found[0],
                 "tool_name": shown.name.removeprefix("MCP:"),
@@ -345,15 +341,8 @@ class Cursor(Dialect):
         return sent
 
     def variables(self, handler: Handler, facts: RunFacts) -> dict[str, str]:
-        """The project, under Cursor's name and Claude's, and the directory of a plugin."""
-        root = handler.source.root
-        named = {
-            "CURSOR_PROJECT_DIR": facts.project,
-            "CURSOR_VERSION": _VERSION,
-            "CURSOR_TRANSCRIPT_PATH": facts.transcript,
-            "CLAUDE_PROJECT_DIR": facts.project,
-        }
-        return named if not root else {**named, "CURSOR_PLUGIN_ROOT": root}
+        found = super().variables(handler, facts)
+        return {**found, "CURSOR_VERSION": _VERSION, "CURSOR_TRANSCRIPT_PATH": facts.transcript}
 
     # --- answers ------------------------------------------------------------------------------------
 

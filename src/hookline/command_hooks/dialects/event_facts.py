@@ -32,7 +32,6 @@ _ENDINGS = {
     "disk": "The command wrote too much to the disk and was ended",
     "stopped": "The command was stopped",
 }
-_MCP = re.compile(r"mcp__(?P<server>.+?)__(?P<tool>.+)")
 SHELL_TOOLS = ("bash", "exec")
 _SESSION_ENDINGS = {RunStatus.FAILED: "error", RunStatus.CANCELLED: "aborted"}
 
@@ -146,12 +145,6 @@ def session_title(state: AgentState) -> str:
     """The title that a hook gave the session; empty if none did."""
     title = state.metadata.get(TITLE)
     return title if isinstance(title, str) else ""
-
-
-def mcp_names(tool: str) -> tuple[str, str] | None:
-    """The server and the name of an MCP tool; None for any other."""
-    found = _MCP.fullmatch(tool)
-    return None if found is None else (found["server"], found["tool"])
 
 
 def served_by(ctx: Any) -> tuple[str, ...]:

@@ -39,7 +39,7 @@ from hookline.command_hooks.exchange import (
 )
 from hookline.command_hooks.handler import Handler, HookSource, Level, Search, Warn
 from hookline.command_hooks.texts import is_labelled
-from hookline.command_hooks.tools import ShownCall, ToolForm, ToolNames
+from hookline.command_hooks.tools import ShownCall, ToolForm, ToolNames, mcp_names
 from hookline.command_hooks.transcripts import Line, Transcripts, timestamp
 from hookline.errors import UsageError
 from hookline.hooks import Kind, Options, Registration, register
@@ -204,11 +204,11 @@ class Gemini(Dialect):
     has_files = True
     home_folder = ".gemini"
     configuration_folders = (".gemini",)
-    project_variables = frozenset({"GEMINI_PROJECT_DIR", "workspacePath"})
+    project_variables = frozenset({"GEMINI_PROJECT_DIR", "CLAUDE_PROJECT_DIR", "workspacePath"})
     root_variables = frozenset({"extensionPath"})
     placeholders: ClassVar[dict[str, str]] = {"/": os.sep}
     shell = "bash"
-    tools = ToolNames(TOOLS)
+    tools = ToolNames(TOOLS, mcp="mcp_{server}_{tool}")
     withholds_results = True
     context_is_lasting = False
 
@@ -268,12 +268,6 @@ class Gemini(Dialect):
                 return (str(sent[key]),)
         return None
 
-    def show(self, call: ToolCall, facts: RunFacts) -> ShownCall:
-        shown = super().show(call, facts)
-        if event_facts.mcp_names(call.name) is None:
-            return shown
-        return shown._replace(name=_tool_name(call.name), aliases=(call.name,))
-
     def payload(self, handler: Handler, ctx: Any, facts: RunFacts) -> dict[str, Any]:
         return {
             "session_id": facts.session_uuid,
@@ -315,7 +309,7 @@ class Gemini(Dialect):
             "tool_input": shown.input,
             "native_tool_name": ctx.tool_call.name,
         }
-        found = event_facts.mcp_names(ctx.tool_call.name)
+        found = mcp_names(ctx.tool_call.name)
         if found is not None:
             named = {"server_name": found[0], "tool_name": found[1]}
             sent["mcp_context"] = {**named, **_server(ctx)}
@@ -329,15 +323,12 @@ class Gemini(Dialect):
         return sent
 
     def variables(self, handler: Handler, facts: RunFacts) -> dict[str, str]:
-        """The project, under Gemini's name and Claude's."""
-        named = {
-            "GEMINI_PROJECT_DIR": facts.project,
+        return {
+            **super().variables(handler, facts),
             "GEMINI_CWD": facts.cwd,
             "GEMINI_SESSION_ID": facts.session_uuid,
             "GEMINI_PLANS_DIR": f"{facts.project}/.gemini/plans",
-            "CLAUDE_PROJECT_DIR": facts.project,
         }
-        return {**named, "extensionPath": handler.source.root} if handler.source.root else named
 
     # --- answers ------------------------------------------------------------------------------------
 
@@ -436,7 +427,7 @@ def _server(ctx: Any) -> dict[str, Any]:
 
 def _notification(call: ToolCall, shown: ShownCall) -> dict[str, Any]:
     """The question whether a call may run, by its kind."""
-    found = event_facts.mcp_names(call.name)
+    found = mcp_names(call.name)
     command = str(shown.input.get("command", ""))
     about: dict[str, Any] = {"tool_name": shown.name, "tool_input": shown.input}
     if found is not None:
@@ -456,14 +447,6 @@ def _notification(call: ToolCall, shown: ShownCall) -> dict[str, Any]:
         "message": f"Tool {shown.name} requires {what}",
         "details": {"type": kind, "title": shown.name, **about},
     }
-
-
-def _tool_name(name: str) -> str:
-    """One of our tools, as Gemini calls it."""
-    found = event_facts.mcp_names(name)
-    if found is not None:
-        return f"mcp_{found[0]}_{found[1]}"
-    return TOOLS[name].name if name in TOOLS else name
 
 
 def _object(text: str) -> dict[str, Any] | None:
@@ -530,7 +513,7 @@ def _model(event: str, ctx: Any, facts: RunFacts) -> dict[str, Any]:
     offered = {
         "mode": {"none": "NONE", "required": "ANY"}.get(request.tool_choice, "AUTO"),
         "allowedFunctionNames": list(
-            dict.fromkeys(_tool_name(each.name) for each in request.tools)
+            dict.fromkeys(Gemini.tools.name(each.name) for each in request.tools)
         ),
     }
     sent: dict[str, Any] = {
@@ -640,7 +623,9 @@ def _with_tools(request: InferenceRequest, tools: dict[str, Any]) -> InferenceRe
     names, mode = tools.get("allowedFunctionNames"), str(tools.get("mode", "")).upper()
     if isinstance(names, list) and names:
         allowed = {str(name) for name in names}
-        kept = (tool for tool in request.tools if {tool.name, _tool_name(tool.name)} & allowed)
+        kept = (
+            tool for tool in request.tools if {tool.name, Gemini.tools.name(tool.name)} & allowed
+        )
         request = request.with_tools(tuple(kept))
     if mode == "NONE":
         return request.with_tools(()).with_tool_choice("none")

@@ -64,7 +64,7 @@ class Own(Dialect):
         point.value: point.value for point in HookPoint if not point.around
     }
     configuration_folders = (".hookline",)
-    project_variables = frozenset({"HOOKLINE_PROJECT_DIR"})
+    project_variables = frozenset({"HOOKLINE_PROJECT_DIR", "CLAUDE_PROJECT_DIR"})
     starts_again = False  # there is `execution_start`
     hears_interrupts = True
     repeats_questions = True
@@ -149,12 +149,11 @@ class Own(Dialect):
         return {**sent, "status": status.value} if isinstance(status, RunStatus) else sent
 
     def variables(self, handler: Handler, facts: RunFacts) -> dict[str, str]:
-        """The project, the point and the session."""
+        found = super().variables(handler, facts)
         return {
-            "HOOKLINE_PROJECT_DIR": facts.project,
+            **found,
             "HOOKLINE_POINT": handler.event,
             "HOOKLINE_SESSION_ID": facts.session_id,
-            "CLAUDE_PROJECT_DIR": facts.project,
         }
 
     def take_result(self, call: ToolCall, answer: HookAnswer) -> Any:

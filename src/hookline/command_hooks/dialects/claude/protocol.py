@@ -33,7 +33,7 @@ from hookline.command_hooks.exchange import (
     wrong_type,
 )
 from hookline.command_hooks.handler import Handler, Level, Search
-from hookline.command_hooks.tools import ToolNames, file_path
+from hookline.command_hooks.tools import ToolNames, file_path, mcp_names
 from hookline.command_hooks.transcripts import Transcripts
 from hookline.flow import ErrorClass
 from hookline.hooks import Kind
@@ -135,9 +135,7 @@ class Claude(Dialect):
     manifests = (".claude-plugin/plugin.json",)
     shell = "bash"
     tools = ToolNames(TOOLS, milliseconds=True)
-    identity_variables = frozenset(
-        {"CLAUDE_SKILL_DIR", "CLAUDE_PLUGIN_ROOT", "CLAUDE_PLUGIN_DATA", "CLAUDE_ENV_FILE"}
-    )
+    identity_variables = frozenset({"CLAUDE_ENV_FILE"})
     scrub_variables = frozenset({"CLAUDE_CODE_SUBPROCESS_ENV_SCRUB"})
     project_variables = frozenset({"CLAUDE_PROJECT_DIR"})
     root_variables = frozenset({"CLAUDE_PLUGIN_ROOT"})
@@ -239,7 +237,7 @@ class Claude(Dialect):
             "tool_input": shown.input,
             "native_tool_name": call.name,
         }
-        names = event_facts.mcp_names(call.name)
+        names = mcp_names(call.name)
         if names is not None:
             sent["mcp_server"] = {"name": names[0]}
         if event == "PermissionRequest":
@@ -337,10 +335,8 @@ class Claude(Dialect):
         return {"reason": event_facts.end_reason(ctx)}
 
     def variables(self, handler: Handler, facts: RunFacts) -> dict[str, str]:
-        """The project, the session, and the directories of a plugin."""
-        source = handler.source
-        named = {
-            "CLAUDE_PROJECT_DIR": facts.project,
+        found = {
+            **super().variables(handler, facts),
             "CLAUDE_CODE_SESSION_ID": facts.session_uuid,
             "CLAUDE_SESSION_ID": facts.session_uuid,
             "CLAUDE_PID": str(os.getpid()),
@@ -348,11 +344,9 @@ class Claude(Dialect):
             "CLAUDE_CODE_CHILD_SESSION": "1",
             "CLAUDE_CODE_ENTRYPOINT": "hookline",
         }
-        if source.root:
-            named |= {"CLAUDE_PLUGIN_ROOT": source.root, "CLAUDE_PLUGIN_DATA": source.data}
         if handler.event in _ENV_EVENTS and facts.env_file:
-            named["CLAUDE_ENV_FILE"] = facts.env_file
-        return named
+            found["CLAUDE_ENV_FILE"] = facts.env_file
+        return found
 
     def event_variables(self, payload: Mapping[str, Any]) -> dict[str, str]:
         """The event in variables: some scripts do not read their input."""

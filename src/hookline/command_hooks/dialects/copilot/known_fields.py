@@ -6,16 +6,13 @@ shows which of the two it was written for.
 
 from __future__ import annotations
 
-import os
 import re
-import shutil
-from collections.abc import Iterator
 from pathlib import Path
 
 import msgspec
 
 from hookline.command_hooks.handler import Handler
-from hookline.command_hooks.scripts import is_interpreter, run_programs, scripts_of
+from hookline.command_hooks.scripts import script_paths
 
 _TERMINAL = (
     "run_in_terminal",
@@ -83,7 +80,6 @@ Scripts of a repository are searched before it is trusted, so each of these take
 
 
 _LARGEST = 2 << 20
-_ROOT = re.compile(r"\$\{\w*PLUGIN_ROOT\}|\$\w*PLUGIN_ROOT\b")
 _PASCAL = {
     "sessionStart": "SessionStart",
     "userPromptSubmitted": "UserPromptSubmit",
@@ -108,7 +104,7 @@ def with_known_fields(handler: Handler, project: Path, *, is_vscodes: bool) -> H
     """
     if handler.kind != "command":
         return handler
-    texts = (handler.command, *(handler.argv or ()), *_texts(handler, project))
+    texts = (handler.command, *(handler.argv or ()), *map(_text, script_paths(handler, project)))
     words = words_in("\n".join(texts))
     if is_vscodes and not handler.matcher and not _names_tools(words):
         words |= {KEY}
@@ -117,29 +113,6 @@ def with_known_fields(handler: Handler, project: Path, *, is_vscodes: bool) -> H
         there = msgspec.structs.replace(handler.source, dialect="vscode")
         return msgspec.structs.replace(handler, source=there, event=_PASCAL[handler.event])
     return handler
-
-
-def _texts(handler: Handler, project: Path) -> Iterator[str]:
-    """The texts of a hook's scripts: in the project, beside the file that names it, or on the path."""
-    paths = dict.fromkeys(map(Path, scripts_of(handler, project)))
-    paths |= dict.fromkeys(_elsewhere(handler))
-    for path in paths:
-        text = _text(path)
-        if text:
-            yield text
-
-
-def _elsewhere(handler: Handler) -> Iterator[Path]:
-    beside = Path(handler.source.root or os.path.dirname(handler.source.path))
-    for word in run_programs(handler):
-        if is_interpreter(word):
-            continue
-        named = _ROOT.sub(lambda _: handler.source.root, word)
-        named = os.path.expanduser(os.path.expandvars(named))
-        if os.sep in named:
-            yield beside / named
-        elif found := shutil.which(named):
-            yield Path(found)
 
 
 def _text(path: Path) -> str:

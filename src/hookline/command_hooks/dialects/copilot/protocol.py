@@ -27,7 +27,7 @@ from hookline.command_hooks.exchange import (
     text_of,
 )
 from hookline.command_hooks.handler import Handler, Level, Search
-from hookline.command_hooks.tools import ShownCall, ToolForm, ToolNames
+from hookline.command_hooks.tools import ToolForm, ToolNames
 from hookline.command_hooks.transcripts import Line, Transcripts, timestamp
 from hookline.flow import ErrorClass
 from hookline.lifecycle import HookPoint
@@ -141,12 +141,12 @@ class Copilot(Dialect):
     has_files = True
     configuration_folders = (".github",)
     protected_folders = (".github/hooks", ".github/copilot")
-    identity_variables = frozenset({"COPILOT_CLI", "COPILOT_PLUGIN_ROOT", "COPILOT_PLUGIN_DATA"})
-    project_variables = frozenset({"COPILOT_PROJECT_DIR"})
-    root_variables = frozenset({"COPILOT_PLUGIN_ROOT"})
+    identity_variables = frozenset({"COPILOT_CLI"})
+    project_variables = frozenset({"COPILOT_PROJECT_DIR", "CLAUDE_PROJECT_DIR"})
+    root_variables = frozenset({"COPILOT_PLUGIN_ROOT", "CLAUDE_PLUGIN_ROOT", "PLUGIN_ROOT"})
     data_variables = frozenset({"COPILOT_PLUGIN_DATA"})
     expands_env = True
-    tools = ToolNames(TOOLS, as_written=True)
+    tools = ToolNames(TOOLS, as_written=True, mcp="{server}-{tool}")
 
     def find(self, search: Search) -> Iterable[Handler]:
         """Directories of hook files, settings, and plugins."""
@@ -160,14 +160,6 @@ class Copilot(Dialect):
         if event in ("postToolUse", "postToolUseFailure"):
             return event_facts.has_failed(ctx.execution) is (event == "postToolUseFailure")
         return event != "permissionRequest" or needs_permission(ctx)
-
-    def show(self, call: ToolCall, facts: RunFacts) -> ShownCall:
-        """A call under Copilot's names; an MCP tool has the name of its server before it."""
-        shown = super().show(call, facts)
-        names = event_facts.mcp_names(call.name)
-        return (
-            shown if names is None else shown._replace(name="-".join(names), aliases=(call.name,))
-        )
 
     def matcher(self, handler: Handler) -> NameTest:
         """A regular expression over the whole name."""
@@ -246,16 +238,7 @@ class Copilot(Dialect):
         return sent
 
     def variables(self, handler: Handler, facts: RunFacts) -> dict[str, str]:
-        """The agent, the project, and the directories of a plugin."""
-        root, data = handler.source.root, handler.source.data
-        named = {
-            "COPILOT_CLI": "1",
-            "COPILOT_PROJECT_DIR": facts.project,
-            "CLAUDE_PROJECT_DIR": facts.project,
-        }
-        plugin = ("COPILOT_PLUGIN_ROOT", "CLAUDE_PLUGIN_ROOT", "PLUGIN_ROOT") if root else ()
-        kept = {"COPILOT_PLUGIN_DATA": data} if data else {}
-        return {**named, **dict.fromkeys(plugin, root), **kept}
+        return {**super().variables(handler, facts), "COPILOT_CLI": "1"}
 
     def take_result(self, call: ToolCall, answer: HookAnswer) -> Any:
         """Hooks that are for Claude, too, use its form."""
