@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from hookline.command_hooks import CommandHooks, Level, Search, capability, read_hook
+from hookline.command_hooks import CommandHooks, HookSearch, Level, capability, read_hook
 from hookline.command_hooks.dialect import dialect_named
 from hookline.errors import BuildError, RegistrationError, UsageError
 
@@ -134,7 +134,7 @@ def test_managed_settings_can_leave_out_all_others(stage: Any, tmp_path: Path) -
     (managed / "managed-settings.json").write_text(json.dumps(content))
     stage.file(".claude/settings.json", pre(entry("user")) | {"disableAllHooks": True}, home=True)
     warnings: list[str] = []
-    search = Search(stage.root, stage.home, warnings.append, system=tmp_path / "etc")
+    search = HookSearch(stage.root, stage.home, warnings.append, system=tmp_path / "etc")
     found = dialect_named("claude").find(search)
     assert [handler.command for handler in found] == ["managed"]
     assert any("user" in said or "~" in said for said in warnings)
@@ -384,4 +384,4 @@ def test_nothing_begins_without_a_hook_that_an_administrator_requires(
     (tmp_path / "claude-code").mkdir()
     (tmp_path / "claude-code" / "managed-settings.json").write_text(text)
     with pytest.raises(BuildError, match="administrator"):
-        dialect_named("claude").find(Search(tmp_path, tmp_path, print, system=tmp_path))
+        dialect_named("claude").find(HookSearch(tmp_path, tmp_path, print, system=tmp_path))

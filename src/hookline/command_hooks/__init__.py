@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from hookline.command_hooks.dialect import Dialect, register_dialect
     from hookline.command_hooks.dialects.own import read_hook
     from hookline.command_hooks.exchange import HookAnswer, ProgramResult, RunFacts
-    from hookline.command_hooks.handler import Handler, HookSource, Level, Search
+    from hookline.command_hooks.handler import Handler, HookSearch, HookSource, Level
     from hookline.command_hooks.scripts import definition_digest, not_covered
     from hookline.command_hooks.tools import ShownCall, ToolForm, ToolNames
     from hookline.command_hooks.trial import HookTrial, try_hooks
@@ -30,7 +30,7 @@ _HOME: dict[str, str] = {
     "Level": "handler",
     "ProgramResult": "exchange",
     "RunFacts": "exchange",
-    "Search": "handler",
+    "HookSearch": "handler",
     "ShownCall": "tools",
     "ToolForm": "tools",
     "ToolNames": "tools",
@@ -51,12 +51,12 @@ __all__ = [
     "Dialect",
     "Handler",
     "HookAnswer",
+    "HookSearch",
     "HookSource",
     "HookTrial",
     "Level",
     "ProgramResult",
     "RunFacts",
-    "Search",
     "ShownCall",
     "ToolForm",
     "ToolNames",

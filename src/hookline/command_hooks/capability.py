@@ -16,7 +16,14 @@ from hookline.command_hooks.checks import check_hooks
 from hookline.command_hooks.dialect import all_dialects, dialect_of, find_hooks, read_file
 from hookline.command_hooks.dialects.own import read_hook
 from hookline.command_hooks.dialects.pages import read_pages
-from hookline.command_hooks.handler import SYSTEM, Handler, HookPage, Level, Search, home_directory
+from hookline.command_hooks.handler import (
+    SYSTEM,
+    Handler,
+    HookPage,
+    HookSearch,
+    Level,
+    home_directory,
+)
 from hookline.command_hooks.model_hooks import HookModels
 from hookline.command_hooks.objections import ENDS, ObjectionCap
 from hookline.command_hooks.runner import Runner
@@ -138,7 +145,7 @@ class CommandHooks:
         given = dict.fromkeys((Path(each).expanduser() for each in plugins), Level.PLUGIN)
         given |= dict.fromkeys((Path(each).expanduser() for each in project_plugins), Level.PROJECT)
         warnings: list[str] = []
-        search = Search(where, own, warnings.append, plugins=given)
+        search = HookSearch(where, own, warnings.append, plugins=given)
         pages = read_pages(search, agents=agents, skills=skills)
         search = msgspec.structs.replace(
             search,
@@ -179,7 +186,7 @@ class CommandHooks:
         """The hooks of one file. A program that names it trusts it."""
         where = Path(project).expanduser().resolve()
         warnings: list[str] = []
-        search = Search(where, home_directory(), warnings.append)
+        search = HookSearch(where, home_directory(), warnings.append)
         found = read_file(Path(path).expanduser().resolve(), dialect, Level.CODE, search)
         made = cls(found, project=where, transcripts=transcripts, on_failure=on_failure, name=name)
         made.warnings = (*warnings, *made.runner.models.complaints(made.handlers))

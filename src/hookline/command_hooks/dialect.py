@@ -15,7 +15,7 @@ from typing import Any, ClassVar, TypeAlias
 import msgspec
 
 from hookline.command_hooks.exchange import HookAnswer, ProgramResult, RunFacts
-from hookline.command_hooks.handler import Handler, HookSource, Level, Search
+from hookline.command_hooks.handler import Handler, HookSearch, HookSource, Level
 from hookline.command_hooks.tools import ShownCall, ToolNames
 from hookline.command_hooks.transcripts import Transcripts
 from hookline.errors import RegistrationError, UsageError
@@ -59,15 +59,15 @@ class Dialect:
     manifests: ClassVar[tuple[str, ...]] = ()
     """Files of a plugin that say which hooks it has."""
 
-    def find(self, search: Search) -> Iterable[Handler]:  # noqa: ARG002 - for dialects with files
+    def find(self, search: HookSearch) -> Iterable[Handler]:  # noqa: ARG002 - for dialects with files
         """The hooks of all its files, for a project and a user."""
         return ()
 
-    def find_named(self, search: Search) -> Iterable[Handler]:  # noqa: ARG002 - as above
+    def find_named(self, search: HookSearch) -> Iterable[Handler]:  # noqa: ARG002 - as above
         """The hooks of named plugins, settings and pages, where its other files are not read."""
         return ()
 
-    def read(self, path: Path, level: Level, search: Search) -> Iterable[Handler]:  # noqa: ARG002 - as above
+    def read(self, path: Path, level: Level, search: HookSearch) -> Iterable[Handler]:  # noqa: ARG002 - as above
         """The hooks of one file."""
         return ()
 
@@ -286,7 +286,7 @@ def dialect_of(handler: Handler | HookSource) -> Dialect:
 # --- hooks of all of them --------------------------------------------------------------------------------
 
 
-def find_hooks(search: Search, dialects: Iterable[str] | None = None) -> list[Handler]:
+def find_hooks(search: HookSearch, dialects: Iterable[str] | None = None) -> list[Handler]:
     """The hooks of all files that these dialects have, and those of named settings, plugins and pages."""
     wanted = _with_files() if dialects is None else tuple(dialects)
     handlers: list[Handler] = []
@@ -299,7 +299,7 @@ def find_hooks(search: Search, dialects: Iterable[str] | None = None) -> list[Ha
     return [_required(each) for each in handlers]
 
 
-def read_file(path: Path, dialect: str, level: Level, search: Search) -> list[Handler]:
+def read_file(path: Path, dialect: str, level: Level, search: HookSearch) -> list[Handler]:
     """The hooks of one named file."""
     if not path.is_file():
         raise UsageError(f"there is no file '{path}'.", remedy="Name a file with hooks.")

@@ -181,7 +181,7 @@ SYSTEM = Path("/etc")
 """The directory of the administrator's files."""
 
 
-class Search(msgspec.Struct, frozen=True):
+class HookSearch(msgspec.Struct, frozen=True):
     """Where hooks are looked for, and where warnings about files go."""
 
     project: Path

@@ -12,7 +12,7 @@ import msgspec
 
 from hookline.command_hooks.dialect import find_hooks
 from hookline.command_hooks.dialects.pages import AGENT_PAGES, SKILL_PAGES, read_pages
-from hookline.command_hooks.handler import Handler, Level, Search
+from hookline.command_hooks.handler import Handler, HookSearch, Level
 from hookline.command_hooks.scripts import named_files, scripts_of
 from hookline.errors import TrustError, UsageError
 
@@ -95,8 +95,8 @@ def fingerprint_of(directory: Path) -> str:
     return fingerprint(find_hooks(_only_in(directory)), directory)
 
 
-def _only_in(directory: Path) -> Search:
-    return Search(directory, _NOBODY, lambda _said: None, system=None)
+def _only_in(directory: Path) -> HookSearch:
+    return HookSearch(directory, _NOBODY, lambda _said: None, system=None)
 
 
 def marks_of_pages(

@@ -14,7 +14,7 @@ from hookline.capabilities import Bash
 from hookline.command_hooks import Handler, HookSource, Level
 from hookline.command_hooks.dialect import all_dialects
 from hookline.command_hooks.exchange import HookAnswer, ProgramResult
-from hookline.command_hooks.handler import Search
+from hookline.command_hooks.handler import HookSearch
 from hookline.testing import ScriptedDriver, call, say
 
 
@@ -179,7 +179,7 @@ def test_what_the_administrator_requires_of_codex(stage: Any, tmp_path: Path) ->
         required.write_text(alone + hook)
         found = list(
             all_dialects()["codex"].find(
-                Search(stage.root, stage.home, told.append, system=tmp_path / "etc")
+                HookSearch(stage.root, stage.home, told.append, system=tmp_path / "etc")
             )
         )
         assert [handler.command for handler in found] == commands

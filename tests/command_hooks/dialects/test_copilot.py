@@ -12,7 +12,7 @@ from hookline import HookOutcome, RunStatus
 from hookline.command_hooks import Handler, HookSource, Level
 from hookline.command_hooks.dialect import all_dialects
 from hookline.command_hooks.exchange import HookAnswer, ProgramResult
-from hookline.command_hooks.handler import Search
+from hookline.command_hooks.handler import HookSearch
 from hookline.testing import call, say
 
 PROGRESS = json.dumps({"type": "progress", "message": "checking", "temporary": True})
@@ -79,7 +79,7 @@ def test_policies_are_the_administrators(stage: Any, tmp_path: Path) -> None:
     path.write_text(json.dumps(hook_file(preToolUse=[{"bash": "true"}])))
     path.chmod(0o666)
     told: list[str] = []
-    search = Search(stage.root, stage.home, told.append, system=tmp_path / "etc")
+    search = HookSearch(stage.root, stage.home, told.append, system=tmp_path / "etc")
     assert list(all_dialects()["copilot"].find(search)) == []
     assert "can write it" in told[0]
 

@@ -36,7 +36,14 @@ from hookline.command_hooks.exchange import (
     json_object,
     text_of,
 )
-from hookline.command_hooks.handler import Handler, HookSource, Level, Search, Warn, own_directory
+from hookline.command_hooks.handler import (
+    Handler,
+    HookSearch,
+    HookSource,
+    Level,
+    Warn,
+    own_directory,
+)
 from hookline.command_hooks.tools import ShownCall
 from hookline.command_hooks.transcripts import Line, Transcripts, timestamp
 from hookline.errors import UsageError
@@ -179,7 +186,7 @@ class Codex(Claude):
 
     # --- files --------------------------------------------------------------------------------------
 
-    def find(self, search: Search) -> Iterable[Handler]:
+    def find(self, search: HookSearch) -> Iterable[Handler]:
         """Plugins, and `hooks.json` and `config.toml` of each level."""
         own = own_directory(search.home, ".codex", "CODEX_HOME")
         roots = {**dict.fromkeys(_installed(own, search.warn), Level.PLUGIN), **_named(search)}
@@ -191,12 +198,12 @@ class Codex(Claude):
             if _ends_search(directory, level):
                 return
 
-    def find_named(self, search: Search) -> Iterable[Handler]:
+    def find_named(self, search: HookSearch) -> Iterable[Handler]:
         own = own_directory(search.home, ".codex", "CODEX_HOME")
         for root, level in _named(search).items():
             yield from _plugin(root, level, own, search)
 
-    def read(self, path: Path, level: Level, search: Search) -> Iterable[Handler]:
+    def read(self, path: Path, level: Level, search: HookSearch) -> Iterable[Handler]:
         """One `hooks.json` or `config.toml`."""
         return _file(path, level, search)
 
@@ -366,7 +373,7 @@ def _marked(mark: str, text: str) -> list[str]:
 # --- files ----------------------------------------------------------------------------------------------
 
 
-def _in_directory(directory: Path, level: Level, search: Search) -> Iterator[Handler]:
+def _in_directory(directory: Path, level: Level, search: HookSearch) -> Iterator[Handler]:
     names = ("hooks.json", "config.toml", *(_MANAGED_FILES if level is Level.MANAGED else ()))
     is_off = _is_switched_off(directory, level)
     for name in names:
@@ -399,7 +406,7 @@ def _quiet_toml(path: Path) -> dict[str, Any]:
     return load_toml(path, lambda _said: None) or {}
 
 
-def _file(path: Path, level: Level, search: Search) -> list[Handler]:
+def _file(path: Path, level: Level, search: HookSearch) -> list[Handler]:
     """One file. An unknown key at the top of a `hooks.json` refuses all of it, as in Codex."""
     source = search.source("codex", level, path)
     warn = about(source.label, search.warn)
@@ -485,7 +492,7 @@ def _version(root: Path) -> list[tuple[int, int, str]]:
     return [(1, int(part), "") if part.isdecimal() else (0, 0, part) for part in parts]
 
 
-def _plugin(root: Path, level: Level, own: Path, search: Search) -> Iterator[Handler]:
+def _plugin(root: Path, level: Level, own: Path, search: HookSearch) -> Iterator[Handler]:
     """A plugin's hooks: in its usual file, where its manifest says, or in the manifest itself."""
     warn = about_plugin(root, search)
     manifest = manifest_of(root, _MANIFESTS, warn)
@@ -503,7 +510,7 @@ def _plugin(root: Path, level: Level, own: Path, search: Search) -> Iterator[Han
         yield from nested(hooks, source, _make_hook, warn)
 
 
-def _named(search: Search) -> dict[Path, Level]:
+def _named(search: HookSearch) -> dict[Path, Level]:
     """The named plugins that are for Codex alone. One that is for Claude, too, is read there."""
     found = {}
     for root, level in search.plugins.items():

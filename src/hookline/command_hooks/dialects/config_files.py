@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 from hookline.command_hooks.dialect import dialect_of
-from hookline.command_hooks.handler import Handler, HookSource, Search, Warn, shown_path
+from hookline.command_hooks.handler import Handler, HookSearch, HookSource, Warn, shown_path
 from hookline.errors import UsageError
 
 Make: TypeAlias = Callable[
@@ -192,7 +192,7 @@ def manifest_of(root: Path, names: Iterable[str], warn: Warn) -> dict[str, Any]:
     return next(filter(None, (load_json(root / each, warn) for each in names)), {})
 
 
-def about_plugin(root: Path, search: Search) -> Warn:
+def about_plugin(root: Path, search: HookSearch) -> Warn:
     """Warnings about a plugin, which begin with its directory."""
     return about(shown_path(root, search.project, search.home), search.warn)
 

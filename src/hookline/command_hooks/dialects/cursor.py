@@ -41,7 +41,7 @@ from hookline.command_hooks.exchange import (
     json_object,
     text_of,
 )
-from hookline.command_hooks.handler import Handler, HookSource, Level, Search, Warn
+from hookline.command_hooks.handler import Handler, HookSearch, HookSource, Level, Warn
 from hookline.command_hooks.objections import is_abandoned
 from hookline.command_hooks.texts import is_labelled
 from hookline.command_hooks.tools import ShownCall, ToolForm, ToolNames, mcp_names
@@ -164,7 +164,7 @@ class Cursor(Dialect):
 
     # --- files --------------------------------------------------------------------------------------
 
-    def find(self, search: Search) -> Iterable[Handler]:
+    def find(self, search: HookSearch) -> Iterable[Handler]:
         """`hooks.json` of the machine, the user and the project, and the user's plugins."""
         user, project = (each / ".cursor/hooks.json" for each in (search.home, search.project))
         for level, path in search.places("cursor/hooks.json", user, project):
@@ -172,7 +172,7 @@ class Cursor(Dialect):
         for root in _plugin_roots(search.home):
             yield from _plugin(root, search)
 
-    def read(self, path: Path, level: Level, search: Search) -> Iterable[Handler]:
+    def read(self, path: Path, level: Level, search: HookSearch) -> Iterable[Handler]:
         source = search.source("cursor", level, path)
         warn = about(source.label, search.warn)
         return _hooks(load_json(path, warn) or {}, source, warn)
@@ -629,7 +629,7 @@ def _latest(directory: Path) -> Path | None:
         return None
 
 
-def _plugin(root: Path, search: Search) -> list[Handler]:
+def _plugin(root: Path, search: HookSearch) -> list[Handler]:
     """The hooks of a plugin; its manifest may name another file, or have them itself."""
     warn = about_plugin(root, search)
     named = (load_json(root / _MANIFEST, warn) or {}).get("hooks", "hooks/hooks.json")

@@ -37,7 +37,7 @@ from hookline.command_hooks.exchange import (
     json_object,
     text_of,
 )
-from hookline.command_hooks.handler import Handler, HookSource, Level, Search, Warn
+from hookline.command_hooks.handler import Handler, HookSearch, HookSource, Level, Warn
 from hookline.command_hooks.texts import is_labelled
 from hookline.command_hooks.tools import ShownCall, ToolForm, ToolNames, mcp_names
 from hookline.command_hooks.transcripts import Line, Transcripts, timestamp
@@ -214,7 +214,7 @@ class Gemini(Dialect):
 
     # --- files --------------------------------------------------------------------------------------
 
-    def find(self, search: Search) -> Iterable[Handler]:
+    def find(self, search: HookSearch) -> Iterable[Handler]:
         """Settings of the machine, the user and the project, and the user's extensions."""
         user, project = (each / ".gemini/settings.json" for each in (search.home, search.project))
         found: list[Handler] = []
@@ -232,7 +232,7 @@ class Gemini(Dialect):
             found += nested(_grouped(hooks, warn), source, _make_hook, warn)
         return _deduplicate(each for each in found if not _is_off(each, off))
 
-    def read(self, path: Path, level: Level, search: Search) -> Iterable[Handler]:
+    def read(self, path: Path, level: Level, search: HookSearch) -> Iterable[Handler]:
         return _settings_file(path, level, search)[0]
 
     # --- events -------------------------------------------------------------------------------------
@@ -659,7 +659,7 @@ def _text_in(content: Any) -> str:
 # --- configuration files --------------------------------------------------------------------------------
 
 
-def _settings_file(path: Path, level: Level, search: Search) -> tuple[list[Handler], set[str]]:
+def _settings_file(path: Path, level: Level, search: HookSearch) -> tuple[list[Handler], set[str]]:
     """One settings file: its hooks, and the names and commands that it switches off (`*` for all)."""
     source = search.source("gemini", level, path)
     warn = about(source.label, search.warn)
@@ -738,7 +738,7 @@ def _deduplicate(handlers: Iterable[Handler]) -> list[Handler]:
     return list(kept.values())
 
 
-def _extensions(search: Search) -> Iterator[Path]:
+def _extensions(search: HookSearch) -> Iterator[Path]:
     """The directories of the extensions that are on for the project, by name."""
     directory = search.home / ".gemini" / "extensions"
     rules = load_json(directory / _EXTENSION_RULES, search.warn) or {} if directory.is_dir() else {}

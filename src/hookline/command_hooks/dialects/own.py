@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import difflib
-import math
 import re
 from collections.abc import Iterator, Mapping
-from typing import Any, ClassVar
+from typing import Annotated, Any, ClassVar, Literal
+
+import msgspec
 
 from hookline.command_hooks.dialect import Dialect, NameTest, all_dialects, dialect_of
 from hookline.command_hooks.dialects import event_facts
@@ -45,12 +46,9 @@ _SPECIFIC: dict[str, tuple[type, ...]] = {
 }  # fmt: skip
 _SAYING = {*_FIELDS, "result"} - {"reason", "stopReason"}
 """The fields that mean something by themselves."""
-_KEYS = (
-    "on", "command", "argv", "url", "headers", "allowed_env", "matcher", "if", "timeout", "on_failure", "dialect",
-    "name", "env", "cwd", "async",
-)  # fmt: skip
 _WITH_NAMES = ("session_start", "subagent_start", "subagent_stop")
 """Points without a tool call at which there is a name to match: how the session began, or the child."""
+_Word = Annotated[str, msgspec.Meta(min_length=1)]
 _OTHER_NAMES = {"point": "on", "event": "on", "match": "matcher", "type": ""}
 
 
@@ -236,20 +234,80 @@ def _wrong(found: dict[str, Any]) -> str:
 # --- the form in a program or a TOML table ---------------------------------------------------------------
 
 
+class _HookTable(msgspec.Struct, frozen=True, rename={"rule": "if", "is_async": "async"}):
+    """The keys of a hook, with their types."""
+
+    on: str = ""
+    command: str = ""
+    argv: Annotated[tuple[_Word, ...], msgspec.Meta(min_length=1)] | None = None
+    url: str = ""
+    headers: dict[str, str] = {}
+    allowed_env: tuple[str, ...] = ()
+    matcher: str = ""
+    rule: str = ""
+    timeout: Annotated[float, msgspec.Meta(gt=0, le=1e9)] = 60.0
+    on_failure: Literal["open", "closed"] | None = None
+    dialect: str = "hookline"
+    name: str = ""
+    env: dict[str, str] = {}
+    cwd: str = ""
+    is_async: bool = False
+
+
+_KEYS = _HookTable.__struct_encode_fields__
+_REMEDIES = {
+    "argv": "Give the program and its arguments in a list.",
+    "allowed_env": "Give names of variables in a list.",
+    "headers": "Give texts by their names.",
+    "env": "Give texts by their names.",
+    "timeout": "Give seconds above zero.",
+    "on_failure": "Use 'closed' or 'open'.",
+    "async": "Use true or false.",
+}
+
+
 def read_hook(
     given: Mapping[str, Any], *, level: Level = Level.CODE, path: str = "", label: str = "hookline"
 ) -> Handler:
     """The hook that a mapping describes: `{"on": "before_tool_use", "command": "./check.sh", "matcher": "bash"}`."""
-    where = f"{label}: the hook {dict(given)!r}" if isinstance(given, Mapping) else label
     if not isinstance(given, Mapping):
         raise RegistrationError(
             f"{label}: {given!r} is not a hook.", remedy="Write `on = ...` and `command = ...`."
         )
-    spec = {
-        _OTHER_NAMES.get(key, key): value
-        for key, value in given.items()
-        if _OTHER_NAMES.get(key, key)
-    }
+    where = f"{label}: the hook {dict(given)!r}"
+    table = _table(given, where)
+    dialect = all_dialects().get(table.dialect)
+    if dialect is None:
+        raise RegistrationError(
+            f"{where}: the dialect {table.dialect!r} is not known.",
+            remedy=f"Dialects: {', '.join(all_dialects())}.",
+        )
+    handler = Handler(
+        source=HookSource(table.dialect, level, path, label),
+        event=_event(table.on, dialect, where),
+        kind="http" if "url" in given else "command",
+        command=table.command,
+        argv=table.argv,
+        url=table.url,
+        headers=table.headers,
+        allowed_env=table.allowed_env,
+        matcher=table.matcher,
+        rule=table.rule,
+        timeout=table.timeout,
+        on_failure=table.on_failure or ("closed" if dialect.fails_closed else "open"),
+        is_async=table.is_async,
+        env=table.env,
+        cwd=table.cwd,
+        label=table.name,
+        definition=dict(given),
+    )
+    _check(handler, where)
+    return handler
+
+
+def _table(given: Mapping[str, Any], where: str) -> _HookTable:
+    names = ((_OTHER_NAMES.get(key, key), value) for key, value in given.items())
+    spec = {key: value for key, value in names if key}
     for key in spec:
         if key not in _KEYS:
             close = difflib.get_close_matches(str(key), _KEYS, n=1, cutoff=0.5)
@@ -257,33 +315,13 @@ def read_hook(
                 f"{where} has a key '{key}'.",
                 remedy=f"Did you mean '{close[0]}'?" if close else f"Keys: {', '.join(_KEYS)}.",
             )
-    dialect = spec.get("dialect", "hookline")
-    if dialect not in all_dialects():
-        raise RegistrationError(
-            f"{where}: the dialect {dialect!r} is not known.",
-            remedy=f"Dialects: {', '.join(all_dialects())}.",
-        )
-    handler = Handler(
-        source=HookSource(dialect, level, path, label),
-        event=_event(spec.get("on"), dialect, where),
-        kind="http" if "url" in spec else "command",
-        command=_text_key(spec, "command", where),
-        argv=_words(spec, where),
-        url=_text_key(spec, "url", where),
-        headers=_texts(spec, "headers", where),
-        allowed_env=tuple(spec.get("allowed_env", ())),
-        matcher=_text_key(spec, "matcher", where),
-        rule=_text_key(spec, "if", where),
-        timeout=_seconds(spec, where),
-        on_failure=_choice(spec, dialect, where),
-        is_async=spec.get("async") is True,
-        env=_texts(spec, "env", where),
-        cwd=_text_key(spec, "cwd", where),
-        label=_text_key(spec, "name", where),
-        definition=dict(given),
-    )
-    _check(handler, where)
-    return handler
+    try:
+        return msgspec.convert(spec, _HookTable)
+    except msgspec.ValidationError as error:
+        problem, _, place = str(error).partition(" - at `$.")
+        key = re.split(r"\W", place)[0]
+        remedy = _REMEDIES.get(key, "Give a text.")
+        raise RegistrationError(f"{where}: '{key}' is wrong: {problem}.", remedy=remedy) from None
 
 
 def _check(handler: Handler, where: str) -> None:
@@ -314,68 +352,18 @@ def _check_subject(handler: Handler, where: str) -> None:
     )
 
 
-def _event(on: object, dialect: str, where: str) -> str:
-    points = all_dialects()[dialect].points
-    if not isinstance(on, str) or not on:
+def _event(on: str, dialect: Dialect, where: str) -> str:
+    if not on:
         raise RegistrationError(
             f"{where} does not say when it runs.", remedy="Write on = 'before_tool_use', say."
         )
-    if on in points:
+    if on in dialect.points:
         return on
     point = point_named(on, where)
-    found = next((event for event, at in points.items() if at == point.value), None)
+    found = next((event for event, at in dialect.points.items() if at == point.value), None)
     if found is None:
         raise RegistrationError(
-            f"{where}: hooks of the dialect {dialect} are not asked at {point.value}.",
-            remedy=f"They are at: {', '.join(points)}.",
+            f"{where}: hooks of the dialect {dialect.name} are not asked at {point.value}.",
+            remedy=f"They are at: {', '.join(dialect.points)}.",
         )
     return found
-
-
-def _text_key(spec: Mapping[str, Any], key: str, where: str) -> str:
-    value = spec.get(key, "")
-    if not isinstance(value, str):
-        raise RegistrationError(f"{where}: {key} is {value!r}, which is not text.")
-    return value
-
-
-def _texts(spec: Mapping[str, Any], key: str, where: str) -> dict[str, str]:
-    value = spec.get(key, {})
-    if not isinstance(value, Mapping) or not all(isinstance(item, str) for item in value.values()):
-        raise RegistrationError(
-            f"{where}: {key} is {value!r}.", remedy="Give texts by their names."
-        )
-    return dict(value)
-
-
-def _words(spec: Mapping[str, Any], where: str) -> tuple[str, ...] | None:
-    if "argv" not in spec:
-        return None
-    words = spec["argv"]
-    if (
-        not isinstance(words, list | tuple)
-        or not words
-        or not all(isinstance(w, str) and w for w in words)
-    ):
-        raise RegistrationError(
-            f"{where}: argv is {words!r}.", remedy="Give the program and its arguments in a list."
-        )
-    return tuple(words)
-
-
-def _seconds(spec: Mapping[str, Any], where: str) -> float:
-    value = spec.get("timeout", 60.0)
-    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < math.inf:
-        raise RegistrationError(
-            f"{where}: timeout is {value!r}.", remedy="Give seconds above zero."
-        )
-    return float(value)
-
-
-def _choice(spec: Mapping[str, Any], dialect: str, where: str) -> Any:
-    value = spec.get("on_failure", "closed" if all_dialects()[dialect].fails_closed else "open")
-    if value not in ("open", "closed"):
-        raise RegistrationError(
-            f"{where}: on_failure is {value!r}.", remedy="Use 'closed' or 'open'."
-        )
-    return value

@@ -12,7 +12,7 @@ import msgspec
 from hookline.command_hooks.dialects.claude.settings import make_hook
 from hookline.command_hooks.dialects.config_files import Dropped, about, nested
 from hookline.command_hooks.dialects.copilot.files import read_vscode_entries
-from hookline.command_hooks.handler import HookPage, Level, Search, Warn, level_of
+from hookline.command_hooks.handler import HookPage, HookSearch, Level, Warn, level_of
 from hookline.errors import DocumentError
 from hookline.state import thaw
 
@@ -25,7 +25,7 @@ _COMMAND_KEYS = frozenset({"command", "bash", "linux", "osx"})
 
 
 def read_pages(
-    search: Search,
+    search: HookSearch,
     *,
     agents: Iterable[str | os.PathLike[str]] = (),
     skills: Iterable[str | os.PathLike[str]] = (),
@@ -62,7 +62,7 @@ def _skills(place: Path) -> Iterator[tuple[str, str, Mapping[str, Any]]]:
             yield skill.name, skill.page_path, {**skill.fields, "hooks": skill.hooks}
 
 
-def _read(page: HookPage, fields: Mapping[str, Any], search: Search) -> HookPage | None:
+def _read(page: HookPage, fields: Mapping[str, Any], search: HookSearch) -> HookPage | None:
     """A page with its hooks; None if it has none."""
     hooks = fields.get("hooks")
     if not isinstance(hooks, dict) or not hooks:

@@ -43,7 +43,7 @@ from hookline.command_hooks.dialects.matchers import (
     whole_expression,
 )
 from hookline.command_hooks.exchange import HookAnswer, ProgramResult, RunFacts, denied, json_object
-from hookline.command_hooks.handler import Handler, Level, Search
+from hookline.command_hooks.handler import Handler, HookSearch, Level
 from hookline.command_hooks.tools import ShownCall, ToolForm, ToolNames
 from hookline.command_hooks.transcripts import timestamp
 from hookline.errors import UsageError
@@ -104,11 +104,11 @@ class VsCode(Claude):
     runs_in_order = True
     _copilot = Copilot()
 
-    def find_named(self, search: Search) -> Iterable[Handler]:  # noqa: ARG002 - Claude reads them
+    def find_named(self, search: HookSearch) -> Iterable[Handler]:  # noqa: ARG002 - Claude reads them
         """None for VS Code alone."""
         return ()
 
-    def read(self, path: Path, level: Level, search: Search) -> Iterable[Handler]:
+    def read(self, path: Path, level: Level, search: HookSearch) -> Iterable[Handler]:
         return self._copilot.read(path, level, search)
 
     def fires(self, event: str, ctx: Any) -> bool:

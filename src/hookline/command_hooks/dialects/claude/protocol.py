@@ -32,7 +32,7 @@ from hookline.command_hooks.exchange import (
     texts_of,
     wrong_type,
 )
-from hookline.command_hooks.handler import Handler, Level, Search
+from hookline.command_hooks.handler import Handler, HookSearch, Level
 from hookline.command_hooks.tools import ToolNames, file_path, mcp_names
 from hookline.command_hooks.transcripts import Transcripts
 from hookline.flow import ErrorClass
@@ -148,15 +148,15 @@ class Claude(Dialect):
 
     # --- files --------------------------------------------------------------------------------------
 
-    def find(self, search: Search) -> Iterable[Handler]:
+    def find(self, search: HookSearch) -> Iterable[Handler]:
         """The settings files of all levels, plugins and pages."""
         return settings.find_hooks(search)
 
-    def find_named(self, search: Search) -> Iterable[Handler]:
+    def find_named(self, search: HookSearch) -> Iterable[Handler]:
         """Settings files, plugins and pages that are named."""
         return settings.find_named_hooks(search)
 
-    def read(self, path: Path, level: Level, search: Search) -> Iterable[Handler]:
+    def read(self, path: Path, level: Level, search: HookSearch) -> Iterable[Handler]:
         return settings.read_hooks(path, level, search)
 
     def doubts(self, handler: Handler) -> Iterator[tuple[str, str]]:

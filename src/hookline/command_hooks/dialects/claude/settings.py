@@ -22,7 +22,14 @@ from hookline.command_hooks.dialects.config_files import (
     text_field,
     texts_field,
 )
-from hookline.command_hooks.handler import Handler, HookSource, Level, Search, Warn, own_directory
+from hookline.command_hooks.handler import (
+    Handler,
+    HookSearch,
+    HookSource,
+    Level,
+    Warn,
+    own_directory,
+)
 from hookline.command_hooks.mcp_hooks import tool_of
 from hookline.errors import BuildError
 
@@ -53,7 +60,7 @@ class ClaudeSettings(NamedTuple):
     content: Mapping[str, Any]
 
 
-def find_hooks(search: Search) -> list[Handler]:
+def find_hooks(search: HookSearch) -> list[Handler]:
     """The hooks of all levels that are in force: the administrator's first, those of pages last."""
     found = [_settings_file(path, level, search) for level, path in _places(search)]
     installed = dict.fromkeys(_installed(found, search), Level.PLUGIN)
@@ -64,19 +71,19 @@ def find_hooks(search: Search) -> list[Handler]:
     return _deduplicate(_with_end_timeout(_in_force(_with_env(found), search.warn)))
 
 
-def find_named_hooks(search: Search) -> list[Handler]:
+def find_named_hooks(search: HookSearch) -> list[Handler]:
     """The hooks of settings files, plugins and pages that are named, where no others are read."""
     found = [_settings_file(path, Level.USER, search) for path in search.settings]
     found += [_plugin(root, level, search) for root, level in _plugins(search).items()]
     return [handler for settings in (*found, *_pages(search)) for handler in settings.handlers]
 
 
-def read_hooks(path: Path, level: Level, search: Search) -> tuple[Handler, ...]:
+def read_hooks(path: Path, level: Level, search: HookSearch) -> tuple[Handler, ...]:
     """The hooks of one settings file."""
     return _with_env([_settings_file(path, level, search)])[0].handlers
 
 
-def _places(search: Search) -> list[tuple[Level, Path]]:
+def _places(search: HookSearch) -> list[tuple[Level, Path]]:
     found: list[tuple[Level, Path]] = []
     if search.system is not None:
         is_mac = sys.platform == "darwin"
@@ -96,11 +103,11 @@ def _own_directory(home: Path) -> Path:
     return own_directory(home, ".claude", "CLAUDE_CONFIG_DIR")
 
 
-def _pages(search: Search) -> Iterator[ClaudeSettings]:
+def _pages(search: HookSearch) -> Iterator[ClaudeSettings]:
     return (ClaudeSettings(page.level, page.handlers, {}) for page in search.pages)
 
 
-def _settings_file(path: Path, level: Level, search: Search) -> ClaudeSettings:
+def _settings_file(path: Path, level: Level, search: HookSearch) -> ClaudeSettings:
     source = search.source("claude", level, path)
     is_required = level is Level.MANAGED
     warn = about(source.label, _refuse_dropped(search.warn) if is_required else search.warn)
@@ -217,7 +224,7 @@ def _deduplicate(handlers: list[Handler]) -> list[Handler]:
 # --- plugins --------------------------------------------------------------------------------------------
 
 
-def _plugins(search: Search) -> dict[Path, Level]:
+def _plugins(search: HookSearch) -> dict[Path, Level]:
     """The named plugins. One that is for Codex alone is read there."""
     return {
         root: level
@@ -228,7 +235,7 @@ def _plugins(search: Search) -> dict[Path, Level]:
 
 
 def _plugin(
-    root: Path, level: Level, search: Search, settings: Iterable[Mapping[str, Any]] = ()
+    root: Path, level: Level, search: HookSearch, settings: Iterable[Mapping[str, Any]] = ()
 ) -> ClaudeSettings:
     """A plugin's hooks; its manifest may name other files for them, or have them itself."""
     warn = about_plugin(root, search)
@@ -253,7 +260,7 @@ def _plugin(
     return ClaudeSettings(level, tuple(each for each in equipped if each is not None), {})
 
 
-def _installed(found: Iterable[ClaudeSettings], search: Search) -> Iterator[Path]:
+def _installed(found: Iterable[ClaudeSettings], search: HookSearch) -> Iterator[Path]:
     """The plugins that the user has installed and switched on."""
     enabled: dict[str, Any] = {}
     for settings in found:

@@ -29,7 +29,14 @@ from hookline.command_hooks.dialects.copilot.known_fields import (
     looks_for_failures,
     with_known_fields,
 )
-from hookline.command_hooks.handler import Handler, HookSource, Level, Search, Warn, own_directory
+from hookline.command_hooks.handler import (
+    Handler,
+    HookSearch,
+    HookSource,
+    Level,
+    Warn,
+    own_directory,
+)
 
 _POLICIES = Path("github-copilot") / "policy.d"
 _TIMEOUT = 30.0
@@ -42,7 +49,7 @@ _MANIFESTS = ("plugin.json", ".github/plugin/plugin.json", ".claude-plugin/plugi
 _OF_CLAUDE = (".claude/settings.json", ".claude/settings.local.json")
 
 
-def find_hooks(search: Search) -> list[Handler]:
+def find_hooks(search: HookSearch) -> list[Handler]:
     """The administrator's hooks, then the user's, the repository's and those of plugins."""
     own = own_directory(search.home, ".copilot", "COPILOT_HOME")
     found: list[Handler] = []
@@ -64,7 +71,7 @@ def find_hooks(search: Search) -> list[Handler]:
     return found
 
 
-def _in_project(search: Search) -> list[Path]:
+def _in_project(search: HookSearch) -> list[Path]:
     """The hook files of a repository: in the usual directory, and where its settings for VS Code say."""
     project, path = search.project, search.project / ".vscode" / "settings.json"
     warn = about(".vscode/settings.json", search.warn)
@@ -105,12 +112,12 @@ def _switches_off(*paths: Path) -> bool:
     return any(content.get("disableAllHooks") is True for content in contents if content)
 
 
-def _read(paths: list[Path], level: Level, search: Search) -> Iterator[Handler]:
+def _read(paths: list[Path], level: Level, search: HookSearch) -> Iterator[Handler]:
     for path in paths:
         yield from read_file(path, level, search)
 
 
-def read_file(path: Path, level: Level, search: Search) -> list[Handler]:
+def read_file(path: Path, level: Level, search: HookSearch) -> list[Handler]:
     """One file. Events in Pascal case are in the dialect of VS Code."""
     source = search.source("copilot", level, path)
     warn = about(source.label, search.warn)
@@ -121,7 +128,7 @@ def read_file(path: Path, level: Level, search: Search) -> list[Handler]:
     return _handlers(content, source, search.project, warn)
 
 
-def _plugin(root: Path, data: Path, search: Search) -> list[Handler]:
+def _plugin(root: Path, data: Path, search: HookSearch) -> list[Handler]:
     """The hooks of an installed plugin; its manifest may name another file, or have them itself."""
     warn = about_plugin(root, search)
     manifests = (load_json(root / each, warn) or {} for each in _MANIFESTS)

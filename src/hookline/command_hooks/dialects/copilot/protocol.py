@@ -26,7 +26,7 @@ from hookline.command_hooks.exchange import (
     json_object,
     text_of,
 )
-from hookline.command_hooks.handler import Handler, Level, Search
+from hookline.command_hooks.handler import Handler, HookSearch, Level
 from hookline.command_hooks.tools import ToolForm, ToolNames
 from hookline.command_hooks.transcripts import Line, Transcripts, timestamp
 from hookline.flow import ErrorClass
@@ -148,11 +148,11 @@ class Copilot(Dialect):
     expands_env = True
     tools = ToolNames(TOOLS, as_written=True, mcp="{server}-{tool}")
 
-    def find(self, search: Search) -> Iterable[Handler]:
+    def find(self, search: HookSearch) -> Iterable[Handler]:
         """Directories of hook files, settings, and plugins."""
         return files.find_hooks(search)
 
-    def read(self, path: Path, level: Level, search: Search) -> Iterable[Handler]:
+    def read(self, path: Path, level: Level, search: HookSearch) -> Iterable[Handler]:
         return files.read_file(path, level, search)
 
     def fires(self, event: str, ctx: Any) -> bool:
