@@ -216,6 +216,19 @@ async def test_cancelling_ends_the_program_first(tmp_path: Path) -> None:
     assert not is_alive(int(note.read_text()))
 
 
+async def test_programs_after_a_cancelled_one_are_not_disturbed() -> None:
+    """The descriptors of the one that is gone are theirs."""
+    for _ in range(5):
+        gone = [asyncio.ensure_future(run_program(sh("sleep 60"))) for _ in range(3)]
+        await asyncio.sleep(0.02)
+        for task in gone:
+            task.cancel()
+        others = await asyncio.gather(*(run_program(sh(f"echo {n}")) for n in range(3)))
+        assert [ran.stdout for ran in others] == ["0\n", "1\n", "2\n"]
+        await asyncio.wait(gone)
+        assert all(task.cancelled() for task in gone)
+
+
 async def test_nothing_is_left_unreaped() -> None:
     """No zombie of ours stays behind, however it ended."""
     for each in (sh("exit 1"), sh("sleep 9", timeout=0.1), order("/no/such")):

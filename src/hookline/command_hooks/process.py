@@ -187,15 +187,20 @@ class _Execution:
                 await asyncio.wait([self._drained], timeout=_AFTER_EXIT)
         except asyncio.CancelledError:
             self._is_cancelled = True
+            self._stop_watching(line)
             await self._end(program, code)
             raise
         finally:
-            if self._timer is not None:
-                self._timer.cancel()
-            if line is not None:
-                self._loop.remove_reader(line)
+            self._stop_watching(line)
         await self._end(program, code)
         return code
+
+    def _stop_watching(self, line: int | None) -> None:
+        """Before the line is closed: its number may be another one's then."""
+        if self._timer is not None:
+            self._timer.cancel()
+        if line is not None:
+            self._loop.remove_reader(line)
 
     def _set_timer(self, seconds: float) -> None:
         if self._timer is not None:

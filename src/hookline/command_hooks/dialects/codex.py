@@ -164,7 +164,6 @@ class Codex(Claude):
     root_variables = frozenset({"PLUGIN_ROOT", "CLAUDE_PLUGIN_ROOT"})
     data_variables = frozenset({"PLUGIN_DATA", "CLAUDE_PLUGIN_DATA"})
     withholds_results = True
-    numbers_prompts = False
     is_claude_code = False
     points: ClassVar[dict[str, str]] = {
         "SessionStart": "session_start",

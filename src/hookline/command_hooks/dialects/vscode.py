@@ -99,7 +99,6 @@ class VsCode(Claude):
     home_folder = ""
     expands_env = True
     identity_variables = frozenset()
-    numbers_prompts = False
     is_claude_code = False
     runs_in_order = True
     _copilot = Copilot()

@@ -141,10 +141,8 @@ class Claude(Dialect):
     root_variables = frozenset({"CLAUDE_PLUGIN_ROOT"})
     skill_variables = frozenset({"CLAUDE_SKILL_DIR"})
     data_variables = frozenset({"CLAUDE_PLUGIN_DATA"})
-    numbers_prompts: ClassVar[bool] = True
-    """Hooks are sent a `prompt_id`."""
     is_claude_code: ClassVar[bool] = True
-    """Its hooks may become async, and its variables count. Other dialects share the rest of the protocol."""
+    """Hooks are sent a `prompt_id`, may become async, and a variable sets their cap. Other dialects share the rest."""
 
     # --- files --------------------------------------------------------------------------------------
 
@@ -218,7 +216,7 @@ class Claude(Dialect):
             "cwd": facts.cwd,
             "permission_mode": facts.permission_mode,
             "hook_event_name": event,
-            **(_prompt_id(event, ctx) if self.numbers_prompts else {}),
+            **(_prompt_id(event, ctx) if self.is_claude_code else {}),
             **event_facts.agent_fields(ctx, event_facts.agent_id),
             **self._particulars(event, ctx, facts),
         }

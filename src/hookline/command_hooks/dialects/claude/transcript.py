@@ -45,7 +45,7 @@ class ClaudeTranscripts(Transcripts):
 
 
 def _usages(messages: Sequence[Message], state: AgentState) -> dict[int, Usage]:
-    """What the model used for its messages, by their facts: the last of them belongs to the last step, and so on."""
+    """The usage of each message of the model, by index: the last belongs to the last step, and so on."""
     places = [at for at, message in enumerate(messages) if isinstance(message, AssistantMessage)]
     found: dict[int, Usage] = {}
     for step in reversed(state.steps):
