@@ -40,7 +40,7 @@ def check_hooks(handlers: Iterable[Handler], toolbox: Toolbox, project: Path) ->
                 if meant
                 else "Correct its name, give the agent the tool, or leave it out.",
             )
-        for problem, remedy in dialect.doubts(handler):
+        for problem, remedy in dialect.mistakes(handler):
             yield Note(f"{_who(handler)} {problem}.", is_problem=True, remedy=remedy)
         missing = _missing(handler, project)
         if missing:

@@ -71,7 +71,7 @@ class Dialect:
         """The hooks of one file."""
         return ()
 
-    def doubts(self, handler: Handler) -> Iterator[tuple[str, str]]:  # noqa: ARG002 - for dialects that have some
+    def mistakes(self, handler: Handler) -> Iterator[tuple[str, str]]:  # noqa: ARG002 - for dialects that have some
         """What is probably wrong with a hook, each with a remedy."""
         return iter(())
 

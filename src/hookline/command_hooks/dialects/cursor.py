@@ -177,7 +177,7 @@ class Cursor(Dialect):
         warn = about(source.label, search.warn)
         return _hooks(load_json(path, warn) or {}, source, warn)
 
-    def doubts(self, handler: Handler) -> Iterator[tuple[str, str]]:
+    def mistakes(self, handler: Handler) -> Iterator[tuple[str, str]]:
         """The matcher of a shell event is looked for in the command."""
         if handler.event in _SHELL and handler.matcher in ("Shell", "Bash"):
             yield (
@@ -287,34 +287,20 @@ class Cursor(Dialect):
         call, execution = ctx.tool_call, ctx.execution
         shown = self.show(call, facts)
         given = shown.input
-        milliseconds = 0 if execution is None else round(execution.duration * 1000)
+        ended = {} if execution is None else {"duration": round(execution.duration * 1000)}
         if event in _SHELL:
-            sent = {"command": given.get("command", ""), "cwd": facts.cwd, "sandbox": False}
-            return (
-                sent
-                if execution is None
-                else {
-                    **sent,
-                    "output": event_facts.output_text(execution),
-                    "duration": milliseconds,
-                }
-            )
+            if execution is not None:
+                ended["output"] = event_facts.output_text(execution)
+            command = given.get("command", "")
+            return {"command": command, "cwd": facts.cwd, "sandbox": False, **ended}
         if event in _MCPS:
-            found = mcp_names(call.name)
-            sent = {
-                "server": "" if found is None else found[0],
-                "tool_name": shown.name.removeprefix("MCP:"),
-                "tool_input": json.dumps(given),
-            }
-            return (
-                {**sent, **_server(ctx)}
-                if execution is None
-                else {
-                    **sent,
-                    "result_json": json.dumps(event_facts.server_result(execution)),
-                    "duration": milliseconds,
-                }
-            )
+            server, tool = mcp_names(call.name) or ("", shown.name)
+            sent: dict[str, Any] = {"server": server, "tool_name": tool}
+            sent["tool_input"] = json.dumps(given)
+            if execution is None:
+                return {**sent, **_server(ctx)}
+            result = json.dumps(event_facts.server_result(execution))
+            return {**sent, "result_json": result, **ended}
         if event == "beforeReadFile":
             path = str(given.get("file_path", ""))
             return {"file_path": path, "content": _content_of(path, facts), "attachments": []}
@@ -330,13 +316,13 @@ class Cursor(Dialect):
         if event == "preToolUse":
             sent["agent_message"] = "" if ctx.response is None else ctx.response.text
         if event == "postToolUse":
-            sent |= {"tool_output": _output_of(call, execution), "duration": milliseconds}
+            sent |= {"tool_output": _output_of(call, execution), **ended}
         if event == "postToolUseFailure":
             sent |= {
                 "error_message": event_facts.failure_text(execution),
                 "failure_type": _failure(execution),
                 "is_interrupt": event_facts.is_interrupted(execution),
-                "duration": milliseconds,
+                **ended,
             }
         return sent
 

@@ -157,7 +157,7 @@ class Claude(Dialect):
     def read(self, path: Path, level: Level, search: HookSearch) -> Iterable[Handler]:
         return settings.read_hooks(path, level, search)
 
-    def doubts(self, handler: Handler) -> Iterator[tuple[str, str]]:
+    def mistakes(self, handler: Handler) -> Iterator[tuple[str, str]]:
         """A permission rule in place of a matcher matches no tool."""
         if _RULE.fullmatch(handler.matcher):
             name = handler.matcher.partition("(")[0]
