@@ -190,8 +190,12 @@ class Dialect:
     """It limits objections to the end of a run itself, so that the agent's own cap does not count them."""
 
     def read_answer(self, handler: Handler, result: ProgramResult) -> HookAnswer:
-        """What the exit code and the output of a program mean."""
+        """What the exit code and the output of a program mean, that came to its end."""
         raise NotImplementedError
+
+    def read_failure(self, handler: Handler, answer: HookAnswer) -> HookAnswer:  # noqa: ARG002 - for dialects that differ
+        """What it means that a program did not start, or took too long: a failure."""
+        return answer
 
     def combine(self, answers: Sequence[HookAnswer]) -> Sequence[HookAnswer]:
         """The answers of hooks that were asked together, where one changes what another means."""

@@ -338,6 +338,11 @@ class Runner:
 
 def read_reply(dialect: Dialect, handler: Handler, result: ProgramResult) -> HookAnswer:
     """What the end of a program means. A detached hook has words, and no decision."""
+    if result.problem == "timeout":
+        problem = f"it took longer than {result.detail} and was ended"
+        return dialect.read_failure(handler, failed(problem, "timeout"))
+    if result.problem:
+        return dialect.read_failure(handler, failed(result.detail, "spawn_error"))
     first, _, rest = result.stdout.lstrip().partition("\n")
     if not dialect.can_detach(handler) or detach_seconds(first.encode()) is None:
         return dialect.read_answer(handler, result)

@@ -10,13 +10,14 @@ import pytest
 from hookline.command_hooks import Handler, HookSource
 from hookline.command_hooks.dialect import all_dialects
 from hookline.command_hooks.exchange import UNCHANGED, HookAnswer, ProgramResult
+from hookline.command_hooks.runner import read_reply
 
 CLAUDE = all_dialects()["claude"]
 
 
 def said(event: str, ran: ProgramResult) -> HookAnswer:
     """What the end of a program means at an event."""
-    return CLAUDE.read_answer(Handler(HookSource("claude"), event), ran)
+    return read_reply(CLAUDE, Handler(HookSource("claude"), event), ran)
 
 
 def specific(event: str = "PreToolUse", **fields: Any) -> str:
@@ -220,7 +221,7 @@ def test_a_program_without_an_end_decides_nothing(dialect: str, problem: str, st
     speaks = all_dialects()[dialect]
     event = next(event for event, point in speaks.points.items() if point == "before_tool_use")
     ran = ProgramResult(None, '{"decision": "approve"}', problem=problem, detail="3 s")
-    answer = speaks.read_answer(Handler(HookSource(dialect), event), ran)
+    answer = read_reply(speaks, Handler(HookSource(dialect), event), ran)
     if dialect in ("copilot", "vscode") and problem == "spawn_error":
         assert answer.decision == "deny"
     else:

@@ -15,12 +15,13 @@ from hookline.command_hooks import Handler, HookSource, Level
 from hookline.command_hooks.dialect import all_dialects
 from hookline.command_hooks.exchange import HookAnswer, ProgramResult
 from hookline.command_hooks.handler import HookSearch
+from hookline.command_hooks.runner import read_reply
 from hookline.testing import ScriptedDriver, call, say
 
 
 def said(dialect: str, event: str, ran: ProgramResult) -> HookAnswer:
     """What the end of a program means at an event of a dialect."""
-    return all_dialects()[dialect].read_answer(Handler(HookSource(dialect), event), ran)
+    return read_reply(all_dialects()[dialect], Handler(HookSource(dialect), event), ran)
 
 
 def codex_file(event: str, command: str, **group: str) -> dict[str, Any]:

@@ -13,6 +13,7 @@ from hookline.command_hooks import Handler, HookSource, Level
 from hookline.command_hooks.dialect import all_dialects
 from hookline.command_hooks.exchange import HookAnswer, ProgramResult
 from hookline.command_hooks.handler import HookSearch
+from hookline.command_hooks.runner import read_reply
 from hookline.testing import call, say
 
 PROGRESS = json.dumps({"type": "progress", "message": "checking", "temporary": True})
@@ -21,7 +22,7 @@ DENY = json.dumps({"permissionDecision": "deny", "permissionDecisionReason": "no
 
 def said(event: str, ran: ProgramResult, dialect: str = "copilot") -> HookAnswer:
     """What the end of a program means at an event."""
-    return all_dialects()[dialect].read_answer(Handler(HookSource(dialect), event), ran)
+    return read_reply(all_dialects()[dialect], Handler(HookSource(dialect), event), ran)
 
 
 def hook_file(**hooks: Any) -> dict[str, Any]:

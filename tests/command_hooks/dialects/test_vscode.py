@@ -15,6 +15,7 @@ from hookline.command_hooks import CommandHooks, Handler, HookSource, RunFacts
 from hookline.command_hooks.dialect import all_dialects
 from hookline.command_hooks.dialects.copilot.known_fields import words_in
 from hookline.command_hooks.exchange import HookAnswer, ProgramResult
+from hookline.command_hooks.runner import read_reply
 from hookline.errors import UsageError
 from hookline.state import ToolCall
 from hookline.testing import call, say
@@ -271,16 +272,16 @@ def test_the_lines_that_are_read() -> None:
 def test_a_decision_that_objects_to_nothing_is_none(word: str | None) -> None:
     """What else the answer says is heard; before a tool it is not understood, and refuses."""
     ran = ProgramResult(0, json.dumps({"decision": word, "systemMessage": "two tests fail"}))
-    answer = VSCODE.read_answer(Handler(HookSource("vscode"), "PostToolUse"), ran)
+    answer = read_reply(VSCODE, Handler(HookSource("vscode"), "PostToolUse"), ran)
     assert (answer.decision, answer.messages) == ("", ("two tests fail",))
-    before = VSCODE.read_answer(Handler(HookSource("vscode"), "PreToolUse"), ran)
+    before = read_reply(VSCODE, Handler(HookSource("vscode"), "PreToolUse"), ran)
     assert before.decision == ("deny" if word else "")
 
 
 def test_a_failure_that_is_told_on_stdout() -> None:
     """Some programs say there what was wrong."""
     ran = ProgramResult(1, "x\nno configuration was found\n", "")
-    answer = VSCODE.read_answer(Handler(HookSource("vscode"), "PostToolUse"), ran)
+    answer = read_reply(VSCODE, Handler(HookSource("vscode"), "PostToolUse"), ran)
     assert answer.problem == "it ended with exit code 1: no configuration was found"
 
 

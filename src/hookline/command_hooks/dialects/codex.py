@@ -278,9 +278,6 @@ class Codex(Claude):
 
     def read_answer(self, handler: Handler, result: ProgramResult) -> HookAnswer:
         """Stricter than Claude: what is not exactly right is a failure."""
-        lost = event_facts.unfinished(result)
-        if lost is not None:
-            return lost
         text, event = result.stdout.strip(), handler.event
         if event == "notify":
             return HookAnswer() if result.code == 0 else failed(event_facts.failure_words(result))

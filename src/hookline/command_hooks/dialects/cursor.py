@@ -348,9 +348,6 @@ class Cursor(Dialect):
 
     def read_answer(self, handler: Handler, result: ProgramResult) -> HookAnswer:
         """Exit code 2 denies; with any other but 0 a no in JSON counts, and a yes does not."""
-        lost = event_facts.unfinished(result)
-        if lost is not None:
-            return lost
         event, found = handler.event, json_object(result.stdout)
         if result.code == 2:
             said = _fields(event, found or {})

@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable
 from typing import Any
 
-from hookline.command_hooks.exchange import TITLE, HookAnswer, ProgramResult, as_uuid, failed
+from hookline.command_hooks.exchange import TITLE, ProgramResult, as_uuid
 from hookline.lifecycle import HookPoint
 from hookline.state import (
     AgentState,
@@ -34,15 +34,6 @@ _ENDINGS = {
 }
 SHELL_TOOLS = ("bash", "exec")
 _SESSION_ENDINGS = {RunStatus.FAILED: "error", RunStatus.CANCELLED: "aborted"}
-
-
-def unfinished(result: ProgramResult) -> HookAnswer | None:
-    """The answer of a program that did not end by itself, or did not start; None for one that did."""
-    if result.problem == "timeout":
-        return failed(f"it took longer than {result.detail} and was ended", "timeout")
-    if result.problem:
-        return failed(result.detail, "spawn_error")
-    return None
 
 
 _NOT_EXECUTABLE = 126

@@ -334,9 +334,6 @@ class Gemini(Dialect):
 
     def read_answer(self, handler: Handler, result: ProgramResult) -> HookAnswer:
         """JSON decides, whatever the exit code; text is a refusal from exit code 2 on."""
-        lost = event_facts.unfinished(result)
-        if lost is not None:
-            return lost
         text = result.stdout.strip() or result.stderr.strip()
         found = _object(text)
         if found is not None:

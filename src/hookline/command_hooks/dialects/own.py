@@ -171,9 +171,6 @@ class Own(Dialect):
 
     def read_answer(self, handler: Handler, result: ProgramResult) -> HookAnswer:  # noqa: ARG002 - the same at every point
         """0 proceeds, and JSON may decide; 2 blocks, with stderr as the reason; anything else is a failure."""
-        lost = event_facts.unfinished(result)
-        if lost is not None:
-            return lost
         if result.code == 2:
             found = json_object(result.stdout) or {}
             reason = text_of(found.get("reason")) or result.stderr.strip() or result.stdout.strip()

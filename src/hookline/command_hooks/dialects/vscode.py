@@ -188,14 +188,14 @@ class VsCode(Claude):
     def variables(self, handler: Handler, facts: RunFacts) -> dict[str, str]:
         return self._copilot.variables(handler, facts)
 
+    def read_failure(self, handler: Handler, answer: HookAnswer) -> HookAnswer:
+        """As in Copilot."""
+        is_refusal = answer.status != "timeout" and handler.event in _DENYING
+        return denied(answer.problem) if is_refusal else answer
+
     def read_answer(self, handler: Handler, result: ProgramResult) -> HookAnswer:
         """A hook before a tool denies if it fails, not if it takes too long; the rest is as in Claude."""
-        lost = event_facts.unfinished(result)
         denies = handler.event in _DENYING
-        if lost is not None:
-            if lost.status == "timeout" or not denies:
-                return lost
-            return denied(lost.problem)
         text = without_progress(result.stdout)
         found = answer_in(text)
         if found is not None:

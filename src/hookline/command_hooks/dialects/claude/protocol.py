@@ -366,9 +366,6 @@ class Claude(Dialect):
 
     def read_answer(self, handler: Handler, result: ProgramResult) -> HookAnswer:
         """Exit code 2 blocks, JSON decides, and any other exit code but 0 is a failure."""
-        lost = event_facts.unfinished(result)
-        if lost is not None:
-            return lost
         event, found = handler.event, json_object(result.stdout)
         problem = "" if found is None else wrong_field(found)
         if problem and result.code != 2:

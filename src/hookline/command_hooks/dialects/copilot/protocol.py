@@ -244,13 +244,14 @@ class Copilot(Dialect):
         """Hooks that are for Claude, too, use its form."""
         return result_of(call, answer.updated_output)
 
+    def read_failure(self, handler: Handler, answer: HookAnswer) -> HookAnswer:
+        """A hook before a tool that does not start denies; one that takes too long does not."""
+        is_refusal = answer.status != "timeout" and handler.event in _DENYING
+        return denied(answer.problem) if is_refusal else answer
+
     def read_answer(self, handler: Handler, result: ProgramResult) -> HookAnswer:
         """A hook before a tool that fails denies; one that takes too long does not."""
-        lost, event = event_facts.unfinished(result), handler.event
-        if lost is not None and (lost.status == "timeout" or event not in _DENYING):
-            return lost
-        if lost is not None:
-            return denied(lost.problem)
+        event = handler.event
         text = without_progress(result.stdout)
         found = answer_in(text)
         said = HookAnswer() if found is None else _fields(event, found)
