@@ -4,9 +4,9 @@ One hook that is a program, asked before every tool call of a run, beside `async
 program with the same input. What a step costs without the hook is subtracted. All are measured in turns, in one
 process, and the fastest quarter of the samples is compared: other programs on the machine only add time.
 
-A hook has a session of its own, without a terminal. Linux gives every session its own share of a busy machine
-(`sched_autogroup_enabled`), and a new session waits longest for its turn. So the bare program is measured in a session
-of its own, too: on a machine with other work, that column is the one to compare with.
+Where there is a terminal, a hook has a session of its own, without it. Linux gives every session its own share of a
+busy machine (`sched_autogroup_enabled`), and a new session waits longest for its turn. So the bare program is measured
+in a session of its own, too: in a terminal, on a machine with other work, that column is the one to compare with.
 """
 
 from __future__ import annotations

@@ -22,6 +22,11 @@ class ShownCall(NamedTuple):
     aliases: tuple[str, ...] = ()
     """Other names of the same tool, for matchers."""
 
+    @property
+    def names(self) -> tuple[str, ...]:
+        """All of its names."""
+        return (self.name, *self.aliases)
+
 
 class ToolForm(NamedTuple):
     """One of our tools in another agent."""

@@ -220,8 +220,7 @@ class Cursor(Dialect):
         if event in _SHELL:
             return (str(self.show(ctx.tool_call, facts).input.get("command", "")),)
         if event in _ANY_TOOL or event in _MCPS or event in ("beforeReadFile", "afterFileEdit"):
-            shown = self.show(ctx.tool_call, facts)
-            return (shown.name, *shown.aliases)
+            return self.show(ctx.tool_call, facts).names
         if event in ("subagentStart", "subagentStop"):
             return (ctx.name,)
         return None

@@ -260,8 +260,7 @@ class Gemini(Dialect):
     def subject(self, event: str, ctx: Any, facts: RunFacts) -> tuple[str, ...] | None:
         """The tool, or how the session began or ended."""
         if event in _TOOL_EVENTS:
-            shown = self.show(ctx.tool_call, facts)
-            return (shown.name, *shown.aliases)
+            return self.show(ctx.tool_call, facts).names
         sent = self._particulars(event, ctx, facts)
         for key in ("source", "reason", "trigger", "notification_type"):
             if key in sent:
@@ -405,7 +404,7 @@ class Gemini(Dialect):
                 call_id, spec.name, dict.fromkeys(spec.parameters.get("properties", {}))
             )
             shown = self.show(blank, facts)
-            if name in (spec.name, shown.name, *shown.aliases):
+            if name in (spec.name, *shown.names):
                 return self.tools.take_back(blank, shown, args)
         return ToolCall(call_id, name, args)
 

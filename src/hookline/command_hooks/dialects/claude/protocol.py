@@ -195,8 +195,7 @@ class Claude(Dialect):
     def subject(self, event: str, ctx: Any, facts: RunFacts) -> tuple[str, ...] | None:
         """The tool, or what began, ended or failed."""
         if event in TOOL_EVENTS:
-            shown = self.show(ctx.tool_call, facts)
-            return (shown.name, *shown.aliases)
+            return self.show(ctx.tool_call, facts).names
         if event in _UNMATCHED:
             return None
         payload = self._particulars(event, ctx, facts)

@@ -169,8 +169,7 @@ class Copilot(Dialect):
     def subject(self, event: str, ctx: Any, facts: RunFacts) -> tuple[str, ...] | None:
         """The tool, or the child."""
         if event in _TOOLS:
-            shown = self.show(ctx.tool_call, facts)
-            return (shown.name, *shown.aliases)
+            return self.show(ctx.tool_call, facts).names
         if event == "notification":
             return ("permission_prompt",)
         if event == "preCompact":
