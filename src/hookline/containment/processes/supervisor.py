@@ -270,6 +270,8 @@ def _spawned(
     has_terminal = _has_terminal()
     for place in places:
         path = os.path.join(place, argv[0])
+        if place and not os.access(path, os.F_OK):  # a failed start costs as much as one that works
+            continue
         try:
             if has_terminal:
                 return os.posix_spawn(
