@@ -11,11 +11,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from hookline import HookPoint, ToolHookContext
-from hookline.command_hooks import CommandHooks, Handler, Source
-from hookline.command_hooks.answers import Answer
-from hookline.command_hooks.applying import Applying
-from hookline.command_hooks.dialects import DIALECTS, Place
-from hookline.command_hooks.process import Ran
+from hookline.command_hooks import CommandHooks, Handler, HookSource, RunFacts
+from hookline.command_hooks.dialect import all_dialects
+from hookline.command_hooks.exchange import HookAnswer, ProgramResult
+from hookline.command_hooks.outcomes import outcome_of
 from hookline.hooks import HookOutcome
 from hookline.lifecycle import (
     InferenceHookContext,
@@ -64,7 +63,7 @@ OBJECTS = PLAIN | st.builds(
 )
 STATE = AgentState(run_id="r", session_id="s")
 CALL = ToolCall("1", "bash", {"command": "ls"})
-PLACE = Place("/p", "/p", "s")
+PLACE = RunFacts("/p", "/p", "s")
 
 
 def context(point: str) -> Any:
@@ -81,19 +80,19 @@ def context(point: str) -> Any:
     return None
 
 
-@pytest.mark.parametrize("name", list(DIALECTS))
+@pytest.mark.parametrize("name", list(all_dialects()))
 @given(found=OBJECTS, code=st.sampled_from([0, 1, 2, 3]), data=st.data())
 def test_any_answer_is_understood(name: str, found: dict[str, Any], code: int, data: Any) -> None:
     """It decides something, or nothing, or is a failure; and what it decides can be done."""
-    dialect = DIALECTS[name]
+    dialect = all_dialects()[name]
     event = data.draw(st.sampled_from(sorted(dialect.points)))
-    handler = Handler(Source(name), event)
-    answer = dialect.understand(handler, Ran(code, json.dumps(found), "words"))
-    assert isinstance(answer, Answer)
+    handler = Handler(HookSource(name), event)
+    answer = dialect.read_answer(handler, ProgramResult(code, json.dumps(found), "words"))
+    assert isinstance(answer, HookAnswer)
     assert answer.decision in ("", "allow", "ask", "defer", "deny")
     ctx = context(dialect.points[event])
     if ctx is not None and not answer.has_failed:
-        outcome = Applying(handler, ctx, answer, PLACE).outcome()
+        outcome = outcome_of(handler, ctx, answer, PLACE)
         assert outcome is None or isinstance(outcome, HookOutcome)
         if code == 2 and dialect.points[event] == "before_tool_use" and name != "gemini":
             assert outcome is not None

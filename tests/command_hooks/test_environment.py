@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import json
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
+from hookline import HookPoint
+from hookline.command_hooks import RunFacts
 from hookline.command_hooks.environment import may_be_set
+from hookline.state import AgentState, ToolCall
 from hookline.testing import say
 
 DUMP = "env -0 | tr '\\0' '\\n' > {0}"
@@ -189,3 +193,19 @@ def test_geminis_extensions_find_their_files(stage: Any) -> None:
     stage.file(".gemini/extensions/one/hooks/hooks.json", content, home=True)
     result = stage.run(stage.discover(), say("hi"))
     assert "here" in [getattr(record, "reason", "") for record in result.records]
+
+
+@pytest.mark.parametrize(("is_replay", "said"), [(True, "1"), (False, "")])
+async def test_a_command_sees_that_it_is_asked_in_a_replay(
+    stage: Any, is_replay: bool, said: str
+) -> None:
+    """So that it does nothing twice."""
+    hooks = stage.hooks({"on": "before_tool_use", "command": 'echo "<$HOOKLINE_REPLAY>"; exit 2'})
+    ctx: Any = SimpleNamespace(
+        point=HookPoint.BEFORE_TOOL_USE,
+        state=AgentState(run_id="r"),
+        tool_call=ToolCall("1", "bash", {"command": "ls"}),
+        run=SimpleNamespace(is_replay=is_replay),
+    )
+    reply = await hooks.runner.ask(hooks.handlers[0], ctx, RunFacts(str(stage.root), "/", "s"))
+    assert reply.answer.reason == f"<{said}>"

@@ -5,25 +5,29 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import errno
+import fcntl
 import os
+import pty
+import subprocess
 import sys
+import termios
 import time
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from hookline.command_hooks.process import MOST_OUTPUT, Order, run_program
+from hookline.command_hooks.process import MOST_OUTPUT, ProgramSpec, run_program
 
 ENV = {"PATH": os.environ["PATH"]}
 
 
-def order(*argv: str, stdin: bytes = b"", timeout: float = 20.0, cwd: str = "/") -> Order:
+def order(*argv: str, stdin: bytes = b"", timeout: float = 20.0, cwd: str = "/") -> ProgramSpec:
     """An order for a program."""
-    return Order(argv, stdin, ENV, cwd, timeout)
+    return ProgramSpec(argv, stdin, ENV, cwd, timeout)
 
 
-def sh(text: str, **options: Any) -> Order:
+def sh(text: str, **options: Any) -> ProgramSpec:
     """An order for a line of shell."""
     return order("/bin/sh", "-c", text, **options)
 
@@ -212,6 +216,19 @@ async def test_cancelling_ends_the_program_first(tmp_path: Path) -> None:
     assert not is_alive(int(note.read_text()))
 
 
+async def test_programs_after_a_cancelled_one_are_not_disturbed() -> None:
+    """The descriptors of the one that is gone are theirs."""
+    for _ in range(5):
+        gone = [asyncio.ensure_future(run_program(sh("sleep 60"))) for _ in range(3)]
+        await asyncio.sleep(0.02)
+        for task in gone:
+            task.cancel()
+        others = await asyncio.gather(*(run_program(sh(f"echo {n}")) for n in range(3)))
+        assert [ran.stdout for ran in others] == ["0\n", "1\n", "2\n"]
+        await asyncio.wait(gone)
+        assert all(task.cancelled() for task in gone)
+
+
 async def test_nothing_is_left_unreaped() -> None:
     """No zombie of ours stays behind, however it ended."""
     for each in (sh("exit 1"), sh("sleep 9", timeout=0.1), order("/no/such")):
@@ -223,3 +240,32 @@ async def test_there_is_no_terminal() -> None:
     """A hook has a session of its own, so it cannot write to the user's terminal."""
     ran = await run_program(sh("(echo x > /dev/tty) 2>/dev/null && echo had || echo none"))
     assert ran.stdout.strip() == "none"
+
+
+def test_the_terminal_of_the_agent_is_out_of_reach() -> None:
+    """Where there is one, a hook has a session of its own; where there is none, it is in ours."""
+    code = (
+        "import asyncio, os\n"
+        "from hookline.command_hooks.process import ProgramSpec, run_program\n"
+        "line = '(echo x > /dev/tty) 2>/dev/null && echo had || echo none; ps -o sess= -p $$'\n"
+        "spec = ProgramSpec(('/bin/sh', '-c', line), b'', dict(os.environ), '/', 20.0)\n"
+        "terminal, session = asyncio.run(run_program(spec)).stdout.split()\n"
+        "print(terminal, int(session) == os.getsid(0))\n"
+    )
+    ours, theirs = pty.openpty()
+
+    def take_terminal() -> None:
+        fcntl.ioctl(theirs, termios.TIOCSCTTY, 0)
+
+    def said(**options: Any) -> str:
+        command = [sys.executable, "-c", code]
+        return subprocess.run(command, stdout=-1, start_new_session=True, **options).stdout.decode()
+
+    try:
+        with_terminal = said(preexec_fn=take_terminal, pass_fds=(theirs,))
+        without = said()
+    finally:
+        os.close(ours)
+        os.close(theirs)
+    assert with_terminal == "none False\n"
+    assert without == "none True\n"

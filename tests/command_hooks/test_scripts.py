@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hookline.command_hooks import Handler, Source, not_covered
+from hookline.command_hooks import Handler, HookSource, definition_digest, not_covered
 from hookline.command_hooks.scripts import named_files, scripts_of
 
 
@@ -56,14 +57,14 @@ def project(tmp_path: Path) -> Path:
 )
 def test_what_a_command_runs(project: Path, command: str, scripts: list[str]) -> None:
     """The program, or the script that an interpreter is given; what it only reads is none of it."""
-    handler = Handler(Source("claude"), "PreToolUse", command=command)
+    handler = Handler(HookSource("claude"), "PreToolUse", command=command)
     assert sorted(scripts_of(handler, project)) == sorted(str(project / name) for name in scripts)
 
 
 def test_words_without_a_shell(project: Path) -> None:
     """A program with its arguments."""
     handler = Handler(
-        Source("claude"), "Stop", argv=("node", "${CLAUDE_PROJECT_DIR}/lib/x.js", "data.json")
+        HookSource("claude"), "Stop", argv=("node", "${CLAUDE_PROJECT_DIR}/lib/x.js", "data.json")
     )
     assert list(scripts_of(handler, project)) == [str(project / "lib/x.js")]
     assert list(named_files(handler, project)) == [str(project / "lib/x.js")]
@@ -72,7 +73,7 @@ def test_words_without_a_shell(project: Path) -> None:
 def test_what_a_script_is_given_may_be_beside_it(project: Path) -> None:
     """Such as the hook that a common beginning of all hooks is to run."""
     (project / "lib/rules.js").write_text("rules")
-    handler = Handler(Source("claude"), "Stop", command="node lib/x.js rules.js")
+    handler = Handler(HookSource("claude"), "Stop", command="node lib/x.js rules.js")
     assert sorted(named_files(handler, project)) == [
         str(project / "lib/rules.js"),
         str(project / "lib/x.js"),
@@ -84,7 +85,7 @@ def test_all_that_is_named_is_more(project: Path) -> None:
     (project / "rules.jq").write_text(".")
     (project / "plain").write_text("#!/bin/sh\n")
     command = "cat guard.sh plain | sh; jq -f rules.jq data.json"
-    handler = Handler(Source("claude"), "Stop", command=command)
+    handler = Handler(HookSource("claude"), "Stop", command=command)
     assert sorted(named_files(handler, project)) == [
         str(project / name) for name in ("guard.sh", "plain", "rules.jq")
     ]
@@ -102,7 +103,7 @@ def test_all_that_is_named_is_more(project: Path) -> None:
 )
 def test_what_a_hook_writes_does_not_take_back_its_trust(project: Path, command: str) -> None:
     """It is not there at first, and is another after each run."""
-    handler = Handler(Source("claude"), "Stop", command=command)
+    handler = Handler(HookSource("claude"), "Stop", command=command)
     before = named_files(handler, project)
     for name in ("hooks.log", "out.sh", "hooks.json"):
         (project / name).write_text("written")
@@ -113,7 +114,7 @@ def test_what_a_hook_writes_does_not_take_back_its_trust(project: Path, command:
 @given(st.text(max_size=60))
 def test_any_text_can_be_a_command(command: str) -> None:
     """None of them is an error, and what is run is among what is named."""
-    handler = Handler(Source("claude"), "Stop", command=command)
+    handler = Handler(HookSource("claude"), "Stop", command=command)
     here = Path(__file__).parent
     assert scripts_of(handler, here).keys() <= named_files(handler, here).keys()
 
@@ -123,7 +124,7 @@ def test_what_a_script_runs_in_turn_is_covered(project: Path) -> None:
     (project / "lib/x.js").write_text("require('./y'); require('../top');")
     (project / "lib/y.js").write_text("")
     (project / "top.js").write_text("")
-    handler = Handler(Source("claude"), "Stop", command="node lib/x.js")
+    handler = Handler(HookSource("claude"), "Stop", command="node lib/x.js")
     beside = [str(project / name) for name in ("lib/x.js", "lib/y.js")]
     assert sorted(scripts_of(handler, project)) == beside
     assert sorted(named_files(handler, project)) == [*beside, str(project / "top.js")]
@@ -135,7 +136,7 @@ def test_all_code_in_a_directory_for_hooks_is_covered(project: Path) -> None:
         path = project / ".claude/hooks" / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text("")
-    handler = Handler(Source("claude"), "Stop", command="python3 .claude/hooks/guard.py")
+    handler = Handler(HookSource("claude"), "Stop", command="python3 .claude/hooks/guard.py")
     assert sorted(named_files(handler, project)) == [
         str(project / ".claude/hooks" / name) for name in ("guard.py", "rules/one.py")
     ]
@@ -143,15 +144,80 @@ def test_all_code_in_a_directory_for_hooks_is_covered(project: Path) -> None:
 
 def test_a_module_of_the_project(project: Path) -> None:
     """As `python -m` finds it."""
-    handler = Handler(Source("claude"), "Stop", command="PYTHONPATH=src python3 -m app --fix")
+    handler = Handler(HookSource("claude"), "Stop", command="PYTHONPATH=src python3 -m app --fix")
     assert list(scripts_of(handler, project)) == [str(project / "src/app.py")]
 
 
 def test_what_is_not_covered_is_said(project: Path) -> None:
     """What the command runs, and what its scripts do."""
     (project / "guard.sh").write_text('. "$RULES"\n')
-    handler = Handler(Source("claude"), "Stop", command="make lint && ./guard.sh")
+    handler = Handler(HookSource("claude"), "Stop", command="make lint && ./guard.sh")
     assert not_covered(handler, project) == (
         "make runs what other files say",
         "guard.sh: $RULES is known only when it runs",
     )
+
+
+# --- what a recorded answer is bound to ---------------------------------------------------------------
+
+
+def digest(stage: Any, **fields: Any) -> str:
+    """The digest of a hook that runs a script of the project."""
+    given = {"command": "sh guard.sh", "env": {"KEY": "one"}, **fields}
+    source = given.pop("source", HookSource("claude"))
+    return definition_digest(Handler(source, "PreToolUse", **given), stage.root)
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        {"command": "sh guard.sh -v"},
+        {"matcher": "Bash"},
+        {"source": HookSource("codex")},
+        {"timeout": 3.0},
+        {"env": {"OTHER": "one"}},
+        {"command": "", "argv": ("sh", "guard.sh")},
+        {"kind": "http", "url": "https://here.example"},
+        {"kind": "prompt", "prompt": "Is it safe?"},
+    ],
+)
+def test_another_definition_has_another_digest(stage: Any, changed: dict[str, Any]) -> None:
+    """The command, its arguments, the dialect, the matcher, the names of variables."""
+    stage.script("guard.sh", "exit 0\n")
+    assert digest(stage) == digest(stage)
+    assert digest(stage, **changed) != digest(stage)
+
+
+def test_the_value_of_a_variable_is_not_in_the_digest(stage: Any) -> None:
+    """It may be a secret, and another one tomorrow."""
+    assert digest(stage, env={"KEY": "two"}) == digest(stage)
+
+
+def test_another_script_has_another_digest(stage: Any, tmp_path: Path) -> None:
+    """In the project, elsewhere, in a plugin, or on the path; data beside it does not count."""
+    plugin = tmp_path / "plugin"
+    outside = tmp_path / "outside.sh"
+    plugin.mkdir()
+    source = HookSource("claude", root=str(plugin))
+    hooks: list[tuple[Path, dict[str, Any]]] = [
+        (stage.root / "guard.sh", {}),
+        (outside, {"command": f"{outside} --fast"}),
+        (plugin / "g.py", {"command": "python3 ${CLAUDE_PLUGIN_ROOT}/g.py", "source": source}),
+        (stage.root / "g.py", {"command": "", "argv": ("python3", "$CLAUDE_PROJECT_DIR/g.py")}),
+    ]
+    for path, fields in hooks:
+        path.write_text("one")
+        before = digest(stage, **fields)
+        (path.parent / "log.txt").write_text("a line")
+        assert digest(stage, **fields) == before
+        path.write_text("two")
+        assert digest(stage, **fields) != before, path
+
+
+def test_a_registration_carries_the_digest(stage: Any) -> None:
+    """Whoever records a verdict finds it on the hook."""
+    stage.script("guard.sh", "exit 0\n")
+    hooks = stage.hooks({"on": "before_tool_use", "command": "sh guard.sh"})
+    found = [getattr(each.hook, "definition_digest", "") for each in hooks.hooks()]
+    assert found[0] == definition_digest(hooks.handlers[0], stage.root)
+    assert set(found[1:]) == {""}

@@ -247,8 +247,8 @@ def _given(names: Iterable[str]) -> list[str]:
 def _besides(command: str | list[str], project: Path) -> list[str]:
     """What a command hook runs that is not looked at again when it changes."""
     from hookline.cli.terminal import printable
-    from hookline.command_hooks import Handler, Source, not_covered
+    from hookline.command_hooks import Handler, HookSource, not_covered
 
     text, argv = (command, None) if isinstance(command, str) else ("", tuple(command))
-    handler = Handler(Source("hookline"), "", command=text, argv=argv)
+    handler = Handler(HookSource("hookline"), "", command=text, argv=argv)
     return [f"  not covered: {printable(words)}" for words in not_covered(handler, project)]

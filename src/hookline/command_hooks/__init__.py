@@ -1,6 +1,7 @@
-"""Hooks in any language: programs and addresses that are told what happens, and may decide. JSON in, exit code out.
+"""Hooks in any language: programs and addresses that are sent an event and may decide. JSON in, exit code out.
 
-Scripts written for Claude Code, Gemini CLI, Codex, Cursor and Copilot run as they are."""
+Scripts written for Claude Code, Gemini CLI, Codex, Cursor and Copilot run as they are. `Dialect` is the interface for
+other protocols."""
 
 from __future__ import annotations
 
@@ -10,39 +11,62 @@ from hookline import lazy
 
 if TYPE_CHECKING:
     from hookline.command_hooks.capability import CommandHooks
-    from hookline.command_hooks.definition import Handler, Level, Source
-    from hookline.command_hooks.reading import read_hook
-    from hookline.command_hooks.scripts import not_covered
-    from hookline.command_hooks.trusting import TrustStore, is_trusted, marks_of_pages, trust
-    from hookline.command_hooks.trying import Tried, try_hooks
+    from hookline.command_hooks.dialect import Dialect, register_dialect
+    from hookline.command_hooks.dialects.own import read_hook
+    from hookline.command_hooks.exchange import HookAnswer, ProgramResult, RunFacts
+    from hookline.command_hooks.handler import Handler, HookSearch, HookSource, Level
+    from hookline.command_hooks.scripts import definition_digest, not_covered
+    from hookline.command_hooks.tools import ShownCall, ToolForm, ToolNames
+    from hookline.command_hooks.trial import HookTrial, try_hooks
+    from hookline.command_hooks.trust_store import TrustStore, is_trusted, marks_of_pages, trust
 
 _HOME: dict[str, str] = {
     "CommandHooks": "capability",
-    "Handler": "definition",
-    "Level": "definition",
-    "Source": "definition",
-    "Tried": "trying",
-    "TrustStore": "trusting",
-    "is_trusted": "trusting",
-    "marks_of_pages": "trusting",
+    "Dialect": "dialect",
+    "Handler": "handler",
+    "HookAnswer": "exchange",
+    "HookSource": "handler",
+    "HookTrial": "trial",
+    "Level": "handler",
+    "ProgramResult": "exchange",
+    "RunFacts": "exchange",
+    "HookSearch": "handler",
+    "ShownCall": "tools",
+    "ToolForm": "tools",
+    "ToolNames": "tools",
+    "TrustStore": "trust_store",
+    "definition_digest": "scripts",
+    "is_trusted": "trust_store",
+    "marks_of_pages": "trust_store",
     "not_covered": "scripts",
-    "read_hook": "reading",
-    "trust": "trusting",
-    "try_hooks": "trying",
+    "read_hook": "dialects.own",
+    "register_dialect": "dialect",
+    "trust": "trust_store",
+    "try_hooks": "trial",
 }
-"""Where each name lives in this room."""
+"""The module of each name."""
 
 __all__ = [
     "CommandHooks",
+    "Dialect",
     "Handler",
+    "HookAnswer",
+    "HookSearch",
+    "HookSource",
+    "HookTrial",
     "Level",
-    "Source",
-    "Tried",
+    "ProgramResult",
+    "RunFacts",
+    "ShownCall",
+    "ToolForm",
+    "ToolNames",
     "TrustStore",
+    "definition_digest",
     "is_trusted",
     "marks_of_pages",
     "not_covered",
     "read_hook",
+    "register_dialect",
     "trust",
     "try_hooks",
 ]

@@ -1,4 +1,4 @@
-"""Hooks in any language as a capability: those of configuration files, and those a program names itself."""
+"""Hooks in any language as a capability: those of configuration files, and those that a program names."""
 
 from __future__ import annotations
 
@@ -10,52 +10,45 @@ from typing import Any, Literal
 import msgspec
 
 from hookline.blueprint import Definition, Note
-from hookline.command_hooks.announcing import may_detach
-from hookline.command_hooks.asking import Group, HandlerMatcher
-from hookline.command_hooks.background import Background
-from hookline.command_hooks.definition import Handler, Level, home_directory
-from hookline.command_hooks.dialects import DIALECTS
-from hookline.command_hooks.dialects.claude import DISPLAY
-from hookline.command_hooks.doubts import doubts
-from hookline.command_hooks.holding import kept_from_starting, untrusted, why_held_back
-from hookline.command_hooks.models import Models
-from hookline.command_hooks.reading import (
-    FOREIGN,
-    Page,
-    find_hooks,
-    read_file,
-    read_hook,
-    read_pages,
+from hookline.command_hooks.async_hooks import AsyncHooks
+from hookline.command_hooks.batch import HandlerBatch, HandlerMatcher
+from hookline.command_hooks.checks import check_hooks
+from hookline.command_hooks.dialect import all_dialects, dialect_of, find_hooks, read_file
+from hookline.command_hooks.dialects.own import read_hook
+from hookline.command_hooks.dialects.pages import read_pages
+from hookline.command_hooks.handler import (
+    SYSTEM,
+    Handler,
+    HookPage,
+    HookSearch,
+    Level,
+    home_directory,
 )
+from hookline.command_hooks.model_hooks import HookModels
+from hookline.command_hooks.objections import ENDS, ObjectionCap
 from hookline.command_hooks.runner import Runner
 from hookline.command_hooks.scripts import scripts_of
-from hookline.command_hooks.stopping import ENDS, CapOfOthers
-from hookline.command_hooks.tail_calls import make_calls
 from hookline.command_hooks.texts import Spill
-from hookline.command_hooks.transcript import Transcripts, default_directory
-from hookline.command_hooks.trusting import TrustStore, pinned
+from hookline.command_hooks.transcripts import default_directory
+from hookline.command_hooks.trust_store import TrustStore, pinned
+from hookline.command_hooks.untrusted import kept_from_starting, untrusted, why_held_back
 from hookline.errors import BuildError
 from hookline.hooks import HookOutcome, Options, Registration, register
 from hookline.lifecycle import HookPoint, ToolHookContext, point_named
 from hookline.state import EMPTY, RunStatus
 
 _PRIORITY = -100
-"""After the agent's own hooks: they judge what those made of it."""
+"""After the agent's own hooks."""
 _FIRST = 10_000
 """Around all other hooks of a tier."""
 _OF_THE_TREE = frozenset(
     {"before_tool_use", "permission_request", "after_tool_use", "subagent_start", "subagent_stop", "before_compact"}
 )  # fmt: skip
-"""Points where hooks are asked in child runs too; the rest a child has not, or its parent has for it."""
+"""Points where hooks are asked in child runs, too. The others belong to the run of the user."""
 
-_MANIFESTS = (".claude-plugin/plugin.json", ".codex-plugin/plugin.json")
-_OF_COPILOT = (".github/hooks", ".github/copilot")
-"""Directories where a new file is a new hook, which would take the trust of all others. The rest of what other agents
-read is kept by the file jail, under names that are only theirs."""
-
-_GOES_ON = HookPoint.EXECUTION_START.value
+_RESTART = HookPoint.EXECUTION_START.value
 _OVER = HookPoint.SESSION_END.value
-"""Where everything is done and said: a hook that fails has nothing to keep from happening, and is only told of."""
+"""Nothing is left to block there: a failure is only reported."""
 
 
 class CommandHooks:
@@ -64,8 +57,8 @@ class CommandHooks:
         AgentBuilder().with_capability(CommandHooks([{"on": "before_tool_use", "command": "./check.sh"}]))
         AgentBuilder().with_capability(CommandHooks.discover("."))
 
-    `project` is the directory they run in, and `cwd` the one in which the agent's tools work, if that is another.
-    `transcripts` is where conversations are written for them to read.
+    `project` is the directory they run in, and `cwd` that of the agent's tools, if it is another. `transcripts` is the
+    directory of the conversations that they can read.
     """
 
     def __init__(
@@ -96,15 +89,16 @@ class CommandHooks:
             handlers = [msgspec.structs.replace(each, on_failure=on_failure) for each in handlers]
         self.handlers = tuple(pinned(each, self.project) for each in handlers)
         self.warnings: tuple[str, ...] = ()
-        """What is wrong with files that were read, in sentences."""
+        """What is wrong with the files, in sentences."""
         self.held_back: tuple[Handler, ...] = ()
-        """Hooks of the repository that are off because it is not trusted, or has changed since."""
+        """Hooks of the repository that are off because they are not trusted, or have changed since."""
         self.cap_of_others: int | None = None
-        """How often all hooks that are not of another agent may object to the end of a run. For who lifts the cap of
-        the agent, so that those which are may object so often in a row."""
-        self._apart: set[str] = set()
-        self._caps: list[CapOfOthers] = []
-        self._pages: tuple[Page, ...] = ()
+        """How often hooks without a cap of their own may object to the end of a run. Set where the agent's cap, which
+        counts all objections, is lifted."""
+        self._own_caps: set[str] = set()
+        """The names of the hooks with a cap of their own."""
+        self._caps: list[ObjectionCap] = []
+        self._pages: tuple[HookPage, ...] = ()
         directory = (
             default_directory(self.project)
             if transcripts is None
@@ -112,17 +106,17 @@ class CommandHooks:
         )
         spilled = Spill(None if spill is None else Path(spill))
         works_in = self.project if cwd is None else Path(cwd).expanduser().resolve()
-        self.runner = Runner(self.project, Transcripts(directory), spilled, works_in)
-        self._background = Background(self.runner)
+        self.runner = Runner(self.project, directory, spilled, works_in)
+        self._async_hooks = AsyncHooks(self.runner)
         self._protected: frozenset[str] = frozenset()
-        self._groups: list[Group] = []
+        self._batches: list[HandlerBatch] = []
 
     @classmethod
     def discover(
         cls,
         project: str | os.PathLike[str] = ".",
         *,
-        dialects: Iterable[str] = FOREIGN,
+        dialects: Iterable[str] | None = None,
         home: str | os.PathLike[str] | None = None,
         plugins: Iterable[str | os.PathLike[str]] = (),
         project_plugins: Iterable[str | os.PathLike[str]] = (),
@@ -138,27 +132,28 @@ class CommandHooks:
         on_failure: Literal["open", "closed"] | None = None,
         name: str = "command-hooks",
     ) -> CommandHooks:
-        """All hooks that a user has: of the machine, their own, those of plugins, and, once trusted, the project's.
+        """All hooks of a user: the machine's, their own, those of plugins, and, once trusted, the project's.
 
-        `plugins` are directories of plugins, for Claude Code or for Codex, that the user wants, and `project_plugins`
-        those that the repository wants. `settings` are more settings files of Claude Code's, which the user names.
-        `agents` and `skills` are the places whose subagents and skills the agent has: the hooks in their front matter
-        are among those that are read. `models` says what names of models mean that hooks have
-        (`{"haiku": "anthropic:NAME"}`). `trust` is where it is kept what is trusted; True trusts the project now, False
-        never.
+        `dialects` are those whose files are read; without it, all that have files. `plugins` are directories of plugins
+        for Claude Code or Codex that the user names, and `project_plugins` those that the repository names. `settings`
+        are more settings files of Claude Code that the user names. `agents` and `skills` are the places of the agent's
+        subagents and skills: hooks in their front matter are read, too. `models` gives names of models a meaning
+        (`{"haiku": "anthropic:NAME"}`). `trust` is a trust store; True trusts the project now, False never.
         """
         where = Path(project).expanduser().resolve()
         own = Path(home).expanduser() if home is not None else home_directory()
         given = dict.fromkeys((Path(each).expanduser() for each in plugins), Level.PLUGIN)
         given |= dict.fromkeys((Path(each).expanduser() for each in project_plugins), Level.PROJECT)
         warnings: list[str] = []
-        pages = read_pages(where, own, warnings.append, agents=agents, skills=skills)
-        named = [Path(each).expanduser() for each in settings]
-        found = find_hooks(
-            where, own, dialects, plugins=given, settings=named, pages=pages, managed=managed
+        search = HookSearch(where, own, warnings.append, plugins=given)
+        pages = read_pages(search, agents=agents, skills=skills)
+        search = msgspec.structs.replace(
+            search,
+            system=SYSTEM if managed else None,
+            settings=tuple(Path(each).expanduser() for each in settings),
+            pages=tuple(pages),
         )
-        handlers = [pinned(each, where) for each in found.handlers]
-        warnings += found.warnings
+        handlers = [pinned(each, where) for each in find_hooks(search, dialects)]
         held = untrusted(handlers, where, trust)
         if held:
             handlers = [each for each in handlers if each not in held]
@@ -171,7 +166,7 @@ class CommandHooks:
             on_failure=on_failure,
             name=name,
         )
-        made.runner.models = Models(models)
+        made.runner.models = HookModels(models)
         warnings += made.runner.models.complaints(made.handlers)
         made.warnings, made.held_back = tuple(warnings), tuple(held)
         made._pages = tuple(pages)
@@ -188,21 +183,19 @@ class CommandHooks:
         on_failure: Literal["open", "closed"] | None = None,
         name: str = "command-hooks",
     ) -> CommandHooks:
-        """The hooks of one file. Who names it in a program trusts it."""
+        """The hooks of one file. A program that names it trusts it."""
         where = Path(project).expanduser().resolve()
-        found = read_file(
-            Path(path).expanduser().resolve(), dialect, Level.CODE, where, home_directory()
-        )
-        made = cls(
-            found.handlers, project=where, transcripts=transcripts, on_failure=on_failure, name=name
-        )
-        made.warnings = (*found.warnings, *made.runner.models.complaints(made.handlers))
+        warnings: list[str] = []
+        search = HookSearch(where, home_directory(), warnings.append)
+        found = read_file(Path(path).expanduser().resolve(), dialect, Level.CODE, search)
+        made = cls(found, project=where, transcripts=transcripts, on_failure=on_failure, name=name)
+        made.warnings = (*warnings, *made.runner.models.complaints(made.handlers))
         return made
 
     # --- a capability -------------------------------------------------------------------------------
 
     def hooks(self) -> Iterator[Registration]:
-        """One hook for each handler, and, where they are needed, those that protect their files and tell their news."""
+        """A hook for each handler, and the hooks that these need: to protect their files, and to remember."""
         for point, handlers in self._by_point().items():
             yield from self._at(point, handlers)
         self._protected = self.protected_files()
@@ -221,58 +214,61 @@ class CommandHooks:
             )
             yield register(HookPoint.AROUND_TOOL_USE, self.runner.variables.around_command, options)
             options = Options(name=f"{self.name}-begun", tier="observer")
-            yield register(HookPoint.SESSION_START, self.runner.begun, options)
-            again = register(HookPoint.EXECUTION_START, self.runner.begun, options)
+            yield register(HookPoint.SESSION_START, self.runner.begin_session, options)
+            again = register(HookPoint.EXECUTION_START, self.runner.begin_session, options)
             yield msgspec.structs.replace(again, each_process=True)
-        if any(each.source.dialect != "hookline" for each in self.at("permission_request")):
+        if any(not dialect_of(each).repeats_questions for each in self.at("permission_request")):
             options = Options(name=f"{self.name}-questions", scope="tree", priority=-1000)
-            yield register(HookPoint.PERMISSION_REQUEST, self.runner.questions.put, options)
-        if any(each.is_async or may_detach(each) for each in self.handlers):
+            yield register(HookPoint.PERMISSION_REQUEST, self.runner.remember_question, options)
+        if any(each.is_async or dialect_of(each).can_detach(each) for each in self.handlers):
             options = Options(name=f"{self.name}-news", scope="tree")
-            yield register(HookPoint.BEFORE_STEP, self._background.tell, options)
+            yield register(HookPoint.BEFORE_STEP, self._async_hooks.add_words, options)
             last = msgspec.structs.replace(
                 options, priority=-1000
-            )  # after those that start some more
-            yield register(HookPoint.STOP, self._background.object, last)
+            )  # after those that start more of them
+            yield register(HookPoint.STOP, self._async_hooks.object_to_end, last)
         if self.cap_of_others is not None:
             yield from self._capped(self.cap_of_others)
-        if any(self.runner.waits_for_summary(each) for each in self.at("before_inference")):
+        if any(map(_is_after_compaction, self.at("before_inference"))):
             options = Options(name=f"{self.name}-summaries", tier="observer", priority=-1000)
-            yield register(HookPoint.BEFORE_COMPACT, self.runner.compacting, options)
-            yield register(HookPoint.BEFORE_INFERENCE, self.runner.compacted, options)
-        if any(each.source.dialect == "gemini" for each in self.at("after_tool_use")):
-            options = Options(name=f"{self.name}-tail-calls", scope="tree", priority=_PRIORITY)
-            yield register(HookPoint.BEFORE_INFERENCE, make_calls, options)
+            yield register(HookPoint.BEFORE_COMPACT, self.runner.begin_summary, options)
+            yield register(HookPoint.BEFORE_INFERENCE, self.runner.end_summary, options)
+        for dialect in dict.fromkeys(map(dialect_of, self.handlers)):
+            of_dialect = {
+                point: [each for each in handlers if dialect_of(each) is dialect]
+                for point, handlers in self._by_point().items()
+            }
+            yield from dialect.more_hooks(self.name, of_dialect)
         if self.handlers:
             options = Options(name=f"{self.name}-end", scope="tree", priority=-1000)
             yield register(HookPoint.EXECUTION_END, self._end, options)
             yield register(HookPoint.SESSION_END, self._forget, options)
 
     def notes(self, definition: Definition) -> Iterator[Note]:
-        """What is wrong with files that were read, which hooks are off, and which would never run."""
+        """What is wrong with the files, which hooks are off, and which would never run."""
         for warning in self.warnings:
             yield Note(warning, is_problem=True)
-        yield from doubts(self.handlers, definition.toolbox, self.project)
+        yield from check_hooks(self.handlers, definition.toolbox, self.project)
 
     def knows(self, page: str | os.PathLike[str]) -> bool:
-        """Whether the hooks of a subagent's or a skill's page were read: they run, or it is kept from starting."""
+        """Whether the hooks of a page were read: they run, or its subagent or skill cannot start."""
         real = os.path.realpath(page)
         return any(os.path.realpath(each.path) == real for each in self._pages)
 
     @property
     def counts_objections(self) -> bool:
-        """Whether a hook of another agent has a say in stopping: it may object so often in a row, not in a run."""
+        """Whether a hook with a cap of its own is asked at the end of a run."""
         ends = [each for point in ENDS for each in self.at(point)]
-        return any(each.source.dialect != "hookline" for each in ends)
+        return any(dialect_of(each).caps_objections for each in ends)
 
     def at(self, point: str) -> tuple[Handler, ...]:
-        """The handlers of a point, in the order in which they are heard."""
+        """The handlers of a point, in order."""
         return tuple(self._by_point().get(point_named(point).value, ()))
 
     def _by_point(self) -> dict[str, list[Handler]]:
         found: dict[str, list[Handler]] = {}
         for handler in self.handlers:
-            for point in DIALECTS[handler.source.dialect].points_of(handler):
+            for point in dialect_of(handler).points_of(handler):
                 found.setdefault(point, []).append(handler)
         return found
 
@@ -280,8 +276,8 @@ class CommandHooks:
         groups: dict[tuple[str, bool, str], list[Handler]] = {}
         handlers = sorted(handlers, key=_is_later)
         for handler in handlers:
-            # Who only looks on is not started with those who decide: there may be nothing to see then. Nor is, in a
-            # child run, who is not asked there.
+            # Those that only observe are not started with those that decide, and those that are not asked in child
+            # runs not with those that are.
             stage = (
                 f"{handler.source.dialect} later" if _is_later(handler) else handler.source.dialect
             )
@@ -289,19 +285,20 @@ class CommandHooks:
             groups.setdefault(key, []).append(handler)
         names: dict[str, int] = {}
         for members in groups.values():
-            group = Group(members, self.runner, self._background)
-            self._groups.append(group)
+            batch = HandlerBatch(members, self.runner, self._async_hooks)
+            self._batches.append(batch)
             for index, handler in enumerate(members):
                 count = names[handler.name] = names.get(handler.name, 0) + 1
                 name = handler.name if count == 1 else f"{handler.name} ({count})"
-                yield self._registered(point, group, index, handler, name)
+                yield self._registered(point, batch, index, handler, name)
 
     def _registered(
-        self, point: str, group: Group, index: int, handler: Handler, name: str
+        self, point: str, batch: HandlerBatch, index: int, handler: Handler, name: str
     ) -> Registration:
         observes = self._observes(handler)
-        if point in ENDS and handler.source.dialect != "hookline":
-            self._apart.add(name)
+        dialect = dialect_of(handler)
+        if point in ENDS and dialect.caps_objections:
+            self._own_caps.add(name)
         options = Options(
             name=name,
             matcher=HandlerMatcher(self.runner, handler),
@@ -310,18 +307,19 @@ class CommandHooks:
             on_failure="open" if observes or point == _OVER else handler.on_failure,
             priority=_PRIORITY,
         )
-        made = register(point_named(point), group.hook(index), options)
-        again = point == _GOES_ON and DIALECTS[handler.source.dialect].begins_again(handler.event)
+        made = register(point_named(point), batch.hook(index), options)
+        again = point == _RESTART and dialect.is_restart(handler.event)
         return msgspec.structs.replace(made, each_process=again)
 
     def _observes(self, handler: Handler) -> bool:
-        """Whether it only looks on; one that says what is shown is waited for, where somebody watches."""
-        is_shown = handler.event == DISPLAY and self.runner.display is not None
-        return handler.event in DIALECTS[handler.source.dialect].observing and not is_shown
+        """Whether it decides nothing; one that says what is shown is waited for, if there is a display."""
+        dialect = dialect_of(handler)
+        is_shown = handler.event in dialect.displaying and self.runner.display is not None
+        return handler.event in dialect.observing and not is_shown
 
     def _capped(self, most: int) -> Iterator[Registration]:
-        self._apart.add(f"{self.name}-news")
-        cap = CapOfOthers(most, self._apart)
+        self._own_caps.add(f"{self.name}-news")
+        cap = ObjectionCap(most, self._own_caps)
         self._caps.append(cap)
         for point in ENDS:
             for tier in ("hook", "policy"):
@@ -333,13 +331,14 @@ class CommandHooks:
     # --- around them --------------------------------------------------------------------------------
 
     def protected_files(self) -> frozenset[str]:
-        """The files that say which hooks there are, and the scripts they name: not for the agent to change."""
+        """The files that name hooks, and their scripts: the agent cannot change them."""
         files: set[str] = set()
+        manifests = [name for each in all_dialects().values() for name in each.manifests]
         for handler in self.handlers:
             files |= {os.path.realpath(handler.source.path)} if handler.source.path else set()
             files |= {os.path.realpath(path) for path in scripts_of(handler, self.project)}
             if handler.source.root:
-                files |= {os.path.realpath(Path(handler.source.root, each)) for each in _MANIFESTS}
+                files |= {os.path.realpath(Path(handler.source.root, each)) for each in manifests}
         return frozenset(files)
 
     def _protect(self, ctx: ToolHookContext) -> HookOutcome | None:
@@ -347,7 +346,8 @@ class CommandHooks:
         if not isinstance(path, str):
             return None
         full = os.path.realpath(Path(self.runner.cwd) / path)
-        folders = (os.path.realpath(self.project / each) for each in _OF_COPILOT)
+        named = (name for each in all_dialects().values() for name in each.protected_folders)
+        folders = (os.path.realpath(self.project / name) for name in named)
         if full in self._protected or any(full.startswith(f"{each}{os.sep}") for each in folders):
             return HookOutcome.block(
                 f"'{path}' belongs to a hook that watches this run, so it cannot be changed."
@@ -355,20 +355,21 @@ class CommandHooks:
         return None
 
     async def _end(self, ctx: Any) -> None:
-        for group in self._groups:
-            group.forget(ctx.state.run_id)
-        self.runner.questions.forget(ctx.state.run_id)
+        is_paused = ctx.status is RunStatus.PAUSED
+        for batch in self._batches:
+            batch.forget(ctx.state.run_id)
+        self.runner.end_run(ctx.state, is_paused=is_paused)
         for cap in self._caps:
             cap.forget(ctx.state.run_id)
-        if ctx.status is not RunStatus.PAUSED:
-            await self._background.end(ctx)
+        if not is_paused:
+            await self._async_hooks.end(ctx)
 
     async def _forget(self, ctx: Any) -> None:
-        await self._background.end(ctx)  # those that were begun at the end itself
-        self.runner.forget(ctx.state)
+        await self._async_hooks.end(ctx)  # those that were started at the end itself
+        self.runner.end_session(ctx.state)
 
     async def aclose(self) -> None:
-        """Close the models that hooks have named."""
+        """Close the models that hooks named."""
         await self.runner.models.aclose()
 
     def __repr__(self) -> str:
@@ -376,9 +377,13 @@ class CommandHooks:
 
 
 def _scope(point: str, handler: Handler) -> str:
-    """Whether it is asked in child runs too; one of a subagent is asked nowhere else."""
+    """Whether it is asked in child runs, too; one of a subagent is asked only there."""
     return "tree" if point in _OF_THE_TREE or handler.agent else "self"
 
 
 def _is_later(handler: Handler) -> bool:
-    return handler.event in DIALECTS[handler.source.dialect].later
+    return handler.event in dialect_of(handler).later
+
+
+def _is_after_compaction(handler: Handler) -> bool:
+    return handler.event in dialect_of(handler).after_compaction

@@ -1,4 +1,4 @@
-"""The environment a hook runs in, and the variables that a hook may set for those that come later."""
+"""The environment of a hook, and the variables that hooks set for commands and for later hooks."""
 
 from __future__ import annotations
 
@@ -7,61 +7,67 @@ import re
 import shlex
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
+from typing import Any
 
-from hookline.command_hooks.definition import Handler
-from hookline.command_hooks.dialects import DIALECTS, Place
+import msgspec
+
+from hookline.command_hooks.dialect import all_dialects, dialect_of
+from hookline.command_hooks.exchange import HookAnswer, RunFacts, session_of
+from hookline.command_hooks.handler import Handler
 from hookline.secret_tables import CLOUD_VARIABLE
 
-_OF_OTHERS = frozenset(
-    "CURSOR_PLUGIN_ROOT COPILOT_CLI COPILOT_PLUGIN_ROOT COPILOT_PLUGIN_DATA "  # noqa: SIM905 - a table of names
-    "CLAUDE_SKILL_DIR CLAUDE_PLUGIN_ROOT CLAUDE_PLUGIN_DATA CLAUDE_ENV_FILE CODEX_ENV_FILE "
-    "PLUGIN_ROOT PLUGIN_DATA".split()
-)
-"""By these scripts tell which agent runs them: one that we inherited would have them speak another dialect."""
 _KEPT_IN_REPOSITORIES = frozenset(
     "PATH HOME USER LOGNAME SHELL LANG LANGUAGE TERM TZ TMPDIR TEMP TMP PWD "  # noqa: SIM905 - as above
     "HOSTNAME EDITOR CI NO_COLOR VIRTUAL_ENV "
     "CONDA_PREFIX NVM_DIR PYENV_ROOT GOPATH GOROOT CARGO_HOME RUSTUP_HOME JAVA_HOME NODE_PATH XDG_CONFIG_HOME "
     "XDG_CACHE_HOME XDG_DATA_HOME XDG_STATE_HOME XDG_RUNTIME_DIR SYSTEMROOT COMSPEC PATHEXT "
-    # Where other programs look for themselves, for what to trust, and for where a notice can be shown.
+    # For version managers, certificates and notifications.
     "VOLTA_HOME ASDF_DIR ASDF_DATA_DIR MISE_DATA_DIR FNM_DIR BUN_INSTALL DENO_DIR PNPM_HOME RBENV_ROOT GEM_HOME "
     "SDKMAN_DIR HOMEBREW_PREFIX UV_CACHE_DIR PIP_CACHE_DIR SSL_CERT_FILE SSL_CERT_DIR REQUESTS_CA_BUNDLE "
     "CURL_CA_BUNDLE NODE_EXTRA_CA_CERTS DISPLAY WAYLAND_DISPLAY DBUS_SESSION_BUS_ADDRESS WSL_DISTRO_NAME".split()
 )
-_SCRUB = "CLAUDE_CODE_SUBPROCESS_ENV_SCRUB"
-"""Set by users who want no hook to see their keys."""
 _PROXIES = frozenset({"http_proxy", "https_proxy", "no_proxy", "all_proxy"})
 _NEVER_SET = re.compile(
     r"(?i)(?:PATH|LD_.*|DYLD_.*|PYTHON.*|NODE_OPTIONS|BASH_ENV|ENV|IFS|PERL5?(?:LIB|OPT)|RUBYOPT|RUBYLIB|SHELL|HOME"
     r"|GIT_.*|HOOKLINE_.*|CLAUDE.*|PROMPT_COMMAND|PS[0-9])"
 )
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
-_PLACEHOLDER = re.compile(r"\$\{(\w+)\}")
+_PLACEHOLDER = re.compile(r"\$\{(\w+|/)\}")
 _VARIABLE = re.compile(r"\$\{(\w+)\}|\$(\w+)")
 _PLAIN = re.compile(r"[\w./@+=:,-]+")
 _MOST_LINES = 50
 """How many lines a variable's value may have."""
 
 
-def environment(handler: Handler, place: Place, kept: Mapping[str, str]) -> dict[str, str]:
+def environment(handler: Handler, facts: RunFacts, kept: Mapping[str, str]) -> dict[str, str]:
     """The variables of a hook: ours, without what could leak or mislead; those of its dialect; its own."""
-    level = handler.source.level
-    ours = {
-        name: value
-        for name, value in os.environ.items()
-        if not name.startswith("OTEL_") and name not in _OF_OTHERS
-    }
-    if level.is_repository:
-        ours = {name: value for name, value in ours.items() if _is_for_all(name, value)}
-    elif ours.get(_SCRUB, "").lower() in ("1", "true"):
-        ours = {name: value for name, value in ours.items() if not _is_credential(name, value)}
-    dialect = DIALECTS[handler.source.dialect]
-    own = {name: expanded(value, handler, place) for name, value in handler.env.items()}
-    if dialect.name in ("copilot", "vscode"):
+    ours = dict(_inherited(handler.source.level.is_repository))
+    dialect = dialect_of(handler)
+    own = {name: expanded(value, handler, facts) for name, value in handler.env.items()}
+    if dialect.expands_env:
         own = {name: _VARIABLE.sub(_value_in(ours), value) for name, value in own.items()}
-    skill = {"CLAUDE_SKILL_DIR": handler.source.root} if handler.skill else {}
-    made = {**ours, **kept, **own, **dialect.variables(handler, place), **skill}
+    skill = dict.fromkeys(dialect.skill_variables, handler.source.root) if handler.skill else {}
+    made = {**ours, **kept, **own, **dialect.variables(handler, facts), **skill}
     return {name: value for name, value in made.items() if "\0" not in name + value and name}
+
+
+def _inherited(is_repository: bool) -> Iterator[tuple[str, str]]:
+    """Our own variables, as far as a hook may see them."""
+    dialects = all_dialects().values()
+    others = frozenset[str]().union(
+        *(each.identity_variables | each.root_variables for each in dialects),
+        *(each.data_variables | each.skill_variables for each in dialects),
+    )
+    scrubs = frozenset[str]().union(*(each.scrub_variables for each in dialects))
+    is_scrubbed = any(os.environ.get(each, "").lower() in ("1", "true") for each in scrubs)
+    for name, value in os.environ.items():
+        if name.startswith("OTEL_") or name in others:
+            continue
+        if is_repository:
+            if _is_for_all(name, value):
+                yield name, value
+        elif not is_scrubbed or not _is_credential(name, value):
+            yield name, value
 
 
 def _value_in(known: Mapping[str, str]) -> Callable[[re.Match[str]], str]:
@@ -69,14 +75,11 @@ def _value_in(known: Mapping[str, str]) -> Callable[[re.Match[str]], str]:
 
 
 def _is_for_all(name: str, value: str) -> bool:
-    """Whether a repository's hooks may see a variable: one that is known to be harmless, and holds no secret."""
+    """Whether a repository's hooks may see a variable: it is known to be harmless, and holds no secret."""
     is_proxy = name.lower() in _PROXIES and "@" not in value
     if name not in _KEPT_IN_REPOSITORIES and not name.startswith("LC_") and not is_proxy:
         return False
-    from hookline.redaction import (
-        is_secret_name,
-        token_spans,
-    )  # only where it is needed: it takes a while
+    from hookline.redaction import is_secret_name, token_spans  # takes a while to load
 
     return not is_secret_name(name) and not any(True for _ in token_spans(value))
 
@@ -89,22 +92,12 @@ def _is_credential(name: str, value: str) -> bool:
     return is_clouds or bool(is_secret_name(name)) or any(True for _ in token_spans(value))
 
 
-def expanded(text: str, handler: Handler, place: Place, *, for_shell: bool = False) -> str:
-    """A text with the paths that it names. For a shell only where the path cannot mean anything else to it:
-    the variables are in its environment too."""
-    known = {
-        "CLAUDE_PROJECT_DIR": place.project,
-        "CLAUDE_SKILL_DIR": handler.source.root if handler.skill else "",
-        "CLAUDE_PLUGIN_ROOT": handler.source.root,
-        "CLAUDE_PLUGIN_DATA": handler.source.data,
-        "PLUGIN_ROOT": handler.source.root,
-        "PLUGIN_DATA": handler.source.data,
-        "CURSOR_PLUGIN_ROOT": handler.source.root,
-        "COPILOT_PLUGIN_ROOT": handler.source.root,
-        "COPILOT_PLUGIN_DATA": handler.source.data,
-        "extensionPath": handler.source.root,
-        "workspacePath": place.project,
-    }
+def expanded(text: str, handler: Handler, facts: RunFacts, *, for_shell: bool = False) -> str:
+    """A text with the paths in place of placeholders. In a line for a shell only paths without special characters are
+    put in: it has the variables in its environment, too."""
+    if "${" not in text:
+        return text
+    known = _placeholders(handler, facts)
 
     def put(found: re.Match[str]) -> str:
         value = known.get(found[1], "")
@@ -112,17 +105,25 @@ def expanded(text: str, handler: Handler, place: Place, *, for_shell: bool = Fal
             return found[0]
         return value
 
-    if handler.source.dialect == "gemini":
-        text = text.replace(
-            "${/}", os.sep
-        )  # Gemini's way to write what separates the parts of a path
     return _PLACEHOLDER.sub(put, text)
 
 
-def variables_in(path: Path) -> tuple[dict[str, str], list[str]]:
-    """What a hook wrote into the file for variables, and the names that are left out: it is read, never sourced.
+def _placeholders(handler: Handler, facts: RunFacts) -> dict[str, str]:
+    """The placeholders of all dialects: a command may be written for several of them."""
+    source, known = handler.source, dict[str, str]()
+    for dialect in all_dialects().values():
+        known |= dialect.placeholders
+        known |= dict.fromkeys(dialect.project_variables, facts.project)
+        known |= dict.fromkeys(dialect.root_variables, source.root)
+        known |= dict.fromkeys(dialect.data_variables, source.data)
+        known |= dict.fromkeys(dialect.skill_variables, source.root if handler.skill else "")
+    return known
 
-    Left out are those that decide which programs run, and those with a value that only a shell could work out.
+
+def variables_in(path: Path) -> tuple[dict[str, str], list[str]]:
+    """The variables in a file that a hook wrote, and the names that are left out. The file is never sourced.
+
+    Left out are names that decide which programs run, and values that only a shell can evaluate.
     """
     try:
         text = path.read_text(errors="replace")[: 1 << 16]
@@ -143,7 +144,7 @@ def variables_in(path: Path) -> tuple[dict[str, str], list[str]]:
 
 
 def _statements(text: str) -> Iterator[list[str]]:
-    """The words of each statement; one may go over several lines, inside of quotes. A quote that stays open is none."""
+    """The words of each statement. Inside of quotes one may have several lines."""
     lines = text.splitlines()
     at = 0
     while at < len(lines):
@@ -160,7 +161,7 @@ def _statements(text: str) -> Iterator[list[str]]:
 
 
 def _assigned(words: list[str]) -> list[str]:
-    """What a statement sets: `K=V`, `export K=V`, and `declare -x K=V`, as shells write down what they export."""
+    """What a statement sets: `K=V`, `export K=V`, and `declare -x K=V`, as shells print it."""
     if words[:1] == ["export"]:
         return words[1:]
     if words[:1] in (["declare"], ["typeset"]):
@@ -171,3 +172,49 @@ def _assigned(words: list[str]) -> list[str]:
 def may_be_set(name: str) -> bool:
     """Whether a hook may set this variable for others."""
     return bool(_NAME.fullmatch(name)) and not _NEVER_SET.fullmatch(name)
+
+
+class SessionVariables:
+    """Variables by session, and by whether a repository's hook set them. They may be secret: no state has them."""
+
+    def __init__(self) -> None:
+        self._kept: dict[str, dict[bool, dict[str, str]]] = {}
+
+    def keep(self, handler: Handler, ctx: Any, path: Path, answer: HookAnswer) -> HookAnswer:
+        """Keep what a hook sets, and tell the user what is left out."""
+        found, left_out = variables_in(path)
+        for name, value in (answer.env or {}).items():
+            if may_be_set(str(name)):
+                found[str(name)] = str(value)
+            else:
+                left_out.append(str(name))
+        if found:
+            by_whom = self._kept.setdefault(session_of(ctx.state), {})
+            by_whom.setdefault(handler.source.level.is_repository, {}).update(found)
+        if not left_out:
+            return answer
+        words = f"not set for others: {', '.join(dict.fromkeys(left_out))}"
+        return msgspec.structs.replace(answer, messages=(*answer.messages, words))
+
+    def of(self, handler: Handler, facts: RunFacts) -> dict[str, str]:
+        """The variables for a hook. A repository's are for its own hooks and for commands only."""
+        return self._in(facts.session_id, of_repository=handler.source.level.is_repository)
+
+    async def around_command(self, ctx: Any, call_next: Any) -> Any:
+        """Run a command of the agent with these variables."""
+        variables = self._in(session_of(ctx.state), of_repository=True)
+        if not variables:
+            return await call_next()
+        from hookline.containment import variables_besides
+
+        with variables_besides(variables):
+            return await call_next()
+
+    def forget(self, session: str) -> None:
+        """A session is over."""
+        self._kept.pop(session, None)
+
+    def _in(self, session: str, *, of_repository: bool) -> dict[str, str]:
+        by_whom = self._kept.get(session, {})
+        theirs = by_whom.get(True, {}) if of_repository else {}
+        return {**theirs, **by_whom.get(False, {})}

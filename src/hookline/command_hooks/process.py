@@ -1,38 +1,43 @@
-"""Running one program: input in, output out, and nothing of it left behind when it takes too long.
+"""One program: it gets its input, its output is kept up to a limit, and nothing of it is left when its time is over.
 
-One thread drives one program with a selector, because what asyncio waits for differs between versions of Python: some
-wait for the end of the pipes, which a helper in the background may hold open for hours.
+The event loop itself reads and writes the pipes. `asyncio.create_subprocess_exec` was rejected: its programs survive
+us, and in some versions of Python its `wait` waits for the end of the pipes, which a helper in the background may hold
+open for hours. A thread for each program was rejected, too: starting it costs more than the rest of this file.
 """
 
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import os
-import selectors
-import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import TypeAlias
 
 import msgspec
 
+from hookline._aio import call_in_thread
+from hookline.command_hooks.exchange import ProgramResult
 from hookline.containment import Program, start_program
 
 MOST_OUTPUT = 1 << 20
 """Bytes kept of each stream; the rest is read and dropped, so that the program does not wait for us."""
 _AFTER_EXIT = 0.25
-"""Seconds the pipes may stay open after the program has ended: somebody else holds them."""
+"""Seconds that the pipes may stay open after the program has ended: a helper in the background holds them."""
 _GRACE = 0.5
-"""Seconds between the polite signal and the other one."""
+"""Seconds between SIGTERM and SIGKILL."""
 _POLL = 0.02
-_LOOKED_AT = 4096
-"""Bytes of the output in which a program may say something about itself before it ends."""
+_CHUNK = 1 << 16
+_WATCHED = 4096
+"""Bytes at the beginning of the output that `watch` is shown."""
 _ANSWERED = (0, 2)
-"""Exit codes of a program that did its work: what it left in the background is meant to be there."""
+"""Exit codes of a program that did its work: what it left in the background may continue."""
+
+Watch: TypeAlias = Callable[[bytes], float | None]
+"""Called with the output so far, until it gives a number: the seconds that the program has from then on."""
 
 
-class Order(msgspec.Struct, frozen=True):
+class ProgramSpec(msgspec.Struct, frozen=True):
     """What to run, and with what."""
 
     argv: tuple[str, ...]
@@ -40,63 +45,12 @@ class Order(msgspec.Struct, frozen=True):
     env: Mapping[str, str]
     cwd: str
     timeout: float
-    watch: Callable[[bytes], float | None] | None = None
-    """Called with what it has printed so far, until it gives a number: so many seconds it has from then on."""
+    watch: Watch | None = None
 
 
-class Ran(msgspec.Struct, frozen=True):
-    """What came of it. `code` is None if it did not end by itself."""
-
-    code: int | None
-    stdout: str = ""
-    stderr: str = ""
-    seconds: float = 0.0
-    problem: str = ""
-    """`timeout`, `spawn_error`, or empty."""
-    detail: str = ""
-    """More about that, or how an address failed, which has no exit code."""
-    is_cut: bool = False
-    """There was more output than is kept."""
-
-
-async def run_program(order: Order) -> Ran:
-    """Run a program to its end, or to the end of its time. If the task is cancelled, all of it is ended at once."""
-    loop = asyncio.get_running_loop()
-    done: asyncio.Future[Ran] = loop.create_future()
-    driver = _Driver(order)
-
-    def work() -> None:
-        try:
-            ran: Ran | BaseException = driver.drive()
-        except BaseException as error:
-            ran = error
-        with contextlib.suppress(RuntimeError):  # the loop was closed meanwhile
-            loop.call_soon_threadsafe(_settle, done, ran)
-
-    threading.Thread(target=work, name="hookline-command-hook", daemon=True).start()
-    try:
-        return await asyncio.shield(done)
-    except asyncio.CancelledError:
-        driver.cancel()
-        await _see_out(done)
-        raise
-
-
-async def _see_out(done: asyncio.Future[Ran]) -> None:
-    """Wait until nothing is left of it, whoever cancels us meanwhile."""
-    while not done.done():
-        with contextlib.suppress(asyncio.CancelledError):
-            await asyncio.wait([done])
-    done.exception()
-
-
-def _settle(done: asyncio.Future[Ran], ran: Ran | BaseException) -> None:
-    if done.cancelled():
-        return
-    if isinstance(ran, Ran):
-        done.set_result(ran)
-    else:
-        done.set_exception(ran)
+async def run_program(spec: ProgramSpec) -> ProgramResult:
+    """Run a program to its end, or to the end of its time. If the task is cancelled, all of it is ended first."""
+    return await _Execution(spec).run()
 
 
 class _Stream:
@@ -111,169 +65,189 @@ class _Stream:
         self.kept += data[:room]
         self.is_cut = self.is_cut or len(data) > room
 
-    def text(self) -> str:
-        return self.kept.decode(errors="replace")
 
-
-class _Driver:
+class _Execution:
     """One program, from its start to the last of its processes."""
 
-    def __init__(self, order: Order) -> None:
-        self._order = order
-        self._cancelled = threading.Event()
-        self._streams: dict[int, _Stream] = {}
-        self._left = memoryview(order.stdin)
-        self._watch = order.watch
-        self._deadline = 0.0
+    def __init__(self, spec: ProgramSpec) -> None:
+        self._spec = spec
+        self._loop = asyncio.get_running_loop()
+        self._input = memoryview(spec.stdin)
+        self._watch = spec.watch
         self._pipes: list[int] = []
-        """Our ends of them, as far as they are open."""
+        """Our ends, as far as they are open: the input first, while it is."""
+        self._streams: dict[int, _Stream] = {}
+        self._out, self._err = _Stream(), _Stream()
+        self._exited: asyncio.Future[int | None] = self._loop.create_future()
+        """The exit code; None when the time is over."""
+        self._drained: asyncio.Future[None] = self._loop.create_future()
+        self._timer: asyncio.TimerHandle | None = None
+        self._is_cancelled = False
 
-    def cancel(self) -> None:
-        """End it now."""
-        self._cancelled.set()
-
-    def drive(self) -> Ran:
-        """Run it."""
+    async def run(self) -> ProgramResult:
         started = time.monotonic()
-        order = self._order
         try:
             try:
                 program = self._start()
             except (OSError, ValueError) as error:
-                return Ran(None, problem="spawn_error", detail=_why(order, error))
-            self._deadline = started + order.timeout
-            code = self._see_through(program)
+                return ProgramResult(None, problem="spawn_error", detail=_why(self._spec, error))
+            code = await self._watch_over(program)
         finally:
-            for pipe in self._pipes:
-                os.close(pipe)
+            for pipe in tuple(self._pipes):
+                self._close(pipe)
         seconds = time.monotonic() - started
-        out, err = self._streams.values()
-        is_cut = out.is_cut or err.is_cut
+        out, err = (each.kept.decode(errors="replace") for each in (self._out, self._err))
+        is_cut = self._out.is_cut or self._err.is_cut
         if code is not None:
-            return Ran(code, out.text(), err.text(), seconds, is_cut=is_cut)
-        return Ran(None, out.text(), err.text(), seconds, "timeout", f"{order.timeout:g} s", is_cut)
+            return ProgramResult(code, out, err, seconds, is_cut=is_cut)
+        return ProgramResult(
+            None, out, err, seconds, "timeout", f"{self._spec.timeout:g} s", is_cut
+        )
+
+    # --- pipes --------------------------------------------------------------------------------------
 
     def _start(self) -> Program:
-        order = self._order
+        spec = self._spec
         theirs: list[int] = []
         try:
             for is_input in (True, False, False):
                 read, written = os.pipe()
                 theirs.append(read if is_input else written)
                 self._pipes.append(written if is_input else read)
-            stdin, stdout, stderr = theirs
+                os.set_blocking(self._pipes[-1], False)
+            feed, out, err = self._pipes
+            self._streams = {out: self._out, err: self._err}
+            self._write(feed)  # the input is there before the program is
             return start_program(
-                order.argv, order.env, order.cwd, (stdin, stdout, stderr), leaves=_ANSWERED
+                spec.argv,
+                spec.env,
+                spec.cwd,
+                (theirs[0], theirs[1], theirs[2]),
+                leaves=_ANSWERED,
             )
         finally:
             for each in theirs:
                 os.close(each)
 
-    def _see_through(self, program: Program) -> int | None:
-        """Its exit code; None if its time was over first. Helpers that it left when it did its work may go on."""
-        code = None
+    def _write(self, pipe: int) -> None:
         try:
-            code = self._attend(program)
-        finally:
-            if code in _ANSWERED:
-                program.leave()
-            else:
-                if code is None and not self._cancelled.is_set():
-                    self._ask_to_end(program)
-                program.end()
-        return code
-
-    def _attend(self, program: Program) -> int | None:
-        """Feed it and listen to it until it ends."""
-        with selectors.DefaultSelector() as selector:
-            self._register(selector, program)
-            while (code := program.poll()) is None:
-                now = time.monotonic()
-                if now >= self._deadline or self._cancelled.is_set():
-                    return None
-                wait = min(self._deadline - now, _POLL if program.fileno() is None else 0.1)
-                self._pump(selector, wait)
-            until = time.monotonic() + _AFTER_EXIT
-            while self._is_open(selector) and (left := until - time.monotonic()) > 0:
-                self._pump(selector, left)
-            return code
-
-    def _register(self, selector: selectors.BaseSelector, program: Program) -> None:
-        feed, *heard = self._pipes
-        for pipe in heard:
-            os.set_blocking(pipe, False)
-            selector.register(pipe, selectors.EVENT_READ)
-            self._streams[pipe] = _Stream()
-        os.set_blocking(feed, False)
-        selector.register(feed, selectors.EVENT_WRITE)
-        exited = program.fileno()
-        if exited is not None:
-            selector.register(exited, selectors.EVENT_READ, program)
-
-    def _pump(self, selector: selectors.BaseSelector, wait: float) -> None:
-        for key, _ in selector.select(wait):
-            if key.data is not None:
-                if key.data.poll() is not None:
-                    selector.unregister(key.fd)
-            elif key.fd in self._streams:
-                self._read(selector, key.fd)
-            else:
-                self._write(selector, key.fd)
-
-    def _read(self, selector: selectors.BaseSelector, pipe: int) -> None:
-        try:
-            data = os.read(pipe, 1 << 16)
+            sent = os.write(pipe, self._input[:_CHUNK]) if self._input else 0
         except BlockingIOError:
             return
-        if data:
-            self._streams[pipe].add(data)
-            self._look(pipe)
-        else:
-            selector.unregister(pipe)
+        except OSError:  # the program reads no more, or never did
+            sent = len(self._input)
+        self._input = self._input[sent:]
+        if not self._input:
+            self._close(pipe)
 
-    def _look(self, pipe: int) -> None:
-        """Whether it has said how much time it wants from now on. Only the beginning of its output is looked at."""
-        first, stream = next(iter(self._streams.items()))
-        if self._watch is None or pipe != first:
+    def _read(self, pipe: int) -> None:
+        try:
+            data = os.read(pipe, _CHUNK)
+        except BlockingIOError:
             return
-        seconds = self._watch(bytes(stream.kept[:_LOOKED_AT]))
+        if not data:
+            self._close(pipe)
+            return
+        self._streams[pipe].add(data)
+        if self._watch is not None and self._streams[pipe] is self._out:
+            self._show_beginning(self._watch)
+
+    def _show_beginning(self, watch: Watch) -> None:
+        seconds = watch(bytes(self._out.kept[:_WATCHED]))
         if seconds is not None:
-            self._deadline = time.monotonic() + seconds
-        if seconds is not None or len(stream.kept) >= _LOOKED_AT:
+            self._set_timer(seconds)
+        if seconds is not None or len(self._out.kept) >= _WATCHED:
             self._watch = None
 
-    def _write(self, selector: selectors.BaseSelector, pipe: int) -> None:
+    def _close(self, pipe: int) -> None:
+        self._loop.remove_reader(pipe)
+        self._loop.remove_writer(pipe)
+        self._pipes.remove(pipe)
+        os.close(pipe)
+        if not self._streams.keys() & self._pipes and not self._drained.done():
+            self._drained.set_result(None)
+
+    # --- its end ------------------------------------------------------------------------------------
+
+    async def _watch_over(self, program: Program) -> int | None:
+        """The exit code; None if the time was over first."""
+        line, code = program.fileno(), None
+        self._set_timer(self._spec.timeout)
+        for pipe in tuple(self._pipes):
+            if pipe in self._streams:
+                self._loop.add_reader(pipe, self._read, pipe)
+            else:
+                self._loop.add_writer(pipe, self._write, pipe)
+        if line is not None:
+            self._loop.add_reader(line, self._poll, program)
+        self._poll(program)  # its end may have been reported with its start
         try:
-            sent = os.write(pipe, self._left[: 1 << 16])
-        except BlockingIOError:
+            code = await self._exited
+            if code is not None and not self._drained.done():
+                await asyncio.wait([self._drained], timeout=_AFTER_EXIT)
+        except asyncio.CancelledError:
+            self._is_cancelled = True
+            self._stop_watching(line)
+            await self._end(program, code)
+            raise
+        finally:
+            self._stop_watching(line)
+        await self._end(program, code)
+        return code
+
+    def _stop_watching(self, line: int | None) -> None:
+        """Before the line is closed: its number may be another one's then."""
+        if self._timer is not None:
+            self._timer.cancel()
+        if line is not None:
+            self._loop.remove_reader(line)
+
+    def _set_timer(self, seconds: float) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+        self._timer = self._loop.call_later(seconds, self._settle, None)
+
+    def _settle(self, code: int | None) -> None:
+        if not self._exited.done():
+            self._exited.set_result(code)
+
+    def _poll(self, program: Program) -> None:
+        code, line = program.poll(), program.fileno()
+        if code is not None:
+            if line is not None:
+                self._loop.remove_reader(line)
+            self._settle(code)
+        elif line is None and not self._exited.done():  # nothing can be read when it has ended
+            self._loop.call_later(_POLL, self._poll, program)
+
+    async def _end(self, program: Program, code: int | None) -> None:
+        """Helpers of a program that did its work may continue; everything else of it ends now."""
+        if code in _ANSWERED:
+            program.leave()
             return
-        except OSError:  # it reads no more, or never did: that is its own affair
-            sent = len(self._left)
-        self._left = self._left[sent:]
-        if not self._left:
-            selector.unregister(pipe)
-            self._pipes.remove(pipe)
-            os.close(pipe)
+        ending = asyncio.ensure_future(self._terminate(program, code))
+        was_cancelled = False
+        while not ending.done():  # also if we are cancelled meanwhile
+            try:
+                await asyncio.wait([ending])
+            except asyncio.CancelledError:
+                was_cancelled = self._is_cancelled = True
+        ending.result()
+        if was_cancelled:
+            raise asyncio.CancelledError
 
-    def _is_open(self, selector: selectors.BaseSelector) -> bool:
-        return any(key.fd in self._streams for key in selector.get_map().values())
-
-    def _ask_to_end(self, program: Program) -> None:
-        """Politely first, and a moment to do it in."""
-        program.terminate()
-        until = time.monotonic() + _GRACE
-        while time.monotonic() < until and not self._cancelled.is_set():
-            if program.poll() is not None:
-                return
-            time.sleep(_POLL)
+    async def _terminate(self, program: Program, code: int | None) -> None:
+        if code is None and not self._is_cancelled:
+            program.terminate()
+            for _ in range(round(_GRACE / _POLL)):
+                if program.poll() is not None or self._is_cancelled:
+                    break
+                await asyncio.sleep(_POLL)
+        await call_in_thread(program.end)
 
 
-def _why(order: Order, error: OSError | ValueError) -> str:
-    if isinstance(error, FileNotFoundError) and not Path(order.cwd).is_dir():
-        return f"the directory '{order.cwd}' is not there"
+def _why(spec: ProgramSpec, error: OSError | ValueError) -> str:
+    if isinstance(error, FileNotFoundError) and not Path(spec.cwd).is_dir():
+        return f"the directory '{spec.cwd}' is not there"
     reason = error.strerror if isinstance(error, OSError) else str(error)
-    return f"'{_shown(order.argv)}' cannot be started: {reason}"
-
-
-def _shown(argv: Sequence[str]) -> str:
-    return argv[0] if argv else ""
+    return f"'{spec.argv[0] if spec.argv else ''}' cannot be started: {reason}"

@@ -1,10 +1,12 @@
-"""Asking one hook: is it still what was trusted, what is it sent, and what does its answer mean."""
+"""Asks one hook: whether it matches, whether it is still what was trusted, what it is sent, and what it answered.
+
+Which dialect a hook has is never asked here: `Dialect` has all differences.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
-import json
 import os
 import shutil
 import tempfile
@@ -14,243 +16,241 @@ from typing import Any
 
 import msgspec
 
-from hookline.command_hooks import http, other_transcripts
-from hookline.command_hooks.announcing import understood
-from hookline.command_hooks.answers import Answer, failed
-from hookline.command_hooks.consulting import AGENT_ID, consult, is_of_a_hook
-from hookline.command_hooks.definition import Handler, home_directory
-from hookline.command_hooks.dialects import DIALECTS, Place
-from hookline.command_hooks.dialects.endings import is_abandoned
-from hookline.command_hooks.environment import environment, expanded
-from hookline.command_hooks.gemini_transcript import GeminiTranscripts
-from hookline.command_hooks.models import Models
-from hookline.command_hooks.process import Order, Ran, run_program
-from hookline.command_hooks.questions import Questions
-from hookline.command_hooks.rules import applies
-from hookline.command_hooks.scoping import is_in_scope, is_over, mark_of
-from hookline.command_hooks.sequences import is_harmless
-from hookline.command_hooks.stopping import ENDS, objections_in_a_row
-from hookline.command_hooks.texts import Spill
-from hookline.command_hooks.tool_calling import call_tool
-from hookline.command_hooks.transcript import Transcripts
-from hookline.command_hooks.trusting import changed_script
-from hookline.command_hooks.variables import KeptVariables, session_of
+from hookline.command_hooks.dialect import Dialect, dialect_named, dialect_of
+from hookline.command_hooks.environment import SessionVariables, environment, expanded
+from hookline.command_hooks.exchange import (
+    HOOK_AGENT,
+    HookAnswer,
+    ProgramResult,
+    RunFacts,
+    denied,
+    failed,
+    json_line,
+    json_object,
+    session_of,
+)
+from hookline.command_hooks.handler import Handler, home_directory
+from hookline.command_hooks.hook_memory import (
+    RunMemory,
+    SessionMemory,
+    is_in_scope,
+    once_mark,
+    was_asked_once,
+)
+from hookline.command_hooks.model_hooks import HookModels
+from hookline.command_hooks.objections import ENDS, is_abandoned, objections_in_a_row
+from hookline.command_hooks.process import ProgramSpec, Watch, run_program
+from hookline.command_hooks.scripts import changed_script
+from hookline.command_hooks.texts import Spill, is_harmless
+from hookline.command_hooks.transcripts import Transcripts
 from hookline.lifecycle import HookPoint
-from hookline.state import AgentState, AssistantMessage, Log, Message, ToolCall
+from hookline.state import AgentState, AssistantMessage, Message, ToolCall
 
+DECIDING = frozenset(
+    {"before_tool_use", "permission_request", "prompt_submit", "stop", "subagent_stop", "subagent_start",
+     "before_compact"}
+)  # fmt: skip
+"""Points where an answer may allow or block something."""
 _MODES = {"plan": "plan", "accept_edits": "acceptEdits", "deny_unlisted": "dontAsk"}
+_DETACHED = 15.0
+"""Seconds that a detached hook has, if it does not say how many."""
+_LONGEST_DETACHED = 3600.0
 
 
-class Asked(msgspec.Struct, frozen=True):
-    """What one hook said, and how the program behind it ended."""
+class HookReply(msgspec.Struct, frozen=True):
+    """What one hook answered, and how the program behind it ended."""
 
-    answer: Answer
-    ran: Ran
+    answer: HookAnswer
+    result: ProgramResult
 
 
 class Runner:
     """Asks hooks on behalf of one agent."""
 
-    def __init__(
-        self, project: Path, transcripts: Transcripts, spill: Spill, cwd: Path | None = None
-    ) -> None:
+    def __init__(self, project: Path, transcripts: Path, spill: Spill, cwd: Path) -> None:
         self.project = project
-        self.cwd = str(cwd or project)
-        """Where the agent works: there begin the paths that its tools are given."""
+        self.cwd = str(cwd)
+        """The directory of the agent's tools."""
         self.mode = "default"
         """The approval mode of runs whose state does not say one."""
-        self.transcripts = transcripts
-        self._others: dict[str, Transcripts | GeminiTranscripts] = {
-            **other_transcripts.beside(transcripts),
-            "gemini": GeminiTranscripts(transcripts.directory),
-        }
+        self.directory = transcripts
         self.spill = spill
         self.terminal: Callable[[str], None] | None = None
-        """Who sends the terminal what hooks want it to be sent, where there is one."""
+        """Gets the control sequences of hooks, if there is a terminal."""
         self.display: Callable[[str], None] | None = None
-        """Who shows what hooks want shown in the place of what the model says. Without one they only look on."""
-        self.models = Models()
-        # Matchers look at the call alone, so that `explain` can say without a run whether a hook would be asked.
-        self._here = Place(str(project), self.cwd, "")
-        self.variables = KeptVariables()
-        self.questions = Questions()
-        self.answered: dict[str, str] = {}
-        """The call whose question a hook has answered last, by run: nobody needs to be told of it."""
-        self._before_summary: dict[str, Log[Message]] = {}
-        """The conversation that is about to be summarised, by run."""
-        self._said: dict[tuple[str, int], tuple[ToolCall, Asked]] = {}
-        """What a hook said about a call that it would be asked about once more, by run and by hook."""
-        self.had_their_time: dict[str, set[str]] = {}
-        """Hooks that were asked for the one time they are to be asked, by session: not all points can keep it in the
-        state."""
-        self._begun: set[str] = set()
-        """Sessions whose hooks were told of their beginning in this process: what they have set is known."""
-        self._models_seen: dict[str, str] = {}
-        """The model that has answered last, by run: most points do not say it."""
-        self.sent_back: dict[str, int] = {}
-        """How often hooks have sent a child back to work, by its run."""
+        """Shows text in place of the model's. Without it, such hooks only observe."""
+        self.models = HookModels()
+        self.variables = SessionVariables()
+        # Matchers look at the call alone, so that `explain` knows without a run whether a hook would be asked.
+        self._anywhere = RunFacts(str(project), self.cwd, "")
+        self._transcripts: dict[type[Transcripts], Transcripts] = {}
+        self._runs: dict[str, RunMemory] = {}
+        self._sessions: dict[str, SessionMemory] = {}
 
-    # --- when ---------------------------------------------------------------------------------------
+    def run(self, state: AgentState) -> RunMemory:
+        """What is remembered about a run."""
+        return self._runs.setdefault(state.run_id, RunMemory())
+
+    def session(self, state: AgentState) -> SessionMemory:
+        """What is remembered about a session."""
+        return self._sessions.setdefault(session_of(state), SessionMemory())
+
+    # --- whether it is asked ------------------------------------------------------------------------
 
     def matches(self, handler: Handler, ctx: Any, *, anywhere: bool = False) -> bool:
-        """Whether a hook is asked about this; `anywhere` as if its subagent or its skill were at work."""
-        is_out = (
-            not is_in_scope(handler, ctx) or is_over(handler, ctx) or self._was_last(handler, ctx)
-        )
-        if is_out and not anywhere:
+        """Whether a hook is asked about this; `anywhere` as in the runs of its subagent or its skill."""
+        if not anywhere and not self._is_in_force(handler, ctx):
             return False
         by_model = handler.kind in ("prompt", "agent")
-        if is_of_a_hook(ctx) or (by_model and ctx.state.agent_id == AGENT_ID):
+        is_of_hook = str(getattr(ctx, "name", "")).startswith(f"{HOOK_AGENT}: ")
+        if is_of_hook or (by_model and ctx.state.agent_id == HOOK_AGENT):
             return False
-        dialect = DIALECTS[handler.source.dialect]
-        if not dialect.fires(handler.event, ctx) or self._is_answered(handler, ctx):
+        dialect = dialect_of(handler)
+        if not dialect.fires(handler.event, ctx) or self._is_over(handler, dialect, ctx):
             return False
-        if ctx.point == HookPoint.STOP and is_abandoned(ctx) and not dialect.is_told_of_interrupts:
-            return False
-        is_foreign = dialect.name != "hookline"
-        if ctx.point == HookPoint.PERMISSION_REQUEST and is_foreign and self.questions.is_put(ctx):
-            return False
-        begins_again = ctx.point == HookPoint.EXECUTION_START and dialect.begins_again(
-            handler.event
-        )
-        if begins_again and (not ctx.resumed or session_of(ctx.state) in self._begun):
-            return False
-        is_late = ctx.point == HookPoint.BEFORE_INFERENCE and self.waits_for_summary(handler)
-        if is_late and not self._is_summarised(ctx.state):
-            return False
-        place = self._here
-        subject = dialect.subject(handler.event, ctx, place)
-        if subject is not None and not dialect.test(handler)(subject):
+        subject = dialect.subject(handler.event, ctx, self._anywhere)
+        if subject is not None and not dialect.matcher(handler)(subject):
             return False
         if not handler.rule:
             return True
+        from hookline.command_hooks.permission_rules import applies  # takes a while to load
+
         call: ToolCall | None = getattr(ctx, "tool_call", None)
-        return call is not None and applies(handler.rule, call, place.cwd)
+        return call is not None and applies(handler.rule, call, self.cwd)
 
-    def _was_last(self, handler: Handler, ctx: Any) -> bool:
-        return handler.once and mark_of(handler) in self.had_their_time.get(
-            session_of(ctx.state), ()
-        )
+    def _is_in_force(self, handler: Handler, ctx: Any) -> bool:
+        if not is_in_scope(handler, ctx):
+            return False
+        if not handler.once:
+            return True
+        is_marked = once_mark(handler) in self.session(ctx.state).asked_once
+        return not is_marked and not was_asked_once(handler, ctx)
 
-    @staticmethod
-    def waits_for_summary(handler: Handler) -> bool:
-        """Whether a hook is asked once history has been summarised."""
-        return handler.event in DIALECTS[handler.source.dialect].after_compacting
+    def _is_over(self, handler: Handler, dialect: Dialect, ctx: Any) -> bool:
+        """Whether the event is over for this hook: it was answered, or asked about, or has not happened yet.
 
-    def compacting(self, ctx: Any) -> None:
-        """History is about to be summarised, if nobody objects."""
-        self._before_summary[ctx.state.run_id] = ctx.state.messages
-
-    def compacted(self, ctx: Any) -> None:
-        """Whoever wanted to know has been told."""
-        self._before_summary.pop(ctx.state.run_id, None)
-
-    def _is_summarised(self, state: AgentState) -> bool:
-        before = self._before_summary.get(state.run_id)
-        return before is not None and state.messages.since(before) is None
-
-    def _is_answered(self, handler: Handler, ctx: Any) -> bool:
-        is_told = handler.event in DIALECTS[handler.source.dialect].observing
-        call = getattr(ctx, "tool_call", None)
-        return is_told and call is not None and self.answered.get(ctx.state.run_id) == call.id
+        The state is looked at only where it counts: `explain` has none.
+        """
+        point, call = ctx.point, getattr(ctx, "tool_call", None)
+        is_told = handler.event in dialect.observing
+        if is_told and call is not None and self.run(ctx.state).answered_call == call.id:
+            return True
+        if point == HookPoint.STOP:
+            return is_abandoned(ctx) and not dialect.hears_interrupts
+        if point == HookPoint.PERMISSION_REQUEST:
+            return not dialect.repeats_questions and self.run(ctx.state).is_question_repeated(ctx)
+        if point == HookPoint.EXECUTION_START and dialect.is_restart(handler.event):
+            return not ctx.resumed or self.session(ctx.state).has_begun
+        if point == HookPoint.BEFORE_INFERENCE and handler.event in dialect.after_compaction:
+            before = self.run(ctx.state).before_summary
+            return before is None or ctx.state.messages.since(before) is not None
+        return False
 
     # --- asking -------------------------------------------------------------------------------------
 
     async def ask(
-        self,
-        handler: Handler,
-        ctx: Any,
-        place: Place,
-        watch: Callable[[bytes], float | None] | None = None,
-    ) -> Asked:
-        """Run a hook, and understand what it says. It never raises but when the task is cancelled.
+        self, handler: Handler, ctx: Any, facts: RunFacts, watch: Watch | None = None
+    ) -> HookReply:
+        """Run a hook, and read its answer. It raises only when the task is cancelled.
 
-        `watch` is shown what a program prints first, and may give it another time from then on.
+        `watch` is shown the beginning of a program's output, and may change its time limit.
         """
-        if handler.event not in DIALECTS[handler.source.dialect].answered_once:
-            return await self._ask(handler, ctx, place, watch)
-        key = (ctx.state.run_id, id(handler))
-        call, said = self._said.pop(key, (None, None))
-        if said is not None and call == ctx.tool_call and ctx.point == HookPoint.PERMISSION_REQUEST:
-            return said
-        said = await self._ask(handler, ctx, place, watch)
-        self._said[key] = (ctx.tool_call, said)
-        return said
+        if handler.event not in dialect_of(handler).answered_once:
+            return await self._ask(handler, ctx, facts, watch)
+        replies = self.run(ctx.state).replies
+        call, reply = replies.pop(id(handler), (None, None))
+        is_second = ctx.point == HookPoint.PERMISSION_REQUEST
+        if isinstance(reply, HookReply) and call == ctx.tool_call and is_second:
+            return reply
+        reply = await self._ask(handler, ctx, facts, watch)
+        replies[id(handler)] = (ctx.tool_call, reply)
+        return reply
 
-    async def _ask(self, handler: Handler, ctx: Any, place: Place, watch: Any) -> Asked:
+    async def _ask(
+        self, handler: Handler, ctx: Any, facts: RunFacts, watch: Watch | None
+    ) -> HookReply:
         changed = changed_script(handler)
         if changed:
-            return Asked(self._changed(changed, ctx), Ran(None, problem="spawn_error"))
-        dialect = DIALECTS[handler.source.dialect]
+            return HookReply(_changed(changed, ctx), ProgramResult(None, problem="spawn_error"))
+        dialect = dialect_of(handler)
         is_start = ctx.point == HookPoint.SESSION_START or (
-            ctx.point == HookPoint.EXECUTION_START and dialect.begins_again(handler.event)
+            ctx.point == HookPoint.EXECUTION_START and dialect.is_restart(handler.event)
         )
-        env_file = _env_file() if is_start else ""
-        place = msgspec.structs.replace(place, env_file=env_file)
-        payload = dialect.payload(handler, ctx, place)
+        env_file = _empty_file() if is_start else ""
+        facts = msgspec.structs.replace(facts, env_file=env_file)
+        payload = dialect.payload(handler, ctx, facts)
         try:
-            if handler.kind in ("command", "http"):
-                ran = await self._run(handler, ctx, place, payload, watch)
+            if handler.kind == "command":
+                result = await self._run(handler, ctx, facts, payload, watch)
             else:
-                ran = await _answered(handler, ctx, payload, self.models.driver(handler.model))
-            answer = self._shown(understood(dialect, handler, ran))
+                result = await self._ask_otherwise(handler, ctx, payload)
+            answer = self._show(read_reply(dialect, handler, result))
             if env_file and not answer.has_failed:
                 answer = self.variables.keep(handler, ctx, Path(env_file), answer)
         finally:
             if env_file:
                 os.unlink(env_file)
-        return Asked(self._short(answer), ran)
+        return HookReply(self._cut(answer), result)
 
     async def _run(
-        self, handler: Handler, ctx: Any, place: Place, payload: dict[str, Any], watch: Any
-    ) -> Ran:
-        body = encoded(payload)
-        if handler.kind == "http":
-            problem = http.problem_with(handler, ctx.point.value)
-            if problem:
-                return Ran(None, problem="spawn_error", detail=problem)
-            return await http.post(handler, body)
+        self,
+        handler: Handler,
+        ctx: Any,
+        facts: RunFacts,
+        payload: dict[str, Any],
+        watch: Watch | None,
+    ) -> ProgramResult:
+        """Run a program. Nothing of the event is in its command line: that is in its input."""
         _make_directories(handler)
-        argv = _argv(handler, place)
-        if (
-            handler.in_argument
-        ):  # of a program without a shell, so that it cannot mean anything else
+        argv, body = _argv(handler, facts), json_line(payload)
+        if handler.in_argument:  # without a shell, which could read it as commands
             argv, body = (*argv, body.decode().strip()), b""
-        order = Order(
-            argv=argv,
-            stdin=body,
-            env={
-                **DIALECTS[handler.source.dialect].told(payload),
-                **environment(handler, place, self.variables.of(handler, place)),
-            },
-            cwd=_directory(handler, place),
-            timeout=handler.timeout,
-            watch=watch,
-        )
-        return await run_program(order)
+        env = dialect_of(handler).event_variables(payload)
+        env |= environment(handler, facts, self.variables.of(handler, facts))
+        if getattr(ctx.run, "is_replay", False):
+            env["HOOKLINE_REPLAY"] = "1"
+        cwd = _directory(handler, facts)
+        return await run_program(ProgramSpec(argv, body, env, cwd, handler.timeout, watch))
 
-    def _shown(self, answer: Answer) -> Answer:
-        """The answer, once the terminal has what is for it; what is not harmless is left out, and told."""
+    async def _ask_otherwise(
+        self, handler: Handler, ctx: Any, payload: dict[str, Any]
+    ) -> ProgramResult:
+        """Ask a hook that is no program, within its time."""
+        try:
+            async with asyncio.timeout(handler.timeout):
+                if handler.kind == "http":
+                    from hookline.command_hooks import http_hooks  # few hooks need it
+
+                    is_deciding = ctx.point.value in DECIDING
+                    return await http_hooks.post(handler, json_line(payload), is_deciding)
+                if handler.kind == "mcp_tool":
+                    from hookline.command_hooks.mcp_hooks import call_tool  # as above
+
+                    return await call_tool(handler, ctx, payload)
+                from hookline.command_hooks.model_hooks import ask_model
+
+                driver = self.models.driver(handler.model)
+                return await ask_model(handler, ctx, json_line(payload), driver)
+        except TimeoutError:
+            return ProgramResult(None, problem="timeout", detail=f"{handler.timeout:g} s")
+
+    def _show(self, answer: HookAnswer) -> HookAnswer:
+        """The answer without what is for the terminal, which is sent there if it is harmless."""
         if answer.display and self.display is not None:
             self.display(answer.display)
         if not answer.terminal:
             return msgspec.structs.replace(answer, display="") if answer.display else answer
-        told = answer.messages
+        messages = answer.messages
         if not is_harmless(answer.terminal):
-            told = (*told, "what it sends to the terminal is no title, notification or bell")
+            messages = (
+                *messages,
+                "what it sends to the terminal is no title, notification or bell",
+            )
         elif self.terminal is not None:
             self.terminal(answer.terminal)
-        return msgspec.structs.replace(answer, terminal="", display="", messages=told)
+        return msgspec.structs.replace(answer, terminal="", display="", messages=messages)
 
-    def _changed(self, script: str, ctx: Any) -> Answer:
-        problem = (
-            f"its script {script} has changed since it was trusted; look at it, and trust it again"
-        )
-        if ctx.point.blocks is not None and ctx.point.value in http.DECIDING:
-            return Answer(decision="deny", reason=problem, status="blocked")
-        return failed(problem)
-
-    def _short(self, answer: Answer) -> Answer:
+    def _cut(self, answer: HookAnswer) -> HookAnswer:
         return msgspec.structs.replace(
             answer,
             reason=self.spill.cut(answer.reason),
@@ -259,74 +259,120 @@ class Runner:
             stop_reason=self.spill.cut(answer.stop_reason),
         )
 
-    def begun(self, ctx: Any) -> None:
-        """A session has begun, or goes on here."""
-        self._begun.add(session_of(ctx.state))
+    # --- what it is sent ----------------------------------------------------------------------------
 
-    def forget(self, state: AgentState) -> None:
-        """A session is over."""
-        for others in self._others.values():
-            others.forget(state)
-        self._begun.discard(session_of(state))
-        self.variables.forget(session_of(state))
-        self.had_their_time.pop(session_of(state), None)
-        self.answered.pop(state.run_id, None)
-        self._models_seen.pop(state.run_id, None)
-        self._before_summary.pop(state.run_id, None)
-        self._said = {key: said for key, said in self._said.items() if key[0] != state.run_id}
-        self.sent_back = {
-            run: n for run, n in self.sent_back.items() if not run.startswith(f"{state.run_id}/")
-        }
-        self.transcripts.forget(state)
-
-    # --- where --------------------------------------------------------------------------------------
-
-    def place(self, ctx: Any) -> Place:
-        """Where this happens, without bringing the transcript up to date."""
+    def facts(self, ctx: Any) -> RunFacts:
+        """What hooks are sent about a run, without a transcript."""
         state: AgentState = ctx.state
+        memory = self.run(state)
         mode = state.metadata.get("hookline.approval")
         named = mode.get("mode", "") if isinstance(mode, dict) else self.mode
         child = getattr(ctx, "child_run_id", "")
-        model = self._models_seen[state.run_id] = _model(ctx) or self._models_seen.get(
-            state.run_id, ""
-        )
-        return Place(
+        memory.model = _model(ctx) or memory.model
+        if state.parent_run_id is None:
+            session = self.session(state)
+            session.model = memory.model = memory.model or session.model
+        return RunFacts(
             project=str(self.project),
             cwd=self.cwd,
             session_id=session_of(state),
-            transcript=str(self.transcripts.path(state)),
             permission_mode=_MODES.get(named, "default"),
-            model=model,
-            objections=self.sent_back.get(child, 0) if child else state.counters.objections,
-            in_a_row=objections_in_a_row(ctx) if ctx.point.value in ENDS else 0,
+            model=memory.model,
+            objections=memory.sent_back.get(child, 0) if child else state.counters.objections,
+            objections_in_a_row=objections_in_a_row(ctx) if ctx.point.value in ENDS else 0,
         )
 
-    def placed(self, ctx: Any, dialect: str = "claude") -> Place:
-        """Where this happens, with transcripts that are up to date, in the form that scripts of a dialect read.
+    def written_facts(self, ctx: Any, dialect: str) -> RunFacts:
+        """The same, with the transcript of a dialect brought up to date.
 
-        It is called before any hook of the batch is started: while they read a file nobody writes it.
+        It is called before any hook of a batch is started: nobody writes the file while they read it.
         """
-        place = self.place(ctx)
-        kept = self._others.get(dialect, self.transcripts)
+        facts = self.facts(ctx)
+        form = dialect_named(dialect).transcripts
+        if form is None:
+            return facts
+        if form not in self._transcripts:  # several dialects may have one form
+            self._transcripts[form] = form(self.directory)
+        kept = self._transcripts[form]
+        written = {"transcript": str(kept.path(ctx.state))}
         child = getattr(getattr(ctx, "result", None), "state", None)
-        try:
-            written = {"transcript": str(kept.write(ctx.state, place, _turn(ctx)))}
+        with contextlib.suppress(OSError):  # a full disk is no reason not to ask the hooks
+            kept.write(ctx.state, facts, _turn(ctx))
             if isinstance(child, AgentState):
-                written["child_transcript"] = str(kept.write(child, place))
-        except OSError:
-            return place  # a full disk is no reason not to ask the hooks
-        return msgspec.structs.replace(place, **written)
+                written["child_transcript"] = str(kept.write(child, facts))
+        return msgspec.structs.replace(facts, **written)
+
+    # --- what happened ------------------------------------------------------------------------------
+
+    def begin_session(self, ctx: Any) -> None:
+        """A session has begun, or continues in this process."""
+        self.session(ctx.state).has_begun = True
+
+    def begin_summary(self, ctx: Any) -> None:
+        """History is about to be summarised, if nobody objects."""
+        self.run(ctx.state).before_summary = ctx.state.messages
+
+    def end_summary(self, ctx: Any) -> None:
+        """All hooks after a summary were asked."""
+        self.run(ctx.state).before_summary = None
+
+    def remember_question(self, ctx: Any) -> Any:
+        """All hooks were asked about a call."""
+        return self.run(ctx.state).remember_question(ctx)
+
+    def end_run(self, state: AgentState, *, is_paused: bool) -> None:
+        """A run is over, or paused."""
+        if is_paused:
+            self.run(state).questions.clear()
+        else:
+            self._runs.pop(state.run_id, None)
+
+    def end_session(self, state: AgentState) -> None:
+        """A session is over."""
+        for each in self._transcripts.values():
+            each.forget(state)
+        self._sessions.pop(session_of(state), None)
+        self._runs.pop(state.run_id, None)
+        self.variables.forget(session_of(state))
 
 
-async def _answered(handler: Handler, ctx: Any, payload: dict[str, Any], driver: Any) -> Ran:
-    """The answer of a hook that is no program and no address, if it comes in time."""
-    try:
-        async with asyncio.timeout(handler.timeout):
-            if handler.kind == "mcp_tool":
-                return await call_tool(handler, ctx, payload)
-            return await consult(handler, ctx, encoded(payload), driver)
-    except TimeoutError:
-        return Ran(None, problem="timeout", detail=f"{handler.timeout:g} s")
+def read_reply(dialect: Dialect, handler: Handler, result: ProgramResult) -> HookAnswer:
+    """What the end of a program means. A detached hook has words, and no decision."""
+    if result.problem == "timeout":
+        problem = f"it took longer than {result.detail} and was ended"
+        return dialect.read_failure(handler, failed(problem, "timeout"))
+    if result.problem:
+        return dialect.read_failure(handler, failed(result.detail, "spawn_error"))
+    first, _, rest = result.stdout.lstrip().partition("\n")
+    if not dialect.can_detach(handler) or detach_seconds(first.encode()) is None:
+        return dialect.read_answer(handler, result)
+    lines = (text for text in (rest, *rest.splitlines()) if json_object(text) is not None)
+    last = msgspec.structs.replace(result, stdout=next(lines, ""))
+    said = dialect.read_answer(handler, last)
+    return said if said.has_failed else HookAnswer(contexts=said.contexts, messages=said.messages)
+
+
+def detach_seconds(printed: bytes) -> float | None:
+    """How long a program may continue beside the agent, by its first line; None if it does not detach."""
+    line = printed.lstrip().split(b"\n", 1)[0].strip()
+    if not line.endswith(b"}"):
+        return None
+    said = json_object(line.decode(errors="replace")) or {}
+    if said.get("async") is not True:
+        return None
+    given = said.get("asyncTimeout")
+    if isinstance(given, int | float) and not isinstance(given, bool) and given > 0:
+        return min(given / 1000, _LONGEST_DETACHED)
+    return _DETACHED
+
+
+def _changed(script: str, ctx: Any) -> HookAnswer:
+    problem = (
+        f"its script {script} has changed since it was trusted; look at it, and trust it again"
+    )
+    if ctx.point.blocks is not None and ctx.point.value in DECIDING:
+        return denied(problem)
+    return failed(problem)
 
 
 def _turn(ctx: Any) -> tuple[Message, ...]:
@@ -338,50 +384,43 @@ def _turn(ctx: Any) -> tuple[Message, ...]:
 
 
 def _model(ctx: Any) -> str:
-    """The model that has answered, or the one that is asked; empty where the agent's driver does not say."""
+    """The model that has answered, or that is asked; empty where the driver does not say."""
     response = getattr(ctx, "response", None)
     if response is not None and response.model:
         return str(response.model)
     return "" if ctx.run is None else ctx.run.model.partition(", then ")[0]  # of several the first
 
 
-def _env_file() -> str:
+def _empty_file() -> str:
     """An empty file for the variables that a hook sets."""
     descriptor, name = tempfile.mkstemp(".sh", "hookline-env-")
     os.close(descriptor)
     return name
 
 
-def encoded(payload: dict[str, Any]) -> bytes:
-    """The JSON that a hook reads, on one line that ends."""
-    text = json.dumps(payload, ensure_ascii=False, separators=(",", ":"), default=str)
-    return text.encode(errors="replace") + b"\n"
-
-
 def _make_directories(handler: Handler) -> None:
-    """Make what hooks find made elsewhere: the directory of a plugin's data, and the one of the agent in the home."""
-    own = DIALECTS[handler.source.dialect].own
-    wanted = (handler.source.data, str(home_directory() / own) if own else "")
+    """Make the directories that hooks expect: of a plugin's data, and of the agent in the user's home."""
+    folder = dialect_of(handler).home_folder
+    wanted = (handler.source.data, str(home_directory() / folder) if folder else "")
     for each in filter(None, wanted):
         with contextlib.suppress(OSError):
             os.makedirs(each, mode=0o700, exist_ok=True)
 
 
-def _argv(handler: Handler, place: Place) -> tuple[str, ...]:
-    """What to start. Nothing of the event is ever in it: that goes over stdin."""
+def _argv(handler: Handler, facts: RunFacts) -> tuple[str, ...]:
     if handler.argv is not None:
-        return tuple(expanded(word, handler, place) for word in handler.argv)
-    command = expanded(handler.command, handler, place, for_shell=True)
+        return tuple(expanded(word, handler, facts) for word in handler.argv)
+    command = expanded(handler.command, handler, facts, for_shell=True)
     if handler.shell == "powershell":
         return ("pwsh", "-NoProfile", "-NonInteractive", "-Command", command)
-    shell = handler.shell or DIALECTS[handler.source.dialect].shell
-    # Not a machine's `/bin/sh`, which may know less: `[[ ... ]]` is an error to it, and errors look like a refusal.
+    shell = handler.shell or dialect_of(handler).shell
+    # Not a machine's `/bin/sh`: `[[ ... ]]` may be an error to it, and errors look like a refusal.
     return (shell if shell == "bash" and shutil.which("bash") else "/bin/sh", "-c", command)
 
 
-def _directory(handler: Handler, place: Place) -> str:
-    # In the project, wherever the agent works: files that hooks name and keep are written from there.
-    base = Path(place.project)
+def _directory(handler: Handler, facts: RunFacts) -> str:
+    # In the project, wherever the agent works: hooks name and keep files relative to it.
+    base = Path(facts.project)
     for each in (base / handler.cwd, base, home_directory()):
         if each.is_dir():
             return str(each)

@@ -1,31 +1,31 @@
-"""The files of a project that a hook's command names: all of them, and those that are certainly its scripts."""
+"""The files that a hook's command names: its scripts, and what these run. Trust and records are bound to them."""
 
 from __future__ import annotations
 
 import contextlib
+import functools
 import hashlib
+import json
 import os
 import re
 import shlex
+import shutil
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from hookline.command_hooks.definition import Handler
+import msgspec
+
+from hookline.command_hooks.dialect import Dialect, all_dialects
+from hookline.command_hooks.handler import Handler
 
 if TYPE_CHECKING:
     from hookline.config import Followed
 
-_NAMES = r"(?:(?:CLAUDE|GEMINI|CURSOR|COPILOT|HOOKLINE)_PROJECT_DIR|workspacePath|PWD)"
-_PATHS = re.compile(rf"\$\{{{_NAMES}(?::?[-=][^}}]*)?\}}|\${_NAMES}")
-_ROOTS = re.compile(
-    r"\$\{(?:(?:CLAUDE_)?PLUGIN_ROOT|CLAUDE_SKILL_DIR)\}|\$(?:(?:CLAUDE_)?PLUGIN_ROOT|CLAUDE_SKILL_DIR)"
-)
-"""The folder of a plugin or a skill, in the commands of its hooks."""
 _SAYS_WHERE = re.compile(
     r"\$\(\s*(?:git rev-parse --show-toplevel|pwd)\b[^()]*\)|`\s*(?:git rev-parse --show-toplevel|pwd)\b[^`]*`"
 )
-"""Commands inside of a command that say where the project is."""
+"""Commands inside of a command that print the project's directory."""
 _WORDS = re.compile(r"[^\s'\"`;|&<>()=]+")
 _ASSIGNED = re.compile(r"[A-Za-z_]\w*=.*", re.DOTALL)
 _ENDS = re.compile(r"[;|&()\n]+|\{|\}|if|then|else|elif|fi|do|done|while|until|!")
@@ -45,8 +45,7 @@ _CODE = frozenset(
     ".awk .sed .jq .r .go .rs .java .kts .exs .ex .wasm .exe".split()
 )
 _WRITTEN = re.compile(r"(?:\d|&)?>>?[|&]?\s*(?:\"[^\"]*\"|'[^']*'|[^\s;|&<>()]+)")
-"""Where a command sends its output to."""
-_CONFIGURED = frozenset({".claude", ".codex", ".cursor", ".gemini", ".github", ".hookline"})
+"""Redirections of output."""
 _NOT_OURS = frozenset({"__pycache__", "node_modules", ".git", ".venv", "venv"})
 _MOST_BESIDE = 200
 _DEEPEST = 4
@@ -54,22 +53,22 @@ _LARGEST = 64 << 20
 
 
 def named_files(handler: Handler, project: Path) -> dict[str, str]:
-    """The files inside the project that trust is bound to, with their hashes.
+    """The files of the project that trust is bound to, with their hashes.
 
-    They are those that a command runs, those it names that hold code, what its scripts run in turn, and all code in a
-    directory that is there for hooks. What a hook writes, a log say, is not: it would take back its own trust.
+    They are the files that a command runs, those it names that hold code, what its scripts run in turn, and all code in
+    a directory for hooks. Files that a hook writes, such as logs, are not: it would withdraw its own trust.
     """
     named = _hashed(_words_of(handler), handler, project)
     code = {path: mark for path, mark in named.items() if _holds_code(Path(path))}
     scripts = _run_by(handler, project)
-    besides = (*_followed(scripts, project).files, *_for_hooks(scripts, project))
-    return {**code, **{str(path): hash_of(path) for path in dict.fromkeys(besides)}}
+    more = (*_followed(scripts, project).files, *_for_hooks(scripts, project))
+    return {**code, **{str(path): hash_of(path) for path in dict.fromkeys(more)}}
 
 
 def scripts_of(handler: Handler, project: Path) -> dict[str, str]:
-    """The files inside the project that a command runs, and those beside them that these run, with their hashes.
+    """The files of the project that a command runs, and those beside them that these run, with their hashes.
 
-    What a script runs elsewhere, a module of the project say, is not among them: it may be what the agent works on.
+    Modules elsewhere in the project are not among them: the agent may be working on them.
     """
     scripts = _run_by(handler, project)
     folders = {path.parent for path in scripts if path.parent != project}
@@ -81,7 +80,7 @@ def scripts_of(handler: Handler, project: Path) -> dict[str, str]:
 
 
 def not_covered(handler: Handler, project: Path) -> tuple[str, ...]:
-    """What a hook runs that its trust is not bound to, in words, as far as that shows."""
+    """What a hook runs that trust is not bound to, in words, as far as that can be seen."""
     from hookline.config import runs_what_others_say
 
     said = [
@@ -92,31 +91,74 @@ def not_covered(handler: Handler, project: Path) -> tuple[str, ...]:
     return (*dict.fromkeys(said), *_followed(_run_by(handler, project), project).unseen)
 
 
+def changed_script(handler: Handler) -> str:
+    """A script that has changed since it was trusted; empty if none has."""
+    return next((path for path, known in handler.pins.items() if hash_of(Path(path)) != known), "")
+
+
+_DIGESTED = (
+    "event", "kind", "command", "argv", "url", "headers", "allowed_env", "prompt", "model", "continues", "tool",
+    "input", "matcher", "rule", "timeout", "on_failure", "is_async", "wakes", "is_sequential", "cwd", "shell",
+    "in_argument", "loop_limit", "agent", "skill", "once",
+)  # fmt: skip
+
+
+def definition_digest(handler: Handler, project: Path) -> str:
+    """A hash of a hook's definition and of the content of its scripts, where they can be found.
+
+    A recorded answer is valid while this stays the same. Of variables only the names count: values may be secret.
+    """
+    content = {name: getattr(handler, name) for name in _DIGESTED}
+    content |= {"dialect": handler.source.dialect, "env": sorted(handler.env)}
+    content["scripts"] = sorted((str(p), hash_of(p)) for p in script_paths(handler, project))
+    text = json.dumps(
+        msgspec.to_builtins(content), sort_keys=True, separators=(",", ":"), default=str
+    )
+    return hashlib.sha256(text.encode(errors="replace")).hexdigest()
+
+
+def script_paths(handler: Handler, project: Path) -> list[Path]:
+    """The files that a hook runs: in the project, beside the file that names it, elsewhere, or on the path."""
+    if handler.kind != "command":
+        return []
+    found = list(map(Path, scripts_of(handler, project)))
+    beside = Path(handler.source.root or os.path.dirname(handler.source.path))
+    for word in run_programs(handler):
+        named = with_project(_with_root(word, handler), project)
+        named = os.path.expanduser(os.path.expandvars(named))
+        places = [base / named for base in (project / handler.cwd, project, beside)]
+        if os.sep not in named:
+            places.append(Path(shutil.which(named) or named))
+        is_script = not is_interpreter(word)
+        found += [each for each in places if is_script and each.is_file()][:1]
+    return list(dict.fromkeys(found))
+
+
 def _run_by(handler: Handler, project: Path) -> list[Path]:
-    """The files inside the project that a command itself runs."""
+    """The files of the project that a command itself runs."""
     return [Path(path) for path in _hashed(run_programs(handler), handler, project)]
 
 
 def run_programs(handler: Handler) -> list[str]:
-    """The programs that a hook runs, and the scripts that these are given, as it names them."""
+    """The programs that a hook runs, and the scripts that these get, as it names them."""
     if handler.argv is not None:
         return list(_programs(list(handler.argv), 0))
     return list(_programs_in(_SAYS_WHERE.sub("$PWD", handler.command), 0))
 
 
 def is_interpreter(program: str) -> bool:
-    """Whether a program runs what it is given, so that nothing of a hook shows in itself."""
+    """Whether a program runs a script that it gets."""
     return _INTERPRETER.fullmatch(os.path.basename(program)) is not None
 
 
 def _followed(scripts: list[Path], project: Path) -> Followed:
-    from hookline.config import follow  # only where it is needed: it takes a while
+    from hookline.config import follow  # takes a while to load
 
     return follow(project, scripts)
 
 
 def _for_hooks(scripts: Iterable[Path], project: Path) -> Iterator[Path]:
-    """All code in the directories of an agent's configuration that these scripts are in: it is there for them."""
+    """All code in the directories of an agent's configuration that these scripts are in."""
     for folder in dict.fromkeys(filter(None, (_folder_of(path, project) for path in scripts))):
         count = 0
         for place, inner, names in os.walk(folder):
@@ -130,25 +172,49 @@ def _for_hooks(scripts: Iterable[Path], project: Path) -> Iterator[Path]:
 
 
 def _folder_of(path: Path, project: Path) -> Path | None:
-    """`.claude/hooks` for a script anywhere in it; None for one that is somewhere else, or not in a directory there."""
+    """`.claude/hooks` for a script anywhere in it; None for one elsewhere, or directly in `.claude`."""
     parts = path.relative_to(project).parts
-    if len(parts) > 2 and parts[0] in _CONFIGURED:
+    folders = (each.configuration_folders for each in all_dialects().values())
+    if len(parts) > 2 and any(parts[0] in each for each in folders):
         return project / parts[0] / parts[1]
     return None
 
 
 def programs_of(words: list[str]) -> list[str]:
-    """The program that the words of one command run, and the script that it is given, if it is an interpreter."""
+    """The program of one command, and its script, if it is an interpreter."""
     return list(_programs(words, 0))
 
 
 def with_project(command: str, project: Path) -> str:
-    """A command in which the variables that say where the project is are replaced by that."""
-    return _PATHS.sub(lambda _: str(project), command)
+    """A command with the project's directory in place of variables for it."""
+    return _project_variables(frozenset(all_dialects())).sub(lambda _: str(project), command)
+
+
+def _with_root(word: str, handler: Handler) -> str:
+    """A word with the directory of the plugin or the skill in place of variables for it."""
+    return _root_variables(frozenset(all_dialects())).sub(lambda _: handler.source.root, word)
+
+
+@functools.cache
+def _project_variables(dialects: frozenset[str]) -> re.Pattern[str]:
+    found = (each.project_variables for each in _among(dialects))
+    names = "|".join(sorted({"PWD"}.union(*found)))
+    return re.compile(rf"\$\{{(?:{names})(?::?[-=][^}}]*)?\}}|\$(?:{names})")
+
+
+@functools.cache
+def _root_variables(dialects: frozenset[str]) -> re.Pattern[str]:
+    found = (each.root_variables | each.skill_variables for each in _among(dialects))
+    names = "|".join(sorted(set[str]().union(*found)))
+    return re.compile(rf"\$\{{(?:{names})\}}|\$(?:{names})")
+
+
+def _among(dialects: frozenset[str]) -> list[Dialect]:
+    return [each for name, each in all_dialects().items() if name in dialects]
 
 
 def hash_of(path: Path) -> str:
-    """The hash of a file; of one that is gone, or too large, a text that is none."""
+    """The hash of a file; a word in its place if it is gone or too large."""
     try:
         if path.stat().st_size > _LARGEST:
             return "too large"
@@ -158,7 +224,7 @@ def hash_of(path: Path) -> str:
 
 
 def _holds_code(path: Path) -> bool:
-    """Whether a file is meant to be run, by its name, its mode or how it begins."""
+    """Whether a file is meant to be run, by its name, its mode or its first bytes."""
     if path.suffix.lower() in _CODE:
         return True
     try:
@@ -172,19 +238,19 @@ def _hashed(words: Iterable[str], handler: Handler, project: Path) -> dict[str, 
     found: dict[str, str] = {}
     if handler.kind != "command":
         return found
-    named = sorted({_ROOTS.sub(lambda _: handler.source.root, each) for each in words})
+    named = sorted({_with_root(each, handler) for each in words})
     places = _places(handler, project)
     for base in places:
         for full in _inside(named, base, project):
             if os.path.isfile(full):
                 found[str(full)] = hash_of(full)
-                if full.parent not in places:  # what a script is given is often beside it
+                if full.parent not in places:  # arguments of a script are often beside it
                     places.append(full.parent)
     return found
 
 
 def _places(handler: Handler, project: Path) -> list[Path]:
-    """Where the names in a command begin: the project, the directory it runs in, and those that it names itself."""
+    """The directories that names in a command are relative to: the project, its own, and those that it names."""
     places = [project, Path(os.path.normpath(project / handler.cwd))]
     places += [
         each for each in _inside(sorted(_words_of(handler)), project, project) if each.is_dir()
@@ -193,9 +259,9 @@ def _places(handler: Handler, project: Path) -> list[Path]:
 
 
 def _inside(words: Iterable[str], base: Path, project: Path) -> Iterator[Path]:
-    """The paths that words may mean, as far as they are in the project."""
+    """The files of the project that words may mean."""
     for word in words:
-        path = Path(_PATHS.sub(lambda _: str(project), word))
+        path = Path(with_project(word, project))
         full = Path(os.path.normpath(base / path))
         with contextlib.suppress(OSError, ValueError):
             if full.is_relative_to(project) and full.exists():
@@ -203,7 +269,7 @@ def _inside(words: Iterable[str], base: Path, project: Path) -> Iterator[Path]:
 
 
 def _words_of(handler: Handler) -> set[str]:
-    """What may be file names in a command, however it is quoted."""
+    """Words of a command that may be file names, however they are quoted."""
     if handler.argv is not None:
         return {*handler.argv, *(each for word in handler.argv for each in _WORDS.findall(word))}
     command = _WRITTEN.sub(" ", _SAYS_WHERE.sub("$PWD", handler.command))
@@ -214,15 +280,22 @@ def _words_of(handler: Handler) -> set[str]:
     return words
 
 
-def _programs_in(command: str, depth: int) -> Iterator[str]:
-    """What a command line runs: the program of each of its commands, and the script an interpreter is given."""
+def shell_tokens(command: str) -> list[str] | None:
+    """The words and operators of a command line; None if a quote is left open."""
     try:
         reader = shlex.shlex(command, posix=True, punctuation_chars=";|&()\n")
         reader.whitespace = " \t\r"
         reader.whitespace_split = True
-        tokens = list(reader)
+        return list(reader)
     except ValueError:
-        yield from _WORDS.findall(command)  # it cannot be read: anything in it may be a script
+        return None
+
+
+def _programs_in(command: str, depth: int) -> Iterator[str]:
+    """What a command line runs: the program of each of its commands, and the script of an interpreter."""
+    tokens = shell_tokens(command)
+    if tokens is None:
+        yield from _WORDS.findall(command)  # unreadable: any word may be a script
         return
     words: list[str] = []
     for token in [*tokens, ";"]:
@@ -234,7 +307,7 @@ def _programs_in(command: str, depth: int) -> Iterator[str]:
 
 
 def _programs(words: list[str], depth: int) -> Iterator[str]:
-    """The program that the words of one command run, and the script that it is given."""
+    """The program of one command, and its script."""
     rest = list(words)
     while rest and (_ASSIGNED.fullmatch(rest[0]) or os.path.basename(rest[0]) in _WRAPPERS):
         wrapped = rest.pop(0)
@@ -250,7 +323,7 @@ def _programs(words: list[str], depth: int) -> Iterator[str]:
 
 
 def _module(name: str) -> Iterator[str]:
-    """The files that a module of the project is, wherever in it modules are looked for."""
+    """The files of a module of the project."""
     from hookline.config import files_of_program
 
     for path in files_of_program(name):
@@ -258,7 +331,7 @@ def _module(name: str) -> Iterator[str]:
 
 
 def _given_to(words: list[str], depth: int) -> Iterator[str]:
-    """The script among the arguments of an interpreter, and what is in a line that it is given instead."""
+    """The script among the arguments of an interpreter, or what its `-c` line runs."""
     for place, word in enumerate(words):
         if word in _NO_SCRIPT:
             if word == "-m" and place + 1 < len(words):

@@ -1,4 +1,4 @@
-"""What hooks say to the model: labelled, so that it is known whose words they are, and never too long."""
+"""Texts of hooks for the model and the terminal: labelled, cut where they are too long, and harmless."""
 
 from __future__ import annotations
 
@@ -10,19 +10,23 @@ from pathlib import Path
 from hookline.state import UserMessage
 
 LONGEST = 10_000
-"""Characters that reach the model; the whole of it goes into a file."""
+"""Characters that reach the model; the whole text goes into a file."""
 _LABEL = "<hook name="
 _CLOSING = re.compile(r"</(?=hook\b)", re.IGNORECASE)
+_LONGEST_SEQUENCE = 4096
+_PRINTABLE = r"[^\x00-\x1f\x7f-\x9f]*"
+_SEQUENCES = re.compile(rf"(?:\x07|\x1b\](?:0|1|2|9|99|777);{_PRINTABLE}(?:\x07|\x1b\\))+")
+"""Titles (OSC 0, 1, 2), notifications (OSC 9, 99, 777) and the bell."""
 
 
 class Spill:
-    """Where texts go that are too long to show: files of a private directory."""
+    """A private directory for texts that are too long."""
 
     def __init__(self, directory: Path | None = None) -> None:
         self._directory = directory
 
     def cut(self, text: str) -> str:
-        """A text that is short enough, with a note where the rest is."""
+        """A text that is short enough, with a note about the rest."""
         text = text.encode(errors="replace").decode()
         if len(text) <= LONGEST:
             return text
@@ -43,12 +47,17 @@ class Spill:
 
 
 def labelled(hook: str, text: str) -> str:
-    """What a hook tells the model. It cannot end its own label and go on as somebody else."""
+    """A hook's words to the model, under its name. It cannot close its own label."""
     name = hook.replace('"', "'").replace("<", "(").replace(">", ")")
     inside = _CLOSING.sub(r"<\\/", text)
     return f'{_LABEL}"{name}">\n{inside}\n</hook>'
 
 
 def is_labelled(message: UserMessage) -> bool:
-    """Whether a message is what a hook told the model, and no person's."""
+    """Whether a message has the words of a hook."""
     return bool(message.by) and message.text.startswith(_LABEL)
+
+
+def is_harmless(sequence: str) -> bool:
+    """Whether a control sequence is titles, notifications and the bell only."""
+    return len(sequence) <= _LONGEST_SEQUENCE and _SEQUENCES.fullmatch(sequence) is not None

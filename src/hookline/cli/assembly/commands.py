@@ -114,7 +114,7 @@ def _settings_files(settings: Settings) -> list[Path]:
 
 def _check_object(path: Path, where: str) -> None:
     """Whoever names a file wants its hooks: one that cannot be read is not passed over."""
-    from hookline.command_hooks.reading.files import load_json
+    from hookline.command_hooks.dialects.config_files import load_json
 
     problems: list[str] = []
     if load_json(path, problems.append) is None:

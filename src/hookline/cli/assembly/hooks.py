@@ -84,14 +84,14 @@ def unmet(hook: HookSettings, toolbox: Toolbox) -> Iterator[tuple[str, str]]:
     lost = [name for name in names if not ({name, *ours_of(name)} & {*tools} or set(name) & _GLOB)]
     if not (rule or lost):
         return
-    from hookline.command_hooks.doubts import strangers
+    from hookline.command_hooks.checks import unknown_tools
     from hookline.permissions import Rule
 
-    yield from strangers([rule] if rule else [], toolbox)
+    yield from unknown_tools([rule] if rule else [], toolbox)
     for name in lost:
         # A rule knows more names for a tool than a plain name does.
         ours = [tool for tool in tools if Rule(name).touches(ToolCall("", tool))]
-        yield from [(name, ours[0])] if ours else strangers([name], toolbox)
+        yield from [(name, ours[0])] if ours else unknown_tools([name], toolbox)
 
 
 def _about(hook: HookSettings) -> tuple[str, str]:

@@ -101,7 +101,7 @@ def ours_of(name: str) -> list[str]:
     """The tools that other agents call so. Their names begin with a capital, and ours do not."""
     if not name[:1].isupper():
         return []
-    from hookline.command_hooks.tool_names import CLAUDE
+    from hookline.command_hooks.dialects.claude.tools import TOOLS as CLAUDE
 
     return [ours for ours, form in CLAUDE.items() if name in (form.name, *form.aliases)]
 

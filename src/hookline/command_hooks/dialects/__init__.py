@@ -1,19 +1,15 @@
-"""The dialects, by name. Which one a hook speaks is a property of the file that names it."""
+"""The dialects that Hookline knows, one file or folder each. The order is that of their hooks."""
 
 from __future__ import annotations
 
-from hookline.command_hooks.dialects.base import Dialect, Place
-from hookline.command_hooks.dialects.claude import Claude
+from hookline.command_hooks.dialect import register_dialect
+from hookline.command_hooks.dialects.claude.protocol import Claude
 from hookline.command_hooks.dialects.codex import Codex
-from hookline.command_hooks.dialects.copilot import Copilot
+from hookline.command_hooks.dialects.copilot.protocol import Copilot
 from hookline.command_hooks.dialects.cursor import Cursor
 from hookline.command_hooks.dialects.gemini import Gemini
 from hookline.command_hooks.dialects.own import Own
 from hookline.command_hooks.dialects.vscode import VsCode
 
-DIALECTS: dict[str, Dialect] = {
-    dialect.name: dialect
-    for dialect in (Own(), Claude(), Gemini(), Codex(), Cursor(), Copilot(), VsCode())
-}
-
-__all__ = ["DIALECTS", "Dialect", "Place"]
+for _dialect in (Own(), Claude(), Gemini(), Codex(), Cursor(), Copilot(), VsCode()):
+    register_dialect(_dialect)

@@ -2,32 +2,66 @@
 
 from __future__ import annotations
 
+import json
+import re
 import shlex
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import Any, ClassVar
 
 import msgspec
 
-from hookline.command_hooks import matchers
-from hookline.command_hooks.answers import Answer, failed, json_object, text_of
-from hookline.command_hooks.definition import Handler
-from hookline.command_hooks.dialects.base import (
-    SHELL_TOOLS,
-    Place,
-    failure_words,
-    last_words,
-    output_text,
-    unfinished,
+from hookline.command_hooks.dialect import Dialect, NameTest
+from hookline.command_hooks.dialects import event_facts
+from hookline.command_hooks.dialects.claude.protocol import Claude, wrong_field
+from hookline.command_hooks.dialects.claude.settings import make_hook as make_claude_hook
+from hookline.command_hooks.dialects.config_files import (
+    about,
+    about_plugin,
+    inside,
+    load_json,
+    load_toml,
+    manifest_of,
+    nested,
+    seconds_field,
+    text_field,
+    usual_shell,
 )
-from hookline.command_hooks.dialects.claude import Claude
-from hookline.command_hooks.dialects.claude_answers import problem_in
-from hookline.command_hooks.dialects.endings import server_result
-from hookline.command_hooks.matchers import Test
-from hookline.command_hooks.process import Ran
-from hookline.command_hooks.tool_names import Shown, patch_text
+from hookline.command_hooks.dialects.matchers import names_or_expression
+from hookline.command_hooks.exchange import (
+    HookAnswer,
+    ProgramResult,
+    RunFacts,
+    failed,
+    json_object,
+    text_of,
+)
+from hookline.command_hooks.handler import (
+    Handler,
+    HookSearch,
+    HookSource,
+    Level,
+    Warn,
+    own_directory,
+)
+from hookline.command_hooks.tools import ShownCall
+from hookline.command_hooks.transcripts import Line, Transcripts, timestamp
 from hookline.errors import UsageError
 from hookline.hooks import Kind
-from hookline.state import ToolCall, UserMessage
+from hookline.state import (
+    AgentState,
+    AssistantMessage,
+    Message,
+    ToolCall,
+    ToolMessage,
+    UserMessage,
+)
 
+_TOP_KEYS = frozenset({"hooks", "description", "$schema"})
+_MANAGED_FILES = ("requirements.toml", "managed_config.toml")
+"""Files that only the administrator has."""
+_NO_EVENTS = ("state", "managed_dir", "windows_managed_dir")
+_MANIFESTS = (".codex-plugin/plugin.json", ".claude-plugin/plugin.json")
 _KEYS = frozenset(
     {"continue", "stopReason", "suppressOutput", "systemMessage", "decision", "reason", "hookSpecificOutput"}
 )  # fmt: skip
@@ -53,18 +87,84 @@ _READING = {
     "glob": ("rg", "--files", "-g"),
     "search": ("rg",),
 }
-"""Our tools that read, and the commands by which it is done there: it has no tools for that."""
+"""Our tools that read, and the commands that Codex reads with: it has no tools for that."""
 _PATCHING = ("write", "edit")
-_TEXT = (*SHELL_TOOLS, *_READING, *_PATCHING)
-"""Tools whose response is the text that they gave, and nothing around it."""
+_TEXT = (*event_facts.SHELL_TOOLS, *_READING, *_PATCHING)
+"""Tools whose response is plain text."""
+
+
+# --- transcript -----------------------------------------------------------------------------------------
+
+
+class CodexTranscripts(Transcripts):
+    """The conversation as Codex keeps it."""
+
+    suffix = ".codex.jsonl"
+
+    def head(self, facts: RunFacts) -> Iterator[Line]:
+        about_session = {"id": facts.session_uuid, "timestamp": timestamp(), "cwd": facts.cwd}
+        named = {"originator": "hookline", "cli_version": "hookline"}
+        yield _line("session_meta", {**about_session, **named})
+
+    def lines(
+        self,
+        messages: Sequence[Message],
+        facts: RunFacts,
+        state: AgentState | None,  # noqa: ARG002 - as in the others
+    ) -> Iterator[Line]:
+        for message in messages:
+            yield from _lines(message, facts)
+
+
+def _line(kind: str, payload: Line) -> Line:
+    return {"timestamp": timestamp(), "type": kind, "payload": payload}
+
+
+def _lines(message: Message, facts: RunFacts) -> Iterator[Line]:
+    if isinstance(message, ToolMessage):
+        said = {"call_id": message.call_id, "output": message.text}
+        yield _line("response_item", {"type": "function_call_output", **said})
+        return
+    is_model = isinstance(message, AssistantMessage)
+    if message.text:
+        content = [{"type": "output_text" if is_model else "input_text", "text": message.text}]
+        role = "assistant" if is_model else "user"
+        yield _line("response_item", {"type": "message", "role": role, "content": content})
+    if is_model and message.text:
+        yield _line("event_msg", {"type": "agent_message", "message": message.text})
+    if isinstance(message, UserMessage) and not message.by:
+        yield _line("event_msg", {"type": "user_message", "message": message.text})
+    for call in message.calls if isinstance(message, AssistantMessage) else ():
+        yield _line("response_item", _call(call, facts))
+
+
+def _call(call: ToolCall, facts: RunFacts) -> Line:
+    shown = Codex().show(call, facts)
+    about = {"call_id": call.id, "name": shown.name}
+    if shown.name == "apply_patch":
+        return {"type": "custom_tool_call", **about, "input": shown.input["command"]}
+    given = shown.input
+    if shown.name == "Bash":
+        about["name"], given = "exec_command", {"cmd": given.get("command", "")}
+    return {"type": "function_call", **about, "arguments": json.dumps(given, default=str)}
+
+
+# --- the protocol --------------------------------------------------------------------------------------
 
 
 class Codex(Claude):
     """Codex's protocol."""
 
     name = "codex"
-    own = ".codex"
-    numbers_prompts = False
+    transcripts = CodexTranscripts
+    home_folder = ".codex"
+    configuration_folders = (".codex",)
+    manifests = (".codex-plugin/plugin.json",)
+    identity_variables = frozenset({"CODEX_ENV_FILE"})
+    root_variables = frozenset({"PLUGIN_ROOT", "CLAUDE_PLUGIN_ROOT"})
+    data_variables = frozenset({"PLUGIN_DATA", "CLAUDE_PLUGIN_DATA"})
+    withholds_results = True
+    is_claude_code = False
     points: ClassVar[dict[str, str]] = {
         "SessionStart": "session_start",
         "UserPromptSubmit": "prompt_submit",
@@ -80,46 +180,68 @@ class Codex(Claude):
         "SessionEnd": "session_end",
         "notify": "stop",
     }
-    known: ClassVar[frozenset[str]] = frozenset({"Interrupt"})
+    unsupported = frozenset({"Interrupt"})
     observing = frozenset({"notify", "PostCompact"})
+
+    # --- files --------------------------------------------------------------------------------------
+
+    def find(self, search: HookSearch) -> Iterable[Handler]:
+        """Plugins, and `hooks.json` and `config.toml` of each level."""
+        own = own_directory(search.home, ".codex", "CODEX_HOME")
+        roots = {**dict.fromkeys(_installed(own, search.warn), Level.PLUGIN), **_named(search)}
+        for root, level in roots.items():
+            yield from _plugin(root, level, own, search)
+        places = search.places("codex", own, search.project / ".codex")
+        for level, directory in places:
+            yield from _in_directory(directory, level, search)
+            if _ends_search(directory, level):
+                return
+
+    def find_named(self, search: HookSearch) -> Iterable[Handler]:
+        own = own_directory(search.home, ".codex", "CODEX_HOME")
+        for root, level in _named(search).items():
+            yield from _plugin(root, level, own, search)
+
+    def read(self, path: Path, level: Level, search: HookSearch) -> Iterable[Handler]:
+        """One `hooks.json` or `config.toml`."""
+        return _file(path, level, search)
+
+    # --- events -------------------------------------------------------------------------------------
 
     def fires(self, event: str, ctx: Any) -> bool:
         """After a tool there is one event, however it went."""
-        if event == "notify":  # the turn is over, and nobody objected
+        if event == "notify":  # the turn is over without an objection
             return ctx.verdict is None or ctx.verdict.kind is Kind.PROCEED
         return True if event == "PostToolUse" else super().fires(event, ctx)
 
-    def test(self, handler: Handler) -> Test:
+    def matcher(self, handler: Handler) -> NameTest:
         """Exact names of a narrower set, or a regular expression."""
-        return matchers.codex(handler.matcher)
+        return names_or_expression(handler.matcher, narrow=True)
 
-    def show(self, call: ToolCall, place: Place) -> Shown:
-        """A call under Codex's names: files are changed by patches, and read by commands, which guards look at.
+    def show(self, call: ToolCall, facts: RunFacts) -> ShownCall:
+        """A call under Codex's names: files are changed by patches, and read by commands.
 
-        Beside the patch is what Claude's tools would be given: people have one guard for both.
+        Beside the patch are the arguments of Claude's tools: people have one guard for both.
         """
-        shown = super().show(call, place)
+        shown = super().show(call, facts)
         if call.name in _PATCHING:
-            given = {"command": patch_text(call), **shown.input}
-            return Shown("apply_patch", given, ("Write", "Edit"))
+            given = {"command": _patch_text(call), **shown.input}
+            return ShownCall("apply_patch", given, ("Write", "Edit"))
         if call.name in _READING:
-            words = [*_READING[call.name], *_named(shown.input)]
-            return Shown("Bash", {"command": shlex.join(words)}, (shown.name,))
+            words = [*_READING[call.name], *_operands(shown.input)]
+            return ShownCall("Bash", {"command": shlex.join(words)}, (shown.name,))
         return (
             shown._replace(name="spawn_agent", aliases=("Agent",))
             if shown.name == "Agent"
             else shown
         )
 
-    def back(self, call: ToolCall, shown: Shown, answer: Answer) -> ToolCall:
-        """The call with a hook's changes; a changed patch is none that we could take apart.
-
-        A tool that reads runs no command: one that would have read in another way changes nothing.
-        """
+    def take_back(self, call: ToolCall, shown: ShownCall, answer: HookAnswer) -> ToolCall:
+        """The call with a hook's changes. A changed patch is an error, and a changed command for reading is ignored."""
         if call.name in _READING:
             return call
         if shown.name != "apply_patch":
-            return super().back(call, shown, answer)
+            return super().take_back(call, shown, answer)
         if {**shown.input, **(answer.updated_input or {})} == shown.input:
             return call
         raise UsageError(
@@ -127,79 +249,68 @@ class Codex(Claude):
             remedy="Deny the call, and say why.",
         )
 
-    def payload(self, handler: Handler, ctx: Any, place: Place) -> dict[str, Any]:
-        """As Claude's, with the turn and the model; a program that is notified has a form of its own."""
+    def payload(self, handler: Handler, ctx: Any, facts: RunFacts) -> dict[str, Any]:
+        """As Claude's, with the turn and the model; `notify` has a form of its own."""
         if handler.event == "notify":
             asked = [m.text for m in ctx.state.messages if isinstance(m, UserMessage) and not m.by]
             return {
                 "type": "agent-turn-complete",
-                "thread-id": place.session_uuid,
+                "thread-id": facts.session_uuid,
                 "turn-id": ctx.state.run_id,
-                "cwd": place.cwd,
+                "cwd": facts.cwd,
                 "input-messages": asked,
-                "last-assistant-message": last_words(ctx.state),
+                "last-assistant-message": event_facts.last_words(ctx.state),
             }
-        sent = super().payload(handler, ctx, place)
+        sent = super().payload(handler, ctx, facts)
         if "tool_response" in sent and ctx.tool_call.name in _TEXT:
-            sent["tool_response"] = output_text(ctx.execution)
+            sent["tool_response"] = event_facts.output_text(ctx.execution)
         elif "tool_response" in sent and ctx.tool_call.name.startswith("mcp__"):
-            sent["tool_response"] = server_result(ctx.execution)
-        return {**sent, "turn_id": f"{ctx.state.run_id}", "model": place.model}
+            sent["tool_response"] = event_facts.server_result(ctx.execution)
+        return {**sent, "turn_id": f"{ctx.state.run_id}", "model": facts.model}
 
-    def variables(self, handler: Handler, place: Place) -> dict[str, str]:
-        """For plugins, where they are. There is no variable for the project; ours does no harm."""
+    def variables(self, handler: Handler, facts: RunFacts) -> dict[str, str]:
         names = ("CODEX_ENV_FILE", "CLAUDE_ENV_FILE") if handler.event == "SessionStart" else ()
-        files = dict.fromkeys(names, place.env_file) if place.env_file else {}
-        root, data = handler.source.root, handler.source.data
-        named = {"CLAUDE_PROJECT_DIR": place.project, "CODEX_SESSION_ID": place.session_uuid}
-        if not root:
-            return {**named, **files}
-        plugin = {"PLUGIN_ROOT": root, "PLUGIN_DATA": data}
-        return {
-            **named,
-            **files,
-            **plugin,
-            **{f"CLAUDE_{name}": value for name, value in plugin.items()},
-        }
+        files = dict.fromkeys(names, facts.env_file) if facts.env_file else {}
+        found = Dialect.variables(self, handler, facts)
+        return {**found, **files, "CODEX_SESSION_ID": facts.session_uuid}
 
-    def understand(self, handler: Handler, ran: Ran) -> Answer:
-        """Stricter than Claude: what is not exactly right counts as failed."""
-        lost = unfinished(ran)
-        if lost is not None:
-            return lost
-        text, event = ran.stdout.strip(), handler.event
+    # --- answers ------------------------------------------------------------------------------------
+
+    def read_answer(self, handler: Handler, result: ProgramResult) -> HookAnswer:
+        """Stricter than Claude: what is not exactly right is a failure."""
+        text, event = result.stdout.strip(), handler.event
         if event == "notify":
-            return Answer() if ran.code == 0 else failed(failure_words(ran))
-        if ran.code == 2:
+            return HookAnswer() if result.code == 0 else failed(event_facts.failure_words(result))
+        if result.code == 2:
             if event not in _BLOCKING:
-                return failed(failure_words(ran))
-            if ran.stderr.strip():
-                return Answer(decision="deny", reason=ran.stderr.strip(), status="blocked")
+                return failed(event_facts.failure_words(result))
+            if result.stderr.strip():
+                return HookAnswer(decision="deny", reason=result.stderr.strip(), status="blocked")
             return failed("it ended with exit code 2 and said nothing on stderr")
-        if ran.code != 0:
-            return failed(failure_words(ran))
+        if result.code != 0:
+            return failed(event_facts.failure_words(result))
         if text[:1] not in ("{", "["):
-            return Answer(contexts=(text,)) if text and event in _CONTEXT else Answer()
+            return HookAnswer(contexts=(text,)) if text and event in _CONTEXT else HookAnswer()
         found = json_object(text)
         if found is None:
             return failed("its output begins like JSON, and is not valid")
-        problem = problem_in(found) or _unsupported(event, found)
+        problem = wrong_field(found) or _unsupported(event, found)
         if problem:
             return failed(f"its output does not fit: {problem}")
         answer = self.fields(event, found)
-        if event == "PostToolUse" and answer.stops:  # there it is the result that goes no further
+        if event == "PostToolUse" and answer.stops:  # there it withholds the result
             reason = answer.reason or answer.stop_reason or "a hook kept the result back"
             return msgspec.structs.replace(answer, stops=False, decision="deny", reason=reason)
         return answer
 
 
-def _named(given: dict[str, Any]) -> list[str]:
-    """What a tool that reads is given: what it looks for, and where."""
+def _operands(given: dict[str, Any]) -> list[str]:
+    """What a reading tool looks for, and where."""
     return [str(given[key]) for key in ("pattern", "file_path", "path") if given.get(key)]
 
 
 def _unsupported(event: str, found: dict[str, Any]) -> str:
-    """What Codex does not take."""
+    """The first field that Codex does not accept; empty if there is none."""
     specific = found.get("hookSpecificOutput") or {}
     unknown = sorted((found.keys() - _KEYS) | (specific.keys() - _SPECIFIC))
     if unknown:
@@ -226,9 +337,180 @@ def _unsupported(event: str, found: dict[str, Any]) -> str:
 
 
 def _beyond_permission(decision: Any) -> str:
-    """What an answer about a permission says besides yes or no: Codex keeps these words for later, and takes none."""
+    """A field beside yes and no: Codex reserves them, and accepts none."""
     given = decision if isinstance(decision, dict) else {}
     reserved = ("updatedInput", "updatedPermissions")
     named = next((key for key in reserved if given.get(key) is not None), "")
     named = named or ("interrupt" if given.get("interrupt") is True else "")
     return f"'{named}' is not supported here" if named else ""
+
+
+def _patch_text(call: ToolCall) -> str:
+    """A change to a file in the form of Codex's patches."""
+    path = str(call.args.get("path", ""))
+    if call.name == "write":
+        body = [f"*** Add File: {path}", *_marked("+", str(call.args.get("content", "")))]
+    else:
+        edits = call.args.get("edits") or [call.args]
+        body = [f"*** Update File: {path}"]
+        for edit in edits:
+            body += [
+                "@@",
+                *_marked("-", str(edit.get("old", ""))),
+                *_marked("+", str(edit.get("new", ""))),
+            ]
+    return "\n".join(["*** Begin Patch", *body, "*** End Patch", ""])
+
+
+def _marked(mark: str, text: str) -> list[str]:
+    return [mark + line for line in text.splitlines()]
+
+
+# --- files ----------------------------------------------------------------------------------------------
+
+
+def _in_directory(directory: Path, level: Level, search: HookSearch) -> Iterator[Handler]:
+    names = ("hooks.json", "config.toml", *(_MANAGED_FILES if level is Level.MANAGED else ()))
+    is_off = _is_switched_off(directory, level)
+    for name in names:
+        for handler in _file(directory / name, level, search):
+            if not is_off or handler.event == "notify":
+                yield handler
+
+
+def _ends_search(directory: Path, level: Level) -> bool:
+    """Whether the hooks of less trusted levels are off."""
+    if _is_switched_off(directory, level) and not level.is_repository:
+        return True
+    required = _quiet_toml(directory / "requirements.toml") if level is Level.MANAGED else {}
+    return required.get("allow_managed_hooks_only") is True
+
+
+def _is_switched_off(directory: Path, level: Level) -> bool:
+    """Whether a configuration switches hooks off, by the name of the feature or its former name."""
+    for name in ("config.toml", *(_MANAGED_FILES if level is Level.MANAGED else ())):
+        features = _quiet_toml(directory / name).get("features")
+        if not isinstance(features, dict):
+            continue
+        if features.get("hooks", features.get("codex_hooks")) is False:
+            return True
+    return False
+
+
+def _quiet_toml(path: Path) -> dict[str, Any]:
+    """A file whose mistakes are reported elsewhere."""
+    return load_toml(path, lambda _said: None) or {}
+
+
+def _file(path: Path, level: Level, search: HookSearch) -> list[Handler]:
+    """One file. An unknown key at the top of a `hooks.json` refuses all of it, as in Codex."""
+    source = search.source("codex", level, path)
+    warn = about(source.label, search.warn)
+    if path.suffix == ".toml":
+        content = load_toml(path, warn) or {}
+        hooks = _by_event(content.get("hooks", {}))
+        if isinstance(hooks, dict):
+            hooks = {key: value for key, value in hooks.items() if key not in _NO_EVENTS}
+        return [*nested(hooks, source, _make_hook, warn), *_notify(content.get("notify"), source)]
+    content = load_json(path, warn) or {}
+    unknown = sorted(content.keys() - _TOP_KEYS)
+    if unknown:
+        warn(f"'{unknown[0]}' is not known, so none of it is read")
+        return []
+    return list(nested(content.get("hooks", {}), source, _make_hook, warn))
+
+
+def _notify(argv: Any, source: HookSource) -> Iterator[Handler]:
+    """The program that is started at the end of a turn."""
+    if isinstance(argv, list) and argv and all(isinstance(word, str) for word in argv):
+        yield Handler(
+            source,
+            "notify",
+            argv=tuple(argv),
+            in_argument=True,
+            timeout=30.0,
+            definition={"event": "notify", "argv": argv},
+        )
+
+
+def _by_event(hooks: Any) -> Any:
+    """Hooks by event, where they are in one list: some installers write `[[hooks]]`, with an `event` in each."""
+    if not isinstance(hooks, list) or not all(isinstance(each, dict) for each in hooks):
+        return hooks
+    found: dict[str, list[dict[str, Any]]] = {}
+    for each in hooks:
+        hook = {key: value for key, value in each.items() if key not in ("event", "matcher")}
+        group = {"hooks": [{"type": "command", **hook}], "matcher": each.get("matcher", "")}
+        found.setdefault(str(each.get("event", "")), []).append(group)
+    return found
+
+
+def _make_hook(
+    source: HookSource, event: str, group: Mapping[str, Any], hook: Mapping[str, Any], warn: Warn
+) -> Handler | None:
+    handler = make_claude_hook(source, event, group, hook, warn)
+    if handler is None:
+        return None
+    if handler.kind not in ("command", "mcp_tool"):
+        warn(f"{event}: hooks of type {handler.kind!r} are not run by Codex, so it is left out")
+        return None
+    handler = msgspec.structs.replace(handler, shell=handler.shell or usual_shell())
+    if event == "SessionEnd":
+        given = seconds_field(hook, 1.0, warn)
+        return msgspec.structs.replace(handler, timeout=min(given, 3.0))
+    timeout = seconds_field(hook, seconds_field(hook, 600.0, warn, key="timeoutSec"), warn)
+    return msgspec.structs.replace(handler, timeout=timeout)
+
+
+def _installed(own: Path, warn: Warn) -> Iterator[Path]:
+    """The newest version of each plugin that the user's configuration switches on."""
+    content = _quiet_toml(own / "config.toml")
+    plugins, features = content.get("plugins"), content.get("features")
+    if isinstance(features, dict) and False in (
+        features.get("hooks"),
+        features.get("plugin_hooks"),
+    ):
+        return
+    for name, said in plugins.items() if isinstance(plugins, dict) else ():
+        if not isinstance(said, dict) or said.get("enabled", True) is not True:
+            continue
+        plugin, _, market = name.partition("@")
+        versions = sorted((own / "plugins" / "cache" / market / plugin).glob("*/"), key=_version)
+        if versions:
+            yield versions[-1]
+        else:
+            warn(f"~/.codex/config.toml: the plugin '{name}' is switched on, and not installed")
+
+
+def _version(root: Path) -> list[tuple[int, int, str]]:
+    """By what versions are compared: numbers as numbers, and a word before any number."""
+    parts = re.findall(r"\d+|[a-z]+", root.name.lower())
+    return [(1, int(part), "") if part.isdecimal() else (0, 0, part) for part in parts]
+
+
+def _plugin(root: Path, level: Level, own: Path, search: HookSearch) -> Iterator[Handler]:
+    """A plugin's hooks: in its usual file, where its manifest says, or in the manifest itself."""
+    warn = about_plugin(root, search)
+    manifest = manifest_of(root, _MANIFESTS, warn)
+    is_cached = root.parent.parent.parent == own / "plugins" / "cache"
+    name = text_field(manifest, "name") or (root.parent.name if is_cached else root.name)
+    data = own / "plugins" / "data" / name
+    given = manifest.get("hooks", "hooks/hooks.json")
+    for each in given if isinstance(given, list) else [given]:
+        path = inside(root, each if isinstance(each, str) else _MANIFESTS[0], warn)
+        content = (load_json(path, warn) if isinstance(each, str) else each) if path else None
+        if path is None or not isinstance(content, dict):
+            continue
+        source = HookSource("codex", level, str(path), f"{name}/{path.name}", str(root), str(data))
+        hooks = content["hooks"] if "hooks" in content else {} if isinstance(each, str) else content
+        yield from nested(hooks, source, _make_hook, warn)
+
+
+def _named(search: HookSearch) -> dict[Path, Level]:
+    """The named plugins that are for Codex alone. One that is for Claude, too, is read there."""
+    found = {}
+    for root, level in search.plugins.items():
+        is_codex, is_claude = ((root / each).is_file() for each in _MANIFESTS)
+        if is_codex and not is_claude:
+            found[root] = level
+    return found

@@ -1,50 +1,83 @@
-"""Cursor's hooks: several events for one tool call, by what kind of tool it is."""
+"""Cursor's hooks: several events for one tool call, by the kind of tool."""
 
 from __future__ import annotations
 
 import json
-import re
+import os
 import shlex
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import Any, ClassVar
 
 import msgspec
 
-from hookline.command_hooks import matchers
-from hookline.command_hooks.answers import UNCHANGED, Answer, failed, json_object, text_of
-from hookline.command_hooks.definition import Handler
-from hookline.command_hooks.dialects.base import (
-    SHELL_TOOLS,
-    Dialect,
-    Place,
+from hookline.command_hooks.dialect import Dialect, ModelVerdict, NameTest
+from hookline.command_hooks.dialects import event_facts
+from hookline.command_hooks.dialects.claude.tools import (
+    EDIT_KEYS,
+    FILE_KEYS,
+    SEARCH_KEYS,
+    result_of,
+)
+from hookline.command_hooks.dialects.config_files import (
+    about,
+    about_plugin,
+    flat,
+    inside,
+    load_json,
+    seconds_field,
+    text_field,
+    usual_shell,
+)
+from hookline.command_hooks.dialects.matchers import everything, expression
+from hookline.command_hooks.exchange import (
+    UNCHANGED,
+    HookAnswer,
+    ProgramResult,
+    RunFacts,
     as_uuid,
-    failure_text,
-    failure_words,
-    has_failed,
-    is_address,
-    is_interrupted,
-    output_text,
-    served_by,
-    unfinished,
+    denied,
+    failed,
+    json_object,
+    text_of,
 )
-from hookline.command_hooks.dialects.cursor_events import (
-    child_ended,
-    child_started,
-    compacting,
-    content_of,
-    edits_of,
-    output_of,
-    session_ended,
-    session_fields,
-    tokens,
-)
-from hookline.command_hooks.dialects.endings import is_abandoned, server_result
-from hookline.command_hooks.matchers import Test
-from hookline.command_hooks.process import Ran
-from hookline.command_hooks.tool_names import CURSOR, Bridge, Shown
+from hookline.command_hooks.handler import Handler, HookSearch, HookSource, Level, Warn
+from hookline.command_hooks.objections import is_abandoned
+from hookline.command_hooks.texts import is_labelled
+from hookline.command_hooks.tools import ShownCall, ToolForm, ToolNames, mcp_names
+from hookline.command_hooks.transcripts import Line, Transcripts
 from hookline.lifecycle import HookPoint
-from hookline.state import ResultStatus, ToolCall, ToolResult
+from hookline.state import (
+    AgentState,
+    AssistantMessage,
+    Message,
+    ResultStatus,
+    RunStatus,
+    ToolCall,
+    ToolResult,
+    Usage,
+    UserMessage,
+)
 
-_MCP = re.compile(r"mcp__(?P<server>.+?)__(?P<tool>.+)")
+_TOOLS: dict[str, ToolForm] = {
+    "bash": ToolForm("Shell", {"cwd": "working_directory"}),
+    "exec": ToolForm("Shell", {"cwd": "working_directory"}),
+    "read": ToolForm("Read", FILE_KEYS),
+    "write": ToolForm("Write", FILE_KEYS),
+    "edit": ToolForm("Write", EDIT_KEYS, ("Edit", "StrReplace")),
+    "search": ToolForm("Grep", SEARCH_KEYS),
+    "glob": ToolForm("Glob", {}),
+    "list": ToolForm("LS", {}),
+    "spawn_subagent": ToolForm("Task", {"agent": "subagent_type"}),
+}
+
+_MOST_CONTENT = 1 << 20
+_LETTERS = 4
+"""Letters of a token, about."""
+_ENDINGS = {RunStatus.FAILED: "error", RunStatus.CANCELLED: "aborted"}
+_MANIFEST = ".cursor-plugin/plugin.json"
+_TIMEOUT = 60.0
+_LOOP_LIMIT = 5
 _ANY_TOOL = frozenset({"preToolUse", "postToolUse", "postToolUseFailure"})
 _SHELL = frozenset({"beforeShellExecution", "afterShellExecution"})
 _MCPS = frozenset({"beforeMCPExecution", "afterMCPExecution"})
@@ -52,20 +85,53 @@ _DECIDING = frozenset(
     {"preToolUse", "beforeShellExecution", "beforeMCPExecution", "beforeReadFile", "beforeSubmitPrompt",
      "subagentStart"}
 )  # fmt: skip
-"""Events about what has not happened yet: there `continue: false` is a no to that, and not the end of the run."""
+"""Events before something happens: there `continue: false` is a no to it, and not the end of the run."""
 _SEES_OUTPUT = frozenset({"postToolUse", "afterShellExecution", "afterMCPExecution"})
-CLOSED = frozenset({"beforeMCPExecution", "beforeReadFile"})
-"""Events whose hooks keep things from happening when they fail."""
-VERSION = "2.0.0"
+_CLOSED = frozenset({"beforeMCPExecution", "beforeReadFile"})
+"""Events whose hooks fail closed."""
+_VERSION = "2.0.0"
 _OF_FILES = ("read", "write", "edit")
 _REFUSED = (ResultStatus.BLOCKED, ResultStatus.DENIED)
 _TWICE = {"file_path": "path", "content": "contents"}
 
 
+# --- transcript -----------------------------------------------------------------------------------------
+
+
+class CursorTranscripts(Transcripts):
+    """What people and the model say, and which tools it calls; results and words of hooks are not in it."""
+
+    suffix = ".cursor.jsonl"
+
+    def lines(
+        self,
+        messages: Sequence[Message],
+        facts: RunFacts,
+        state: AgentState | None,  # noqa: ARG002 - as in the others
+    ) -> Iterator[Line]:
+        for message in messages:
+            if isinstance(message, AssistantMessage):
+                calls = [Cursor().show(call, facts) for call in message.calls]
+                said = [{"type": "text", "text": message.text}] if message.text else []
+                used = [
+                    {"type": "tool_use", "name": each.name, "input": each.input} for each in calls
+                ]
+                yield {"role": "assistant", "message": {"content": [*said, *used]}}
+            elif isinstance(message, UserMessage) and not is_labelled(message):
+                asked = f"<user_query>\n{message.text}\n</user_query>"
+                content = [{"type": "text", "text": message.text if message.by else asked}]
+                yield {"role": "user", "message": {"content": content}}
+
+
+# --- the protocol --------------------------------------------------------------------------------------
+
+
 class Cursor(Dialect):
-    """Cursor's protocol, as its hooks.json names hooks."""
+    """Cursor's protocol."""
 
     name = "cursor"
+    transcripts = CursorTranscripts
+    objections_in_a_row = None  # each hook has a `loop_limit`
     points: ClassVar[dict[str, str]] = {
         "sessionStart": "session_start",
         "beforeSubmitPrompt": "prompt_submit",
@@ -86,11 +152,40 @@ class Cursor(Dialect):
         "preCompact": "before_compact",
         "sessionEnd": "session_end",
     }
-    also: ClassVar[dict[str, str]] = {"stop": "agent_failed"}
-    known = frozenset({"beforeTabFileRead", "afterTabFileEdit", "workspaceOpen"})
+    more_points: ClassVar[dict[str, str]] = {"stop": "agent_failed"}
+    unsupported = frozenset({"beforeTabFileRead", "afterTabFileEdit", "workspaceOpen"})
     observing = frozenset({"afterAgentResponse", "afterAgentThought", "postToolUseFailure"})
-    is_told_of_interrupts = True
-    bridge = Bridge(CURSOR, milliseconds=True)
+    hears_interrupts = True
+    tools = ToolNames(_TOOLS, milliseconds=True, mcp="MCP:{tool}")
+    has_files = True
+    configuration_folders = (".cursor",)
+    project_variables = frozenset({"CURSOR_PROJECT_DIR", "CLAUDE_PROJECT_DIR"})
+    root_variables = frozenset({"CURSOR_PLUGIN_ROOT"})
+
+    # --- files --------------------------------------------------------------------------------------
+
+    def find(self, search: HookSearch) -> Iterable[Handler]:
+        """`hooks.json` of the machine, the user and the project, and the user's plugins."""
+        user, project = (each / ".cursor/hooks.json" for each in (search.home, search.project))
+        for level, path in search.places("cursor/hooks.json", user, project):
+            yield from self.read(path, level, search)
+        for root in _plugin_roots(search.home):
+            yield from _plugin(root, search)
+
+    def read(self, path: Path, level: Level, search: HookSearch) -> Iterable[Handler]:
+        source = search.source("cursor", level, path)
+        warn = about(source.label, search.warn)
+        return _hooks(load_json(path, warn) or {}, source, warn)
+
+    def mistakes(self, handler: Handler) -> Iterator[tuple[str, str]]:
+        """The matcher of a shell event is looked for in the command."""
+        if handler.event in _SHELL and handler.matcher in ("Shell", "Bash"):
+            yield (
+                f"hardly ever runs: its matcher '{handler.matcher}' is looked for in the command's text",
+                "Leave the matcher out, to have it run for every command.",
+            )
+
+    # --- events -------------------------------------------------------------------------------------
 
     def fires(self, event: str, ctx: Any) -> bool:
         """By the kind of tool, and by how it went."""
@@ -104,189 +199,180 @@ class Cursor(Dialect):
                 )
             return True
         if event in _SHELL:
-            return call.name in SHELL_TOOLS
+            return call.name in event_facts.SHELL_TOOLS
         if event in _MCPS:
             return bool(call.name.startswith("mcp__"))
         if event == "beforeReadFile":
             return bool(call.name == "read")
         if event == "afterFileEdit":
-            return call.name in ("write", "edit") and not has_failed(ctx.execution)
+            return call.name in ("write", "edit") and not event_facts.has_failed(ctx.execution)
         if event in ("postToolUse", "postToolUseFailure"):
-            is_failure = has_failed(ctx.execution) or ctx.execution.status in _REFUSED
+            is_failure = event_facts.has_failed(ctx.execution) or ctx.execution.status in _REFUSED
             return is_failure is (event == "postToolUseFailure")
         return True
 
-    def test(self, handler: Handler) -> Test:
-        """A regular expression."""
-        return matchers.cursor(handler.matcher)
+    def matcher(self, handler: Handler) -> NameTest:
+        text = handler.matcher
+        return everything if text in ("", "*") else expression(text)
 
-    def subject(self, event: str, ctx: Any, place: Place) -> tuple[str, ...] | None:
+    def subject(self, event: str, ctx: Any, facts: RunFacts) -> tuple[str, ...] | None:
         """The tool; for commands, the text of the command."""
         if event in _SHELL:
-            return (str(self.show(ctx.tool_call, place).input.get("command", "")),)
+            return (str(self.show(ctx.tool_call, facts).input.get("command", "")),)
         if event in _ANY_TOOL or event in _MCPS or event in ("beforeReadFile", "afterFileEdit"):
-            shown = self.show(ctx.tool_call, place)
-            return (shown.name, *shown.aliases)
+            return self.show(ctx.tool_call, facts).names
         if event in ("subagentStart", "subagentStop"):
             return (ctx.name,)
         return None
 
-    def show(self, call: ToolCall, place: Place) -> Shown:
-        """A call under Cursor's names; files have two for what they are given, by its version."""
-        found = _MCP.fullmatch(call.name)
-        shown = super().show(call, place)
-        if found is not None:
-            return shown._replace(name=f"MCP:{found['tool']}", aliases=(call.name,))
+    def show(self, call: ToolCall, facts: RunFacts) -> ShownCall:
+        """A call under Cursor's names. Its versions have two names for the arguments of files: both are there."""
+        shown = super().show(call, facts)
         if call.name not in _OF_FILES:
             return shown
         twice = {also: shown.input[key] for key, also in _TWICE.items() if key in shown.input}
         return shown._replace(input={**shown.input, **twice})
 
-    def back(self, call: ToolCall, shown: Shown, answer: Answer) -> ToolCall:
-        """The call with a hook's changes, by whichever of two names."""
+    def take_back(self, call: ToolCall, shown: ShownCall, answer: HookAnswer) -> ToolCall:
+        """The call with a hook's changes, under either name."""
         if call.name not in _OF_FILES:
-            return super().back(call, shown, answer)
+            return super().take_back(call, shown, answer)
         updated = dict(answer.updated_input or {})
         for key, also in _TWICE.items():
             second = updated.pop(also, None)
             is_changed = second is not None and second != shown.input.get(also)
             if is_changed or (second is not None and key not in updated):
                 updated[key] = second
-        return super().back(call, shown, msgspec.structs.replace(answer, updated_input=updated))
+        return super().take_back(
+            call, shown, msgspec.structs.replace(answer, updated_input=updated)
+        )
 
-    def payload(self, handler: Handler, ctx: Any, place: Place) -> dict[str, Any]:
-        """The event, and what is common to all of them."""
+    def payload(self, handler: Handler, ctx: Any, facts: RunFacts) -> dict[str, Any]:
         return {
-            **session_fields(place),
+            **_session_fields(facts),
             "generation_id": as_uuid(ctx.state.run_id),
-            "model": place.model,
-            "model_id": place.model,
+            "model": facts.model,
+            "model_id": facts.model,
             "model_params": [],
             "hook_event_name": handler.event,
-            "cursor_version": VERSION,
-            "workspace_roots": [place.project],
+            "cursor_version": _VERSION,
+            "workspace_roots": [facts.project],
             "user_email": None,
-            "transcript_path": place.transcript or None,
-            **self._particulars(handler.event, ctx, place),
+            "transcript_path": facts.transcript or None,
+            **self._particulars(handler.event, ctx, facts),
         }
 
-    def _particulars(self, event: str, ctx: Any, place: Place) -> dict[str, Any]:
+    def _particulars(self, event: str, ctx: Any, facts: RunFacts) -> dict[str, Any]:
         if getattr(ctx, "tool_call", None) is not None:
-            return self._tool(event, ctx, place)
+            return self._tool(event, ctx, facts)
         if event == "sessionStart":
-            return {"is_background_agent": False, "composer_mode": "agent", "cwd": place.cwd}
+            return {"is_background_agent": False, "composer_mode": "agent", "cwd": facts.cwd}
         if event == "beforeSubmitPrompt":
             return {"prompt": ctx.prompt, "attachments": []}
         if event == "afterAgentResponse":
-            return {"text": ctx.response.text, **tokens(ctx.response.usage)}
+            return {"text": ctx.response.text, **_tokens(ctx.response.usage)}
         if event == "afterAgentThought":
             return {"text": "\n".join(part.text for part in ctx.response.reasoning if part.text)}
         if event == "stop":
-            ended = {"status": _status(ctx), "loop_count": place.objections}
-            return {**ended, **tokens(ctx.state.counters.usage)}
+            ended = {"status": _status(ctx), "loop_count": facts.objections}
+            return {**ended, **_tokens(ctx.state.counters.usage)}
         if event == "subagentStart":
-            return child_started(ctx, place)
+            return _child_started(ctx, facts)
         if event == "subagentStop":
-            return child_ended(ctx, place)
-        return compacting(ctx) if event == "preCompact" else session_ended(ctx)
+            return _child_ended(ctx, facts)
+        return _compacting(ctx) if event == "preCompact" else _session_ended(ctx)
 
-    def _tool(self, event: str, ctx: Any, place: Place) -> dict[str, Any]:
+    def _tool(self, event: str, ctx: Any, facts: RunFacts) -> dict[str, Any]:
         call, execution = ctx.tool_call, ctx.execution
-        shown = self.show(call, place)
+        shown = self.show(call, facts)
         given = shown.input
-        milliseconds = 0 if execution is None else round(execution.duration * 1000)
+        ended = {} if execution is None else {"duration": round(execution.duration * 1000)}
         if event in _SHELL:
-            sent = {"command": given.get("command", ""), "cwd": place.cwd, "sandbox": False}
-            return (
-                sent
-                if execution is None
-                else {**sent, "output": output_text(execution), "duration": milliseconds}
-            )
+            if execution is not None:
+                ended["output"] = event_facts.output_text(execution)
+            command = given.get("command", "")
+            return {"command": command, "cwd": facts.cwd, "sandbox": False, **ended}
         if event in _MCPS:
-            found = _MCP.fullmatch(call.name)
-            sent = {
-                "server": "" if found is None else found["server"],
-                "tool_name": shown.name.removeprefix("MCP:"),
-                "tool_input": json.dumps(given),
-            }
-            return (
-                {**sent, **_server(ctx)}
-                if execution is None
-                else {
-                    **sent,
-                    "result_json": json.dumps(server_result(execution)),
-                    "duration": milliseconds,
-                }
-            )
+            server, tool = mcp_names(call.name) or ("", shown.name)
+            sent: dict[str, Any] = {"server": server, "tool_name": tool}
+            sent["tool_input"] = json.dumps(given)
+            if execution is None:
+                return {**sent, **_server(ctx)}
+            result = json.dumps(event_facts.server_result(execution))
+            return {**sent, "result_json": result, **ended}
         if event == "beforeReadFile":
             path = str(given.get("file_path", ""))
-            return {"file_path": path, "content": content_of(path, place), "attachments": []}
+            return {"file_path": path, "content": _content_of(path, facts), "attachments": []}
         if event == "afterFileEdit":
-            return {"file_path": given.get("file_path", ""), "edits": edits_of(given)}
+            return {"file_path": given.get("file_path", ""), "edits": _edits_of(given)}
         sent = {
             "tool_name": shown.name,
             "tool_input": given,
             "tool_use_id": call.id,
-            "cwd": place.cwd,
+            "cwd": facts.cwd,
             "native_tool_name": call.name,
         }
         if event == "preToolUse":
             sent["agent_message"] = "" if ctx.response is None else ctx.response.text
         if event == "postToolUse":
-            sent |= {"tool_output": output_of(call, execution), "duration": milliseconds}
+            sent |= {"tool_output": _output_of(call, execution), **ended}
         if event == "postToolUseFailure":
             sent |= {
-                "error_message": failure_text(execution),
+                "error_message": event_facts.failure_text(execution),
                 "failure_type": _failure(execution),
-                "is_interrupt": is_interrupted(execution),
-                "duration": milliseconds,
+                "is_interrupt": event_facts.is_interrupted(execution),
+                **ended,
             }
         return sent
 
-    def variables(self, handler: Handler, place: Place) -> dict[str, str]:
-        """Where the project is, under Cursor's name and the one that scripts for Claude look for; for plugins, where
-        they are."""
-        root = handler.source.root
-        named = {
-            "CURSOR_PROJECT_DIR": place.project,
-            "CURSOR_VERSION": VERSION,
-            "CURSOR_TRANSCRIPT_PATH": place.transcript,
-            "CLAUDE_PROJECT_DIR": place.project,
-        }
-        return named if not root else {**named, "CURSOR_PLUGIN_ROOT": root}
+    def variables(self, handler: Handler, facts: RunFacts) -> dict[str, str]:
+        found = super().variables(handler, facts)
+        return {**found, "CURSOR_VERSION": _VERSION, "CURSOR_TRANSCRIPT_PATH": facts.transcript}
 
-    def understand(self, handler: Handler, ran: Ran) -> Answer:
-        """Exit code 2 denies; any other failure is one, and the file says what that means."""
-        lost = unfinished(ran)
-        if lost is not None:
-            return lost
-        event, found = handler.event, json_object(ran.stdout)
-        if ran.code == 2:
+    # --- answers ------------------------------------------------------------------------------------
+
+    def take_result(self, call: ToolCall, answer: HookAnswer) -> Any:
+        """A result out of the JSON in which hooks see it."""
+        return result_of(call, _result_in(call, answer.updated_output))
+
+    def verdict_answer(
+        self, handler: Handler, verdict: ModelVerdict, reason: str
+    ) -> dict[str, Any]:
+        """A model's no, in the fields of the event."""
+        if handler.event in ("stop", "subagentStop"):
+            return {} if verdict.impossible else {"followup_message": reason}
+        if handler.event == "beforeSubmitPrompt":
+            return {"continue": False, "user_message": reason}
+        return {"permission": "deny", "user_message": reason, "agent_message": reason}
+
+    def read_answer(self, handler: Handler, result: ProgramResult) -> HookAnswer:
+        """Exit code 2 denies; with any other but 0 a no in JSON counts, and a yes does not."""
+        event, found = handler.event, json_object(result.stdout)
+        if result.code == 2:
             said = _fields(event, found or {})
-            reason = said.reason or ran.stderr.strip() or "no reason was given"
-            return Answer(decision="deny", reason=reason, status="blocked", contexts=said.contexts)
-        if ran.code != 0:
-            # Some say no in words and leave with a code of their own. It is a no; a yes would not count.
+            reason = said.reason or result.stderr.strip() or "no reason was given"
+            return denied(reason, contexts=said.contexts)
+        if result.code != 0:
             said = _fields(event, found or {})
             refuses = said.decision in ("deny", "ask") or said.stops
-            return said if refuses else failed(failure_words(ran))
+            return said if refuses else failed(event_facts.failure_words(result))
         if found is None:
-            if ran.stdout.strip() and event in _DECIDING:
+            if result.stdout.strip() and event in _DECIDING:
                 return failed("its output is not JSON")
-            return Answer()
+            return HookAnswer()
         return _fields(event, found)
 
 
 def _server(ctx: Any) -> dict[str, str]:
-    """Where a tool's server is: its address, or the command that it is."""
-    words = served_by(ctx)
+    """The address or the command of a tool's server."""
+    words = event_facts.served_by(ctx)
     if not words:
         return {}
-    return {"url": words[0]} if is_address(words) else {"command": shlex.join(words)}
+    return {"url": words[0]} if event_facts.is_address(words) else {"command": shlex.join(words)}
 
 
 def _failure(execution: ToolResult) -> str:
-    """Why a call came to nothing, in a word."""
+    """Why a call failed, in a word."""
     if execution.status in _REFUSED:
         return "permission_denied"
     return "timeout" if execution.metadata.get("ended") == "timeout" else "error"
@@ -300,7 +386,7 @@ def _status(ctx: Any) -> str:
 
 
 def _permission(found: dict[str, Any]) -> str:
-    """Allow, deny or ask. Older hooks name it a decision, and guards that are Claude's too say it in its words."""
+    """Allow, deny or ask, also under the names of older versions and of Claude."""
     for key in ("permission", "decision", "permissionDecision"):
         said = found.get(key)
         if said in ("allow", "deny", "ask", "block"):
@@ -308,7 +394,7 @@ def _permission(found: dict[str, Any]) -> str:
     return ""
 
 
-def _fields(event: str, found: dict[str, Any]) -> Answer:
+def _fields(event: str, found: dict[str, Any]) -> HookAnswer:
     specific = found.get("hookSpecificOutput")
     found = {**specific, **found} if isinstance(specific, dict) else found
 
@@ -331,17 +417,272 @@ def _fields(event: str, found: dict[str, Any]) -> Answer:
         decision, reason = "deny", followup
     updated = found.get("updated_input", found.get("updatedInput"))
     output = found.get("updated_mcp_tool_output", found.get("modifiedToolOutput", UNCHANGED))
-    told = [either("additional_context", "additionalContext")]
-    told += [] if decision in ("deny", "ask") else [to_agent]
+    words = [either("additional_context", "additionalContext")]
+    words += [] if decision in ("deny", "ask") else [to_agent]
     env = found.get("env")
-    return Answer(
+    return HookAnswer(
         decision=decision,
         reason=reason if decision else "",
         updated_input=updated if isinstance(updated, dict) and event == "preToolUse" else None,
         updated_output=output if event in _SEES_OUTPUT else UNCHANGED,
-        contexts=tuple(filter(None, told)),
+        contexts=tuple(filter(None, words)),
         messages=(to_user,) if to_user and (to_user != reason or not decision) else (),
         stops=is_no and event == "sessionStart",
         stop_reason=to_user,
         env=env if isinstance(env, dict) and event == "sessionStart" else None,
     )
+
+
+def _session_fields(facts: RunFacts) -> dict[str, Any]:
+    """The session under both of its names there, and under ours."""
+    session = facts.session_uuid
+    return {
+        "conversation_id": session,
+        "session_id": session,
+        "native_session_id": facts.session_id,
+    }
+
+
+def _child_started(ctx: Any, facts: RunFacts) -> dict[str, Any]:
+    """A child run is about to begin."""
+    return {
+        "subagent_id": as_uuid(ctx.child_run_id),
+        "subagent_type": ctx.name,
+        "task": ctx.prompt,
+        "parent_conversation_id": facts.session_uuid,
+        "tool_call_id": _call_id(ctx.child_run_id),
+        "subagent_model": facts.model,
+        "is_parallel_worker": False,
+    }
+
+
+def _child_ended(ctx: Any, facts: RunFacts) -> dict[str, Any]:
+    """How a child run ended, and what it did."""
+    result = ctx.result
+    messages = () if result is None else result.state.messages
+    status = getattr(result, "status", None)
+    seconds = 0.0 if result is None else result.state.counters.active_seconds
+    return {
+        "subagent_id": as_uuid(ctx.child_run_id),
+        "subagent_type": ctx.name,
+        "status": "completed" if status is None else _ENDINGS.get(status, "completed"),
+        "task": ctx.prompt,
+        "description": _description(ctx),
+        "summary": getattr(result, "text", "") or "",
+        "duration_ms": round(seconds * 1000),
+        "message_count": len(messages),
+        "tool_call_count": sum(len(getattr(each, "calls", ())) for each in messages),
+        "loop_count": facts.objections,
+        "modified_files": [] if result is None else list(_changed_files(result.state, facts)),
+        "agent_transcript_path": facts.child_transcript or None,
+    }
+
+
+def _call_id(child_run_id: str) -> str:
+    """The call that started a child. A run is named after its parent, the step, the call, and a number."""
+    parts = child_run_id.rsplit("/", 2)
+    return parts[1] if len(parts) > 2 else ""
+
+
+def _description(ctx: Any) -> str:
+    """The description that the model gave the child."""
+    response, call_id = getattr(ctx.live, "response", None), _call_id(ctx.child_run_id)
+    calls = () if response is None else response.calls
+    given: Mapping[str, Any] = next((call.args for call in calls if call.id == call_id), {})
+    return str(given.get("description", ""))
+
+
+def _changed_files(state: AgentState, facts: RunFacts) -> Iterator[str]:
+    """The files that a run wrote, each once."""
+    seen: set[str] = set()
+    for step in state.steps:
+        for call, result in zip(step.calls, step.results, strict=False):
+            path = call.args.get("path")
+            if call.name in ("write", "edit") and result.is_success and isinstance(path, str):
+                full = os.path.normpath(Path(facts.cwd) / path)
+                if full not in seen:
+                    seen.add(full)
+                    yield full
+
+
+def _compacting(ctx: Any) -> dict[str, Any]:
+    """History is about to be summarised."""
+    made = ctx.state.metadata.get("summaries")
+    letters = sum(len(message.text) for message in ctx.state.messages)
+    return {
+        "trigger": "auto",
+        "context_tokens": letters // _LETTERS,
+        "message_count": len(ctx.state.messages),
+        "messages_to_compact": len(ctx.messages),
+        "is_first_compaction": not (isinstance(made, dict) and made.get("count")),
+    }
+
+
+def _session_ended(ctx: Any) -> dict[str, Any]:
+    """How a session ended, and how long it worked."""
+    state: AgentState = ctx.state
+    ended = event_facts.ending_of(state).replace("timeout", "aborted")
+    sent = {
+        "reason": "user_close" if event_facts.end_reason(ctx) == "prompt_input_exit" else ended,
+        "duration_ms": round(state.counters.active_seconds * 1000),
+        "is_background_agent": False,
+        "final_status": ended,
+    }
+    if ended != "error" or state.ending is None:
+        return sent
+    return {**sent, "error_message": state.ending.reason}
+
+
+def _tokens(usage: Usage) -> dict[str, int]:
+    """The tokens of a request and its response."""
+    names = ("input_tokens", "output_tokens", "cache_read_tokens", "cache_write_tokens")
+    return {name: getattr(usage, name) for name in names}
+
+
+# --- files as hooks see them ----------------------------------------------------------------------------
+
+
+def _content_of(path: str, facts: RunFacts) -> str:
+    """The beginning of a file of the project; empty for any other file."""
+    full = Path(path)
+    try:
+        if not full.resolve().is_relative_to(facts.project) or not full.is_file():
+            return ""
+        with full.open("rb") as file:
+            return file.read(_MOST_CONTENT).decode(errors="replace")
+    except OSError:
+        return ""
+
+
+def _output_of(call: ToolCall, execution: ToolResult) -> str:
+    """A result as JSON in a text; of a command with its exit code."""
+    if call.name not in event_facts.SHELL_TOOLS:
+        return json.dumps(event_facts.output_text(execution))
+    code = execution.metadata.get("exit_code", 0)
+    return json.dumps({"exitCode": code, "stdout": event_facts.output_text(execution)})
+
+
+def _result_in(call: ToolCall, said: Any) -> Any:
+    """A changed result, out of the JSON in which it was shown."""
+    try:
+        value = json.loads(said) if isinstance(said, str) else said
+    except ValueError:
+        return said
+    if call.name in event_facts.SHELL_TOOLS and isinstance(value, dict):
+        return value.get("stdout", said)
+    return value if isinstance(value, str) else said
+
+
+def _edits_of(given: dict[str, Any]) -> list[dict[str, Any]]:
+    """The edits of a call."""
+    if "edits" in given:
+        return [
+            {key: edit.get(key, "") for key in ("old_string", "new_string")}
+            for edit in given["edits"]
+        ]
+    if "content" in given:
+        return [{"old_string": "", "new_string": given["content"]}]
+    return [{key: given.get(key, "") for key in ("old_string", "new_string")}]
+
+
+# --- configuration files --------------------------------------------------------------------------------
+
+
+def _plugin_roots(home: Path) -> Iterator[Path]:
+    """The user's plugins: those put there by hand, then those of a marketplace with other names."""
+    directory = home / ".cursor" / "plugins"
+    by_hand = [path.parent for path in sorted((directory / "local").glob("*/.cursor-plugin"))]
+    yield from by_hand
+    names = {path.name for path in by_hand}
+    for path in sorted((directory / "cache").glob("*/*/")):
+        root = _latest(path)
+        if root is not None and path.name not in names:
+            names.add(path.name)
+            yield root
+
+
+def _latest(directory: Path) -> Path | None:
+    """The last version of a plugin; of those that are complete, if any is."""
+    try:
+        found = [each for each in directory.iterdir() if (each / _MANIFEST).is_file()]
+        whole = [each for each in found if (each / ".cache-complete").exists()]
+        return max(whole or found, key=lambda each: (each.stat().st_mtime, each.name), default=None)
+    except OSError:  # not readable: ignored, as in Cursor
+        return None
+
+
+def _plugin(root: Path, search: HookSearch) -> list[Handler]:
+    """The hooks of a plugin; its manifest may name another file, or have them itself."""
+    warn = about_plugin(root, search)
+    named = (load_json(root / _MANIFEST, warn) or {}).get("hooks", "hooks/hooks.json")
+    path = inside(root, named if isinstance(named, str) else _MANIFEST, warn)
+    if path is None:
+        return []
+    source = search.source("cursor", Level.PLUGIN, path, root=str(root))
+    content = (load_json(path, warn) or {}) if isinstance(named, str) else named
+    is_bare = not isinstance(named, str) and "hooks" not in content
+    return _hooks({"hooks": content} if is_bare else content, source, warn)
+
+
+def _hooks(content: Mapping[str, Any], source: HookSource, warn: Warn) -> list[Handler]:
+    version = content.get("version", 1)
+    if version not in (1, "1"):
+        warn(f"version {version!r} is not known, so none of it is read")
+        return []
+    return list(flat(content.get("hooks", {}), source, _make_hook, warn))
+
+
+def _make_hook(
+    source: HookSource, event: str, _group: Mapping[str, Any], hook: Mapping[str, Any], warn: Warn
+) -> Handler | None:
+    command, prompt = text_field(hook, "command"), text_field(hook, "prompt")
+    kind = hook.get("type", "command")
+    if kind not in ("command", "prompt") or not (prompt if kind == "prompt" else command).strip():
+        warn(f"{event}: only hooks with a command or a prompt are run here")
+        return None
+    closed = hook.get("failClosed", event in _CLOSED) is True
+    limit = hook.get("loop_limit", _LOOP_LIMIT)
+    # A project's commands run in the project, a user's where the file is, a plugin's where that is.
+    is_users = source.level in (Level.USER, Level.MANAGED)
+    return Handler(
+        source=source,
+        event=event,
+        kind=kind,
+        command=command if kind == "command" else "",
+        prompt=prompt if kind == "prompt" else "",
+        model=text_field(hook, "model").strip() if kind == "prompt" else "",
+        matcher=_matcher(event, hook, warn),
+        timeout=seconds_field(hook, _TIMEOUT, warn),
+        on_failure="closed" if closed else "open",
+        shell=usual_shell(),
+        cwd=source.root or _directory(source, command, is_users=is_users),
+        loop_limit=limit if isinstance(limit, int) and not isinstance(limit, bool) else None,
+        definition={"event": event, "hook": dict(hook)},
+    )
+
+
+def _matcher(event: str, hook: Mapping[str, Any], warn: Warn) -> str:
+    """The matcher; some files say for which field it is."""
+    given = hook.get("matcher")
+    if not isinstance(given, dict):
+        return text_field(hook, "matcher")
+    names = ("tool_name", "command", "subagent_type")
+    found = next((text_field(given, name) for name in names if text_field(given, name)), "")
+    if not found:
+        warn(f"{event}: its matcher says nothing that is known here, so it is for everything")
+    return found
+
+
+def _directory(source: HookSource, command: str, *, is_users: bool) -> str:
+    """The directory of a command: beside a user's file; in the project, unless the program is only beside the file."""
+    beside = Path(source.path).parent
+    if is_users:
+        return str(beside)
+    for word in command.replace('"', " ").replace("'", " ").split():
+        if "/" in word and not Path(word).is_absolute() and "$" not in word:
+            is_here, is_beside = (
+                os.path.isfile(beside.parent / word),
+                os.path.isfile(beside / word),
+            )
+            return str(beside) if is_beside and not is_here else ""
+    return ""

@@ -1,58 +1,191 @@
-"""Gemini CLI's hooks: its event names, its tool names, and its reading of exit codes."""
+"""Gemini CLI's hooks: its events, its tool names, its reading of exit codes, and hooks around requests to the model."""
 
 from __future__ import annotations
 
+import hashlib
 import json
+import os
 import re
+import uuid
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any, ClassVar
 
-from hookline.command_hooks import matchers
-from hookline.command_hooks.answers import UNCHANGED, Answer, json_object, text_of
-from hookline.command_hooks.definition import Handler
-from hookline.command_hooks.dialects.base import (
-    SHELL_TOOLS,
-    Dialect,
-    Place,
-    failure_text,
-    failure_words,
-    has_failed,
-    is_address,
-    last_words,
-    output_text,
-    served_by,
-    session_source,
-    unfinished,
+import msgspec
+
+from hookline.command_hooks.dialect import Dialect, NameTest
+from hookline.command_hooks.dialects import event_facts
+from hookline.command_hooks.dialects.claude.tools import EDIT_KEYS, FILE_KEYS, result_of
+from hookline.command_hooks.dialects.config_files import (
+    about,
+    load_json,
+    nested,
+    seconds_field,
+    text_field,
+    texts_field,
 )
-from hookline.command_hooks.dialects.endings import end_reason
-from hookline.command_hooks.matchers import Test
-from hookline.command_hooks.process import Ran
+from hookline.command_hooks.dialects.matchers import everything, expression, one_of
+from hookline.command_hooks.exchange import (
+    UNCHANGED,
+    HookAnswer,
+    ProgramResult,
+    RunFacts,
+    as_uuid,
+    denied,
+    json_line,
+    json_object,
+    text_of,
+)
+from hookline.command_hooks.handler import Handler, HookSearch, HookSource, Level, Warn
 from hookline.command_hooks.texts import is_labelled
-from hookline.command_hooks.tool_names import GEMINI, Bridge, Shown
-from hookline.hooks import Kind
+from hookline.command_hooks.tools import ShownCall, ToolForm, ToolNames, mcp_names
+from hookline.command_hooks.transcripts import Line, Transcripts, timestamp
+from hookline.errors import UsageError
+from hookline.hooks import Kind, Options, Registration, register
+from hookline.lifecycle import HookPoint, InferenceHookContext, ToolHookContext
 from hookline.state import (
+    AgentState,
     AssistantMessage,
     InferenceRequest,
+    InferenceResponse,
     Message,
     ToolCall,
     ToolMessage,
     UserMessage,
 )
 
+TOOLS: dict[str, ToolForm] = {
+    "bash": ToolForm(
+        "run_shell_command", {"background": "is_background", "cwd": "dir_path"}, ("Bash",)
+    ),
+    "exec": ToolForm("run_shell_command", {"cwd": "dir_path"}),
+    "read": ToolForm("read_file", FILE_KEYS),
+    "write": ToolForm("write_file", FILE_KEYS),
+    "edit": ToolForm("replace", {**EDIT_KEYS, "replace_all": "allow_multiple"}),
+    "list": ToolForm("list_directory", {"path": "dir_path"}),
+    "glob": ToolForm("glob", {"path": "dir_path"}),
+    "search": ToolForm(
+        "grep_search", {"path": "dir_path", "include": "include_pattern"}, ("search_file_content",)
+    ),
+    "todo_write": ToolForm("write_todos", {"items": "todos", "tasks": "todos"}),
+    "web_fetch": ToolForm("web_fetch", {}),
+    "fetch": ToolForm("web_fetch", {}),
+    "web_search": ToolForm("google_web_search", {}),
+    "load_skill": ToolForm("activate_skill", {}),
+}
+
+_TAIL_CALL = "tailToolCallRequest"
+_WAITING = "hookline.command_hooks.tail_calls"
+"""The metadata key of calls that wait to be made."""
+_EXTENSION_RULES = "extension-enablement.json"
+_EXTENSION_SOURCE = ".gemini-extension-install.json"
+_STARS = re.compile(r"(/?)\\\*")
+_SHORTEST = 0.1
+"""Seconds. No program can answer in less: such a number was meant in seconds, as in Claude's settings."""
 _TOOL_EVENTS = frozenset({"BeforeTool", "AfterTool"})
 _MODEL_EVENTS = frozenset({"BeforeModel", "BeforeToolSelection", "AfterModel"})
-_MCP = re.compile(r"mcp__(?P<server>.+?)__(?P<tool>.+)")
 _BLOCKS = ("block", "deny")
+_NO_EVENTS = ("enabled", "disabled", "notifications")
 _ADVISORY = frozenset(
     {"SessionStart", "SessionEnd", "PreCompress", "Notification", "BeforeToolSelection"}
 )
 """Events at which nothing can be refused."""
 
 
+# --- transcript -----------------------------------------------------------------------------------------
+
+
+class GeminiTranscripts(Transcripts):
+    """The session in the first line, then a line for each message, with its calls and their results."""
+
+    def __init__(self, directory: Path) -> None:
+        super().__init__(directory)
+        self._known: dict[Path, tuple[object, ...]] = {}
+        """What each file was written from."""
+        self._times: dict[Path, list[str]] = {}
+        """When each message was first seen."""
+
+    def path(self, state: AgentState) -> Path:
+        name = state.session_id if state.parent_run_id is None else state.run_id
+        return self.directory / "chats" / f"session-{as_uuid(name or state.run_id)}.jsonl"
+
+    def _update(
+        self, path: Path, state: AgentState, facts: RunFacts, turn: Sequence[Message]
+    ) -> None:
+        """Write the whole file again, if there is anything new: results are on the lines of their calls."""
+        known = (state.messages, *turn)
+        if self._known.get(path) != known or not path.exists():
+            self._write_all(path, facts, (*state.messages, *turn))
+            self._known[path] = known
+
+    def forget(self, state: AgentState) -> None:
+        self._known.pop(self.path(state), None)
+        self._times.pop(self.path(state), None)
+
+    def _write_all(self, path: Path, facts: RunFacts, messages: Sequence[Message]) -> None:
+        now, times = timestamp(), self._times.setdefault(path, [])
+        times.extend([now] * (len(messages) - len(times)))
+        session = {
+            "sessionId": facts.session_uuid,
+            "projectHash": hashlib.sha256(facts.project.encode()).hexdigest(),
+            "startTime": times[0] if times else now,
+            "lastUpdated": now,
+            "kind": "main",
+        }
+        lines = [session, *_records(messages, facts, times)]
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        beside = path.with_suffix(f".{os.getpid()}")
+        descriptor = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW, 0o600)
+        with os.fdopen(descriptor, "wb") as file:
+            file.write(b"".join(map(json_line, lines)))
+        beside.replace(path)
+
+
+def _records(messages: Sequence[Message], facts: RunFacts, times: list[str]) -> list[Line]:
+    results = {each.call_id: each for each in messages if isinstance(each, ToolMessage)}
+    made = []
+    for at, message in enumerate(messages):
+        if isinstance(message, ToolMessage):
+            continue
+        name = uuid.uuid5(uuid.UUID(facts.session_uuid), str(at))
+        record: Line = {"id": str(name), "timestamp": times[at]}
+        if isinstance(message, AssistantMessage):
+            record |= {"type": "gemini", "content": message.text, "thoughts": []}
+            record |= {"tokens": None, "model": facts.model}
+            calls = [
+                _called(each, results.get(each.id), facts, times[at]) for each in message.calls
+            ]
+            if calls:
+                record["toolCalls"] = calls
+        else:
+            record |= {"type": "user", "content": [{"text": message.text}]}
+        made.append(record)
+    return made
+
+
+def _called(call: ToolCall, result: ToolMessage | None, facts: RunFacts, when: str) -> Line:
+    shown = Gemini().show(call, facts)
+    made = {"id": call.id, "name": shown.name, "args": shown.input, "timestamp": when}
+    if result is None:
+        return {**made, "status": "executing"}
+    response = {"id": call.id, "name": shown.name, "response": {"output": result.text}}
+    return {
+        **made,
+        "result": [{"functionResponse": response}],
+        "status": "error" if result.is_error else "success",
+        "resultDisplay": result.text,
+    }
+
+
+# --- the protocol --------------------------------------------------------------------------------------
+
+
 class Gemini(Dialect):
-    """Gemini CLI's protocol, as its settings files name hooks."""
+    """Gemini CLI's protocol."""
 
     name = "gemini"
+    transcripts = GeminiTranscripts
     points: ClassVar[dict[str, str]] = {
         "SessionStart": "session_start",
         "BeforeAgent": "prompt_submit",
@@ -68,60 +201,90 @@ class Gemini(Dialect):
     }
     later = frozenset({"BeforeToolSelection"})
     observing = frozenset({"Notification"})
-    own = ".gemini"
+    has_files = True
+    home_folder = ".gemini"
+    configuration_folders = (".gemini",)
+    project_variables = frozenset({"GEMINI_PROJECT_DIR", "CLAUDE_PROJECT_DIR", "workspacePath"})
+    root_variables = frozenset({"extensionPath"})
+    placeholders: ClassVar[dict[str, str]] = {"/": os.sep}
     shell = "bash"
-    bridge = Bridge(GEMINI)
+    tools = ToolNames(TOOLS, mcp="mcp_{server}_{tool}")
+    withholds_results = True
+    context_is_lasting = False
+
+    # --- files --------------------------------------------------------------------------------------
+
+    def find(self, search: HookSearch) -> Iterable[Handler]:
+        """Settings of the machine, the user and the project, and the user's extensions."""
+        user, project = (each / ".gemini/settings.json" for each in (search.home, search.project))
+        found: list[Handler] = []
+        off: set[str] = set()
+        for level, path in search.places("gemini-cli/settings.json", user, project):
+            handlers, names = _settings_file(path, level, search)
+            off |= set() if level.is_repository else names
+            found += [h for h in handlers if not (level.is_repository and _is_off(h, names))]
+        for root in _extensions(search):
+            source = search.source(
+                "gemini", Level.PLUGIN, root / "hooks/hooks.json", root=str(root)
+            )
+            warn = about(source.label, search.warn)
+            hooks = (load_json(root / "hooks/hooks.json", warn) or {}).get("hooks", {})
+            found += nested(_grouped(hooks, warn), source, _make_hook, warn)
+        return _deduplicate(each for each in found if not _is_off(each, off))
+
+    def read(self, path: Path, level: Level, search: HookSearch) -> Iterable[Handler]:
+        return _settings_file(path, level, search)[0]
+
+    # --- events -------------------------------------------------------------------------------------
 
     def fires(self, event: str, ctx: Any) -> bool:
-        """People are told of what nobody has answered yet; tools are chosen for a model that is really asked."""
+        """By whether a person is still needed, and whether the model is really asked."""
         if event == "BeforeToolSelection":
             return ctx.response is None
         if event == "Notification":
             return ctx.verdict is None or ctx.verdict.kind is Kind.PROCEED
         return event != "AfterModel" or ctx.response is not None
 
-    def test(self, handler: Handler) -> Test:
-        """A regular expression for tools, the exact text for the rest."""
-        return matchers.gemini(handler.matcher, is_tool=handler.event in _TOOL_EVENTS)
+    def matcher(self, handler: Handler) -> NameTest:
+        """For tools an expression, or else the text itself; for the rest exact texts."""
+        text = handler.matcher
+        if text in ("", "*"):
+            return everything
+        if handler.event not in _TOOL_EVENTS:  # exact texts, between `|`: `exit|logout`
+            return one_of(text.split("|"))
+        try:
+            return expression(text)
+        except UsageError:
+            return one_of((text,))
 
-    def subject(self, event: str, ctx: Any, place: Place) -> tuple[str, ...] | None:
+    def subject(self, event: str, ctx: Any, facts: RunFacts) -> tuple[str, ...] | None:
         """The tool, or how the session began or ended."""
         if event in _TOOL_EVENTS:
-            shown = self.show(ctx.tool_call, place)
-            return (shown.name, *shown.aliases)
-        sent = self._particulars(event, ctx, place)
+            return self.show(ctx.tool_call, facts).names
+        sent = self._particulars(event, ctx, facts)
         for key in ("source", "reason", "trigger", "notification_type"):
             if key in sent:
                 return (str(sent[key]),)
         return None
 
-    def show(self, call: ToolCall, place: Place) -> Shown:
-        """A call under Gemini's names."""
-        found = _MCP.fullmatch(call.name)
-        shown = super().show(call, place)
-        if found is None:
-            return shown
-        return shown._replace(name=tool_name(call.name), aliases=(call.name,))
-
-    def payload(self, handler: Handler, ctx: Any, place: Place) -> dict[str, Any]:
-        """The event, and what is common to all of them."""
+    def payload(self, handler: Handler, ctx: Any, facts: RunFacts) -> dict[str, Any]:
         return {
-            "session_id": place.session_uuid,
-            "native_session_id": place.session_id,
-            "transcript_path": place.transcript,
-            "cwd": place.cwd,
+            "session_id": facts.session_uuid,
+            "native_session_id": facts.session_id,
+            "transcript_path": facts.transcript,
+            "cwd": facts.cwd,
             "hook_event_name": handler.event,
             "timestamp": datetime.now(UTC).isoformat().replace("+00:00", "Z"),
-            **self._particulars(handler.event, ctx, place),
+            **self._particulars(handler.event, ctx, facts),
         }
 
-    def _particulars(self, event: str, ctx: Any, place: Place) -> dict[str, Any]:
+    def _particulars(self, event: str, ctx: Any, facts: RunFacts) -> dict[str, Any]:
         if event in _TOOL_EVENTS:
-            return self._tool(event, ctx, place)
+            return self._tool(event, ctx, facts)
         if event in _MODEL_EVENTS:
-            return _model(event, ctx, place)
+            return _model(event, ctx, facts)
         if event == "SessionStart":
-            return {"source": session_source(ctx)}
+            return {"source": event_facts.session_source(ctx)}
         if event == "BeforeAgent":
             return {"prompt": ctx.prompt}
         if event == "AfterAgent":
@@ -129,86 +292,144 @@ class Gemini(Dialect):
             asked = next((m.text for m in said if not m.by), "")
             return {
                 "prompt": asked,
-                "prompt_response": last_words(ctx.state),
-                "stop_hook_active": place.objections > 0,
+                "prompt_response": event_facts.last_words(ctx.state),
+                "stop_hook_active": facts.objections > 0,
             }
         if event == "Notification":
-            return _notification(ctx.tool_call, self.show(ctx.tool_call, place))
+            return _notification(ctx.tool_call, self.show(ctx.tool_call, facts))
         if event == "PreCompress":
             return {"trigger": "auto"}
-        return {"reason": "clear" if end_reason(ctx) == "clear" else "exit"}
+        return {"reason": "clear" if event_facts.end_reason(ctx) == "clear" else "exit"}
 
-    def _tool(self, event: str, ctx: Any, place: Place) -> dict[str, Any]:
-        shown = self.show(ctx.tool_call, place)
+    def _tool(self, event: str, ctx: Any, facts: RunFacts) -> dict[str, Any]:
+        shown = self.show(ctx.tool_call, facts)
         sent: dict[str, Any] = {
             "tool_name": shown.name,
             "tool_input": shown.input,
             "native_tool_name": ctx.tool_call.name,
         }
-        found = _MCP.fullmatch(ctx.tool_call.name)
+        found = mcp_names(ctx.tool_call.name)
         if found is not None:
-            named = {"server_name": found["server"], "tool_name": found["tool"]}
+            named = {"server_name": found[0], "tool_name": found[1]}
             sent["mcp_context"] = {**named, **_server(ctx)}
         if event == "AfterTool":
-            text = output_text(ctx.execution)
-            # Guards that are for several agents look for the third of these.
+            text = event_facts.output_text(ctx.execution)
+            # Guards for several agents look for the third of these.
             sent["tool_response"] = dict.fromkeys(("llmContent", "returnDisplay", "output"), text)
-            if has_failed(ctx.execution):
-                why = failure_text(ctx.execution)
+            if event_facts.has_failed(ctx.execution):
+                why = event_facts.failure_text(ctx.execution)
                 sent["tool_response"]["error"] = {"message": why, "type": "execution_failed"}
         return sent
 
-    def variables(self, handler: Handler, place: Place) -> dict[str, str]:
-        """Where the project is, under Gemini's name and the one that scripts for Claude look for."""
-        named = {
-            "GEMINI_PROJECT_DIR": place.project,
-            "GEMINI_CWD": place.cwd,
-            "GEMINI_SESSION_ID": place.session_uuid,
-            "GEMINI_PLANS_DIR": f"{place.project}/.gemini/plans",
-            "CLAUDE_PROJECT_DIR": place.project,
+    def variables(self, handler: Handler, facts: RunFacts) -> dict[str, str]:
+        return {
+            **super().variables(handler, facts),
+            "GEMINI_CWD": facts.cwd,
+            "GEMINI_SESSION_ID": facts.session_uuid,
+            "GEMINI_PLANS_DIR": f"{facts.project}/.gemini/plans",
         }
-        return {**named, "extensionPath": handler.source.root} if handler.source.root else named
 
-    def understand(self, handler: Handler, ran: Ran) -> Answer:
+    # --- answers ------------------------------------------------------------------------------------
+
+    def read_answer(self, handler: Handler, result: ProgramResult) -> HookAnswer:
         """JSON decides, whatever the exit code; text is a refusal from exit code 2 on."""
-        lost = unfinished(ran)
-        if lost is not None:
-            return lost
-        text = ran.stdout.strip() or ran.stderr.strip()
+        text = result.stdout.strip() or result.stderr.strip()
         found = _object(text)
         if found is not None:
             return _fields(handler.event, found)
-        if ran.code == 0:
-            return Answer(messages=(text,) if text else ())
-        if ran.code == 1:
-            return Answer(messages=(f"Warning: {text}" if text else failure_words(ran),))
-        reason = ran.stderr.strip() or text or failure_words(ran)
+        if result.code == 0:
+            return HookAnswer(messages=(text,) if text else ())
+        if result.code == 1:
+            return HookAnswer(
+                messages=(f"Warning: {text}" if text else event_facts.failure_words(result),)
+            )
+        reason = result.stderr.strip() or text or event_facts.failure_words(result)
         if handler.event in _ADVISORY:
-            return Answer(messages=(reason,))
+            return HookAnswer(messages=(reason,))
         # A turn whose request or response is refused is over.
         stops = handler.event in _MODEL_EVENTS
-        return Answer(
-            decision="deny", reason=reason, status="blocked", stops=stops, stop_reason=reason
-        )
+        return denied(reason, stops=stops, stop_reason=reason)
+
+    def combine(self, answers: Sequence[HookAnswer]) -> Sequence[HookAnswer]:
+        """Each answer allows the tools that any of them allows."""
+        return _with_all_tools(answers)
+
+    def take_back(self, call: ToolCall, shown: ShownCall, answer: HookAnswer) -> ToolCall:
+        """The call with a hook's changes; arguments that it does not name stay."""
+        updated = {**shown.input, **(answer.updated_input or {})}
+        return self.tools.take_back(call, shown, updated)
+
+    def take_result(self, call: ToolCall, answer: HookAnswer) -> Any:
+        """Hooks that are for Claude, too, use its form."""
+        return result_of(call, answer.updated_output)
+
+    def change_request(self, request: InferenceRequest, answer: HookAnswer) -> InferenceRequest:
+        """Another model, other settings, words or tools."""
+        return changed_request(request, answer.extra or {})
+
+    def new_response(self, answer: HookAnswer) -> str | None:
+        return response_text((answer.extra or {}).get("llm_response"))
+
+    def after_tool(self, ctx: Any, answer: HookAnswer, facts: RunFacts) -> Any:
+        """A call that a hook wants made next."""
+        wanted = (answer.extra or {}).get(_TAIL_CALL)
+        return ctx if wanted is None else self._with_tail_call(ctx, wanted, facts)
+
+    def more_hooks(self, name: str, at: Mapping[str, Sequence[Handler]]) -> Iterator[Registration]:
+        """The hook that makes these calls."""
+        if at.get("after_tool_use"):
+            options = Options(name=f"{name}-tail-calls", scope="tree", priority=-100)
+            yield register(HookPoint.BEFORE_INFERENCE, _make_tail_calls, options)
+
+    def _with_tail_call(
+        self, ctx: ToolHookContext, wanted: Any, facts: RunFacts
+    ) -> ToolHookContext:
+        """The context in which a call waits to be made. Its result is what the model reads."""
+        given = wanted if isinstance(wanted, dict) else {}
+        name, args = given.get("name"), given.get("args")
+        if not isinstance(name, str) or not name or not isinstance(args, dict | None):
+            return ctx
+        call = self._our_call(ctx, name, args or {}, facts)
+        waiting = [*_waiting(ctx), {"id": call.id, "name": call.name, "args": call.args}]
+        waits = ctx.with_result(f"A hook goes on with {call.name}: what that gives is the result.")
+        return waits.with_metadata(_WAITING, waiting)
+
+    def _our_call(
+        self, ctx: ToolHookContext, name: str, args: dict[str, Any], facts: RunFacts
+    ) -> ToolCall:
+        """A call under our names: of the tool that hooks know by that name."""
+        call_id = f"{ctx.tool_call.id}-tail"
+        for spec in () if ctx.run is None else ctx.run.tools:
+            blank = ToolCall(
+                call_id, spec.name, dict.fromkeys(spec.parameters.get("properties", {}))
+            )
+            shown = self.show(blank, facts)
+            if name in (spec.name, *shown.names):
+                return self.tools.take_back(blank, shown, args)
+        return ToolCall(call_id, name, args)
 
 
 def _server(ctx: Any) -> dict[str, Any]:
-    """Where a tool's server is: its address, or the program that it is."""
-    words = served_by(ctx)
+    """The address or the command of a tool's server."""
+    words = event_facts.served_by(ctx)
     if not words:
         return {}
-    return {"url": words[0]} if is_address(words) else {"command": words[0], "args": [*words[1:]]}
+    return (
+        {"url": words[0]}
+        if event_facts.is_address(words)
+        else {"command": words[0], "args": [*words[1:]]}
+    )
 
 
-def _notification(call: ToolCall, shown: Shown) -> dict[str, Any]:
+def _notification(call: ToolCall, shown: ShownCall) -> dict[str, Any]:
     """The question whether a call may run, by its kind."""
-    found = _MCP.fullmatch(call.name)
+    found = mcp_names(call.name)
     command = str(shown.input.get("command", ""))
     about: dict[str, Any] = {"tool_name": shown.name, "tool_input": shown.input}
     if found is not None:
         kind, what = "mcp", "MCP"
-        about |= {"serverName": found["server"], "toolName": found["tool"]}
-    elif call.name in SHELL_TOOLS:
+        about |= {"serverName": found[0], "toolName": found[1]}
+    elif call.name in event_facts.SHELL_TOOLS:
         kind, what = "exec", "execution"
         about |= {"command": command, "rootCommand": (command.split() or [""])[0]}
     elif call.name in ("write", "edit"):
@@ -224,16 +445,8 @@ def _notification(call: ToolCall, shown: Shown) -> dict[str, Any]:
     }
 
 
-def tool_name(name: str) -> str:
-    """One of our tools, as Gemini calls it."""
-    found = _MCP.fullmatch(name)
-    if found is not None:
-        return f"mcp_{found['server']}_{found['tool']}"
-    return GEMINI[name].name if name in GEMINI else name
-
-
 def _object(text: str) -> dict[str, Any] | None:
-    """The object that a text is, also when it was made a string of once more."""
+    """The object that a text is, also if it was encoded twice."""
     found = json_object(text)
     if found is None and text.startswith('"'):
         try:
@@ -244,9 +457,9 @@ def _object(text: str) -> dict[str, Any] | None:
     return found
 
 
-def _fields(event: str, found: dict[str, Any]) -> Answer:
+def _fields(event: str, found: dict[str, Any]) -> HookAnswer:
     specific = found.get("hookSpecificOutput")
-    # Where a field belongs was written down differently over time: what is found outside counts, too.
+    # Versions differ in where a field belongs: both places count.
     specific = {**found, **specific} if isinstance(specific, dict) else found
     word = "" if event in _ADVISORY else text_of(found.get("decision"))
     context = text_of(specific.get("additionalContext") or specific.get("additional_context"))
@@ -254,55 +467,54 @@ def _fields(event: str, found: dict[str, Any]) -> Answer:
     message = text_of(found.get("systemMessage"))
     extra = {
         key: specific[key]
-        for key in ("llm_request", "llm_response", "toolConfig", "tailToolCallRequest")
+        for key in ("llm_request", "llm_response", "toolConfig", _TAIL_CALL)
         if key in specific
     }
     tools = extra.get("toolConfig")
     if isinstance(tools, dict) and isinstance(tools.get("functionCallingConfig"), dict):
         extra["toolConfig"] = {**tools["functionCallingConfig"], **tools}
-    if event == "AfterAgent" and specific.get("clearContext") is True:
-        extra["clearContext"] = True
-    return Answer(
+    return HookAnswer(
         decision="deny" if word in _BLOCKS else "ask" if word == "ask" else "",
         reason=text_of(found.get("reason")),
         updated_input=changed if event == "BeforeTool" and isinstance(changed, dict) else None,
-        merges_input=True,
         updated_output=_new_output(specific) if event == "AfterTool" else UNCHANGED,
         contexts=(context.replace("<", "&lt;").replace(">", "&gt;"),) if context.strip() else (),
         messages=(message,) if message else (),
         stops=(found.get("continue") is False and event not in _ADVISORY)
         or (word in _BLOCKS and event in _MODEL_EVENTS),
         stop_reason=text_of(found.get("stopReason")) or text_of(found.get("reason")),
+        clears_context=event == "AfterAgent" and specific.get("clearContext") is True,
         extra=extra or None,
     )
 
 
 def _new_output(specific: dict[str, Any]) -> Any:
-    """What a tool gave instead; scripts that are Claude's too say it in its words."""
+    """The new result, under its name or Claude's."""
     names = ("tool_output", "updatedToolOutput")
     return next((specific[name] for name in names if name in specific), UNCHANGED)
 
 
-def is_shown(message: Message) -> bool:
-    """Whether hooks see a message of a request: those with text. Calls and their results are none of theirs, nor is
-    what hooks said about them: who asks for the last words of the user means the user's."""
+def _is_shown(message: Message) -> bool:
+    """Whether hooks see a message of a request: calls, results and the words of hooks are not shown."""
     is_a_hooks = isinstance(message, UserMessage) and is_labelled(message)
     return bool(message.text) and not isinstance(message, ToolMessage) and not is_a_hooks
 
 
-def _model(event: str, ctx: Any, place: Place) -> dict[str, Any]:
+def _model(event: str, ctx: Any, facts: RunFacts) -> dict[str, Any]:
     request: InferenceRequest = ctx.request
     messages = [{"role": "system", "content": request.system}] if request.system else []
-    for message in filter(is_shown, request.messages):
+    for message in filter(_is_shown, request.messages):
         role = "model" if isinstance(message, AssistantMessage) else "user"
         messages.append({"role": role, "content": message.text})
     offered = {
         "mode": {"none": "NONE", "required": "ANY"}.get(request.tool_choice, "AUTO"),
-        "allowedFunctionNames": list(dict.fromkeys(tool_name(each.name) for each in request.tools)),
+        "allowedFunctionNames": list(
+            dict.fromkeys(Gemini.tools.name(each.name) for each in request.tools)
+        ),
     }
     sent: dict[str, Any] = {
         "llm_request": {
-            "model": request.model or place.model,
+            "model": request.model or facts.model,
             "messages": messages,
             "config": dict(request.options),
             "toolConfig": {**offered, "functionCallingConfig": offered},
@@ -318,3 +530,238 @@ def _model(event: str, ctx: Any, place: Place) -> dict[str, Any]:
             "usageMetadata": {"totalTokenCount": ctx.response.usage.total_tokens},
         }
     return sent
+
+
+def _with_all_tools(answers: Sequence[HookAnswer]) -> Sequence[HookAnswer]:
+    """Answers in which each names all tools that some of them allow."""
+    configs = [(answer.extra or {}).get("toolConfig") for answer in answers]
+    lists = [config.get("allowedFunctionNames") for config in configs if isinstance(config, dict)]
+    names = sorted({str(name) for each in lists if isinstance(each, list) for name in each})
+    if len(lists) < 2:
+        return answers
+    merged = []
+    for answer, config in zip(answers, configs, strict=True):
+        if isinstance(config, dict) and config.get("allowedFunctionNames"):
+            combined = {**config, "allowedFunctionNames": names}
+            extra = {**(answer.extra or {}), "toolConfig": combined}
+            answer = msgspec.structs.replace(answer, extra=extra)
+        merged.append(answer)
+    return merged
+
+
+# --- calls after a tool ---------------------------------------------------------------------------------
+
+
+def _make_tail_calls(ctx: InferenceHookContext) -> InferenceHookContext | None:
+    """The turn in which the waiting calls are made, in place of the model's.
+
+    So they are calls like any other: they are validated, judged, and on record.
+    """
+    waiting = _waiting(ctx)
+    if not waiting:
+        return None
+    calls = (ToolCall(each["id"], each["name"], each["args"]) for each in waiting)
+    made = ctx.with_response(InferenceResponse(calls=tuple(calls)))
+    return made.with_state(made.state.without_metadata(_WAITING))
+
+
+def _waiting(ctx: Any) -> list[Any]:
+    found = ctx.state.get(_WAITING)
+    return list(found) if isinstance(found, list) else []
+
+
+# --- requests to the model ------------------------------------------------------------------------------
+
+
+def changed_request(request: InferenceRequest, extra: Mapping[str, Any]) -> InferenceRequest:
+    """A request with a hook's changes: model, settings, words, and tools."""
+    wanted = extra.get("llm_request")
+    if isinstance(wanted, dict):
+        request = _with_wishes(request, wanted)
+    tools = extra.get("toolConfig")
+    return _with_tools(request, tools) if isinstance(tools, dict) else request
+
+
+def _with_wishes(request: InferenceRequest, wanted: dict[str, Any]) -> InferenceRequest:
+    if isinstance(wanted.get("model"), str) and wanted["model"] != request.model:
+        request = request.with_model(wanted["model"])
+    config = wanted.get("config")
+    if isinstance(config, dict) and config != dict(request.options):
+        request = request.with_options(**{str(key): value for key, value in config.items()})
+    messages = wanted.get("messages")
+    return _with_words(request, messages) if isinstance(messages, list) else request
+
+
+def _with_words(request: InferenceRequest, wanted: list[Any]) -> InferenceRequest:
+    """The request with a hook's words in place of those that it was shown. The other messages stay."""
+    words = [each for each in wanted if isinstance(each, dict)]
+    if request.system and words and words[0].get("role") == "system":
+        text = _text_in(words.pop(0).get("content"))
+        request = request if text == request.system else request.with_system(text)
+    made: list[Message] = []
+    for message in request.messages:
+        if _is_shown(message) and words:
+            text = _text_in(words.pop(0).get("content"))
+            message = (
+                message if text == message.text else msgspec.structs.replace(message, text=text)
+            )
+        made.append(message)
+    made += [_said(each) for each in words]
+    return request if made == list(request.messages) else request.with_messages(tuple(made))
+
+
+def _said(words: dict[str, Any]) -> Message:
+    text = _text_in(words.get("content"))
+    return AssistantMessage(text) if words.get("role") == "model" else UserMessage(text)
+
+
+def _with_tools(request: InferenceRequest, tools: dict[str, Any]) -> InferenceRequest:
+    names, mode = tools.get("allowedFunctionNames"), str(tools.get("mode", "")).upper()
+    if isinstance(names, list) and names:
+        allowed = {str(name) for name in names}
+        kept = (
+            tool for tool in request.tools if {tool.name, Gemini.tools.name(tool.name)} & allowed
+        )
+        request = request.with_tools(tuple(kept))
+    if mode == "NONE":
+        return request.with_tools(()).with_tool_choice("none")
+    if mode == "ANY" and request.tools:
+        return request.with_tool_choice("required")
+    return request
+
+
+def response_text(value: Any) -> str | None:
+    """The text of a response in Gemini's form; None if there is none."""
+    if not isinstance(value, dict):
+        return None
+    if isinstance(value.get("text"), str):
+        return str(value["text"])
+    candidates = value.get("candidates")
+    for candidate in candidates if isinstance(candidates, list) else ():
+        content = candidate.get("content") if isinstance(candidate, dict) else None
+        parts = content.get("parts") if isinstance(content, dict) else None
+        if isinstance(parts, list):
+            return _text_in(parts)
+    return None
+
+
+def _text_in(content: Any) -> str:
+    """The text of a message: it is text itself, or has parts."""
+    parts: Sequence[Any] = content if isinstance(content, list) else [content]
+    texts = (part.get("text") if isinstance(part, dict) else part for part in parts)
+    return "".join(text for text in texts if isinstance(text, str))
+
+
+# --- configuration files --------------------------------------------------------------------------------
+
+
+def _settings_file(path: Path, level: Level, search: HookSearch) -> tuple[list[Handler], set[str]]:
+    """One settings file: its hooks, and the names and commands that it switches off (`*` for all)."""
+    source = search.source("gemini", level, path)
+    warn = about(source.label, search.warn)
+    content = load_json(path, warn) or {}
+    hooks, tools = content.get("hooks", {}), content.get("tools")
+    off: set[str] = set()
+    for config in (content.get("hooksConfig"), hooks):
+        if isinstance(config, dict):
+            disabled = config.get("disabled")
+            names = disabled if isinstance(disabled, list) else ()
+            off |= {each for each in names if isinstance(each, str)}
+            off |= {"*"} if config.get("enabled") is False else set()
+    if isinstance(tools, dict) and tools.get("enableHooks") is False:
+        off.add("*")
+    if isinstance(hooks, dict):
+        hooks = {key: value for key, value in hooks.items() if key not in _NO_EVENTS}
+    return list(nested(_grouped(hooks, warn), source, _make_hook, warn)), off
+
+
+def _grouped(hooks: Any, warn: Warn) -> Any:
+    """Hooks as `{event: [{matcher, hooks}]}`. Some installers use other forms."""
+    if isinstance(hooks, list):
+        warn("'hooks' is a list; its hooks are taken by the event that each names")
+        by_event: dict[str, list[Any]] = {}
+        for each in hooks:
+            event = text_field(each, "event") if isinstance(each, dict) else ""
+            by_event.setdefault(event or "?", []).append(each)
+        hooks = by_event
+    if not isinstance(hooks, dict):
+        return hooks
+    return {
+        event: [_group(each) for each in groups] if isinstance(groups, list) else groups
+        for event, groups in hooks.items()
+    }
+
+
+def _group(entry: Any) -> Any:
+    """An entry that is a hook itself, as a group."""
+    is_hook = isinstance(entry, dict) and "command" in entry and "hooks" not in entry
+    return {**entry, "hooks": [entry]} if is_hook else entry
+
+
+def _make_hook(
+    source: HookSource, event: str, group: Mapping[str, Any], hook: Mapping[str, Any], warn: Warn
+) -> Handler | None:
+    command = text_field(hook, "command")
+    if hook.get("type", "command") != "command" or not command.strip():
+        warn(f"{event}: only hooks with a command are run here")
+        return None
+    timeout = seconds_field(hook, 60.0, warn, unit=0.001)
+    if "timeout" in hook and timeout < _SHORTEST:
+        timeout *= 1000
+        warn(f"{event}: timeout={timeout:g} would be milliseconds; it is taken for seconds")
+    return Handler(
+        source=source,
+        event=event,
+        command=command,
+        matcher=text_field(group, "matcher"),
+        timeout=timeout,
+        is_sequential=group.get("sequential") is True,
+        shell="bash",
+        env=texts_field(hook, "env"),
+        label=text_field(hook, "name"),
+        definition={"event": event, "matcher": group.get("matcher"), "hook": dict(hook)},
+    )
+
+
+def _is_off(handler: Handler, off: set[str]) -> bool:
+    return "*" in off or handler.label in off or handler.command in off
+
+
+def _deduplicate(handlers: Iterable[Handler]) -> list[Handler]:
+    kept: dict[object, Handler] = {}
+    for handler in handlers:
+        kept.setdefault((handler.event, handler.matcher, handler.label, handler.command), handler)
+    return list(kept.values())
+
+
+def _extensions(search: HookSearch) -> Iterator[Path]:
+    """The directories of the extensions that are on for the project, by name."""
+    directory = search.home / ".gemini" / "extensions"
+    rules = load_json(directory / _EXTENSION_RULES, search.warn) or {} if directory.is_dir() else {}
+    for each in sorted(directory.glob("*/")):
+        entry = rules.get(each.name)
+        overrides = entry.get("overrides") if isinstance(entry, dict) else None
+        if _is_on(overrides if isinstance(overrides, list) else [], search.project):
+            yield _extension_root(each, search.warn)
+
+
+def _extension_root(directory: Path, warn: Warn) -> Path:
+    """The files of an extension; a linked one has them elsewhere."""
+    installed = load_json(directory / _EXTENSION_SOURCE, warn) or {}
+    source = text_field(installed, "source")
+    return Path(source) if installed.get("type") == "link" and source else directory
+
+
+def _is_on(overrides: list[object], project: Path) -> bool:
+    """Whether an extension is on for a project: the last rule about its path counts, and `!` means off."""
+    path, on = f"{project.as_posix().rstrip('/')}/", True
+    for rule in overrides:
+        if isinstance(rule, str) and _path_expression(rule.removeprefix("!")).fullmatch(path):
+            on = not rule.startswith("!")
+    return on
+
+
+def _path_expression(rule: str) -> re.Pattern[str]:
+    """A path, with `*` for whatever is below it."""
+    whole = rule if rule.endswith(("/", "*")) else f"{rule}/"
+    return re.compile(_STARS.sub(lambda found: f"({found[1]}.*)?", re.escape(whole)))

@@ -1,31 +1,35 @@
-"""Hookline's own protocol: our points, our tool names, JSON in, and an exit code or JSON out."""
+"""Hookline's own hooks: our points, our tool names, JSON in, and an exit code or JSON out. Mistakes are errors."""
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+import difflib
+import re
+from collections.abc import Iterator, Mapping
+from typing import Annotated, Any, ClassVar, Literal
 
-from hookline.command_hooks import matchers
-from hookline.command_hooks.answers import (
+import msgspec
+
+from hookline.command_hooks.dialect import Dialect, NameTest, all_dialects, dialect_of
+from hookline.command_hooks.dialects import event_facts
+from hookline.command_hooks.dialects.claude.tools import TOOLS as CLAUDE_TOOLS
+from hookline.command_hooks.dialects.claude.tools import result_of
+from hookline.command_hooks.dialects.claude.transcript import ClaudeTranscripts
+from hookline.command_hooks.dialects.matchers import NAMES, names_or_expression
+from hookline.command_hooks.exchange import (
     UNCHANGED,
-    Answer,
+    HookAnswer,
+    ProgramResult,
+    RunFacts,
+    denied,
     failed,
     json_object,
-    refuse_wrong_types,
     text_of,
+    wrong_type,
 )
-from hookline.command_hooks.definition import Handler
-from hookline.command_hooks.dialects.base import (
-    Dialect,
-    Place,
-    agent_fields,
-    failure_words,
-    last_words,
-    unfinished,
-)
-from hookline.command_hooks.matchers import Test
-from hookline.command_hooks.process import Ran
-from hookline.command_hooks.tool_names import CLAUDE, Bridge, Shown
-from hookline.lifecycle import HookPoint
+from hookline.command_hooks.handler import Handler, HookSource, Level
+from hookline.command_hooks.tools import ShownCall
+from hookline.errors import RegistrationError, UsageError
+from hookline.lifecycle import HookPoint, ToolHookContext, point_named
 from hookline.state import RunStatus, ToolCall, thaw
 
 _DECISIONS: dict[str, Any] = {
@@ -41,57 +45,63 @@ _SPECIFIC: dict[str, tuple[type, ...]] = {
     "permissionDecision": _TEXT, "permissionDecisionReason": _TEXT, "additionalContext": _TEXT, "updatedInput": (dict,),
 }  # fmt: skip
 _SAYING = {*_FIELDS, "result"} - {"reason", "stopReason"}
-"""The fields that say something by themselves."""
+"""The fields that mean something by themselves."""
+_WITH_NAMES = ("session_start", "subagent_start", "subagent_stop")
+"""Points without a tool call at which there is a name to match: how the session began, or the child."""
+_Word = Annotated[str, msgspec.Meta(min_length=1)]
+_OTHER_NAMES = {"point": "on", "event": "on", "match": "matcher", "type": ""}
 
 
 class Own(Dialect):
-    """Hookline's own rules. A hook that fails keeps things from happening, unless it says `on_failure = "open"`."""
+    """Hookline's own protocol. A hook that fails blocks, unless it has `on_failure = "open"`."""
 
     name = "hookline"
+    transcripts = ClaudeTranscripts
+    objections_in_a_row = None  # the agent has a cap for its own hooks
     points: ClassVar[dict[str, str]] = {
         point.value: point.value for point in HookPoint if not point.around
     }
-    observing = frozenset()
-    is_told_of_interrupts = True
-    bridge = Bridge({})
-
-    def begins_again(self, event: str) -> bool:  # noqa: ARG002 - as in the others
-        """There is `execution_start` for that."""
-        return False
+    configuration_folders = (".hookline",)
+    project_variables = frozenset({"HOOKLINE_PROJECT_DIR", "CLAUDE_PROJECT_DIR"})
+    starts_again = False  # there is `execution_start`
+    hears_interrupts = True
+    repeats_questions = True
+    withholds_results = True
+    is_strict = True
+    caps_objections = False
+    fails_closed = True
 
     def fires(self, event: str, ctx: Any) -> bool:
-        """A point with nothing to look at yet is passed over."""
+        """Not after a model that gave no response."""
         return event != "after_inference" or ctx.response is not None
 
-    def test(self, handler: Handler) -> Test:
-        """As Claude's; our names match, and the names that its scripts use."""
-        return matchers.claude(handler.matcher)
+    def matcher(self, handler: Handler) -> NameTest:
+        return names_or_expression(handler.matcher)
 
-    def subject(self, event: str, ctx: Any, place: Place) -> tuple[str, ...] | None:  # noqa: ARG002 - as above
-        """The tool, the child, or how the session began."""
+    def subject(self, event: str, ctx: Any, facts: RunFacts) -> tuple[str, ...] | None:  # noqa: ARG002 - as above
+        """The tool under our name and Claude's, the child, or how the session began."""
         call = getattr(ctx, "tool_call", None)
         if call is not None:
-            form = CLAUDE.get(call.name)
+            form = CLAUDE_TOOLS.get(call.name)
             return (call.name,) if form is None else (call.name, form.name, *form.aliases)
         if event in ("subagent_start", "subagent_stop"):
             return (ctx.name,)
         return (ctx.source,) if event == "session_start" else None
 
-    def show(self, call: ToolCall, place: Place) -> Shown:  # noqa: ARG002 - paths stay as the model wrote them
-        """A call as it is."""
-        return Shown(call.name, thaw(call.args))
+    def show(self, call: ToolCall, facts: RunFacts) -> ShownCall:  # noqa: ARG002 - paths stay as the model wrote them
+        return ShownCall(call.name, thaw(call.args))
 
-    def payload(self, handler: Handler, ctx: Any, place: Place) -> dict[str, Any]:
-        """The point, the run, and what the point is about."""
+    def payload(self, handler: Handler, ctx: Any, facts: RunFacts) -> dict[str, Any]:
+        """The point, the run, and the fields of the point."""
         return {
             "point": handler.event,
             "hook_event_name": handler.event,
             "run_id": ctx.state.run_id,
-            "session_id": place.session_id,
-            "transcript_path": place.transcript,
-            "project": place.project,
-            "cwd": place.cwd,
-            **agent_fields(ctx),
+            "session_id": facts.session_id,
+            "transcript_path": facts.transcript,
+            "project": facts.project,
+            "cwd": facts.cwd,
+            **event_facts.agent_fields(ctx),
             **self._particulars(handler.event, ctx),
         }
 
@@ -127,7 +137,7 @@ class Own(Dialect):
         if event in ("stop", "should_continue"):
             sent |= {
                 "objections": ctx.state.counters.objections,
-                "last_message": last_words(ctx.state),
+                "last_message": event_facts.last_words(ctx.state),
             }
         if event == "subagent_stop":
             sent["result"] = getattr(ctx.result, "text", None)
@@ -136,37 +146,50 @@ class Own(Dialect):
         status = getattr(ctx, "status", None)
         return {**sent, "status": status.value} if isinstance(status, RunStatus) else sent
 
-    def variables(self, handler: Handler, place: Place) -> dict[str, str]:
-        """Where the project is, and at which point the hook is asked."""
+    def variables(self, handler: Handler, facts: RunFacts) -> dict[str, str]:
+        found = super().variables(handler, facts)
         return {
-            "HOOKLINE_PROJECT_DIR": place.project,
+            **found,
             "HOOKLINE_POINT": handler.event,
-            "HOOKLINE_SESSION_ID": place.session_id,
-            "CLAUDE_PROJECT_DIR": place.project,
+            "HOOKLINE_SESSION_ID": facts.session_id,
         }
 
-    def understand(self, handler: Handler, ran: Ran) -> Answer:  # noqa: ARG002 - the same at every point
-        """0 proceeds, and JSON may decide; 2 blocks, with what it says as the reason; anything else has failed."""
-        lost = unfinished(ran)
-        if lost is not None:
-            return lost
-        if ran.code == 2:
-            found = json_object(ran.stdout) or {}
-            reason = text_of(found.get("reason")) or ran.stderr.strip() or ran.stdout.strip()
-            return Answer(decision="deny", reason=reason or "no reason was given", status="blocked")
-        if ran.code != 0:
-            return failed(failure_words(ran))
-        found_or_none = json_object(ran.stdout)
+    def take_result(self, call: ToolCall, answer: HookAnswer) -> Any:
+        """Hooks that are for Claude, too, use its form."""
+        return result_of(call, answer.updated_output)
+
+    def tools_named(self, handler: Handler) -> Iterator[str]:
+        """The tools in a rule and in a matcher of names, without those that are Claude's names."""
+        if not issubclass(point_named(handler.event).context, ToolHookContext):
+            return
+        if handler.rule:
+            yield handler.rule
+        theirs = {name for form in CLAUDE_TOOLS.values() for name in (form.name, *form.aliases)}
+        if NAMES.fullmatch(handler.matcher):
+            names = (part.strip() for part in re.split(r"[|,]", handler.matcher))
+            yield from (name for name in names if name and name not in theirs)
+
+    def read_answer(self, handler: Handler, result: ProgramResult) -> HookAnswer:  # noqa: ARG002 - the same at every point
+        """0 proceeds, and JSON may decide; 2 blocks, with stderr as the reason; anything else is a failure."""
+        if result.code == 2:
+            found = json_object(result.stdout) or {}
+            reason = text_of(found.get("reason")) or result.stderr.strip() or result.stdout.strip()
+            return denied(reason or "no reason was given")
+        if result.code != 0:
+            return failed(event_facts.failure_words(result))
+        found_or_none = json_object(result.stdout)
         if found_or_none is None:
-            if ran.stdout.lstrip()[:1] == "{":
+            if result.stdout.lstrip()[:1] == "{":
                 return failed("its output begins like JSON, and is not valid")
-            if any(_SAYING & (json_object(line) or {}).keys() for line in ran.stdout.splitlines()):
+            if any(
+                _SAYING & (json_object(line) or {}).keys() for line in result.stdout.splitlines()
+            ):
                 return failed("its JSON stands among other text: only an object alone is read")
-            return Answer()
+            return HookAnswer()
         return _fields(found_or_none)
 
 
-def _fields(found: dict[str, Any]) -> Answer:
+def _fields(found: dict[str, Any]) -> HookAnswer:
     wrong = _wrong(found)
     if wrong:
         return failed(wrong)
@@ -175,7 +198,7 @@ def _fields(found: dict[str, Any]) -> Answer:
     context = text_of(found.get("context")) or text_of(specific.get("additionalContext"))
     message = text_of(found.get("message")) or text_of(found.get("systemMessage"))
     reason = text_of(found.get("reason")) or text_of(specific.get("permissionDecisionReason"))
-    return Answer(
+    return HookAnswer(
         decision=max((_DECISIONS.get(word, "") for word in words), key=_STRICTNESS.index),
         reason=reason,
         updated_input=found.get("updated_input", specific.get("updatedInput")),
@@ -189,11 +212,11 @@ def _fields(found: dict[str, Any]) -> Answer:
 
 
 def _wrong(found: dict[str, Any]) -> str:
-    """Why an answer cannot be understood; empty if it can. One that might be a refusal is never passed over."""
+    """What is wrong with an answer; empty if nothing is. One that might be a refusal is never ignored."""
     specific = found.get("hookSpecificOutput")
-    wrong = refuse_wrong_types(found, _FIELDS)
+    wrong = wrong_type(found, _FIELDS)
     if not wrong and isinstance(specific, dict):
-        wrong = refuse_wrong_types(specific, _SPECIFIC)
+        wrong = wrong_type(specific, _SPECIFIC)
     if wrong:
         return wrong
     for word in (found.get("decision"), (specific or {}).get("permissionDecision")):
@@ -203,3 +226,141 @@ def _wrong(found: dict[str, Any]) -> str:
     if unknown and not _SAYING & found.keys():
         return f"its JSON says nothing that is known: {unknown[0]!r} is not a field, 'decision' is"
     return ""
+
+
+# --- the form in a program or a TOML table ---------------------------------------------------------------
+
+
+class _HookTable(msgspec.Struct, frozen=True, rename={"rule": "if", "is_async": "async"}):
+    """The keys of a hook, with their types."""
+
+    on: str = ""
+    command: str = ""
+    argv: Annotated[tuple[_Word, ...], msgspec.Meta(min_length=1)] | None = None
+    url: str = ""
+    headers: dict[str, str] = {}
+    allowed_env: tuple[str, ...] = ()
+    matcher: str = ""
+    rule: str = ""
+    timeout: Annotated[float, msgspec.Meta(gt=0, le=1e9)] = 60.0
+    on_failure: Literal["open", "closed"] | None = None
+    dialect: str = "hookline"
+    name: str = ""
+    env: dict[str, str] = {}
+    cwd: str = ""
+    is_async: bool = False
+
+
+_KEYS = _HookTable.__struct_encode_fields__
+_REMEDIES = {
+    "argv": "Give the program and its arguments in a list.",
+    "allowed_env": "Give names of variables in a list.",
+    "headers": "Give texts by their names.",
+    "env": "Give texts by their names.",
+    "timeout": "Give seconds above zero.",
+    "on_failure": "Use 'closed' or 'open'.",
+    "async": "Use true or false.",
+}
+
+
+def read_hook(
+    given: Mapping[str, Any], *, level: Level = Level.CODE, path: str = "", label: str = "hookline"
+) -> Handler:
+    """The hook that a mapping describes: `{"on": "before_tool_use", "command": "./check.sh", "matcher": "bash"}`."""
+    if not isinstance(given, Mapping):
+        raise RegistrationError(
+            f"{label}: {given!r} is not a hook.", remedy="Write `on = ...` and `command = ...`."
+        )
+    where = f"{label}: the hook {dict(given)!r}"
+    table = _table(given, where)
+    dialect = all_dialects().get(table.dialect)
+    if dialect is None:
+        raise RegistrationError(
+            f"{where}: the dialect {table.dialect!r} is not known.",
+            remedy=f"Dialects: {', '.join(all_dialects())}.",
+        )
+    handler = Handler(
+        source=HookSource(table.dialect, level, path, label),
+        event=_event(table.on, dialect, where),
+        kind="http" if "url" in given else "command",
+        command=table.command,
+        argv=table.argv,
+        url=table.url,
+        headers=table.headers,
+        allowed_env=table.allowed_env,
+        matcher=table.matcher,
+        rule=table.rule,
+        timeout=table.timeout,
+        on_failure=table.on_failure or ("closed" if dialect.fails_closed else "open"),
+        is_async=table.is_async,
+        env=table.env,
+        cwd=table.cwd,
+        label=table.name,
+        definition=dict(given),
+    )
+    _check(handler, where)
+    return handler
+
+
+def _table(given: Mapping[str, Any], where: str) -> _HookTable:
+    names = ((_OTHER_NAMES.get(key, key), value) for key, value in given.items())
+    spec = {key: value for key, value in names if key}
+    for key in spec:
+        if key not in _KEYS:
+            close = difflib.get_close_matches(str(key), _KEYS, n=1, cutoff=0.5)
+            raise RegistrationError(
+                f"{where} has a key '{key}'.",
+                remedy=f"Did you mean '{close[0]}'?" if close else f"Keys: {', '.join(_KEYS)}.",
+            )
+    try:
+        return msgspec.convert(spec, _HookTable)
+    except msgspec.ValidationError as error:
+        problem, _, place = str(error).partition(" - at `$.")
+        key = re.split(r"\W", place)[0]
+        remedy = _REMEDIES.get(key, "Give a text.")
+        raise RegistrationError(f"{where}: '{key}' is wrong: {problem}.", remedy=remedy) from None
+
+
+def _check(handler: Handler, where: str) -> None:
+    ways = [bool(handler.command.strip()), handler.argv is not None, bool(handler.url)]
+    if sum(ways) != 1:
+        raise RegistrationError(f"{where} needs one of command, argv and url, and has {sum(ways)}.")
+    dialect = dialect_of(handler)
+    if (handler.matcher not in ("", "*") or handler.rule) and isinstance(dialect, Own):
+        _check_subject(handler, where)
+    try:
+        dialect.matcher(handler)
+        if handler.rule:
+            from hookline.permissions import Rule
+
+            Rule.parse(handler.rule)
+    except UsageError as error:
+        raise RegistrationError(f"{where}: {error.message}", remedy=error.remedy) from None
+
+
+def _check_subject(handler: Handler, where: str) -> None:
+    """A matcher or rule needs a tool call or a name at the point: else the hook would always run, or never."""
+    has_tool = issubclass(point_named(handler.event).context, ToolHookContext)
+    if has_tool or (handler.event in _WITH_NAMES and not handler.rule):
+        return
+    raise RegistrationError(
+        f"{where}: at {handler.event} there is no tool call that it could be for.",
+        remedy="Leave that out, and let it look at its input itself.",
+    )
+
+
+def _event(on: str, dialect: Dialect, where: str) -> str:
+    if not on:
+        raise RegistrationError(
+            f"{where} does not say when it runs.", remedy="Write on = 'before_tool_use', say."
+        )
+    if on in dialect.points:
+        return on
+    point = point_named(on, where)
+    found = next((event for event, at in dialect.points.items() if at == point.value), None)
+    if found is None:
+        raise RegistrationError(
+            f"{where}: hooks of the dialect {dialect.name} are not asked at {point.value}.",
+            remedy=f"They are at: {', '.join(dialect.points)}.",
+        )
+    return found

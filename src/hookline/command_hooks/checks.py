@@ -1,0 +1,109 @@
+"""Checks of hooks without running one: no such tool, no such program, a matcher that never matches."""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+import shutil
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+from hookline.blueprint import Note
+from hookline.command_hooks.dialect import dialect_of
+from hookline.command_hooks.handler import Handler
+from hookline.command_hooks.scripts import programs_of, with_project
+from hookline.errors import UsageError
+from hookline.insight.cases import may_have_children
+from hookline.permissions import Rules
+from hookline.tools import Toolbox
+
+_MORE_THAN_ONE = re.compile(r"[;|&<>(){}`$*?!\n]")
+"""Signs of more than one plain command: what it runs is not known then."""
+_READ = ("", "sh", "bash")
+"""The shells whose lines we can read."""
+_OF_THE_SHELL = frozenset(
+    ". : [ alias break builtin cd command continue declare echo eval exec exit export false getopts hash help kill let "  # noqa: SIM905 - a table of names
+    "local printf pwd read readonly return set shift source test times trap true type ulimit umask unset wait".split()
+)
+
+
+def check_hooks(handlers: Iterable[Handler], toolbox: Toolbox, project: Path) -> Iterator[Note]:
+    """What is wrong with hooks in an agent that has these tools."""
+    for handler in handlers:
+        dialect = dialect_of(handler)
+        for name, meant in unknown_tools(dialect.tools_named(handler), toolbox):
+            yield Note(
+                f"{_who(handler)} is for a tool '{name}' that there is none of here.",
+                is_problem=True,
+                remedy=f"Did you mean '{meant}'?"
+                if meant
+                else "Correct its name, give the agent the tool, or leave it out.",
+            )
+        for problem, remedy in dialect.mistakes(handler):
+            yield Note(f"{_who(handler)} {problem}.", is_problem=True, remedy=remedy)
+        missing = _missing(handler, project)
+        if missing:
+            yield Note(
+                f"{_who(handler)} cannot run: {missing}.",
+                is_problem=True,
+                remedy=f"It starts in {project / handler.cwd}; correct the path, or put the file there.",
+            )
+
+
+def unknown_tools(written: Iterable[str], toolbox: Toolbox) -> Iterator[tuple[str, str]]:
+    """The names that are no tool here, each with the one it may mean.
+
+    If there may be children, which have tools of their own, tools that capabilities bring are not among them.
+    """
+    tools, alone = [tool.name for tool in toolbox], not may_have_children(toolbox)
+    for name in written:
+        try:
+            found = list(Rules(deny=[name]).strangers(tools, alone=alone))
+        except UsageError:  # not the name of a tool
+            yield name, ""
+            continue
+        yield from ((rule.tool, meant) for rule, meant in found)
+
+
+def _who(handler: Handler) -> str:
+    return f"{handler.source.label}: the hook '{handler.name}' at {handler.event}"
+
+
+def _missing(handler: Handler, project: Path) -> str:
+    """Why a plain command cannot start; empty if it can, or if that is not known."""
+    words = _words(handler, project)
+    if not words:
+        return ""
+    base = project / handler.cwd
+    for word in dict.fromkeys(programs_of(words)):
+        path = base / os.path.expanduser(word)
+        is_program = word == words[0]
+        if "/" not in word and (is_program or not Path(word).suffix):
+            if is_program and not _is_found(word, handler):
+                return f"there is no program '{word}'"
+        elif not path.exists():
+            return f"there is no file '{word}'"
+        elif is_program and not os.access(path, os.X_OK):
+            return f"'{word}' is not executable (chmod +x {shlex.quote(word)})"
+    return ""
+
+
+def _is_found(word: str, handler: Handler) -> bool:
+    is_shells = handler.argv is None and word in _OF_THE_SHELL
+    return is_shells or shutil.which(word, path=handler.env.get("PATH")) is not None
+
+
+def _words(handler: Handler, project: Path) -> list[str]:
+    """The words of a plain command, for a shell that we can read; empty for any other."""
+    if handler.kind != "command" or handler.shell not in _READ:
+        return []
+    if handler.argv is not None:
+        return list(handler.argv)
+    line = with_project(handler.command, project)
+    if _MORE_THAN_ONE.search(line):
+        return []
+    try:
+        return shlex.split(line)
+    except ValueError:
+        return []

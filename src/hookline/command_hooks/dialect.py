@@ -1,0 +1,329 @@
+"""What a dialect is: one protocol of hooks, with its files, events, names, fields and rules.
+
+Whoever runs hooks knows this class and no dialect. The dialects are in `dialects/`, one file or folder each;
+`register_dialect` adds one of your own.
+"""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any, ClassVar, TypeAlias
+
+import msgspec
+
+from hookline.command_hooks.exchange import HookAnswer, ProgramResult, RunFacts
+from hookline.command_hooks.handler import Handler, HookSearch, HookSource, Level
+from hookline.command_hooks.tools import ShownCall, ToolNames
+from hookline.command_hooks.transcripts import Transcripts
+from hookline.errors import RegistrationError, UsageError
+from hookline.hooks import Registration
+from hookline.state import InferenceRequest, ToolCall
+
+NameTest: TypeAlias = Callable[[Sequence[str]], bool]
+"""Whether a hook is for what has these names: a tool has one, and others that mean the same."""
+_NOTHING: Mapping[str, str] = MappingProxyType({})
+_NONE: frozenset[str] = frozenset()
+
+
+class ModelVerdict(msgspec.Struct, frozen=True):
+    """A model's answer to a hook of the kind `prompt` or `agent`."""
+
+    ok: bool
+    reason: str = ""
+    impossible: bool = False
+
+
+class Dialect:
+    """One protocol of hooks.
+
+    A dialect must have `name`, `points`, `payload` and `read_answer`. Everything else has a default.
+    """
+
+    name: ClassVar[str]
+    points: ClassVar[Mapping[str, str]]
+    """Event -> the point where it happens."""
+
+    # --- its files ----------------------------------------------------------------------------------
+
+    has_files: ClassVar[bool] = False
+    """It has configuration files of its own, which `find` and `read` know."""
+    home_folder: ClassVar[str] = ""
+    """The directory in a user's home that hooks expect to be there."""
+    configuration_folders: ClassVar[tuple[str, ...]] = ()
+    """Directories of a project that hold its files: code in them is there for hooks."""
+    protected_folders: ClassVar[tuple[str, ...]] = ()
+    """Directories of a project where any new file is a new hook."""
+    manifests: ClassVar[tuple[str, ...]] = ()
+    """Files of a plugin that say which hooks it has."""
+
+    def find(self, search: HookSearch) -> Iterable[Handler]:  # noqa: ARG002 - for dialects with files
+        """The hooks of all its files, for a project and a user."""
+        return ()
+
+    def find_named(self, search: HookSearch) -> Iterable[Handler]:  # noqa: ARG002 - as above
+        """The hooks of named plugins, settings and pages, where its other files are not read."""
+        return ()
+
+    def read(self, path: Path, level: Level, search: HookSearch) -> Iterable[Handler]:  # noqa: ARG002 - as above
+        """The hooks of one file."""
+        return ()
+
+    def mistakes(self, handler: Handler) -> Iterator[tuple[str, str]]:  # noqa: ARG002 - for dialects that have some
+        """What is probably wrong with a hook, each with a remedy."""
+        return iter(())
+
+    def tools_named(self, handler: Handler) -> Iterator[str]:  # noqa: ARG002 - as above
+        """The names in a matcher that must be tools of ours. Other agents have tools that we do not know."""
+        return iter(())
+
+    # --- its events ---------------------------------------------------------------------------------
+
+    more_points: ClassVar[Mapping[str, str]] = _NOTHING
+    """Event -> a second point where it happens."""
+    unsupported: ClassVar[frozenset[str]] = _NONE
+    """Events that exist and do not happen here."""
+    observing: ClassVar[frozenset[str]] = _NONE
+    """Events whose hooks decide nothing."""
+    displaying: ClassVar[frozenset[str]] = _NONE
+    """Events whose hooks say what is shown in place of the model's words."""
+    after_compaction: ClassVar[frozenset[str]] = _NONE
+    """Events that happen before the model is asked, if history has just been summarised."""
+    answered_once: ClassVar[frozenset[str]] = _NONE
+    """Events that happen at two points of one call: the answer at the first holds at the second."""
+    later: ClassVar[frozenset[str]] = _NONE
+    """Events that happen after the others of their point."""
+    starts_again: ClassVar[bool] = True
+    """Hooks at the start of a session are asked again when another process resumes a run."""
+    hears_interrupts: ClassVar[bool] = False
+    """Hooks at the end are asked also when a person has ended the run."""
+    repeats_questions: ClassVar[bool] = False
+    """Hooks are asked about a permission again when a run is resumed that paused over it."""
+
+    def points_of(self, handler: Handler) -> Iterator[str]:
+        """The points where a hook is asked."""
+        for point in (self.points.get(handler.event), self.more_points.get(handler.event)):
+            if point is not None:
+                yield point
+        if self.is_restart(handler.event):
+            yield "execution_start"
+
+    def is_restart(self, event: str) -> bool:
+        """Whether an event happens also when another process resumes a run."""
+        return self.starts_again and self.points.get(event) == "session_start"
+
+    def fires(self, event: str, ctx: Any) -> bool:  # noqa: ARG002 - for dialects with several events at a point
+        """Whether what happens at the point is this event."""
+        return True
+
+    def subject(self, event: str, ctx: Any, facts: RunFacts) -> tuple[str, ...] | None:  # noqa: ARG002 - as above
+        """The names that matchers are tested with; None where there are no matchers."""
+        return None
+
+    def matcher(self, handler: Handler) -> NameTest:  # noqa: ARG002 - for dialects with matchers
+        """The test of a hook's matcher. A wrong matcher is a UsageError."""
+        return lambda _names: True
+
+    # --- what goes in -------------------------------------------------------------------------------
+
+    tools: ClassVar[ToolNames] = ToolNames({})
+    """Our tools under its names."""
+    placeholders: ClassVar[Mapping[str, str]] = _NOTHING
+    """More placeholders in commands, with their values."""
+    transcripts: ClassVar[type[Transcripts] | None] = None
+    """Writes conversations in a form that hooks can read; None if they get no transcript."""
+    shell: ClassVar[str] = "/bin/sh"
+    """What reads command lines, unless a hook names another."""
+    runs_in_order: ClassVar[bool] = False
+    """The hooks of an event run one after the other."""
+    expands_env: ClassVar[bool] = False
+    """Values in a hook's own `env` may name variables."""
+    identity_variables: ClassVar[frozenset[str]] = _NONE
+    """More variables by which scripts recognise the agent. They are not inherited, nor are those for plugins and
+    skills: scripts would use another dialect."""
+    scrub_variables: ClassVar[frozenset[str]] = _NONE
+    """Variables with which a user keeps credentials from all hooks."""
+    project_variables: ClassVar[frozenset[str]] = _NONE
+    """Variables and placeholders for the project's directory."""
+    root_variables: ClassVar[frozenset[str]] = _NONE
+    """Variables and placeholders for the directory of a plugin."""
+    skill_variables: ClassVar[frozenset[str]] = _NONE
+    """Variables and placeholders for the directory of a skill."""
+    data_variables: ClassVar[frozenset[str]] = _NONE
+    """Variables and placeholders for the directory of a plugin's data."""
+
+    def show(self, call: ToolCall, facts: RunFacts) -> ShownCall:
+        """A call under the dialect's names."""
+        return self.tools.show(call, facts.cwd)
+
+    def payload(self, handler: Handler, ctx: Any, facts: RunFacts) -> dict[str, Any]:
+        """The JSON that a hook reads."""
+        raise NotImplementedError
+
+    def variables(self, handler: Handler, facts: RunFacts) -> dict[str, str]:
+        """The variables that a hook finds: the directories of the project and of a plugin."""
+        found = dict.fromkeys(self.project_variables, facts.project)
+        if handler.source.root:
+            found |= dict.fromkeys(self.root_variables, handler.source.root)
+            found |= dict.fromkeys(self.data_variables, handler.source.data)
+        return found
+
+    def event_variables(self, payload: Mapping[str, Any]) -> dict[str, str]:  # noqa: ARG002 - for dialects with some
+        """The variables that repeat what is in the JSON."""
+        return {}
+
+    # --- what comes out -----------------------------------------------------------------------------
+
+    fails_closed: ClassVar[bool] = False
+    """A hook in a program that fails blocks, unless it says otherwise."""
+    is_strict: ClassVar[bool] = False
+    """A decision that a point cannot carry out is an error. Elsewhere it is shown as a message."""
+    withholds_results: ClassVar[bool] = False
+    """A denial after a tool keeps its result from the model. Elsewhere it is feedback beside the result."""
+    context_is_lasting: ClassVar[bool] = True
+    """Words before a request to the model stay in the conversation. Elsewhere they are for that request alone."""
+    objections_in_a_row: ClassVar[int | None] = 8
+    """How often hooks may keep a run from stopping while no tool is called."""
+    caps_objections: ClassVar[bool] = True
+    """It limits objections to the end of a run itself, so that the agent's own cap does not count them."""
+
+    def read_answer(self, handler: Handler, result: ProgramResult) -> HookAnswer:
+        """What the exit code and the output of a program mean, that came to its end."""
+        raise NotImplementedError
+
+    def read_failure(self, handler: Handler, answer: HookAnswer) -> HookAnswer:  # noqa: ARG002 - for dialects that differ
+        """What it means that a program did not start, or took too long: a failure."""
+        return answer
+
+    def combine(self, answers: Sequence[HookAnswer]) -> Sequence[HookAnswer]:
+        """The answers of hooks that were asked together, where one changes what another means."""
+        return answers
+
+    def take_back(self, call: ToolCall, shown: ShownCall, answer: HookAnswer) -> ToolCall:
+        """The call with a hook's changes, under our names."""
+        return self.tools.take_back(call, shown, answer.updated_input or {})
+
+    def take_result(self, call: ToolCall, answer: HookAnswer) -> Any:  # noqa: ARG002 - for dialects that wrap results
+        """A tool's result as a hook changed it, in the form of the tool."""
+        return answer.updated_output
+
+    def change_request(self, request: InferenceRequest, answer: HookAnswer) -> InferenceRequest:  # noqa: ARG002 - for dialects with such hooks
+        """A request to the model as a hook changed it."""
+        return request
+
+    def new_response(self, answer: HookAnswer) -> str | None:  # noqa: ARG002 - as above
+        """The text that a hook gives in place of the model's; None if it gives none."""
+        return None
+
+    def after_tool(self, ctx: Any, answer: HookAnswer, facts: RunFacts) -> Any:  # noqa: ARG002 - as above
+        """The context after a tool, with what only this dialect does."""
+        return ctx
+
+    def more_hooks(self, name: str, at: Mapping[str, Sequence[Handler]]) -> Iterator[Registration]:  # noqa: ARG002 - as above
+        """Hooks of ours that its hooks need beside them. `at` has the dialect's hooks by point."""
+        return iter(())
+
+    def can_detach(self, handler: Handler) -> bool:  # noqa: ARG002 - as above
+        """Whether the first line of a program's output may make it an async hook."""
+        return False
+
+    def verdict_answer(
+        self, handler: Handler, verdict: ModelVerdict, reason: str
+    ) -> dict[str, Any]:
+        """A model's no, as the JSON that a program would have printed."""
+        raise NotImplementedError
+
+    def objection_cap(self, handler: Handler) -> int | None:  # noqa: ARG002 - the same for all in most dialects
+        """How often in a row a hook may object to the end of a run; None for no cap of its own."""
+        return self.objections_in_a_row
+
+
+# --- which there are ------------------------------------------------------------------------------------
+
+_REGISTERED: dict[str, Dialect] = {}
+_OURS = "hookline.command_hooks.dialects"
+"""Imported by name, at first use: dialects are above the modules that ask for them."""
+
+
+def register_dialect(dialect: Dialect) -> None:
+    """Add a dialect, or replace one of yours. Those of Hookline cannot be replaced."""
+    if not isinstance(dialect, Dialect):
+        raise RegistrationError(
+            f"{dialect!r} is not a dialect.", remedy="Subclass hookline.command_hooks.Dialect."
+        )
+    name = getattr(dialect, "name", "")
+    if not name or not getattr(dialect, "points", None):
+        raise RegistrationError(
+            f"the dialect {type(dialect).__name__} has no name or no points.",
+            remedy="Set `name`, and `points` from its events to ours.",
+        )
+    if type(_REGISTERED.get(name)).__module__.startswith(_OURS):
+        raise RegistrationError(
+            f"'{name}' is a dialect of Hookline.", remedy="Give yours another name."
+        )
+    _REGISTERED[name] = dialect
+
+
+def all_dialects() -> Mapping[str, Dialect]:
+    """The dialects by name."""
+    importlib.import_module(_OURS)
+    return _REGISTERED
+
+
+def dialect_named(name: str) -> Dialect:
+    """The dialect of a name."""
+    found = _REGISTERED.get(name) or all_dialects().get(name)
+    if found is None:
+        raise UsageError(
+            f"there is no dialect {name!r}.", remedy=f"Dialects: {', '.join(_REGISTERED)}."
+        )
+    return found
+
+
+def dialect_of(handler: Handler | HookSource) -> Dialect:
+    """The dialect of a hook."""
+    return dialect_named((handler.source if isinstance(handler, Handler) else handler).dialect)
+
+
+# --- hooks of all of them --------------------------------------------------------------------------------
+
+
+def find_hooks(search: HookSearch, dialects: Iterable[str] | None = None) -> list[Handler]:
+    """The hooks of all files that these dialects have, and those of named settings, plugins and pages."""
+    wanted = _with_files() if dialects is None else tuple(dialects)
+    handlers: list[Handler] = []
+    for name, dialect in all_dialects().items():
+        if name not in wanted:
+            handlers += dialect.find_named(search)
+    for name in wanted:
+        _check_files(name)
+        handlers += dialect_named(name).find(search)
+    return [_required(each) for each in handlers]
+
+
+def read_file(path: Path, dialect: str, level: Level, search: HookSearch) -> list[Handler]:
+    """The hooks of one named file."""
+    if not path.is_file():
+        raise UsageError(f"there is no file '{path}'.", remedy="Name a file with hooks.")
+    _check_files(dialect)
+    return list(dialect_named(dialect).read(path, level, search))
+
+
+def _with_files() -> tuple[str, ...]:
+    return tuple(name for name, dialect in all_dialects().items() if dialect.has_files)
+
+
+def _check_files(name: str) -> None:
+    if name not in _with_files():
+        raise UsageError(
+            f"the dialect {name!r} has no files.", remedy=f"Dialects: {', '.join(_with_files())}."
+        )
+
+
+def _required(handler: Handler) -> Handler:
+    """An administrator's hook fails closed in any dialect."""
+    if handler.source.level is not Level.MANAGED:
+        return handler
+    return msgspec.structs.replace(handler, on_failure="closed")

@@ -1,0 +1,440 @@
+"""Claude Code's settings files at all their levels, and the hooks of its plugins."""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+from collections.abc import Iterable, Iterator, Mapping
+from fnmatch import fnmatchcase
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import msgspec
+
+from hookline.command_hooks.dialects.config_files import (
+    Dropped,
+    about,
+    about_plugin,
+    load_json,
+    nested,
+    seconds_field,
+    text_field,
+    texts_field,
+)
+from hookline.command_hooks.handler import (
+    Handler,
+    HookSearch,
+    HookSource,
+    Level,
+    Warn,
+    own_directory,
+)
+from hookline.command_hooks.mcp_hooks import tool_of
+from hookline.errors import BuildError
+
+_ON_A_MAC = Path("/Library/Application Support/ClaudeCode")
+_RANK = {Level.MANAGED: 0, Level.USER: 1, Level.PLUGIN: 1, Level.LOCAL: 2, Level.PROJECT: 2}
+"""A file can switch off the hooks of its own rank and below."""
+_PLUGIN_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]*")
+_OPTION = re.compile(r"\$\{user_config\.(\w+)\}")
+_OPTION_VARIABLE = "CLAUDE_PLUGIN_OPTION_"
+_TIMEOUTS = {"UserPromptSubmit": 30.0, "MessageDisplay": 10.0, "SessionEnd": 1.5}
+_MODEL_TIMEOUTS = {"prompt": 30.0, "agent": 60.0}
+"""Kinds of hooks that a model answers, with their seconds."""
+_MODEL_EVENTS = frozenset(
+    {"PermissionRequest", "PostToolBatch", "PostToolUse", "PostToolUseFailure", "PreToolUse", "Stop", "SubagentStop",
+     "UserPromptSubmit"}
+)  # fmt: skip
+_LONGEST_AT_END = 60.0
+_ASYNC_TIMEOUT = 86400.0
+"""Seconds of an async hook: it ends with the run at the latest."""
+_TOOL_EVENTS = ("PreToolUse", "PostToolUse", "PostToolUseFailure", "PermissionRequest")
+
+
+class ClaudeSettings(NamedTuple):
+    """One settings file, plugin or page, read."""
+
+    level: Level
+    handlers: tuple[Handler, ...]
+    content: Mapping[str, Any]
+
+
+def find_hooks(search: HookSearch) -> list[Handler]:
+    """The hooks of all levels that are in force: the administrator's first, those of pages last."""
+    found = [_settings_file(path, level, search) for level, path in _places(search)]
+    installed = dict.fromkeys(_installed(found, search), Level.PLUGIN)
+    said = [each.content for each in found if not each.level.is_repository]
+    for root, level in {**installed, **_plugins(search)}.items():
+        found.append(_plugin(root, level, search, said))
+    found += _pages(search)
+    return _deduplicate(_with_end_timeout(_in_force(_with_env(found), search.warn)))
+
+
+def find_named_hooks(search: HookSearch) -> list[Handler]:
+    """The hooks of settings files, plugins and pages that are named, where no others are read."""
+    found = [_settings_file(path, Level.USER, search) for path in search.settings]
+    found += [_plugin(root, level, search) for root, level in _plugins(search).items()]
+    return [handler for settings in (*found, *_pages(search)) for handler in settings.handlers]
+
+
+def read_hooks(path: Path, level: Level, search: HookSearch) -> tuple[Handler, ...]:
+    """The hooks of one settings file."""
+    return _with_env([_settings_file(path, level, search)])[0].handlers
+
+
+def _places(search: HookSearch) -> list[tuple[Level, Path]]:
+    found: list[tuple[Level, Path]] = []
+    if search.system is not None:
+        is_mac = sys.platform == "darwin"
+        directory = _ON_A_MAC if is_mac else search.system / "claude-code"
+        more = sorted((directory / "managed-settings.d").glob("*.json"))
+        found += [(Level.MANAGED, each) for each in (directory / "managed-settings.json", *more)]
+    found.append((Level.USER, _own_directory(search.home) / "settings.json"))
+    found += [(Level.USER, path) for path in search.settings]
+    if search.project != search.home:  # else these would be the user's files again
+        folder = search.project / ".claude"
+        found.append((Level.PROJECT, folder / "settings.json"))
+        found.append((Level.LOCAL, folder / "settings.local.json"))
+    return found
+
+
+def _own_directory(home: Path) -> Path:
+    return own_directory(home, ".claude", "CLAUDE_CONFIG_DIR")
+
+
+def _pages(search: HookSearch) -> Iterator[ClaudeSettings]:
+    return (ClaudeSettings(page.level, page.handlers, {}) for page in search.pages)
+
+
+def _settings_file(path: Path, level: Level, search: HookSearch) -> ClaudeSettings:
+    source = search.source("claude", level, path)
+    is_required = level is Level.MANAGED
+    warn = about(source.label, _refuse_dropped(search.warn) if is_required else search.warn)
+    content = load_json(path, warn) or {}
+    handlers = (
+        tuple(nested(content["hooks"], source, make_hook, warn)) if "hooks" in content else ()
+    )
+    return ClaudeSettings(level, handlers, content)
+
+
+def _refuse_dropped(warn: Warn) -> Warn:
+    """Warnings about an administrator's file. A hook that it requires and that is dropped is an error."""
+
+    def refuse(said: str) -> None:
+        if isinstance(said, Dropped):
+            raise BuildError(
+                f"a hook that the administrator of this machine requires cannot be loaded: {said}",
+                remedy="Have the file corrected.",
+            )
+        warn(said)
+
+    return refuse
+
+
+# --- levels ---------------------------------------------------------------------------------------------
+
+
+def _in_force(found: list[ClaudeSettings], warn: Warn) -> list[Handler]:
+    """The hooks that no level switches off. A repository's files cannot switch off those of the user."""
+    ranks = [_RANK[each.level] for each in found if each.content.get("disableAllHooks") is True]
+    least = min(ranks, default=len(_RANK))
+    managed = [each.content for each in found if each.level is Level.MANAGED]
+    only_managed = any(content.get("allowManagedHooksOnly") is True for content in managed)
+    handlers: list[Handler] = []
+    for settings in found:
+        rank = _RANK[settings.level]
+        if settings.handlers and rank >= least:
+            warn(f"disableAllHooks: the hooks of {settings.handlers[0].source.label} are off")
+        elif only_managed and settings.level is not Level.MANAGED:
+            for handler in settings.handlers[:1]:
+                warn(f"only managed hooks run: those of {handler.source.label} are off")
+        else:
+            handlers += settings.handlers
+    trusted = [each.content for each in found if not each.level.is_repository]
+    return [_with_listed(each, trusted) for each in handlers if _may_call(each, trusted, warn)]
+
+
+def _with_env(found: list[ClaudeSettings]) -> list[ClaudeSettings]:
+    """The hooks with the `env` of settings. A repository's is for its own hooks, and the user's, which may be
+    secret, is not for those."""
+    env: dict[bool, dict[str, str]] = {True: {}, False: {}}
+    for settings in found:  # of several files, the last one counts
+        env[settings.level.is_repository].update(texts_field(settings.content, "env"))
+    return [
+        settings._replace(
+            handlers=tuple(
+                _given(each, env[settings.level.is_repository]) for each in settings.handlers
+            )
+        )
+        for settings in found
+    ]
+
+
+def _given(handler: Handler, variables: dict[str, str]) -> Handler:
+    if not variables:
+        return handler
+    definition = {**handler.definition, "env": variables}  # trust is bound to them
+    return msgspec.structs.replace(handler, env={**variables, **handler.env}, definition=definition)
+
+
+def _with_end_timeout(handlers: list[Handler]) -> list[Handler]:
+    """Hooks at the end of a session have the longest time of any of them, or the one that a variable says."""
+    times = [each.timeout for each in handlers if each.event == "SessionEnd"]
+    said = os.environ.get("CLAUDE_CODE_SESSIONEND_HOOKS_TIMEOUT_MS", "")
+    most = int(said) / 1000 if said.isdecimal() and int(said) else max(times, default=0.0)
+    return [
+        msgspec.structs.replace(each, timeout=most) if each.event == "SessionEnd" else each
+        for each in handlers
+    ]
+
+
+def _with_listed(handler: Handler, trusted: Iterable[Mapping[str, Any]]) -> Handler:
+    """An HTTP hook with those of its variables that the user or the administrator lists, if they do."""
+    for content in trusted:
+        listed = content.get("httpHookAllowedEnvVars")
+        if handler.allowed_env and isinstance(listed, list):
+            kept = tuple(name for name in handler.allowed_env if name in listed)
+            handler = msgspec.structs.replace(handler, allowed_env=kept)
+    return handler
+
+
+def _may_call(handler: Handler, trusted: Iterable[Mapping[str, Any]], warn: Warn) -> bool:
+    """Whether the addresses that the user or the administrator lists, if they do, include this one."""
+    if handler.kind != "http":
+        return True
+    for content in trusted:
+        allowed = content.get("allowedHttpHookUrls")
+        if not isinstance(allowed, list):
+            continue
+        if not any(isinstance(each, str) and fnmatchcase(handler.url, each) for each in allowed):
+            warn(f"'{handler.url}' is not among the allowedHttpHookUrls, so it is not called")
+            return False
+    return True
+
+
+def _deduplicate(handlers: list[Handler]) -> list[Handler]:
+    """The same hook in several settings files runs once; a plugin's or a page's copy runs, too."""
+    kept: dict[object, Handler] = {}
+    for handler in handlers:
+        kept.setdefault((*handler.identity, handler.source.root), handler)
+    return list(kept.values())
+
+
+# --- plugins --------------------------------------------------------------------------------------------
+
+
+def _plugins(search: HookSearch) -> dict[Path, Level]:
+    """The named plugins. One that is for Codex alone is read there."""
+    return {
+        root: level
+        for root, level in search.plugins.items()
+        if (root / ".claude-plugin/plugin.json").is_file()
+        or not (root / ".codex-plugin/plugin.json").is_file()
+    }
+
+
+def _plugin(
+    root: Path, level: Level, search: HookSearch, settings: Iterable[Mapping[str, Any]] = ()
+) -> ClaudeSettings:
+    """A plugin's hooks; its manifest may name other files for them, or have them itself."""
+    warn = about_plugin(root, search)
+    manifest = load_json(root / ".claude-plugin" / "plugin.json", warn) or {}
+    name = text_field(manifest, "name") or root.name
+    path = root / "hooks" / "hooks.json"
+    data = _own_directory(search.home) / "plugins" / "data" / name
+    source = HookSource("claude", level, str(path), f"{name}/hooks.json", str(root), str(data))
+    contents = [load_json(path, warn)]
+    named = manifest.get("hooks")
+    for each in named if isinstance(named, list) else [named]:
+        if isinstance(each, str) and (root / each).resolve().is_relative_to(root.resolve()):
+            contents.append(load_json(root / each, warn))
+        elif isinstance(each, dict):
+            contents.append(each if "hooks" in each else {"hooks": each})
+    handlers: list[Handler] = []
+    for content in filter(None, contents):
+        handlers += nested(content.get("hooks", {}), source, make_hook, warn)
+    # The user's choices may be secret: a repository's plugin has the defaults.
+    options = _options(manifest, name, () if level.is_repository else settings)
+    equipped = (_with_options(each, options, warn) for each in handlers)
+    return ClaudeSettings(level, tuple(each for each in equipped if each is not None), {})
+
+
+def _installed(found: Iterable[ClaudeSettings], search: HookSearch) -> Iterator[Path]:
+    """The plugins that the user has installed and switched on."""
+    enabled: dict[str, Any] = {}
+    for settings in found:
+        value = settings.content.get("enabledPlugins")
+        if isinstance(value, dict) and not settings.level.is_repository:
+            enabled |= value
+    wanted = [name for name, value in enabled.items() if value is True]
+    if not wanted:
+        return
+    folder = _own_directory(search.home) / "plugins"
+    warn = about("~/.claude/plugins/installed_plugins.json", search.warn)
+    plugins = (load_json(folder / "installed_plugins.json", warn) or {}).get("plugins")
+    known = plugins if isinstance(plugins, dict) else {}
+    for name, entry in known.items():
+        for each in entry if isinstance(entry, list) else [entry]:
+            path = each.get("installPath") if isinstance(each, dict) else None
+            if name in wanted and isinstance(path, str):
+                yield Path(path).expanduser()
+    others = (name for name in wanted if name not in known)
+    yield from _in_marketplaces(others, folder / "marketplaces", search.warn)
+
+
+def _in_marketplaces(wanted: Iterable[str], directory: Path, warn: Warn) -> Iterator[Path]:
+    """The directories of plugins called `plugin@marketplace` in marketplaces that were cloned by hand."""
+    for each in wanted:
+        name, _, marketplace = each.partition("@")
+        if not _PLUGIN_NAME.fullmatch(marketplace):
+            continue
+        root = directory / marketplace
+        about_it = about(f"~/.claude/plugins/marketplaces/{marketplace}", warn)
+        content = load_json(root / ".claude-plugin" / "marketplace.json", about_it) or {}
+        listed = content.get("plugins")
+        for entry in listed if isinstance(listed, list) else ():
+            if isinstance(entry, dict) and entry.get("name") == name:
+                yield from _in_marketplace(root, content, text_field(entry, "source"))
+
+
+def _in_marketplace(root: Path, content: Mapping[str, Any], source: str) -> Iterator[Path]:
+    metadata = content.get("metadata")
+    base = text_field(metadata, "pluginRoot") if isinstance(metadata, dict) else ""
+    path = (root / ("" if source.startswith("./") else base) / source).resolve()
+    if source and path.is_relative_to(root.resolve()) and path.is_dir():
+        yield path
+
+
+def _options(
+    manifest: Mapping[str, Any], name: str, contents: Iterable[Mapping[str, Any]]
+) -> dict[str, str]:
+    """The options of a plugin (`userConfig`): the defaults of the manifest, and what settings say."""
+    declared = manifest.get("userConfig")
+    found: dict[str, Any] = {}
+    for key, option in declared.items() if isinstance(declared, dict) else ():
+        if isinstance(option, dict) and "default" in option:
+            found[key] = option["default"]
+    for content in contents:
+        configs = content.get("pluginConfigs")
+        for plugin, config in configs.items() if isinstance(configs, dict) else ():
+            options = config.get("options") if isinstance(config, dict) else None
+            if str(plugin).partition("@")[0] == name and isinstance(options, dict):
+                found |= options
+    keys = (key for key in found if re.fullmatch(r"[A-Za-z_]\w*", key))
+    return {key: _option_text(found[key]) for key in keys}
+
+
+def _option_text(value: Any) -> str:
+    return value if isinstance(value, str) else msgspec.json.encode(value).decode()
+
+
+def _with_options(handler: Handler, options: Mapping[str, str], warn: Warn) -> Handler | None:
+    """A plugin's hook with its options: as variables, and in the words of a program without a shell."""
+    if _OPTION.search(handler.command):
+        why = f"{handler.event}: '${{user_config...}}' in a line for a shell is read by the shell, so the hook is"
+        warn(Dropped(f"{why} left out: use ${_OPTION_VARIABLE}NAME, or 'args'"))
+        return None
+    if not options and handler.argv is None:
+        return handler
+    variables = {f"{_OPTION_VARIABLE}{key.upper()}": value for key, value in options.items()}
+    words = None
+    if handler.argv is not None:
+        words = tuple(_OPTION.sub(lambda found: options.get(found[1], ""), w) for w in handler.argv)
+    return msgspec.structs.replace(handler, env={**variables, **handler.env}, argv=words)
+
+
+# --- entries --------------------------------------------------------------------------------------------
+
+
+def make_hook(
+    source: HookSource, event: str, group: Mapping[str, Any], hook: Mapping[str, Any], warn: Warn
+) -> Handler | None:
+    """The hook that an entry describes. Unknown keys are ignored."""
+    kind: Any = hook.get("type", "command")
+    if not isinstance(kind, str) or kind not in _KINDS:
+        warn(Dropped(f"{event}: hooks of type {kind!r} are not run here"))
+        return None
+    if "if" in hook and event not in _TOOL_EVENTS:
+        warn(f"{event}: a hook with 'if' runs for tools only, so this one never runs")
+        return None
+    timeout = seconds_field(hook, _MODEL_TIMEOUTS.get(kind, _TIMEOUTS.get(event, 600.0)), warn)
+    is_program, wakes = kind == "command", hook.get("asyncRewake") is True
+    if is_program and hook.get("async") is True and not wakes:
+        timeout = max(timeout, _ASYNC_TIMEOUT)
+    handler = Handler(
+        source=source,
+        event=event,
+        kind=kind,  # type: ignore[arg-type]  # checked above
+        matcher=text_field(group, "matcher"),
+        rule=text_field(hook, "if"),
+        timeout=min(timeout, _LONGEST_AT_END) if event == "SessionEnd" else timeout,
+        is_async=is_program and (hook.get("async") is True or wakes),
+        wakes=is_program and wakes,
+        shell=text_field(hook, "shell"),
+        definition={"event": event, "matcher": group.get("matcher"), "hook": dict(hook)},
+    )
+    return _KINDS[kind](handler, hook, warn)
+
+
+def _command(handler: Handler, hook: Mapping[str, Any], warn: Warn) -> Handler | None:
+    """A line for a shell, or words without one; some write all of these as `args`."""
+    command, args = text_field(hook, "command"), hook.get("args")
+    if args is not None and not (isinstance(args, list) and all(map(_is_text, args))):
+        warn(f"{handler.event}: 'args' is not a list of texts, so the hook is left out")
+        return None
+    if not command.strip() and not args:
+        warn(Dropped(f"{handler.event}: a hook names no command, so it is left out"))
+        return None
+    if args is None:
+        return msgspec.structs.replace(handler, command=command)
+    return msgspec.structs.replace(handler, argv=(*filter(str.strip, [command]), *args))
+
+
+def _http(handler: Handler, hook: Mapping[str, Any], warn: Warn) -> Handler | None:
+    url = text_field(hook, "url")
+    if not url:
+        warn(f"{handler.event}: a hook names no url, so it is left out")
+        return None
+    if handler.event == "SessionStart":
+        warn("SessionStart: hooks of type 'http' are not run there")
+        return None
+    allowed = hook.get("allowedEnvVars")
+    return msgspec.structs.replace(
+        handler,
+        url=url,
+        headers=texts_field(hook, "headers"),
+        allowed_env=tuple(filter(_is_text, allowed)) if isinstance(allowed, list) else (),
+    )
+
+
+def _mcp_tool(handler: Handler, hook: Mapping[str, Any], warn: Warn) -> Handler | None:
+    server, tool, given = text_field(hook, "server"), text_field(hook, "tool"), hook.get("input")
+    if not server or not tool or not isinstance(given, dict | None):
+        warn(Dropped(f"{handler.event}: an mcp_tool hook needs 'server', 'tool' and 'input'"))
+        return None
+    return msgspec.structs.replace(handler, tool=tool_of(server, tool), input=dict(given or {}))
+
+
+def _model(handler: Handler, hook: Mapping[str, Any], warn: Warn) -> Handler | None:
+    prompt, kind = text_field(hook, "prompt"), handler.kind
+    is_run = handler.event in _MODEL_EVENTS - ({"PermissionRequest"} if kind == "agent" else set())
+    if not is_run or not prompt.strip():
+        why = "has no prompt" if is_run else "is not run there"
+        warn(Dropped(f"{handler.event}: a hook of type {kind!r} {why}, so it is left out"))
+        return None
+    return msgspec.structs.replace(
+        handler,
+        prompt=prompt,
+        model=text_field(hook, "model").strip(),
+        continues=hook.get("continueOnBlock") is True,
+    )
+
+
+def _is_text(value: object) -> bool:
+    return isinstance(value, str)
+
+
+_KINDS = {
+    "command": _command, "http": _http, "mcp_tool": _mcp_tool, "prompt": _model, "agent": _model
+}  # fmt: skip

@@ -1,0 +1,385 @@
+"""Copilot CLI's hooks, with events in camel case: tool arguments are JSON text, and a hook that fails denies."""
+
+from __future__ import annotations
+
+import json
+import re
+import time
+import uuid
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import Any, ClassVar
+
+from hookline.command_hooks.dialect import Dialect, NameTest
+from hookline.command_hooks.dialects import event_facts
+from hookline.command_hooks.dialects.claude.tools import SEARCH_KEYS, result_of
+from hookline.command_hooks.dialects.copilot import files
+from hookline.command_hooks.dialects.copilot.known_fields import takes_object
+from hookline.command_hooks.dialects.matchers import everything, whole_expression
+from hookline.command_hooks.exchange import (
+    UNCHANGED,
+    HookAnswer,
+    ProgramResult,
+    RunFacts,
+    denied,
+    failed,
+    json_object,
+    text_of,
+)
+from hookline.command_hooks.handler import Handler, HookSearch, Level
+from hookline.command_hooks.tools import ToolForm, ToolNames
+from hookline.command_hooks.transcripts import Line, Transcripts, timestamp
+from hookline.flow import ErrorClass
+from hookline.lifecycle import HookPoint
+from hookline.state import AgentState, AssistantMessage, Message, ToolCall, ToolMessage, UserMessage
+
+TOOLS: dict[str, ToolForm] = {
+    "bash": ToolForm("bash", {}),
+    "exec": ToolForm("bash", {}),
+    "read": ToolForm("view", {}),
+    "write": ToolForm("create", {"content": "file_text"}),
+    "edit": ToolForm("edit", {"old": "old_str", "new": "new_str"}),
+    "list": ToolForm("view", {}),
+    "search": ToolForm("grep", SEARCH_KEYS),
+    "glob": ToolForm("glob", {}),
+    "bash_poll": ToolForm("read_bash", {"id": "shellId"}),
+    "bash_stop": ToolForm("stop_bash", {"id": "shellId"}),
+    "spawn_subagent": ToolForm("task", {"agent": "agent_type"}),
+    "todo_write": ToolForm("update_todo", {"items": "todos", "tasks": "todos"}),
+    "load_skill": ToolForm("skill", {"name": "skill"}),
+    "web_fetch": ToolForm("web_fetch", {}),
+    "fetch": ToolForm("web_fetch", {}),
+    "web_search": ToolForm("web_search", {}),
+}
+
+_READING_TOOLS = ("read", "list", "glob", "search")
+_TOOLS = frozenset({"preToolUse", "permissionRequest", "postToolUse", "postToolUseFailure"})
+_DENYING = frozenset({"preToolUse", "permissionRequest"})
+BEGINS = re.compile(r"^\s*\{", re.MULTILINE)
+"""A line that is meant to be JSON."""
+_LONGEST_CONTEXT = 10_240
+_OF_THE_SYSTEM = frozenset({ErrorClass.HOOK, ErrorClass.UNKNOWN})
+_REASONS = {"completed": "complete", "error": "error", "aborted": "abort", "timeout": "timeout"}
+_DECISIONS = {"allow": "allow", "deny": "deny", "ask": "ask", "block": "deny", "approve": "allow"}
+
+
+# --- transcript -----------------------------------------------------------------------------------------
+
+
+class CopilotTranscripts(Transcripts):
+    """The conversation as events, each with the id of the one before it."""
+
+    suffix = ".copilot.jsonl"
+    id_key, parent_key = "id", "parentId"
+
+    def head(self, facts: RunFacts) -> Iterator[Line]:
+        about = {"sessionId": facts.session_id, "version": 1, "producer": "hookline"}
+        started = {"startTime": timestamp(), "context": {"cwd": facts.cwd}}
+        yield _event("session.start", {**about, **started})
+
+    def lines(
+        self,
+        messages: Sequence[Message],
+        facts: RunFacts,
+        state: AgentState | None,  # noqa: ARG002 - as in the others
+    ) -> Iterator[Line]:
+        for message in messages:
+            yield from _events(message, facts)
+
+
+def _event(kind: str, data: Line) -> Line:
+    return {"type": kind, "data": data, "id": str(uuid.uuid4()), "timestamp": timestamp()}
+
+
+def _events(message: Message, facts: RunFacts) -> Iterator[Line]:
+    if isinstance(message, ToolMessage):
+        given = {"toolCallId": message.call_id, "success": not message.is_error}
+        yield _event("tool.execution_complete", {**given, "result": {"content": message.text}})
+    elif isinstance(message, UserMessage):
+        yield _event("user.message", {"content": message.text, "attachments": []})
+    elif isinstance(message, AssistantMessage):
+        calls = [(call.id, Copilot().show(call, facts)) for call in message.calls]
+        asked = [
+            {"toolCallId": each, "name": shown.name, "arguments": shown.input}
+            for each, shown in calls
+        ]
+        yield _event("assistant.message", {"content": message.text, "toolRequests": asked})
+        for each, shown in calls:
+            begun = {"toolCallId": each, "toolName": shown.name, "arguments": shown.input}
+            yield _event("tool.execution_start", begun)
+
+
+# --- the protocol --------------------------------------------------------------------------------------
+
+
+class Copilot(Dialect):
+    """Copilot CLI's protocol."""
+
+    name = "copilot"
+    transcripts = CopilotTranscripts
+    points: ClassVar[dict[str, str]] = {
+        "sessionStart": "session_start",
+        "userPromptSubmitted": "prompt_submit",
+        "userPromptTransformed": "prompt_submit",
+        "preToolUse": "before_tool_use",
+        "permissionRequest": "permission_request",
+        "notification": "permission_request",
+        "postToolUse": "after_tool_use",
+        "postToolUseFailure": "after_tool_use",
+        "agentStop": "stop",
+        "subagentStart": "subagent_start",
+        "subagentStop": "subagent_stop",
+        "preCompact": "before_compact",
+        "errorOccurred": "agent_failed",
+        "sessionEnd": "session_end",
+    }
+    # There it is asked before any rule, so also about calls that need no permission here.
+    more_points: ClassVar[dict[str, str]] = {"permissionRequest": "before_tool_use"}
+    answered_once = frozenset({"permissionRequest"})
+    observing = frozenset({"notification"})
+    runs_in_order = True
+    has_files = True
+    configuration_folders = (".github",)
+    protected_folders = (".github/hooks", ".github/copilot")
+    identity_variables = frozenset({"COPILOT_CLI"})
+    project_variables = frozenset({"COPILOT_PROJECT_DIR", "CLAUDE_PROJECT_DIR"})
+    root_variables = frozenset({"COPILOT_PLUGIN_ROOT", "CLAUDE_PLUGIN_ROOT", "PLUGIN_ROOT"})
+    data_variables = frozenset({"COPILOT_PLUGIN_DATA"})
+    expands_env = True
+    tools = ToolNames(TOOLS, as_written=True, mcp="{server}-{tool}")
+
+    def find(self, search: HookSearch) -> Iterable[Handler]:
+        """Directories of hook files, settings, and plugins."""
+        return files.find_hooks(search)
+
+    def read(self, path: Path, level: Level, search: HookSearch) -> Iterable[Handler]:
+        return files.read_file(path, level, search)
+
+    def fires(self, event: str, ctx: Any) -> bool:
+        """Success and failure of a tool are two events; reading needs no permission."""
+        if event in ("postToolUse", "postToolUseFailure"):
+            return event_facts.has_failed(ctx.execution) is (event == "postToolUseFailure")
+        return event != "permissionRequest" or needs_permission(ctx)
+
+    def matcher(self, handler: Handler) -> NameTest:
+        """A regular expression over the whole name."""
+        text = handler.matcher
+        return everything if text in ("", "*", "**") else whole_expression(text)
+
+    def subject(self, event: str, ctx: Any, facts: RunFacts) -> tuple[str, ...] | None:
+        """The tool, or the child."""
+        if event in _TOOLS:
+            return self.show(ctx.tool_call, facts).names
+        if event == "notification":
+            return ("permission_prompt",)
+        if event == "preCompact":
+            return ("auto",)
+        return (ctx.name,) if event in ("subagentStart", "subagentStop") else None
+
+    def payload(self, handler: Handler, ctx: Any, facts: RunFacts) -> dict[str, Any]:
+        sent = {
+            "sessionId": facts.session_uuid,
+            "nativeSessionId": facts.session_id,
+            "timestamp": int(time.time() * 1000),
+            "cwd": facts.cwd,
+            "transcriptPath": facts.transcript,
+            **self._particulars(handler.event, ctx, facts),
+        }
+        if "toolArgs" in sent and takes_object(handler):
+            sent["toolArgs"] = sent["toolInput"]
+        return sent
+
+    def _particulars(self, event: str, ctx: Any, facts: RunFacts) -> dict[str, Any]:
+        if event in _TOOLS or event == "notification":
+            return self._tool(event, ctx, facts)
+        if event == "sessionStart":
+            is_again = event_facts.session_source(ctx) == "resume"
+            return {"source": "resume" if is_again else "new", "initialPrompt": ""}
+        if event == "userPromptSubmitted":
+            return {"prompt": ctx.prompt}
+        if event == "userPromptTransformed":
+            return {"prompt": ctx.prompt, "transformedPrompt": ctx.prompt}
+        if event == "errorOccurred":
+            return failure(ctx)
+        if event in ("subagentStart", "subagentStop"):
+            return _child(event, ctx, facts)
+        if event == "agentStop":
+            return {
+                "stopReason": "end_turn",
+                "stop_hook_active": facts.objections > 0,
+                "lastMessage": event_facts.last_words(ctx.state),
+            }
+        if event == "preCompact":
+            return {"trigger": "auto", "customInstructions": ctx.instructions}
+        return {"reason": session_end_reason(ctx)}
+
+    def _tool(self, event: str, ctx: Any, facts: RunFacts) -> dict[str, Any]:
+        shown = self.show(ctx.tool_call, facts)
+        sent: dict[str, Any] = {
+            "toolName": shown.name,
+            "toolArgs": json.dumps(shown.input, ensure_ascii=False, separators=(",", ":")),
+            "toolInput": shown.input,  # not documented, and yet some look for it
+            "nativeToolName": ctx.tool_call.name,
+        }
+        if event == "postToolUse":
+            text = event_facts.output_text(ctx.execution)
+            sent["toolResult"] = {"resultType": "success", "textResultForLlm": text}
+        if event == "postToolUseFailure":
+            sent["error"] = event_facts.failure_text(ctx.execution)
+            sent["toolResult"] = {"resultType": "failure", "textResultForLlm": sent["error"]}
+        if event == "notification":
+            sent |= {
+                "hook_event_name": "Notification",
+                "notification_type": "permission_prompt",
+                "title": "Permission needed",
+                "message": f"{shown.name} needs permission",
+            }
+        return sent
+
+    def variables(self, handler: Handler, facts: RunFacts) -> dict[str, str]:
+        return {**super().variables(handler, facts), "COPILOT_CLI": "1"}
+
+    def take_result(self, call: ToolCall, answer: HookAnswer) -> Any:
+        """Hooks that are for Claude, too, use its form."""
+        return result_of(call, answer.updated_output)
+
+    def read_failure(self, handler: Handler, answer: HookAnswer) -> HookAnswer:
+        """A hook before a tool that does not start denies; one that takes too long does not."""
+        is_refusal = answer.status != "timeout" and handler.event in _DENYING
+        return denied(answer.problem) if is_refusal else answer
+
+    def read_answer(self, handler: Handler, result: ProgramResult) -> HookAnswer:
+        """A hook before a tool that fails denies; one that takes too long does not."""
+        event = handler.event
+        text = without_progress(result.stdout)
+        found = answer_in(text)
+        said = HookAnswer() if found is None else _fields(event, found)
+        if result.code == 0 and (found is not None or not BEGINS.search(text)):
+            return said
+        if result.code == 0:
+            wrong = "its output begins like JSON, and is not valid"
+            if event not in _DENYING:
+                return failed(wrong)
+            return denied(f"the hook failed: {wrong}")
+        if event in _DENYING:
+            printed = text if found is None else ""
+            reason = (
+                said.reason or result.stderr.strip() or printed or event_facts.failure_words(result)
+            )
+            return denied(reason, contexts=said.contexts)
+        if result.code == 2 and event == "postToolUseFailure":  # how to continue
+            words = "\n".join((*said.contexts, text if found is None else ""))
+            return HookAnswer(contexts=(words.strip() or result.stderr.strip(),))
+        if result.code == 2:
+            return HookAnswer(
+                messages=(result.stderr.strip() or event_facts.failure_words(result),)
+            )
+        return failed(event_facts.failure_words(result))
+
+
+def needs_permission(ctx: Any) -> bool:
+    """Whether hooks for permissions are asked about a call: somebody asks, or it does more than read."""
+    return (
+        bool(ctx.point == HookPoint.PERMISSION_REQUEST) or ctx.tool_call.name not in _READING_TOOLS
+    )
+
+
+def failure(ctx: Any) -> dict[str, Any]:
+    """The error that ended a run."""
+    where = "system" if ctx.error_class in _OF_THE_SYSTEM else "model_call"
+    return {
+        "error": {"message": ctx.error_message, "name": ctx.error_type, "stack": ""},
+        "errorContext": "tool_execution" if ctx.tool_call is not None else where,
+        "recoverable": False,
+    }
+
+
+def session_end_reason(ctx: Any) -> str:
+    """Why a session is over."""
+    is_left = event_facts.end_reason(ctx) == "prompt_input_exit"
+    return "user_exit" if is_left else _REASONS[event_facts.ending_of(ctx.state)]
+
+
+def _child(event: str, ctx: Any, facts: RunFacts) -> dict[str, Any]:
+    said = {
+        "agentId": ctx.child_run_id,
+        "agentType": ctx.name,
+        "agentName": ctx.name,
+        "agentDisplayName": ctx.name,
+    }
+    if event == "subagentStart":
+        return said
+    response = getattr(ctx.result, "text", "") or ""
+    ending = {"response": response, "stopReason": "end_turn"}
+    return {**said, **ending, "transcriptPath": facts.child_transcript}
+
+
+def without_progress(text: str) -> str:
+    """The output without lines that report progress."""
+    return "\n".join(line for line in text.splitlines() if not _is_progress(line)).strip()
+
+
+def answer_in(text: str) -> dict[str, Any] | None:
+    """The object in a text that may have words before it."""
+    found = json_object(text)
+    lines = text.splitlines()
+    for index, line in enumerate(lines):
+        if found is not None:
+            break
+        if line.lstrip().startswith("{"):
+            found = json_object("\n".join(lines[index:])) or json_object(line)
+    return found
+
+
+def _is_progress(line: str) -> bool:
+    return "progress" in line and (json_object(line) or {}).get("type") == "progress"
+
+
+def _fields(event: str, found: dict[str, Any]) -> HookAnswer:
+    for key in ("hookSpecificOutput", "decision"):  # guards for Claude, too, answer as there
+        inner = found.get(key)
+        found = {**inner, **found} if isinstance(inner, dict) else found
+    word = found.get("permissionDecision") or found.get("behavior") or found.get("decision")
+    decision = _DECISIONS.get(text_of(word), "")
+    changed = found.get("modifiedArgs", found.get("updatedInput"))
+    if isinstance(changed, str):
+        changed = json_object(changed)
+    if event not in _DENYING and decision != "deny":
+        decision = ""
+    context = text_of(found.get("additionalContext"))[:_LONGEST_CONTEXT]
+    return HookAnswer(
+        decision=decision,  # type: ignore[arg-type]
+        reason=text_of(found.get("permissionDecisionReason"))
+        or text_of(found.get("reason"))
+        or text_of(found.get("message")),
+        updated_input=changed if event in _DENYING and isinstance(changed, dict) else None,
+        updated_output=_new_output(event, found),
+        contexts=(context,) if context else (),
+        prompt=text_of(found.get("modifiedTransformedPrompt"))
+        if event == "userPromptTransformed"
+        else "",
+        stops=event == "permissionRequest"
+        and decision == "deny"
+        and found.get("interrupt") is True,
+    )
+
+
+def _new_output(event: str, found: dict[str, Any]) -> Any:
+    if event == "postToolUse":
+        return result_text(found.get("modifiedResult", UNCHANGED))
+    return new_response(found) if event == "subagentStop" else UNCHANGED
+
+
+def new_response(found: dict[str, Any]) -> Any:
+    """The text in place of a child's answer."""
+    response = found.get("modifiedResponse")
+    return response if isinstance(response, str) else UNCHANGED
+
+
+def result_text(value: Any) -> Any:
+    """The text of a changed result."""
+    return (
+        value["textResultForLlm"]
+        if isinstance(value, dict) and "textResultForLlm" in value
+        else value
+    )

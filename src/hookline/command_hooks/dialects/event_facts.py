@@ -1,0 +1,178 @@
+"""What several dialects tell hooks about tools, runs and sessions."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import Any
+
+from hookline.command_hooks.exchange import TITLE, ProgramResult, as_uuid
+from hookline.lifecycle import HookPoint
+from hookline.state import (
+    AgentState,
+    AssistantMessage,
+    ResultStatus,
+    RunStatus,
+    StopReason,
+    ToolResult,
+)
+
+_NAMES_ERROR = re.compile(r"(?:Uncaught )?[\w.]*(?:Error|Exception)\b[^:]*: ")
+"""How Python, Node and others begin the line that names the error."""
+_HOW_IT_ENDED = re.compile(
+    r"^\[(?:exit code -?\d|stopped after |timed out after |ended because ).*\]$", re.M
+)
+"""The note under the output of a command; the sandbox may have added others below it."""
+_NUMBERED = re.compile(r" *(?P<number>\d+)\t(?P<line>.*)", re.DOTALL)
+_ENDINGS = {
+    "timeout": "The command took too long and was ended",
+    "output": "The command printed too much and was ended",
+    "processes": "The command started too many processes and was ended",
+    "memory": "The command used too much memory and was ended",
+    "disk": "The command wrote too much to the disk and was ended",
+    "stopped": "The command was stopped",
+}
+SHELL_TOOLS = ("bash", "exec")
+_SESSION_ENDINGS = {RunStatus.FAILED: "error", RunStatus.CANCELLED: "aborted"}
+
+
+_NOT_EXECUTABLE = 126
+"""The exit code of shells that found a program and could not start it."""
+
+
+def failure_words(result: ProgramResult) -> str:
+    """How a program failed: with the line of its output that names the error, or the first."""
+    if result.detail:
+        return result.detail
+    said = result.stderr if result.stderr.strip() else result.stdout
+    lines = [line.strip() for line in said.splitlines() if len(line.strip()) > 1]
+    line = next(filter(_NAMES_ERROR.match, lines), lines[0] if lines else "")
+    reason = f": {line[:300]}" if line else ""
+    remedy = "; is it executable? (chmod +x)" if result.code == _NOT_EXECUTABLE else ""
+    return f"it ended with exit code {result.code}{reason}{remedy}"
+
+
+def has_failed(execution: ToolResult | None) -> bool:
+    """Whether a tool failed or was interrupted; a command fails with any exit code but 0."""
+    if execution is None or execution.status is ResultStatus.ERROR or is_interrupted(execution):
+        return True
+    return execution.metadata.get("exit_code") not in (0, None)
+
+
+def is_interrupted(execution: ToolResult) -> bool:
+    """Whether a tool was ended with its run."""
+    return execution.status in (ResultStatus.CANCELLED, ResultStatus.IN_DOUBT)
+
+
+def output_text(execution: ToolResult) -> str:
+    """A result as text: the output of a command without our notes, the lines of a file without numbers."""
+    text = execution.text()
+    if "exit_code" in execution.metadata:
+        notes = list(_HOW_IT_ENDED.finditer(text))
+        return text[: notes[-1].start()].removesuffix("\n") if notes else text
+    if execution.name == "read" and execution.is_success:
+        return plain_lines(text)
+    return text
+
+
+def plain_lines(text: str) -> str:
+    """Lines without the numbers that a model is shown; a text that is not numbered throughout is unchanged."""
+    lines = text.split("\n")
+    if len(lines) > 1 and lines[-1].startswith("[") and lines[-1].endswith("]"):
+        lines.pop()  # our note
+    found = [_NUMBERED.fullmatch(line) for line in lines]
+    numbers = [int(each["number"]) for each in found if each is not None]
+    if not numbers or numbers != list(range(numbers[0], numbers[0] + len(lines))):
+        return text
+    return "\n".join(each["line"] for each in found if each is not None)
+
+
+def failure_text(execution: ToolResult) -> str:
+    """Why a tool failed; for a command how it ended, and its output."""
+    said, code = output_text(execution), execution.metadata.get("exit_code")
+    if code in (0, None):
+        return said
+    how = was_ended(execution) or "The command failed"
+    return "\n".join(filter(None, (f"{how} (exit code {code}).", said)))
+
+
+def was_ended(execution: ToolResult) -> str:
+    """How a command was ended by others; empty if it ended by itself."""
+    return _ENDINGS.get(str(execution.metadata.get("ended", "")), "")
+
+
+def last_words(state: AgentState, response: Any = None) -> str:
+    """The last text of the model."""
+    if response is not None and response.text:
+        return str(response.text)
+    for message in reversed(state.messages):
+        if isinstance(message, AssistantMessage) and message.text:
+            return message.text
+    return ""
+
+
+def agent_fields(ctx: Any, called: Callable[[str], str] = str) -> dict[str, str]:
+    """The fields that name a child run; `called` makes an id of its run id."""
+    state: AgentState = ctx.state
+    if state.parent_run_id is None:
+        return {}
+    return {"agent_id": called(state.run_id), "agent_type": state.agent_id}
+
+
+def agent_id(run_id: str) -> str:
+    """A child's id without slashes: scripts use it in file names."""
+    return f"a{as_uuid(run_id).replace('-', '')[:16]}"
+
+
+def session_source(ctx: Any) -> str:
+    """How a session began: `startup`, `resume`, `clear`, `compact` or `fork`."""
+    if ctx.point == HookPoint.EXECUTION_START:
+        return "resume"
+    source = getattr(ctx, "source", "compact")
+    return source if source in ("startup", "resume", "clear", "compact", "fork") else "startup"
+
+
+def session_title(state: AgentState) -> str:
+    """The title that a hook gave the session; empty if none did."""
+    title = state.metadata.get(TITLE)
+    return title if isinstance(title, str) else ""
+
+
+def served_by(ctx: Any) -> tuple[str, ...]:
+    """The command or the address of a tool's MCP server, without secrets; empty for a tool of no server."""
+    tool = None if ctx.run is None else ctx.run.tool(ctx.tool_call.name)
+    words = () if tool is None else tool.served_by
+    if not words:
+        return ()
+    from hookline.redaction import redact  # only where there is a server: it takes a while
+
+    return tuple(map(redact, words))
+
+
+def is_address(words: tuple[str, ...]) -> bool:
+    """Whether that is an address."""
+    return len(words) == 1 and "://" in words[0]
+
+
+def ending_of(state: AgentState) -> str:
+    """How the last run of a session ended: `completed`, `error`, `aborted` or `timeout`."""
+    ending = state.ending
+    if ending is None:
+        return "completed"
+    if ending.stop_reason is StopReason.TIME_LIMIT:
+        return "timeout"
+    if ending.stop_reason is StopReason.CANCELLED:  # between two steps it is stopped by a hook
+        return "aborted"
+    return _SESSION_ENDINGS.get(ending.status, "completed")
+
+
+def end_reason(ctx: Any) -> str:
+    """Why a session is over: `clear`, `prompt_input_exit` or `other`."""
+    said = getattr(ctx, "source", "")
+    return said if said in ("clear", "prompt_input_exit") else "other"
+
+
+def server_result(execution: ToolResult) -> dict[str, Any]:
+    """The result of an MCP tool, in the form of the protocol."""
+    content = [{"type": "text", "text": execution.text()}]
+    return {"content": content, "isError": not execution.is_success}

@@ -1,0 +1,245 @@
+"""A hook as a configuration file describes it, whatever the dialect, and where such files are looked for."""
+
+from __future__ import annotations
+
+import enum
+import os
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any, Literal, TypeAlias
+
+import msgspec
+
+from hookline.state import EMPTY
+
+
+class Level(enum.StrEnum):
+    """Who wrote a file, the most trusted first."""
+
+    MANAGED = "managed"
+    """The administrator of the machine."""
+    USER = "user"
+    CODE = "code"
+    """The program that builds the agent: the hook is in it, or in a file that it names."""
+    PLUGIN = "plugin"
+    """Installed by the user."""
+    PROJECT = "project"
+    """Part of the repository."""
+    LOCAL = "local"
+    """In the repository's directory, but not part of the repository."""
+
+    @property
+    def is_repository(self) -> bool:
+        """Whether it comes with the directory: its hooks are off until they are trusted."""
+        return self in (Level.PROJECT, Level.LOCAL)
+
+
+class HookSource(msgspec.Struct, frozen=True):
+    """The file that names a hook. The dialect is a property of the file, never of the script."""
+
+    dialect: str
+    level: Level = Level.CODE
+    path: str = ""
+    """The file; empty for what is in the program."""
+    label: str = ""
+    """The file as it is shown: `.claude/settings.json`."""
+    root: str = ""
+    """The directory of a plugin or an extension."""
+    data: str = ""
+    """The directory for a plugin's own data."""
+
+
+class Handler(msgspec.Struct, frozen=True):
+    """One hook: its event, its matcher, what it runs, and what its failure means."""
+
+    source: HookSource
+    event: str
+    """As its dialect calls it."""
+    kind: Literal["command", "http", "prompt", "agent", "mcp_tool"] = "command"
+    command: str = ""
+    argv: tuple[str, ...] | None = None
+    """The program and its arguments, instead of a command line for a shell."""
+    url: str = ""
+    headers: Mapping[str, str] = EMPTY
+    allowed_env: tuple[str, ...] = ()
+    """The variables that the headers may name."""
+    prompt: str = ""
+    """The question to a model, if a model answers."""
+    model: str = ""
+    """The model; empty for the agent's own."""
+    continues: bool = False
+    """A model's no after a tool goes to the agent, and does not end the run."""
+    tool: str = ""
+    """The MCP tool that answers, by its name here."""
+    input: Mapping[str, Any] = EMPTY
+    """The arguments of that tool."""
+    matcher: str = ""
+    rule: str = ""
+    """`if`: a permission rule that a tool call must be about."""
+    timeout: float = 600.0
+    on_failure: Literal["open", "closed"] = "open"
+    is_async: bool = False
+    wakes: bool = False
+    """A background hook that sends the agent back to work with exit code 2."""
+    is_sequential: bool = False
+    env: Mapping[str, str] = EMPTY
+    cwd: str = ""
+    shell: str = ""
+    label: str = ""
+    """A name of its own, where the file gives one."""
+    in_argument: bool = False
+    """The event is its last argument, and not its input."""
+    loop_limit: int | None = None
+    """How often it may object to the end of a run; None for the usual cap."""
+    agent: str = ""
+    """The subagent whose page describes it: it is asked in the runs of that one, and below them, only."""
+    skill: str = ""
+    """The skill whose page describes it: it is asked once that is loaded."""
+    once: bool = False
+    """It is not asked again in a session in which it was asked and did not object."""
+    known_fields: frozenset[str] = frozenset()
+    """Words of the protocol in its scripts, if the dialect has several forms: it is sent the form it knows."""
+    pins: Mapping[str, str] = EMPTY
+    """Scripts by path, with the hash under which they were trusted. A changed one is not run."""
+    definition: Mapping[str, Any] = EMPTY
+    """The entry as it is in the file: trust is bound to it."""
+
+    @property
+    def runs(self) -> str:
+        """The command, address, tool or question, on one line."""
+        if self.kind == "http":
+            return self.url
+        if self.kind == "mcp_tool":
+            return self.tool
+        if self.kind in ("prompt", "agent"):
+            return f"{self.kind}: {' '.join(self.prompt.split())}"
+        return " ".join(self.argv) if self.argv is not None else " ".join(self.command.split())
+
+    @property
+    def name(self) -> str:
+        """The name in the journal: the file, and the command."""
+        said = self.label or _shortened(self.runs)
+        where = self.source.label or self.source.dialect
+        return f"{where}: {said}"
+
+    @property
+    def scope(self) -> str:
+        """The runs in which it is asked, in words; empty for all."""
+        if self.agent:
+            return f"in subagent '{self.agent}'"
+        return f"once skill '{self.skill}' is loaded" if self.skill else ""
+
+    @property
+    def is_apart(self) -> bool:
+        """Whether its file is trusted separately: a page, or a plugin in the repository."""
+        return bool(self.agent or self.skill or self.source.root)
+
+    @property
+    def identity(self) -> tuple[object, ...]:
+        """Two hooks with the same identity are the same hook."""
+        return (
+            self.source.dialect,
+            self.event,
+            self.matcher,
+            self.rule,
+            self.kind,
+            self.command,
+            self.argv,
+            self.url,
+            self.prompt,
+            self.model,
+            self.tool,
+            repr(self.input),
+            self.shell,
+            self.agent,
+            self.skill,
+        )
+
+
+class HookPage(msgspec.Struct, frozen=True):
+    """The page of a subagent or a skill, with the hooks in its front matter."""
+
+    path: str
+    label: str
+    level: Level
+    handlers: tuple[Handler, ...]
+    agent: str = ""
+    skill: str = ""
+
+    @property
+    def subject(self) -> str:
+        """What the page describes, in words."""
+        return f"subagent '{self.agent}'" if self.agent else f"skill '{self.skill}'"
+
+
+Warn: TypeAlias = Callable[[str], None]
+"""Called with what is wrong with a file."""
+
+
+SYSTEM = Path("/etc")
+"""The directory of the administrator's files."""
+
+
+class HookSearch(msgspec.Struct, frozen=True):
+    """Where hooks are looked for, and where warnings about files go."""
+
+    project: Path
+    home: Path
+    warn: Warn
+    system: Path | None = SYSTEM
+    """The directory of the administrator's files; None if they are not read."""
+    plugins: Mapping[Path, Level] = MappingProxyType({})
+    """Directories of plugins that are named."""
+    settings: tuple[Path, ...] = ()
+    """Settings files that the user names."""
+    pages: tuple[HookPage, ...] = ()
+
+    def places(self, managed: str, user: Path, project: Path) -> list[tuple[Level, Path]]:
+        """The usual three places, the most trusted first; each once."""
+        found = [] if self.system is None else [(Level.MANAGED, self.system / managed)]
+        found.append((Level.USER, user))
+        return found if self.project == self.home else [*found, (Level.PROJECT, project)]
+
+    def source(
+        self, dialect: str, level: Level, path: Path, *, root: str = "", data: str = ""
+    ) -> HookSource:
+        """The source that a file is."""
+        label = shown_path(path, self.project, self.home)
+        return HookSource(dialect, level, str(path), label, root, data)
+
+
+def _shortened(text: str, most: int = 80) -> str:
+    return text if len(text) <= most else f"{text[: most // 2]}...{text[-most // 2 + 3 :]}"
+
+
+def home_directory() -> Path:
+    """The user's home; a path that cannot exist if there is none."""
+    try:
+        return Path.home()
+    except RuntimeError:
+        return Path(os.devnull) / "nobody"
+
+
+def own_directory(home: Path, usual: str, variable: str) -> Path:
+    """A user's directory for an agent: in their home, or where a variable of that agent says."""
+    said = os.environ.get(variable, "")
+    return Path(said).expanduser() if said and home == home_directory() else home / usual
+
+
+def level_of(
+    place: str | os.PathLike[str], project: Path, home: Path, *, otherwise: Level
+) -> Level:
+    """The level of the files in a place: the repository's if it is in it, by name or by its real path."""
+    given = Path(os.path.abspath(Path(place).expanduser()))
+    is_inside = given.is_relative_to(project) or given.resolve().is_relative_to(project)
+    return Level.PROJECT if is_inside and project != home else otherwise
+
+
+def shown_path(path: str | os.PathLike[str], project: Path, home: Path) -> str:
+    """A path relative to the project or to the home directory, if it is in one."""
+    full = Path(path)
+    for base, prefix in ((project, ""), (home, "~/")):
+        if full.is_relative_to(base):
+            return prefix + full.relative_to(base).as_posix()
+    return str(full)

@@ -1,0 +1,215 @@
+"""Our tools under the names and argument keys of another agent, and changed arguments back under ours."""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+from hookline.errors import UsageError
+from hookline.state import ToolCall, thaw
+
+_MCP = re.compile(r"mcp__(?P<server>.+?)__(?P<tool>.+)")
+
+
+class ShownCall(NamedTuple):
+    """A call as a hook sees it."""
+
+    name: str
+    input: dict[str, Any]
+    aliases: tuple[str, ...] = ()
+    """Other names of the same tool, for matchers."""
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """All of its names."""
+        return (self.name, *self.aliases)
+
+
+class ToolForm(NamedTuple):
+    """One of our tools in another agent."""
+
+    name: str
+    keys: Mapping[str, str]
+    """Our argument -> theirs."""
+    aliases: tuple[str, ...] = ()
+
+
+_MODES = {"lines": "content", "files": "files_with_matches", "count": "count"}
+_SHELLS = ("bash", "exec")
+_USUAL: dict[str, dict[str, Any]] = {
+    "read": {"offset": 1, "limit": 2000},
+    "search": {"path": ".", "context": 0, "limit": 100},
+    "glob": {"path": "."},
+    "list": {"depth": 1},
+}
+"""Arguments that say nothing: scripts would take a limit for one that the model chose."""
+
+
+def file_path(path: object, cwd: str) -> str:
+    """A path of a call, made absolute; the directory itself where there is none."""
+    return os.path.normpath(os.path.join(cwd, str(path))) if path else cwd
+
+
+def mcp_names(tool: str) -> tuple[str, str] | None:
+    """The server and the name of an MCP tool; None for any other."""
+    found = _MCP.fullmatch(tool)
+    return None if found is None else (found["server"], found["tool"])
+
+
+class ToolNames:
+    """The names and keys of one agent for our tools."""
+
+    def __init__(
+        self,
+        forms: Mapping[str, ToolForm],
+        *,
+        milliseconds: bool = False,
+        as_written: bool = False,
+        mcp: str = "",
+    ) -> None:
+        self._forms = forms
+        self._milliseconds = milliseconds
+        self._as_written = as_written
+        """Paths are shown as the model wrote them. Elsewhere they are made absolute."""
+        self._mcp = mcp
+        """The name of an MCP tool, with `{server}` and `{tool}`; empty for ours."""
+
+    def name(self, tool: str) -> str:
+        """Its name for one of our tools."""
+        form, names = self._forms.get(tool), mcp_names(tool)
+        if form is not None:
+            return form.name
+        if names is None or not self._mcp:
+            return tool
+        return self._mcp.format(server=names[0], tool=names[1])
+
+    def show(self, call: ToolCall, cwd: str) -> ShownCall:
+        """A call under its names."""
+        form = self._forms.get(call.name)
+        args = thaw(call.args)
+        if form is None:
+            name = self.name(call.name)
+            return ShownCall(name, args, () if name == call.name else (call.name,))
+        name, aliases = form.name, form.aliases
+        shown: dict[str, Any] = {}
+        usual = _USUAL.get(call.name, {})
+        for key, value in args.items():
+            if key in usual and value == usual[key]:
+                continue
+            if key == "argv" and call.name == "exec":
+                shown["command"] = shlex.join(map(str, value))
+            else:
+                shown[form.keys.get(key, key)] = self._outward(call.name, key, value, cwd)
+        if call.name == "edit" and args.get("edits"):
+            shown |= {theirs: _joined(args["edits"], ours) for ours, theirs in _texts(form)}
+            shown["edits"] = [_renamed(edit, form.keys) for edit in args["edits"]]
+            if name == "Edit":
+                name, aliases = "MultiEdit", ("Edit",)
+        shown = {key: value for key, value in shown.items() if not _is_left_out(value, key)}
+        return ShownCall(name, shown, aliases)
+
+    def take_back(self, call: ToolCall, shown: ShownCall, updated: Mapping[str, Any]) -> ToolCall:
+        """The call with a hook's changes. Keys that have no other name here are taken as they are."""
+        form = self._forms.get(call.name)
+        if form is None:
+            return ToolCall(call.id, call.name, dict(updated))
+        ours = {theirs: key for key, theirs in form.keys.items() if key in call.args}
+        if call.name == "edit" and call.args.get("edits"):
+            updated = _without_joined(updated, shown, form)
+        args: dict[str, Any] = {}
+        for theirs, value in updated.items():
+            key = ours.get(theirs, theirs)
+            if value == shown.input.get(theirs, _NOTHING):  # unchanged: take what we had
+                value = thaw(call.args[key]) if key in call.args else value
+            else:
+                value = self._inward(call.name, key, value, form.keys)
+            args[key] = value
+        if call.name == "exec":
+            args = _with_argv(args, thaw(call.args))
+        if "description" in args and "description" not in call.args:
+            del args["description"]  # our tool has none
+        return ToolCall(call.id, call.name, args)
+
+    def _outward(self, tool: str, key: str, value: Any, cwd: str) -> Any:
+        if key == "path" and isinstance(value, str):
+            return value if self._as_written else file_path(value, cwd)
+        if key == "timeout" and tool in _SHELLS and self._milliseconds and _is_number(value):
+            return round(value * 1000)
+        if key == "mode" and tool == "search":
+            return _MODES.get(value, value)
+        return value
+
+    def _inward(self, tool: str, key: str, value: Any, keys: Mapping[str, str]) -> Any:
+        if key == "timeout" and tool in _SHELLS and self._milliseconds and _is_number(value):
+            return value / 1000
+        if key == "mode" and tool == "search":
+            return {theirs: ours for ours, theirs in _MODES.items()}.get(value, value)
+        if key == "edits" and isinstance(value, list):
+            inner = {theirs: ours for ours, theirs in keys.items() if ours in ("old", "new")}
+            return [_renamed(edit, inner) if isinstance(edit, dict) else edit for edit in value]
+        return value
+
+
+_NOTHING = object()
+
+
+def _texts(form: ToolForm) -> list[tuple[str, str]]:
+    """Our keys of the old and the new text, with theirs."""
+    return [(ours, form.keys.get(ours, ours)) for ours in ("old", "new")]
+
+
+def _joined(edits: list[Mapping[str, Any]], key: str) -> str:
+    """The text of all edits. Guards that know one edit only look there, so that none is hidden from them."""
+    return "\n".join(str(edit.get(key, "")) for edit in edits)
+
+
+def _without_joined(updated: Mapping[str, Any], shown: ShownCall, form: ToolForm) -> dict[str, Any]:
+    """The input without the joined texts. A changed one cannot be split again."""
+    kept = dict(updated)
+    for _, theirs in _texts(form):
+        if theirs in kept and kept.pop(theirs) != shown.input.get(theirs):
+            raise UsageError(
+                f"the call has several edits, and '{theirs}' is all of them.",
+                remedy="Change `edits` instead.",
+            )
+    return kept
+
+
+def _is_left_out(value: Any, key: str) -> bool:
+    """Whether an argument says nothing: scripts would take a key that is there for one that was given."""
+    return (value is None or value is False or value == "") and key not in (
+        "content",
+        "new_string",
+        "old_string",
+        "new_str",
+        "file_text",
+        "replace_all",
+        "command",
+    )
+
+
+def _renamed(value: Mapping[str, Any], keys: Mapping[str, str]) -> dict[str, Any]:
+    return {keys.get(key, key): item for key, item in value.items()}
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def _with_argv(args: dict[str, Any], given: dict[str, Any]) -> dict[str, Any]:
+    """A changed command line, for a tool that takes words."""
+    command = args.pop("command", None)
+    if command is None:
+        raise UsageError("the changed input has no command.", remedy="Keep the key `command`.")
+    if command == shlex.join(map(str, given["argv"])):
+        return {**args, "argv": given["argv"]}
+    try:
+        words = shlex.split(command)
+    except ValueError:
+        words = []
+    # A line that only a shell can read goes to one, and policies judge it as that.
+    plain = bool(words) and shlex.join(words) == command
+    return {**args, "argv": words if plain else ["bash", "-c", command]}

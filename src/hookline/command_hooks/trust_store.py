@@ -1,0 +1,157 @@
+"""Trust: a repository's hooks are off until the user trusts exactly these hooks and these scripts."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from collections.abc import Iterable
+from pathlib import Path
+
+import msgspec
+
+from hookline.command_hooks.dialect import find_hooks
+from hookline.command_hooks.dialects.pages import AGENT_PAGES, SKILL_PAGES, read_pages
+from hookline.command_hooks.handler import Handler, HookSearch, Level
+from hookline.command_hooks.scripts import named_files, scripts_of
+from hookline.errors import TrustError, UsageError
+
+_NOBODY = Path(os.devnull) / "nobody"
+"""The home of no user: what a user has is not the repository's."""
+
+
+class TrustStore:
+    """The hooks that the user trusts, in the user's trust file."""
+
+    def __init__(self, path: str | os.PathLike[str] | None = None) -> None:
+        from hookline.config import Trust, trust_of  # takes a while to load
+
+        self._kept = trust_of(os.environ) if path is None else Trust(Path(path))
+        self.path = self._kept.path
+
+    def trust(
+        self,
+        directory: str | os.PathLike[str] = ".",
+        *,
+        fingerprint: str = "",
+        agents: Iterable[str | os.PathLike[str]] = (),
+        skills: Iterable[str | os.PathLike[str]] = (),
+        plugins: Iterable[str | os.PathLike[str]] = (),
+    ) -> str:
+        """Trust a repository's hooks as they are now, with those of its pages and plugins. Gives their hash."""
+        where = _resolved(directory)
+        mark = fingerprint or fingerprint_of(where)
+        self._kept.approve_hooks(where, mark, marks_of_pages(where, agents, skills, plugins))
+        return mark
+
+    def is_trusted(self, directory: str | os.PathLike[str] = ".", *, fingerprint: str = "") -> bool:
+        """Whether a repository's hooks are trusted, and unchanged since."""
+        where = _resolved(directory)
+        known = self._known(where)
+        return bool(known) and known == (fingerprint or fingerprint_of(where))
+
+    def was_trusted(self, directory: str | os.PathLike[str] = ".") -> bool:
+        """Whether the directory's hooks were trusted once, changed or not."""
+        return bool(self._known(_resolved(directory)))
+
+    def pages(self, directory: str | os.PathLike[str] = ".") -> dict[str, str]:
+        """The hashes of the directory's pages and plugins that were trusted."""
+        try:
+            return self._kept.pages_of(_resolved(directory))
+        except TrustError:
+            return {}
+
+    def distrust(self, directory: str | os.PathLike[str] = ".") -> bool:
+        """Withdraw all trust in the directory. Says whether there was any."""
+        return self._kept.revoke(_resolved(directory))
+
+    def directories(self) -> tuple[str, ...]:
+        """The directories that were trusted."""
+        return tuple(self._kept.directories())
+
+    def _known(self, where: Path) -> str:
+        """The hash that was trusted. A trust file that others can write, or that is damaged, trusts nothing."""
+        try:
+            return self._kept.hooks_of(where)
+        except TrustError:
+            return ""
+
+    def __repr__(self) -> str:
+        return f"<TrustStore {self.path}>"
+
+
+def trust(directory: str | os.PathLike[str] = ".", *, store: TrustStore | None = None) -> str:
+    """Trust a repository's hooks as they are now, in the user's own file."""
+    return (store or TrustStore()).trust(directory)
+
+
+def is_trusted(directory: str | os.PathLike[str] = ".", *, store: TrustStore | None = None) -> bool:
+    """Whether a repository's hooks are trusted, and unchanged since."""
+    return (store or TrustStore()).is_trusted(directory)
+
+
+def fingerprint_of(directory: Path) -> str:
+    """The hash of a directory's hooks, in all dialects."""
+    return fingerprint(find_hooks(_only_in(directory)), directory)
+
+
+def _only_in(directory: Path) -> HookSearch:
+    return HookSearch(directory, _NOBODY, lambda _said: None, system=None)
+
+
+def marks_of_pages(
+    directory: Path,
+    agents: Iterable[str | os.PathLike[str]] = (),
+    skills: Iterable[str | os.PathLike[str]] = (),
+    plugins: Iterable[str | os.PathLike[str]] = (),
+) -> dict[str, str]:
+    """The hash of each page and plugin of a repository: in the usual places, and in those named."""
+    search = _only_in(directory)
+    pages = read_pages(
+        search,
+        agents=[*agents, directory / AGENT_PAGES],
+        skills=[*skills, directory / SKILL_PAGES],
+    )
+    given = dict.fromkeys((Path(each).expanduser() for each in plugins), Level.PROJECT)
+    search = msgspec.structs.replace(search, plugins=given, pages=tuple(pages))
+    return page_marks(find_hooks(search), directory)
+
+
+def page_marks(handlers: Iterable[Handler], project: Path) -> dict[str, str]:
+    """The hash of each page and plugin of a repository among some hooks."""
+    by_page: dict[str, list[Handler]] = {}
+    for handler in handlers:
+        if handler.source.level.is_repository and handler.is_apart:
+            by_page.setdefault(handler.source.label, []).append(handler)
+    return {label: fingerprint(each, project) for label, each in by_page.items()}
+
+
+def fingerprint(handlers: Iterable[Handler], project: Path) -> str:
+    """A hash of a repository's hooks, and of the scripts that they name."""
+    said = [
+        [
+            handler.source.dialect,
+            handler.source.label,
+            handler.source.level.value,
+            dict(handler.definition),
+            sorted(named_files(handler, project).items()),
+        ]
+        for handler in handlers
+        if handler.source.level.is_repository
+    ]
+    content = json.dumps(said, sort_keys=True, separators=(",", ":"), default=str)
+    return hashlib.sha256(content.encode(errors="replace")).hexdigest()
+
+
+def pinned(handler: Handler, project: Path) -> Handler:
+    """A repository's hook with the hashes of its scripts, which are checked before each run."""
+    if handler.pins or not handler.source.level.is_repository:
+        return handler
+    return msgspec.structs.replace(handler, pins=scripts_of(handler, project))
+
+
+def _resolved(directory: str | os.PathLike[str]) -> Path:
+    where = Path(directory).expanduser().resolve()
+    if not where.is_dir():
+        raise UsageError(f"there is no directory '{where}'.", remedy="Name the repository.")
+    return where

@@ -1,0 +1,110 @@
+"""The conversation in the forms of Codex, Cursor and Copilot."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from hookline import AgentState
+from hookline.command_hooks import RunFacts
+from hookline.command_hooks.dialect import dialect_named
+from hookline.command_hooks.transcripts import Transcripts
+from hookline.state import AssistantMessage, ToolCall, ToolMessage
+from hookline.testing import call, say
+
+PLACE = RunFacts("/p", "/p", "s")
+SHELL = AssistantMessage("looking", (ToolCall("c1", "bash", {"command": "ls"}),))
+PATCH = AssistantMessage("", (ToolCall("c2", "write", {"path": "a", "content": "x"}),))
+
+
+def transcripts(directory: Path, dialect: str) -> Transcripts:
+    """The transcripts of a dialect."""
+    form = dialect_named(dialect).transcripts
+    assert form is not None
+    return form(directory)
+
+
+def written(directory: Path, dialect: str) -> list[dict[str, Any]]:
+    """The lines of a conversation with a command, a file and an answer."""
+    state = AgentState(session_id="s", run_id="r").with_user_message("do it")
+    for message in (SHELL, ToolMessage("c1", "bash", "a b"), PATCH, AssistantMessage("done")):
+        state = state.with_messages(state.messages.append(message))
+    path = transcripts(directory / "t", dialect).write(state, PLACE)
+    return [json.loads(line) for line in path.read_text().splitlines()]
+
+
+def test_codexs_record(tmp_path: Path) -> None:
+    """What was said, which commands and patches there were, and what they gave."""
+    lines = written(tmp_path, "codex")
+    assert lines[0]["type"] == "session_meta"
+    assert lines[0]["payload"]["id"] == PLACE.session_uuid  # as in what its hooks are told
+    items = [line["payload"] for line in lines if line["type"] == "response_item"]
+    assert [item["type"] for item in items] == [
+        "message", "message", "function_call", "function_call_output", "custom_tool_call", "message",
+    ]  # fmt: skip
+    assert json.loads(items[2]["arguments"]) == {"cmd": "ls"}
+    assert items[3]["output"] == "a b"
+    assert "*** Add File: a" in items[4]["input"]
+    assert items[5]["content"] == [{"type": "output_text", "text": "done"}]
+    events = [line["payload"] for line in lines if line["type"] == "event_msg"]
+    assert events[0] == {"type": "user_message", "message": "do it"}
+    assert events[-1] == {"type": "agent_message", "message": "done"}
+
+
+def test_cursors_record(tmp_path: Path) -> None:
+    """What people and the model said, by role."""
+    lines = written(tmp_path, "cursor")
+    assert [line["role"] for line in lines] == ["user", "assistant", "assistant", "assistant"]
+    assert "do it" in lines[0]["message"]["content"][0]["text"]
+    assert lines[1]["message"]["content"][1]["name"] == "Shell"
+    assert lines[-1]["message"]["content"] == [{"type": "text", "text": "done"}]
+
+
+def test_copilots_record(tmp_path: Path) -> None:
+    """Events, each of which names the one before it."""
+    lines = written(tmp_path, "copilot")
+    assert [line["type"] for line in lines] == [
+        "session.start", "user.message", "assistant.message", "tool.execution_start", "tool.execution_complete",
+        "assistant.message", "tool.execution_start", "assistant.message",
+    ]  # fmt: skip
+    assert [line["parentId"] for line in lines[1:]] == [line["id"] for line in lines[:-1]]
+    assert lines[2]["data"]["toolRequests"][0]["arguments"] == {"command": "ls"}
+    assert lines[4]["data"]["result"] == {"content": "a b"}
+
+
+@pytest.mark.parametrize("dialect", ["codex", "cursor", "copilot"])
+def test_what_is_settled_is_written_once(tmp_path: Path, dialect: str) -> None:
+    """What is not comes after it, and goes again."""
+    made = transcripts(tmp_path / "t", dialect)
+    state = AgentState(session_id="s", run_id="r").with_user_message("one")
+    path = made.write(state, PLACE, (AssistantMessage("thinking"),))
+    first = path.read_text().splitlines()[0]
+    assert made.write(state.with_user_message("two"), PLACE) == path
+    text = path.read_text()
+    assert text.splitlines()[0] == first
+    assert "two" in text
+    assert "thinking" not in text
+    assert path.stat().st_mode & 0o777 == 0o600
+
+
+@pytest.mark.parametrize(
+    ("dialect", "event", "key", "words"),
+    [
+        ("codex", "Stop", "transcript_path", '"output_text","text":"the last words"'),
+        ("cursor", "stop", "transcript_path", '"role":"assistant"'),
+        ("copilot", "agentStop", "transcriptPath", '"type":"assistant.message"'),
+    ],
+)
+def test_scripts_find_the_last_words(
+    stage: Any, dialect: str, event: str, key: str, words: str
+) -> None:
+    """In the file that they are told of, where Claude's find theirs in its own."""
+    log = stage.root / "log"
+    found = f"""grep -v event_msg "$(jq -r .{key})" | tail -1 > {log}"""
+    hook = {"on": event, "dialect": dialect, "command": found}
+    stage.run(stage.hooks(hook), call("bash", command="ls"), say("the last words"))
+    assert words in log.read_text()
+    assert "the last words" in log.read_text()

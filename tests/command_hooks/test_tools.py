@@ -1,0 +1,175 @@
+"""Calls under other names, and back."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from hookline.command_hooks import RunFacts
+from hookline.command_hooks.dialect import all_dialects
+from hookline.command_hooks.exchange import HookAnswer
+from hookline.command_hooks.tools import ToolNames
+from hookline.errors import UsageError
+from hookline.state import ToolCall
+
+CLAUDE, GEMINI, CURSOR, COPILOT = (
+    all_dialects()[name].tools for name in ("claude", "gemini", "cursor", "copilot")
+)
+BRIDGE = CLAUDE
+WORDS = st.text(min_size=1, max_size=20)
+
+
+@pytest.mark.parametrize(
+    ("tool", "args", "name", "shown"),
+    [
+        ("bash", {"command": "ls", "timeout": 2.5}, "Bash", {"command": "ls", "timeout": 2500}),
+        ("exec", {"argv": ["ls", "a b"]}, "Bash", {"command": "ls 'a b'"}),
+        ("read", {"path": "a.py", "offset": 1, "limit": 2000}, "Read", {"file_path": "/p/a.py"}),
+        ("read", {"path": "a.py", "offset": 9, "limit": 5}, "Read", {"file_path": "/p/a.py", "offset": 9, "limit": 5}),
+        ("read", {"path": "/etc/x"}, "Read", {"file_path": "/etc/x"}),
+        ("write", {"path": "a", "content": ""}, "Write", {"file_path": "/p/a", "content": ""}),
+        (
+            "edit",
+            {"path": "a", "old": "x", "new": "", "replace_all": False, "edits": None},
+            "Edit",
+            {"file_path": "/p/a", "old_string": "x", "new_string": "", "replace_all": False},
+        ),
+        (
+            "edit",
+            {"path": "a", "old": "", "new": "", "edits": [{"old": "x", "new": "y"}]},
+            "MultiEdit",
+            {
+                "file_path": "/p/a", "old_string": "x", "new_string": "y",
+                "edits": [{"old_string": "x", "new_string": "y"}],
+            },
+        ),
+        ("search", {"pattern": "x", "mode": "files"}, "Grep", {"pattern": "x", "output_mode": "files_with_matches"}),
+        ("search", {"pattern": "x", "path": ".", "context": 0, "limit": 9}, "Grep", {"pattern": "x", "head_limit": 9}),
+        ("mcp__db__query", {"sql": "x"}, "mcp__db__query", {"sql": "x"}),
+        ("my_tool", {"a": None}, "my_tool", {"a": None}),
+    ],
+)  # fmt: skip
+def test_our_tools_under_claudes_names(
+    tool: str, args: dict[str, object], name: str, shown: dict[str, object]
+) -> None:
+    """Names, keys, units, and absolute paths."""
+    got = BRIDGE.show(ToolCall("1", tool, args), "/p")
+    assert (got.name, got.input) == (name, shown)
+
+
+@pytest.mark.parametrize(
+    ("forms", "tool", "name", "key"),
+    [
+        (GEMINI, "bash", "run_shell_command", "command"),
+        (GEMINI, "write", "write_file", "file_path"),
+        (CURSOR, "bash", "Shell", "command"),
+        (CURSOR, "read", "Read", "file_path"),
+        (COPILOT, "write", "create", "file_text"),
+        (COPILOT, "edit", "edit", "old_str"),
+    ],
+)
+def test_our_tools_under_other_names(forms: ToolNames, tool: str, name: str, key: str) -> None:
+    """Each dialect has its own."""
+    args = (
+        {"command": "ls"}
+        if tool == "bash"
+        else {"path": "a", "content": "c", "old": "o", "new": "n"}
+    )
+    got = forms.show(ToolCall("1", tool, args), "/p")
+    assert got.name == name
+    assert key in got.input
+
+
+def test_what_a_hook_left_as_it_was_comes_back_as_it_was() -> None:
+    """A relative path stays one."""
+    call = ToolCall("1", "write", {"path": "a.py", "content": "x"})
+    shown = BRIDGE.show(call, "/p")
+    changed = BRIDGE.take_back(call, shown, {**shown.input, "content": "y"})
+    assert changed.args == {"path": "a.py", "content": "y"}
+
+
+def test_changed_input_replaces_all_of_it() -> None:
+    """Keys that the hook left out are gone, and units are ours again."""
+    call = ToolCall("1", "bash", {"command": "ls", "place": "host", "timeout": 1.0})
+    changed = BRIDGE.take_back(call, BRIDGE.show(call, "/p"), {"command": "ls -l", "timeout": 3000})
+    assert changed.args == {"command": "ls -l", "timeout": 3.0}
+
+
+def test_a_description_is_theirs_only() -> None:
+    """Our shell has no such argument."""
+    call = ToolCall("1", "bash", {"command": "ls"})
+    changed = BRIDGE.take_back(
+        call, BRIDGE.show(call, "/p"), {"command": "ls", "description": "List"}
+    )
+    assert changed.args == {"command": "ls"}
+
+
+@pytest.mark.parametrize(
+    ("command", "argv"),
+    [
+        ("ls -l", ["ls", "-l"]),
+        ("ls | wc", ["bash", "-c", "ls | wc"]),
+        ("a 'b", ["bash", "-c", "a 'b"]),
+    ],
+)
+def test_a_command_for_a_tool_that_takes_words(command: str, argv: list[str]) -> None:
+    """What only a shell can read is given to one, where policies judge it as that."""
+    call = ToolCall("1", "exec", {"argv": ["ls"]})
+    assert (
+        BRIDGE.take_back(call, BRIDGE.show(call, "/p"), {"command": command}).args["argv"] == argv
+    )
+
+
+def test_words_without_a_command_cannot_run() -> None:
+    """A rewrite that takes the command away is an error."""
+    call = ToolCall("1", "exec", {"argv": ["ls"]})
+    with pytest.raises(UsageError, match="no command"):
+        BRIDGE.take_back(call, BRIDGE.show(call, "/p"), {})
+
+
+@given(st.sampled_from(["write", "read", "edit", "bash", "glob", "other"]), st.dictionaries(
+    st.sampled_from(["path", "content", "old", "new", "command", "pattern", "limit"]), WORDS, max_size=5
+))  # fmt: skip
+def test_there_and_back_changes_nothing(tool: str, args: dict[str, str]) -> None:
+    """A hook that hands back what it was shown has changed nothing, in any dialect."""
+    for bridge in (CLAUDE, GEMINI, CURSOR, COPILOT):
+        call = ToolCall("1", tool, args)
+        shown = bridge.show(call, "/p")
+        assert bridge.take_back(call, shown, shown.input).args == call.args
+
+
+def test_a_patch_says_what_is_written() -> None:
+    """Codex's form of a change to a file, which is named as the model names it."""
+    codex, facts = all_dialects()["codex"], RunFacts("/p", "/p", "s")
+    call = ToolCall("1", "write", {"path": "src/a", "content": "x\ny"})
+    assert (
+        codex.show(call, facts).input["command"]
+        == "*** Begin Patch\n*** Add File: src/a\n+x\n+y\n*** End Patch\n"
+    )
+    call = ToolCall("1", "edit", {"path": "/p/a", "old": "x", "new": "y"})
+    assert "*** Update File: /p/a\n@@\n-x\n+y" in codex.show(call, facts).input["command"]
+
+
+@pytest.mark.parametrize(
+    ("dialect", "old", "new"),
+    [("claude", "old_string", "new_string"), ("gemini", "old_string", "new_string"),
+     ("cursor", "old_string", "new_string"), ("copilot", "old_str", "new_str")],
+)  # fmt: skip
+def test_several_edits_hide_nothing_from_guards_that_know_one(
+    dialect: str, old: str, new: str
+) -> None:
+    """All of the text is where theirs is; what a script changes has to be changed in the edits."""
+    edits = [{"old": "a", "new": "b"}, {"old": "c", "new": "key=1"}]
+    call = ToolCall("1", "edit", {"path": "x", "edits": edits})
+    place = RunFacts("/p", "/p", "s")
+    shown = all_dialects()[dialect].show(call, place)
+    assert (shown.input[old], shown.input[new]) == ("a\nc", "b\nkey=1")
+    same = all_dialects()[dialect].take_back(
+        call, shown, HookAnswer(updated_input=dict(shown.input))
+    )
+    assert (same.args["edits"], same.args.keys()) == (call.args["edits"], {"path", "edits"})
+    with pytest.raises(UsageError, match="several edits"):
+        all_dialects()[dialect].take_back(
+            call, shown, HookAnswer(updated_input={**shown.input, new: "b"})
+        )
