@@ -36,6 +36,7 @@ from hookline.state import (
     ResultStatus,
     ToolCall,
     ToolResult,
+    to_remember,
 )
 from hookline.tools import AnyTool
 
@@ -103,15 +104,22 @@ def readmit(run: Run, flight: Flight) -> bool:
 
     What hooks noted about it is noted again, and nobody is asked: there is nothing left to judge.
     """
-    memory, call_id = run.memory, flight.made.id
-    intent = memory.intent(call_id) if memory is not None else None
-    if memory is None or intent is None:
+    source, call_id = run.source, flight.made.id
+    known = source.known.call(run.step_index or 0, call_id)
+    intent = known.intent
+    if intent is None:
         return False
-    for ran in memory.said_about(call_id):
+    for ran in source.said_about(call_id):
         run.state = with_changes(run.state, (ran.changes or {}).get("state"))
         run.evaluations = (*run.evaluations, *ran.evaluations)
-    run.state = with_remembered(run.state, memory.remembered(call_id, flight.approval))
-    _stand_by_answers(flight, memory.questions(call_id), intent.call)
+    asked = list(known.asked.values())
+    # What the run had paused for was asked before, and answered since.
+    waited_for = [] if flight.approval is None else [flight.approval]
+    for approval in waited_for + asked:
+        decision = source.known.answers.get(approval.id)
+        if decision is not None and decision.remember:
+            run.state = with_remembered(run.state, to_remember(approval, decision))
+    _stand_by_answers(flight, asked, intent.call)
     if prepare(run, flight, intent.call) is not None:  # another tool has the name now, or none
         flight.call, flight.tool = intent.call, None
     _clear(run, flight)
@@ -244,7 +252,7 @@ def prepare(run: Run, flight: Flight, call: ToolCall) -> ToolError | None:
         return toolbox.unknown(call.name)
     if call.redacted:
         call = original(call)
-        if call.redacted and not run.is_played:
+        if call.redacted and run.source.runs_tools:
             flight.tool, flight.call, flight.original = tool, call, None
             return None
     args = call.args
@@ -293,8 +301,7 @@ async def _ask_hooks(
     run.flight = flight
     run.call_id = flight.call.id
     ctx = tool_context(run, _BEFORE_TOOL_USE, flight, flight.result)
-    if run.recalls:
-        plan = run.recalled(plan, ctx)
+    plan = run.source.hooks(run, plan, ctx)
     try:
         asked = run_hooks(plan, ctx, run, run.settle, policies_only=policies_only)
         return run.take(await asked)

@@ -12,7 +12,7 @@ import msgspec
 from hookline.agent.answers import checked_answers
 from hookline.agent.in_session import InSession, refuse_member, refuse_outsider
 from hookline.agent.loop import drive
-from hookline.agent.recall import Memory
+from hookline.agent.recovery.resume import Resumed
 from hookline.agent.result import RunResult, recorded_result
 from hookline.agent.run import Run
 from hookline.agent.runs import Pause, Runs, pause_of, refuse_child
@@ -185,7 +185,7 @@ class Agent:
             story.state if paused else story.settled,
             durable,
             drive=drive,
-            memory=None if paused else Memory(story.tail, story.unsettled_seconds),
+            source=None if paused else Resumed[Run](story.tail, story.unsettled_seconds),
         )
         resumed.starts_session = False
         resumed.ends_session = story.state.session_id == run_id

@@ -14,6 +14,7 @@ from hookline._aio import is_being_cancelled
 from hookline.agent.flight import Flight
 from hookline.agent.originals import original
 from hookline.agent.run import Run
+from hookline.agent.source import NOBODY
 from hookline.agent.unsaid import decision_without
 from hookline.errors import ToolError, UsageError, in_words
 from hookline.hooks import CRASHES, Result
@@ -85,7 +86,7 @@ async def ask_person(run: Run, flight: Flight, ask: Ask, *, again: bool = False)
     decision, by = await _from_hooks(run, flight, approval)
     if decision is None and not run.stopping:
         # An answer to this very question goes before one that was remembered from another.
-        known = run.memory.answer(approval) if run.memory is not None else None
+        known = run.source.known.answers.get(approval.id)
         decision, by = known or await _handed_over(run, flight, approval), "resume"
     if decision is None and not run.stopping:
         decision, by = _remembered(run, flight, approval), "a remembered answer"
@@ -132,7 +133,7 @@ def question(run: Run, flight: Flight, ask: Ask, *, again: bool = False) -> Pend
     while True:
         number += 1
         id = f"{_place(run, call)}/question-{number}" if number > 1 else _place(run, call)
-        known = run.memory.asked(id) if run.memory is not None else None
+        known = run.source.known.asked.get(id)
         if known is None:
             break
         if is_same(known, fingerprint, ask):
@@ -205,7 +206,7 @@ def _is_expired(run: Run, approval: PendingApproval) -> bool:
 
 async def _handed_over(run: Run, flight: Flight, approval: PendingApproval) -> Decision | None:
     """The answer that was handed to `resume`, unless it comes too late."""
-    decision = await run.durable.wait(approval.id)
+    decision = await run.source.handed_over(run, approval.id)
     if decision is None or _is_expired(run, approval):
         return None
     problem = misfit(run.definition.toolbox, approval, decision)
@@ -360,16 +361,10 @@ def _by_rule(
 
 
 async def _from_approver(run: Run, approval: PendingApproval) -> Decision | None:
-    approver = run.definition.approver
-    above = run.parent
-    while approver is None and above is not None:
-        approver, above = above.definition.approver, above.parent
-    if approver is None:
-        return None
-    if approver == "deny":
-        return Decision.deny("nobody is there to approve it")
     try:
-        answer: Any = approver(approval)
+        answer: Any = run.source.approve(run, approval)
+        if answer is NOBODY:
+            return None
         if inspect.isawaitable(answer):
             answer = await _until_expired(run, approval, answer)
     except CRASHES as error:

@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 import msgspec
 
 from hookline.agent.checks import check_response
-from hookline.agent.child import is_done, recorded_child
+from hookline.agent.child import recorded_child
 from hookline.agent.children import HasDefinition, start_child
 from hookline.agent.failure import in_time
 from hookline.agent.flight import Flight
@@ -65,7 +65,7 @@ class Aside:
         """Ask a model, the agent's own unless another is given. Failures are tried again as the error policy says."""
         run = self._run
         number, digest = self._next(name), _digest(run, request)
-        known = await run.consulted(name, digest)
+        known = await run.source.consultation(run, name, digest)
         if known is not None:
             return known
         driver = driver or run.definition.driver
@@ -74,7 +74,7 @@ class Aside:
                 "there is no model to ask.",
                 remedy="Give the agent one, or the hook one of its own.",
             )
-        response = await self._answered(driver, request, name, number)
+        response = await self._answered(driver, request)
         run.charge(response.usage)
         run.clock()
         run.append(ModelConsulted(*run.head(), name, number, response, run.step_index, digest))
@@ -82,30 +82,26 @@ class Aside:
             run.durable.flush()
         return response
 
-    async def _answered(
-        self, driver: Driver, request: InferenceRequest, name: str, number: int
-    ) -> InferenceResponse:
+    async def _answered(self, driver: Driver, request: InferenceRequest) -> InferenceResponse:
         run = self._run
         failures = 0
         while True:
             try:
-                key = (run.step_index, "aside", name, number, failures)
-                given = run.durable.step(key, driver.infer, request, QuietTurn(run))
-                response = await awaitable(driver, given)
+                response = await awaitable(driver, driver.infer(request, QuietTurn(run)))
                 return check_response(response, f"the driver ({type(driver).__qualname__})")
             except Exception as error:
                 failures += 1
                 decision = self._decide(error, failures)
                 if decision.action is not ErrorAction.RETRY:
                     raise
-            await run.definition.clock.sleep(decision.delay)
+            await run.sleep(decision.delay)
 
     def _decide(self, error: Exception, failures: int) -> ErrorDecision:
         """Whether to try again. The failure is the hook's to deal with, so the run does not count it as its own."""
         run = self._run
-        policy, errors = run.definition.error_policy, run.state.counters.errors
+        errors = run.state.counters.errors
         try:
-            decision = policy.decide(classify(error), failures, errors, error)
+            decision = run.source.decide(run, classify(error), failures, errors, error)
         except Exception as failure:
             return ErrorDecision(ErrorAction.STOP, 0.0, in_words(failure))
         return in_time(run, error, decision) if decision.action is ErrorAction.RETRY else decision
@@ -123,11 +119,12 @@ class Aside:
             raise UsageError(f"spawn takes an Agent, not {agent!r}.")
         prompt, name = checked_text(prompt, "the prompt"), checked_text(name, "the child's name")
         self._next(name)
-        key = run.aside_key(f"{name}/{_digest(run, prompt)}")
+        key = run.source.child_key(run, f"{name}/{_digest(run, prompt)}")
         flight = Flight(ToolCall(key, name), ToolCall(key, name))
-        if run.memory is not None and is_done(run, run.memory, key):
-            return ctx, recorded_child(run, definition, key)
-        definition = run.child_definition(definition, f"{run.run_id}/{run.step_index}/{key}", name)
+        child_id = f"{run.run_id}/{run.step_index}/{key}"
+        if child_id in run.source.known.ended_children:
+            return ctx, recorded_child(run, definition, child_id)
+        definition = run.source.child_definition(run, definition, child_id, name)
         before = run.evaluations
         result = await start_child(run, flight, key, definition, prompt, name)
         said = run.evaluations[len(before) :]
@@ -157,7 +154,7 @@ class Aside:
         plan = run.plans.before_compact
         if plan is None:
             return Result(asked)
-        result = await run_hooks(run.recalled(plan, asked), asked, run, run.settle)
+        result = await run_hooks(run.source.hooks(run, plan, asked), asked, run, run.settle)
         return result if run.redact is None else result_without(result, run.redact)
 
 

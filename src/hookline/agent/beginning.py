@@ -7,7 +7,7 @@ import msgspec
 from hookline.agent.child import recount_asides
 from hookline.agent.ending import ended, failed
 from hookline.agent.past_errors import past_error
-from hookline.agent.recall import Memory
+from hookline.agent.records.index import RunIndex
 from hookline.agent.run import Run
 from hookline.errors import PastError
 from hookline.hooks import Plan, run_hooks
@@ -58,35 +58,27 @@ async def begin(run: Run, prompt: str | UserMessage | None) -> Ending | None:
     return refused
 
 
-async def take_up(run: Run, memory: Memory) -> Ending | None:
+async def take_up(run: Run) -> Ending | None:
     """Go on with a run whose process died: with its way out, its unfinished step, or the next one."""
     run.durable.append(RunTakenUp(run.run_id, len(run.durable.records), run.at))
     run.state = msgspec.structs.replace(run.state, ending=None)
-    recount_asides(run, memory)
-    known = memory.ending()
-    if known is not None:
-        if known.status is RunStatus.FAILED:
-            run.error = _past_failure(run, memory, known.reason)
-        return known
+    known = run.source.known
+    recount_asides(run, known)
+    ending = known.ending
+    if ending is not None:
+        if ending.status is RunStatus.FAILED:
+            run.error = _past_failure(run, known, ending.reason)
+        return ending
     last = None if run.state.pending_step is not None else _last_step(run)
     if last is not None and last.outcome is not None and not last.outcome.should_continue:
         run.evaluations = last.outcome.evaluations
-        return _ended_then(run, memory, last.outcome)
+        return _ended_then(run, known, last.outcome)
     if run.parent is not None or run.plans.execution_start is None:
         return None
-    return await _ask_again(run, run.plans.execution_start.of_each_process())
+    return await ask_again(run, run.plans.execution_start.of_each_process())
 
 
-async def go_on_as_then(run: Run) -> Ending | None:
-    """In a run that is played: wherever another process took it up, what its hooks said to that is said again."""
-    for plan in run.taken_up_then():
-        refused = await _ask_again(run, plan)
-        if refused is not None:
-            return refused
-    return None
-
-
-async def _ask_again(run: Run, plan: Plan) -> Ending | None:
+async def ask_again(run: Run, plan: Plan) -> Ending | None:
     """Ask the hooks whose work was lost with a process. They come before the step that is gone through again."""
     if not plan:
         return None
@@ -106,19 +98,19 @@ def _last_step(run: Run) -> Step | None:
     return None
 
 
-def _ended_then(run: Run, memory: Memory, outcome: ContinuationOutcome) -> Ending:
+def _ended_then(run: Run, known: RunIndex, outcome: ContinuationOutcome) -> Ending:
     """How the last step ended the run, in a process that did not live to say so."""
     if outcome == ContinuationOutcome.from_evaluations(outcome.evaluations):
         return ended(outcome)
     if outcome.stop_reason is StopReason.CANCELLED:
         return Ending(RunStatus.CANCELLED, StopReason.CANCELLED, outcome.reason)
-    return failed(run, _past_failure(run, memory, outcome.reason))
+    return failed(run, _past_failure(run, known, outcome.reason))
 
 
-def _past_failure(run: Run, memory: Memory, reason: str) -> Exception:
+def _past_failure(run: Run, known: RunIndex, reason: str) -> Exception:
     """The exception that a run had failed of, from what is on record of it."""
     last = run.state.last_step if run.state.step_count else None
-    for info in (*memory.errors(), *(last.errors[::-1] if last is not None else ())):
+    for info in (*reversed(known.raised), *(last.errors[::-1] if last is not None else ())):
         if info.message == reason or (not info.message and info.type.endswith(reason)):
             return past_error(info)
     return PastError("unknown", reason)

@@ -7,9 +7,11 @@ from collections.abc import Sequence
 
 from hookline.agent.abandoned import child_name, end_child, end_paused
 from hookline.agent.flight import Flight
-from hookline.agent.recall import Memory
+from hookline.agent.records.index import RecordedCall, RunIndex
+from hookline.agent.recovery.resume import Resumed
 from hookline.agent.result import RunResult, recorded_result
 from hookline.agent.run import Run
+from hookline.agent.source import Source
 from hookline.blueprint import Definition, for_child
 from hookline.journal import (
     ChildFinished,
@@ -42,7 +44,6 @@ class Child:
         self.objections = objections
         """How often the parent's hooks have sent it back to work."""
         self.counted = NO_COUNTERS
-        self.drives = 0
         self.durable: Durable | None = None
 
     async def begin(self, child_id: str, saved: RunResult | None, prompt: str) -> RunResult:
@@ -59,9 +60,8 @@ class Child:
         self.objections = _times_sent_back(durable.records)
         parent.ledger.carry(story.settled.counters, self.counted)
         if not story.is_finished:
-            return await self.drive(
-                story.settled, None, Memory(story.tail, story.unsettled_seconds)
-            )
+            source = Resumed[Run](story.tail, story.unsettled_seconds)
+            return await self.drive(story.settled, None, source)
         if story.state.pending_step is not None:
             return await self.drive(story.state, None)
         self._count(story.state)
@@ -73,7 +73,7 @@ class Child:
             self.durable.close()
 
     async def drive(
-        self, state: AgentState, prompt: str | None, memory: Memory | None = None
+        self, state: AgentState, prompt: str | None, source: Source[Run] | None = None
     ) -> RunResult:
         """Drive it to its end, or to where it waits."""
         parent, definition = self.parent, self.definition
@@ -86,12 +86,10 @@ class Child:
             drive=parent.drive,
             parent=parent,
             inherited=inherited,
-            memory=memory,
+            source=source or await parent.source.for_child(parent, state.run_id),
         )
-        self.drives += 1
-        key = (parent.step_index, self.key, self.drives)
         try:
-            result = await parent.durable.spawn(key, lambda: parent.drive(child, prompt))
+            result = await parent.drive(child, prompt)
         except asyncio.CancelledError:
             self._count(child.state)
             self.finish(child.state, RunStatus.CANCELLED, "")
@@ -125,9 +123,9 @@ def _fresh(run: Run, definition: Definition, child_id: str) -> AgentState:
     )
 
 
-def recount_children(run: Run, flight: Flight, memory: Memory) -> None:
+def recount_children(run: Run, flight: Flight, known: RecordedCall) -> None:
     """Count what the children of a call had used that was settled before the process died."""
-    for child in memory.finished_children(flight.call.id):
+    for child in known.finished_children:
         key = child.child_run_id.removeprefix(f"{run.run_id}/{run.step_index}/")
         saved = flight.children.get(key)
         counted = saved.state.counters if saved is not None else NO_COUNTERS
@@ -136,24 +134,19 @@ def recount_children(run: Run, flight: Flight, memory: Memory) -> None:
         run.state = with_remembered(run.state, child.remembered)
 
 
-def recount_asides(run: Run, memory: Memory) -> None:
+def recount_asides(run: Run, known: RunIndex) -> None:
     """Count what hooks had models and agents do, which they are not going to have done again."""
-    for response in memory.consultations():
-        run.charge(response.usage)
-    for child in memory.finished_asides():
+    for consulted in known.consultations.values():
+        for record in consulted:
+            run.charge(record.response.usage)
+    for child in known.finished_hook_children:
         run.ledger.carry(child.counters, NO_COUNTERS)
         _count_child(run, child.counters, NO_COUNTERS)
 
 
-def is_done(run: Run, memory: Memory, key: str) -> bool:
-    """Whether a child that a hook started was done before the process died."""
-    child_id = f"{run.run_id}/{run.step_index}/{key}"
-    return any(child.child_run_id == child_id for child in memory.finished_asides())
-
-
-def recorded_child(run: Run, definition: Definition, key: str) -> RunResult:
-    """The result of such a child, from its journal."""
-    durable = run.durable.for_child(f"{run.run_id}/{run.step_index}/{key}", ())
+def recorded_child(run: Run, definition: Definition, child_id: str) -> RunResult:
+    """The result of a child that was done before the process died, from its journal."""
+    durable = run.durable.for_child(child_id, ())
     try:
         return recorded_result(fold(durable.records), durable.records, definition.plans.output)
     finally:

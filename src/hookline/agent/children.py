@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from typing import Any, Protocol
 
 import msgspec
@@ -36,6 +36,7 @@ from hookline.state import (
     checked_text,
     freeze,
 )
+from hookline.tools import ToolContext
 
 _REMEMBERED = 8_000
 """Characters of earlier progress messages that are looked at again: a private key has some thousand."""
@@ -216,6 +217,28 @@ class Host:
         return await ask_while_running(self._run, numbered, reason, asked_by)
 
 
+async def use_in_context(
+    run: Run, flight: Flight, use: Callable[[ToolContext], Awaitable[Any]]
+) -> Any:
+    """Use a tool that is told where it runs, and that may start children."""
+    host = Host(run, flight)
+    flight.failed_hook = None
+    call = flight.exact
+    context = ToolContext(host, call, f"{run.run_id}/{run.step_index}/{call.id}")
+    value = None
+    try:
+        value = await use(context)
+    except Exception:
+        if not (host.waiting or flight.failed_hook):
+            raise
+    # Whatever the tool made of it: a hook has failed, or its children are not done.
+    if flight.failed_hook is not None:
+        raise flight.failed_hook
+    if host.waiting:
+        raise ChildWaits(host.waiting)
+    return value
+
+
 async def start_child(
     run: Run, flight: Flight, key: str, definition: Definition, prompt: str, name: str
 ) -> RunResult:
@@ -299,11 +322,11 @@ async def _show(
 
 async def _object_again(run: Run, key: str, start: SubagentHookContext, result: RunResult) -> None:
     """Hooks objected to an earlier end, before a process died: those on record say so again, and nobody is asked."""
-    plan, memory = run.plans.subagent_stop, run.memory
-    if plan is not None and memory is not None:
+    plan = run.plans.subagent_stop
+    if plan is not None:
         async with _about(run, key):
             ctx = _to_show(run, start, result)
-            plan = memory.recalled(plan, ctx, key).of_recalled()
+            plan = run.source.hooks(run, plan, ctx).of_recalled()
             run.take(await run_hooks(plan, ctx, run, run.settle))
 
 

@@ -50,7 +50,7 @@ async def _check(run: Run, flight: Flight, check: Callable[[InDoubt], Any]) -> b
     call = flight.call
     asked = InDoubt(call, f"{run.run_id}/{run.step_index}/{call.id}")
     try:
-        found = check(asked)
+        found = run.source.check_doubt(check, asked)
         if inspect.isawaitable(found):
             found = await found
         if found is Doubt.NOT_DONE:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Iterator, Mapping
+from collections.abc import Awaitable, Iterator
 from typing import Any
 
 import msgspec
@@ -13,12 +13,12 @@ from hookline.agent.admission import rejudge, tool_context
 from hookline.agent.around import around_tool
 from hookline.agent.checks import check_result
 from hookline.agent.child import abandon_children, recount_children
-from hookline.agent.children import ChildWaits, Host
+from hookline.agent.children import ChildWaits, use_in_context
 from hookline.agent.doubt import settle_doubt
 from hookline.agent.failure import fail_again, on_success
 from hookline.agent.flight import Flight
 from hookline.agent.past_errors import past_error
-from hookline.agent.recall import Memory
+from hookline.agent.records.index import RecordedCall, RunIndex
 from hookline.agent.refusal import GONE, is_gone
 from hookline.agent.run import Run
 from hookline.errors import ToolError, ToolTimeoutError, UsageError
@@ -26,7 +26,7 @@ from hookline.flow import ErrorAction, ErrorClass
 from hookline.journal import CallAdmitted, CallSettled, ErrorRaised
 from hookline.lifecycle import HookPoint, ToolHookContext
 from hookline.state import CallStage, ErrorInfo, ResultStatus, ToolCall, ToolResult
-from hookline.tools import AnyTool, Effect, ToolContext
+from hookline.tools import AnyTool, Effect
 
 # Looking a member up on its enum costs more than a name, and these are looked up for every call.
 _OK, _SETTLED, _ONCE = ResultStatus.OK, CallStage.SETTLED, Effect.ONCE
@@ -45,50 +45,47 @@ async def execute(run: Run, flights: list[Flight]) -> None:
             await _together(run, batch)
 
 
-async def recall_calls(run: Run, memory: Memory) -> None:
+async def recall_calls(run: Run, index: RunIndex) -> None:
     """Settle the calls that had run, or had started, before the process died."""
-    recalled: list[Flight] = []
+    recalled: list[tuple[Flight, RecordedCall]] = []
     for flight in run.flights:
-        call_id = flight.call.id
-        if flight.stage is CallStage.SUSPENDED and memory.result(call_id) is None:
-            continue  # it had started before the run paused, and goes on
         if flight.stage not in (CallStage.ADMITTED, CallStage.SUSPENDED):
             continue
-        known = memory.result(call_id)
-        if known is not None and not (flight.started or memory.had_started(call_id)):
+        known = index.call(run.step_index or 0, flight.call.id)
+        result = known.result
+        if flight.stage is CallStage.SUSPENDED and result is None:
+            continue  # it had started before the run paused, and goes on
+        if result is not None and not (flight.started or known.intent is not None):
             run.ledger.add_tool_calls(-1)
-            flight.result, flight.stage, flight.is_refused = known, CallStage.SETTLED, True
-        elif known is not None:
+            flight.result, flight.stage, flight.is_refused = result, CallStage.SETTLED, True
+        elif result is not None:
             intend(run, flight)
-            flight.result, flight.stage = known, CallStage.SETTLED
-            flight.is_refused = known.status is ResultStatus.IN_DOUBT
-            recalled.append(flight)
-            recount_children(run, flight, memory)
-        elif memory.is_in_doubt(call_id) and (
-            _must_not_repeat(flight, memory) or is_gone(run, flight)
-        ):
+            flight.result, flight.stage = result, CallStage.SETTLED
+            flight.is_refused = result.status is ResultStatus.IN_DOUBT
+            recalled.append((flight, known))
+            recount_children(run, flight, known)
+        elif known.is_in_doubt and (_must_not_repeat(flight, known) or is_gone(run, flight)):
             intend(run, flight)
             settled = await settle_doubt(run, flight, run.definition.on_in_doubt)
             if not settled:
-                recalled.append(flight)
+                recalled.append((flight, known))
             elif flight.stage is _SETTLED:
-                recount_children(run, flight, memory)
-    await _recall_failures(run, recalled, memory)
+                recount_children(run, flight, known)
+    await _recall_failures(run, recalled)
 
 
-def _must_not_repeat(flight: Flight, memory: Memory) -> bool:
+def _must_not_repeat(flight: Flight, known: RecordedCall) -> bool:
     """Whether a call may have had its effect and must not have it twice: as its tool is now, or as it was then."""
-    tool, call_id = flight.tool, flight.call.id
-    if memory.has_open_children(call_id):
+    tool, intent = flight.tool, known.intent
+    if known.open_children:
         return tool is None  # they have journals of their own, and are taken up
-    intent = memory.intent(call_id)
     was_once = intent is not None and intent.effect == Effect.ONCE
     return was_once or tool is None or tool.effect is Effect.ONCE
 
 
-async def _recall_failures(run: Run, flights: list[Flight], memory: Memory) -> None:
+async def _recall_failures(run: Run, calls: list[tuple[Flight, RecordedCall]]) -> None:
     """What had failed of these calls fails again, round by round, as the error policy was told of it then."""
-    tries = [(flight, memory.failed_calls(flight.call.id)) for flight in flights]
+    tries = [(flight, known.failures) for flight, known in calls]
     for number in range(max((len(failed) for _, failed in tries), default=0) + 1):
         for flight, failed in tries:
             if number < len(failed):
@@ -184,9 +181,7 @@ async def execute_one(run: Run, flight: Flight) -> None:
     started = run.now
     try:
         if run.plans.around_tool_use is None:
-            flight.uses += 1
-            key = (run.step_index, flight.call.id, flight.uses)
-            value = await run.durable.step(key, _use_tool, run, flight)
+            value = await run.source.use(run, flight, _use_tool)
             result = as_result(run, flight.call, value, started)
         else:
             result = await _through_hooks(run, flight)
@@ -242,12 +237,6 @@ async def _through_hooks(run: Run, flight: Flight) -> ToolResult:
     return msgspec.structs.replace(result, call_id=call.id, name=call.name)
 
 
-def _once_recorded(run: Run, flight: Flight) -> Awaitable[Any]:
-    flight.uses += 1
-    key = (run.step_index, flight.call.id, flight.uses)
-    return run.durable.step(key, _use_tool, run, flight)
-
-
 def as_result(run: Run, call: ToolCall, value: Any, started: float) -> ToolResult:
     """What a tool gave, as the result of its call."""
     monotonic = run.monotonic
@@ -263,7 +252,7 @@ async def _caught(run: Run, flight: Flight) -> ToolResult:
     """The tool as hooks around it see it: what it raises is a result with an error."""
     started = run.now
     try:
-        return as_result(run, flight.call, await _once_recorded(run, flight), started)
+        return as_result(run, flight.call, await run.source.use(run, flight, _use_tool), started)
     except ChildWaits:
         raise
     except (Exception, SystemExit, asyncio.CancelledError) as error:
@@ -286,7 +275,9 @@ def _use_tool(run: Run, flight: Flight) -> Awaitable[Any]:
             values = tool.validate_call(exact).values
         flight.is_used = True
     if tool.context_name:
-        return _use_in_context(run, flight, tool, values)
+        return use_in_context(
+            run, flight, lambda context: _in_time(tool, tool.invoke(values, context))
+        )
     if tool.timeout is not None:
         return _in_time(tool, tool.invoke(values))
     if tool.is_async:
@@ -295,30 +286,9 @@ def _use_tool(run: Run, flight: Flight) -> Awaitable[Any]:
     return tool.invoke(values)
 
 
-async def _use_in_context(
-    run: Run, flight: Flight, tool: AnyTool, values: Mapping[str, Any]
-) -> Any:
-    """A tool that is told where it runs, and that may start children."""
-    host = Host(run, flight)
-    flight.failed_hook = None
-    call = flight.exact
-    context = ToolContext(host, call, f"{run.run_id}/{run.step_index}/{call.id}")
-    work = tool.invoke(values, context)
-    value = None
-    try:
-        value = await (work if tool.timeout is None else _in_time(tool, work))
-    except Exception:
-        if not (host.waiting or flight.failed_hook):
-            raise
-    # Whatever the tool made of it: a hook has failed, or its children are not done.
-    if flight.failed_hook is not None:
-        raise flight.failed_hook
-    if host.waiting:
-        raise ChildWaits(host.waiting)
-    return value
-
-
 async def _in_time(tool: AnyTool, work: Awaitable[Any]) -> Any:
+    if tool.timeout is None:
+        return await work
     timer = asyncio.timeout(tool.timeout)
     try:
         async with timer:

@@ -87,9 +87,9 @@ def _ask_policy(
     run: Run, exception: BaseException, error_class: ErrorClass, failures: int
 ) -> ErrorDecision:
     """What the policy says; one that fails itself has nobody else to ask, so it says stop."""
-    policy, errors = run.definition.error_policy, run.state.counters.errors
+    errors = run.state.counters.errors
     try:
-        return policy.decide(error_class, failures, errors, exception)
+        return run.source.decide(run, error_class, failures, errors, exception)
     except CRASHES as error:
         return ErrorDecision(ErrorAction.STOP, 0.0, f"the error policy failed ({in_words(error)})")
 

@@ -32,8 +32,6 @@ class Flight(msgspec.Struct):
     started: bool = False
     """The tool began, or a hook gave the result in its place."""
     attempts: int = 0
-    uses: int = 0
-    """How often the tool was really called: a hook around it may call it more than once an attempt."""
     result: ToolResult | None = None
     approval: PendingApproval | None = None
     decision: Decision | None = None

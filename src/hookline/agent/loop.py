@@ -7,13 +7,13 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
 import msgspec
 
 from hookline.agent.aside import Aside
-from hookline.agent.beginning import begin, go_on_as_then, take_up
+from hookline.agent.beginning import begin, take_up
 from hookline.agent.continuing import ask_in_step, conclude
 from hookline.agent.ending import ended, failed, finish, give_output
 from hookline.agent.failure import on_error
@@ -35,6 +35,7 @@ from hookline.agent.tool_phase import (
 )
 from hookline.agent.turn import Unrecovered, take_turn
 from hookline.agent.unasked import is_unasked, judges_calls, take_turn_unasked
+from hookline.blueprint import CancelSource
 from hookline.errors import in_words
 from hookline.flow import ErrorAction, classify
 from hookline.hooks import Kind, Plan, Result
@@ -56,16 +57,23 @@ from hookline.state import (
 
 def drive(run: Run, prompt: str | UserMessage | None) -> Awaitable[RunResult]:
     """Drive a run to its end, whatever that is."""
-    return _watched(run, prompt) if run.definition.cancel_sources else _drive(run, prompt)
+    sources = run.source.cancel_sources(run.definition)
+    return _watched(run, prompt, sources) if sources else _drive(run, prompt)
 
 
-async def _watched(run: Run, prompt: str | UserMessage | None) -> RunResult:
+async def _watched(
+    run: Run, prompt: str | UserMessage | None, sources: Sequence[CancelSource]
+) -> RunResult:
     with contextlib.ExitStack() as watches:
-        return await _drive(run, prompt, watches)
+        return await _drive(
+            run,
+            prompt,
+            lambda: [watches.callback(source.watch(run.token.cancel)) for source in sources],
+        )
 
 
 async def _drive(
-    run: Run, prompt: str | UserMessage | None, watches: contextlib.ExitStack | None = None
+    run: Run, prompt: str | UserMessage | None, watch: Callable[[], object] | None = None
 ) -> RunResult:
     run.token.attach()
     run.make_aside = Aside
@@ -75,23 +83,23 @@ async def _drive(
     output: Any = None
     try:
         try:
-            if watches is not None:
-                for source in run.definition.cancel_sources:
-                    watches.callback(source.watch(run.token.cancel))
-            ending = await (begin(run, prompt) if run.memory is None else take_up(run, run.memory))
-            if ending is None and run.recalls:
-                ending = await go_on_as_then(run)
+            if watch is not None:
+                watch()
+            ending = await (take_up(run) if run.source.is_taken_up else begin(run, prompt))
+            step_over = run.source.step_over
+            if ending is None and step_over is not None:
+                ending = await step_over(run, None)
             if ending is None and run.state.pending_step is not None:
                 ending = await _resume_step(run)
-                if ending is None and run.recalls:
-                    ending = await go_on_as_then(run)
+                if step_over is not None:
+                    ending = await step_over(run, ending)
             while ending is None:
                 ending = await _step(run)
                 if run.on_step is not None and run.state.step_count > (run.step_index or 0):
                     run.lingers = ending is not None
                     await _wait_for_caller(run)
-                    if ending is None and run.recalls:
-                        ending = await go_on_as_then(run)
+                if step_over is not None:
+                    ending = await step_over(run, ending)
             output, ending = await give_output(run, _unless_it_waits(run, ending))
         except Exception as error:
             ending = await _lost(run, error)

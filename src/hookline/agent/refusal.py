@@ -26,7 +26,7 @@ def deny(run: Run, flight: Flight, decision: Decision, asked_by: str) -> None:
 
 def is_gone(run: Run, flight: Flight) -> bool:
     """Whether a call cannot run: what was taken out of its arguments was in the memory of a process that has ended."""
-    return flight.is_gone and not run.is_played
+    return flight.is_gone and run.source.runs_tools
 
 
 def settle_gone(run: Run, flight: Flight) -> None:
@@ -44,7 +44,7 @@ def settle_gone(run: Run, flight: Flight) -> None:
 def had_started(run: Run, flight: Flight) -> bool:
     """Whether a call had started in a process that died, and somebody was asked whether to run it again."""
     is_asked_again = flight.approval is not None and flight.approval.is_again
-    return is_asked_again or run.was_in_doubt(flight.call.id)
+    return is_asked_again or run.source.was_in_doubt(run, flight.call.id)
 
 
 def stay_in_doubt(flight: Flight, reason: str, decided_by: str = "") -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import itertools
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable
 from typing import Any, TypeAlias
 
 import msgspec
@@ -13,20 +13,18 @@ from hookline.agent.cancel import CancelToken
 from hookline.agent.flight import Flight
 from hookline.agent.held import Delta
 from hookline.agent.originals import ORIGINALS, original
-from hookline.agent.recall import Memory
 from hookline.agent.result import RunResult
 from hookline.agent.settling import settled, settled_call
+from hookline.agent.source import Source
 from hookline.agent.speech import RunSpeech
 from hookline.agent.unsaid import both, both_content, context_without, result_without
 from hookline.blueprint import Definition, Plans
 from hookline.flow import Ledger, classify
 from hookline.hooks import Entry, Kind, Plan, Registration, Result, run_hooks
 from hookline.journal import (
-    ChildStarted,
     Durable,
     ErrorRaised,
     Evaluated,
-    Record,
     Redact,
     RedactContent,
     Redacting,
@@ -62,7 +60,6 @@ class Run(RunSpeech):
         "__weakref__",
         "_aside",
         "_hook_lock",
-        "asked",
         "child_steps",
         "commit",
         "definition",
@@ -80,7 +77,6 @@ class Run(RunSpeech):
         "ledger",
         "lingers",
         "make_aside",
-        "memory",
         "messages_asked",
         "messages_before",
         "metadata_before",
@@ -89,12 +85,13 @@ class Run(RunSpeech):
         "on_step",
         "parent",
         "plans",
-        "recalls",
         "redact",
         "redact_content",
         "response",
         "resumed",
         "session_source",
+        "sleep",
+        "source",
         "starts_session",
         "step_active",
         "step_errors",
@@ -121,9 +118,10 @@ class Run(RunSpeech):
         drive: Drive,
         parent: Run | None = None,
         inherited: tuple[Registration, ...] = (),
-        memory: Memory | None = None,
+        source: Source[Run] | None = None,
     ) -> None:
-        clock = definition.clock
+        self.source = source = source or Source()
+        clock = source.clock(definition)
         self.redact: Redact | None = both(
             definition.redact, None if parent is None else parent.redact
         )
@@ -139,12 +137,10 @@ class Run(RunSpeech):
         self.state = state
         self.run_id = state.run_id
         self.durable = durable
-        self.append = durable.append
+        self.append = source.append(durable)
         self.commit = durable.commit
-        self.memory = memory
-        self.recalls = memory is not None
-        """Some hooks may have given their verdict before: `recalled` is to be asked who is left."""
         self.monotonic = clock.monotonic
+        self.sleep = clock.sleep
         self.parent = parent
         self.depth = 0 if parent is None else parent.depth + 1
         self.inherited = inherited
@@ -157,9 +153,7 @@ class Run(RunSpeech):
         pending = state.pending_step
         earlier = 0 if pending is None else pending.records
         self.next_seq = itertools.count(len(durable.records) or earlier).__next__
-        if memory is not None:
-            self.append = self._append_what_is_new
-            self.ledger.seconds_before += memory.seconds
+        self.ledger.seconds_before += source.active_seconds
         self.evaluations: tuple[ContinuationEvaluation, ...] = ()
         self.stopping = False
         self.failing: BaseException | None = None
@@ -183,7 +177,7 @@ class Run(RunSpeech):
         self.uncounted_calls = 0
         self.child_steps = 0
         self.noted: Counters | None = None
-        plans = self.plans
+        self.plans = plans = source.plans(self, self.plans)
         self.holds_answer = _may_withhold(plans.output)
         self.holds_deltas = (
             self.holds_answer
@@ -193,8 +187,6 @@ class Run(RunSpeech):
         )
         self._held: list[Delta] = []
         self.step_index: int | None = None
-        self.asked = 0
-        """How often the model was asked in this step."""
         self.next_step = state.step_count
         self.turn: tuple[Log[Message], tuple[Message, ...]] | None = None
         self.messages_before = self.messages_asked = state.messages
@@ -208,32 +200,6 @@ class Run(RunSpeech):
         self.waiting = False
         self.call_id = ""
         self.flight: Flight | None = None
-
-    # --- the record -----------------------------------------------------------------
-
-    def _append_what_is_new(self, record: Record) -> None:
-        """While a run goes through its last step again: what is on record is not written twice."""
-        if self.memory is None or not self.memory.is_written(record):
-            self.durable.append(msgspec.structs.replace(record, seq=len(self.durable.records)))
-
-    def forget(self) -> None:
-        """Everything that was known of the unsettled part is dealt with: from here on it is all new."""
-        self.memory = None
-        self.recalls = False
-        self.append = self.durable.append
-        self.next_seq = itertools.count(len(self.durable.records)).__next__
-
-    def recalled(self, plan: Plan, ctx: Any) -> Plan:
-        """The plan to ask: the agent's, or what is left of it when some hooks gave their verdict before."""
-        return plan if self.memory is None else self.memory.recalled(plan, ctx, self.call_id)
-
-    def taken_up_then(self) -> Sequence[Plan]:
-        """What is on record of other processes that took the run up here, for a run that is played."""
-        return ()
-
-    def was_in_doubt(self, call_id: str) -> bool:  # noqa: ARG002 - for a run that is played
-        """Whether a call of this step is on record as one that had started, and nobody knows what it did."""
-        return False
 
     @property
     def aside(self) -> Any:
@@ -257,31 +223,7 @@ class Run(RunSpeech):
         """It has come to a step: before that there is nothing to go on with, so nothing is written yet."""
         return self.step_index is not None
 
-    async def consulted(self, name: str, digest: str) -> InferenceResponse | None:
-        """What a model has answered a hook already, in a process that died; it is counted."""
-        memory = self.memory
-        return None if memory is None else memory.consultation(self.step_index, name, digest)
-
-    def aside_key(self, asked: str) -> str:
-        """The key of a child that a hook starts: one that was started when a process died, or one of its own."""
-        known = None if self.memory is None else self.memory.started_aside(asked)
-        if known is not None:
-            return known
-        place = f"{self.run_id}/{self.step_index}/{asked}/"
-        started = sum(
-            isinstance(record, ChildStarted) and record.child_run_id.startswith(place)
-            for record in self.durable.records
-        )
-        return f"{asked}/{started + 1}"
-
-    def child_definition(self, definition: Definition, child_id: str, name: str) -> Definition:  # noqa: ARG002 - a run that is played looks its children up
-        """What a child run that a hook starts is made of."""
-        return definition
-
     # --- arguments that hold secrets ----------------------------------------------------------------
-
-    is_played = False
-    """Whether tools are not run: what is on record stands for them."""
 
     def shown(self, call: ToolCall) -> ToolCall:
         """What is kept and told of a call: without the secrets in its arguments, which stay in memory."""
@@ -329,9 +271,8 @@ class Run(RunSpeech):
 
     async def ask(self, plan: Plan, ctx: Any, *, policies_only: bool = False) -> Result[Any]:
         """Ask the hooks of a point, and take over what they changed."""
-        asked = run_hooks(
-            self.recalled(plan, ctx), ctx, self, self.settle, policies_only=policies_only
-        )
+        plan = self.source.hooks(self, plan, ctx)
+        asked = run_hooks(plan, ctx, self, self.settle, policies_only=policies_only)
         return self.take(await asked)
 
     def take(self, result: Result[Any]) -> Result[Any]:

@@ -207,8 +207,7 @@ def _keep(run: Run) -> None:
         run.durable.flush_soon()
     else:
         run.durable.flush()  # hooks are next, and may take their time
-    if run.memory is not None:
-        run.forget()
+    run.source.settle(run)
 
 
 # --- a step that waits ------------------------------------------------------------------------------
@@ -235,8 +234,7 @@ def pend_step(run: Run) -> None:
     usage, counters = counted(run)
     run.state = replace(run.state, pending_step=pending, usage=usage, counters=counters)
     run.append(StepPaused(*run.head(), pending, usage, counters))
-    if run.memory is not None:
-        run.forget()
+    run.source.settle(run)
 
 
 def _pending_call(run: Run, flight: Flight) -> PendingCall:

@@ -53,11 +53,11 @@ def use_tools(run: Run) -> Awaitable[None]:
     if run.plans.before_tool_use is not None or is_spent(run):
         return _admit_and_run(run)
     for flight in flights:
-        if run.memory is not None and readmit(run, flight):
+        if run.source.known and readmit(run, flight):
             continue
         if not admit_unasked(run, flight):
             return _admit_and_run(run)
-    if len(flights) == 1 and run.memory is None:
+    if len(flights) == 1 and not run.source.known:
         return _use_one(run, flights[0])
     return _run_admitted(run)
 
@@ -94,7 +94,7 @@ async def _admit_and_run(run: Run) -> None:
             prepare(run, flight, flight.made)  # it is told of as it would have run
         else:
             await admit(run, flight)
-    if len(flights) == 1 and flights[0].stage is _ADMITTED and run.memory is None:
+    if len(flights) == 1 and flights[0].stage is _ADMITTED and not run.source.known:
         await _use_one(run, flights[0])
     else:
         await _run_admitted(run)
@@ -114,8 +114,9 @@ async def use_tools_again(run: Run) -> None:
 
 
 async def _run_admitted(run: Run) -> None:
-    if run.memory is not None:
-        await recall_calls(run, run.memory)
+    known = run.source.known
+    if known:
+        await recall_calls(run, known)
     for flight in run.flights:
         if flight.stage is not _SETTLED and is_gone(run, flight):
             settle_gone(run, flight)
@@ -130,7 +131,7 @@ async def _run_admitted(run: Run) -> None:
             if flight.exception is not None or run.state.counters.consecutive_errors:
                 await _deal_with_failures(run, ready)
                 break
-    if run.memory is not None:
+    if known:
         _fail_as_before(run)
     await finish_calls(run)
 
@@ -162,7 +163,7 @@ async def _deal_with_failures(run: Run, ran: list[Flight]) -> None:
         if not again or _ends(run):
             return
         if delay:
-            await run.definition.clock.sleep(delay)
+            await run.sleep(delay)
             run.clock()
         await execute(run, again)
         ran = again
@@ -233,11 +234,11 @@ async def _look_at(run: Run, plan: Plan, flight: Flight) -> None:
     decided: list[Result[Any]] = []
     try:
         if ran:
-            asked = run.recalled(plan, ctx)
+            asked = run.source.hooks(run, plan, ctx)
             result = await run_hooks(asked, ctx, run, run.settle, decided=decided.append)
             _settle_as(run, plan, flight, result)
         elif plan.observers:
-            await observe(run.recalled(plan, ctx), ctx, _verdict(flight), run)
+            await observe(run.source.hooks(run, plan, ctx), ctx, _verdict(flight), run)
     except asyncio.CancelledError:
         if decided:  # those who were still looking on have no say in it
             _settle_as(run, plan, flight, decided[0])

@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable
 from typing import Any
 
 from hookline._aio import is_being_cancelled
 from hookline.agent.around import around_inference
 from hookline.agent.checks import check_response, is_plain
 from hookline.agent.failure import fail_again, on_error, on_success
-from hookline.agent.recall import Memory
 from hookline.agent.run import Run
-from hookline.drivers.base import awaitable
-from hookline.errors import ModelError, in_words
+from hookline.errors import in_words
 from hookline.flow import ErrorAction, ErrorClass, classify
 from hookline.hooks import Kind, Result, observe
 from hookline.journal import RequestSent, ResponseReceived
@@ -42,7 +39,6 @@ async def take_turn(run: Run) -> None:
     """Ask the model. `run.response` is its settled answer; None when there is none to go on with."""
     definition, plans = run.definition, run.plans
     messages = run.state.messages
-    run.asked = 0
     request = InferenceRequest(messages, definition.system_prompt, definition.toolbox.specs)
     supplied, altered = None, None
     if plans.before_inference is not None:
@@ -59,8 +55,8 @@ async def take_turn(run: Run) -> None:
         request = asked
     run.messages_asked = messages
     response = supplied
-    if response is None and run.memory is not None:
-        response = await _recalled(run, run.memory)
+    if response is None:
+        response = await _on_record(run)
     if response is None:
         if run.token.is_cancelled:  # by a hook since the step began
             raise asyncio.CancelledError
@@ -69,7 +65,7 @@ async def take_turn(run: Run) -> None:
             run.durable.flush_soon()
         try:
             if plans.around_inference is None:
-                response = received(run, await _ask_driver(run, request))
+                response = received(run, await run.source.infer(run, request))
             else:
                 response = await _ask_through_hooks(run, request)
         except (Exception, SystemExit, asyncio.CancelledError) as error:
@@ -86,11 +82,12 @@ async def take_turn(run: Run) -> None:
     take(run, response, supplied=supplied is not None)
 
 
-async def _recalled(run: Run, memory: Memory) -> InferenceResponse | None:
+async def _on_record(run: Run) -> InferenceResponse | None:
     """The answer the model gave before the process died, if it is on record. It was paid for then, and counts now."""
-    response = memory.response(run.step_index or 0)
-    if response is not None:
-        for known in memory.failed_answers(run.step_index or 0):
+    turn = run.source.known.turn(run.step_index or 0)
+    response = None if turn is None else turn.response
+    if turn is not None and response is not None:
+        for known in turn.errors:
             assert known.error is not None
             await fail_again(run, known, known.error)
         received(run, response)
@@ -112,7 +109,7 @@ async def try_again(
         if decision.action is not ErrorAction.RETRY:
             await _show_observers(run, request)
             raise Unrecovered(error, decision.action) from error
-        await run.definition.clock.sleep(decision.delay)
+        await run.sleep(decision.delay)
         if run.token.is_cancelled:
             raise asyncio.CancelledError
         attempt += 1
@@ -132,25 +129,13 @@ async def _ask_through_hooks(run: Run, request: InferenceRequest) -> InferenceRe
     """One question to the model, through the hooks around it."""
 
     async def ask(asked: InferenceRequest) -> InferenceResponse:
-        return received(run, await _ask_driver(run, asked))
+        return received(run, await run.source.infer(run, asked))
 
     around = run.plans.around_inference
     if around is None:
         return await ask(request)
     ctx = _context(run, HookPoint.AROUND_INFERENCE, request, None)
     return await around_inference(run, around, ctx, ask)
-
-
-def _ask_driver(run: Run, request: InferenceRequest) -> Awaitable[InferenceResponse]:
-    driver = run.definition.driver
-    if driver is None:
-        raise ModelError(
-            "this agent has no model.",
-            remedy='Give it one: AgentBuilder().with_model("provider:NAME"), or set HOOKLINE_MODEL.',
-        )
-    run.asked += 1
-    key = (run.step_index, "inference", run.asked)
-    return awaitable(driver, run.durable.step(key, driver.infer, request, run))
 
 
 def received(run: Run, response: InferenceResponse) -> InferenceResponse:
@@ -255,4 +240,4 @@ async def _show_observers(run: Run, request: InferenceRequest) -> None:
     plan = run.plans.after_inference
     if plan is not None and plan.observers:
         ctx = _context(run, HookPoint.AFTER_INFERENCE, request, None)
-        await observe(run.recalled(plan, ctx), ctx, Result(ctx).verdict, run)
+        await observe(run.source.hooks(run, plan, ctx), ctx, Result(ctx).verdict, run)

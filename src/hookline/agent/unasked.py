@@ -9,14 +9,14 @@ valid, hooks that judge calls, limits that leave no room for one.
 from __future__ import annotations
 
 import asyncio
-from types import CoroutineType
+from collections.abc import Awaitable
+from typing import Any
 
 from hookline.agent.execution import as_result, settle_raised
 from hookline.agent.flight import Flight
 from hookline.agent.run import Run
 from hookline.agent.tool_phase import finish_failed, use_tools
 from hookline.agent.turn import received, take, try_again
-from hookline.drivers.base import awaitable
 from hookline.journal import CallAdmitted, CallSettled, RequestSent, ResponseReceived
 from hookline.state import CallStage, FrozenDict, InferenceRequest, ToolCall
 from hookline.tools import AnyTool, Toolbox
@@ -32,7 +32,7 @@ def is_unasked(run: Run) -> bool:
         plans.around_inference,
         plans.after_inference,
         plans.output,
-        run.memory,
+        run.source.known or None,
         run.commit,
         run.redact_content,
     )
@@ -55,6 +55,11 @@ def _direct(toolbox: Toolbox, call: ToolCall) -> AnyTool | None:
     return tool if is_whole else None
 
 
+def _run(_run: Run, flight: Flight) -> Awaitable[Any]:
+    assert flight.tool is not None
+    return flight.tool.function(**flight.values)  # type: ignore[no-any-return]
+
+
 async def take_turn_unasked(run: Run) -> None:
     """Ask the model, and run its call. `run.response` is its answer, and `run.flights` has what came of the call."""
     definition, messages = run.definition, run.state.messages
@@ -66,12 +71,8 @@ async def take_turn_unasked(run: Run) -> None:
     run.messages_asked = messages
     append(RequestSent(run_id, next_seq(), run.at, step, len(messages)))
     try:
-        given = definition.driver.infer(request, run)  # type: ignore[union-attr]
-        if type(given) is not CoroutineType:
-            given = awaitable(definition.driver, given)  # type: ignore[arg-type]
-        response = received(run, await given)
+        response = received(run, await run.source.infer(run, request))
     except (Exception, SystemExit, asyncio.CancelledError) as error:
-        run.asked = 1
         response = await try_again(run, request, error, altered=None)
         take(run, response, supplied=False)
         if response.calls:
@@ -96,13 +97,15 @@ async def take_turn_unasked(run: Run) -> None:
         await use_tools(run)
         return
     args = call.args
-    flight = Flight(call, call, tool, args, _ADMITTED, True, 1, 1)
+    flight = Flight(call, call, tool, args, _ADMITTED, True, 1)
     run.flights = [flight]
     run.ledger.add_tool_calls(1)
     run.uncounted_calls += 1
     append(CallAdmitted(run_id, next_seq(), at, step, call, tool.effect))
     try:
-        flight.result = result = as_result(run, call, await tool.function(**args), started)
+        flight.result = result = as_result(
+            run, call, await run.source.use(run, flight, _run), started
+        )
     except (Exception, SystemExit, asyncio.CancelledError) as error:
         settle_raised(run, flight, error, started)
     else:

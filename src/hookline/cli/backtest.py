@@ -64,7 +64,7 @@ async def _backtest(arguments: argparse.Namespace, settings: Settings) -> int:
     from hookline.cli.terminal import printable
     from hookline.drivers import ScriptedDriver
     from hookline.errors import UsageError
-    from hookline.rehearse import backtest
+    from hookline.playback import backtest
 
     named: list[str] = []
     path = journal_path(settings)

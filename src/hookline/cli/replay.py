@@ -54,7 +54,7 @@ async def _replay(journal: SQLiteJournal, run_id: str, flags: Layer, bare: bool)
     from hookline.cli.terminal import printable
     from hookline.drivers import ScriptedDriver
     from hookline.journal import fold
-    from hookline.rehearse import replay
+    from hookline.playback import replay
 
     begun = Started.of(fold(journal.read(run_id)).state)
     settings = begun.return_there(flags, bare=bare)
