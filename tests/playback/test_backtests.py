@@ -6,6 +6,7 @@ import asyncio
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+import msgspec
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -20,11 +21,13 @@ from hookline import (
     RunStatus,
     ToolContext,
     Usage,
+    hook,
     tool,
 )
 from hookline.errors import UnknownRunError, UsageError
-from hookline.journal import CallSettled, ResponseReceived, hooks_in
-from hookline.playback import BacktestReport, backtest
+from hookline.hooks import Registration
+from hookline.journal import ApprovalAsked, CallSettled, HookRan, ResponseReceived, hooks_in
+from hookline.playback import BacktestReport, backtest, replay
 from hookline.state import ResultStatus
 from hookline.testing import ScriptedDriver, call, calls, say
 
@@ -494,3 +497,65 @@ async def test_a_call_that_was_running_when_its_process_died_is_judged() -> None
     report = await backtest(died, HookStack().with_hook(no_force, "before_tool_use"))
     assert (report.calls, report.exit_code) == (1, 1)
     assert told(report)[0][:5] == ("run", 0, "git push --force", "proceed", "block")
+
+
+# --- whose hook it is ---------------------------------------------------------------------------------
+
+
+class Voice:
+    """A capability whose hooks say these things about every call."""
+
+    def __init__(self, name: str, *says: str) -> None:
+        self.name = name
+        self._says = says
+
+    def hooks(self) -> list[Registration]:
+        def saying(verdict: str) -> Any:
+            return lambda _: HookOutcome.ask("sure?") if verdict == "ask" else HookOutcome.allow()
+
+        return [
+            hook("before_tool_use", saying(verdict), name=f"{self.name}-{verdict}")
+            for verdict in self._says
+        ]
+
+
+@pytest.mark.parametrize("is_old", [False, True])
+@pytest.mark.parametrize(
+    ("voices", "asked"),
+    [
+        ((Voice("a", "ask"), Voice("b", "allow")), False),
+        ((Voice("a", "ask", "allow"),), True),
+        ((Voice("a", "ask", "allow"), Voice("b", "allow")), False),
+    ],
+    ids=["another lifts", "its own does not", "both"],
+)
+async def test_an_ask_that_was_lifted_is_lifted_again(
+    voices: tuple[Voice, ...], asked: bool, is_old: bool
+) -> None:
+    """An allow lifts an ask of another capability only. The record says whose hook it was; older ones are guessed."""
+
+    def make() -> AgentBuilder:
+        driver = ScriptedDriver([call("look"), say("Done.")])
+        builder = AgentBuilder().with_driver(driver).with_tools(look)
+        for voice in voices:
+            builder.with_capability(voice)
+        return builder.with_approver(lambda _: True)
+
+    result = await make().build().run("Go.")
+    records = list(result.records)
+    assert any(isinstance(each, ApprovalAsked) for each in records) is asked
+    if is_old:
+        records = [
+            msgspec.structs.replace(each, source=None) if isinstance(each, HookRan) else each
+            for each in records
+        ]
+    report = await backtest(records, make().build())
+    assert report.ok, str(report)
+    replayed = await replay(records, result.run_id, make().build())
+    assert replayed.identical, replayed
+
+
+@tool
+async def look() -> str:
+    """Look."""
+    return "seen"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
@@ -638,3 +639,37 @@ async def test_calls_that_limits_left_no_room_for_are_not_run_again(
         assert ended.steps[0].results[0].status is ResultStatus.NOT_RUN
         replayed = await replay(journal, "run", builder().build())
     assert replayed.identical, replayed
+
+
+async def test_the_work_of_a_replay_grows_with_the_run_and_no_faster() -> None:
+    """Four times the steps are four times the work, counted in lines of code that run."""
+
+    @tool
+    async def look(n: int) -> str:
+        """Look."""
+        return str(n)
+
+    def make(steps: int) -> Agent:
+        turns = [*(call("look", n=n) for n in range(steps - 1)), say("Done.")]
+        builder = AgentBuilder().with_driver(ScriptedDriver(turns)).with_tools(look)
+        return builder.with_limits(steps=None).on_before_tool_use(lambda _: None).build()
+
+    async def work(steps: int) -> int:
+        result = await make(steps).run("Go.")
+        agent, count = make(steps), 0
+
+        def trace(_frame: Any, event: str, _arg: Any) -> Any:
+            nonlocal count
+            count += event == "line"
+            return trace
+
+        before = sys.gettrace()
+        sys.settrace(trace)
+        try:
+            replayed = await replay(result.records, result.run_id, agent)
+        finally:
+            sys.settrace(before)
+        assert replayed.identical, replayed
+        return count
+
+    assert await work(80) < 4.2 * await work(20)

@@ -7,10 +7,13 @@ from typing import Any
 
 import msgspec
 
-from hookline.hooks import Answered, Crew, Entry
+from hookline.hooks import Answered, Crew, Entry, Kind
 from hookline.journal import HookRan, HooksPassed, Record
 from hookline.lifecycle.changes import describe_changes
 from hookline.state import AgentState, ContinuationEvaluation, Decision, ErrorInfo, ToolCall
+
+_WEIGHED = (Kind.ALLOW, Kind.ASK)
+"""Whose hook it is matters: an allow lifts an ask of another capability."""
 
 
 class RunTrail:
@@ -71,6 +74,7 @@ class RunTrail:
                 self.step_index,
                 self.call_id,
                 crew.tiers,
+                crew.externals,
             )
         )
 
@@ -87,6 +91,7 @@ class RunTrail:
                 self.call_id,
                 entry.tier_name,
                 evaluations=ctx.evaluations[-1:],
+                external=entry.registration.external,
             )
         )
         return now
@@ -133,6 +138,8 @@ class RunTrail:
                 after.evaluations[len(before.evaluations) :],
                 answer.stop_reason,
                 self.shown_decision(answer.answer) if isinstance(answer.answer, Decision) else None,
+                entry.registration.source if answer.kind in _WEIGHED else None,
+                entry.registration.external,
             )
         )
         return now

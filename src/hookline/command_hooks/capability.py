@@ -16,6 +16,7 @@ from hookline.command_hooks.background import Background
 from hookline.command_hooks.definition import Handler, Level, home_directory
 from hookline.command_hooks.dialects import DIALECTS
 from hookline.command_hooks.dialects.claude import DISPLAY
+from hookline.command_hooks.digest import digest_of
 from hookline.command_hooks.doubts import doubts
 from hookline.command_hooks.holding import kept_from_starting, untrusted, why_held_back
 from hookline.command_hooks.models import Models
@@ -312,7 +313,8 @@ class CommandHooks:
         )
         made = register(point_named(point), group.hook(index), options)
         again = point == _GOES_ON and DIALECTS[handler.source.dialect].begins_again(handler.event)
-        return msgspec.structs.replace(made, each_process=again)
+        digest = digest_of(handler, self.project)
+        return msgspec.structs.replace(made, each_process=again, external=digest)
 
     def _observes(self, handler: Handler) -> bool:
         """Whether it only looks on; one that says what is shown is waited for, where somebody watches."""

@@ -222,6 +222,7 @@ class Runner:
             env={
                 **DIALECTS[handler.source.dialect].told(payload),
                 **environment(handler, place, self.variables.of(handler, place)),
+                **({"HOOKLINE_REPLAY": "1"} if ctx.run is not None and ctx.run.is_replay else {}),
             },
             cwd=_directory(handler, place),
             timeout=handler.timeout,

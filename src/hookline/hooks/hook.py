@@ -62,6 +62,8 @@ class Registration(msgspec.Struct, frozen=True, kw_only=True):
     shape: Shape = Shape.PLAIN
     source: str = ""
     """The capability or default it came from; empty for the user's own."""
+    external: str = ""
+    """Of a hook that is a command, an address or a model: a digest of its definition and script. Empty for Python."""
     each_process: bool = False
     """What it sets up is gone with its process: whoever takes up a run whose process has died asks it once more."""
 

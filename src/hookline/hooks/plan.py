@@ -20,21 +20,27 @@ class Crew(msgspec.Struct, frozen=True, gc=False):
     """Hooks that run one after the other at a point, by name: what is told of those that let things be."""
 
     point: str
-    hooks: tuple[str, ...]
-    tiers: tuple[str, ...]
+    hooks: tuple[str, ...] = ()
+    tiers: tuple[str, ...] = ()
+    externals: tuple[str, ...] = ()
+    """The digests of those that are not Python; empty when all are."""
 
     def part(self, first: int, count: int) -> Crew:
         """Some of them."""
-        end = first + count
         if count == len(self.hooks):
             return self
-        return Crew(self.point, self.hooks[first:end], self.tiers[first:end])
+        some = slice(first, first + count)
+        return Crew(self.point, self.hooks[some], self.tiers[some], self.externals[some])
 
 
 def _crew(point: str, entries: Iterable[Entry]) -> Crew:
     given = tuple(entries)
+    digests = tuple(entry.registration.external for entry in given)
     return Crew(
-        point, tuple(entry.name for entry in given), tuple(entry.tier_name for entry in given)
+        point=point,
+        hooks=tuple(entry.name for entry in given),
+        tiers=tuple(entry.tier_name for entry in given),
+        externals=digests if any(digests) else (),
     )
 
 
@@ -82,7 +88,7 @@ class Entry:
         entry.is_recalled = True
         entry.is_async = entry.is_middleware = entry.shadow = False
         entry.matches = None
-        entry.crew = Crew(self.point, (), ())
+        entry.crew = Crew(self.point)
         return entry
 
 

@@ -63,6 +63,11 @@ class RunHandle:
         return self._live.depth  # type: ignore[no-any-return]
 
     @property
+    def is_replay(self) -> bool:
+        """Whether this is a replay or a back-test of a recorded run: whatever a hook does outside, it did then."""
+        return self._live.source.is_replay  # type: ignore[no-any-return]
+
+    @property
     def tools(self) -> tuple[ToolSpec, ...]:
         """All tools of the agent, as models are told about them."""
         return self._live.definition.toolbox.specs  # type: ignore[no-any-return]

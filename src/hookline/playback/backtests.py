@@ -42,19 +42,21 @@ async def backtest(
     status: RunStatus | None = None,
     since: datetime | timedelta | None = None,
     limit: int | None = None,
+    run_hooks: bool = False,
 ) -> BacktestReport:
     """Ask hooks about everything that was decided in recorded runs, and say where they would decide otherwise.
 
     An agent's hooks take the place of those on record; those of a HookStack are added to them. Every decision is
     judged as it was: nothing that changes changes what comes after it. No model is asked, no tool runs, nothing is
-    written; the hooks themselves do run. `runs`, `session`, `status`, `since` and `limit` say which runs, newest first.
+    written. Hooks in Python do run; those that are commands, addresses or models say what is on record, and are started
+    with `run_hooks=True` only. `runs`, `session`, `status`, `since` and `limit` say which runs, newest first.
     """
     registrations, definition = _under_test(hooks)
-    others = Counterfactual(registrations, is_added=isinstance(hooks, HookStack))
-    agents = Agents(definition, _definitions(children))
+    agents = Agents(definition, _definitions(children), runs_hooks=run_hooks)
+    others = Counterfactual(registrations, agents, is_added=isinstance(hooks, HookStack))
     read = reader_of(journal)
     wanted = Wanted(runs=runs, session=session, status=status, since=since, limit=limit)
-    test = _Test(others, names_of(default_guards(Limits(tool_calls=0))))
+    test = _Test(others, agents, names_of(default_guards(Limits(tool_calls=0))))
     for run_id in wanted_runs(journal, wanted):
         await test.run(Playback(read, partial(BacktestSource, others, agents)), run_id)
     return test.report()
@@ -85,8 +87,11 @@ def _definitions(children: object) -> dict[str, Definition]:
 class _Test:
     """A back-test under way."""
 
-    def __init__(self, others: Counterfactual, defaults: Collection[HookKey]) -> None:
+    def __init__(
+        self, others: Counterfactual, agents: Agents, defaults: Collection[HookKey]
+    ) -> None:
         self.others = others
+        self.agents = agents
         self.defaults = defaults
         """The guards that every agent has. They are told of only where they make a difference."""
         self.recorded = Tallies()
@@ -160,6 +165,7 @@ class _Test:
             hooks=tuple(self._hooks()),
             unjudged=tuple(self.unjudged),
             unfollowed=tuple(self.unfollowed),
+            not_asked=tuple(self.agents.not_asked),
             around=tuple(each.name for each in registrations if each.point.around),
         )
 

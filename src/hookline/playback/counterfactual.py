@@ -19,9 +19,9 @@ from hookline.playback.findings import HookKey, Tallies
 from hookline.playback.hook_source import Agents, is_own
 from hookline.playback.progress import Progress
 from hookline.playback.recorded_hooks import (
-    SOURCE,
     Seen,
     as_far_as_seen,
+    is_recorded,
     limited,
     plan_of,
     recorded_hooks,
@@ -135,8 +135,11 @@ def names_of(registrations: Iterable[Registration]) -> dict[HookKey, Registratio
 class Counterfactual:
     """The hooks under test, over many runs."""
 
-    def __init__(self, registrations: tuple[Registration, ...], *, is_added: bool) -> None:
+    def __init__(
+        self, registrations: tuple[Registration, ...], agents: Agents, *, is_added: bool
+    ) -> None:
         self.registrations = registrations
+        self._agents = agents
         self.is_added = is_added
         """They come to those on record, instead of taking their place."""
         self.tallies = Tallies()
@@ -243,8 +246,8 @@ class Counterfactual:
         """Who is asked now; who cannot be; and who would have to be there, and is not."""
         progress, round_ = asked.progress, asked.round_
         recording = progress.recording
-        if plan is None:
-            plan = plan_of(then.point, ())
+        plan = plan_of(then.point, ()) if plan is None else plan
+        plan = self._agents.spared(recording, plan, round_)
         if candidate.keeps == "all":
             return Seen(with_judges(plan, (*then.judges, *plan.judges)))
         is_kept = recording.keeps(progress.part, asked.place)
@@ -315,7 +318,7 @@ async def ask_beside(
 
 def untold(entry: Entry) -> Entry:
     """A recorded hook is not counted among those who are asked."""
-    return entry.recalling(entry.call) if entry.registration.source == SOURCE else entry
+    return entry.recalling(entry.call) if is_recorded(entry) else entry
 
 
 class Beside:
@@ -398,7 +401,7 @@ class Watch:
 
     def _told(self, entry: Entry, started: float, verdict: str) -> float:
         now = time.perf_counter()
-        if entry.registration.source != SOURCE:
+        if not is_recorded(entry):
             self._count((entry.point, entry.name), now - started, verdict)
         return now
 

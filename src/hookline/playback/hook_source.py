@@ -20,7 +20,9 @@ from hookline.playback.recorded_hooks import (
     recorded_hooks,
     unseen,
     with_judges,
+    without_external,
 )
+from hookline.playback.recording import Recording
 from hookline.playback.source import (
     Parting,
     Playback,
@@ -36,10 +38,21 @@ class Agents(msgspec.Struct):
 
     own: Definition
     children: dict[str, Definition]
+    runs_hooks: bool = False
+    """Commands, addresses and models that are hooks are started."""
     unknown: set[str] = msgspec.field(default_factory=set)
     """The child runs whose agents were not given."""
+    not_asked: dict[str, None] = msgspec.field(default_factory=dict)
+    """Those that were not, and might say something else than on record."""
     unasked: dict[str, None] = msgspec.field(default_factory=dict)
     """Hooks that answered from the record at least once, because what they were shown is not on record."""
+
+    def spared(self, recording: Recording, plan: Plan, round_: Round) -> Plan:
+        """A plan in which nothing outside is started, unless that is wanted."""
+        if self.runs_hooks:
+            return plan
+        note = self.not_asked.setdefault
+        return without_external(recording, plan, round_, lambda name: note(name, None))
 
     def child(self, progress: Progress, name: str) -> Definition | None:
         """The agent of a child run, by its name or the agent's id."""
@@ -72,6 +85,7 @@ class ReplaySource(PlaybackSource):
     def hooks(self, run: Run, plan: Plan, ctx: Any) -> Plan:  # noqa: ARG002 - its progress knows the run
         """The plan of the agent, in which those answer from the record who cannot be shown what they were shown."""
         place, round_ = self.progress.round_of(ctx)
+        plan = self._agents.spared(self.recording, plan, round_)
         if is_in_doubt(ctx):
             return with_judges(plan, ())
         hidden = unseen(place[0], round_, is_kept=self.recording.keeps(self.progress.part, place))

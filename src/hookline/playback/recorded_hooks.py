@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import msgspec
@@ -10,13 +10,10 @@ import msgspec
 from hookline.agent.records.rounds import Round
 from hookline.agent.recovery.resume import answer_as_recorded
 from hookline.blueprint import SOURCE as DEFAULT
-from hookline.hooks import Entry, Plan, Point, Registration, Tier
+from hookline.hooks import Entry, Plan, Point, Registration, Shape, Tier
 from hookline.journal import HookRan
 from hookline.playback.recording import Recording
 from hookline.state import StopReason
-
-SOURCE = "record"
-"""Where a recorded hook comes from."""
 
 _SHOWN = {
     "prompt_submit": "prompt",
@@ -27,17 +24,45 @@ _SHOWN = {
 """What hooks are shown at these points is on record only as they left it."""
 
 
+class RecordedHook:
+    """A hook that says what is on record."""
+
+    __slots__ = ("_answer",)
+
+    def __init__(self, ran: HookRan) -> None:
+        self._answer = answer_as_recorded(ran)
+
+    def __call__(self, ctx: Any) -> Any:
+        """What it said."""
+        return self._answer(ctx)
+
+
+def is_recorded(entry: Entry) -> bool:
+    """Whether a hook is not called, and says what is on record."""
+    return isinstance(entry.registration.hook, RecordedHook)
+
+
 def recorded_hook(recording: Recording, point: Point[Any], ran: HookRan) -> Registration:
     """A hook that says what is on record."""
     closed = ran.verdict == "failed" and recording.failed_closed(ran.hook, ran.point)
     return Registration(
         point=point,
-        hook=answer_as_recorded(ran),
+        hook=RecordedHook(ran),
         name=ran.hook,
         tier=Tier(ran.tier),
         on_failure="closed" if closed else "open",
-        source=SOURCE,
+        source=_source(recording, ran) if ran.source is None else ran.source,
     )
+
+
+def _source(recording: Recording, ran: HookRan) -> str:
+    """Whose hook it was, where an older record does not say.
+
+    An allow lifts an ask unless both are of one capability. So if nobody was asked in the end, they were not; else they
+    are taken to be, and what was decided comes out as it did.
+    """
+    was_asked = recording.call(ran.step or 0, ran.call_id).asked
+    return "unknown" if was_asked or ran.verdict != "allow" else ""
 
 
 def recorded_hooks(
@@ -45,6 +70,43 @@ def recorded_hooks(
 ) -> list[Registration]:
     """One for each hook of a round, in order. What hooks in shadow said had no effect, and has none now."""
     return [recorded_hook(recording, point, ran) for ran in said if not ran.shadow]
+
+
+def without_external(
+    recording: Recording, plan: Plan, round_: Round, not_asked: Callable[[str], object]
+) -> Plan:
+    """A plan in which no command, address or model is asked: they say what is on record.
+
+    `not_asked` is told the names of those that may say something else now: what they are made of has changed, or is not
+    on record, or they were not asked then.
+    """
+    if not any(entry.registration.external for entry in plan.entries):
+        return plan
+    is_cut = any(ran.verdict in ("block", "stop") and not ran.shadow for ran in round_)
+
+    def answering(entry: Entry) -> Entry:
+        registration = entry.registration
+        if not registration.external:
+            return entry
+        said = next((ran for ran in round_ if ran.hook == entry.name), None)
+        if said is not None and not said.shadow:
+            if said.external != registration.external:
+                not_asked(entry.name)
+            return Entry(recorded_hook(recording, plan.point, said))
+        is_same = recording.externals.get(entry.name) == registration.external
+
+        def pass_by(_: Any) -> None:
+            if is_cut or not is_same:
+                not_asked(entry.name)
+
+        quiet = msgspec.structs.replace(
+            registration, hook=pass_by, external="", timeout=None, shape=Shape.PLAIN
+        )
+        return Entry(quiet)
+
+    made = plan.recalling(answering)
+    made.observers = tuple(each for each in plan.observers if not each.registration.external)
+    return made
 
 
 def unseen(point: str, round_: Round, *, is_kept: bool) -> int:

@@ -130,6 +130,11 @@ class Recording(RunIndex):
         ]
 
     @cached_property
+    def externals(self) -> dict[str, str]:
+        """The digests of the commands, addresses and models that were asked, by name."""
+        return {ran.hook: ran.external for ran in self.hooks if ran.external}
+
+    @cached_property
     def hook_names(self) -> frozenset[tuple[str, str]]:
         """The point and the name of each."""
         return frozenset((ran.point, ran.hook) for ran in self.hooks)

@@ -17,7 +17,7 @@ from hookline.playback.hook_source import Agents, ReplaySource
 from hookline.playback.progress import Progress
 from hookline.playback.runs import reader_of
 from hookline.playback.source import Parting, Playback
-from hookline.playback.text import visible
+from hookline.playback.text import not_asked, visible
 from hookline.state import EMPTY
 
 _AROUND = 3
@@ -70,6 +70,8 @@ class Replayed(msgspec.Struct, frozen=True):
     """Child runs whose agents were not given: their own hooks answered from the record."""
     missing: tuple[str, ...] = ()
     """Child runs that are not in the journal: what came of them was taken as it is."""
+    not_asked: tuple[str, ...] = ()
+    """Commands, addresses and models that were not asked, and may have changed since: they said what is on record."""
 
     @property
     def identical(self) -> bool:
@@ -87,7 +89,7 @@ class Replayed(msgspec.Struct, frozen=True):
             told.append(f"{len(self.runs) - 1} child run{'s' * (len(self.runs) != 2)}")
         if not self.is_whole:
             told.append("as far as its record goes")
-        lines = [f"{head} ({', '.join(told)})"]
+        lines = [f"{head} ({', '.join(told)}){not_asked(self.not_asked)}"]
         if self.difference is not None:
             of_child = f"in '{self.difference.run}', " * (self.difference.run != self.run_id)
             lines.append(f"{of_child}{self.difference}")
@@ -106,14 +108,18 @@ async def replay(
     agent: Agent,
     *,
     children: Mapping[str, Agent] = EMPTY,
+    run_hooks: bool = False,
 ) -> Replayed:
     """Drive a recorded run again, with the answers and results on record, and compare.
 
-    No model is asked, no tool runs, nothing is written. The agent's hooks do run. `children` are the agents of its
-    child runs, by name or agent id; the own hooks of a child that is not there answer from the record.
+    No model is asked, no tool runs, nothing is written. The agent's hooks in Python do run; those that are commands,
+    addresses or models say what is on record, and are started with `run_hooks=True` only. `children` are the agents of
+    its child runs, by name or agent id; the own hooks of a child that is not there answer from the record.
     """
     _check(agent, children)
-    agents = Agents(agent.definition, {name: each.definition for name, each in children.items()})
+    agents = Agents(
+        agent.definition, {name: each.definition for name, each in children.items()}, run_hooks
+    )
     playback = Playback(reader_of(journal), partial(ReplaySource, agents))
     _refuse_child(playback.progress(run_id).recording.started)
     result = await playback.play(run_id)
@@ -127,6 +133,7 @@ async def replay(
         unasked=tuple(agents.unasked),
         unknown=tuple(sorted(agents.unknown)),
         missing=tuple(playback.missing),
+        not_asked=tuple(agents.not_asked),
     )
 
 

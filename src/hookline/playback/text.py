@@ -48,10 +48,16 @@ def headline(report: Findings) -> str:
     if report.children:
         looked_at += f" with {_number(report.children, 'child run')}"
     looked_at += f", {_number(report.calls, 'call')}, {_number(report.decisions, 'decision')}"
+    left_out = not_asked(report.not_asked)
     if not report.changes:
-        return f"{looked_at}: no verdict would change"
-    changes = _number(len(report.changes), "verdict")
-    return f"{looked_at}: {changes} would change, in {_number(len(report.changed_runs), 'run')}"
+        return f"{looked_at}: no verdict would change{left_out}"
+    changes, runs = _number(len(report.changes), "verdict"), len(report.changed_runs)
+    return f"{looked_at}: {changes} would change, in {_number(runs, 'run')}{left_out}"
+
+
+def not_asked(hooks: Sequence[str]) -> str:
+    """The end of a first line that says which hooks were not started."""
+    return f"; not asked: {', '.join(hooks)}" if hooks else ""
 
 
 def remarks(report: Findings) -> Iterator[str]:
@@ -67,6 +73,11 @@ def remarks(report: Findings) -> Iterator[str]:
         yield (
             f"{_number(len(report.unjudged), 'time')} the journal does not keep what a hook was shown: "
             f"{', '.join(names)} answered from the record."
+        )
+    if report.not_asked:
+        yield (
+            f"not asked, because commands, addresses and models are not started: {', '.join(report.not_asked)}. They "
+            "are new, or may have changed, and say what is on record. run_hooks=True and --run-hooks start them."
         )
     if report.around:
         yield f"not asked, because no action is done: {', '.join(report.around)}."
